@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "acan/core/error.h"
 #include "acan/cuda/cuda_devices.h"
@@ -132,6 +133,25 @@ TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   EXPECT_EQ(group.blocks.x, 4096u);
   EXPECT_EQ(group.threads.x, static_cast<unsigned>(kMostRowThreads));
   EXPECT_EQ(GridOf(Kernel::kAttentionJoin, {KernelSpace::kRow, 70, 384}, {}).blocks.x, 70u);
+}
+
+// A small table's words have pieces of the columns, so that there are blocks for the whole device.
+TEST(LaunchGrid, CutsTheColumnsOfFewWords) {
+  const auto grid = [](std::int64_t words, std::int64_t cols) {
+    return GridOf(Kernel::kEmbeddingGradient, {KernelSpace::kRow, words, cols}, {});
+  };
+  for (const auto& [words, cols, pieces] :
+       {std::tuple{65, 768, 24u}, std::tuple{1, 8, 1u}, std::tuple{700, 768, 3u}}) {
+    const Grid few = grid(words, cols);
+    EXPECT_EQ(few.blocks.x, static_cast<unsigned>(words));
+    EXPECT_EQ(few.blocks.y, pieces) << words;
+    EXPECT_EQ(few.threads.x, 32u);
+    EXPECT_EQ(few.threads.x * few.threads.y, static_cast<unsigned>(kMostRowThreads));
+  }
+  const Grid many = grid(50257, 768);
+  EXPECT_EQ(many.blocks.x * many.blocks.y, 50257u);
+  EXPECT_EQ(many.threads.x, static_cast<unsigned>(kRowThreads));
+  EXPECT_EQ(many.threads.y, 1u);
 }
 
 // Threads beside each other have channels beside each other, four a thread where that leaves enough

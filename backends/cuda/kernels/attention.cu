@@ -4,122 +4,180 @@
 namespace acan::cuda {
 namespace {
 
-// What a block keeps in shared memory.
-template <int kBlocks>
+// What a block keeps in shared memory besides.
+template <int kRows, int kBlocks>
 struct ForwardMemory {
-  Rows q, k, v;
-  float* pairs;    // scores' weights: [query, key]
-  float* largest;  // [query, thread across]
+  Shared<kRows, kBlocks> shared;
+  float* largest;  // scores: [query, lane across]
+  float* sums;     // of a leaf's weights: [query]
 
-  __device__ __forceinline__ ForwardMemory(float* memory, int width) {
-    const int pitch = width + 4;
-    q = {memory, pitch};
-    k = {q.words + kLeaf * pitch, pitch};
-    v = {k.words + kLeaf * pitch, pitch};
-    pairs = v.words + kLeaf * pitch;
-    largest = pairs + kLeaf * kPairPitch;
-  }
-  static constexpr int Words(int width) {
-    return 3 * kLeaf * (width + 4) + kLeaf * kPairPitch + kLeaf * kSide;
-  }
+  static constexpr int kWords = kSharedWords<kRows, kBlocks> + kTileRows<kRows> * (kAcross + 1);
+  __device__ __forceinline__ explicit ForwardMemory(float* memory)
+      : shared(memory),
+        largest(memory + kSharedWords<kRows, kBlocks>),
+        sums(largest + kTileRows<kRows> * kAcross) {}
 };
 
 // The triples of the thread's queries, of its columns.
-template <int kBlocks>
+template <int kRows, int kBlocks>
 struct Nodes {
-  float k[kEach];
-  float sum[kEach];
-  Sums<kBlocks> o;
+  float k[kRows];
+  float sum[kRows];
+  Sums<kRows> o[kBlocks];
 };
 
-template <int kBlocks>
-__device__ __forceinline__ void JoinQuery(const Nodes<kBlocks>& left, int i, Nodes<kBlocks>& node) {
-  const acan_attention_factors f = acan_attention_factors_of(left.k[i], node.k[i]);
-  node.k[i] = f.largest;
-  node.sum[i] = acan_attention_join(&f, left.sum[i], node.sum[i]);
-  ACAN_UNROLL for (int c = 0; c < kBlocks * 4; ++c) {
-    node.o.v[i][c] = acan_attention_join(&f, left.o.v[i][c], node.o.v[i][c]);
-  }
-}
+template <int kRows, int kBlocks>
+struct OpenNodes {
+  float k[kRows];
+  float sum[kRows];
+  Level<kRows, kBlocks> o;
+};
 
-template <int kBlocks>
-__device__ __forceinline__ void KeepQuery(const Nodes<kBlocks>& node, int i,
-                                          Nodes<kBlocks>& level) {
-  level.k[i] = node.k[i];
-  level.sum[i] = node.sum[i];
-  ACAN_UNROLL for (int c = 0; c < kBlocks * 4; ++c) level.o.v[i][c] = node.o.v[i][c];
+// Joins the queries that want it; the others stay as they are.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void JoinNodes(const OpenNodes<kRows, kBlocks>& left,
+                                          const bool (&wanted)[kRows],
+                                          Nodes<kRows, kBlocks>& node) {
+  acan_attention_factors factors[kRows];
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    acan_attention_factors& f = factors[i];
+    f = acan_attention_factors_of(left.k[i], node.k[i]);
+    if (!wanted[i]) {
+      f.largest = node.k[i];
+      f.pass = 2;
+    }
+    node.k[i] = f.largest;
+    node.sum[i] = acan_attention_join(&f, left.sum[i], node.sum[i]);
+  }
+  JoinLevel<kRows, kBlocks>(
+      left.o, [&](int i, float x, float y) { return acan_attention_join(&factors[i], x, y); },
+      node.o);
 }
 
 // What all leaves of the block's tile share.
 struct Tile {
   acan_attention_call call;
-  acan_attention_place at;  // of the thread's first query
-  acan_i64 visible[kEach];  // keys of its queries; -1: there is no such query
-  acan_i64 most_visible;    // of the tile
+  acan_attention_place at;  // of the tile's first query
+  int queries;              // of the tile that exist
+  int keys;                 // that exist
+  int most_visible;         // of these, to the tile
+
+  // Keys that query `row` of the tile sees; -1: there is no such query.
+  __device__ __forceinline__ int Visible(int row) const {
+    return row < queries ? static_cast<int>(acan_attention_visible(&call, keys, at.query + row))
+                         : -1;
+  }
 };
 
-// The weights of the leaf at key `begin` into m.pairs, and K and the sum of each query.
-template <int kBlocks>
-__device__ __forceinline__ void WeighLeaf(const acan_args& a, const Tile& tile, acan_i64 begin,
-                                          const Seen& seen, const ForwardMemory<kBlocks>& m,
-                                          Nodes<kBlocks>& node) {
-  const int width = static_cast<int>(tile.call.width);
-  float s[kEach][kEach];
-  Products<kBlocks>(m.q, m.k, width, s);
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    float largest = -ACAN_ATTENTION_BOUND;
-    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      s[i][j] = acan_attention_score(s[i][j], a.f[0]);
-      if (seen.Has(i, Across() + j * kSide) && s[i][j] > largest) largest = s[i][j];
-    }
-    m.largest[(Down() * kEach + i) * kSide + Across()] = largest;
-  }
-  ACAN_BARRIER();
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    float largest = -ACAN_ATTENTION_BOUND;
-    for (int j = 0; j < kSide; ++j) {
-      const float other = m.largest[(Down() * kEach + i) * kSide + j];
-      largest = other > largest ? other : largest;
-    }
-    const float shifted = acan_attention_shifted(largest);
-    node.k[i] = shifted - ACAN_ATTENTION_SHIFT;
-    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      const int key = Across() + j * kSide;
-      s[i][j] = seen.Has(i, key) ? acan_attention_weight(s[i][j], shifted) : 0.0f;
-      m.pairs[(Down() * kEach + i) * kPairPitch + key] = s[i][j];
-    }
-  }
-  ACAN_BARRIER();
-  // Hidden keys have weight 0, which changes no sum of weights.
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) node.sum[i] = 0.0f;
-  ACAN_NO_UNROLL for (int j = 0; j < kLeaf; j += 4) {
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-      const float4 quad = QuadAt(m.pairs + (Down() * kEach + i) * kPairPitch + j);
-      node.sum[i] = node.sum[i] + quad.x;
-      node.sum[i] = node.sum[i] + quad.y;
-      node.sum[i] = node.sum[i] + quad.z;
-      node.sum[i] = node.sum[i] + quad.w;
-    }
-  }
-  if (!(a.f[1] > 0.0f)) return;
-  ACAN_BARRIER();
-  ACAN_NO_UNROLL for (int i = 0; i < kEach * kEach; ++i) {
-    const int mine = i / kEach;
-    const int key = Across() + i % kEach * kSide;
-    float* const weight = m.pairs + (Down() * kEach + mine) * kPairPitch + key;
-    *weight = acan_attention_drop(&a, &tile.call, tile.at.sequence, tile.at.query + mine,
-                                  tile.at.head, begin + key, *weight);
-  }
-  ACAN_BARRIER();
+template <int kRows>
+using KeysSeen = Sight<kRows, false>;
+
+template <int kRows>
+__device__ __forceinline__ KeysSeen<kRows> SightOf(const Tile& tile, int begin) {
+  const acan_attention_call& call = tile.call;
+  return {tile.queries, Least(kLeaf, tile.keys - begin),
+          static_cast<int>(call.first_query + tile.at.query + 1 - call.first_key) - begin,
+          call.causal != 0};
 }
 
-template <int kBlocks>
+// Scores of hidden keys become -infinity, which is never the largest, and whose weight is 0.
+template <int kRows>
+__device__ __forceinline__ void HideScores(const KeysSeen<kRows>& sight, Sums<kRows>& scores) {
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    const int end = sight.End(RowOf<kRows>(i));
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+      if (ColumnOf(j) >= end) scores[i][j] = ACAN_AS_F32(0xff800000u);
+    }
+  }
+}
+
+// The largest score of each query of the thread.
+template <int kRows>
+__device__ __forceinline__ void ShowLargest(const Sums<kRows>& scores, float* largest) {
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    float most = -ACAN_ATTENTION_BOUND;
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) most = scores[i][j] > most ? scores[i][j] : most;
+    largest[RowOf<kRows>(i) * kAcross + Across()] = most;
+  }
+}
+
+__device__ __forceinline__ float LargestOf(const float* of) {
+  float largest = -ACAN_ATTENTION_BOUND;
+  ACAN_UNROLL for (int j = 0; j < kAcross; j += kQuad) {
+    const float4 quad = QuadAt(of + j);
+    largest = quad.x > largest ? quad.x : largest;
+    largest = quad.y > largest ? quad.y : largest;
+    largest = quad.z > largest ? quad.z : largest;
+    largest = quad.w > largest ? quad.w : largest;
+  }
+  return largest;
+}
+
+// The sum of a query's weights, by one thread of the query's warp. Hidden keys have weight 0, which
+// changes no sum of weights.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void SumWeights(const ForwardMemory<kRows, kBlocks>& m) {
+  if (Thread() % 32 >= kDown * kRows) return;
+  const int row = WarpRow<kRows>() + Thread() % 32;
+  float sum = 0.0f;
+#pragma unroll 16
+  for (int j = 0; j < kLeaf; ++j) sum = sum + m.shared.pairs[j * kTilePitch<kRows> + row];
+  m.sums[row] = sum;
+}
+
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void DropWeights(const acan_args& a, const Tile& tile, int begin,
+                                            const ForwardMemory<kRows, kBlocks>& m) {
+  ACAN_NO_UNROLL for (int of = 0; of < kRows * kEach; ++of) {
+    const int i = of / kEach;
+    const int j = of % kEach;
+    float* const weight = m.shared.pairs + ColumnOf(j) * kTilePitch<kRows> + RowOf<kRows>(i);
+    *weight = acan_attention_drop(&a, &tile.call, tile.at.sequence, tile.at.query + RowOf<kRows>(i),
+                                  tile.at.head, begin + ColumnOf(j), *weight);
+  }
+}
+
+// The weights of the leaf at key `begin` into m.shared.pairs, and K of each query. The sums of
+// weights follow behind a barrier.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void WeighLeaf(const acan_args& a, const Tile& tile, int begin,
+                                          const KeysSeen<kRows>& sight, Sums<kRows>& s,
+                                          const ForwardMemory<kRows, kBlocks>& m,
+                                          float (&k)[kRows]) {
+  const bool any = sight.HasAny();
+  if (any) {
+    ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+      ACAN_UNROLL for (int j = 0; j < kEach; ++j) s[i][j] = acan_attention_score(s[i][j], a.f[0]);
+    }
+    if (!sight.HasAll()) HideScores<kRows>(sight, s);
+    ShowLargest<kRows>(s, m.largest);
+  }
+  ACAN_BARRIER();
+  if (any) {
+    ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+      const float shifted =
+          acan_attention_shifted(LargestOf(m.largest + RowOf<kRows>(i) * kAcross));
+      k[i] = shifted - ACAN_ATTENTION_SHIFT;
+      ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+        s[i][j] = acan_attention_weight(s[i][j], shifted);
+      }
+    }
+    ShowPairs<kRows>(s, m.shared.pairs);
+  }
+  ACAN_BARRIER();
+  if (any) SumWeights(m);
+  if (!(a.f[1] > 0.0f)) return;
+  ACAN_BARRIER();
+  if (any) DropWeights(a, tile, begin, m);
+}
+
+template <int kRows, int kBlocks>
 __device__ __forceinline__ void StoreQuery(const acan_args& a, const Tile& tile, int i,
-                                           const Nodes<kBlocks>& node) {
-  const acan_i64 row = tile.at.row + i;
+                                           const Nodes<kRows, kBlocks>& node) {
+  const acan_i64 row = tile.at.row + RowOf<kRows>(i);
   const float inverse = a.i[13] ? ACAN_DIV(1.0f, node.sum[i]) : 1.0f;
-  StoreColumns<kBlocks>(a.m[0], row, tile.at.q_col, static_cast<int>(tile.call.width), node.o.v[i],
-                        inverse);
+  StoreColumns<kRows, kBlocks>(a.m[0], row, tile.at.q_col, static_cast<int>(tile.call.width),
+                               node.o, i, inverse);
   if (Across() != 0) return;
   acan_store(&a.m[1], row, 2 * tile.at.head, node.k[i]);
   acan_store(&a.m[1], row, 2 * tile.at.head + 1, node.sum[i]);
@@ -127,107 +185,131 @@ __device__ __forceinline__ void StoreQuery(const acan_args& a, const Tile& tile,
 
 // Joins the leaf at key `begin` with the open nodes of each query that sees it, and stores those
 // whose last one it is.
-template <int kBlocks>
-__device__ __forceinline__ void EndLeaf(const acan_args& a, const Tile& tile, acan_i64 begin,
-                                        Nodes<kBlocks>* levels, Nodes<kBlocks>& node) {
-  const acan_i64 leaf = begin / kLeaf;
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void EndLeaf(const acan_args& a, const Tile& tile, int begin,
+                                        OpenNodes<kRows, kBlocks>* levels,
+                                        Nodes<kRows, kBlocks>& node) {
+  const int leaf = begin / kLeaf;
   const int ending = EndingLevels(leaf);
-  bool is_last[kEach];
+  int visible[kRows];
   bool any_is_last = false;
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    is_last[i] = tile.visible[i] > begin && tile.visible[i] <= begin + kLeaf;
-    any_is_last = any_is_last || is_last[i];
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    visible[i] = tile.Visible(RowOf<kRows>(i)) - begin;
+    any_is_last = any_is_last || (visible[i] > 0 && visible[i] <= kLeaf);
   }
   int level = 0;
-  for (acan_i64 pending = leaf; pending != 0 && (any_is_last || level < ending);
+  for (int pending = leaf; pending != 0 && (any_is_last || level < ending);
        pending >>= 1, ++level) {
     if ((pending & 1) == 0) continue;
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-      if (tile.visible[i] > begin && (is_last[i] || level < ending)) {
-        JoinQuery(levels[level], i, node);
-      }
+    bool wanted[kRows];
+    ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+      wanted[i] = visible[i] > 0 && (visible[i] <= kLeaf || level < ending);
     }
+    JoinNodes<kRows, kBlocks>(levels[level], wanted, node);
   }
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    if (is_last[i]) StoreQuery(a, tile, i, node);
-    if (tile.visible[i] > begin + kLeaf) KeepQuery(node, i, levels[ending]);
+  bool any_goes_on = false;
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    any_goes_on = any_goes_on || visible[i] > kLeaf;
+    if (visible[i] > 0 && visible[i] <= kLeaf) StoreQuery(a, tile, i, node);
   }
+  if (!any_goes_on) return;
+  OpenNodes<kRows, kBlocks>& open = levels[ending];
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    open.k[i] = node.k[i];
+    open.sum[i] = node.sum[i];
+  }
+  KeepLevel<kRows, kBlocks>(node.o, open.o);
 }
 
-__device__ __forceinline__ Tile FindTile(const acan_args& a, acan_i64 r, acan_i64 number) {
+__device__ __forceinline__ Tile FindTile(const acan_args& a, acan_i64 r, acan_i64 first, int rows) {
   Tile tile;
   tile.call = acan_attention_call_of(&a, &a.m[2]);
   const acan_attention_call& call = tile.call;
   acan_attention_place& at = tile.at;
   at.sequence = r / call.heads;
   at.head = r % call.heads;
-  at.query = number * kLeaf + Down() * kEach;
+  at.query = first;
   at.row = at.sequence * call.queries + at.query;
   at.key_row = at.sequence * call.keys;
   at.q_col = at.head * call.width;
   at.k_col = at.head / call.shared * call.width;
   const acan_i64 keys = acan_attention_keys(&call, &a.m[5], at.sequence);
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    tile.visible[i] =
-        at.query + i < call.queries ? acan_attention_visible(&call, keys, at.query + i) : -1;
-  }
-  const acan_i64 last = acan_attention_least(call.queries, (number + 1) * kLeaf) - 1;
-  tile.most_visible = acan_attention_visible(&call, keys, last);
+  const acan_i64 behind = acan_attention_least(call.queries, first + rows);
+  tile.queries = static_cast<int>(behind - first);
+  tile.keys = static_cast<int>(keys);
+  tile.most_visible = static_cast<int>(acan_attention_visible(&call, keys, behind - 1));
   return tile;
 }
 
-template <int kBlocks>
-__device__ __forceinline__ void ForwardTile(const acan_args& a, acan_i64 r, acan_i64 number,
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void ForwardTile(const acan_args& a, acan_i64 r, acan_i64 first,
                                             float* memory) {
-  const Tile tile = FindTile(a, r, number);
+  const Tile tile = FindTile(a, r, first, kTileRows<kRows>);
   const acan_attention_call& call = tile.call;
-  const int width = static_cast<int>(call.width);
-  const ForwardMemory<kBlocks> m(memory, width);
-  const acan_i64 first = number * kLeaf;
-  BringRows<kBlocks>(a.m[2], tile.at.sequence * call.queries + first, call.queries - first,
-                     tile.at.q_col, width, m.q);
-  Nodes<kBlocks> levels[kLevels];
-  Nodes<kBlocks> node;
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
+  ForwardMemory<kRows, kBlocks> m(memory);
+  const Rows q = RowsOf(a.m[2], tile.at.row, tile.queries, tile.at.q_col, call.width);
+  const Rows k = RowsOf(a.m[3], tile.at.key_row, call.keys, tile.at.k_col, call.width);
+  const Rows v = RowsOf(a.m[4], tile.at.key_row, call.keys, tile.at.k_col, call.width);
+  OpenNodes<kRows, kBlocks> levels[kLevels<kRows>];
+  Nodes<kRows, kBlocks> node;
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
     node.k[i] = ACAN_ATTENTION_NO_KEYS;
     node.sum[i] = 0.0f;
   }
-  node.o.Clear();
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    if (tile.visible[i] == 0) StoreQuery(a, tile, i, node);
+  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) Clear<kRows>(node.o[b]);
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    if (tile.Visible(RowOf<kRows>(i)) == 0) StoreQuery(a, tile, i, node);
   }
-  ACAN_NO_UNROLL for (acan_i64 begin = 0; begin < tile.most_visible; begin += kLeaf) {
-    const acan_i64 row = tile.at.key_row + begin;
-    BringRows<kBlocks>(a.m[3], row, call.keys - begin, tile.at.k_col, width, m.k);
-    BringRows<kBlocks>(a.m[4], row, call.keys - begin, tile.at.k_col, width, m.v);
-    const Seen seen = KeysSeen(tile.visible, begin);
-    ACAN_BARRIER();
-    WeighLeaf(a, tile, begin, seen, m, node);
-    AddLeaf(m.pairs, m.v, width, seen, node.o);
+  if (tile.most_visible > 0) m.shared.BringPair(q, k, 0);
+  ACAN_NO_UNROLL for (int begin = 0; begin < tile.most_visible; begin += kLeaf) {
+    const KeysSeen<kRows> sight = SightOf<kRows>(tile, begin);
+    const Rows values = From(v, begin);
+    Sums<kRows> scores;
+    Products(
+        m.shared, q, From(k, begin), sight.HasAny(), [&] { m.shared.BringLeaf(values, 0); },
+        scores);
+    WeighLeaf(a, tile, begin, sight, scores, m, node.k);
+    AddLeaf(
+        m.shared, values, sight,
+        [&] {
+          if (begin + kLeaf < tile.most_visible) {
+            m.shared.BringPair(q, From(k, begin + kLeaf), 0);
+          }
+        },
+        node.o);
+    if (!sight.HasAny()) continue;
+    ACAN_UNROLL for (int i = 0; i < kRows; ++i) node.sum[i] = m.sums[RowOf<kRows>(i)];
     EndLeaf(a, tile, begin, levels, node);
-    ACAN_BARRIER();
   }
-  ACAN_BARRIER();
 }
 
-template <int kBlocks>
-__global__ void __launch_bounds__(kAttentionThreads)
+template <int kRows, int kBlocks>
+__global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
     AttentionKernel(const __grid_constant__ AttentionLaunch l) {
   ACAN_DYNAMIC_SHARED(memory);
-  for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) {
-    ForwardTile<kBlocks>(l.args, r, blockIdx.x, memory);
-  }
+  const acan_i64 queries = l.args.i[1];
+  const auto tiles = static_cast<unsigned>((queries + kTileRows<kRows> - 1) / kTileRows<kRows>);
+  const BlockPlace place = PlaceOfBlock(l.rows, tiles);
+  // Later queries see more keys.
+  const acan_i64 number = static_cast<acan_i64>(tiles) - 1 - place.order;
+  ForwardTile<kRows, kBlocks>(l.args, place.r, number * kTileRows<kRows>, memory);
 }
 
 }  // namespace
 
-const void* AttentionTileKernel(int column_blocks) {
-  return column_blocks == 1 ? reinterpret_cast<const void*>(&AttentionKernel<1>)
-                            : reinterpret_cast<const void*>(&AttentionKernel<2>);
-}
-
-std::size_t AttentionTileBytes(int head_width) {
-  return sizeof(float) * static_cast<std::size_t>(ForwardMemory<1>::Words(head_width));
+AttentionTileKernel AttentionForward(AttentionShape shape) {
+  switch (shape) {
+    case AttentionShape::kTall:
+      return {reinterpret_cast<const void*>(&AttentionKernel<8, 1>),
+              sizeof(float) * ForwardMemory<8, 1>::kWords};
+    case AttentionShape::kLow:
+      return {reinterpret_cast<const void*>(&AttentionKernel<4, 1>),
+              sizeof(float) * ForwardMemory<4, 1>::kWords};
+    case AttentionShape::kWide:
+      break;
+  }
+  return {reinterpret_cast<const void*>(&AttentionKernel<4, 2>),
+          sizeof(float) * ForwardMemory<4, 2>::kWords};
 }
 
 }  // namespace acan::cuda

@@ -1,417 +1,401 @@
 // The gradient of exact attention: attention_tile.cuh says how.
-#include "attention_tile.cuh"
+#include "attention_pairs.cuh"
 
 namespace acan::cuda {
 namespace {
 
-// What a block keeps in shared memory.
+// ---- the terms ---------------------------------------------------------------------------------
+
+constexpr int kLanes = 16;  // of a row term
+
+// Those of 64 heads of queries by a block: 16 lanes of each, and then the terms, in lane order.
 template <int kBlocks>
-struct GradientMemory {
-  Rows q, k, v, g;  // g: the gradient of o
-  float* pairs;     // slopes or weights: [row of the thread, row of the leaf]
-  float* lanes;     // of row terms: [query, 64 columns, lane]
-  float* shifted;   // of 64 queries: acan_attention_row
-  float* inverse;
-  float* term;
-
-  __device__ __forceinline__ GradientMemory(float* memory, int width) {
-    const int pitch = width + 4;
-    q = {memory, pitch};
-    k = {q.words + kLeaf * pitch, pitch};
-    v = {k.words + kLeaf * pitch, pitch};
-    g = {v.words + kLeaf * pitch, pitch};
-    pairs = g.words + kLeaf * pitch;
-    lanes = pairs + kLeaf * kPairPitch;
-    shifted = lanes + kBlocks * kLeaf * kSide;
-    inverse = shifted + kLeaf;
-    term = inverse + kLeaf;
-  }
-  static constexpr int Words(int width) {
-    return 4 * kLeaf * (width + 4) + kLeaf * kPairPitch + kBlocks * kLeaf * kSide + 3 * kLeaf;
-  }
-};
-
-// What is the same for all tiles of a row of the launch.
-struct Group {
-  acan_attention_call call;
-  acan_attention_place at;  // its first head, and no query
-  acan_i64 number;          // of the key's head
-  acan_i64 keys;            // that exist
-};
-
-__device__ __forceinline__ Group FindGroup(const acan_args& a, acan_i64 r) {
-  Group group;
-  group.call = acan_attention_call_of(&a, &a.m[3]);
-  const acan_i64 key_heads = group.call.heads / group.call.shared;
-  group.number = r % key_heads;
-  group.at = {};
-  group.at.sequence = r / key_heads;
-  group.at.key_row = group.at.sequence * group.call.keys;
-  group.at.k_col = group.number * group.call.width;
-  group.keys = acan_attention_keys(&group.call, &a.m[6], group.at.sequence);
-  return group;
-}
-
-__device__ __forceinline__ void TakeHead(Group& group, acan_i64 h) {
-  group.at.head = group.number * group.call.shared + h;
-  group.at.q_col = group.at.head * group.call.width;
-}
-
-// Sixteen lanes of the row terms of 64 queries, and then the terms, in lane order.
-template <int kBlocks>
-__device__ __forceinline__ void FindTerms(const acan_args& a, const Group& group, acan_i64 first,
-                                          const GradientMemory<kBlocks>& m) {
-  const acan_attention_call& call = group.call;
-  const int width = static_cast<int>(call.width);
-  const acan_i64 last = call.queries - 1;
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    const int mine = Down() * kEach + i;
-    const acan_i64 query = first + mine < last ? first + mine : last;
-    const acan_i64 row = group.at.sequence * call.queries + query;
+__device__ __forceinline__ void FindTerms(const acan_args& a, acan_i64 first, float* lanes) {
+  constexpr int kAtOnce = kAttentionThreads / kLanes;
+  const acan_attention_call call = acan_attention_call_of(&a, &a.m[3]);
+  const acan_i64 count = a.m[3].rows * call.heads;
+  const int lane_of = Thread() % kLanes;
+#pragma unroll 4
+  for (int i = 0; i < kAttentionTerms / kAtOnce; ++i) {
+    const int mine = Thread() / kLanes + i * kAtOnce;
+    const acan_i64 place = acan_attention_least(first + mine, count - 1);
+    const acan_i64 row = place / call.heads;
+    const acan_i64 col = place % call.heads * call.width;
     ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
       float lane = 0.0f;
-      ACAN_UNROLL for (int e = 0; e < kEach; ++e) {
-        const int c = b * kLeaf + e * kSide + Across();
-        if (c >= width) continue;
-        lane = ACAN_FMA(acan_load(&a.m[8], row, group.at.q_col + c),
-                        m.g.words[mine * m.g.pitch + c], lane);
+      ACAN_UNROLL for (int e = 0; e < kLeaf / kLanes; ++e) {
+        const int c = b * kLeaf + e * kLanes + lane_of;
+        if (c >= call.width) continue;
+        lane = ACAN_FMA(acan_load(&a.m[8], row, col + c), acan_load(&a.m[9], row, col + c), lane);
       }
-      m.lanes[(b * kLeaf + mine) * kSide + Across()] = lane;
+      lanes[(b * kAttentionTerms + mine) * kLanes + lane_of] = lane;
     }
   }
   ACAN_BARRIER();
-  const int mine = static_cast<int>(threadIdx.x);
-  if (mine >= kLeaf) return;
+  const acan_i64 place = first + Thread();
+  if (Thread() >= kAttentionTerms || place >= count) return;
   float term = 0.0f;
   ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
-    float lanes[kSide];
-    ACAN_UNROLL for (int l = 0; l < kSide; ++l) {
-      lanes[l] = m.lanes[(b * kLeaf + mine) * kSide + l];
+    float all[kLanes];
+    ACAN_UNROLL for (int l = 0; l < kLanes; ++l) {
+      all[l] = lanes[(b * kAttentionTerms + Thread()) * kLanes + l];
     }
-    ACAN_UNROLL for (int step = kSide / 2; step > 0; step /= 2) {
-      ACAN_UNROLL for (int l = 0; l < step; ++l) lanes[l] = lanes[l] + lanes[l + step];
+    ACAN_UNROLL for (int step = kLanes / 2; step > 0; step /= 2) {
+      ACAN_UNROLL for (int l = 0; l < step; ++l) all[l] = all[l] + all[l + step];
     }
-    term = b == 0 ? lanes[0] : term + lanes[0];
+    if (b == 0) {
+      term = all[0];
+    } else if (call.width > b * kLeaf) {
+      term = term + all[0];
+    }
   }
-  const acan_i64 query = first + mine < last ? first + mine : last;
-  const acan_i64 row = group.at.sequence * call.queries + query;
-  m.term[mine] = term;
-  m.shifted[mine] = acan_load(&a.m[7], row, 2 * group.at.head) + ACAN_ATTENTION_SHIFT;
-  m.inverse[mine] = ACAN_DIV(1.0f, acan_load(&a.m[7], row, 2 * group.at.head + 1));
-}
-
-// Brings 64 queries of a head, with what their pairs need. Ends behind a barrier.
-template <int kBlocks>
-__device__ __forceinline__ void BringQueries(const acan_args& a, const Group& group, acan_i64 first,
-                                             const GradientMemory<kBlocks>& m) {
-  const acan_i64 row = group.at.sequence * group.call.queries + first;
-  const int width = static_cast<int>(group.call.width);
-  BringRows<kBlocks>(a.m[3], row, group.call.queries - first, group.at.q_col, width, m.q);
-  BringRows<kBlocks>(a.m[9], row, group.call.queries - first, group.at.q_col, width, m.g);
-  ACAN_BARRIER();
-  FindTerms(a, group, first, m);
-  ACAN_BARRIER();
+  const acan_i64 row = place / call.heads;
+  const acan_i64 head = place % call.heads;
+  float* const to = a.m[0].data + row * a.m[0].stride + head * call.width;
+  to[kShifted] = acan_load(&a.m[7], row, 2 * head) + ACAN_ATTENTION_SHIFT;
+  to[kInverse] = ACAN_DIV(1.0f, acan_load(&a.m[7], row, 2 * head + 1));
+  to[kTerm] = term;
 }
 
 template <int kBlocks>
-__device__ __forceinline__ void BringKeys(const acan_args& a, const Group& group, acan_i64 first,
-                                          const GradientMemory<kBlocks>& m) {
-  const acan_i64 row = group.at.key_row + first;
-  const int width = static_cast<int>(group.call.width);
-  BringRows<kBlocks>(a.m[4], row, group.call.keys - first, group.at.k_col, width, m.k);
-  BringRows<kBlocks>(a.m[5], row, group.call.keys - first, group.at.k_col, width, m.v);
-}
-
-// Where the thread's pair of row i and column j is shown to the others.
-__device__ __forceinline__ int PairAt(int i, int j) {
-  return (Down() * kEach + i) * kPairPitch + Across() + j * kSide;
-}
-
-// What dropout multiplies the thread's pairs with: 0, or 1 / (1 - rate). first_row, first_col: the
-// numbers in the call of the block's queries and keys, or of its keys and queries.
-__device__ __forceinline__ void DrawPairs(const acan_args& a, const Group& group,
-                                          bool rows_are_queries, acan_i64 first_row,
-                                          acan_i64 first_col, float* pairs) {
-  if (!(a.f[1] > 0.0f)) return;
-  ACAN_NO_UNROLL for (int of = 0; of < kEach * kEach; ++of) {
-    const int i = of / kEach;
-    const int j = of % kEach;
-    const acan_i64 row = first_row + Down() * kEach + i;
-    const acan_i64 col = first_col + Across() + j * kSide;
-    pairs[PairAt(i, j)] =
-        acan_attention_drop(&a, &group.call, group.at.sequence, rows_are_queries ? row : col,
-                            group.at.head, rows_are_queries ? col : row, 1.0f);
-  }
-}
-
-// acan_attention_pair of a query, `mine` of the block's, and a key. drawn: what DrawPairs says.
-template <int kBlocks>
-__device__ __forceinline__ acan_attention_pair PairOf(const acan_args& a,
-                                                      const GradientMemory<kBlocks>& m, int mine,
-                                                      const float* drawn, float product,
-                                                      float gradient) {
-  const float weight =
-      acan_attention_weight(acan_attention_score(product, a.f[0]), m.shifted[mine]) *
-      m.inverse[mine];
-  acan_attention_pair pair;
-  pair.weight = weight;
-  if (a.f[1] > 0.0f) {
-    const float kept = *drawn;
-    pair.weight = kept == 0.0f ? 0.0f : weight * kept;
-    gradient = kept == 0.0f ? 0.0f : gradient * kept;
-  }
-  pair.slope = acan_attention_slope(weight, gradient, m.term[mine], a.f[0]);
-  return pair;
-}
-
-template <int kBlocks>
-__device__ __forceinline__ void AddSums(const Sums<kBlocks>& left, int i, Sums<kBlocks>& sums) {
-  ACAN_UNROLL for (int c = 0; c < kBlocks * 4; ++c) sums.v[i][c] = left.v[i][c] + sums.v[i][c];
+__global__ void __launch_bounds__(kAttentionThreads)
+    AttentionTermsKernel(const __grid_constant__ AttentionLaunch l) {
+  ACAN_DYNAMIC_SHARED(lanes);
+  FindTerms<kBlocks>(l.args, static_cast<acan_i64>(blockIdx.x) * kAttentionTerms, lanes);
 }
 
 // ---- the gradient of queries -------------------------------------------------------------------
 
 // Pushes the leaf at key `begin` for each query that sees it, and stores those whose last one it
-// is. visible: of the thread's queries.
-template <int kBlocks>
-__device__ __forceinline__ void EndKeyLeaf(const acan_args& a, const Group& group, acan_i64 row,
-                                           const acan_i64 (&visible)[kEach], acan_i64 begin,
-                                           Sums<kBlocks>* levels, Sums<kBlocks>& sums) {
-  const acan_i64 leaf = begin / kLeaf;
+// is. The tile's first query is `first`.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void EndKeyLeaf(const acan_args& a, const Group& group, acan_i64 first,
+                                           const Sight<kRows, false>& sight, int begin,
+                                           Level<kRows, kBlocks>* levels,
+                                           Sums<kRows> (&sums)[kBlocks]) {
+  const acan_attention_call& call = group.call;
+  const int leaf = begin / kLeaf;
   const int ending = EndingLevels(leaf);
-  bool is_last[kEach];
+  int visible[kRows];
   bool any_is_last = false;
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    is_last[i] = visible[i] > begin && visible[i] <= begin + kLeaf;
-    any_is_last = any_is_last || is_last[i];
-    ACAN_UNROLL for (int c = 0; c < kBlocks * 4; ++c) sums.v[i][c] = 0.0f + sums.v[i][c];
+  bool any_goes_on = false;
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    const acan_i64 query = first + RowOf<kRows>(i);
+    const auto all = static_cast<int>(acan_attention_visible(&call, group.keys, query));
+    visible[i] = RowOf<kRows>(i) < sight.rows ? all - begin : -1;
+    any_is_last = any_is_last || (visible[i] > 0 && visible[i] <= kLeaf);
+    any_goes_on = any_goes_on || visible[i] > kLeaf;
   }
+  AddToZero<kRows, kBlocks>(sums);
   int level = 0;
-  for (acan_i64 pending = leaf; pending != 0 && (any_is_last || level < ending);
+  for (int pending = leaf; pending != 0 && (any_is_last || level < ending);
        pending >>= 1, ++level) {
     if ((pending & 1) == 0) continue;
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-      if (visible[i] > begin && (is_last[i] || level < ending)) AddSums(levels[level], i, sums);
-    }
+    JoinLevel<kRows, kBlocks>(
+        levels[level],
+        [&](int i, float left, float sum) {
+          return visible[i] <= kLeaf || level < ending ? left + sum : sum;
+        },
+        sums);
   }
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    if (is_last[i]) {
-      StoreColumns<kBlocks>(a.m[0], row + i, group.at.q_col, static_cast<int>(group.call.width),
-                            sums.v[i], 1.0f);
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    if (visible[i] <= 0 || visible[i] > kLeaf) continue;
+    StoreColumns<kRows, kBlocks>(a.m[0], group.at.sequence * call.queries + first + RowOf<kRows>(i),
+                                 group.at.q_col, static_cast<int>(call.width), sums, i, 1.0f);
+  }
+  if (any_goes_on) KeepLevel<kRows, kBlocks>(sums, levels[ending]);
+}
+
+// Queries that see no key have a gradient of 0.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void StoreBlindQueries(const acan_args& a, const Group& group,
+                                                  acan_i64 first, int rows) {
+  Sums<kRows> sums[kBlocks];
+  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) Clear<kRows>(sums[b]);
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    const acan_i64 query = first + RowOf<kRows>(i);
+    if (RowOf<kRows>(i) >= rows || acan_attention_visible(&group.call, group.keys, query) != 0) {
+      continue;
     }
-    if (visible[i] <= begin + kLeaf) continue;
-    ACAN_UNROLL for (int c = 0; c < kBlocks * 4; ++c) levels[ending].v[i][c] = sums.v[i][c];
+    StoreColumns<kRows, kBlocks>(a.m[0], group.at.sequence * group.call.queries + query,
+                                 group.at.q_col, static_cast<int>(group.call.width), sums, i, 1.0f);
   }
 }
 
-// The slopes of the leaf at key `begin`: [query, key].
-template <int kBlocks>
-__device__ __forceinline__ void FindQuerySlopes(const acan_args& a, const Group& group,
-                                                acan_i64 first, acan_i64 begin,
-                                                const GradientMemory<kBlocks>& m) {
-  const int width = static_cast<int>(group.call.width);
-  float products[kEach][kEach];
-  float gradients[kEach][kEach];
-  Products<kBlocks>(m.q, m.k, width, products);
-  Products<kBlocks>(m.g, m.v, width, gradients);
-  // Of hidden keys, too, which nobody adds: a branch for each pair takes longer.
-  DrawPairs(a, group, true, first, begin, m.pairs);
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      float* const pair = m.pairs + PairAt(i, j);
-      *pair = PairOf(a, m, Down() * kEach + i, pair, products[i][j], gradients[i][j]).slope;
-    }
-  }
-}
-
-// dq of 64 queries of a head.
-template <int kBlocks>
+// dq of a tile of queries of a head.
+template <int kRows, int kBlocks>
 __device__ __forceinline__ void QueryTile(const acan_args& a, const Group& group, acan_i64 first,
-                                          const GradientMemory<kBlocks>& m) {
+                                          GradientMemory<kRows, kBlocks>& m) {
   const acan_attention_call& call = group.call;
-  const int width = static_cast<int>(call.width);
-  BringQueries(a, group, first, m);
-  const acan_i64 query = first + Down() * kEach;
-  const acan_i64 row = group.at.sequence * call.queries + query;
-  acan_i64 visible[kEach];
-  Sums<kBlocks> levels[kLevels];
-  Sums<kBlocks> sums;
-  sums.Clear();
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    visible[i] =
-        query + i < call.queries ? acan_attention_visible(&call, group.keys, query + i) : -1;
-    if (visible[i] == 0) {
-      StoreColumns<kBlocks>(a.m[0], row + i, group.at.q_col, width, sums.v[i], 1.0f);
+  const Rows q = QueryRows(a, 3, group, first);
+  const Rows d_o = QueryRows(a, 9, group, first);
+  const Rows all_k = KeyRows(a, 4, group, 0);
+  const Rows all_v = KeyRows(a, 5, group, 0);
+  const int rows = Least(kTileRows<kRows>, q.count);
+  const auto most_visible =
+      static_cast<int>(acan_attention_visible(&call, group.keys, first + rows - 1));
+  if (most_visible > 0) {
+    m.shared.BringPair(q, all_k, 0);
+    BringTerms<kTileRows<kRows>>(a, group, first, m);
+  }
+  // What is stored takes the terms' places: they have to be here.
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  ACAN_BARRIER();
+  StoreBlindQueries<kRows, kBlocks>(a, group, first, rows);
+  Level<kRows, kBlocks> levels[kLevels<kRows>];
+  ACAN_NO_UNROLL for (int begin = 0; begin < most_visible; begin += kLeaf) {
+    const Sight<kRows, false> sight{
+        rows, Least(kLeaf, group.keys - begin),
+        static_cast<int>(call.first_query + first + 1 - call.first_key) - begin, call.causal != 0};
+    const bool any = sight.HasAny();
+    const Rows k = From(all_k, begin);
+    const Rows v = From(all_v, begin);
+    Sums<kRows> products;
+    Products(
+        m.shared, q, k, any, [&] { m.shared.BringPair(d_o, v, 0); }, products);
+    // Of hidden keys, too, which nobody adds: a branch for each pair takes longer.
+    if (any) {
+      FindWeights<true>(a, m, products);
+      ShowPairs<kRows>(products, m.shared.pairs);
+      if (a.f[1] > 0.0f) {
+        DrawWeights<true, kRows>(a, group, first, begin, m.shared.pairs, nullptr);
+      }
     }
+    Products(
+        m.shared, d_o, v, any, [&] { m.shared.BringLeaf(k, 0); }, products);
+    if (any) {
+      FindSlopes<true>(a, m, m.shared.pairs, products);
+      ShowPairs<kRows>(products, m.shared.pairs);
+    }
+    Sums<kRows> sums[kBlocks];
+    AddLeaf(
+        m.shared, k, sight,
+        [&] {
+          if (begin + kLeaf < most_visible) {
+            m.shared.BringPair(q, From(all_k, begin + kLeaf), 0);
+          }
+        },
+        sums);
+    if (any) EndKeyLeaf<kRows, kBlocks>(a, group, first, sight, begin, levels, sums);
   }
-  const acan_i64 last = acan_attention_least(call.queries, first + kLeaf) - 1;
-  const acan_i64 most_visible = acan_attention_visible(&call, group.keys, last);
-  ACAN_NO_UNROLL for (acan_i64 begin = 0; begin < most_visible; begin += kLeaf) {
-    BringKeys(a, group, begin, m);
-    const Seen seen = KeysSeen(visible, begin);
-    ACAN_BARRIER();
-    FindQuerySlopes(a, group, first, begin, m);
-    ACAN_BARRIER();
-    AddLeaf(m.pairs, m.k, width, seen, sums);
-    EndKeyLeaf(a, group, row, visible, begin, levels, sums);
-    ACAN_BARRIER();
-  }
+}
+
+template <int kRows, int kBlocks>
+__global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
+    AttentionQueryGradientKernel(const __grid_constant__ AttentionLaunch l) {
+  ACAN_DYNAMIC_SHARED(memory);
+  constexpr int kTile = kTileRows<kRows>;
+  const acan_i64 shared = l.args.i[4];
+  const auto tiles = static_cast<unsigned>((l.args.i[1] + kTile - 1) / kTile);
+  const BlockPlace place = PlaceOfBlock(l.rows * shared, tiles);
+  GradientMemory<kRows, kBlocks> m(memory);
+  Group group = FindGroup(l.args, place.r / shared);
+  TakeHead(group, place.r % shared);
+  // Later queries see more keys.
+  const acan_i64 number = static_cast<acan_i64>(tiles) - 1 - place.order;
+  QueryTile(l.args, group, number * kTile, m);
 }
 
 // ---- the gradients of keys and values ----------------------------------------------------------
 
-// Pairs of the thread's keys with the queries x, x + 16, ... of the leaf.
-struct Pairs {
-  float slope[kEach][kEach];
-  float weight[kEach][kEach];
+// Sums of keys over leaves of queries.
+template <int kRows, int kBlocks>
+struct KeySums {
+  Level<kRows, kBlocks> levels[kLevels<kRows>];
+  Level<kRows, kBlocks> heads;  // of the leaf, of the heads so far
 };
 
-template <int kBlocks>
-__device__ __forceinline__ void FindPairs(const acan_args& a, const Group& group,
-                                          acan_i64 first_key, acan_i64 begin,
-                                          const GradientMemory<kBlocks>& m, Pairs& pairs) {
-  const int width = static_cast<int>(group.call.width);
-  float gradients[kEach][kEach];
-  Products<kBlocks>(m.k, m.q, width, pairs.slope);
-  Products<kBlocks>(m.v, m.g, width, gradients);
-  DrawPairs(a, group, false, first_key, begin, m.pairs);
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      const acan_attention_pair pair = PairOf(a, m, Across() + j * kSide, m.pairs + PairAt(i, j),
-                                              pairs.slope[i][j], gradients[i][j]);
-      pairs.slope[i][j] = pair.slope;
-      pairs.weight[i][j] = pair.weight;
-    }
+// What a tile of keys goes through: leaves of queries, each with all heads that share the keys.
+struct KeyWalk {
+  acan_i64 first;  // key of the tile
+  int least;       // leaf with a query that sees any of the keys
+  int leaves;
+  int h;
+  int leaf;
+
+  __device__ __forceinline__ bool IsLast() const { return leaf + 1 == leaves; }
+};
+
+// As acan_attention_push, of a leaf of which head walk.h of those that share the keys has `sums`.
+// Behind the last leaf `sums` is the whole. Before leaf walk.least all leaves are 0, which change
+// nothing: no sum is -0.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void PushLeaf(KeySums<kRows, kBlocks>& of, const KeyWalk& walk,
+                                         acan_i64 shared, Sums<kRows> (&sums)[kBlocks]) {
+  const auto add = [](int, float left, float sum) { return left + sum; };
+  if (walk.h == 0) {
+    AddToZero<kRows, kBlocks>(sums);
+  } else {
+    JoinLevel<kRows, kBlocks>(of.heads, add, sums);
   }
-}
-
-__device__ __forceinline__ void ShowPairs(const float (&of)[kEach][kEach], float* pairs) {
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-      pairs[PairAt(i, j)] = of[i][j];
-    }
+  if (walk.h + 1 < shared) {
+    KeepLevel<kRows, kBlocks>(sums, of.heads);
+    return;
   }
-}
-
-// Which of the leaf's queries see the thread's keys: those from some one on.
-__device__ __forceinline__ Seen QueriesThatSee(const Group& group, acan_i64 first_key,
-                                               acan_i64 begin) {
-  const acan_attention_call& call = group.call;
-  const int count = SeenOf(call.queries, begin);
-  Seen seen;
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    const acan_i64 key = first_key + Down() * kEach + i;
-    const acan_i64 least = call.causal ? key + call.first_key - call.first_query - begin : 0;
-    seen.begin[i] = least <= 0 ? 0 : least < kLeaf ? static_cast<int>(least) : kLeaf;
-    seen.end[i] = key < group.keys ? count : 0;
-  }
-  return seen;
-}
-
-// Adds what one head's leaf of queries gives. REQUIRES: keys are there.
-template <int kBlocks>
-__device__ __forceinline__ void AddQueryLeaf(const acan_args& a, const Group& group,
-                                             acan_i64 first_key, acan_i64 begin, const Seen& seen,
-                                             const GradientMemory<kBlocks>& m, Sums<kBlocks>& dk,
-                                             Sums<kBlocks>& dv) {
-  const int width = static_cast<int>(group.call.width);
-  BringQueries(a, group, begin, m);
-  Pairs pairs;
-  FindPairs(a, group, first_key, begin, m, pairs);
-  ShowPairs(pairs.slope, m.pairs);
-  ACAN_BARRIER();
-  Sums<kBlocks> chain;
-  AddLeaf(m.pairs, m.q, width, seen, chain);
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) AddSums(chain, i, dk);
-  ACAN_BARRIER();
-  ShowPairs(pairs.weight, m.pairs);
-  ACAN_BARRIER();
-  AddLeaf(m.pairs, m.g, width, seen, chain);
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) AddSums(chain, i, dv);
-  ACAN_BARRIER();
-}
-
-// As acan_attention_push.
-template <int kBlocks>
-__device__ __forceinline__ void PushLeaf(Sums<kBlocks>* levels, acan_i64 leaf, bool is_last,
-                                         Sums<kBlocks>& sums) {
   int level = 0;
-  for (acan_i64 pending = leaf; pending != 0 && (is_last || (pending & 1) != 0);
+  for (int pending = walk.leaf; pending != 0 && (walk.IsLast() || (pending & 1) != 0);
        pending >>= 1, ++level) {
-    if ((pending & 1) == 0) continue;
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) AddSums(levels[level], i, sums);
+    // The node ends before the leaves of the nodes below it.
+    if ((pending & 1) == 0 || walk.leaf >> level << level <= walk.least) continue;
+    JoinLevel<kRows, kBlocks>(of.levels[level], add, sums);
   }
-  if (!is_last) levels[level] = sums;
+  if (!walk.IsLast()) KeepLevel<kRows, kBlocks>(sums, of.levels[level]);
 }
 
-// dk and dv of 64 keys.
-template <int kBlocks>
-__device__ __forceinline__ void KeyTile(const acan_args& a, Group& group, acan_i64 first_key,
-                                        const GradientMemory<kBlocks>& m) {
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void StoreKeys(const acan_args& a, int m, const Group& group,
+                                          acan_i64 first, const Sums<kRows> (&sums)[kBlocks]) {
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    const acan_i64 key = first + RowOf<kRows>(i);
+    if (key >= group.call.keys) continue;
+    StoreColumns<kRows, kBlocks>(a.m[m], group.at.key_row + key, group.at.k_col,
+                                 static_cast<int>(group.call.width), sums, i, 1.0f);
+  }
+}
+
+// Adds what one head's leaf of queries gives. The copies of its first part and its terms are under
+// way; `then` begins those of what follows it.
+template <int kRows, int kBlocks, typename Then>
+__device__ __forceinline__ void AddQueryLeaf(const acan_args& a, const Group& group,
+                                             const KeyWalk& walk, const Then& then,
+                                             GradientMemory<kRows, kBlocks>& m,
+                                             KeySums<kRows, kBlocks>& dk,
+                                             KeySums<kRows, kBlocks>& dv) {
   const acan_attention_call& call = group.call;
-  const int width = static_cast<int>(call.width);
-  BringKeys(a, group, first_key, m);
-  Sums<kBlocks> k_levels[kLevels];
-  Sums<kBlocks> v_levels[kLevels];
-  Sums<kBlocks> dk;
-  Sums<kBlocks> dv;
-  ACAN_NO_UNROLL for (acan_i64 begin = 0; begin < call.queries; begin += kLeaf) {
-    dk.Clear();
-    dv.Clear();
-    const Seen seen = QueriesThatSee(group, first_key, begin);
-    const acan_i64 last = acan_attention_least(call.queries, begin + kLeaf) - 1;
-    // A leaf that sees none of the keys adds 0: there is no -0 that it would change.
-    if (acan_attention_visible(&call, group.keys, last) > first_key) {
-      ACAN_NO_UNROLL for (acan_i64 h = 0; h < call.shared; ++h) {
-        TakeHead(group, h);
-        AddQueryLeaf(a, group, first_key, begin, seen, m, dk, dv);
-      }
+  const int begin = walk.leaf * kLeaf;
+  const Rows k = KeyRows(a, 4, group, walk.first);
+  const Rows v = KeyRows(a, 5, group, walk.first);
+  const Rows q = QueryRows(a, 3, group, begin);
+  const Rows d_o = QueryRows(a, 9, group, begin);
+  const Sight<kRows, true> sight{
+      Least(kTileRows<kRows>, group.keys - static_cast<int>(walk.first)), Least(kLeaf, q.count),
+      static_cast<int>(walk.first + call.first_key - call.first_query) - begin, call.causal != 0};
+  const bool any = sight.HasAny();
+  const bool ends = walk.IsLast() && walk.h + 1 == call.shared;
+  float* const weights = a.f[1] > 0.0f ? m.weights : m.shared.pairs;
+  Sums<kRows> products;
+  Sums<kRows> sums[kBlocks];
+  Products(
+      m.shared, k, q, any, [&] { m.shared.BringLeaf(d_o, 0); }, products);
+  if (any) {
+    FindWeights<false>(a, m, products);
+    ShowPairs<kRows>(products, weights);
+    if (a.f[1] > 0.0f) {
+      DrawWeights<false, kRows>(a, group, walk.first, begin, weights, m.shared.pairs);
     }
-    const bool is_last = begin + kLeaf >= call.queries;
-    PushLeaf(k_levels, begin / kLeaf, is_last, dk);
-    PushLeaf(v_levels, begin / kLeaf, is_last, dv);
   }
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    const acan_i64 key = first_key + Down() * kEach + i;
-    if (key >= call.keys) continue;
-    StoreColumns<kBlocks>(a.m[1], group.at.key_row + key, group.at.k_col, width, dk.v[i], 1.0f);
-    StoreColumns<kBlocks>(a.m[2], group.at.key_row + key, group.at.k_col, width, dv.v[i], 1.0f);
+  AddLeaf(
+      m.shared, d_o, sight, [&] { m.shared.BringPair(v, d_o, 0); }, sums);
+  PushLeaf<kRows, kBlocks>(dv, walk, call.shared, sums);
+  if (ends) StoreKeys<kRows, kBlocks>(a, 2, group, walk.first, sums);
+  Products(
+      m.shared, v, d_o, any, [&] { m.shared.BringLeaf(q, 0); }, products);
+  if (any) {
+    FindSlopes<false>(a, m, weights, products);
+    ShowPairs<kRows>(products, m.shared.pairs);
+  }
+  AddLeaf(m.shared, q, sight, then, sums);
+  PushLeaf<kRows, kBlocks>(dk, walk, call.shared, sums);
+  if (ends) StoreKeys<kRows, kBlocks>(a, 1, group, walk.first, sums);
+}
+
+// The first leaf of queries with one that sees key `first`; `leaves`: there is none.
+__device__ __forceinline__ int LeastLeaf(const Group& group, acan_i64 first, int leaves) {
+  const acan_attention_call& call = group.call;
+  if (group.keys <= first) return leaves;
+  const acan_i64 least = call.causal ? first + call.first_key - call.first_query : 0;
+  if (least >= call.queries) return leaves;
+  return least <= 0 ? 0 : static_cast<int>(least / kLeaf);
+}
+
+// dk and dv of a tile of keys.
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void KeyTile(const acan_args& a, Group& group, acan_i64 first,
+                                        GradientMemory<kRows, kBlocks>& m) {
+  const acan_attention_call& call = group.call;
+  KeyWalk walk{first, 0, static_cast<int>((call.queries + kLeaf - 1) / kLeaf), 0, 0};
+  walk.least = LeastLeaf(group, first, walk.leaves);
+  TakeHead(group, 0);
+  if (walk.least == walk.leaves) {
+    Sums<kRows> zeros[kBlocks];
+    ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) Clear<kRows>(zeros[b]);
+    StoreKeys<kRows, kBlocks>(a, 1, group, first, zeros);
+    StoreKeys<kRows, kBlocks>(a, 2, group, first, zeros);
+    return;
+  }
+  KeySums<kRows, kBlocks> dk;
+  KeySums<kRows, kBlocks> dv;
+  const auto bring = [&](int leaf) {
+    m.shared.BringPair(KeyRows(a, 4, group, first), QueryRows(a, 3, group, leaf * kLeaf), 0);
+    BringTerms<kLeaf>(a, group, leaf * kLeaf, m);
+  };
+  walk.leaf = walk.least;
+  bring(walk.leaf);
+  ACAN_NO_UNROLL while (walk.leaf < walk.leaves) {
+    KeyWalk next = walk;
+    if (++next.h == call.shared) {
+      next.h = 0;
+      ++next.leaf;
+    }
+    const Group mine = group;
+    TakeHead(group, next.h);
+    AddQueryLeaf(
+        a, mine, walk,
+        [&] {
+          if (next.leaf != next.leaves) bring(next.leaf);
+        },
+        m, dk, dv);
+    walk = next;
   }
 }
 
-// Two blocks a multiprocessor, where their shared memory leaves room for two.
-template <int kBlocks>
-__global__ void __launch_bounds__(kAttentionThreads, kBlocks == 1 ? 2 : 1)
-    AttentionGradientKernel(const __grid_constant__ AttentionLaunch l) {
+// Tiles of keys, of which the first ones are the longest.
+template <int kRows, int kBlocks>
+__global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
+    AttentionKeyGradientKernel(const __grid_constant__ AttentionLaunch l) {
   ACAN_DYNAMIC_SHARED(memory);
-  for (acan_i64 r = blockIdx.y; r < l.rows; r += gridDim.y) {
-    Group group = FindGroup(l.args, r);
-    const GradientMemory<kBlocks> m(memory, static_cast<int>(group.call.width));
-    const acan_i64 query_tiles = (group.call.queries + kLeaf - 1) / kLeaf;
-    const acan_i64 tile = blockIdx.x;
-    if (tile >= query_tiles) {
-      KeyTile(l.args, group, (tile - query_tiles) * kLeaf, m);
-    } else {
-      for (acan_i64 h = 0; h < group.call.shared; ++h) {
-        TakeHead(group, h);
-        QueryTile(l.args, group, tile * kLeaf, m);
-      }
-    }
-    ACAN_BARRIER();
-  }
+  constexpr int kTile = kTileRows<kRows>;
+  const auto tiles = static_cast<unsigned>((l.args.i[2] + kTile - 1) / kTile);
+  const BlockPlace place = PlaceOfBlock(l.rows, tiles);
+  GradientMemory<kRows, kBlocks> m(memory);
+  Group group = FindGroup(l.args, place.r);
+  KeyTile(l.args, group, static_cast<acan_i64>(place.order) * kTile, m);
+}
+
+template <int kRows, int kBlocks>
+AttentionTileKernel KeyKernelOf(bool dropout) {
+  using Memory = GradientMemory<kRows, kBlocks>;
+  return {reinterpret_cast<const void*>(&AttentionKeyGradientKernel<kRows, kBlocks>),
+          sizeof(float) * (dropout ? Memory::kWordsWithDropout : Memory::kWords)};
+}
+
+template <int kRows, int kBlocks>
+AttentionTileKernel QueryKernelOf() {
+  return {reinterpret_cast<const void*>(&AttentionQueryGradientKernel<kRows, kBlocks>),
+          sizeof(float) * GradientMemory<kRows, kBlocks>::kWords};
+}
+
+template <int kBlocks>
+AttentionTileKernel TermsKernelOf() {
+  return {reinterpret_cast<const void*>(&AttentionTermsKernel<kBlocks>),
+          sizeof(float) * kBlocks * kAttentionTerms * kLanes};
 }
 
 }  // namespace
 
-const void* AttentionGradientTileKernel(int column_blocks) {
-  return column_blocks == 1 ? reinterpret_cast<const void*>(&AttentionGradientKernel<1>)
-                            : reinterpret_cast<const void*>(&AttentionGradientKernel<2>);
+AttentionTileKernel AttentionTerms(AttentionShape shape) {
+  return shape == AttentionShape::kWide ? TermsKernelOf<2>() : TermsKernelOf<1>();
 }
 
-std::size_t AttentionGradientTileBytes(int head_width) {
-  const int words = head_width <= kLeaf ? GradientMemory<1>::Words(head_width)
-                                        : GradientMemory<2>::Words(head_width);
-  return sizeof(float) * static_cast<std::size_t>(words);
+AttentionTileKernel AttentionKeyGradient(AttentionShape shape, bool dropout) {
+  if (shape == AttentionShape::kTall) return KeyKernelOf<8, 1>(dropout);
+  return shape == AttentionShape::kLow ? KeyKernelOf<4, 1>(dropout) : KeyKernelOf<4, 2>(dropout);
+}
+
+AttentionTileKernel AttentionQueryGradient(AttentionShape shape) {
+  if (shape == AttentionShape::kTall) return QueryKernelOf<8, 1>();
+  return shape == AttentionShape::kLow ? QueryKernelOf<4, 1>() : QueryKernelOf<4, 2>();
 }
 
 }  // namespace acan::cuda

@@ -1,212 +1,385 @@
-// What both kernels of exact attention share. The bits are those of acan/kernels/attention.h; what
-// differs is who computes what: a block has a tile of 64 queries (or keys), brings leaves of 64 of
-// the others into shared memory, and computes each product q . k once, 16 of them a thread.
+// What the kernels of exact attention share. The bits are those of acan/kernels/attention.h; what
+// differs is who computes what. A block has a tile of queries (or keys) and goes through leaves of
+// 64 of the others. It computes each product q . k once, and then adds the leaf's rows. Both are
+// products of matrices, and have one loop: for each k it reads a column of a, kRows numbers a
+// thread, and a row of b, 8 numbers a thread, and adds their products to kRows x 8 sums.
 //
-//   threads      16 across (x) by 16 down (y): thread (x, y) has rows 4 y .. 4 y + 3 of the tile
-//   products     with rows x, x + 16, x + 32 and x + 48 of the leaf
-//   sums         of columns 4 x .. 4 x + 3 of each 64 columns of a head
+//                           a[row, k]                        b[k, col]
+//   products q . k          the tile's columns               the leaf's columns
+//   sums over the leaf      pairs of tile and leaf           the leaf's rows
 //
-// Tiles lie in shared memory row by row, with four words more: 16 threads that read quads of 16
-// rows side by side meet different banks.
+//   block    4 warps; each has 4 * kRows rows of the tile to itself
+//   warp     4 lanes down, 8 lanes across
+//   thread   quads of rows: 4 d .. 4 d + 3 of its warp's, and 16 + 4 d .. (d: its lane down)
+//            quads of columns: 4 a .. 4 a + 3 of 64, and 32 + 4 a .. (a: its lane across)
+//
+// Asynchronous copies bring 16 columns (of the tile and of the leaf) or 16 rows (of the leaf) at a
+// time into one of two stages, while the block computes with the other one. Copies of four bytes
+// transpose columns:
+//
+//   a stage of columns:  k = 0   tile's 64 or 128 rows | 4 unused     a stage of rows:
+//                        ..                                           row 0   64 or 128 columns
+//                        k = 15                                       ..
+//                        k = 0   leaf's 64 rows | 4 unused            row 15
+//                        ..
+//
+// Lanes are numbered so that neighbours share a lane across, and lanes two apart a lane down: a
+// warp then reads quads in two cycles. The pairs, weights or slopes, lie in shared memory as
+// pairs[row of leaf, row of tile].
 #pragma once
 
-#include "kernel_args.h"
-#include "prelude.cuh"
+#include "attention_stages.cuh"
 
 namespace acan::cuda {
 namespace {
 
-constexpr int kSide = 16;
-constexpr int kEach = 4;     // rows of a thread, and rows that it multiplies them with
-constexpr int kLeaf = kSide * kEach;
-constexpr int kPairPitch = kLeaf + 4;
-constexpr int kLevels = kAttentionLevels;
-static_assert(kLeaf == ACAN_ATTENTION_LEAF && kLeaf == ACAN_TILE_LANES);
-static_assert(kSide * kSide == kAttentionThreads);
-
-// LaunchArgs, as the kernels' source knows them.
-struct AttentionLaunch {
-  acan_args args;
-  acan_i64 rows;
-  acan_i64 cols;
-};
-static_assert(sizeof(AttentionLaunch) == sizeof(LaunchArgs));
-
-__device__ __forceinline__ int Across() {
-  return static_cast<int>(threadIdx.x) % kSide;
-}
-__device__ __forceinline__ int Down() {
-  return static_cast<int>(threadIdx.x) / kSide;
-}
-
-// 64 rows of the columns of a head.
-struct Rows {
-  float* words;
-  int pitch;
-};
-
-// Rows [first, first + count) of the matrix, columns [col, col + width); rows behind them repeat the
-// last one. REQUIRES: count > 0.
-template <int kBlocks>
-__device__ __forceinline__ void BringRows(const acan_matrix& from, acan_i64 first, acan_i64 count,
-                                          acan_i64 col, int width, const Rows& to) {
-  const int thread = static_cast<int>(threadIdx.x);
-  const int last = count < kLeaf ? static_cast<int>(count) - 1 : kLeaf - 1;
-  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
-    const int c = thread % kLeaf + b * kLeaf;
-    if (c >= width) continue;
-    ACAN_UNROLL for (int i = 0; i < kLeaf * kLeaf / kAttentionThreads; ++i) {
-      const int row = thread / kLeaf + i * (kAttentionThreads / kLeaf);
-      to.words[row * to.pitch + c] =
-          acan_load(&from, first + (row < last ? row : last), col + c);
-    }
-  }
-}
+// ---- products ----------------------------------------------------------------------------------
 
 __device__ __forceinline__ float4 QuadAt(const float* words) {
   return *reinterpret_cast<const float4*>(words);
 }
 
-__device__ __forceinline__ float Dot(const float4& x, const float4& y, float sum) {
-  sum = ACAN_FMA(x.x, y.x, sum);
-  sum = ACAN_FMA(x.y, y.y, sum);
-  sum = ACAN_FMA(x.z, y.z, sum);
-  return ACAN_FMA(x.w, y.w, sum);
+// Sums of the thread's rows and columns.
+template <int kRows>
+using Sums = float[kRows][kEach];
+
+template <int kRows>
+__device__ __forceinline__ void Clear(Sums<kRows>& sums) {
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) sums[i][j] = 0.0f;
+  }
 }
 
-// The products of the thread's rows of x with its rows of y, in the canonical order: a chain for
-// each 64 columns, of which there are at most two. REQUIRES: width % 4 == 0.
-template <int kBlocks>
-__device__ __forceinline__ void Products(const Rows& x, const Rows& y, int width,
-                                         float (&out)[kEach][kEach]) {
-  const float* const mine = x.words + Down() * kEach * x.pitch;
-  const float* const others = y.words + Across() * y.pitch;
-  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
-    float sums[kEach][kEach] = {};
-    const int end = width < (b + 1) * kLeaf ? width : (b + 1) * kLeaf;
-    ACAN_NO_UNROLL for (int c = b * kLeaf; c < end; c += 4) {
-      float4 quads[kEach];
-      ACAN_UNROLL for (int i = 0; i < kEach; ++i) quads[i] = QuadAt(mine + i * x.pitch + c);
-      ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-        const float4 quad = QuadAt(others + j * kSide * y.pitch + c);
-        ACAN_UNROLL for (int i = 0; i < kEach; ++i) sums[i][j] = Dot(quads[i], quad, sums[i][j]);
-      }
+// The same, by reading zeros. A read of a quad fixes whether the register of a sum is even or odd,
+// as it does for the factors. An instruction that needs three even registers, or three odd ones,
+// waits for one of them. So neighbours of four rows change places: a sum's register never agrees
+// with its row's factor.
+template <int kRows>
+__device__ __forceinline__ void ReadZeros(const float* zeros, Sums<kRows>& sums) {
+  ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+    ACAN_UNROLL for (int i = 0; i < kRows; i += kQuad) {
+      const float4 quad = QuadAt(zeros + j * kRows + i);
+      sums[i + 1][j] = quad.x;
+      sums[i][j] = quad.y;
+      sums[i + 3][j] = quad.z;
+      sums[i + 2][j] = quad.w;
     }
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
+  }
+}
+
+// Where the thread's factors of one k are. to_second: from the first quad of b's to the second.
+struct FactorsAt {
+  const float* a;
+  const float* b;
+  int a_pitch;
+  int b_pitch;
+  int to_second;
+
+  __device__ __forceinline__ FactorsAt At(int k) const {
+    return {a + k * a_pitch, b + k * b_pitch, a_pitch, b_pitch, to_second};
+  }
+};
+
+// A thread's factors for one k.
+template <int kRows>
+struct Factors {
+  float a[kRows];
+  float b[kEach];
+};
+
+__device__ __forceinline__ void TakeQuad(const float* words, float* out) {
+  const float4 quad = QuadAt(words);
+  out[0] = quad.x;
+  out[1] = quad.y;
+  out[2] = quad.z;
+  out[3] = quad.w;
+}
+
+template <int kRows>
+__device__ __forceinline__ void ReadFactors(const FactorsAt& at, Factors<kRows>& out) {
+  ACAN_UNROLL for (int i = 0; i < kRows; i += kQuad) TakeQuad(at.a + i * kDown, out.a + i);
+  TakeQuad(at.b, out.b);
+  TakeQuad(at.b + at.to_second, out.b + kQuad);
+}
+
+// Every other column from its last row to its first: gemm_ring.cuh says why.
+template <int kRows>
+__device__ __forceinline__ void Multiply(const Factors<kRows>& f, Sums<kRows>& sums) {
+  ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+    ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+      const int row = j % 2 == 0 ? i : kRows - 1 - i;
+      sums[row][j] = ACAN_FMA(f.a[row], f.b[j], sums[row][j]);
+    }
+  }
+}
+
+// Adds the products of `steps` k, a multiple of four. Factors are read one k ahead.
+template <int kRows>
+__device__ __forceinline__ void MultiplySteps(const FactorsAt& from, int steps,
+                                              Sums<kRows>& sums) {
+  FactorsAt at = from;
+  Factors<kRows> factors[2];
+  ReadFactors<kRows>(at, factors[0]);
+  ACAN_NO_UNROLL for (int left = steps; left > 0; left -= kQuad) {
+    ACAN_UNROLL for (int k = 0; k < kQuad; ++k) {
+      const int next = k + 1 < kQuad || left > kQuad ? k + 1 : k;
+      ReadFactors<kRows>(at.At(next), factors[(k + 1) % 2]);
+      Multiply<kRows>(factors[k % 2], sums);
+    }
+    at = at.At(kQuad);
+  }
+}
+
+// Which of the products of one step count: those of row i if begin[i] <= k < end[i].
+template <int kRows>
+__device__ __forceinline__ void MultiplySome(const FactorsAt& at, int k, const int (&begin)[kRows],
+                                             const int (&end)[kRows], Sums<kRows>& sums) {
+  Factors<kRows> f;
+  ReadFactors<kRows>(at.At(k), f);
+  ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+    if (k < begin[i] || k >= end[i]) continue;
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+      sums[i][j] = ACAN_FMA(f.a[i], f.b[j], sums[i][j]);
+    }
+  }
+}
+
+// The products q . k, in the canonical order: a chain for each 64 columns, of which there are at
+// most two. The copies of part 0 are under way; `then` begins those of what follows. sees: whether
+// the warp wants them. REQUIRES: width % 4 == 0.
+template <int kRows, int kBlocks, typename Then>
+__device__ __forceinline__ void Products(Shared<kRows, kBlocks>& m, const Rows& tile,
+                                         const Rows& leaf, bool sees, const Then& then,
+                                         Sums<kRows>& out) {
+  constexpr int kParts = kLeaf / kStep;
+  const int parts = (tile.width + kStep - 1) / kStep;
+  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
+    Sums<kRows> sums;
+    ReadZeros<kRows>(m.zeros, sums);
+    const int end = kBlocks == 1 ? parts : Least(parts, (b + 1) * kParts);
+    ACAN_NO_UNROLL for (int part = b * kParts; part < end; ++part) {
+      const float* const stage = m.Arrive();
+      if (part + 1 < parts) {
+        m.BringPair(tile, leaf, part + 1);
+      } else {
+        then();
+      }
+      const FactorsAt at{stage + RowOf<kRows>(0),
+                         stage + kStep * kTilePitch<kRows> + ColumnOf(0), kTilePitch<kRows>,
+                         kLeafPitch, kApart};
+      if (sees) MultiplySteps<kRows>(at, Least(kStep, tile.width - part * kStep), sums);
+    }
+    ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
       ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
-        out[i][j] = b == 0 ? sums[i][j] : out[i][j] + sums[i][j];
+        if (b == 0) {
+          out[i][j] = sums[i][j];
+        } else if (parts > b * kParts) {
+          out[i][j] = out[i][j] + sums[i][j];
+        }
       }
     }
   }
 }
 
-// Which rows of the leaf each of the thread's rows has: a range, as those that are hidden come
-// first or last.
-struct Seen {
-  int begin[kEach];
-  int end[kEach];
+// The thread's pairs of quad `i / 4` of its rows with row `j` of the leaf, in shared memory.
+template <int kRows>
+__device__ __forceinline__ float* PairsAt(float* pairs, int i, int j) {
+  return pairs + ColumnOf(j) * kTilePitch<kRows> + RowOf<kRows>(i);
+}
 
-  __device__ __forceinline__ bool Has(int i, int j) const { return j >= begin[i] && j < end[i]; }
+__device__ __forceinline__ void PutQuad(float* to, float x, float y, float z, float w) {
+  float4 quad;
+  quad.x = x;
+  quad.y = y;
+  quad.z = z;
+  quad.w = w;
+  *reinterpret_cast<float4*>(to) = quad;
+}
+
+// The thread's own.
+template <int kRows>
+__device__ __forceinline__ void TakePairs(float* pairs, Sums<kRows>& out) {
+  ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+    ACAN_UNROLL for (int i = 0; i < kRows; i += kQuad) {
+      const float4 quad = QuadAt(PairsAt<kRows>(pairs, i, j));
+      out[i][j] = quad.x;
+      out[i + 1][j] = quad.y;
+      out[i + 2][j] = quad.z;
+      out[i + 3][j] = quad.w;
+    }
+  }
+}
+
+template <int kRows>
+__device__ __forceinline__ void ShowPairs(const Sums<kRows>& of, float* pairs) {
+  ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+    ACAN_UNROLL for (int i = 0; i < kRows; i += kQuad) {
+      PutQuad(PairsAt<kRows>(pairs, i, j), of[i][j], of[i + 1][j], of[i + 2][j], of[i + 3][j]);
+    }
+  }
+}
+
+// ---- which pairs there are ---------------------------------------------------------------------
+
+// Which rows of the leaf each row of the tile has: a range, as those that are hidden come first or
+// last. kFrom: rows are keys, and begin later from row to row; else they are queries, which end
+// later.
+template <int kRows, bool kFrom>
+struct Sight {
+  int rows;   // of the tile that exist
+  int count;  // of the leaf
+  int shift;  // row r has others from r + shift on, or up to there
+  bool causal;
+
+  __device__ __forceinline__ int Begin(int r) const {
+    return kFrom && causal ? Least(Most(r + shift, 0), kLeaf) : 0;
+  }
+  __device__ __forceinline__ int End(int r) const {
+    if (r >= rows) return 0;
+    return kFrom || !causal ? count : Most(Least(r + shift, count), 0);
+  }
+  // Of the warp's rows: a range that holds all of theirs, whether there is any, and whether each
+  // has the whole leaf.
+  __device__ __forceinline__ int WarpBegin() const { return Begin(WarpRow<kRows>()); }
+  __device__ __forceinline__ int WarpEnd() const {
+    const int first = WarpRow<kRows>();
+    return first < rows ? End(Least(first + kDown * kRows, rows) - 1) : 0;
+  }
+  __device__ __forceinline__ bool HasAny() const { return WarpBegin() < WarpEnd(); }
   __device__ __forceinline__ bool HasAll() const {
-    bool all = true;
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) all = all && begin[i] == 0 && end[i] == kLeaf;
-    return all;
+    const int first = WarpRow<kRows>();
+    const int last = first + kDown * kRows - 1;
+    return last < rows && Begin(last) == 0 && End(first) == kLeaf;
   }
 };
 
-// Elements of the thread's rows and columns.
-template <int kBlocks>
-struct Sums {
-  float v[kEach][kBlocks * 4];
+// ---- sums over the rows of a leaf --------------------------------------------------------------
 
-  __device__ __forceinline__ void Clear() {
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-      ACAN_UNROLL for (int c = 0; c < kBlocks * 4; ++c) v[i][c] = 0.0f;
+// sums[b] = chains from 0 of pairs[j, row] * leaf[j], for the j that the row has, ascending; of the
+// 64 columns from 64 b on. The copies of part 0 are under way; `then` begins those of what follows.
+template <int kRows, int kBlocks, bool kFrom, typename Then>
+__device__ __forceinline__ void AddLeaf(Shared<kRows, kBlocks>& m, const Rows& leaf,
+                                        const Sight<kRows, kFrom>& sight, const Then& then,
+                                        Sums<kRows> (&sums)[kBlocks]) {
+  constexpr int kParts = kLeaf / kStep;
+  const bool all = sight.HasAll();
+  const int least = sight.WarpBegin();
+  const int most = sight.WarpEnd();
+  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) ReadZeros<kRows>(m.zeros, sums[b]);
+  ACAN_NO_UNROLL for (int part = 0; part < kParts; ++part) {
+    const float* const stage = m.Arrive();
+    if (part + 1 < kParts) {
+      m.BringLeaf(leaf, part + 1);
+    } else {
+      then();
     }
-  }
-};
-
-template <bool kAll, int kBlocks>
-__device__ __forceinline__ void AddRow(const float (&weights)[kEach], const float4& quad, int b,
-                                       int j, const Seen& seen, Sums<kBlocks>& sums) {
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    if (!kAll && !seen.Has(i, j)) continue;
-    float* const sum = sums.v[i] + b * 4;
-    sum[0] = ACAN_FMA(weights[i], quad.x, sum[0]);
-    sum[1] = ACAN_FMA(weights[i], quad.y, sum[1]);
-    sum[2] = ACAN_FMA(weights[i], quad.z, sum[2]);
-    sum[3] = ACAN_FMA(weights[i], quad.w, sum[3]);
-  }
-}
-
-template <bool kAll, int kBlocks>
-__device__ __forceinline__ void AddRows(const float* pairs, const Rows& y, int width,
-                                        const Seen& seen, Sums<kBlocks>& sums) {
-  const float* const mine = pairs + Down() * kEach * kPairPitch;
-  ACAN_NO_UNROLL for (int j = 0; j < kLeaf; j += 4) {
-    float4 quads[kEach];
-    ACAN_UNROLL for (int i = 0; i < kEach; ++i) quads[i] = QuadAt(mine + i * kPairPitch + j);
-    const float weights[4][kEach] = {{quads[0].x, quads[1].x, quads[2].x, quads[3].x},
-                                     {quads[0].y, quads[1].y, quads[2].y, quads[3].y},
-                                     {quads[0].z, quads[1].z, quads[2].z, quads[3].z},
-                                     {quads[0].w, quads[1].w, quads[2].w, quads[3].w}};
+    const int row0 = part * kStep;
+    const float* const mine = m.pairs + row0 * kTilePitch<kRows> + RowOf<kRows>(0);
     ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
-      const int c = b * kLeaf + Across() * 4;
-      if (c >= width) continue;
-      ACAN_UNROLL for (int k = 0; k < 4; ++k) {
-        AddRow<kAll>(weights[k], QuadAt(y.words + (j + k) * y.pitch + c), b, j + k, seen, sums);
+      // Behind the head's last column: any that are there, for sums that nobody stores.
+      const int first = Least(b * kLeaf + ColumnOf(0), leaf.width - kQuad);
+      const int second = Least(b * kLeaf + ColumnOf(kQuad), leaf.width - kQuad);
+      const FactorsAt at{mine, stage + first, kTilePitch<kRows>, kLeaf * kBlocks, second - first};
+      if (all) {
+        MultiplySteps<kRows>(at, kStep, sums[b]);
+        continue;
+      }
+      int begin[kRows];
+      int end[kRows];
+      ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
+        begin[i] = sight.Begin(RowOf<kRows>(i)) - row0;
+        end[i] = sight.End(RowOf<kRows>(i)) - row0;
+      }
+      ACAN_NO_UNROLL for (int k = Most(least - row0, 0); k < Least(most - row0, kStep); ++k) {
+        MultiplySome<kRows>(at, k, begin, end, sums[b]);
       }
     }
   }
 }
 
-// sums = chains from 0 of pairs[row, j] * y[j], for the j that the row has, ascending.
-template <int kBlocks>
-__device__ __forceinline__ void AddLeaf(const float* pairs, const Rows& y, int width,
-                                        const Seen& seen, Sums<kBlocks>& sums) {
-  sums.Clear();
-  if (seen.HasAll()) {
-    AddRows<true>(pairs, y, width, seen, sums);
-  } else {
-    AddRows<false>(pairs, y, width, seen, sums);
-  }
-}
-
-// A row of the thread's columns, times a factor.
-template <int kBlocks>
+// Row i of the thread's columns, times a factor.
+template <int kRows, int kBlocks>
 __device__ __forceinline__ void StoreColumns(const acan_matrix& to, acan_i64 row, acan_i64 col,
-                                             int width, const float (&v)[kBlocks * 4],
+                                             int width, const Sums<kRows> (&sums)[kBlocks], int i,
                                              float factor) {
-  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
-    const int c = b * kLeaf + Across() * 4;
+  const bool wide = IsWide(to);
+  ACAN_UNROLL for (int q = 0; q < kBlocks * 2; ++q) {
+    const int c = q / 2 * kLeaf + ColumnOf(q % 2 * kQuad);
     if (c >= width) continue;
-    ACAN_UNROLL for (int e = 0; e < 4; ++e) {
-      acan_store(&to, row, col + c + e, v[b * 4 + e] * factor);
+    float out[kQuad];
+    ACAN_UNROLL for (int e = 0; e < kQuad; ++e) {
+      const float x = sums[q / 2][i][q % 2 * kQuad + e] * factor;
+      out[e] = x == x ? x : ACAN_NAN;
+    }
+    float* const words = to.data + row * to.stride + col + c;
+    if (wide) {
+      PutQuad(words, out[0], out[1], out[2], out[3]);
+    } else {
+      ACAN_UNROLL for (int e = 0; e < kQuad; ++e) words[e] = out[e];
     }
   }
 }
 
-// How many of the leaf's keys from `begin` on a row sees that sees `visible`.
-__device__ __forceinline__ int SeenOf(acan_i64 visible, acan_i64 begin) {
-  const acan_i64 seen = visible - begin;
-  return seen <= 0 ? 0 : seen < kLeaf ? static_cast<int>(seen) : kLeaf;
+// ---- levels of the tree ------------------------------------------------------------------------
+
+// A quad has four rows of one column, in the order of ReadZeros.
+template <int kRows, int kBlocks>
+struct Level {
+  float4 quads[kBlocks][kEach][kRows / kQuad];
+};
+
+template <int kRows, int kBlocks>
+__device__ __forceinline__ void KeepLevel(const Sums<kRows> (&sums)[kBlocks],
+                                          Level<kRows, kBlocks>& level) {
+  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+      ACAN_UNROLL for (int i = 0; i < kRows; i += kQuad) {
+        PutQuad(reinterpret_cast<float*>(&level.quads[b][j][i / kQuad]), sums[b][i + 1][j],
+                sums[b][i][j], sums[b][i + 3][j], sums[b][i + 2][j]);
+      }
+    }
+  }
 }
 
-// The same of the thread's queries.
-__device__ __forceinline__ Seen KeysSeen(const acan_i64 (&visible)[kEach], acan_i64 begin) {
-  Seen seen;
-  ACAN_UNROLL for (int i = 0; i < kEach; ++i) {
-    seen.begin[i] = 0;
-    seen.end[i] = SeenOf(visible[i], begin);
+// join(row, left, sum) is the sum of both.
+template <int kRows, int kBlocks, typename Join>
+__device__ __forceinline__ void JoinLevel(const Level<kRows, kBlocks>& level, const Join& join,
+                                          Sums<kRows> (&sums)[kBlocks]) {
+  ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
+    ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
+      ACAN_UNROLL for (int i = 0; i < kRows; i += kQuad) {
+        const float4 quad = QuadAt(reinterpret_cast<const float*>(&level.quads[b][j][i / kQuad]));
+        sums[b][i + 1][j] = join(i + 1, quad.x, sums[b][i + 1][j]);
+        sums[b][i][j] = join(i, quad.y, sums[b][i][j]);
+        sums[b][i + 3][j] = join(i + 3, quad.z, sums[b][i + 3][j]);
+        sums[b][i + 2][j] = join(i + 2, quad.w, sums[b][i + 2][j]);
+      }
+    }
   }
-  return seen;
 }
 
 // Trailing ones: the levels that end with this leaf.
-__device__ __forceinline__ int EndingLevels(acan_i64 leaf) {
+__device__ __forceinline__ int EndingLevels(int leaf) {
   int levels = 0;
   for (; leaf & 1; leaf >>= 1) ++levels;
   return levels;
+}
+
+// ---- which tile --------------------------------------------------------------------------------
+
+// Blocks begin in the order of their numbers. Those of some rows of the launch begin together, as
+// they share operands in the L2 cache; the longest ones of these begin first.
+struct BlockPlace {
+  acan_i64 r;
+  int order;  // of its tiles
+};
+__device__ __forceinline__ BlockPlace PlaceOfBlock(acan_i64 rows, unsigned tiles) {
+  const unsigned band = blockIdx.x / (kAttentionBand * tiles);
+  const unsigned within = blockIdx.x - band * (kAttentionBand * tiles);
+  const acan_i64 first = static_cast<acan_i64>(band) * kAttentionBand;
+  const unsigned of_band =
+      rows - first < kAttentionBand ? static_cast<unsigned>(rows - first) : kAttentionBand;
+  return {first + within % of_band, static_cast<int>(within / of_band)};
 }
 
 }  // namespace

@@ -31,6 +31,11 @@ typedef std::int64_t acan_i64;
 #define ACAN_CHAIN_THREADS 128
 #define ACAN_ROW_THREAD (static_cast<int>(threadIdx.x))
 #define ACAN_LOCAL_VARIABLE __shared__
+// Blocks of GridOfWords have a piece of a row's columns, and several threads to a column.
+#define ACAN_ROW_PIECES (static_cast<int>(gridDim.y))
+#define ACAN_ROW_PIECE (static_cast<int>(blockIdx.y))
+#define ACAN_ROW_PLACES (static_cast<int>(blockDim.y))
+#define ACAN_ROW_PLACE (static_cast<int>(threadIdx.y))
 #define ACAN_TILE_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_TILE_PLACE (static_cast<int>(threadIdx.y))
 // One column a thread: neighbours read neighbours' words. Columns of the kernels that

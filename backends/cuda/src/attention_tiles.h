@@ -5,18 +5,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "acan/core/operators/kernels.h"
+#include "kernel_args.h"
+#include "launch_grid.h"
 
 namespace acan::cuda {
 
 struct TileLaunch {
-  const void* kernel = nullptr;
-  unsigned threads = 0;
-  std::size_t shared_bytes = 0;
+  AttentionTileKernel kernel;
+  Grid grid;
 };
 
 class AttentionTiles {
@@ -24,14 +24,19 @@ class AttentionTiles {
   // Lets the kernels have all shared memory of a block. Throws what Check throws.
   AttentionTiles(int ordinal, const std::string& name);
 
-  // nullopt: another kernel, or heads that are too wide for this GPU, or not of whole quads; the
-  // kernel of the table computes the same bits. head_width: the columns of a head.
-  std::optional<TileLaunch> Find(Kernel kernel, const KernelScalars& scalars,
-                                 std::int64_t head_width) const;
+  // What computes a call, one after the other. None: another kernel, or heads that are too wide for
+  // this GPU, or not of whole quads; the kernel of the table computes the same bits. rows: of the
+  // region. head_width: the columns of a head.
+  std::vector<TileLaunch> Find(Kernel kernel, std::int64_t rows, const KernelScalars& scalars,
+                               std::int64_t head_width) const;
 
   static std::vector<const void*> Kernels();
 
  private:
+  // None: it does not fit.
+  std::vector<TileLaunch> LaunchesOf(Kernel kernel, AttentionShape shape, std::int64_t rows,
+                                     const KernelScalars& scalars) const;
+
   std::size_t block_shared_bytes_;
 };
 

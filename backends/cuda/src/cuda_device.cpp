@@ -363,12 +363,13 @@ class CudaDevice final : public Device {
     launch.region_cols = region.cols;
     void* parameters[] = {&launch};
     const std::int64_t head_width = HeadWidthOf(kernel, args);
-    Grid grid = GridOf(kernel, region, args.scalars, head_width);
-    if (const auto tiles = attention_.Find(kernel, args.scalars, head_width)) {
-      grid.threads = {tiles->threads};
-      Run(tiles->kernel, row.name, grid, parameters, tiles->shared_bytes);
-    } else {
-      Run(TableKernel(kernel), row.name, grid, parameters);
+    const auto tiles = attention_.Find(kernel, region.rows, args.scalars, head_width);
+    for (const TileLaunch& each : tiles) {
+      Run(each.kernel.kernel, row.name, each.grid, parameters, each.kernel.shared_bytes);
+    }
+    if (tiles.empty()) {
+      Run(TableKernel(kernel), row.name, GridOf(kernel, region, args.scalars, head_width),
+          parameters);
     }
   }
 

@@ -1,6 +1,7 @@
 // What the host passes to the kernels of kernels/*.cu, and how it finds them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "acan/core/operators/kernels.h"
@@ -102,20 +103,44 @@ constexpr int kPartsThreads = 256;
 // Its parameter: Parts. Any number of blocks.
 const void* AddPartsKernel();
 
-// ---- attention by tiles of 64 queries or keys: kernels/attention_tile.cuh ----------------------
+// ---- attention by tiles of queries or keys: kernels/attention_tile.cuh --------------------------
 
-constexpr int kAttentionThreads = 256;
-constexpr int kAttentionLevels = 12;      // of the tree over leaves of 64
+constexpr int kAttentionThreads = 128;
 constexpr int kMostAttentionWidth = 128;  // of a head
-// Queries or keys of a call, for which the levels suffice.
-constexpr std::int64_t kMostAttentionRows = std::int64_t{64} << kAttentionLevels;
-// Their parameter: LaunchArgs. x: the region's columns, y: its rows as they come.
-// column_blocks: of 64 columns, that a head has; 1 or 2.
-const void* AttentionTileKernel(int column_blocks);
-const void* AttentionGradientTileKernel(int column_blocks);
-// What they need of dynamic shared memory, in bytes.
-std::size_t AttentionTileBytes(int head_width);
-std::size_t AttentionGradientTileBytes(int head_width);
+constexpr unsigned kAttentionBand = 32;   // rows of a launch whose blocks begin together
+// The tiles of a kernel. A thread has 8 rows of a tall one, and 4 of the others.
+enum class AttentionShape : std::uint8_t {
+  kTall,  // 128 rows, heads of up to 64 columns
+  kLow,   // 64 rows, heads of up to 64 columns
+  kWide,  // 64 rows, heads of up to 128 columns
+};
+constexpr int AttentionTileRows(AttentionShape shape) {
+  return shape == AttentionShape::kTall ? 128 : 64;
+}
+// Of the tree over leaves of 64, by a thread's rows: more would take more local memory than
+// products do.
+constexpr int AttentionLevels(int rows) {
+  return rows == 8 ? 8 : 12;
+}
+constexpr std::int64_t MostAttentionRows(AttentionShape shape) {
+  return std::int64_t{64} << AttentionLevels(shape == AttentionShape::kTall ? 8 : 4);
+}
+// That a multiprocessor holds at once, as far as registers decide.
+constexpr int AttentionBlocks(int rows) {
+  return rows == 8 ? 3 : 4;
+}
+struct AttentionTileKernel {
+  const void* kernel = nullptr;
+  std::size_t shared_bytes = 0;
+};
+// Their parameter: LaunchArgs. Blocks in one dimension: one for each tile of queries of each head,
+AttentionTileKernel AttentionForward(AttentionShape shape);
+// and for the gradient, one after the other: one for so many queries' heads, one for each tile of
+// keys of each of their heads, and one for each tile of queries of each head.
+constexpr int kAttentionTerms = 64;
+AttentionTileKernel AttentionTerms(AttentionShape shape);
+AttentionTileKernel AttentionKeyGradient(AttentionShape shape, bool dropout);
+AttentionTileKernel AttentionQueryGradient(AttentionShape shape);
 
 // ---- everything else ---------------------------------------------------------------------------
 

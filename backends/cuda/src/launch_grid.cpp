@@ -56,6 +56,21 @@ Grid GridOfRuns(Kernel kernel, const KernelRegion& region, const KernelScalars& 
   return {{Size(Pieces(region.rows, down))}, {Size(across), Size(down)}};
 }
 
+// Words of a small table have many rows each. So their blocks have pieces of the columns, a few
+// sectors wide, and several threads to a column. Each block looks through all rows, which would
+// take most of the time where there are many words.
+Grid GridOfWords(const KernelRegion& region) {
+  constexpr std::int64_t kManyWords = 1024;
+  constexpr std::int64_t kManyBlocks = 2048;
+  constexpr std::int64_t kColumns = 32;
+  if (region.rows >= kManyWords) {
+    return {{Size(region.rows)}, {Size(RowThreads(Kernel::kEmbeddingGradient, region.cols))}};
+  }
+  const std::int64_t pieces =
+      std::min(Pieces(region.cols, kColumns), Pieces(kManyBlocks, region.rows));
+  return {{Size(region.rows), Size(pieces)}, {Size(kColumns), Size(kMostRowThreads / kColumns)}};
+}
+
 }  // namespace
 
 Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
@@ -75,6 +90,7 @@ Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scal
     return {{Size(region.cols), Size(std::min(region.rows, kMostBlocks))},
             {ACAN_TILE_LANES, Size(places)}};
   }
+  if (kernel == Kernel::kEmbeddingGradient) return GridOfWords(region);
   if (IsRowOfABlock(kernel)) return {{Size(region.rows)}, {Size(RowThreads(kernel, region.cols))}};
   if (IsColumnOfABlock(kernel)) return GridOfColumns(kernel, region, scalars);
   if (region.space == KernelSpace::kRow) return GridOfRuns(kernel, region, scalars);

@@ -44,6 +44,10 @@ constexpr std::array<AttentionForm, 3> kAttentionTiles{
      {"wide quads", 1, 1, 20, 20, 1, 1, 68, 0.0f, Values::kUnit},
      {"special quads", 1, 1, 66, 70, 1, 1, 20, 0.0f, Values::kSpecial}}};
 
+// Enough rows for the tallest of these tiles.
+constexpr std::array<AttentionForm, 1> kTallAttentionTiles{
+    {{"many quads", 0, 1, 70, 512, 1, 1, 4, 0.0f, Values::kUnit}}};
+
 constexpr void AddAttentionCases(std::span<const AttentionForm> forms, Few<KernelCase, 256>& all) {
   constexpr Values kLengths = Values::kLabels, kStatistics = Values::kPositive;
   for (const AttentionForm& form : forms) {
@@ -312,6 +316,7 @@ constexpr auto kAllKernelCases = [] {
   AddSampleCases(all);
   AddNormalCases(all);
   AddAttentionCases(kAttentionTiles, all);
+  AddAttentionCases(kTallAttentionTiles, all);
   return all;
 }();
 

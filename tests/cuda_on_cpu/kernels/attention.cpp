@@ -5,13 +5,14 @@
 namespace acan::cuda {
 namespace {
 
-template <int kBlocks>
+template <int kRows, int kBlocks>
 bool RegisterAttention(const char* name) {
-  return cuda_on_cpu::RegisterKernel(&AttentionKernel<kBlocks>, name, kAttentionThreads,
-                                     sizeof(Nodes<kBlocks>) * kLevels);
+  return cuda_on_cpu::RegisterKernel(&AttentionKernel<kRows, kBlocks>, name, kAttentionThreads,
+                                     sizeof(OpenNodes<kRows, kBlocks>) * kLevels<kRows>);
 }
-[[maybe_unused]] const bool registered[] = {RegisterAttention<1>("attention_64"),
-                                            RegisterAttention<2>("attention_128")};
+[[maybe_unused]] const bool registered[] = {RegisterAttention<8, 1>("attention_tall"),
+                                            RegisterAttention<4, 1>("attention_low"),
+                                            RegisterAttention<4, 2>("attention_wide")};
 
 }  // namespace
 }  // namespace acan::cuda

@@ -20,7 +20,7 @@ constexpr GpuModel kModels[] = {
     {"sm_80", 8, 0, 108, 2048, 40 * kGib, 163 * kKib, 164 * kKib},
     {"sm_86", 8, 6, 84, 1536, 24 * kGib, 99 * kKib, 100 * kKib},
     {"sm_90", 9, 0, 132, 2048, 139 * kGib, 227 * kKib, 228 * kKib},
-    {"tight", 7, 5, 40, 1024, 160 * kKib* kKib, 64 * kKib, 64 * kKib},
+    {"tight", 7, 5, 40, 1024, 320 * kKib* kKib, 64 * kKib, 64 * kKib},
     {"small", 9, 0, 4, 64, 48 * kKib* kKib, 227 * kKib, 228 * kKib},
 };
 

@@ -69,6 +69,46 @@ ACAN_FN void acan_column_chain(const acan_matrix* x, const acan_matrix* y, int w
 
 #if ACAN_COLUMN_IS_SHARED
 
+/* Rows of a column that a thread loads before it adds them: an addition for each load would wait as
+ * long as the memory takes, each time. */
+#define ACAN_ROWS_AT_ONCE 16
+#define ACAN_NORM_ROWS_AT_ONCE 8
+
+ACAN_FN float acan_chain_term(int what, float x, float y, float sum) {
+  const float d = x - y;
+  return what == ACAN_CHAIN_SUM
+             ? sum + x
+             : ACAN_FMA(what == ACAN_CHAIN_DOT ? x : d, what == ACAN_CHAIN_DOT ? y : d, sum);
+}
+
+/* acan_column_chain of one column. */
+ACAN_FN float acan_shared_chain(const acan_matrix* x, const acan_matrix* y, int what,
+                                acan_i64 begin, acan_i64 end, acan_i64 c) {
+  const ACAN_GLOBAL float* from_x = x->data + begin * x->stride + c;
+  const ACAN_GLOBAL float* from_y = y->data + (what == ACAN_CHAIN_DOT ? begin * y->stride : 0) + c;
+  const acan_i64 y_stride = what == ACAN_CHAIN_DOT ? y->stride : 0;
+  const int rows = (int)(end - begin);
+  float sum = 0.0f;
+  int r = 0;
+  int t;
+  ACAN_NO_UNROLL for (; r + ACAN_ROWS_AT_ONCE <= rows; r += ACAN_ROWS_AT_ONCE) {
+    float xs[ACAN_ROWS_AT_ONCE];
+    float ys[ACAN_ROWS_AT_ONCE];
+    ACAN_UNROLL for (t = 0; t < ACAN_ROWS_AT_ONCE; ++t) {
+      xs[t] = from_x[(r + t) * x->stride];
+      ys[t] = what == ACAN_CHAIN_SUM ? 0.0f : from_y[(r + t) * y_stride];
+    }
+    ACAN_UNROLL for (t = 0; t < ACAN_ROWS_AT_ONCE; ++t) {
+      sum = acan_chain_term(what, xs[t], ys[t], sum);
+    }
+  }
+  ACAN_NO_UNROLL for (; r < rows; ++r) {
+    sum = acan_chain_term(what, from_x[r * x->stride],
+                          what == ACAN_CHAIN_SUM ? 0.0f : from_y[r * y_stride], sum);
+  }
+  return sum;
+}
+
 /* By the threads of a block, `there` being whether this one has a column. */
 ACAN_FN void acan_sum_places(const acan_args* a, int what, const acan_places* p, acan_i64 c,
                              int there) {
@@ -80,8 +120,7 @@ ACAN_FN void acan_sum_places(const acan_args* a, int what, const acan_places* p,
     const acan_leaf_rows leaf = acan_rows_at(p, first + ACAN_COLUMN_PLACE);
     float sum;
     if (!acan_is_place(p, first)) continue;
-    acan_column_chain(&a->m[1], &a->m[2], what, leaf.begin, there ? leaf.end : leaf.begin, c, &sum,
-                      1);
+    sum = acan_shared_chain(&a->m[1], &a->m[2], what, leaf.begin, there ? leaf.end : leaf.begin, c);
     acan_push_places(&open, p, first, sum);
   }
   if (ACAN_COLUMN_PLACE == 0 && there) acan_store(&a->m[0], 0, c, acan_open_total(&open));
@@ -257,6 +296,43 @@ ACAN_FN void acan_norm_leaf_chains(const acan_args* a, int by, acan_i64 begin, a
 
 #if ACAN_COLUMN_IS_SHARED
 
+/* acan_norm_chains of one column. */
+ACAN_FN void acan_shared_norm_chains(const acan_args* a, int by_column, acan_i64 begin,
+                                     acan_i64 end, acan_i64 c, float* dots, float* sums) {
+  const ACAN_GLOBAL float* x = a->m[2].data + begin * a->m[2].stride + c;
+  const ACAN_GLOBAL float* dy = a->m[4].data + begin * a->m[4].stride + c;
+  /* Of row r, mean and inverse are (r * step)[0] and (r * step)[apart]. */
+  const acan_i64 step = by_column ? 0 : a->m[3].stride;
+  const acan_i64 apart = by_column ? a->m[3].stride : 1;
+  const ACAN_GLOBAL float* statistics = a->m[3].data + begin * step + (by_column ? c : 0);
+  const int rows = (int)(end - begin);
+  float dot = 0.0f;
+  float sum = 0.0f;
+  int r;
+  int t;
+  ACAN_NO_UNROLL for (r = 0; r < rows; r += ACAN_NORM_ROWS_AT_ONCE) {
+    float xs[ACAN_NORM_ROWS_AT_ONCE];
+    float dys[ACAN_NORM_ROWS_AT_ONCE];
+    float means[ACAN_NORM_ROWS_AT_ONCE];
+    float inverses[ACAN_NORM_ROWS_AT_ONCE];
+    /* Behind the last row: that one again, which nobody adds. */
+    ACAN_UNROLL for (t = 0; t < ACAN_NORM_ROWS_AT_ONCE; ++t) {
+      const int row = r + t < rows ? r + t : rows - 1;
+      xs[t] = x[row * a->m[2].stride];
+      dys[t] = dy[row * a->m[4].stride];
+      means[t] = statistics[row * step];
+      inverses[t] = statistics[row * step + apart];
+    }
+    ACAN_UNROLL for (t = 0; t < ACAN_NORM_ROWS_AT_ONCE; ++t) {
+      if (r + t >= rows) continue;
+      dot = ACAN_FMA(dys[t], (xs[t] - means[t]) * inverses[t], dot);
+      sum = sum + dys[t];
+    }
+  }
+  *dots = dot;
+  *sums = sum;
+}
+
 ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int there) {
   ACAN_LOCAL_VARIABLE float dot_nodes[ACAN_OPEN_WORDS];
   ACAN_LOCAL_VARIABLE acan_i32 dot_numbers[ACAN_OPEN_WORDS];
@@ -271,7 +347,12 @@ ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int th
     float dot;
     float sum;
     if (!acan_is_place(&p, first)) continue;
-    acan_norm_leaf_chains(a, by, leaf.begin, there ? leaf.end : leaf.begin, c, &dot, &sum, there);
+    if (by == ACAN_BY_SAMPLE) {
+      acan_norm_leaf_chains(a, by, leaf.begin, there ? leaf.end : leaf.begin, c, &dot, &sum, there);
+    } else {
+      acan_shared_norm_chains(a, by == ACAN_BY_COLUMN, leaf.begin, there ? leaf.end : leaf.begin, c,
+                              &dot, &sum);
+    }
     acan_push_places(&dots, &p, first, there ? dot : 0.0f);
     acan_push_places(&sums, &p, first, there ? sum : 0.0f);
   }

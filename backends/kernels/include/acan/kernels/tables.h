@@ -19,6 +19,204 @@ ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
     acan_store(&a->m[0], r, c, acan_load(&a->m[2], word, c));
 }
 
+#if ACAN_ROW_IS_SHARED
+
+/* The gradient of a table by the threads of a GPU's block. A block has a word and a piece of the
+ * columns, and a thread a column and a place. A place is a node of the tree over leaves: the
+ * number of a leaf has the group in its upper bits, and place p has the numbers from p * n on, n
+ * being a power of two. A leaf without the word is +0, and adding +0 to a sum changes no bit, since
+ * none is -0. So each place adds the leaves with the word, and then the places are added.
+ *
+ * The rows with the word are looked for first. Where there are more than the list holds, each
+ * thread looks for those of its place. */
+#define ACAN_FOUND_ROWS 2048
+#define ACAN_COUNTED_THREADS 32
+#define ACAN_WORDS_AT_ONCE 4
+
+typedef struct {
+  acan_i64 count;
+  acan_u32 rows[ACAN_FOUND_ROWS]; /* the first of them */
+} acan_found;
+
+/* By all threads, each of which looks through rows that follow each other: how many there are
+ * before this thread's tells where its own belong in the list. */
+ACAN_FN void acan_find_shared_rows(const acan_matrix* index, acan_i64 word, acan_found* found) {
+  ACAN_LOCAL_VARIABLE acan_u32 counts[ACAN_MOST_ROW_THREADS];
+  ACAN_LOCAL_VARIABLE acan_u32 sums[ACAN_MOST_ROW_THREADS / ACAN_COUNTED_THREADS];
+  const int threads = ACAN_ROW_THREADS * ACAN_ROW_PLACES;
+  const int thread = ACAN_ROW_PLACE * ACAN_ROW_THREADS + ACAN_ROW_THREAD;
+  const int first = thread / ACAN_COUNTED_THREADS * ACAN_COUNTED_THREADS;
+  const acan_i64 share = (index->rows + threads - 1) / threads;
+  const acan_i64 begin = thread * share;
+  const acan_i64 end = acan_leaf_end(begin, share, index->rows);
+  acan_u32 before = 0;
+  acan_u32 own = 0;
+  acan_i64 r;
+  int k;
+  for (r = begin; r < end; ++r) own += acan_load_int(index, r) == word ? 1 : 0;
+  counts[thread] = own;
+  ACAN_BARRIER();
+  if (thread * ACAN_COUNTED_THREADS < threads) {
+    acan_u32 sum = 0;
+    for (k = 0; k < ACAN_COUNTED_THREADS; ++k) sum += counts[thread * ACAN_COUNTED_THREADS + k];
+    sums[thread] = sum;
+  }
+  ACAN_BARRIER();
+  for (k = 0; k < first / ACAN_COUNTED_THREADS; ++k) before += sums[k];
+  for (k = first; k < thread; ++k) before += counts[k];
+  if (thread == threads - 1) found->count = (acan_i64)before + own;
+  for (r = begin; own > 0 && before < ACAN_FOUND_ROWS; ++r) {
+    if (acan_load_int(index, r) != word) continue;
+    found->rows[before++] = (acan_u32)r;
+    --own;
+  }
+  ACAN_BARRIER();
+}
+
+/* The rows of this thread's place, and how many of those that were found are before them. */
+typedef struct {
+  acan_i64 leaves; /* of a group: a power of two */
+  acan_i64 begin;
+  acan_i64 end;
+  acan_i64 before;
+} acan_word_rows;
+
+ACAN_FN acan_i64 acan_first_row_of(const acan_args* a, acan_i64 leaves, acan_i64 number) {
+  const acan_i64 within = number % leaves * a->i[0];
+  const acan_i64 row = number / leaves * a->i[1] + (within < a->i[1] ? within : a->i[1]);
+  return row < a->m[1].rows ? row : a->m[1].rows;
+}
+
+ACAN_FN acan_word_rows acan_rows_of_place(const acan_args* a, const acan_found* found) {
+  acan_word_rows rows;
+  acan_i64 numbers;
+  acan_i64 of_place = 1;
+  acan_i64 behind = found->count;
+  rows.leaves = 1;
+  while (rows.leaves * a->i[0] < a->i[1]) rows.leaves *= 2;
+  numbers = (a->m[1].rows + a->i[1] - 1) / a->i[1] * rows.leaves;
+  while (of_place * ACAN_ROW_PLACES < numbers) of_place *= 2;
+  rows.begin = acan_first_row_of(a, rows.leaves, ACAN_ROW_PLACE * of_place);
+  rows.end = acan_first_row_of(a, rows.leaves, (ACAN_ROW_PLACE + 1) * of_place);
+  rows.before = 0;
+  if (found->count > ACAN_FOUND_ROWS) return rows;
+  while (rows.before < behind) {
+    const acan_i64 middle = (rows.before + behind) / 2;
+    if ((acan_i64)found->rows[middle] < rows.begin) {
+      rows.before = middle + 1;
+    } else {
+      behind = middle;
+    }
+  }
+  return rows;
+}
+
+/* Row `k` of those that were found, which is `r` or later; end: there are no more before that. */
+ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const acan_found* found,
+                                acan_i64 k, acan_i64 r, acan_i64 end) {
+  if (found->count <= ACAN_FOUND_ROWS) {
+    const acan_i64 row = k < found->count ? (acan_i64)found->rows[k] : end;
+    return row < end ? row : end;
+  }
+  while (r < end && acan_load_int(index, r) != word) ++r;
+  return r;
+}
+
+/* The nodes of a place, as acan_open_nodes of places.h. */
+typedef struct {
+  float nodes[ACAN_TREE_LEVELS];
+  acan_i64 numbers[ACAN_TREE_LEVELS]; /* of the last leaf of each node */
+  int depth;
+} acan_word_nodes;
+
+ACAN_FN void acan_word_push(acan_word_nodes* open, acan_i64 number, float sum) {
+  int top = open->depth - 1;
+  for (; top > 0 && (open->numbers[top - 1] ^ open->numbers[top]) < (open->numbers[top] ^ number);
+       --top) {
+    open->nodes[top - 1] = open->nodes[top - 1] + open->nodes[top];
+    open->numbers[top - 1] = open->numbers[top];
+  }
+  ++top;
+  open->nodes[top] = sum;
+  open->numbers[top] = number;
+  open->depth = top + 1;
+}
+
+/* The place's node of column c. */
+ACAN_FN float acan_word_sum(const acan_args* a, acan_i64 word, const acan_found* found,
+                            const acan_word_rows* rows, acan_i64 c) {
+  const acan_i64 block = a->i[0];
+  const acan_i64 group = a->i[1];
+  acan_word_nodes open;
+  acan_i64 number = 0;
+  acan_i64 end = 0; /* of the leaf */
+  acan_i64 next = rows->begin;
+  acan_i64 k = rows->before;
+  float sum = 0.0f;
+  int t;
+  open.depth = 0;
+  while (next < rows->end) {
+    acan_i64 at[ACAN_WORDS_AT_ONCE];
+    float x[ACAN_WORDS_AT_ONCE];
+    ACAN_UNROLL for (t = 0; t < ACAN_WORDS_AT_ONCE; ++t) {
+      at[t] = acan_found_row(&a->m[1], word, found, k++, next, rows->end);
+      x[t] = at[t] < rows->end ? acan_load(&a->m[2], at[t], c) : 0.0f;
+      next = at[t] + 1;
+    }
+    ACAN_UNROLL for (t = 0; t < ACAN_WORDS_AT_ONCE; ++t) {
+      if (at[t] >= rows->end) break;
+      if (at[t] >= end) {
+        const acan_i64 first = at[t] / group * group;
+        const acan_i64 leaf = (at[t] - first) / block;
+        if (end > 0) acan_word_push(&open, number, sum);
+        number = first / group * rows->leaves + leaf;
+        end = acan_leaf_end(first + leaf * block, block, first + group);
+        sum = 0.0f;
+      }
+      sum = sum + x[t];
+    }
+  }
+  if (end > 0) acan_word_push(&open, number, sum);
+  sum = 0.0f;
+  while (open.depth-- > 0) sum = open.nodes[open.depth] + sum;
+  return sum;
+}
+
+/* The sum of the places' nodes, for the threads of place 0. */
+ACAN_FN float acan_sum_of_places(float sum) {
+  ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_ROW_THREADS];
+  float* own = sums + ACAN_ROW_PLACE * ACAN_ROW_THREADS + ACAN_ROW_THREAD;
+  int width;
+  *own = sum;
+  ACAN_BARRIER();
+  for (width = 1; width < ACAN_ROW_PLACES; width *= 2) {
+    if (ACAN_ROW_PLACE % (2 * width) == 0) *own = *own + own[width * ACAN_ROW_THREADS];
+    ACAN_BARRIER();
+  }
+  return *own;
+}
+
+ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
+  ACAN_LOCAL_VARIABLE acan_found found;
+  const acan_i64 word = a->i[2] + t;
+  const acan_i64 cols = a->m[0].cols;
+  acan_i64 first = (acan_i64)ACAN_ROW_PIECE * ACAN_ROW_THREADS;
+  acan_word_rows rows;
+  acan_find_shared_rows(&a->m[1], word, &found);
+  rows = acan_rows_of_place(a, &found);
+  for (; first < cols; first += (acan_i64)ACAN_ROW_PIECES * ACAN_ROW_THREADS) {
+    const acan_i64 c = first + ACAN_ROW_THREAD;
+    float sum = 0.0f;
+    if ((found.count != 0) & (word != a->i[3])) {
+      if (c < cols) sum = acan_word_sum(a, word, &found, &rows, c);
+      sum = acan_sum_of_places(sum);
+    }
+    if ((ACAN_ROW_PLACE == 0) & (c < cols)) acan_store(&a->m[0], t, c, sum);
+  }
+}
+
+#else
+
 /* The rows whose word is looked for. Where there are more than the list holds, they are looked for
  * again; that pays off for words that are in many rows. */
 #define ACAN_FOUND_ROWS 128
@@ -123,44 +321,6 @@ ACAN_FN void acan_embedding_gradient_of(const acan_args* a, acan_i64 t, const ac
     acan_store_lanes(&a->m[0], t, c, sums, (int)(cols - c));
   }
 }
-
-#if ACAN_ROW_IS_SHARED
-
-/* By a row's threads, each of which looks through rows that follow each other: how many there are
- * before this thread's and after it tells where its own belong in the list. */
-ACAN_FN void acan_find_shared_rows(const acan_matrix* index, acan_i64 word, acan_found* found) {
-  ACAN_LOCAL_VARIABLE acan_i64 counts[ACAN_MOST_ROW_THREADS];
-  const acan_i64 share = (index->rows + ACAN_ROW_THREADS - 1) / ACAN_ROW_THREADS;
-  const acan_i64 begin = ACAN_ROW_THREAD * share;
-  const acan_i64 end = acan_leaf_end(begin, share, index->rows);
-  acan_i64 before = 0;
-  acan_i64 all = 0;
-  acan_i64 own = 0;
-  acan_i64 r;
-  int k;
-  for (r = begin; r < end; ++r) own += acan_load_int(index, r) == word ? 1 : 0;
-  counts[ACAN_ROW_THREAD] = own;
-  ACAN_BARRIER();
-  for (k = 0; k < ACAN_ROW_THREADS; ++k) {
-    if (k < ACAN_ROW_THREAD) before += counts[k];
-    all += counts[k];
-  }
-  if (ACAN_ROW_THREAD == 0) found->count = all;
-  for (r = begin; own > 0 && before < ACAN_FOUND_ROWS; ++r) {
-    if (acan_load_int(index, r) != word) continue;
-    found->rows[before++] = r;
-    --own;
-  }
-  ACAN_BARRIER();
-}
-
-ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
-  ACAN_LOCAL_VARIABLE acan_found found;
-  acan_find_shared_rows(&a->m[1], a->i[2] + t, &found);
-  acan_embedding_gradient_of(a, t, &found);
-}
-
-#else
 
 ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
   acan_found found;
