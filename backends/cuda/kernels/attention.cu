@@ -288,10 +288,10 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
     AttentionKernel(const __grid_constant__ AttentionLaunch l) {
   ACAN_DYNAMIC_SHARED(memory);
   const acan_i64 queries = l.args.i[1];
-  const auto tiles = static_cast<unsigned>((queries + kTileRows<kRows> - 1) / kTileRows<kRows>);
-  const BlockPlace place = PlaceOfBlock(l.rows, tiles);
+  const acan_i64 tiles = (queries + kTileRows<kRows> - 1) / kTileRows<kRows>;
+  const BlockPlace place = PlaceOfBlock(l.rows);
   // Later queries see more keys.
-  const acan_i64 number = static_cast<acan_i64>(tiles) - 1 - place.order;
+  const acan_i64 number = tiles - 1 - place.order;
   ForwardTile<kRows, kBlocks>(l.args, place.r, number * kTileRows<kRows>, memory);
 }
 

@@ -187,13 +187,13 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
   ACAN_DYNAMIC_SHARED(memory);
   constexpr int kTile = kTileRows<kRows>;
   const acan_i64 shared = l.args.i[4];
-  const auto tiles = static_cast<unsigned>((l.args.i[1] + kTile - 1) / kTile);
-  const BlockPlace place = PlaceOfBlock(l.rows * shared, tiles);
+  const acan_i64 tiles = (l.args.i[1] + kTile - 1) / kTile;
+  const BlockPlace place = PlaceOfBlock(l.rows * shared);
   GradientMemory<kRows, kBlocks> m(memory);
   Group group = FindGroup(l.args, place.r / shared);
   TakeHead(group, place.r % shared);
   // Later queries see more keys.
-  const acan_i64 number = static_cast<acan_i64>(tiles) - 1 - place.order;
+  const acan_i64 number = tiles - 1 - place.order;
   QueryTile(l.args, group, number * kTile, m);
 }
 
@@ -356,8 +356,7 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
     AttentionKeyGradientKernel(const __grid_constant__ AttentionLaunch l) {
   ACAN_DYNAMIC_SHARED(memory);
   constexpr int kTile = kTileRows<kRows>;
-  const auto tiles = static_cast<unsigned>((l.args.i[2] + kTile - 1) / kTile);
-  const BlockPlace place = PlaceOfBlock(l.rows, tiles);
+  const BlockPlace place = PlaceOfBlock(l.rows);
   GradientMemory<kRows, kBlocks> m(memory);
   Group group = FindGroup(l.args, place.r);
   KeyTile(l.args, group, static_cast<acan_i64>(place.order) * kTile, m);

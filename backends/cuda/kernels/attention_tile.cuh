@@ -367,19 +367,16 @@ __device__ __forceinline__ int EndingLevels(int leaf) {
 
 // ---- which tile --------------------------------------------------------------------------------
 
-// Blocks begin in the order of their numbers. Those of some rows of the launch begin together, as
-// they share operands in the L2 cache; the longest ones of these begin first.
+// Blocks begin in the order of their numbers: the longest ones of all rows of the launch first, so
+// that none of them begins when the others end.
 struct BlockPlace {
   acan_i64 r;
   int order;  // of its tiles
 };
-__device__ __forceinline__ BlockPlace PlaceOfBlock(acan_i64 rows, unsigned tiles) {
-  const unsigned band = blockIdx.x / (kAttentionBand * tiles);
-  const unsigned within = blockIdx.x - band * (kAttentionBand * tiles);
-  const acan_i64 first = static_cast<acan_i64>(band) * kAttentionBand;
-  const unsigned of_band =
-      rows - first < kAttentionBand ? static_cast<unsigned>(rows - first) : kAttentionBand;
-  return {first + within % of_band, static_cast<int>(within / of_band)};
+// rows: no more than blocks.
+__device__ __forceinline__ BlockPlace PlaceOfBlock(acan_i64 rows) {
+  const auto all = static_cast<unsigned>(rows);
+  return {blockIdx.x % all, static_cast<int>(blockIdx.x / all)};
 }
 
 }  // namespace

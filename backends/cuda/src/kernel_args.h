@@ -107,7 +107,6 @@ const void* AddPartsKernel();
 
 constexpr int kAttentionThreads = 128;
 constexpr int kMostAttentionWidth = 128;  // of a head
-constexpr unsigned kAttentionBand = 32;   // rows of a launch whose blocks begin together
 // The tiles of a kernel. A thread has 8 rows of a tall one, and 4 of the others.
 enum class AttentionShape : std::uint8_t {
   kTall,  // 128 rows, heads of up to 64 columns
