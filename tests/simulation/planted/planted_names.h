@@ -71,7 +71,7 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{ManagerBug::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 82},
     PlantedName{ManagerBug::kResumesFromPartialVersion, "ResumesFromPartialVersion", 73},
     PlantedName{ManagerBug::kMetricsAreNotCut, "MetricsAreNotCut", 3},
-    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 5018},
+    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 20569},
     PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 89},
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
     PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 14},
