@@ -30,7 +30,7 @@ std::optional<Block> BlockCache::TakeColdest() {
   return Take(size, size->second.begin());
 }
 
-std::optional<Block> BlockCache::Take(Sizes::iterator size, OfSize::iterator cached) {
+std::optional<Block> BlockCache::Take(Sizes::iterator size, const OfSize::iterator& cached) {
   std::optional<Block> block = std::move(cached->block);
   bytes_ -= block->bytes;
   size->second.erase(cached);

@@ -42,7 +42,7 @@ class BlockCache {
   using OfSize = std::deque<Cached>;  // the coldest first; never empty
   using Sizes = std::unordered_map<std::uint64_t, OfSize>;
 
-  std::optional<Block> Take(Sizes::iterator size, OfSize::iterator cached);
+  std::optional<Block> Take(Sizes::iterator size, const OfSize::iterator& cached);
 
   Sizes sizes_;
   std::uint64_t bytes_ = 0;

@@ -97,10 +97,10 @@ class OpenClDevice final : public Device {
     info_.threads = session_.compute_units();
     info_.own_memory = true;
     program_ = session_.Build(
-        std::string(kElementwiseText) + kLanesText + kReductionsText + kRowGroupsText + kNormsText +
-            kGroupNormText + kGroupNormGradientText + kTablesText + kClassesText + kDropoutText +
-            kNormalText + kImagesText + kDepthwiseText + kAttentionText + kAttentionGradientText +
-            kLaunchText + kOperatorsText,
+        std::string(kElementwiseText) + kLanesText + kReductionsText + kRowGroupsText +
+            kGlobalPoolingText + kNormsText + kGroupNormText + kGroupNormGradientText +
+            kTablesText + kClassesText + kDropoutText + kNormalText + kImagesText + kDepthwiseText +
+            kAttentionText + kAttentionGradientText + kLaunchText + kOperatorsText,
         fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
     for (const OperatorRow* row : kKernelRows) {
       kernels_.push_back(session_.KernelOf(program_, fmt::format("acan_run_{}", row->name)));

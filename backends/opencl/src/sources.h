@@ -13,6 +13,7 @@ extern const char kElementwiseText[];
 extern const char kReductionsText[];
 extern const char kLanesText[];
 extern const char kRowGroupsText[];
+extern const char kGlobalPoolingText[];
 extern const char kNormsText[];
 extern const char kGroupNormText[];
 extern const char kGroupNormGradientText[];

@@ -24,6 +24,8 @@
 
 #include "acan/kernels/row_groups.h"
 
+#include "acan/kernels/global_pooling.h"
+
 #include "acan/kernels/norms.h"
 
 #include "acan/kernels/group_lanes.h"
