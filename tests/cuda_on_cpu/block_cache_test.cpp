@@ -1,5 +1,5 @@
 // BlockCache alone: no block has memory.
-#include "block_cache.h"
+#include "memory/block_cache.h"
 
 #include <gtest/gtest.h>
 

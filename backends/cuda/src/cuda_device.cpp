@@ -18,7 +18,7 @@
 #include "kernel_args.h"
 #include "launch_grid.h"
 #include "listing.h"
-#include "local_memory.h"
+#include "memory/local_memory.h"
 #include "products/exact_products.h"
 
 namespace acan::cuda {

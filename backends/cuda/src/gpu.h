@@ -11,10 +11,10 @@
 
 #include "acan/core/memory_budget.h"
 #include "acan/cuda/planted.h"
-#include "block.h"
-#include "block_cache.h"
 #include "handles.h"
-#include "pinned.h"
+#include "memory/block.h"
+#include "memory/block_cache.h"
+#include "memory/pinned.h"
 
 namespace acan::cuda {
 

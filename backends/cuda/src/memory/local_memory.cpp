@@ -1,4 +1,4 @@
-#include "local_memory.h"
+#include "memory/local_memory.h"
 
 #include <cuda_runtime_api.h>
 

@@ -1,4 +1,4 @@
-#include "block_cache.h"
+#include "memory/block_cache.h"
 
 #include <algorithm>
 #include <iterator>

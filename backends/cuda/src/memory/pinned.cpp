@@ -1,4 +1,4 @@
-#include "pinned.h"
+#include "memory/pinned.h"
 
 #include <fmt/format.h>
 

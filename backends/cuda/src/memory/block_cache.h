@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "block.h"
+#include "memory/block.h"
 
 namespace acan::cuda {
 
