@@ -1,5 +1,6 @@
-// BlockCache: blocks that are in use no more, by size. A block is found in a time that does not
-// grow with the number of blocks: thousands of small ones may be there. For one thread at a time.
+// BlockCache: blocks that are in use no more, by size. The warmest and the coldest of a size are
+// found in a time that does not grow with the number of blocks, of which there may be thousands;
+// the coldest of all takes a time for each size. For one thread at a time.
 #pragma once
 
 #include <cstdint>
