@@ -8,6 +8,8 @@ For each kernel and each architecture that is built:
 - Every operation on floats rounds to nearest: add, sub, mul and fma are `.rn` (ptxas may join what
   is not, so bits would depend on it), div and sqrt too, and nothing is `.ftz`, `.approx` or `.full`.
 - No register is spilled, but for the kernels of SPILLS, which spill no more than is written there.
+- Attention's tiles bring their operands into shared memory on each architecture, with asynchronous
+  copies or without.
 - A block of the launch fits: its registers, and as many blocks as the kernel asks for on a
   multiprocessor, with their shared memory.
 
@@ -37,8 +39,11 @@ SPILLS = {("AttentionKernel<8, 1>", 0): 132,
           ("AttentionKeyGradientKernel<4, 1>", 0): 24,
           ("AttentionKeyGradientKernel<4, 2>", 0): 152,
           ("AttentionQueryGradientKernel<8, 1>", 0): 64,
+          ("AttentionQueryGradientKernel<8, 1>", 75): 156,
           ("AttentionQueryGradientKernel<4, 1>", 0): 4,
+          ("AttentionQueryGradientKernel<4, 1>", 75): 20,
           ("AttentionQueryGradientKernel<4, 2>", 0): 104,
+          ("AttentionQueryGradientKernel<4, 2>", 75): 368,
           ("GemmKernel<false, false, false> of 128", 0): 72,
           ("GemmKernel<true, false, true> of 128", 0): 44,
           ("GemmKernel<true, false, false> of 128", 120): 16,
@@ -96,12 +101,26 @@ def most_threads_of(header):
     return most
 
 
+def entries_of(ptx):
+    """The name and the text of each entry."""
+    starts = [(match.start(), match.group(1)) for match in ENTRY.finditer(ptx)]
+    for (begin, name), (end, _) in zip(starts, starts[1:] + [(len(ptx), "")]):
+        yield name, ptx[begin:end]
+
+
+def without_operands(ptx):
+    """Entries of attention's tiles that bring no operands into shared memory: quads of them, by
+    asynchronous copies or, where the architecture has none, by the threads."""
+    return [name for name, text in entries_of(ptx)
+            if re.search(r"Attention(?:\w+Gradient)?Kernel", name)
+            and "cp.async" not in text and not re.search(r"ld\.(?:global\.)?v4", text)]
+
+
 def bounds_of(ptx, most_threads):
     """By entry: the threads of a block, and the blocks on a multiprocessor that it asks for."""
     bounds = {}
-    starts = [(match.start(), match.group(1)) for match in ENTRY.finditer(ptx)]
-    for (begin, name), (end, _) in zip(starts, starts[1:] + [(len(ptx), "")]):
-        head = ptx[begin:ptx.index("{", begin, end)]
+    for name, text in entries_of(ptx):
+        head = text[:text.index("{")]
         threads = re.search(r"\.maxntid (\d+)(?:, (\d+))?(?:, (\d+))?", head)
         blocks = re.search(r"\.minnctapersm (\d+)", head)
         launched = re.search(r"\d+Run_(k[A-Za-z0-9]+?)ENS", name)
@@ -189,6 +208,7 @@ class Source:
         ptx = path.read_text()
         where = f"{self.path.name} for sm_{architecture}"
         wrong = [f"{where}: {op}" for op in wrong_operations(ptx)]
+        wrong += [f"{where}: {name} has no operands" for name in without_operands(ptx)]
         log = run([self.ptxas, "-v", f"-arch=sm_{architecture}", str(path), "-o", os.devnull])
         bounds, resources = bounds_of(ptx, self.most_threads), resources_of(log)
         if not bounds or bounds.keys() != resources.keys():
@@ -243,6 +263,14 @@ class SelfTest(unittest.TestCase):
         self.assertEqual(wrong_operations(right), [])
         for wrong in ("div.full.f32", "sqrt.approx.f32", "mul.f32", "add.rn.ftz.f32", "add.rz.f32"):
             self.assertEqual(wrong_operations(f"{right}\t{wrong} \t%f1, %f2, %f3;\n"), [wrong])
+
+    def test_finds_tiles_that_bring_no_operands(self):
+        entry = ".visible .entry {}(\n.param .b64 p)\n{{\n\t{}\n}}\n"
+        name = "_3AttentionKeyGradientKernelILi8E"
+        for copy in ("@p cp.async.ca.shared.global [%r1], [%rd1], 4;", "ld.global.v4.f32 {%f1};"):
+            self.assertEqual(without_operands(entry.format(name, copy)), [])
+        self.assertEqual(without_operands(entry.format(name, "ld.global.f32 %f1;")), [name])
+        self.assertEqual(without_operands(entry.format("_3AttentionTermsKernel", "ret;")), [])
 
     def test_finds_spills_and_blocks_that_do_not_fit(self):
         log = ("ptxas info    : Compiling entry function 'f' for 'sm_75'\n"

@@ -54,7 +54,8 @@ typedef std::int64_t acan_i64;
 #define ACAN_ASYNC_COPIES 0
 #endif
 // Begins such a copy of 4 or 16 bytes, a constant, if it is `wanted`: a predicate of one
-// instruction, where a condition around it would be a branch.
+// instruction, where a condition around it would be a branch. Where there are no such copies, the
+// thread copies itself.
 #if defined(__CUDACC__)
 ACAN_FN void acan_copy_async(void* to, const void* from, int bytes, bool wanted) {
 #if ACAN_ASYNC_COPIES && defined(__CUDA_ARCH__)
@@ -71,6 +72,13 @@ ACAN_FN void acan_copy_async(void* to, const void* from, int bytes, bool wanted)
             shared),
         "l"(from), "r"(static_cast<int>(wanted))
         : "memory");
+  }
+#else
+  if (!wanted) return;
+  if (bytes == 16) {
+    *static_cast<float4*>(to) = *static_cast<const float4*>(from);
+  } else {
+    *static_cast<float*>(to) = *static_cast<const float*>(from);
   }
 #endif
 }
