@@ -1,0 +1,95 @@
+// ManagerCore alone: which handlers are named for tasks over links.
+#include <gtest/gtest.h>
+
+#include "manager_shell.h"
+
+namespace acan {
+namespace {
+
+ManagerConfig JobOnHosts() {
+  ManagerConfig config = SmallJob();
+  config.fixed_handlers = true;
+  return config;
+}
+
+HandlersSeen OnHosts(std::initializer_list<const char*> hosts) {
+  HandlersSeen seen;
+  for (const char* host : hosts) {
+    Capacity capacity;
+    capacity.name = host;
+    capacity.memory_bytes = capacity.limit_bytes = 1 << 30;
+    capacity.gflops = 100;
+    capacity.exact = capacity.bytes_travel = true;
+    capacity.host = host;
+    capacity.link_ns_per_kib = 1;
+    capacity.link_round_trip_us = 1;
+    seen.handlers.emplace("id" + std::to_string(seen.handlers.size()), capacity);
+  }
+  return seen;
+}
+
+TEST(NamedHandlersTest, TasksOverLinksNameAHandlerThatIsThere) {
+  Shell shell(JobOnHosts());
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  ASSERT_FALSE(shell.named.empty());
+  // Of the last step of an epoch, which has fewer samples, nobody is named.
+  EXPECT_LT(shell.named[""], shell.tasks / 2);
+  for (const auto& [id, tasks] : shell.named) {
+    EXPECT_TRUE(id == "id0" || id == "id1" || id.empty()) << id;
+  }
+  EXPECT_GT(shell.named["id0"] + shell.named["id1"], 0u);
+}
+
+TEST(NamedHandlersTest, OnOneHostNobodyIsNamed) {
+  for (const HandlersSeen& seen : {Handlers({1 << 30, 1 << 30}), OnHosts({"a", "a"})}) {
+    Shell shell(JobOnHosts());
+    shell.Send(seen);
+    shell.RunAll();
+    EXPECT_EQ(shell.named[""], shell.tasks);
+  }
+}
+
+TEST(NamedHandlersTest, WithoutKnowledgeOfLinksNobodyIsNamed) {
+  ManagerConfig config = JobOnHosts();
+  config.knows_links = false;
+  Shell shell(std::move(config));
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.named[""], shell.tasks);
+}
+
+TEST(NamedHandlersTest, WhoHasLeftIsNamedNoMore) {
+  Shell shell(JobOnHosts());
+  shell.Send(OnHosts({"a", "b"}));
+  HandlersSeen left = OnHosts({"a", "b", "c"});
+  left.handlers.erase("id0");
+  shell.Send(left);
+  shell.named.clear();
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  // What was put before may still name it.
+  EXPECT_LT(shell.named["id0"], shell.named["id1"] + shell.named["id2"]);
+  EXPECT_GT(shell.named["id1"] + shell.named["id2"], 0u);
+}
+
+// One may still be measuring its link.
+TEST(NamedHandlersTest, ThePlanWaitsForHandlersThatJoinSoonAfterTheFirst) {
+  ManagerConfig config = JobOnHosts();
+  config.fixed_handlers = false;
+  Shell shell(std::move(config));
+  shell.Send(OnHosts({"a"}), 0);
+  shell.Send(ClockTick{}, 400'000);
+  EXPECT_FALSE(shell.core.plan());
+  shell.Send(OnHosts({"a", "b"}), 450'000);
+  shell.Send(ClockTick{}, 900'000);
+  EXPECT_FALSE(shell.core.plan());
+  shell.Send(ClockTick{}, 950'000);
+  EXPECT_TRUE(shell.core.plan());
+  EXPECT_EQ(shell.named[""], 0u) << "also for the first tiles";
+}
+
+}  // namespace
+}  // namespace acan
