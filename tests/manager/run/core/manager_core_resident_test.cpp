@@ -1,5 +1,5 @@
-// ManagerCore alone: which results may stay on devices with memory of their own, and what is done
-// when they are lost.
+// ManagerCore alone: which results may stay on devices with memory of their own or behind links,
+// what is done when they are lost, and when versions are copied into the space.
 #include <gmock/gmock.h>
 
 #include "manager_shell.h"

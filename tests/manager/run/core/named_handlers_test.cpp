@@ -1,4 +1,5 @@
-// ManagerCore alone: which handlers are named for tasks over links.
+// ManagerCore alone: which handlers it names for tasks where bytes cross links, and that it waits
+// for those who are about to join before it makes its plan.
 #include <gtest/gtest.h>
 
 #include "manager_shell.h"
@@ -47,6 +48,7 @@ TEST(NamedHandlersTest, OnOneHostNobodyIsNamed) {
     Shell shell(JobOnHosts());
     shell.Send(seen);
     shell.RunAll();
+    EXPECT_TRUE(shell.done);
     EXPECT_EQ(shell.named[""], shell.tasks);
   }
 }
