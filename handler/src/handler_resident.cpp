@@ -80,6 +80,7 @@ void Handler::Impl::SupplyNext() {
   tuplespace::Tuple tuple;
   tuple.key = key;
   tuple.payload = std::move(payload);
+  tuple.held = true;  // until the cache drops it, and says so
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
   client.Submit(std::move(supply), [this, key, begin_us](ReplyBody&& reply) {

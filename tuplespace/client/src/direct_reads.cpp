@@ -77,10 +77,12 @@ void DirectReads::OnFetched(std::uint64_t fetch, Payload payload) {
   fetching_.erase(at);
   Open& open = open_.at(of.read);
   --open.under_way;
-  if (payload.empty()) {
+  FoundTuple& tuple = open.tuples[of.tuple];
+  // The holder has sent bytes that have the hash it said; the space may know another one.
+  const bool is_other = tuple.hash && payload.hash() != tuple.hash;
+  if (payload.empty() || is_other) {
     if (!IsPlanted(Planted::kFailedFetchIsNotReadAgain)) open.failed.push_back(of.tuple);
   } else {
-    FoundTuple& tuple = open.tuples[of.tuple];
     tuple.resident = false;
     tuple.place = nullptr;
     tuple.hash = payload.hash();

@@ -154,6 +154,7 @@ void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
     unit.passes.push_back(pass);
     next += pass.rows;
   }
+  LetBeResident(unit, {read.keys.begin(), read.keys.end()});
   out.push_back(std::move(read));
   const bool last = evaluation_.OpenedUntil(next);
   unit.kind = last ? Unit::Kind::kEvaluateLast : Unit::Kind::kEvaluate;

@@ -220,6 +220,7 @@ PutStatus Puts::SupplyOne(ClientState& client, Tuple&& tuple) {
   state_.gauges.payload_bytes += tuple.payload.size();
   record->payload = std::move(tuple.payload);
   residency_.Drop(record);
+  if (!tuple.held) holders_.Remove(client, record);
   reads_.NoteFresh(record);
   ready_.Requeue(record);
   return PutStatus::kStored;

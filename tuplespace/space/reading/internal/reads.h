@@ -32,8 +32,8 @@ class Reads {
   void RefuseBroad(const ReadWaiter& waiter);
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
   Found Collect(const ReadWaiter& waiter);
-  static bool Readable(const Record& record, const ReadWaiter& waiter);
-  static bool IsPlaced(const Record& record, const ReadWaiter& waiter);
+  bool Readable(const Record& record, const ReadWaiter& waiter) const;
+  bool IsPlaced(const Record& record, const ReadWaiter& waiter) const;
   void Watch(ReadWaiter& waiter);
   void Unwatch(ReadWaiter& waiter);
   void Forget(ReadWaiter* waiter);  // destroys it

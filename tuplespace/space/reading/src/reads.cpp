@@ -152,16 +152,15 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
 }
 
 // A payload that stays with another client is not there yet.
-bool Reads::Readable(const Record& record, const ReadWaiter& waiter) {
+bool Reads::Readable(const Record& record, const ReadWaiter& waiter) const {
   if (!record.residence) return true;
   if (waiter.metadata_only) return !waiter.in_space;
   return record.residence->with == waiter.client || IsPlaced(record, waiter);
 }
 
 // The answer has its place, from where the client fetches it.
-bool Reads::IsPlaced(const Record& record, const ReadWaiter& waiter) {
-  return record.residence && waiter.direct && !waiter.metadata_only &&
-         record.residence->with != waiter.client && record.residence->with->listens;
+bool Reads::IsPlaced(const Record& record, const ReadWaiter& waiter) const {
+  return waiter.direct && !waiter.metadata_only && residency_.IsPlaced(record, *waiter.client);
 }
 
 bool Reads::IsSatisfied(ReadWaiter& waiter) {

@@ -38,6 +38,21 @@ PutStatus Residency::PutBeside(const ClientState& client, const Record& record,
   return PutStatus::kDuplicate;
 }
 
+// Who made the tuple and has its payload, whether the payload is here as well or not; null: nobody.
+// Of others, only they themselves say what they have.
+const ClientState* Residency::HolderOf(const Record& record) const {
+  if (record.residence) return record.residence->with;
+  if (record.payload.size() < state_.limits.least_kept_bytes) return nullptr;
+  const auto maker = state_.clients.find(*record.put_by);
+  const bool holds = maker != state_.clients.end() && maker->second->held.contains(&record);
+  return holds ? maker->second.get() : nullptr;
+}
+
+bool Residency::IsPlaced(const Record& record, const ClientState& reader) const {
+  const ClientState* holder = HolderOf(record);
+  return holder != nullptr && holder != &reader && holder->listens;
+}
+
 void Residency::Want(Record* record) {
   Residence& residence = *record->residence;
   if (std::exchange(residence.wanted, true)) return;

@@ -57,7 +57,7 @@ struct SpaceState {
   std::int64_t After(std::int64_t duration_us) const;  // kForeverUs if it is beyond
   void SetState(Record* record, RecordState state);    // and counts it
   FoundTuple Copy(const Record& record, bool metadata_only);
-  // Of a payload that stays with a client that listens. The place is empty: the broker knows it.
+  // Of a payload that its maker has and serves. The place is empty: the broker knows it.
   FoundTuple CopyPlaced(const Record& record);
   std::uint64_t MostOfRequest(const ClientState& client) const {
     return std::min(limits.tuples_per_request, client.limits.per_request);

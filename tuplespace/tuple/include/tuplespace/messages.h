@@ -94,9 +94,11 @@ struct PutReply {
   std::vector<PutStatus> status;  // one for each tuple, in order
 };
 // The payloads of tuples that stayed with this client. Each is kStored, or kDuplicate if it is
-// there already or stays with another, or kRetired if the tuple is gone.
+// there already or stays with another, or kRetired if the tuple is gone. With Tuple::held the
+// client goes on holding it, until it says that it has dropped it (see Hold): if it listens,
+// readers that take places still fetch the payload from it.
 struct Supply {
-  std::vector<Tuple> tuples;  // keys and payloads
+  std::vector<Tuple> tuples;  // keys, payloads, held
 };
 
 // ---- read --------------------------------------------------------------------------------------
@@ -112,7 +114,9 @@ struct Read {
   // With metadata_only: payloads that stay with a client are asked for, and waited for, as if they
   // were read. So they get into the space, and no further.
   bool in_space = false;
-  // A payload that stays with a client that listens is not waited for: the answer has its place.
+  // A payload of which a client that listens is the maker is not waited for, and not sent, if that
+  // client has it: the answer has its place. One that is in the space, too, is sent if it is
+  // shorter than kLeastKeptBytes.
   bool direct = false;
 };
 // Every tuple that matches, in key order; never waits for one. Where many have to be looked at, the
@@ -126,7 +130,7 @@ struct List {
 struct Count {
   Pattern pattern;
 };
-// Where a payload that stays with a client can be fetched from it.
+// Where a payload that a client has can be fetched from it.
 struct Place {
   std::string endpoint;    // tcp://ADDRESS:PORT
   std::string public_key;  // CURVE; empty: it has no keys
@@ -147,7 +151,8 @@ struct FoundTuple {
   // its handlers never see one.
   bool damaged = false;
   // The payload stays with the client that put it (Tuple::resident_bytes) and is left out. Only in
-  // answers of metadata, of List, to that client itself, and of an input that was not sent.
+  // answers of metadata, of List, to that client itself, and of an input that was not sent. Also of
+  // one that the space has as well, if there is a place.
   bool resident = false;
   // Of a resident one, for who asked for places: where it is, if that client listens.
   std::shared_ptr<const Place> place = {};
@@ -186,8 +191,8 @@ struct Get {
   //    has dropped it (Hold), unless that is the affinity tuple of a task. So another grant on its
   //    way does not bring the input again.
   std::uint32_t ns_per_kib = 0;
-  // With inputs: of those that stay with clients that listen the places are sent, and those clients
-  // are not asked for them.
+  // With inputs: places are sent in place of payloads as Read::direct says, and nobody is asked to
+  // supply them.
   bool direct = false;
 };
 struct Grant {
