@@ -75,7 +75,7 @@ struct Handler::Impl {
   // ---- its link (handler_link.cpp)
   void AskToProbe();
   void LookForTurn();
-  void BeginProbe();
+  void OnTurn(ProbeTurn turn);
   void ProbeLink();
   void PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us);
   void EndProbe();
@@ -129,6 +129,7 @@ struct Handler::Impl {
   std::uint64_t connection = 0;  // how manyth
   std::int64_t probe_number = kWaitsToMeasure;
   std::int64_t turn_until_us = 0;  // to measure: then others are not waited for any more
+  bool claims_turn = false;        // it has said that it measures, and has not begun
   std::int64_t look_for_turn_at_us = tuplespace::kForeverUs;
   HandlerReport report;
   std::int64_t report_number = 0;

@@ -24,7 +24,11 @@ void Handler::Impl::AskToProbe() {
   link_probe = {};
   turn_until_us = NowUs() + kMostTurnWaitUs;
   // With a key that is limited to some jobs it may not see others.
-  if (options.access && !options.access->limit.empty()) return BeginProbe();
+  if (options.access && !options.access->limit.empty()) {
+    PutMark(kMeasures);
+    return ProbeLink();
+  }
+  claims_turn = false;
   PutMark(kWaitsToMeasure);
   LookForTurn();
 }
@@ -42,17 +46,22 @@ void Handler::Impl::LookForTurn() {
     if (found != nullptr) {
       for (const tuplespace::FoundTuple& tuple : found->tuples) probes.push_back(tuple.key);
     }
-    const std::int64_t now_us = NowUs();
-    if (now_us >= turn_until_us || !IsTurnOfAnother(probes, client.id())) return BeginProbe();
-    look_for_turn_at_us = now_us + kLookForTurnEveryUs;
+    OnTurn(NowUs() >= turn_until_us ? ProbeTurn::kMeasure
+                                    : TurnOf(probes, client.id(), claims_turn));
   });
 }
 
-void Handler::Impl::BeginProbe() {
-  PutMark(kMeasures);
-  Submit(
-      tuplespace::Retire{tuplespace::Pattern::Of(ProbeKey(client.id(), kWaitsToMeasure)), false});
-  ProbeLink();
+void Handler::Impl::OnTurn(ProbeTurn turn) {
+  const bool claims = turn != ProbeTurn::kWait;
+  const bool is_new = claims != std::exchange(claims_turn, claims);
+  if (is_new) {
+    PutMark(claims ? kMeasures : kWaitsToMeasure);
+    const Key before = ProbeKey(client.id(), claims ? kWaitsToMeasure : kMeasures);
+    Submit(tuplespace::Retire{tuplespace::Pattern::Of(before), false});
+  }
+  if (turn == ProbeTurn::kMeasure) return ProbeLink();
+  if (is_new && claims) return LookForTurn();
+  look_for_turn_at_us = NowUs() + kLookForTurnEveryUs;
 }
 
 void Handler::Impl::EndProbe() {

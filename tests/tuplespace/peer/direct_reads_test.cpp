@@ -102,6 +102,26 @@ TEST_F(DirectReadsTest, APlaceThatNobodyKnowsIsReadThroughTheBroker) {
   EXPECT_EQ(Payloads(), 1u);
 }
 
+// A holder may send anybody other bytes than it has supplied.
+TEST_F(DirectReadsTest, BytesThatAreNotThoseOfTheSpaceAreReadThroughTheBroker) {
+  const auto hashed = [](const char* text) {
+    Payload payload = Payload::Copy(text);
+    const PayloadHash hash = HashOf(payload.bytes());
+    return std::move(payload).WithHash(hash);
+  };
+  FoundTuple honest = Placed(1), forged = Placed(2);
+  honest.hash = forged.hash = hashed("payload").hash();
+  Begin({honest, forged});
+  reads_.OnFetched(1, hashed("payload"));
+  reads_.OnFetched(2, hashed("another"));
+  ASSERT_EQ(submitted_.size(), 1u);
+  EXPECT_FALSE(submitted_[0].first.direct);
+  EXPECT_EQ(submitted_[0].first.patterns.size(), 1u);
+  Answer({Whole(2)});
+  EXPECT_EQ(Payloads(), 2u);
+  EXPECT_EQ(std::get<Found>(answers_.at(0)).tuples.at(1).payload.text(), "payload");
+}
+
 TEST_F(DirectReadsTest, ItIsReadThroughTheBrokerOnce) {
   Begin({Placed(1)});
   reads_.OnFetched(1, {});

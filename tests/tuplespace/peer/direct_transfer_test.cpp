@@ -54,6 +54,30 @@ TEST_P(DirectTransfer, AGrantNamesThePlaceOfAnInput) {
   EXPECT_EQ(stats.counters.wanted, 0u);
 }
 
+TEST_P(DirectTransfer, WhatWasSuppliedStillComesFromWhoHoldsIt) {
+  const auto holder = Make("holder"), reader = Make("reader");
+  const std::string payload = Repeated(kBytes, 9);
+  Keep(*holder, kDirectTile, payload);
+  Supply supply;
+  supply.tuples.push_back({.key = kDirectTile, .payload = Payload::Copy(payload), .task = {}});
+  supply.tuples[0].held = true;
+  bool supplied = false;
+  holder->Submit(std::move(supply), [&](ReplyBody&&) { supplied = true; });
+  ASSERT_TRUE(PollUntil(*holder, [&] { return supplied; }));
+  const Stats before = StatsOf(*reader);
+  const auto found = Fetch(*reader, {holder.get()}, {Named(kDirectTile)});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload.text(), payload);
+  EXPECT_EQ(StatsOf(*reader).counters.bytes_out, before.counters.bytes_out);
+  EXPECT_EQ(reader->direct_counts().fetched_bytes, kBytes);
+  // When it is gone there, the broker has it.
+  holder->OnAsked([](const Key&) { return Payload(); });
+  const auto again = Fetch(*reader, {holder.get()}, {Named(kDirectTile)});
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->payload.text(), payload);
+  EXPECT_EQ(reader->direct_counts().failed_fetches, 1u);
+}
+
 TEST_P(DirectTransfer, WhoDoesNotAskForPlacesGetsItThroughTheBroker) {
   const auto holder = Make("holder"), reader = Make("reader", /*direct=*/false);
   const Payload kept = Payload::Copy(Repeated(kBytes, 5));

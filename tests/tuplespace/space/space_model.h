@@ -19,9 +19,10 @@ struct ModelTuple {
   ClientId put_by;
   bool ephemeral = false;
   bool parked = false;
-  std::map<ClientId, int> failures;  // by whom
-  ClientId resident_with;            // that has its bytes; empty: they are here
-  ClientId leased_by;                // empty: not leased
+  std::map<ClientId, int> failures;         // by whom
+  ClientId resident_with;                   // that has its bytes; empty: they are here
+  std::optional<bool> maker_holds = false;  // who put it has a copy; nullopt: only the space knows
+  ClientId leased_by;                       // empty: not leased
   std::uint64_t fence = 0;
   std::int64_t lease_end_us = 0;  // also of one that ran out; 0: it was ended
   std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost
@@ -68,7 +69,9 @@ class Model {
       return again ? PutStatus::kStored : PutStatus::kDuplicate;
     }
     if (at != tuples.end()) {
-      return at->second.bytes == bytes ? PutStatus::kDuplicate : PutStatus::kConflict;
+      if (at->second.bytes != bytes) return PutStatus::kConflict;
+      if (tuple.held && at->second.put_by == client) at->second.maker_holds = true;
+      return PutStatus::kDuplicate;
     }
     if (completed.contains(tuple.key)) return PutStatus::kDuplicate;
     if (IsRetired(tuple.key)) return PutStatus::kRetired;
@@ -77,6 +80,7 @@ class Model {
     stored.task = tuple.task;
     stored.put_by = client;
     stored.ephemeral = tuple.ephemeral;
+    stored.maker_holds = tuple.held || tuple.resident_bytes > 0;
     if (tuple.resident_bytes > 0) stored.resident_with = client;
     if (tuple.task) {
       for (const Key& input : tuple.task->inputs) {
@@ -90,8 +94,20 @@ class Model {
     if (at == tuples.end()) return PutStatus::kRetired;
     if (at->second.resident_with != client) return PutStatus::kDuplicate;
     at->second.resident_with.clear();
+    at->second.maker_holds = tuple.held;
     at->second.bytes = std::string(tuple.payload.text());
     return PutStatus::kStored;
+  }
+  void HoldSome(const ClientId& client, const Hold& hold) {
+    const auto set = [&](const std::vector<Key>& keys, bool holds) {
+      for (const Key& key : keys) {
+        const auto at = tuples.find(key);
+        if (at == tuples.end() || at->second.put_by != client) continue;
+        if (at->second.resident_with.empty()) at->second.maker_holds = holds;
+      }
+    };
+    set(hold.dropped, false);
+    set(hold.held, true);
   }
   // Several at once: those that are removed together do not orphan each other.
   void Remove(const std::vector<Key>& keys) {
@@ -157,6 +173,7 @@ class Model {
     }
     Remove(lost);
     for (auto& [key, tuple] : tuples) {
+      if (tuple.put_by == client) tuple.maker_holds = false;
       if (tuple.leased_by == client) LoseLease(tuple);
     }
     for (;;) {  // one by one, in the order in which they were put, is what the space does

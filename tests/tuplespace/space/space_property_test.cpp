@@ -47,6 +47,8 @@ TEST(SpacePropertyTest, AgreesWithTheModel) {
     reached["supplied"] += trial.counts().supplied;
     reached["released"] += trial.counts().released;
     reached["told of lost results"] += trial.counts().told;
+    reached["placed"] += counters.placed;
+    reached["placed beside the payload"] += trial.counts().placed_twice;
   }
   // A generator that never comes to a rule would not test it.
   EXPECT_FALSE(reached.empty());

@@ -105,11 +105,16 @@ void Trial::CheckALateComerGetsAll() {
 void Trial::JoinOne(const ClientId& client) {
   d_.Join(client);
   joined_.insert(client);
+  if (Below(2) == 0) {
+    d_.Step(ClientListens{client});
+    listening_.insert(client);
+  }
   Absorb();
 }
 
 void Trial::LoseOne(const ClientId& client) {
   if (!joined_.erase(client)) return;
+  listening_.erase(client);
   std::erase_if(open_gets_, [&](const auto& item) { return item.first.first == client; });
   std::erase_if(open_reads_, [&](const auto& item) { return item.first.first == client; });
   model_.Lose(client);

@@ -49,7 +49,8 @@ class Trial {
     std::uint64_t grants_kept_from_some = 0;
     std::uint64_t supplied = 0;
     std::uint64_t released = 0;
-    std::uint64_t told = 0;  // of lost results
+    std::uint64_t told = 0;          // of lost results
+    std::uint64_t placed_twice = 0;  // places told of what is in the space, too
   };
   const Counts& counts() const { return counts_; }
   Counters counters() const { return d_.counters(); }
@@ -103,7 +104,14 @@ class Trial {
   void Supplies(const ClientId& client, const Key& key);
   void HoldSome(const ClientId& client) {
     if (!joined_.contains(client)) return;
-    Ask<Ok>(client, Hold{{AnyKey(), AnyKey()}, {AnyKey()}});
+    const Hold hold{{AnyKey(), AnyKey()}, {AnyKey()}};
+    model_.HoldSome(client, hold);
+    Ask<Ok>(client, hold);
+  }
+  // Whether `reader`, which asks for places, gets one of it; nullopt: only the space knows.
+  std::optional<bool> IsPlaced(const ModelTuple& tuple, const ClientId& reader) const {
+    if (tuple.put_by == reader || !listening_.contains(tuple.put_by)) return false;
+    return tuple.maker_holds;
   }
   void ReadSome(const ClientId& client);
   void CancelOne(const ClientId& client);
@@ -114,6 +122,7 @@ class Trial {
   void Absorb();
   void AbsorbNotice(const ClientId& client, const Notice& notice);
   void AbsorbRead(const ClientId& client, RequestId id, const Found& found);
+  void AbsorbPlaced(const ClientId& client, const FoundTuple& found, const ModelTuple& tuple);
   struct NewGrant {
     ClientId client;
     RequestId id;
@@ -129,6 +138,7 @@ class Trial {
   SpaceDriver d_;
   Model model_;
   std::set<ClientId> joined_;
+  std::set<ClientId> listening_;
   std::int64_t base_ = 0;
   std::map<std::pair<ClientId, RequestId>, Get> open_gets_;
   std::map<std::pair<ClientId, RequestId>, Read> open_reads_;

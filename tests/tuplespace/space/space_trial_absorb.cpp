@@ -55,7 +55,8 @@ void Trial::AbsorbRead(const ClientId& client, RequestId id, const Found& found)
     for (const auto& [key, tuple] : model_.tuples) {
       const bool readable = at->second.metadata_only
                                 ? !at->second.in_space || tuple.resident_with.empty()
-                                : Model::IsReadable(tuple, client);
+                                : Model::IsReadable(tuple, client) ||
+                                      (at->second.direct && IsPlaced(tuple, client).value());
       if (!pattern.Matches(key) || !readable) continue;
       expected.push_back(key);
       break;
@@ -66,16 +67,29 @@ void Trial::AbsorbRead(const ClientId& client, RequestId id, const Found& found)
     keys.push_back(tuple.key);
     const auto known = model_.tuples.find(tuple.key);
     ASSERT_NE(known, model_.tuples.end());
-    EXPECT_EQ(tuple.resident, !known->second.resident_with.empty());
-    EXPECT_EQ(tuple.payload_bytes, tuple.resident ? kResidentBytes : known->second.bytes.size());
-    if (!at->second.metadata_only) {
-      EXPECT_EQ(tuple.payload.text(), known->second.bytes);
+    const bool resident = !known->second.resident_with.empty();
+    EXPECT_EQ(tuple.payload_bytes, resident ? kResidentBytes : known->second.bytes.size());
+    if (tuple.place) {
+      EXPECT_TRUE(at->second.direct && !at->second.metadata_only);
+      AbsorbPlaced(client, tuple, known->second);
+      continue;
     }
+    EXPECT_EQ(tuple.resident, resident);
+    if (at->second.metadata_only) continue;
+    EXPECT_EQ(tuple.payload.text(), known->second.bytes);
+    EXPECT_FALSE(at->second.direct && IsPlaced(known->second, client).value_or(false));
   }
   EXPECT_EQ(keys, expected);
   const std::size_t enough = at->second.all ? at->second.patterns.size() : 1;
   EXPECT_EQ(found.timed_out, expected.size() < enough);
   open_reads_.erase(at);
+}
+
+void Trial::AbsorbPlaced(const ClientId& client, const FoundTuple& found, const ModelTuple& tuple) {
+  EXPECT_TRUE(IsPlaced(tuple, client).value_or(true)) << found.key.ToString();
+  EXPECT_TRUE(found.resident && found.payload.empty());
+  EXPECT_EQ(found.put_by, tuple.put_by);
+  if (tuple.resident_with.empty()) ++counts_.placed_twice;
 }
 
 void Trial::AbsorbGrant(const NewGrant& given) {
@@ -100,11 +114,20 @@ void Trial::AbsorbGrant(const NewGrant& given) {
   if (open->second.with_inputs && tuple.task) {
     ASSERT_EQ(grant.inputs.size(), tuple.task->inputs.size());
     for (std::size_t i = 0; i < grant.inputs.size(); ++i) {
-      EXPECT_EQ(grant.inputs[i].key, tuple.task->inputs[i]);
-      if (grant.input_sent[i]) {
-        EXPECT_EQ(grant.inputs[i].payload.text(), model_.tuples.at(grant.inputs[i].key).bytes);
-        EXPECT_FALSE(grant.inputs[i].resident);
+      const FoundTuple& input = grant.inputs[i];
+      EXPECT_EQ(input.key, tuple.task->inputs[i]);
+      if (!input.place && !grant.input_sent[i]) continue;
+      ModelTuple& known = model_.tuples.at(input.key);
+      if (input.place) {
+        EXPECT_TRUE(open->second.direct && !grant.input_sent[i]);
+        AbsorbPlaced(given.client, input, known);
       }
+      if (!grant.input_sent[i]) continue;
+      EXPECT_EQ(input.payload.text(), known.bytes);
+      EXPECT_FALSE(input.resident);
+      EXPECT_FALSE(open->second.direct && IsPlaced(known, given.client).value_or(false));
+      // It may count as held now (Get::ns_per_kib).
+      if (known.put_by == given.client) known.maker_holds = std::nullopt;
     }
   }
   tuple.leased_by = given.client;

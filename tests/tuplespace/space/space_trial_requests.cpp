@@ -83,6 +83,7 @@ void Trial::GetSome(const ClientId& client) {
   get.with_inputs = Below(2) == 0;
   constexpr std::uint32_t kNsPerKib = 200'000'000;  // 0.2 ms for each byte
   get.ns_per_kib = Below(3) == 0 ? kNsPerKib : 0;
+  get.direct = Below(2) == 0;
   const RequestId id = Send(client, get);
   open_gets_[{client, id}] = get;
   Absorb();
@@ -220,6 +221,7 @@ void Trial::SupplySome(const ClientId& client) {
 
 void Trial::Supplies(const ClientId& client, const Key& key) {
   Supply supply{{Plain(key, Below(12) == 0 ? "rest" : "same")}};
+  supply.tuples[0].held = Below(2) == 0;
   const PutStatus expected = model_.SupplyOne(client, supply.tuples[0]);
   counts_.supplied += expected == PutStatus::kStored ? 1 : 0;
   if (expected == PutStatus::kStored) wanted_.erase(key);
@@ -233,6 +235,7 @@ void Trial::ReadSome(const ClientId& client) {
   read.all = Below(2) == 0;
   read.metadata_only = Below(3) == 0;
   read.in_space = read.metadata_only && Below(2) == 0;
+  read.direct = Below(2) == 0;
   read.wait_us = Below(2) == 0 ? kForeverUs : static_cast<std::int64_t>(Below(2) * 1000);
   const RequestId id = Send(client, read);
   open_reads_[{client, id}] = read;

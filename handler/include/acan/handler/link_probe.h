@@ -3,9 +3,10 @@
 // of that size counts. Pure: whoever uses it sends what it asks for, and says when the broker had
 // it.
 //
-// Handlers that join at the same time share the broker's link. So they measure one after the other:
-// each says in the space that it waits, and begins when nobody measures and nobody with a smaller
-// id waits. Two that look at the same moment may still begin together.
+// Handlers that join at the same time share the broker's link. So they measure one after the other,
+// in an order that their marks in the space give. Each says that it waits. When nobody measures and
+// nobody with a smaller id waits, it says that it measures, and looks again: two that looked at the
+// same moment see each other's mark then, and the one with the larger id waits again.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,14 @@ namespace acan {
 // Numbers in ProbeKey. Larger ones are of the bytes that are sent.
 inline constexpr std::int64_t kMeasures = 0;
 inline constexpr std::int64_t kWaitsToMeasure = 1;
-// `probes`: the keys of all probes that are in the space. `id`: of the client that asks.
-bool IsTurnOfAnother(const std::vector<tuplespace::Key>& probes, const std::string& id);
+enum class ProbeTurn : std::uint8_t {
+  kWait,
+  kClaim,  // say that it measures, and look again
+  kMeasure,
+};
+// `probes`: the keys of all probes that are in the space. `id`: of the client that asks. `claims`:
+// it has said that it measures, and has not begun.
+ProbeTurn TurnOf(const std::vector<tuplespace::Key>& probes, const std::string& id, bool claims);
 
 class LinkProbe {
  public:

@@ -282,6 +282,41 @@ TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterv
   EXPECT_EQ(shell.missed, std::vector<std::string>());
 }
 
+// Each batch of an evaluation has a number, those of steps have none.
+TEST(ManagerCoreOverLinkTest, WhatAnEvaluationMakesStaysAsWhatAStepMakes) {
+  ManagerConfig config = ResidentJob();
+  config.model = BuildModel(Model{{97, 1024, 53, 10}});
+  config.limits.size_bytes = 200'000;  // so that its layers are cut
+  Shell shell(std::move(config));
+  shell.Send(Far({1 << 30, 1 << 30}));
+  shell.RunAll();
+  ASSERT_TRUE(shell.done);
+  std::map<std::string, std::set<bool>> stays;
+  for (const auto& [key, may] : shell.may_be_resident) {
+    const auto fields = key.Fields();
+    if (TileOfKey(key) || fields.size() < 5 || std::get<std::int64_t>(fields[3]) == 0) continue;
+    stays[std::get<std::string>(fields[2])].insert(may);
+  }
+  EXPECT_EQ(stays.at("act"), std::set<bool>{true});
+  EXPECT_EQ(stays.at("loss"), std::set<bool>{false}) << "the manager reads it";
+}
+
+TEST(ManagerCoreOverLinkTest, AnEvaluationOfTheLastVersionIsRepeatedWhenItsResultsAreLost) {
+  Shell shell(ResidentJob());
+  shell.Send(Far({1 << 30, 1 << 30}));
+  shell.RunUntil(6);
+  ASSERT_FALSE(shell.done);
+  ASSERT_EQ(shell.evaluated.size(), 1u);
+  shell.answers.clear();
+  shell.Send(ResultsLost{"handler 1 is gone"});
+  ASSERT_EQ(shell.moved.size(), 1u);
+  EXPECT_EQ(shell.moved[0].version, 6) << "none of its tiles stayed";
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.evaluated.size(), 2u);
+  EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5})) << "each told once";
+}
+
 // Through the broker they would go to each reader over one link. A tile that stays is there until a
 // later version is safe, so of those only large ones do.
 TEST(ManagerCoreOverLinkTest, SmallerResultsThanTilesStay) {

@@ -251,8 +251,7 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
   if (!taker.with_inputs) return;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
-    const bool placed =
-        !held && taker.direct && residency_.IsPlaced(*link.input, *taker.client);
+    const bool placed = !held && taker.direct && residency_.IsPlaced(*link.input, *taker.client);
     const bool sent = !held && !placed && !link.input->residence;
     if (!held && !sent && !placed) residency_.Want(link.input);
     grant.inputs.push_back(placed ? state_.CopyPlaced(*link.input)

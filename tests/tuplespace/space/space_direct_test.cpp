@@ -1,0 +1,187 @@
+// The places of payloads: what readers that fetch from the holder are told in place of the bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "space_resident.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Every;
+using testing::kResidentTile;
+using testing::Plain;
+using testing::ReadOf;
+using testing::Resident;
+using testing::ResidentTest;
+using ::testing::SizeIs;
+using testing::Task;
+
+TEST_F(ResidentTest, WhoAsksForAPlaceGetsOneIfTheHolderListens) {
+  Make(kResidentTile);
+  Read read = ReadOf(kResidentTile);
+  read.direct = true;
+  const RequestId waiting = d->Send("other", read);
+  EXPECT_FALSE(d->ReplyTo("other", waiting)) << "nobody listens, so its bytes are awaited";
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  d->Step(ClientListens{"gpu"});
+  const Found found = d->Ask<Found>("other", read);
+  ASSERT_THAT(found.tuples, SizeIs(1));
+  EXPECT_TRUE(found.tuples[0].resident);
+  EXPECT_TRUE(found.tuples[0].place);
+  EXPECT_TRUE(found.tuples[0].payload.empty());
+  EXPECT_EQ(found.tuples[0].payload_bytes, 5u);
+  EXPECT_EQ(found.tuples[0].put_by, "gpu");
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted)) << "it is not asked again";
+  EXPECT_EQ(d->space.GetStatistics().counters.placed, 1u);
+  EXPECT_EQ(d->space.GetStatistics().counters.placed_bytes, 5u);
+}
+
+TEST_F(ResidentTest, WhoDoesNotAskForPlacesWaitsForTheBytes) {
+  d->Step(ClientListens{"gpu"});
+  Make(kResidentTile);
+  const RequestId read = d->Send("other", ReadOf(kResidentTile));
+  EXPECT_FALSE(d->ReplyTo("other", read));
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+  EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
+  EXPECT_EQ(d->Expect<Found>("other", read).tuples.at(0).payload.text(), "bytes");
+}
+
+TEST_F(ResidentTest, TheHolderItselfNeedsNoPlaceAndMetadataHasNone) {
+  d->Step(ClientListens{"gpu"});
+  Make(kResidentTile);
+  Read read = ReadOf(kResidentTile);
+  read.direct = true;
+  EXPECT_FALSE(d->Ask<Found>("gpu", read).tuples.at(0).place);
+  read.metadata_only = true;
+  EXPECT_FALSE(d->Ask<Found>("other", read).tuples.at(0).place);
+  read.in_space = true;  // a copy of a version
+  EXPECT_FALSE(d->ReplyTo("other", d->Send("other", read)));
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
+}
+
+TEST_F(ResidentTest, AGrantHasThePlacesOfItsInputs) {
+  d->Step(ClientListens{"gpu"});
+  Make(kResidentTile);
+  for (const bool direct : {true, false}) {
+    d->PutOne("owner", Task(Key{"task", direct ? 2 : 3}, {kResidentTile}));
+    Get get = testing::GetOf(Every("task"));
+    get.with_inputs = true;
+    get.direct = direct;
+    const Grants granted = d->Ask<Grants>("other", std::move(get));
+    ASSERT_THAT(granted.grants, SizeIs(1));
+    EXPECT_FALSE(granted.grants[0].input_sent.at(0));
+    EXPECT_EQ(granted.grants[0].inputs.at(0).place != nullptr, direct);
+    EXPECT_EQ(Kinds("gpu").size(), direct ? 0u : 1u) << "asked for the bytes";
+  }
+}
+
+TEST_F(ResidentTest, AClientThatJoinsAgainDoesNotListenUntilItSaysSo) {
+  d->Step(ClientListens{"gpu"});
+  d->Lose("gpu");
+  d->Join("gpu");
+  Make(kResidentTile);
+  Read read = ReadOf(kResidentTile, /*wait_us=*/0);
+  read.direct = true;
+  EXPECT_TRUE(d->Ask<Found>("other", read).timed_out);
+}
+
+// ---- after the payload was supplied
+
+class SuppliedTest : public ResidentTest {
+ protected:
+  void SetUp() override {
+    SpaceLimits limits;
+    limits.least_kept_bytes = 5;
+    Begin(limits);
+    d->Step(ClientListens{"gpu"});
+    Make(kResidentTile);
+  }
+  void Supplied(bool held) {
+    Tuple tile = Plain(kResidentTile, "bytes");
+    tile.held = held;
+    ASSERT_EQ(SupplyOne("gpu", tile), PutStatus::kStored);
+  }
+  FoundTuple ReadBy(const ClientId& client, bool direct = true) {
+    Read read = ReadOf(kResidentTile, /*wait_us=*/0);
+    read.direct = direct;
+    return d->Ask<Found>(client, read).tuples.at(0);
+  }
+};
+
+TEST_F(SuppliedTest, WhoStillHoldsItServesItAndTheSpaceServesTheOthers) {
+  Supplied(/*held=*/true);
+  const FoundTuple placed = ReadBy("other");
+  EXPECT_TRUE(placed.place && placed.resident && placed.payload.empty());
+  EXPECT_EQ(placed.payload_bytes, 5u);
+  EXPECT_EQ(placed.put_by, "gpu");
+  for (const FoundTuple& sent : {ReadBy("other", /*direct=*/false), ReadBy("gpu")}) {
+    EXPECT_FALSE(sent.place || sent.resident);
+    EXPECT_EQ(sent.payload.text(), "bytes");
+  }
+  EXPECT_EQ(d->counters().placed, 1u);
+  EXPECT_EQ(d->counters().wanted, 0u);
+}
+
+// So a reader can tell whether what it fetches is what the space has.
+TEST_F(SuppliedTest, ThePlaceComesWithTheHash) {
+  Tuple tile = Plain(kResidentTile, "bytes");
+  const PayloadHash hash = HashOf(tile.payload.bytes());
+  tile.payload = std::move(tile.payload).WithHash(hash);
+  tile.held = true;
+  ASSERT_EQ(SupplyOne("gpu", tile), PutStatus::kStored);
+  EXPECT_EQ(ReadBy("other").hash, hash);
+}
+
+TEST_F(SuppliedTest, AGrantHasThePlaceAsWell) {
+  Supplied(/*held=*/true);
+  d->PutOne("owner", Task(Key{"task", 2}, {kResidentTile}));
+  Get get = testing::GetOf(Every("task"));
+  get.with_inputs = get.direct = true;
+  const Grants granted = d->Ask<Grants>("other", std::move(get));
+  ASSERT_THAT(granted.grants, SizeIs(1));
+  EXPECT_FALSE(granted.grants[0].input_sent.at(0));
+  EXPECT_TRUE(granted.grants[0].inputs.at(0).place);
+}
+
+TEST_F(SuppliedTest, WhoDoesNotSayThatItKeepsItIsNotAskedForIt) {
+  Supplied(/*held=*/false);
+  EXPECT_EQ(ReadBy("other").payload.text(), "bytes");
+}
+
+TEST_F(SuppliedTest, WhatIsDroppedComesFromTheSpace) {
+  Supplied(/*held=*/true);
+  d->Ask<Ok>("gpu", Hold{{}, {kResidentTile}});
+  EXPECT_EQ(ReadBy("other").payload.text(), "bytes");
+}
+
+TEST_F(SuppliedTest, WhenItsMakerIsLostTheSpaceStillHasIt) {
+  Supplied(/*held=*/true);
+  d->Lose("gpu");
+  EXPECT_EQ(ReadBy("other").payload.text(), "bytes");
+  d->Join("gpu");  // another life of it
+  d->Step(ClientListens{"gpu"});
+  EXPECT_EQ(ReadBy("other").payload.text(), "bytes");
+}
+
+// Anybody can say that it holds something.
+TEST_F(SuppliedTest, OnlyTheMakerIsAskedForIt) {
+  Supplied(/*held=*/false);
+  d->Step(ClientListens{"other"});
+  d->Ask<Ok>("other", Hold{{kResidentTile}, {}});
+  EXPECT_EQ(ReadBy("owner").payload.text(), "bytes");
+}
+
+TEST_F(SuppliedTest, WhatIsShortComesFromTheSpace) {
+  Tuple tuple = Plain(Key{"short", 1}, "four");
+  tuple.held = true;
+  d->PutOne("gpu", tuple);
+  Read read = ReadOf(Key{"short", 1}, /*wait_us=*/0);
+  read.direct = true;
+  EXPECT_EQ(d->Ask<Found>("other", read).tuples.at(0).payload.text(), "four");
+}
+
+}  // namespace
+}  // namespace tuplespace
