@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acan/core/names.h"
@@ -102,16 +103,17 @@ TEST(LinkProbeTest, NoTwoMeasureAtOnce) {
     struct One {
       std::string id;
       std::vector<tuplespace::Key> seen = {};
-      bool has_looked = false, claims = false, measures = false, is_done = false;
+      bool is_here = false, has_looked = false, claims = false, measures = false, is_done = false;
     };
     std::vector<One> all{{"a"}, {"b"}, {"c"}};
     std::set<tuplespace::Key> space;
-    for (const One& one : all) space.insert(ProbeKey(one.id, kWaitsToMeasure));
     int done = 0;
     for (int event = 0; event < 10'000 && done < 3; ++event) {
       One& one = all[random() % all.size()];
       if (one.is_done) continue;
-      if (one.measures) {
+      if (!std::exchange(one.is_here, true)) {
+        space.insert(ProbeKey(one.id, kWaitsToMeasure));
+      } else if (one.measures) {
         one.measures = false;
         one.is_done = true;
         ++done;
