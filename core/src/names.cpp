@@ -253,6 +253,12 @@ std::optional<Key> StepOf(const Key& key) {
   return Key(fields);
 }
 
+Key InNextStep(const Key& key) {
+  std::vector<tuplespace::Field> fields = key.Fields();
+  ++std::get<std::int64_t>(fields.at(1));
+  return Key(fields);
+}
+
 Key RunOf(const Key& step) {
   return Key(std::vector<tuplespace::Field>{step.Fields().front()});
 }

@@ -215,13 +215,21 @@ Call DecodeCall(const wire::Call& in, Budget& budget) {
   return call;
 }
 
+tuplespace::Key DecodeKey(const flatbuffers::Vector<std::uint8_t>& in, Budget& budget) {
+  budget.Spend(in.size());
+  auto key = tuplespace::Key::FromBytes({reinterpret_cast<const char*>(in.data()), in.size()});
+  if (!key) Bad("a malformed key");
+  return std::move(*key);
+}
+
 Output DecodeOutput(const wire::Output& in, Budget& budget) {
   if (in.key() == nullptr || in.view() == nullptr) Bad("result without key or view");
-  budget.Spend(in.key()->size());
-  auto key = tuplespace::Key::FromBytes(
-      {reinterpret_cast<const char*>(in.key()->data()), in.key()->size()});
-  if (!key) Bad("result with a malformed key");
-  return {std::move(*key), FromWire(*in.view()), in.keep(), in.may_be_resident()};
+  return {DecodeKey(*in.key(), budget), FromWire(*in.view()), in.keep(), in.may_be_resident()};
+}
+
+Ahead DecodeAhead(const wire::Ahead& in, Budget& budget) {
+  if (in.key() == nullptr) Bad("a tuple that will be needed has no key");
+  return {DecodeKey(*in.key(), budget), in.bytes()};
 }
 
 }  // namespace
@@ -300,6 +308,16 @@ std::uint64_t Flops(const Task& task) {
   return flops;
 }
 
+namespace {
+
+flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> EncodeKey(
+    flatbuffers::FlatBufferBuilder& builder, const tuplespace::Key& key) {
+  const std::string& bytes = key.bytes();
+  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
 tuplespace::Payload EncodeTask(const Task& task) {
   auto builder = std::make_shared<flatbuffers::FlatBufferBuilder>(1024);
   std::vector<wire::BufferSpec> buffers;
@@ -312,21 +330,25 @@ tuplespace::Payload EncodeTask(const Task& task) {
   for (const Call& call : task.calls) calls.push_back(EncodeCall(*builder, call));
   std::vector<flatbuffers::Offset<wire::Output>> outputs;
   for (const Output& output : task.outputs) {
-    const std::string& key = output.key.bytes();
-    const auto key_at =
-        builder->CreateVector(reinterpret_cast<const std::uint8_t*>(key.data()), key.size());
+    const auto key_at = EncodeKey(*builder, output.key);
     const wire::View view = ToWire(output.view);
     outputs.push_back(
         wire::CreateOutput(*builder, key_at, &view, output.keep, output.may_be_resident));
+  }
+  std::vector<flatbuffers::Offset<wire::Ahead>> ahead;
+  for (const Ahead& one : task.ahead) {
+    ahead.push_back(wire::CreateAhead(*builder, EncodeKey(*builder, one.key), one.bytes));
   }
   const auto buffers_at = builder->CreateVectorOfStructs(buffers);
   const auto pieces_at = builder->CreateVectorOfStructs(pieces);
   const auto calls_at = builder->CreateVector(calls);
   const auto outputs_at = builder->CreateVector(outputs);
+  const auto ahead_at = ahead.empty() ? 0 : builder->CreateVector(ahead);
   wire::FinishTaskBuffer(
       *builder, wire::CreateTask(*builder, kTaskVersion, static_cast<std::uint8_t>(task.kind),
                                  static_cast<std::uint8_t>(task.precision), task.block, task.timed,
-                                 buffers_at, pieces_at, calls_at, outputs_at, task.chunk));
+                                 buffers_at, pieces_at, calls_at, outputs_at, task.chunk,
+                                 ahead_at));
   const void* data = builder->GetBufferPointer();
   const std::size_t size = builder->GetSize();
   return tuplespace::Payload(std::move(builder), data, size);
@@ -369,6 +391,9 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   if (in.outputs() != nullptr) {
     for (const wire::Output* out : *in.outputs())
       task.outputs.push_back(DecodeOutput(*out, budget));
+  }
+  if (in.ahead() != nullptr) {
+    for (const wire::Ahead* one : *in.ahead()) task.ahead.push_back(DecodeAhead(*one, budget));
   }
   Check(task, input_count);
   return task;

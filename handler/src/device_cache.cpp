@@ -14,11 +14,11 @@ namespace {
 constexpr std::int64_t kColdUs = 10'000'000;
 }  // namespace
 
-bool DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out) {
-  // Nobody will ask this handler for the older version again.
-  const std::string identity = WithoutStep(kept.key);
+// Nobody will ask this handler for the older version again.
+void DeviceCache::BecomeNewest(const Key& key, Actions& out) {
+  const std::string identity = WithoutStep(key);
   const auto older = newest_.find(identity);
-  if (older != newest_.end() && older->second != kept.key) {
+  if (older != newest_.end() && older->second != key) {
     const auto it = entries_.find(older->second);
     assert(it != entries_.end());
     if (it->second.owed) {
@@ -27,11 +27,15 @@ bool DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out)
       it->second.doomed = true;
       newly_dropped_.push_back(older->second);
     } else {
-      const Key key = older->second;  // Remove erases what `older` points to
-      Remove(key, out);
+      const Key gone = older->second;  // Remove erases what `older` points to
+      Remove(gone, out);
     }
   }
-  newest_[identity] = kept.key;
+  newest_[identity] = key;
+}
+
+bool DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out) {
+  BecomeNewest(kept.key, out);
   const auto [it, is_new] = entries_.try_emplace(kept.key);
   assert(is_new || it->second.bytes == kept.bytes);
   it->second.last_used_us = now_us;
@@ -39,6 +43,15 @@ bool DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out)
   it->second.bytes = kept.bytes;
   bytes_ += kept.bytes;
   return true;
+}
+
+void DeviceCache::AddAhead(const Key& key, std::uint64_t bytes, std::int64_t now_us) {
+  const auto [it, is_new] = entries_.try_emplace(key);
+  assert(is_new);
+  it->second.bytes = bytes;
+  it->second.ahead = true;
+  it->second.last_used_us = now_us;
+  bytes_ += bytes;
 }
 
 bool DeviceCache::IsNewest(const Key& key) const {
@@ -50,9 +63,11 @@ void DeviceCache::Pin(const Key& key, std::int64_t now_us) {
   Pin(entries_.at(key), now_us);
 }
 
-std::optional<std::uint64_t> DeviceCache::PinIfHere(const Key& key, std::int64_t now_us) {
+std::optional<std::uint64_t> DeviceCache::PinIfHere(const Key& key, std::int64_t now_us,
+                                                    Actions& out) {
   const auto it = entries_.find(key);
   if (it == entries_.end()) return std::nullopt;
+  if (std::exchange(it->second.ahead, false)) BecomeNewest(key, out);
   Pin(it->second, now_us);
   return it->second.bytes;
 }

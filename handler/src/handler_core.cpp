@@ -162,7 +162,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     if (event.sent[i]) continue;
-    if (const auto bytes = cache_.PinIfHere(event.inputs[i], now_us)) {
+    if (const auto bytes = cache_.PinIfHere(event.inputs[i], now_us, out)) {
       const bool whole = event.whole.empty() || event.whole[i];
       flight.pinned.push_back({event.inputs[i], *bytes, i, whole});
     } else {
@@ -205,6 +205,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     out.push_back(FetchInputs{id, std::move(missing)});
   }
   flights_.emplace(id, std::move(flight));
+  FetchSome(event.ahead, out);
 }
 
 void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) {
@@ -219,6 +220,31 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& o
   if (!event.bytes.empty()) demand_.NoteInputs(now_us - it->second.granted_us);
   KeepInputs(event.flight, it->second, event.bytes, now_us, out);
   out.push_back(RunTask{event.flight, it->second.resident_bytes > 0});
+}
+
+// What comes takes room from the offer, so the two largest tasks fit beside it, as beside results.
+void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
+  for (const auto& [key, bytes] : ahead) {
+    const std::uint64_t taken = std::min(limit_bytes_, HeldBytes() + MostNeeded());
+    if (bytes == 0 || bytes > limit_bytes_ - taken || cache_.Contains(key)) continue;
+    if (!coming_.emplace(key, bytes).second) continue;
+    reserved_bytes_ += bytes;
+    out.push_back(FetchAhead{key});
+  }
+}
+
+// It is kept if nothing else has to go for it, until a task needs it or something else does.
+void HandlerCore::On(const AheadArrived& event, std::int64_t now_us, Actions& out) {
+  const auto coming = coming_.find(event.key);
+  assert(coming != coming_.end());
+  const std::uint64_t bytes = coming->second;
+  coming_.erase(coming);
+  reserved_bytes_ -= bytes;
+  if (event.bytes != bytes || draining_ || cache_.Contains(event.key)) return;
+  if (reserved_bytes_ + cache_.bytes() + bytes > limit_bytes_) return;
+  cache_.AddAhead(event.key, bytes, now_us);
+  cache_.AnnounceHeld(event.key);
+  out.push_back(KeepAhead{event.key});
 }
 
 void HandlerCore::On(const NotKept& event, std::int64_t, Actions& out) {

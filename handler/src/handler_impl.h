@@ -70,7 +70,12 @@ struct Handler::Impl {
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
   void SupplyNext();
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
-  void OnInputs(const FetchInputs& action, ReplyBody&& reply);
+  // ---- inputs that are not here (handler_inputs.cpp)
+  void Fetch(const FetchInputs& action);
+  void OnInputs(const FetchInputs& action, const std::vector<std::size_t>& fetched,
+                ReplyBody&& reply);
+  void EndFetch(const FetchInputs& action);
+  void OnAhead(const Key& key, const ReplyBody& reply);
   void OnConnected();
   // ---- its link (handler_link.cpp)
   void AskToProbe();
@@ -96,7 +101,8 @@ struct Handler::Impl {
 
   void Do(const AskForTask& action);
   void Do(const StopAsking& action);
-  void Do(const FetchInputs& action);
+  void Do(const FetchInputs& action) { Fetch(action); }
+  void Do(const FetchAhead& action);
   void Do(const RunTask& action);
   void Do(const ReportDone& action);
   void Do(const ReportFailed& action);
@@ -104,6 +110,7 @@ struct Handler::Impl {
   void Do(const ExtendLease& action);
   void Do(const KeepInput& action);
   void Do(const KeepArrived& action);
+  void Do(const KeepAhead& action);
   void Do(const DropCached& action);
   void Do(const TakeCached& action);
   void Do(const AnnounceHeld& action);
@@ -119,6 +126,8 @@ struct Handler::Impl {
   std::unordered_map<FlightId, Flight> flights;
   std::unordered_map<Key, BufferPtr> cached;
   std::unordered_map<Key, int> resident_puts;  // that are not answered yet
+  std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched so; empty: under way
+  std::vector<FetchInputs> wait_for_ahead;             // inputs of these are under way
   std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;

@@ -10,12 +10,6 @@ using tuplespace::Key;
 using tuplespace::Payload;
 using tuplespace::ReplyBody;
 
-namespace {
-// Then the task goes back: its input may be gone, or on a link that is slow.
-constexpr std::int64_t kSupplyWaitUs = 2'000'000;
-constexpr std::int64_t kSupplyOverLinkWaitUs = 30'000'000;
-}  // namespace
-
 void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
   const bool current = open_get == get;
   if (current) open_get.reset();
@@ -66,6 +60,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   if (capacity.bytes_travel) {
     event.kept_from_bytes = options.kept_from_bytes;
     event.right_bytes = InputBytes(*flight.task, event.inputs.size());
+    event.ahead = flight.task->ahead;
   }
   event.sent.assign(event.inputs.size(), false);
   event.input_bytes.assign(event.inputs.size(), 0);
@@ -146,51 +141,6 @@ void Handler::Impl::Do(const AskForTask& action) {
 
 void Handler::Impl::Do(const StopAsking&) {
   if (open_get) Submit(tuplespace::Cancel{*open_get});
-}
-
-void Handler::Impl::Do(const FetchInputs& action) {
-  Flight& flight = flights.at(action.flight);
-  std::int64_t wait_us = 0;
-  if (flight.input_is_resident) {
-    wait_us = capacity.bytes_travel ? kSupplyOverLinkWaitUs : kSupplyWaitUs;
-  }
-  std::vector<tuplespace::FoundTuple> wanted;
-  for (const std::size_t i : action.inputs) {
-    const Key& key = flight.input_keys[i];
-    const auto placed = std::find_if(flight.placed.begin(), flight.placed.end(),
-                                     [&](const auto& input) { return input.key == key; });
-    if (placed != flight.placed.end()) {
-      wanted.push_back(std::move(*placed));
-    } else {
-      wanted.emplace_back().key = key;
-    }
-  }
-  flight.placed.clear();
-  client.ReadDirectly(std::move(wanted), wait_us,
-                      [this, action](ReplyBody&& reply) { OnInputs(action, std::move(reply)); });
-}
-
-void Handler::Impl::OnInputs(const FetchInputs& action, ReplyBody&& reply) {
-  const auto it = flights.find(action.flight);
-  auto* found = std::get_if<tuplespace::Found>(&reply);
-  if (it == flights.end()) return;
-  const auto* error = std::get_if<tuplespace::RequestError>(&reply);
-  if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
-    // Given back it would come again; failed everywhere it is parked, and the manager told why.
-    OnTaskFailed(action.flight, error->text);
-    return;
-  }
-  if (found == nullptr || found->tuples.size() != action.inputs.size()) {
-    Step(GivenUp{action.flight});
-    return;
-  }
-  InputsArrived arrived{action.flight};
-  for (std::size_t i = 0; i < action.inputs.size(); ++i) {
-    Payload& payload = it->second.inputs[action.inputs[i]].payload;
-    payload = std::move(found->tuples[i].payload);
-    if (capacity.bytes_travel) arrived.bytes.emplace_back(action.inputs[i], payload.size());
-  }
-  Step(arrived);
 }
 
 void Handler::Impl::Do(const RunTask& action) {

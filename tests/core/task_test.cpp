@@ -36,6 +36,7 @@ Task Sample() {
   task.calls = {product, activation};
   task.outputs = {{Key{"job", std::int64_t{3}, "act"}, {2, 0, 0, 8, 4}, true},
                   {Key{"job", std::int64_t{3}, "half"}, {2, 0, 2, 8, 2}, false}};
+  task.ahead = {{Key{"job", std::int64_t{4}, "act"}, 512}};
   return task;
 }
 constexpr std::size_t kInputs = 4;
@@ -58,6 +59,9 @@ TEST(TaskTest, SurvivesTheWire) {
   ASSERT_EQ(task.outputs.size(), 2u);
   EXPECT_EQ(task.outputs[1].key, sent.outputs[1].key);
   EXPECT_TRUE(task.outputs[0].keep);
+  ASSERT_EQ(task.ahead.size(), 1u);
+  EXPECT_EQ(task.ahead[0].key, sent.ahead[0].key);
+  EXPECT_EQ(task.ahead[0].bytes, 512u);
 }
 
 TEST(TaskTest, NeedIsThatOfGatheringOrOfComputing) {
@@ -238,6 +242,7 @@ TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {
   const Key other{"job", std::int64_t{2}, "tile", std::int64_t{1}};
   EXPECT_EQ(WithoutStep(one), WithoutStep(two));
   EXPECT_NE(WithoutStep(two), WithoutStep(other));
+  EXPECT_EQ(WithoutStep(InNextStep(one)), WithoutStep(one));
 }
 
 TEST(NamesTest, HandlersAskOnlyForWhatTheyCanRun) {

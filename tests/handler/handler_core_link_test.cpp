@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "handler_core_fixture.h"
 
 namespace acan {
@@ -127,6 +129,74 @@ TEST_F(HandlerCoreLinkTest, WhatCouldNotBeKeptIsForgotten) {
   core_.Step(TaskFailed{1, "no room"}, 0);
   EXPECT_FALSE(core_.IsCached(Tile(1, 1)));
   EXPECT_EQ(core_.cached_bytes(), 0u);
+}
+
+// ---- ahead of the tasks that need it
+
+TaskGranted Telling(std::vector<Ahead> ahead, std::uint64_t fence = 1) {
+  TaskGranted grant = OverLink({Tile(1, 1)}, fence);
+  grant.ahead = std::move(ahead);
+  return grant;
+}
+
+TEST_F(HandlerCoreLinkTest, WhatTasksWillNeedIsThereBeforeThem) {
+  const auto told = core_.Step(Telling({{Tile(2, 1), 100}}), 0);
+  ASSERT_THAT(Of<FetchAhead>(told), SizeIs(1));
+  EXPECT_EQ(Of<FetchAhead>(told)[0].key, Tile(2, 1));
+  EXPECT_EQ(core_.reserved_bytes(), 200u) << "a task, and what comes";
+  EXPECT_THAT(Of<FetchAhead>(core_.Step(Telling({{Tile(2, 1), 100}}, 2), 0)), IsEmpty());
+  const auto arrived = core_.Step(AheadArrived{Tile(2, 1), 100}, 0);
+  EXPECT_THAT(Of<KeepAhead>(arrived), SizeIs(1));
+  ASSERT_THAT(Of<AnnounceHeld>(arrived), SizeIs(1));
+  EXPECT_THAT(Of<AnnounceHeld>(arrived)[0].held, ElementsAre(Tile(2, 1)));
+
+  TaskGranted next = OverLink({Tile(2, 1)}, 3);
+  next.sent = {false};
+  EXPECT_THAT(Of<FetchInputs>(core_.Step(next, 0)), IsEmpty());
+}
+
+// The step before still reads the older one.
+TEST_F(HandlerCoreLinkTest, WhatIsAheadTakesTheOlderVersionsPlaceWhenItIsUsed) {
+  core_.Step(Telling({{Tile(2, 1), 100}}), 0);
+  core_.Step(AheadArrived{Tile(2, 1), 100}, 0);
+  Finish(1);
+  EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
+  TaskGranted older = OverLink({Tile(1, 1)}, 2);
+  older.sent = {false};
+  EXPECT_THAT(Of<FetchInputs>(core_.Step(older, 0)), IsEmpty());
+  Finish(2);
+  EXPECT_TRUE(core_.IsCached(Tile(2, 1)));
+  TaskGranted next = OverLink({Tile(2, 1)}, 3);
+  next.sent = {false};
+  EXPECT_THAT(Dropped(core_.Step(next, 0)), ElementsAre(Tile(1, 1)));
+}
+
+TEST_F(HandlerCoreLinkTest, NothingIsFetchedAheadWithoutRoomForTheTwoLargestTasks) {
+  TaskGranted grant = Telling({{Tile(2, 1), 301}, {Tile(2, 2), 200}, {Tile(2, 3), 0}});
+  grant.need_bytes = 250;  // 200 are its own, and 500 are left to others
+  const auto told = core_.Step(grant, 0);
+  ASSERT_THAT(Of<FetchAhead>(told), SizeIs(1));
+  EXPECT_EQ(Of<FetchAhead>(told)[0].key, Tile(2, 2));
+}
+
+TEST_F(HandlerCoreLinkTest, WhatDoesNotComeOrIsSomethingElseIsNotKept) {
+  core_.Step(Telling({{Tile(2, 1), 100}, {Tile(2, 2), 100}}), 0);
+  EXPECT_THAT(Of<KeepAhead>(core_.Step(AheadArrived{Tile(2, 1), 0}, 0)), IsEmpty());
+  EXPECT_THAT(Of<KeepAhead>(core_.Step(AheadArrived{Tile(2, 2), 99}, 0)), IsEmpty());
+  EXPECT_FALSE(core_.IsCached(Tile(2, 1)) || core_.IsCached(Tile(2, 2)));
+  Finish(1);
+  EXPECT_EQ(core_.reserved_bytes(), 0u);
+}
+
+TEST_F(HandlerCoreLinkTest, WhatIsAheadGoesWhenATaskNeedsTheRoom) {
+  core_.Step(Telling({{Tile(2, 1), 100}}), 0);
+  core_.Step(AheadArrived{Tile(2, 1), 100}, 0);
+  Finish(1);
+  const auto actions = core_.Step(Grant(950, {}, 2), 0);
+  EXPECT_THAT(Of<RunTask>(actions), SizeIs(1));
+  EXPECT_FALSE(core_.IsCached(Tile(2, 1)));
+  const auto dropped = Dropped(actions);
+  EXPECT_EQ(std::ranges::count(dropped, Tile(2, 1)), 1);
 }
 
 // At 1 Gbit/s, which is assumed, 4 MiB take 34 ms.

@@ -33,6 +33,7 @@ class RandomHandler {
   explicit RandomHandler(std::uint32_t seed)
       : random_(seed),
         limit_bytes_(500 + random_() % 2000),
+        part_(random_() % 2 == 0 ? 1 : 10),
         core_(limit_bytes_, 1 + static_cast<int>(random_() % 4)) {
     Take(core_.Start());
   }
@@ -40,13 +41,14 @@ class RandomHandler {
   // One event, drawn from those that may happen now.
   void Step() {
     now_ += static_cast<std::int64_t>(random_() % 100);
-    const unsigned what = random_() % 7;
+    const unsigned what = random_() % 8;
     if (what == 0 && offer_bytes_) return GrantOne();
     if (what == 1 && !running_.empty()) return EndRun();
     if (what == 2 && !sending_.empty()) return Release();
     if (what == 3 && !fetching_.empty()) return EndFetch();
     if (what == 4 && !owed_.empty()) return AskForKept();
     if (what == 5 && !supplies_.empty()) return EndSupply();
+    if (what == 6 && !coming_.empty()) return EndAhead();
     Take(core_.Step(TimePassed{}, now_));
   }
 
@@ -57,6 +59,7 @@ class RandomHandler {
       Take(core_.Step(TaskFailed{TakeFirst(running_).first, "end"}, now_));
     }
     while (!sending_.empty()) Release();
+    while (!coming_.empty()) Take(core_.Step(AheadArrived{TakeFirst(coming_).key, 0}, now_));
     Take(core_.Step(Drain{}, now_));
     while (!supplies_.empty()) Take(core_.Step(KeptSupplied{TakeFirst(supplies_)}, now_));
   }
@@ -65,11 +68,21 @@ class RandomHandler {
   std::uint64_t limit_bytes() const { return limit_bytes_; }
   std::uint64_t granted() const { return granted_; }
   std::uint64_t ended() const { return ended_; }
+  std::uint64_t used_ahead() const { return used_ahead_; }
 
  private:
   Key AnyTile(std::int64_t first) {
     const auto version = static_cast<std::int64_t>(random_() % 3);
     return Tile(first + version, static_cast<std::int64_t>(random_() % 5));
+  }
+
+  // What comes from elsewhere for some tasks.
+  Key AnyData() {
+    return Key{"job", 2 + static_cast<std::int64_t>(random_() % 2), "data",
+               static_cast<std::int64_t>(random_() % 2)};
+  }
+  static std::uint64_t BytesOf(const Key& data) {
+    return 5 + 10 * static_cast<std::uint64_t>(std::get<std::int64_t>(data.Fields()[3]));
   }
 
   void Take(const std::vector<HandlerAction>& actions) {
@@ -83,6 +96,8 @@ class RandomHandler {
         supplies_.push_back(supply->key);
       } else if (const auto* fetch = std::get_if<FetchInputs>(&action)) {
         fetching_.push_back(fetch->flight);
+      } else if (const auto* ahead = std::get_if<FetchAhead>(&action)) {
+        coming_.push_back({ahead->key, BytesOf(ahead->key)});
       } else if (std::holds_alternative<PutBack>(action) ||
                  std::holds_alternative<ReportFailed>(action)) {
         ++ended_;
@@ -91,17 +106,33 @@ class RandomHandler {
   }
 
   void GrantOne() {
-    const std::uint64_t need_bytes = 1 + random_() % *offer_bytes_;
+    const std::uint64_t need_bytes = 1 + random_() % std::max<std::uint64_t>(1, *offer_bytes_ / part_);
     TaskGranted grant = Grant(need_bytes, {AnyTile(0)}, ++fence_);
     grant.input_bytes = {std::max<std::uint64_t>(1, need_bytes / 4)};
     grant.sent = {!core_.IsCached(grant.inputs[0]) && random_() % 4 != 0};
     if (grant.sent[0]) grant.keep_input = 0;
+    if (random_() % 2 == 0) AddData(&grant);
+    const Key ahead = AnyData();
+    if (random_() % 2 == 0) grant.ahead = {{ahead, BytesOf(ahead)}};
     if (random_() % 2 == 0) grant.resident_bytes = need_bytes / 4;
     offer_bytes_.reset();
     ++granted_;
     // The flight's number is known before its actions are looked at.
     grants_[core_.last_flight() + 1] = grant;
     Take(core_.Step(grant, now_));
+  }
+
+  // One more input, beside which all results fit.
+  void AddData(TaskGranted* grant) {
+    const Key data = AnyData();
+    const std::uint64_t bytes = BytesOf(data);
+    if (grant->need_bytes < bytes || grant->need_bytes + bytes > *offer_bytes_) return;
+    grant->need_bytes += bytes;
+    grant->gathering_bytes = grant->computing_bytes = grant->need_bytes;
+    grant->inputs.push_back(data);
+    grant->sent.push_back(false);
+    grant->input_bytes.push_back(0);
+    used_ahead_ += core_.IsCached(data) ? 1 : 0;
   }
 
   void EndRun() {
@@ -129,6 +160,12 @@ class RandomHandler {
     Take(core_.Step(InputsArrived{flight}, now_));
   }
 
+  void EndAhead() {
+    const Ahead ahead = TakeFirst(coming_);
+    const bool comes = random_() % 4 != 0;
+    Take(core_.Step(AheadArrived{ahead.key, comes ? ahead.bytes : 0}, now_));
+  }
+
   void AskForKept() {
     const Key key = TakeFirst(owed_);
     if (random_() % 2 == 0) return Take(core_.Step(KeptReleased{key}, now_));
@@ -143,13 +180,15 @@ class RandomHandler {
 
   std::mt19937 random_;
   std::uint64_t limit_bytes_;
+  std::uint64_t part_;  // of what is offered, that a task needs at most
   HandlerCore core_;
   std::int64_t now_ = 0;
-  std::uint64_t fence_ = 0, granted_ = 0, ended_ = 0;
+  std::uint64_t fence_ = 0, granted_ = 0, ended_ = 0, used_ahead_ = 0;
   std::optional<std::uint64_t> offer_bytes_;  // the open one
   std::map<FlightId, TaskGranted> grants_;
   std::deque<std::pair<FlightId, TaskGranted>> running_;
   std::deque<FlightId> sending_, fetching_;
+  std::deque<Ahead> coming_;
   std::set<FlightId> staying_;       // whose results stay on the device
   std::deque<Key> supplies_, owed_;  // kept results that are wanted, and that others may ask for
 };
@@ -157,6 +196,7 @@ class RandomHandler {
 // The sum of what tasks reserve and what is kept never passes the limit (Step asserts it), every
 // task ends, and at the end nothing is reserved.
 TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
+  std::uint64_t used_ahead = 0;
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomHandler handler(seed);
@@ -169,7 +209,9 @@ TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
     EXPECT_TRUE(handler.core().drained());
     EXPECT_EQ(handler.core().reserved_bytes(), 0u);
     EXPECT_EQ(handler.granted(), handler.ended());
+    used_ahead += handler.used_ahead();
   }
+  EXPECT_GT(used_ahead, 100u);
 }
 
 }  // namespace

@@ -83,6 +83,8 @@ std::string WithoutStep(const tuplespace::Key& key);
 // Of a step's tuple, the run and the step: less than all keys of that step, greater than those of
 // the run's earlier ones. None for other tuples, nor for those of kFrozenVersion.
 std::optional<tuplespace::Key> StepOf(const tuplespace::Key& key);
+// The same tuple of the step after. REQUIRES: StepOf(key).
+tuplespace::Key InNextStep(const tuplespace::Key& key);
 // Less than all keys of the steps of that run.
 tuplespace::Key RunOf(const tuplespace::Key& step);
 

@@ -70,6 +70,12 @@ struct Output {
   bool may_be_resident = false;
 };
 
+// A tuple that its taker will soon need for another task, of so many bytes.
+struct Ahead {
+  tuplespace::Key key;
+  std::uint64_t bytes = 0;
+};
+
 struct Task {
   TaskKind kind = TaskKind::kForward;
   Precision precision = Precision::kExact;
@@ -80,6 +86,8 @@ struct Task {
   std::vector<Piece> pieces;
   std::vector<Call> calls;  // run in order
   std::vector<Output> outputs;
+  // May be fetched while this task and others run. Nothing that the task makes depends on it.
+  std::vector<Ahead> ahead = {};
 };
 
 // Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.

@@ -38,10 +38,14 @@ class DeviceCache {
   // Adds an entry that nobody uses yet. A newer version takes the place of the older one. False: it
   // was there.
   bool Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
+  // What a later step will need. It takes an older version's place when it is first used.
+  // REQUIRES: it is not here.
+  void AddAhead(const tuplespace::Key& key, std::uint64_t bytes, std::int64_t now_us);
   // Whether no newer version is here.
   bool IsNewest(const tuplespace::Key& key) const;
   // Pins it and says how many bytes it has; none: it is not here.
-  std::optional<std::uint64_t> PinIfHere(const tuplespace::Key& key, std::int64_t now_us);
+  std::optional<std::uint64_t> PinIfHere(const tuplespace::Key& key, std::int64_t now_us,
+                                         Actions& out);
   // REQUIRES of both: it is here.
   void Pin(const tuplespace::Key& key, std::int64_t now_us);
   void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
@@ -89,12 +93,14 @@ class DeviceCache {
     int pins = 0;
     bool doomed = false;  // superseded while pinned: goes with its last pin
     bool owed = false;
+    bool ahead = false;  // not used yet
     std::int64_t last_used_us = 0;
 
     bool IsHeld() const { return pins > 0 || owed; }
   };
 
   void Pin(Entry& entry, std::int64_t now_us);
+  void BecomeNewest(const tuplespace::Key& key, Actions& out);
   // Whether its supply was not under way; now it is.
   bool Begin(bool& under_way);
   void Remove(const tuplespace::Key& key, Actions& out);

@@ -6,6 +6,7 @@
 //   a task, from grant to result    what it gathers or computes with, whichever is more, but for
 //                                   the entries of the cache that it uses
 //   a task whose results leave      the results that are not in the cache
+//   what is fetched ahead           all of it, until it is in the cache
 //   the cache (device_cache.h)      all of its entries
 //
 // The offer is what is left beside tasks and entries that cannot go. A task that fits the offer
@@ -86,6 +87,7 @@ class HandlerCore {
   void On(const TaskGranted& event, std::int64_t now_us, Actions& out);
   void On(const GetEnded&, std::int64_t now_us, Actions& out);
   void On(const InputsArrived& event, std::int64_t now_us, Actions& out);
+  void On(const AheadArrived& event, std::int64_t now_us, Actions& out);
   void On(const NotKept& event, std::int64_t now_us, Actions& out);
   void On(const GivenUp& event, std::int64_t now_us, Actions& out);
   void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
@@ -104,6 +106,8 @@ class HandlerCore {
   // ---- memory
   std::uint64_t HeldBytes() const { return reserved_bytes_ + cache_.held_bytes(); }
   std::uint64_t FreeBytes() const;
+  // By the two largest tasks.
+  std::uint64_t MostNeeded() const { return 2 * demand_.largest_need_bytes(); }
   static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
   bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out);
   void SetCharge(Flight& flight, std::uint64_t bytes);
@@ -113,6 +117,7 @@ class HandlerCore {
   void KeepInputs(FlightId id, Flight& flight,
                   const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
                   std::int64_t now_us, Actions& out);
+  void FetchSome(const std::vector<Ahead>& ahead, Actions& out);
   // ---- work
   void EndWork(Flight& flight);
   void ExtendLeases(std::int64_t now_us, Actions& out);
@@ -128,6 +133,7 @@ class HandlerCore {
   DeviceCache cache_;
   std::map<FlightId, Flight> flights_;
   FlightId next_flight_ = 1;
+  std::map<tuplespace::Key, std::uint64_t> coming_;  // ahead of the tasks that need them; bytes
   std::uint64_t reserved_bytes_ = 0;
   std::uint64_t coming_resident_bytes_ = 0;  // of tasks that run
   int working_ = 0;                          // flights that are not computed yet

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "acan/core/task.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
@@ -35,12 +36,18 @@ struct TaskGranted {
   std::uint64_t kept_from_bytes = UINT64_MAX;
   std::optional<std::size_t> keep_input;  // worth keeping on the device (the tile)
   std::uint64_t resident_bytes = 0;       // of results that may stay on the device
+  std::vector<Ahead> ahead = {};          // what other tasks of this handler will soon need
 };
 struct GetEnded {};  // the latest get came back without a task
 struct InputsArrived {
   FlightId flight = 0;
   std::vector<std::pair<std::size_t, std::uint64_t>> bytes = {};  // of each, if it is to be kept
 };                                                                // those that were fetched
+// What was fetched ahead is there; 0 bytes: it did not come.
+struct AheadArrived {
+  tuplespace::Key key;
+  std::uint64_t bytes = 0;
+};
 // The bytes of an input could not be kept: there is no room.
 struct NotKept {
   tuplespace::Key key;
@@ -87,9 +94,10 @@ struct KeptReleased {
 struct Drain {};  // take nothing more, put back what has not begun
 struct TimePassed {};
 
-using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, NotKept, GivenUp,
-                                  TaskFinished, TaskFailed, Released, ConnectionLost, KeptWanted,
-                                  KeptSupplied, SupplyFailed, KeptReleased, Drain, TimePassed>;
+using HandlerEvent =
+    std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept, GivenUp, TaskFinished,
+                 TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied, SupplyFailed,
+                 KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -103,6 +111,10 @@ struct StopAsking {};
 struct FetchInputs {
   FlightId flight = 0;
   std::vector<std::size_t> inputs;
+};
+// No task of this handler needs it yet; then AheadArrived.
+struct FetchAhead {
+  tuplespace::Key key;
 };
 struct RunTask {
   FlightId flight = 0;
@@ -133,6 +145,10 @@ struct KeepArrived {
   FlightId flight = 0;
   std::size_t input = 0;
 };
+// What was fetched ahead is in the cache from now on.
+struct KeepAhead {
+  tuplespace::Key key;
+};
 struct DropCached {
   tuplespace::Key key;
 };
@@ -148,8 +164,9 @@ struct SupplyKept {
   tuplespace::Key key;
 };  // its bytes; then KeptSupplied, SupplyFailed or KeptReleased
 
-using HandlerAction = std::variant<AskForTask, StopAsking, FetchInputs, RunTask, ReportDone,
-                                   ReportFailed, PutBack, ExtendLease, KeepInput, KeepArrived,
-                                   DropCached, TakeCached, AnnounceHeld, SupplyKept>;
+using HandlerAction =
+    std::variant<AskForTask, StopAsking, FetchInputs, FetchAhead, RunTask, ReportDone, ReportFailed,
+                 PutBack, ExtendLease, KeepInput, KeepArrived, KeepAhead, DropCached, TakeCached,
+                 AnnounceHeld, SupplyKept>;
 
 }  // namespace acan

@@ -56,16 +56,24 @@ void ManagerCore::OpenInitialize(Unit& unit, ManagerActions& out) {
   }
 }
 
+std::int64_t ManagerCore::FirstSampleOf(std::int64_t step) const {
+  return step % steps_.per_epoch * config_.training.batch;
+}
+
+std::int64_t ManagerCore::RowsOf(std::int64_t step) const {
+  return std::min(config_.training.batch, config_.train_samples - FirstSampleOf(step));
+}
+
 void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   evaluation_.OnStepOpened();
   const std::int64_t epoch = steps_.next / steps_.per_epoch;
-  const std::int64_t first = steps_.next % steps_.per_epoch * config_.training.batch;
+  const std::int64_t first = FirstSampleOf(steps_.next);
   unit.kind = Unit::Kind::kTrain;
   unit.step = steps_.next++;
   Pass pass;
   pass.job = config_.run;
   pass.step = unit.step;
-  pass.rows = std::min(config_.training.batch, config_.train_samples - first);
+  pass.rows = RowsOf(unit.step);
   pass.optimizer = OptimizerScalarsAt(config_.training, unit.step, steps_.total);
   Training without_decay = config_.training;
   without_decay.weight_decay = 0;
@@ -75,6 +83,8 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   const PassTasks tasks = cut_.Tasks();
   unit.to_put = tasks.Tasks(pass);
   cut_.named().NameForStep(&unit.to_put);
+  const bool is_last = steps_.next == steps_.total;
+  if (!is_last && RowsOf(steps_.next) == pass.rows) cut_.named().NameDataAhead(&unit.to_put);
   ReadLosses read{unit.id, cut_.generation(), {}};
   for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
   if (auto norm = tasks.GradientNorm(pass)) read.keys.push_back(std::move(*norm));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "acan/manager/handler_network.h"
+#include "acan/manager/tuple_names.h"
 
 namespace acan {
 namespace {
@@ -28,6 +30,7 @@ void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
   Placement placed = PlaceOnBestPart(*network, step);
   if (!std::isfinite(placed.step_us)) return;
   for (const auto& [id, capacity] : handlers) ids_.push_back(id);
+  least_kept_bytes_ = network->least_kept_bytes;
   slowest_us_per_kib_ = 0;
   for (const HostLink& link : network->hosts) {
     slowest_us_per_kib_ = std::max(slowest_us_per_kib_, link.us_per_kib);
@@ -38,6 +41,35 @@ void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
 void NamedHandlers::NameForStep(std::vector<PlannedTask>* tasks) const {
   if (!placement_ || tasks->size() != placement_->handler_of.size()) return;
   for (std::size_t i = 0; i < tasks->size(); ++i) Name(placement_->handler_of[i], &(*tasks)[i]);
+}
+
+void NamedHandlers::NameDataAhead(std::vector<PlannedTask>* tasks) const {
+  if (!placement_ || tasks->size() != placement_->handler_of.size()) return;
+  std::unordered_set<tuplespace::Key> made;
+  for (const PlannedTask& task : *tasks) {
+    for (const Output& output : task.task.outputs) made.insert(output.key);
+  }
+  struct OfHandler {
+    Task* tells = nullptr;
+    std::map<tuplespace::Key, std::uint64_t> reads;  // bytes
+  };
+  std::map<int, OfHandler> of_handlers;
+  for (std::size_t t = 0; t < tasks->size(); ++t) {
+    PlannedTask& task = (*tasks)[t];
+    OfHandler& of = of_handlers[placement_->handler_of[t]];
+    const bool has_update = of.tells != nullptr && of.tells->kind == TaskKind::kUpdate;
+    if (!has_update) of.tells = &task.task;
+    for (const Piece& piece : task.task.pieces) {
+      const tuplespace::Key& input = task.inputs[piece.input];
+      const std::uint64_t bytes = BufferSpec{piece.rows, piece.cols}.bytes();
+      const bool is_data = !made.contains(input) && !TileOfKey(input) && StepOf(input);
+      if (is_data && bytes >= least_kept_bytes_) of.reads.emplace(input, bytes);
+    }
+  }
+  of_handlers.erase(-1);  // anybody
+  for (const auto& [handler, of] : of_handlers) {
+    for (const auto& [key, bytes] : of.reads) of.tells->ahead.push_back({InNextStep(key), bytes});
+  }
 }
 
 void NamedHandlers::NameForEvaluation(std::vector<PlannedTask>* tasks) const {

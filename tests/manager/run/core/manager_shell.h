@@ -97,6 +97,7 @@ class Shell {
   std::vector<std::string> missed;                  // what was removed and is needed all the same
   std::map<tuplespace::Key, bool> may_be_resident;  // of results of tasks that were put
   std::map<std::string, std::size_t> named;         // tasks put, by TaskSpec::prefers
+  std::set<tuplespace::Key> reads, told;            // by tasks put: inputs, and Task::ahead
   std::vector<std::string> quarantined;
   std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
   std::string liar;                      // all that it computes is wrong
@@ -132,7 +133,9 @@ class Shell {
         EXPECT_EQ(output.may_be_resident, !is_due) << output.key.ToString();
         may_be_resident[output.key] = output.may_be_resident;
       }
+      for (const Ahead& ahead : put.tasks[i].task.ahead) told.insert(ahead.key);
       for (const tuplespace::Key& key : put.tasks[i].inputs) {
+        reads.insert(key);
         if (removed.count(key) != 0) missed.push_back(key.ToString() + ", by a task");
       }
       open_[{put.unit, put.first + i}] = put.tasks[i];

@@ -2,6 +2,9 @@
 // for those who are about to join before it makes its plan.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "acan/manager/tuple_names.h"
 #include "manager_shell.h"
 
 namespace acan {
@@ -75,6 +78,34 @@ TEST(NamedHandlersTest, WhoHasLeftIsNamedNoMore) {
   // What was put before may still name it.
   EXPECT_LT(shell.named["id0"], shell.named["id1"] + shell.named["id2"]);
   EXPECT_GT(shell.named["id1"] + shell.named["id2"], 0u);
+}
+
+// So its bytes can come while the handlers still compute. A step with fewer rows is cut otherwise.
+TEST(NamedHandlersTest, HandlersHearOfTheNextStepsDataUnlessItHasOtherRows) {
+  ManagerConfig config = JobOnHosts();
+  config.least_removed_bytes = 1;
+  config.limits.resident_steps = 4;
+  Shell shell(std::move(config));
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunAll();
+  ASSERT_TRUE(shell.done);
+  const auto of_step = [](const std::set<tuplespace::Key>& keys, std::int64_t step) {
+    std::set<tuplespace::Key> found;
+    for (const tuplespace::Key& key : keys) {
+      const auto fields = key.Fields();
+      const bool is_of_batch = fields.size() > 3 && std::get<std::int64_t>(fields[1]) == step &&
+                               !TileOfKey(key) && std::get<std::int64_t>(fields[3]) == 0;
+      if (is_of_batch) found.insert(key);
+    }
+    return found;
+  };
+  for (std::int64_t step = 0; step < 6; ++step) {
+    std::set<tuplespace::Key> data = of_step(shell.reads, step);
+    std::erase_if(data, [&](const auto& key) { return shell.may_be_resident.contains(key); });
+    ASSERT_FALSE(data.empty());
+    const bool is_told = step == 1 || step == 4;  // of 3 in an epoch
+    EXPECT_EQ(of_step(shell.told, step), is_told ? data : std::set<tuplespace::Key>()) << step;
+  }
 }
 
 // One may still be measuring its link.

@@ -90,6 +90,8 @@ class ManagerCore {
   bool OpenNextUnit(ManagerActions& out);
   void OpenInitialize(Unit& unit, ManagerActions& out);
   void OpenTrain(Unit& unit, ManagerActions& out);
+  std::int64_t FirstSampleOf(std::int64_t step) const;  // of its epoch
+  std::int64_t RowsOf(std::int64_t step) const;
   void OpenEvaluate(Unit& unit, ManagerActions& out);
   PutPassData WithCounted(PutPassData data, Pass* pass) const;
   void LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const;

@@ -27,6 +27,10 @@ class NamedHandlers {
   // Names the handlers of the tasks of a step. One with other tasks than a full step, as the last
   // of an epoch may be, is left as it is.
   void NameForStep(std::vector<PlannedTask>* tasks) const;
+  // Each handler also hears, with its first update or else its last task, which data of the step
+  // after its tasks will read: their bytes may come while it still computes. REQUIRES: that step
+  // has as many rows.
+  void NameDataAhead(std::vector<PlannedTask>* tasks) const;
   // Of an evaluation: each goes where most bytes of its inputs are.
   void NameForEvaluation(std::vector<PlannedTask>* tasks) const;
   // Those that make the first tiles.
@@ -37,6 +41,7 @@ class NamedHandlers {
 
   std::vector<tuplespace::ClientId> ids_;
   double slowest_us_per_kib_ = 0;
+  std::uint64_t least_kept_bytes_ = 0;  // less comes with the task that needs it
   std::optional<Placement> placement_;
 };
 

@@ -1,0 +1,134 @@
+// What a handler fetches before the task that needs it is granted: once, and from who holds it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "acan/manager/planned_task.h"
+#include "cluster_fixture.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+using tuplespace::Payload;
+
+constexpr std::chrono::seconds kGenerous{60};
+constexpr int kRows = 64, kWidth = 512, kOutputs = 4;
+const Key kSamples{"job", std::int64_t{2}, "act", std::int64_t{0}};
+const Key kWeights{"job", std::int64_t{1}, "weights", std::int64_t{0}};
+
+Payload Ones(int count) {
+  const std::vector<float> ones(static_cast<std::size_t>(count), 1.0f);
+  return Payload::Copy(reinterpret_cast<const std::byte*>(ones.data()), 4 * ones.size());
+}
+
+// Its result is the product of samples of ones and of weights of ones.
+PlannedTask Product(std::int64_t step, const Key& samples, int rows) {
+  PlannedTask planned;
+  planned.key = Key{"job", step, "task", "exact", "forward", std::int64_t{0}};
+  planned.inputs = {samples, kWeights};
+  Task& task = planned.task;
+  task.kind = TaskKind::kForward;
+  task.buffers = {{rows, kWidth}, {kOutputs, kWidth}, {rows, kOutputs}};
+  task.pieces = {{0, 0, 0, 0, rows, kWidth}, {1, 1, 0, 0, kOutputs, kWidth}};
+  Call product;
+  product.gemm = true;
+  product.views = {{0, 0, 0, rows, kWidth}, {1, 0, 0, kOutputs, kWidth}, {2, 0, 0, rows, kOutputs}};
+  task.calls = {product};
+  task.outputs = {{Key{"job", step, "made", std::int64_t{0}}, {2, 0, 0, rows, kOutputs}}};
+  return planned;
+}
+
+class AheadTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    tuplespace::BrokerOptions options;
+    options.listen = {"tcp://127.0.0.1:*"};
+    broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
+    thread_ = std::thread([this] { broker_->Run(); });
+    watcher_ = MakeClient(/*direct=*/false);
+    owner_ = MakeClient(/*direct=*/true);
+    owner_->OnAsked([this](const Key&) { return samples_; });
+    ASSERT_TRUE(owner_->GetStatistics(kGenerous));  // it listens
+    tuplespace::Tuple samples;
+    samples.key = kSamples;
+    samples.resident_bytes = samples_.size();
+    ASSERT_TRUE(owner_->Put({samples}, kGenerous));
+    const Key small{"job", std::int64_t{1}, "act", std::int64_t{0}};
+    PutPlain(small, Ones(kWidth));
+    PutPlain(kWeights, Ones(kOutputs * kWidth));
+    HandlerOptions handler = RunningHandler::Options(broker_->endpoints().front(), 64 << 20);
+    handler.shared_memory = false;
+    handler_.emplace(std::move(handler));
+    PlannedTask first = Product(1, small, 1);
+    first.task.ahead = {{kSamples, samples_.size()}};
+    Put(first);
+    ASSERT_TRUE(watcher_->ReadOne(tuplespace::Pattern::Of(first.task.outputs[0].key), kGenerous));
+  }
+  void TearDown() override {
+    handler_.reset();
+    broker_->Stop();
+    thread_.join();
+  }
+  std::unique_ptr<tuplespace::Client> MakeClient(bool direct) const {
+    tuplespace::ClientOptions options;
+    options.endpoint = broker_->endpoints().front();
+    options.shared_memory = false;
+    options.direct = direct;
+    return std::make_unique<tuplespace::Client>(std::move(options));
+  }
+  void PutPlain(const Key& key, Payload payload) {
+    tuplespace::Tuple tuple;
+    tuple.key = key;
+    tuple.payload = std::move(payload);
+    ASSERT_TRUE(watcher_->Put({tuple}, kGenerous));
+  }
+  void Put(const PlannedTask& task) {
+    ASSERT_TRUE(watcher_->Put({ToTuple(task, 60'000'000)}, kGenerous));
+  }
+  void ExpectProduct(const Payload& payload) {
+    ASSERT_EQ(payload.size(), 4u * kRows * kOutputs);
+    EXPECT_EQ(reinterpret_cast<const float*>(payload.data())[5], float{kWidth});
+  }
+
+  const Payload samples_ = Ones(kRows * kWidth);
+  std::unique_ptr<tuplespace::Broker> broker_;
+  std::thread thread_;
+  std::unique_ptr<tuplespace::Client> watcher_, owner_;
+  std::optional<RunningHandler> handler_;
+};
+
+TEST_F(AheadTest, ATaskFindsWhatCameBeforeIt) {
+  while (owner_->direct_counts().sent_bytes < samples_.size()) {
+    owner_->Poll(std::chrono::milliseconds(1));
+  }
+  const PlannedTask second = Product(2, kSamples, kRows);
+  Put(second);  // from here on its owner says nothing
+  const auto made = watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), kGenerous);
+  ASSERT_TRUE(made);
+  ExpectProduct(made->payload);
+  EXPECT_EQ(owner_->direct_counts().sent_payloads, 1u);
+}
+
+TEST_F(AheadTest, ATaskWaitsForWhatIsUnderWay) {
+  const PlannedTask second = Product(2, kSamples, kRows);
+  Put(second);
+  while (watcher_->GetStatistics(kGenerous)->tasks_leased == 0) {
+  }
+  std::optional<tuplespace::FoundTuple> made;
+  while (!made) {
+    owner_->Poll(std::chrono::milliseconds(1));
+    made = watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), std::chrono::seconds(0));
+  }
+  ExpectProduct(made->payload);
+  EXPECT_EQ(owner_->direct_counts().sent_payloads, 1u) << "it comes once";
+}
+
+}  // namespace
+}  // namespace acan
