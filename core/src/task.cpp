@@ -345,10 +345,10 @@ tuplespace::Payload EncodeTask(const Task& task) {
   const auto outputs_at = builder->CreateVector(outputs);
   const auto ahead_at = ahead.empty() ? 0 : builder->CreateVector(ahead);
   wire::FinishTaskBuffer(
-      *builder, wire::CreateTask(*builder, kTaskVersion, static_cast<std::uint8_t>(task.kind),
-                                 static_cast<std::uint8_t>(task.precision), task.block, task.timed,
-                                 buffers_at, pieces_at, calls_at, outputs_at, task.chunk,
-                                 ahead_at));
+      *builder,
+      wire::CreateTask(*builder, kTaskVersion, static_cast<std::uint8_t>(task.kind),
+                       static_cast<std::uint8_t>(task.precision), task.block, task.timed,
+                       buffers_at, pieces_at, calls_at, outputs_at, task.chunk, ahead_at));
   const void* data = builder->GetBufferPointer();
   const std::size_t size = builder->GetSize();
   return tuplespace::Payload(std::move(builder), data, size);

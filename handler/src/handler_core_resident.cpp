@@ -19,8 +19,7 @@ constexpr std::uint64_t kSuppliedAtOnceBytes = 16u << 20;
 
 bool HandlerCore::MayBeResident(std::uint64_t bytes) const {
   if (bytes == 0 || draining_) return false;
-  const std::uint64_t taken =
-      cache_.owed_bytes() + coming_resident_bytes_ + MostNeeded();
+  const std::uint64_t taken = cache_.owed_bytes() + coming_resident_bytes_ + MostNeeded();
   return taken <= limit_bytes_ && bytes <= limit_bytes_ - taken;
 }
 

@@ -125,7 +125,7 @@ struct Handler::Impl {
   std::shared_ptr<ReleaseQueue> releases;
   std::unordered_map<FlightId, Flight> flights;
   std::unordered_map<Key, BufferPtr> cached;
-  std::unordered_map<Key, int> resident_puts;  // that are not answered yet
+  std::unordered_map<Key, int> resident_puts;          // that are not answered yet
   std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched so; empty: under way
   std::vector<FetchInputs> wait_for_ahead;             // inputs of these are under way
   std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over

@@ -1,4 +1,5 @@
-// Handler: inputs that are not here when a task is granted, and those that its tasks will need soon.
+// Handler: inputs that are not here when a task is granted, and those that its tasks will need
+// soon.
 #include <algorithm>
 #include <utility>
 
@@ -87,9 +88,8 @@ void Handler::Impl::Do(const FetchAhead& action) {
   ahead[action.key] = {};
   std::vector<tuplespace::FoundTuple> wanted(1);
   wanted[0].key = action.key;
-  client.ReadDirectly(std::move(wanted), kAheadWaitUs, [this, key = action.key](ReplyBody&& reply) {
-    OnAhead(key, reply);
-  });
+  client.ReadDirectly(std::move(wanted), kAheadWaitUs,
+                      [this, key = action.key](ReplyBody&& reply) { OnAhead(key, reply); });
 }
 
 // A task that was granted meanwhile has it for itself.

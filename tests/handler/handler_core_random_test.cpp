@@ -106,7 +106,8 @@ class RandomHandler {
   }
 
   void GrantOne() {
-    const std::uint64_t need_bytes = 1 + random_() % std::max<std::uint64_t>(1, *offer_bytes_ / part_);
+    const std::uint64_t need_bytes =
+        1 + random_() % std::max<std::uint64_t>(1, *offer_bytes_ / part_);
     TaskGranted grant = Grant(need_bytes, {AnyTile(0)}, ++fence_);
     grant.input_bytes = {std::max<std::uint64_t>(1, need_bytes / 4)};
     grant.sent = {!core_.IsCached(grant.inputs[0]) && random_() % 4 != 0};

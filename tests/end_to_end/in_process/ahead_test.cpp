@@ -110,7 +110,8 @@ TEST_F(AheadTest, ATaskFindsWhatCameBeforeIt) {
   }
   const PlannedTask second = Product(2, kSamples, kRows);
   Put(second);  // from here on its owner says nothing
-  const auto made = watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), kGenerous);
+  const auto made =
+      watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), kGenerous);
   ASSERT_TRUE(made);
   ExpectProduct(made->payload);
   EXPECT_EQ(owner_->direct_counts().sent_payloads, 1u);
@@ -124,7 +125,8 @@ TEST_F(AheadTest, ATaskWaitsForWhatIsUnderWay) {
   std::optional<tuplespace::FoundTuple> made;
   while (!made) {
     owner_->Poll(std::chrono::milliseconds(1));
-    made = watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), std::chrono::seconds(0));
+    made = watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key),
+                             std::chrono::seconds(0));
   }
   ExpectProduct(made->payload);
   EXPECT_EQ(owner_->direct_counts().sent_payloads, 1u) << "it comes once";
