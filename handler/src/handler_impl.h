@@ -71,7 +71,6 @@ struct Handler::Impl {
   void SupplyNext();
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   // ---- inputs that are not here (handler_inputs.cpp)
-  void Fetch(const FetchInputs& action);
   void OnInputs(const FetchInputs& action, const std::vector<std::size_t>& fetched,
                 ReplyBody&& reply);
   void EndFetch(const FetchInputs& action);
@@ -101,7 +100,7 @@ struct Handler::Impl {
 
   void Do(const AskForTask& action);
   void Do(const StopAsking& action);
-  void Do(const FetchInputs& action) { Fetch(action); }
+  void Do(const FetchInputs& action);
   void Do(const FetchAhead& action);
   void Do(const RunTask& action);
   void Do(const ReportDone& action);

@@ -19,7 +19,8 @@ constexpr std::int64_t kSupplyOverLinkWaitUs = 30'000'000;
 constexpr std::int64_t kAheadWaitUs = 5'000'000;
 }  // namespace
 
-void Handler::Impl::Fetch(const FetchInputs& action) {
+// Again if it had to wait for what was under way.
+void Handler::Impl::Do(const FetchInputs& action) {
   const auto at = flights.find(action.flight);
   if (at == flights.end()) return;
   Flight& flight = at->second;
@@ -104,7 +105,7 @@ void Handler::Impl::OnAhead(const Key& key, const ReplyBody& reply) {
     for (const std::size_t i : action.inputs) {
       if (flight->second.input_keys[i] == key) flight->second.inputs[i].payload = payload;
     }
-    Fetch(action);
+    Do(action);
   }
   const std::uint64_t bytes = payload.size();
   if (bytes > 0) ahead[key] = std::move(payload);

@@ -106,7 +106,7 @@ class HandlerCore {
   // ---- memory
   std::uint64_t HeldBytes() const { return reserved_bytes_ + cache_.held_bytes(); }
   std::uint64_t FreeBytes() const;
-  // By the two largest tasks.
+  // Of the two largest tasks together.
   std::uint64_t MostNeeded() const { return 2 * demand_.largest_need_bytes(); }
   static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
   bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out);
