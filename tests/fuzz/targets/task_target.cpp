@@ -74,6 +74,7 @@ Task Product() {
   task.calls = {product, activation};
   task.outputs = {{Key{"job", std::int64_t{3}, "act"}, {2, 0, 0, 8, 4}, true, true},
                   {Key{"job", std::int64_t{3}, "half"}, {2, 0, 2, 8, 2}, false}};
+  task.ahead = {{Key{"job", std::int64_t{4}, "act"}, 512}};
   return task;
 }
 
