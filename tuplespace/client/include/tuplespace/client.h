@@ -109,13 +109,13 @@ class Client {
   void Abandon(RequestId id);
   // Replies are never passed by notices that the space sent after them.
   void OnNotice(std::function<void(Notice&&)> handler);
-  // Reads keys, all of them, as a Read would: what stays with a client that listens comes from
-  // there, and everything else, and what cannot be had there, through the broker. Where a grant has
-  // told the place of an input, `wanted` has it, too, with its size; of others the key is enough.
-  // Before the client has joined a broker all comes through the broker. REQUIRES: wanted is not
-  // empty.
+  // Reads keys, all of them, as a Read would: payloads that their maker has come from it, if it
+  // listens, and everything else, and what cannot be had there, through the broker. Where a grant
+  // has told the place of an input, `wanted` has it, too, with its size; of others the key is
+  // enough. Before the client has joined a broker all comes through the broker. REQUIRES: wanted is
+  // not empty.
   void ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us, ReplyHandler on_reply);
-  // Somebody who may have it asks for the payload of `key`, which stayed with this client: the
+  // Somebody who may have it asks for the payload of `key`, which this client made and holds: the
   // handler returns it, or an empty one if it is not here.
   void OnAsked(std::function<Payload(const Key& key)> handler);
   // As if the handler of OnAsked returned this payload, until it is withdrawn or the session ends;
