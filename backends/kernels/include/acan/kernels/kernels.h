@@ -16,19 +16,19 @@
 
 #include "acan/kernels/elementwise.h"
 
-#include "acan/kernels/lanes.h"
+#include "acan/kernels/sums/lanes.h"
 
 #include "acan/kernels/reductions.h"
 
-#include "acan/kernels/places.h"
+#include "acan/kernels/sums/places.h"
 
-#include "acan/kernels/row_groups.h"
+#include "acan/kernels/sums/row_groups.h"
 
 #include "acan/kernels/global_pooling.h"
 
 #include "acan/kernels/norms.h"
 
-#include "acan/kernels/group_lanes.h"
+#include "acan/kernels/sums/group_lanes.h"
 
 #include "acan/kernels/group_norm.h"
 
