@@ -95,7 +95,7 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
 
 int RunBroker(const BrokerFlags& flags) {
   RequireLimits("acan broker");
-  Role role(flags.role, "broker");
+  RoleProcess role(flags.role, "broker");
   tuplespace::BrokerOptions options;
   options.listen = flags.listen;
   const std::string origin =

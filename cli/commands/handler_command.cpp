@@ -108,7 +108,7 @@ int RunHandler(const HandlerFlags& flags) {
                                  ? ParseFastMath(flags.fast_math.value, flags.fast_math.origin)
                                  : FastMath::kFp32;
 
-  Role role(flags.role, "handler " + spec.Name());
+  RoleProcess role(flags.role, "handler " + spec.Name());
   InterruptNobody();
   if (const int code = role.AwaitHost(endpoint, flags.connect.origin)) return code;
   HandlerOptions options;

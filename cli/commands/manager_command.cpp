@@ -46,7 +46,7 @@ Examples:
 
 int RunManager(const ManagerFlags& flags) {
   RequireLimits("acan manager");
-  Role role(flags.role, "manager");
+  RoleProcess role(flags.role, "manager");
   InterruptNobody();
   ManagerOptions options;
   options.endpoint = EndpointToConnect(flags.connect);

@@ -24,14 +24,14 @@ void InterruptNobody() {
   sched_setscheduler(0, SCHED_BATCH, &none);  // where it is forbidden it is a little slower
 }
 
-Role::Role(const RoleFlags& flags, const std::string& name)
+RoleProcess::RoleProcess(const RoleFlags& flags, const std::string& name)
     : parent_(flags.parent),
       signals_(flags.parent == 0 ? StopSignals::Mode::kAll : StopSignals::Mode::kTerminateOnly),
       log_(ParseLogFormat(flags.log_format), name) {
   if (parent_ != 0) AdoptParent(parent_);
 }
 
-int Role::Serve(const std::function<void()>& serve, const std::function<void()>& stop) {
+int RoleProcess::Serve(const std::function<void()>& serve, const std::function<void()>& stop) {
   {
     const StopGuard guard(
         signals_,
@@ -46,12 +46,12 @@ int Role::Serve(const std::function<void()>& serve, const std::function<void()>&
   return signals_.received() == 0 ? 0 : 128 + signals_.received();
 }
 
-int Role::AwaitHost(const std::string& endpoint, const std::string& origin) {
+int RoleProcess::AwaitHost(const std::string& endpoint, const std::string& origin) {
   BrokerHost host({endpoint, origin, [this](const std::string& line) { log_.Warning(line); }});
   return Serve([&host] { host.Await(); }, [&host] { host.Stop(); });
 }
 
-bool Role::Orphaned() const {
+bool RoleProcess::Orphaned() const {
   return parent_ != 0 && ParentDied(parent_);
 }
 

@@ -27,9 +27,9 @@ void AddRoleFlags(Command& app, RoleFlags& flags);
 void InterruptNobody();
 
 // The process of a role. Make it first: it watches for signals before other threads exist.
-class Role {
+class RoleProcess {
  public:
-  Role(const RoleFlags& flags, const std::string& name);
+  RoleProcess(const RoleFlags& flags, const std::string& name);
 
   Log& log() { return log_; }
   // Runs `serve`; a signal to stop calls `stop`, which must make it return. Returns 128 + the

@@ -11,9 +11,9 @@
 namespace acan {
 namespace {
 
-const model::Output& FindOutput(const model::Graph& graph, const std::string& name) {
+const model::GraphOutput& FindOutput(const model::Graph& graph, const std::string& name) {
   std::string names;
-  for (const model::Output& output : graph.outputs()) {
+  for (const model::GraphOutput& output : graph.outputs()) {
     if (output.name == name) return output;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", output.name);
   }

@@ -85,7 +85,7 @@ ValueId Graph::AddParameter(Parameter parameter) {
 
 NodeId Graph::AddNode(const std::string& name, Operator op, std::vector<ValueId> operands,
                       NodeId gradient_of) {
-  const OperatorRow& row = RowOf(op);
+  const GraphOperatorRow& row = RowOf(op);
   if (static_cast<std::int64_t>(nodes_.size()) >= kMaxNodes) {
     throw UsageError(
         fmt::format("node '{}' ({}): a graph has at most {} nodes", name, row.name, kMaxNodes));
@@ -118,7 +118,7 @@ ValueId Graph::Add(const std::string& name, Operator op, std::vector<ValueId> op
 
 void Graph::AddOutput(const std::string& name, ValueId output) {
   const Value& v = value(output);
-  for (const Output& other : outputs_) {
+  for (const GraphOutput& other : outputs_) {
     if (other.name != name) continue;
     throw UsageError(fmt::format("output '{}' is '{}' and cannot be '{}' too; names must differ",
                                  name, value(other.value).name, v.name));

@@ -53,7 +53,7 @@ class Operands {
 
   const Graph& graph_;
   const std::string& name_;
-  const OperatorRow& row_;
+  const GraphOperatorRow& row_;
   const std::vector<ValueId>& ids_;
 };
 

@@ -58,7 +58,7 @@ const std::vector<Cut> kSumOfRowsColumns{{kRows, kRowSums}, {kColumns, kParts}};
 const std::vector<Cut> kSumOfSamplesColumns{{kSamples, kRowSums}, {kColumns, kParts}};
 
 // Linear to GroupNorm.
-std::vector<OperatorRow> ProductsAndNorms() {
+std::vector<GraphOperatorRow> ProductsAndNorms() {
   return {
       {"linear",
        {{"x", kFeatures, kRows, kInputs},
@@ -95,7 +95,7 @@ std::vector<OperatorRow> ProductsAndNorms() {
 }
 
 // Convolution to SquaredError.
-std::vector<OperatorRow> ImagesAndElements() {
+std::vector<GraphOperatorRow> ImagesAndElements() {
   return {
       {"convolution",
        {kSampleX,
@@ -134,7 +134,7 @@ std::vector<OperatorRow> ImagesAndElements() {
 }
 
 // LinearInputGradient to BatchNormInferenceGradient.
-std::vector<OperatorRow> GradientsOfProductsAndNorms() {
+std::vector<GraphOperatorRow> GradientsOfProductsAndNorms() {
   return {
       {"linear_input_gradient",
        {{"dy", kFeatures, kRows, kOutputs}, {"weight", kMatrix, kOutputs, kInputs}},
@@ -183,7 +183,7 @@ std::vector<OperatorRow> GradientsOfProductsAndNorms() {
 }
 
 // GroupNormGradient to SquaredErrorGradient.
-std::vector<OperatorRow> GradientsOfImagesAndElements() {
+std::vector<GraphOperatorRow> GradientsOfImagesAndElements() {
   return {
       {"group_norm_gradient", {kSampleX, kWholeScale, kSampleDy}, {kSampleDx}, kSamplesOnly},
       {"group_norm_scale_gradient",
@@ -223,12 +223,12 @@ std::vector<OperatorRow> GradientsOfImagesAndElements() {
 
 }  // namespace
 
-const std::vector<OperatorRow>& OperatorTable() {
-  static const std::vector<OperatorRow> kTable = [] {
-    std::vector<OperatorRow> rows;
+const std::vector<GraphOperatorRow>& OperatorTable() {
+  static const std::vector<GraphOperatorRow> kTable = [] {
+    std::vector<GraphOperatorRow> rows;
     for (const auto part : {ProductsAndNorms, ImagesAndElements, GradientsOfProductsAndNorms,
                             GradientsOfImagesAndElements}) {
-      for (OperatorRow& row : part()) rows.push_back(std::move(row));
+      for (GraphOperatorRow& row : part()) rows.push_back(std::move(row));
     }
     assert(rows.size() == std::variant_size_v<Operator>);
     return rows;
@@ -236,7 +236,7 @@ const std::vector<OperatorRow>& OperatorTable() {
   return kTable;
 }
 
-const OperatorRow& RowOf(const Operator& op) {
+const GraphOperatorRow& RowOf(const Operator& op) {
   return OperatorTable()[op.index()];
 }
 

@@ -14,7 +14,7 @@ namespace {
 std::vector<bool> Serving(const Graph& graph) {
   std::vector<bool> serves(graph.values().size());
   const auto mark = [&](ValueId id) { serves[static_cast<std::size_t>(id)] = true; };
-  for (const Output& output : graph.outputs()) mark(output.value);
+  for (const GraphOutput& output : graph.outputs()) mark(output.value);
   for (const ValueId loss : graph.losses()) mark(loss);
   for (const Assignment& assignment : graph.assignments()) {
     mark(assignment.value);
@@ -92,7 +92,7 @@ std::string ParameterLine(const Parameter& p) {
 
 std::string NodeLine(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  const OperatorRow& row = RowOf(node.op);
+  const GraphOperatorRow& row = RowOf(node.op);
   std::string operands;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Port& port = row.operands[std::min(i, row.operands.size() - 1)];
@@ -161,7 +161,7 @@ std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input) {
 
 std::int64_t AxisLength(const Graph& graph, NodeId id, Axis axis, std::int64_t samples) {
   const Node& node = graph.node(id);
-  const OperatorRow& row = RowOf(node.op);
+  const GraphOperatorRow& row = RowOf(node.op);
   if (axis == Axis::kHeads) return HeadsOf(graph, node);
   const auto length = [&](const Port& port, ValueId value) -> std::int64_t {
     if (value == kNoValue) return 0;
@@ -225,7 +225,7 @@ std::string Dump(const Graph& graph) {
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     text += NodeLine(graph, id);
   }
-  for (const Output& output : graph.outputs()) {
+  for (const GraphOutput& output : graph.outputs()) {
     text += fmt::format("output {} = {}\n", output.name, graph.value(output.value).name);
   }
   for (const ValueId loss : graph.losses()) {

@@ -413,7 +413,7 @@ TEST(OperatorTable, CutsRunAlongOperandsAndResults) {
            // Ranges of samples are part of every range of positions.
            (axis == Axis::kSamples && (port.rows == Axis::kQueries || port.rows == Axis::kKeys));
   };
-  for (const OperatorRow& row : OperatorTable()) {
+  for (const GraphOperatorRow& row : OperatorTable()) {
     EXPECT_FALSE(row.cuts.empty()) << row.name;
     for (const Cut& cut : row.cuts) {
       const auto along = [&](const Port& port) { return runs(port, cut.axis); };

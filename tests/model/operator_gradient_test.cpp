@@ -330,7 +330,7 @@ TEST(OperatorGradients, CoverTheTable) {
       for (const Node& node : graph.nodes()) seen.emplace(RowOf(node.op).name);
     }
   }
-  for (const OperatorRow& row : OperatorTable()) {
+  for (const GraphOperatorRow& row : OperatorTable()) {
     EXPECT_TRUE(seen.contains(std::string(row.name))) << row.name;
   }
 }

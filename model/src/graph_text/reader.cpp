@@ -101,7 +101,7 @@ class Reader {
           "node '{}' ({}) is a second loss beside '{}', which 'loss' names; a model has one",
           node.name, RowOf(node.op).name, graph_.value(loss).name));
     }
-    for (const Output& output : graph_.outputs()) {
+    for (const GraphOutput& output : graph_.outputs()) {
       const Value& value = graph_.value(output.value);
       const bool has_rows = value.source == Source::kNode && !IsLoss(output.value);
       if (has_rows) continue;

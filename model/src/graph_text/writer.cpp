@@ -125,7 +125,7 @@ std::string WriteGraph(const Graph& training) {
     nodes.push_back(NodeToJson(training, node));
   }
   json outputs = json::object();
-  for (const Output& output : training.outputs()) {
+  for (const GraphOutput& output : training.outputs()) {
     outputs[output.name] = training.value(output.value).name;
   }
   return "{\n  \"format\": " + JsonText(kGraphFormat) + ",\n  \"inputs\": " + Lines(inputs) +

@@ -316,7 +316,7 @@ std::int64_t ColumnUnits(const LoweredGraph& graph, int node) {
       loss != nullptr && loss->forward.order != model::ExponentialOrder::kLanes) {
     return 1;
   }
-  const model::OperatorRow& row = model::RowOf(lowered.node->op);
+  const model::GraphOperatorRow& row = model::RowOf(lowered.node->op);
   for (const model::Cut& cut : row.cuts) {
     if (cut.axis == model::Axis::kHeads) return HeadsOf(graph, lowered);
     if (cut.axis == model::Axis::kColumns) return graph.value(lowered.results.front()).columns;
@@ -330,7 +330,7 @@ Range ColumnsOf(const LoweredGraph& graph, int node, bool is_result, std::size_t
   const std::vector<int>& ids = is_result ? lowered.results : lowered.operands;
   const std::int64_t columns = graph.value(ids[port]).columns;
   if (parts.count == 1) return {0, columns};
-  const model::OperatorRow& row = model::RowOf(lowered.node->op);
+  const model::GraphOperatorRow& row = model::RowOf(lowered.node->op);
   const std::vector<model::Port>& ports = is_result ? row.results : row.operands;
   if (port >= ports.size() || !IsCutByColumns(ports[port].columns)) return {0, columns};
   if (parts.span > 0) {

@@ -66,7 +66,7 @@ struct Node {
   NodeId gradient_of = kNoNode;  // of a backward node: the forward node that it belongs to
 };
 
-struct Output {
+struct GraphOutput {
   std::string name;
   ValueId value = kNoValue;
 };
@@ -129,7 +129,7 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Input>& inputs() const { return inputs_; }
-  const std::vector<Output>& outputs() const { return outputs_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
   const std::vector<ValueId>& losses() const { return losses_; }
   const std::vector<Assignment>& assignments() const { return assignments_; }
   const std::vector<Gradient>& gradients() const { return gradients_; }
@@ -155,7 +155,7 @@ class Graph {
   std::vector<Parameter> parameters_;
   std::vector<ValueId> parameter_values_;
   std::vector<Input> inputs_;
-  std::vector<Output> outputs_;
+  std::vector<GraphOutput> outputs_;
   std::vector<ValueId> losses_;
   std::vector<Assignment> assignments_;
   std::vector<Gradient> gradients_;

@@ -90,7 +90,7 @@ struct Port {
   Presence presence = Presence::kRequired;
 };
 
-struct OperatorRow {
+struct GraphOperatorRow {
   std::string_view name;
   std::vector<Port> operands;
   std::vector<Port> results;
@@ -98,8 +98,8 @@ struct OperatorRow {
 };
 
 // In the order of Operator's alternatives. Thread-safe; lives as long as the program.
-const std::vector<OperatorRow>& OperatorTable();
-const OperatorRow& RowOf(const Operator& op);
+const std::vector<GraphOperatorRow>& OperatorTable();
+const GraphOperatorRow& RowOf(const Operator& op);
 
 // "name" or "name(attribute=value, ...)": equal operators, and only they, have equal texts.
 std::string ToText(const Operator& op);
