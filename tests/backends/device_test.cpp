@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <functional>
 
 #include "acan/core/error.h"
 #include "acan/core/operators/operators.h"
@@ -160,6 +162,32 @@ TEST(CpuIsaNames, AreParsedAndPrinted) {
   EXPECT_TRUE(CpuIsaAvailable(CpuIsa::kPortable));
   EXPECT_TRUE(CpuIsaAvailable(DetectCpuIsa()));
 }
+
+#if defined(__x86_64__)
+// Whoever leaves the upper half of a vector register in use makes each fma of the C library, which
+// has AVX, slow in code that has none.
+TEST(CpuIsaPortable, BeginsWithoutUpperHalvesOfVectorRegisters) {
+  if (!__builtin_cpu_supports("avx")) GTEST_SKIP() << "this CPU has no AVX";
+  const auto device = MakeCpuDevice({1, std::uint64_t{1} << 20, CpuIsa::kPortable});
+  const BufferPtr buffer = device->Upload(Floats(std::vector<float>(8)));
+  const Matrix a{buffer.get(), 0, 2, 4, 4};
+  const BufferPtr result = device->Allocate(16);
+  const Matrix c{result.get(), 0, 2, 2, 2};
+  KernelArgs args;
+  args.m = {c, c};
+  args.scalars.f = {2.0f};
+  const std::vector<std::function<void()>> calls = {
+      [&] { device->Gemm(GemmForm::kForward, Precision::kExact, 64, a, a, c); },
+      [&] { device->Launch(Kernel::kScale, args); }};
+  for (const auto& call : calls) {
+    std::array<std::uint64_t, 2> upper{};
+    __asm__ volatile("vcmpps $15, %%ymm9, %%ymm9, %%ymm9" ::: "xmm9");  // all bits are 1
+    call();
+    __asm__ volatile("vextractf128 $1, %%ymm9, %0" : "=m"(upper));
+    EXPECT_THAT(upper, ::testing::Each(0u));
+  }
+}
+#endif
 
 // The lines of conformance_table.inc from the first operation that differs.
 std::string TableFrom(Device& device, const std::string& first_difference) {
