@@ -99,8 +99,8 @@ bool ConvolveWeights(const WeightsProblem&, float*, int64_t) {
 // change between the two takes a hundred nanoseconds.
 void ClearUpperHalves() {
 #if defined(ACAN_CPU_X86) && !defined(__AVX__)
-  static const bool has_avx = __builtin_cpu_supports("avx");
-  if (has_avx) __asm__ volatile("vzeroupper");
+  static const bool kHasAvx = __builtin_cpu_supports("avx");
+  if (kHasAvx) __asm__ volatile("vzeroupper");
 #endif
 }
 
