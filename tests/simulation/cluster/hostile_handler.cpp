@@ -228,12 +228,8 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       const Pattern reports = ReportsBefore(said->client, random_.Between(-10, 200));
       return Ask(said, Retire{random_.OneIn(2) ? reports : AnyPattern(), random_.OneIn(2)});
     }
-    case Deed::kHold: {
-      Hold hold;
-      for (std::uint64_t i = random_.Below(20); i > 0; --i) hold.held.push_back(AnyKey());
-      for (std::uint64_t i = random_.Below(20); i > 0; --i) hold.dropped.push_back(AnyKey());
-      return Ask(said, std::move(hold));
-    }
+    case Deed::kHold:
+      return Ask(said, AnyHold());
     case Deed::kCancel:
       return Ask(said, Cancel{random_.Below(next_request_ + 2)});
     case Deed::kSupply: {
@@ -289,6 +285,13 @@ RequestBody HostileHandler::AnyRead() {
   read.metadata_only = random_.OneIn(2);
   read.wait_us = random_.OneIn(2) ? kForeverUs : AnyDuration();
   return read;
+}
+
+RequestBody HostileHandler::AnyHold() {
+  Hold hold;
+  for (std::uint64_t i = random_.Below(20); i > 0; --i) hold.held.push_back(AnyKey());
+  for (std::uint64_t i = random_.Below(20); i > 0; --i) hold.dropped.push_back(AnyKey());
+  return hold;
 }
 
 RequestBody HostileHandler::AnyListOrCount() {

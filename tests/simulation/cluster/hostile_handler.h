@@ -90,6 +90,7 @@ class HostileHandler {
   tuplespace::RequestBody AnyGet();
   tuplespace::RequestBody AnyRead();
   tuplespace::RequestBody AnyListOrCount();
+  tuplespace::RequestBody AnyHold();
   tuplespace::Tuple Capacity(const tuplespace::ClientId& client);
   tuplespace::Tuple Report(const tuplespace::ClientId& client);
   tuplespace::Tuple AnyTuple();

@@ -167,20 +167,24 @@ class Shell {
     }
   }
 
+  void TakeTasks(const PutTasks& put) {
+    ASSERT_EQ(put.tasks.size(), put.done_when.size());
+    NotePut(put);
+    ChunkDone answer{put.unit, put.generation, put.first, put.tasks.size(), {}, {}};
+    for (const Work& work : put.work) answer.done.push_back({work, took_us, 1});
+    ASSERT_EQ(answer.done.size(), answer.tasks);
+    for (const PlannedTask& task : put.tasks) Compute(task, &answer.results);
+    leases_us.insert(leases_us.end(), put.lease_us.begin(), put.lease_us.end());
+    answers.push_back(std::move(answer));
+    tasks += put.tasks.size();
+    in_flight += put.tasks.size();
+    most_in_flight = std::max(most_in_flight, in_flight);
+  }
+
   void Take(const std::vector<ManagerAction>& actions) {
     for (const ManagerAction& action : actions) {
       if (const auto* put = std::get_if<PutTasks>(&action)) {
-        ASSERT_EQ(put->tasks.size(), put->done_when.size());
-        NotePut(*put);
-        ChunkDone answer{put->unit, put->generation, put->first, put->tasks.size(), {}, {}};
-        for (const Work& work : put->work) answer.done.push_back({work, took_us, 1});
-        ASSERT_EQ(answer.done.size(), answer.tasks);
-        for (const PlannedTask& task : put->tasks) Compute(task, &answer.results);
-        leases_us.insert(leases_us.end(), put->lease_us.begin(), put->lease_us.end());
-        answers.push_back(std::move(answer));
-        tasks += put->tasks.size();
-        in_flight += put->tasks.size();
-        most_in_flight = std::max(most_in_flight, in_flight);
+        TakeTasks(*put);
       } else if (const auto* vote = std::get_if<PutVote>(&action)) {
         VoteDone answer{vote->vote.audit, vote->generation, {}};
         Compute(vote->vote.task, &answer.results);
