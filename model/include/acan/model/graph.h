@@ -66,6 +66,7 @@ struct Node {
   NodeId gradient_of = kNoNode;  // of a backward node: the forward node that it belongs to
 };
 
+// A value under the name by which others ask for it.
 struct GraphOutput {
   std::string name;
   ValueId value = kNoValue;

@@ -90,6 +90,7 @@ struct Port {
   Presence presence = Presence::kRequired;
 };
 
+// What the table says of one operator.
 struct GraphOperatorRow {
   std::string_view name;
   std::vector<Port> operands;
