@@ -9,6 +9,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq>=4.3)
+pkg_check_modules(Zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(OpenBLAS REQUIRED openblas)  # its header; the library is loaded at run time
 find_path(CPPZMQ_INCLUDE_DIR zmq_addon.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

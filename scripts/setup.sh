@@ -8,7 +8,8 @@ set -eu
 
 needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev libcli11-dev
   libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libflatbuffers-dev
-  flatbuffers-compiler libxxhash-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev"
+  flatbuffers-compiler libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libgtest-dev
+  libgmock-dev"
 # Without these everything works; ccache makes builds faster, the data set is the demonstration's, the
 # others are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products),
 # for fast products in bf16 on CPUs (oneDNN), a faster allocator of memory, SentencePiece models of

@@ -58,7 +58,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.inputs = grant.task->inputs;
   event.whole = WholeInputs(*flight.task, event.inputs.size());
   if (capacity.bytes_travel) {
-    event.kept_from_bytes = options.kept_from_bytes;
+    event.kept_from_bytes = options.holds_from_bytes;
     event.right_bytes = InputBytes(*flight.task, event.inputs.size());
     event.ahead = flight.task->ahead;
   }
@@ -130,6 +130,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   get.max_count = action.count;
   get.share = action.share;
   get.ns_per_kib = action.ns_per_kib;
+  get.holds_from_bytes = options.holds_from_bytes;
   get.with_inputs = true;
   get.direct = client.fetches_directly();
   // The reply comes from Poll, so the id is known by then.

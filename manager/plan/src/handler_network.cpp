@@ -198,7 +198,8 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
   network.manager = LinkOfManager(network);
   network.least_kept_tile_bytes = least_kept_tile_bytes;
   network.least_kept_bytes = LeastKeptOverLinks(least_kept_tile_bytes);
-  network.least_held_bytes = tuplespace::kLeastKeptBytes;
+  network.least_served_bytes = tuplespace::kLeastKeptBytes;
+  network.least_held_bytes = kLeastHeldBytes;
   return network;
 }
 

@@ -32,7 +32,7 @@ class ResidentTest : public ClusterTest {
     HandlerOptions options = RunningHandler::Options(endpoint_, memory_bytes);
     options.shared_memory = false;
     options.bytes_travel = true;
-    options.kept_from_bytes = 1;
+    options.holds_from_bytes = 1;
     if (lost != nullptr) {
       options.device = test::MakeOwnMemoryDevice(
           {.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}}, lost);

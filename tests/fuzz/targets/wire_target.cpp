@@ -1,10 +1,15 @@
 // Control frames with their payload frames, as a broker and as a client decode them.
 //
+// The control frame may be compressed, as it stands or, with a flag, by the target.
+//
 // Input: [flags: 1][frames: 1][size of each frame: 2][frames][control frame]
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 
+#include "compression.h"
 #include "target.h"
 #include "tests/tuplespace/wire/wire_messages.h"
 #include "wire.h"
@@ -14,7 +19,7 @@ namespace {
 
 using namespace tuplespace;
 
-constexpr std::uint64_t kToClient = 1, kCheckPayloads = 2, kUnaligned = 4;
+constexpr std::uint64_t kToClient = 1, kCheckPayloads = 2, kUnaligned = 4, kCompressed = 8;
 constexpr std::uint64_t kMostFrames = 16;
 
 // Takes every segment for empty memory, so that messages that name segments are decoded, too.
@@ -78,11 +83,10 @@ bool SameFrames(const Frames& a, const Frames& b) {
 
 // `decode(control, frames)`: what was decoded can be encoded, decodes to the same, and is taken.
 template <typename Decoded, typename Decode>
-bool Check(const Parts& parts, Decode decode) {
+bool Check(std::span<const std::byte> control, const Parts& parts, Decode decode) {
   const HeapWatch heap;
-  const std::variant<Decoded, tuplespace::RequestError> result =
-      decode(parts.ControlBytes(), parts.frames);
-  heap.RequireAtMost((64 << 10) + 128 * parts.control.size());
+  const std::variant<Decoded, tuplespace::RequestError> result = decode(control, parts.frames);
+  heap.RequireAtMost((64 << 10) + 128 * control.size());
   if (const auto* error = std::get_if<tuplespace::RequestError>(&result)) {
     Require(!error->text.empty(), "a frame is refused without a reason");
     return false;
@@ -99,15 +103,37 @@ bool Check(const Parts& parts, Decode decode) {
   return true;
 }
 
+// What has arrived as it was before it was compressed, if it was; nullopt: it is refused.
+std::optional<std::span<const std::byte>> Open(Decompressor& decompressor,
+                                               std::span<const std::byte> arrived) {
+  constexpr std::size_t kContextBytes = 512 << 10;
+  const HeapWatch heap;
+  const auto opened = decompressor.Open(arrived, kControlLimit);
+  heap.RequireAtMost(kContextBytes + kMostCompression * arrived.size());
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&opened)) {
+    Require(!error->text.empty(), "a compressed frame is refused without a reason");
+    return std::nullopt;
+  }
+  return std::get<0>(opened);
+}
+
 bool Run(std::string_view input) {
   const Parts parts = Split(input);
+  Compressor compressor;
+  Decompressor decompressor;
+  std::span<const std::byte> arrived = parts.ControlBytes();
+  if (parts.flags & kCompressed) arrived = compressor.Compress(arrived);
+  const auto opened = Open(decompressor, arrived);
+  if (!opened) return false;
+  Require((parts.flags & kCompressed) == 0 || std::ranges::equal(*opened, parts.ControlBytes()),
+          "compressing changes a frame");
   AnyOpener opener;
   if (parts.flags & kToClient) {
-    return Check<ToClient>(parts, [&](auto control, const auto& frames) {
+    return Check<ToClient>(*opened, parts, [&](auto control, const auto& frames) {
       return DecodeToClient(control, frames, &opener);
     });
   }
-  return Check<ToBroker>(parts, [&](auto control, const auto& frames) {
+  return Check<ToBroker>(*opened, parts, [&](auto control, const auto& frames) {
     return DecodeToBroker(control, frames, kControlLimit, &opener,
                           (parts.flags & kCheckPayloads) != 0);
   });
@@ -143,7 +169,7 @@ std::vector<Seed> Seeds() {
                            Reply{kind + 1, generate.Answer(kind)}));
   }
   const Sharing sharing{1, 5, "secret", 6, 7};
-  seeds.push_back(SeedOf("session-to-broker", 0, Hello{7, "a name", sharing}, Ping{},
+  seeds.push_back(SeedOf("session-to-broker", 0, Hello{7, "a name", sharing, true}, Ping{},
                          ClientSegments{"secret", {1, 2}, {3}}, Request{1, Put{generate.Tuples()}},
                          Request{2, GetStats{}}, Bye{}));
   seeds.push_back(
@@ -155,8 +181,21 @@ std::vector<Seed> Seeds() {
   placed.place = std::make_shared<const Place>(
       Place{"tcp://10.0.0.1:5600", std::string(40, 'k'), std::string(40, 't')});
   seeds.push_back(SeedOf("placed", kToClient, Reply{1, Found{{placed}}}));
+  Put put;
+  for (std::int64_t i = 0; i < 20; ++i) {
+    put.tuples.push_back({Key{"job", "task", i}, Payload::Copy(std::string(30, 'p')), {}});
+  }
+  seeds.push_back(SeedOf("to-be-compressed", kCompressed, Request{1, put}));
+  Encoder encoder;
+  encoder.Begin(7);
+  encoder.Add(Request{1, put});
+  Compressor compressor;
+  const auto compressed = compressor.Compress(encoder.Finish());
+  seeds.push_back({"compressed",
+                   NumberBytes(0, 2) + std::string(reinterpret_cast<const char*>(compressed.data()),
+                                                   compressed.size())});
   seeds.push_back(SeedOf("session-to-client", kToClient,
-                         Welcome{7, 1, 5'000'000, 1 << 20, 1 << 30, sharing, 9}, Pong{5},
+                         Welcome{7, 1, 5'000'000, 1 << 20, 1 << 30, sharing, 9, true}, Pong{5},
                          Done{{1, 2}}, Notice{Notice::Kind::kLost, Key{"job", 3}, "client", "why"},
                          BrokerSegments{{{1, 2, false}, {3, 4, true}}, {5}, {6}},
                          tuplespace::RequestError{ErrorCode::kBusy, "later"}, Goodbye{}));

@@ -140,7 +140,7 @@ void Cluster::HandlerBody(std::size_t slot) {
       options.device = std::make_unique<test::OwnMemoryDevice>(std::move(options.device));
     }
     options.bytes_travel = handlers_[slot].traits.over_link;
-    options.kept_from_bytes = 1;
+    options.holds_from_bytes = 1;
     options.log = [this, slot](const std::string& line) {
       world_.Note(fmt::format("handler {}: {}", slot, line));
     };

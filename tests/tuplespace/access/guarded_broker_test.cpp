@@ -64,7 +64,7 @@ class Guarded : public ::testing::TestWithParam<std::string> {
   static void Send(zmq::socket_t& socket, const Message& message,
                    std::uint32_t version = kProtocolVersion, std::uint64_t session = 0) {
     Encoder encoder;
-    encoder.Begin(session, version);
+    encoder.Begin(session, {.version = version});
     encoder.Add(message);
     socket.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
   }

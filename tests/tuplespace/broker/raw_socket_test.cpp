@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <zmq_addon.hpp>
 
 #include "broker_fixture.h"
+#include "compression.h"
 #include "packed_messages.h"
 #include "wire.h"
 
@@ -151,7 +153,7 @@ TEST_F(RawSocket, TruncatedFramesLeaveTheSessionAlone) {
 TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
   zmq::socket_t dealer = Dealer("future");
   Encoder encoder;
-  encoder.Begin(0, 7);
+  encoder.Begin(0, {.version = 7});
   encoder.Add(Hello{1, "future"});
   const auto bytes = encoder.Finish();
   // With the head of this version, and with none, as up to version 3.
@@ -163,6 +165,60 @@ TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
     EXPECT_THAT(error.text, HasSubstr("version 7"));
     EXPECT_THAT(error.text, HasSubstr("version 4"));
   }
+}
+
+// And of anybody they are understood.
+TEST_F(RawSocket, ControlFramesAreCompressedForThoseWhoSayThatTheyTakeThem) {
+  Put put;
+  for (std::int64_t i = 0; i < 50; ++i) put.tuples.push_back(PlainTuple({"many", i}, "payload"));
+  Encoder encoder;
+  Compressor compressor;
+  // One that leaves would make the broker ask who is there.
+  zmq::socket_t dealers[] = {Dealer("does not"), Dealer("takes")};
+  for (const bool takes : {false, true}) {
+    zmq::socket_t& dealer = dealers[takes];
+    SendFrames(dealer, {Control(0, Hello{.nonce = 1, .name = "raw", .decompresses = takes})});
+    const ToClient answer = Answer(dealer);
+    ASSERT_EQ(answer.messages.size(), 1u);
+    const auto& welcome = std::get<Welcome>(answer.messages[0]);
+    EXPECT_TRUE(welcome.decompresses);
+    encoder.Begin(welcome.session);
+    encoder.Add(Request{1, put});
+    const auto plain = encoder.Finish();
+    const auto compressed = compressor.Compress(plain);
+    ASSERT_LT(compressed.size(), plain.size());
+    SendFrames(dealer, {Packed(compressed)});
+    EXPECT_FALSE(Answer(dealer).messages.empty());
+    SendFrames(dealer, {Control(welcome.session, Request{2, List{AnyOf("many")}})});
+    zmq::message_t frame;
+    ASSERT_TRUE(dealer.recv(frame));
+    const std::span<const std::byte> control = ControlIn(frame);
+    Decompressor decompressor;
+    const auto opened = decompressor.Open(control, kMaxControlBytes);
+    ASSERT_TRUE(std::holds_alternative<std::span<const std::byte>>(opened));
+    EXPECT_EQ(std::get<0>(opened).data() != control.data(), takes);
+    const auto decoded = DecodeToClient(std::get<0>(opened), {});
+    ASSERT_TRUE(std::holds_alternative<ToClient>(decoded));
+    const auto& reply = std::get<Reply>(std::get<ToClient>(decoded).messages.at(0));
+    EXPECT_EQ(std::get<Found>(reply.body).tuples.size(), 50u);
+  }
+}
+
+TEST_F(RawSocket, BombsAreRefused) {
+  zmq::socket_t dealer = Dealer("bombs");
+  const std::uint64_t session = Join(dealer);
+  std::vector<std::byte> bomb(8 + 4096);
+  Compressor compressor;
+  Encoder encoder;
+  encoder.Begin(session);
+  encoder.Add(Request{1, Put{std::vector<Tuple>(50, PlainTuple({"x"}, "x"))}});
+  std::memcpy(bomb.data(), compressor.Compress(encoder.Finish()).data(), 8);
+  const std::vector<std::byte> zeros(1 << 20);
+  bomb.resize(8 + ZSTD_compress(bomb.data() + 8, 4096, zeros.data(), zeros.size(), 1));
+  SendFrames(dealer, {Packed(bomb)});
+  EXPECT_THAT(ErrorAnswer(dealer).text, HasSubstr("16 times those that came"));
+  SendFrames(dealer, {Control(session, Ping{})});
+  EXPECT_TRUE(std::holds_alternative<Pong>(Answer(dealer).messages.at(0)));
 }
 
 TEST_F(RawSocket, MultipartMessagesAreRefused) {
@@ -348,7 +404,7 @@ TEST(OtherBroker, AClientOfAnotherVersionThrowsWithBothNumbers) {
   std::vector<zmq::message_t> hello;
   ASSERT_TRUE(zmq::recv_multipart(router, std::back_inserter(hello)));
   Encoder encoder;
-  encoder.Begin(0, 5);
+  encoder.Begin(0, {.version = 5});
   encoder.Add(RequestError{ErrorCode::kVersion, "whatever"});
   router.send(hello[0], zmq::send_flags::sndmore);
   router.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);

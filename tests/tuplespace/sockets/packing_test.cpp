@@ -225,7 +225,7 @@ TEST(Packing, WhateverComesNothingButThatMessageIsLost) {
 // A program of another version finds the number where a control frame alone has it.
 TEST(Packing, TheVersionIsWhereItAlwaysWas) {
   Encoder encoder;
-  encoder.Begin(0, 77);
+  encoder.Begin(0, {.version = 77});
   encoder.Add(Ping{});
   const auto control = encoder.Finish();
   EXPECT_THAT(VersionProblem(control)->text, HasSubstr("version 77"));

@@ -36,6 +36,7 @@ class LinkTest : public ::testing::Test {
     Get get = GetOf(Every("t"));
     get.with_inputs = true;
     get.ns_per_kib = ns_per_kib;
+    get.holds_from_bytes = 10;
     return d->Send(client, std::move(get));
   }
   // `far` holds a tile of a MiB, which would take 8 ms to leave it, and works on a task.
@@ -123,9 +124,6 @@ TEST_F(LinkTest, TheNearestHolderCounts) {
 
 // The second grant is on its way before the client can say what came with the first.
 TEST_F(LinkTest, AnInputIsNotSentAgainUntilItIsSaidToBeDropped) {
-  SpaceLimits limits;
-  limits.least_kept_bytes = 10;
-  Begin(limits);
   d->PutOne("m", Plain(Key{"x", 1}, "a long input"));
   d->PutOne("m", Plain(Key{"x", 2}, "short"));
   for (int i = 1; i <= 3; ++i) d->PutOne("m", Task(Key{"t", i}, {Key{"x", 1}, Key{"x", 2}}));

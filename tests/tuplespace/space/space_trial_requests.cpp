@@ -83,6 +83,7 @@ void Trial::GetSome(const ClientId& client) {
   get.with_inputs = Below(2) == 0;
   constexpr std::uint32_t kNsPerKib = 200'000'000;  // 0.2 ms for each byte
   get.ns_per_kib = Below(3) == 0 ? kNsPerKib : 0;
+  get.holds_from_bytes = 1;
   get.direct = Below(2) == 0;
   const RequestId id = Send(client, get);
   open_gets_[{client, id}] = get;

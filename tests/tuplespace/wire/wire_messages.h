@@ -174,8 +174,9 @@ class Generator {
       case 3:
         return Count{OnePattern()};
       case 4:
-        return Get{OnePattern(), Number(), static_cast<std::uint32_t>(Number()), Coin(), Duration(),
-                   Duration(),   Coin(),   static_cast<std::uint32_t>(Number())};
+        return Get{
+            OnePattern(), Number(), static_cast<std::uint32_t>(Number()), Coin(),   Duration(),
+            Duration(),   Coin(),   static_cast<std::uint32_t>(Number()), Number(), Coin()};
       case 5:
         return Complete{Lease(), Tuples()};
       case 6:
@@ -341,6 +342,7 @@ inline void Same(const Get& a, const Get& b) {
   EXPECT_EQ(a.share, b.share);
   EXPECT_EQ(a.ns_per_kib, b.ns_per_kib);
   EXPECT_EQ(a.direct, b.direct);
+  EXPECT_EQ(a.holds_from_bytes, b.holds_from_bytes);
 }
 inline void Same(const Complete& a, const Complete& b) {
   Same(a.lease, b.lease);

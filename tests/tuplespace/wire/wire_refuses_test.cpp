@@ -50,7 +50,7 @@ flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> BytesIn(
 
 TEST(WireRefuses, OtherVersionsNamingBoth) {
   Encoder encoder;
-  encoder.Begin(0, kProtocolVersion + 1);
+  encoder.Begin(0, {.version = kProtocolVersion + 1});
   encoder.Add(Hello{1, "from the future"});
   const RequestError error = RefusedWhole(ToBrokerOf(Finish(encoder)));
   EXPECT_EQ(error.code, ErrorCode::kVersion);
@@ -213,11 +213,11 @@ TEST(WireRefuses, PayloadsThatAreBothInlineAndInAFrame) {
 TEST(WireRefuses, InlinePayloadsThatAreTooLong) {
   flatbuffers::FlatBufferBuilder builder;
   const auto key = BytesIn(builder, Key{1}.bytes());
-  const std::string bytes(kInlinePayloadBytes + 1, 'i');
+  const std::string bytes(kMostInlinePayloadBytes + 1, 'i');
   const auto tuple = wire::CreateTuple(builder, key, BytesIn(builder, bytes));
   const auto list = builder.CreateVector(&tuple, 1);
   EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,
-              HasSubstr("513"));
+              HasSubstr("16385"));
 }
 
 TEST(WireRefuses, AffinityBeyondTheInputs) {

@@ -96,7 +96,10 @@ void Intake::OnNearby(const ReceivedMultipart& nearby) {
 void Intake::Understand(const ReceivedMultipart& from, const AccessList::Entry* who,
                         std::int64_t now_us) {
   const ClientId& client = from.routing_id;
-  auto decoded = DecodeToBroker(from.control(), from.payloads, control_frame_bytes_,
+  const auto control = decompressor_.Open(from.control(), control_frame_bytes_);
+  if (const auto* error = std::get_if<RequestError>(&control))
+    return core_.ReceiveBad(client, *error, now_us);
+  auto decoded = DecodeToBroker(std::get<0>(control), from.payloads, control_frame_bytes_,
                                 segments_.From(client), check_payloads_);
   if (const auto* error = std::get_if<RequestError>(&decoded))
     return core_.ReceiveBad(client, *error, now_us);

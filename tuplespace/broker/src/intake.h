@@ -10,6 +10,7 @@
 #include "broker_core.h"
 #include "broker_sockets.h"
 #include "channel_table.h"
+#include "compression.h"
 #include "connections.h"
 #include "segment_table.h"
 #include "sender.h"
@@ -53,6 +54,7 @@ class Intake {
   BrokerCore& core_;
   Sender& sender_;
   ReceivedMultipart message_;
+  Decompressor decompressor_;
 };
 
 }  // namespace tuplespace

@@ -26,27 +26,30 @@ void Sender::SendSegments() {
   for (const SegmentTable::Delivery& delivery : segments_.TakeOutput()) {
     encoder_.Begin(delivery.session);
     encoder_.Add(delivery.message);
-    SendEncoded(delivery.client, delivery.session);
+    SendEncoded(delivery.client, delivery.session, false);
   }
 }
 
 void Sender::Deliver(BrokerCore::Delivery& delivery) {
-  const auto begin = [&] {
-    encoder_.Begin(delivery.envelope.session, kProtocolVersion, segments_.To(delivery.client));
-  };
+  EncodeFor client{.namer = segments_.To(delivery.client)};
+  // Messages through shared memory cross no link.
+  const bool compressed = delivery.compressed && client.namer == nullptr;
+  if (compressed) client.compressed_limit = kBatchControlBytes;
+  const auto begin = [&] { encoder_.Begin(delivery.envelope.session, client); };
   begin();
   for (BrokerMessage& one : delivery.envelope.messages) {
     if (auto* welcome = std::get_if<Welcome>(&one)) {
+      welcome->decompresses = true;  // Intake does
       const auto offer = offers_.find(delivery.client);
       if (offer != offers_.end()) Share(delivery.client, offer->second, *welcome);
     }
     if (encoder_.full()) {
-      SendEncoded(delivery.client, delivery.envelope.session);
+      SendEncoded(delivery.client, delivery.envelope.session, compressed);
       begin();
     }
     std::visit([&](const auto& body) { encoder_.Add(body); }, one);
   }
-  if (!encoder_.empty()) SendEncoded(delivery.client, delivery.envelope.session);
+  if (!encoder_.empty()) SendEncoded(delivery.client, delivery.envelope.session, compressed);
 }
 
 void Sender::Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome) {
@@ -56,9 +59,10 @@ void Sender::Share(const ClientId& client, const std::optional<Sharing>& offer, 
   }
 }
 
-void Sender::SendEncoded(const ClientId& client, std::uint64_t session) {
+void Sender::SendEncoded(const ClientId& client, std::uint64_t session, bool compressed) {
   if (connections_.IsEnded(client)) return;  // somebody else may have its id by now
-  const std::span<const std::byte> control = encoder_.Finish();
+  std::span<const std::byte> control = encoder_.Finish();
+  if (compressed) control = compressor_.Compress(control);
   const bool known = core_.Knows(client);
   const auto lost = outbox_.Send(client, known ? session : 0, control, encoder_.TakeFrames());
   if (lost) lose_(client, *lost);

@@ -12,6 +12,7 @@
 
 #include "broker_core.h"
 #include "channel_table.h"
+#include "compression.h"
 #include "connections.h"
 #include "outbox.h"
 #include "segment_table.h"
@@ -46,7 +47,7 @@ class Sender {
   void SendSegments();
   void Deliver(BrokerCore::Delivery& delivery);
   void Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome);
-  void SendEncoded(const ClientId& client, std::uint64_t session);
+  void SendEncoded(const ClientId& client, std::uint64_t session, bool compressed);
 
   BrokerCore& core_;
   const Connections& connections_;
@@ -55,6 +56,7 @@ class Sender {
   Outbox& outbox_;
   Lose lose_;
   Encoder encoder_;
+  Compressor compressor_;
   std::unordered_map<ClientId, std::optional<Sharing>> offers_;  // of Hellos not yet answered
 };
 

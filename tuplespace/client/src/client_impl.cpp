@@ -169,7 +169,7 @@ ReceiveResult Client::Impl::ReceiveFromSocket() {
 void Client::Impl::Understand() {
   std::variant<ToClient, RequestError> decoded =
       message.problem ? std::variant<ToClient, RequestError>(*std::move(message.problem))
-                      : DecodeToClient(message.control(), message.payloads, &shared);
+                      : Decode();
   if (shared.failed()) {
     // The message is lost with its session; in the next one bytes travel.
     shared.GiveUp();
@@ -180,6 +180,12 @@ void Client::Impl::Understand() {
   } else {
     Accept(std::get<ToClient>(std::move(decoded)));
   }
+}
+
+std::variant<ToClient, RequestError> Client::Impl::Decode() {
+  auto control = decompressor.Open(message.control(), kMaxControlBytes);
+  if (auto* error = std::get_if<RequestError>(&control)) return std::move(*error);
+  return DecodeToClient(std::get<0>(control), message.payloads, &shared);
 }
 
 void Client::Impl::Accept(ToClient&& envelope) {
@@ -309,7 +315,8 @@ void Client::Impl::Flush() {
   };
   while (session.HasOutput() || urgent() || (session.joined() && direct.HasListening())) {
     const ClientSession::Output output = session.TakeOutput(MonotonicUs());
-    const auto begin = [&] { encoder.Begin(output.session, kProtocolVersion, &shared); };
+    const EncodeFor broker{.namer = &shared, .compressed_limit = CompressedLimit(output.session)};
+    const auto begin = [&] { encoder.Begin(output.session, broker); };
     begin();
     const bool through_socket = !shared.introduced();
     if (output.session != 0 && output.session == shared.session()) {
@@ -328,6 +335,7 @@ void Client::Impl::Flush() {
       } else if (const auto* hello = std::get_if<Hello>(&one)) {
         Hello offering = *hello;
         offering.sharing = shared.Offer();
+        offering.decompresses = over_tcp();
         encoder.Add(offering);
       } else if (std::holds_alternative<Ping>(one)) {
         encoder.Add(Ping{});
@@ -340,8 +348,16 @@ void Client::Impl::Flush() {
   }
 }
 
+// How long control frames of `of` may get that are compressed; 0: none are.
+std::size_t Client::Impl::CompressedLimit(std::uint64_t of) const {
+  if (of == 0 || of != session.session() || !session.welcome().decompresses) return 0;
+  if (!over_tcp() || shared.can_put()) return 0;
+  return std::min<std::uint64_t>(kBatchControlBytes, session.welcome().control_frame_bytes);
+}
+
 void Client::Impl::SendEncoded(std::uint64_t of, bool through_socket) {
-  const std::span<const std::byte> control = encoder.Finish();
+  std::span<const std::byte> control = encoder.Finish();
+  if (CompressedLimit(of) > 0) control = compressor.Compress(control);
   std::vector<Payload> payloads = encoder.TakeFrames();
   SendProgress progress;
   if (unsent.empty() && SendNow(of, through_socket, control, payloads, progress)) return;

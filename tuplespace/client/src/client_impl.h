@@ -6,10 +6,12 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "adaptive_spin.h"
 #include "client_session.h"
+#include "compression.h"
 #include "direct_link.h"
 #include "endpoint_list.h"
 #include "shared_link.h"
@@ -35,6 +37,7 @@ struct Client::Impl {
   ReceiveResult ReceiveNext();
   ReceiveResult ReceiveFromSocket();
   void Understand();
+  std::variant<ToClient, RequestError> Decode();  // `message`
   void Accept(ToClient&& envelope);
   void FollowSession();
   void Share(RequestBody& body);
@@ -43,6 +46,8 @@ struct Client::Impl {
   int HandleEvents();
   int HandleEvent(SessionEvent&& event);
   void Flush();
+  bool over_tcp() const { return endpoints.address().starts_with("tcp://"); }
+  std::size_t CompressedLimit(std::uint64_t session) const;
   void SendEncoded(std::uint64_t session, bool through_socket);
   bool SendUnsent();
   bool LookBeforeSleep();
@@ -71,6 +76,8 @@ struct Client::Impl {
   bool socket_ready = true;          // there may be something to receive
   bool monitor_ready = true;
   Encoder encoder;
+  Compressor compressor;
+  Decompressor decompressor;
   Receiver receiver;  // of `socket`
   ReceivedMultipart message;
   bool from_socket = false;                  // `message`; else from the channel

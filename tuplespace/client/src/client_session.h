@@ -97,6 +97,7 @@ class ClientSession {
 
   bool joined() const { return state_ == State::kJoined; }
   std::uint64_t session() const { return joined() ? welcome_.session : 0; }
+  const Welcome& welcome() const { return welcome_; }  // the last one
   const std::optional<RequestError>& failure() const { return failure_; }
   std::uint64_t unanswered() const { return requests_.pending.size() - requests_.internal_count; }
   std::uint64_t unanswered_bytes() const { return requests_.kept_bytes; }

@@ -36,6 +36,7 @@ struct Hello {
   std::uint64_t nonce = 0;
   std::string name;  // for people; at most kMaxNameBytes
   std::optional<Sharing> sharing = {};
+  bool decompresses = false;  // it takes compressed control frames (compression.h)
 };
 struct Ping {};
 struct Bye {};  // the client leaves: its leases return at once
@@ -48,6 +49,7 @@ struct Welcome {
   std::uint64_t message_bytes = 0;        // the largest payload that the broker takes
   std::optional<Sharing> sharing = {};
   std::int64_t broker_us = 0;  // the broker's clock; 0: it takes no Listening
+  bool decompresses = false;   // as in Hello
 };
 struct Pong {
   std::int64_t broker_us = 0;

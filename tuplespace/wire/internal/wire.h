@@ -18,6 +18,9 @@ namespace tuplespace {
 // Payloads up to this size travel inside the control frame: a frame of its own would cost more than
 // copying them.
 inline constexpr std::size_t kInlinePayloadBytes = 512;
+// And up to this size, if the control frame will be compressed: task descriptions repeat
+// themselves.
+inline constexpr std::size_t kMostInlinePayloadBytes = 16 * 1024;
 inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
 inline constexpr std::size_t kMaxNameBytes = 256;
 inline constexpr std::size_t kMaxEndpointBytes = 128;          // of a Listening or a Place
@@ -54,6 +57,16 @@ class SegmentOpener {
   virtual std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) = 0;
 };
 
+// Whom a message is encoded for.
+struct EncodeFor {
+  std::uint32_t version = kProtocolVersion;
+  SegmentNamer* namer = nullptr;  // asked about every payload that is not inline; null: none is
+                                  // in shared memory
+  // Payloads up to kMostInlinePayloadBytes are inline, too, while the control frame stays within so
+  // many bytes: it will be compressed. 0: it will not.
+  std::size_t compressed_limit = 0;
+};
+
 // Gathers messages into one with its payloads. Reusable: Finish, then Begin again.
 class Encoder {
  public:
@@ -62,11 +75,8 @@ class Encoder {
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  // `namer` is asked about every payload above kInlinePayloadBytes; null: none is in shared memory.
-  void Begin(std::uint64_t session, std::uint32_t version = kProtocolVersion,
-             SegmentNamer* namer = nullptr);
-  // Payloads above kInlinePayloadBytes are shared, not copied. Texts and names that are too long
-  // are cut.
+  void Begin(std::uint64_t session, const EncodeFor& receiver = {});
+  // Payloads that are not inline are shared, not copied. Texts and names that are too long are cut.
   void Add(const Request& request);
   void Add(const Hello& hello);
   void Add(const Ping& ping);

@@ -35,6 +35,7 @@ Get DecodeGet(FrameReader& in, const wire::Get& wire) {
   get.share = wire.share();
   get.ns_per_kib = wire.ns_per_kib();
   get.direct = wire.direct();
+  get.holds_from_bytes = wire.holds_from_bytes();
   return get;
 }
 
@@ -105,8 +106,8 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
 void DecodeClientMessage(FrameReader& in, const wire::Message& message, ClientMessage& out) {
   if (message.body_type() == wire::Body::Hello) {
     const auto& body = As<wire::Hello>(message);
-    out =
-        Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"), in.Offer(body.sharing())};
+    out = Hello{body.nonce(), in.Text(body.name(), kMaxNameBytes, "name"), in.Offer(body.sharing()),
+                body.decompresses()};
   } else if (message.body_type() == wire::Body::Ping) {
     out = Ping{};
   } else if (message.body_type() == wire::Body::Bye) {
@@ -226,7 +227,8 @@ void DecodeBrokerMessage(FrameReader& in, const wire::Message& message, BrokerMe
                   body.control_frame_bytes(),
                   body.message_bytes(),
                   in.Offer(body.sharing()),
-                  in.NotNegative(body.broker_us(), "broker_us")};
+                  in.NotNegative(body.broker_us(), "broker_us"),
+                  body.decompresses()};
   } else if (type == Body::Pong) {
     out = Pong{in.NotNegative(As<wire::Pong>(message).broker_us(), "broker_us")};
   } else if (type == Body::Done) {

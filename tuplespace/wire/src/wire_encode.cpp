@@ -45,6 +45,8 @@ struct Encoder::Impl {
   std::uint64_t session = 0;
   SegmentNamer* namer = nullptr;
   std::uint32_t version = kProtocolVersion;
+  std::size_t compressed_limit = 0;  // EncodeFor::compressed_limit
+  std::size_t message_bound = 0;     // of the message at work: bytes that it adds without payloads
   bool finished = false;
 
   void Message(RequestId id, wire::Body type, Offset<void> body) {
@@ -85,10 +87,16 @@ struct Encoder::Impl {
     return wire::CreateKeys(builder, wire_bytes, builder.CreateVector(ends));
   }
 
+  // Whether it is compressed with the control frame, which stays within its limit.
+  bool FitsInline(const Payload& payload) const {
+    return payload.size() <= kMostInlinePayloadBytes &&
+           builder.GetSize() + message_bound + payload.size() <= compressed_limit;
+  }
+
   WirePayload Content(const Payload& payload) {
     WirePayload wire;
     wire.hash = ToWire(payload.hash());
-    if (payload.size() <= kInlinePayloadBytes) {
+    if (payload.size() <= kInlinePayloadBytes || FitsInline(payload)) {
       wire.inlined = Raw(payload.text());
       return wire;
     }
@@ -225,7 +233,8 @@ struct Encoder::Impl {
     const auto pattern = OnePattern(get.pattern);
     Message(id, wire::Body::Get,
             wire::CreateGet(builder, pattern, get.offer_bytes, get.max_count, get.with_inputs,
-                            get.lease_us, get.wait_us, get.share, get.ns_per_kib, get.direct)
+                            get.lease_us, get.wait_us, get.share, get.ns_per_kib, get.direct,
+                            get.holds_from_bytes)
                 .Union());
   }
   void Body(RequestId id, const Complete& complete) {
@@ -322,27 +331,30 @@ struct Encoder::Impl {
 Encoder::Encoder() : impl_(std::make_unique<Impl>()) {}
 Encoder::~Encoder() = default;
 
-void Encoder::Begin(std::uint64_t session, std::uint32_t version, SegmentNamer* namer) {
+void Encoder::Begin(std::uint64_t session, const EncodeFor& receiver) {
   impl_->builder.Clear();
   impl_->messages.clear();
   impl_->frames.clear();
   impl_->frame_bytes = 0;
   impl_->frame_of.clear();
   impl_->session = session;
-  impl_->namer = namer;
-  impl_->version = version;
+  impl_->namer = receiver.namer;
+  impl_->version = receiver.version;
+  impl_->compressed_limit = receiver.compressed_limit;
   impl_->finished = false;
 }
 
 void Encoder::Add(const Request& request) {
+  if (impl_->compressed_limit > 0) impl_->message_bound = ControlBytesBound(request.body);
   std::visit([&](const auto& body) { impl_->Body(request.id, body); }, request.body);
 }
 
 void Encoder::Add(const Hello& hello) {
   const auto name = impl_->Text(hello.name, kMaxNameBytes);
   const auto sharing = impl_->Offer(hello.sharing);
-  impl_->Message(0, wire::Body::Hello,
-                 wire::CreateHello(impl_->builder, hello.nonce, name, sharing).Union());
+  impl_->Message(
+      0, wire::Body::Hello,
+      wire::CreateHello(impl_->builder, hello.nonce, name, sharing, hello.decompresses).Union());
 }
 
 void Encoder::Add(const Ping&) {
@@ -354,6 +366,7 @@ void Encoder::Add(const Bye&) {
 }
 
 void Encoder::Add(const Reply& reply) {
+  if (impl_->compressed_limit > 0) impl_->message_bound = ControlBytesBound(reply.body);
   std::visit([&](const auto& body) { impl_->Body(reply.id, body); }, reply.body);
 }
 
@@ -373,11 +386,12 @@ void Encoder::Add(const Notice& notice) {
 
 void Encoder::Add(const Welcome& welcome) {
   const auto sharing = impl_->Offer(welcome.sharing);
-  impl_->Message(0, wire::Body::Welcome,
-                 wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session,
-                                     welcome.silence_us, welcome.control_frame_bytes,
-                                     welcome.message_bytes, sharing, welcome.broker_us)
-                     .Union());
+  impl_->Message(
+      0, wire::Body::Welcome,
+      wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session, welcome.silence_us,
+                          welcome.control_frame_bytes, welcome.message_bytes, sharing,
+                          welcome.broker_us, welcome.decompresses)
+          .Union());
 }
 
 void Encoder::Add(const Pong& pong) {

@@ -127,9 +127,9 @@ class FrameReader {
       return frames_[frame];
     }
     const std::string_view bytes = View(inlined);
-    if (bytes.size() > kInlinePayloadBytes) {
+    if (bytes.size() > kMostInlinePayloadBytes) {
       Refuse("an inline payload has {} bytes, at most {}; longer ones need a frame", bytes.size(),
-             kInlinePayloadBytes);
+             kMostInlinePayloadBytes);
     }
     return bytes.empty() ? Payload() : Payload::Copy(bytes);
   }

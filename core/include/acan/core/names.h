@@ -12,6 +12,10 @@
 
 namespace acan {
 
+// A handler to which inputs come over a link keeps those of so many bytes for its next tasks.
+// Shorter ones are hardly longer than the messages that would say so.
+inline constexpr std::uint64_t kLeastHeldBytes = 2 << 10;
+
 // What a handler says of itself when it joins.
 struct Capacity {
   std::string name;    // for people

@@ -74,7 +74,7 @@ StepTimeline::StepTimeline(const HandlerNetwork& network, const StepShape& shape
       continue;
     }
     // What the manager puts for a step is there before the step begins.
-    const bool is_sent_by_manager = tuple.bytes >= network.least_held_bytes;
+    const bool is_sent_by_manager = tuple.bytes >= network.least_served_bytes;
     tuples_[i].owner = is_sent_by_manager ? kManager : kBroker;
     if (i < shape.tuples.size() && !is_sent_by_manager) placed_.manager_bytes += tuple.bytes;
   }

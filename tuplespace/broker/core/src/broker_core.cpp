@@ -221,6 +221,7 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
   it->second.session = next_session_++;
   it->second.nonce = hello.nonce;
   it->second.name = std::move(hello.name);
+  it->second.decompresses = hello.decompresses;
   if (who != nullptr) it->second.key = who->peer;
   ClientJoined joining{client, {}, {}};
   if (who != nullptr) {

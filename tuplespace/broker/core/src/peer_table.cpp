@@ -71,8 +71,9 @@ std::vector<PeerTable::Delivery> PeerTable::TakeOutput() {
       const auto it = peers_.find(client);
       if (it == peers_.end() || it->second.output.empty()) continue;
       if (HasNews(it->second.output) != news) continue;
-      std::vector<BrokerMessage>& messages =
-          output.emplace_back(Delivery{client, {it->second.session, {}}}).envelope.messages;
+      Delivery& delivery =
+          output.emplace_back(Delivery{client, {it->second.session, {}}, it->second.decompresses});
+      std::vector<BrokerMessage>& messages = delivery.envelope.messages;
       messages.swap(it->second.output);
       it->second.output.reserve(std::min(messages.size(), kUsualMessages));
     }

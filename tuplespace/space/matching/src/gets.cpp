@@ -83,6 +83,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   }
   client.last_group = group;
   client.ns_per_kib = get.ns_per_kib;
+  client.holds_from_bytes = get.holds_from_bytes;
   client.most_offered_bytes = std::max(client.most_offered_bytes, get.offer_bytes);
   ++state_.counters.gets;
   group->last_used = state_.next_sequence++;

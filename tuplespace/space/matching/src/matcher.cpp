@@ -259,7 +259,7 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
     grant.input_sent.push_back(sent);
     // Of tiles, on which the placing of tasks depends, the client itself says so.
     const bool keeps = taker.client->ns_per_kib > 0 && link.input->affine.empty();
-    if (sent && keeps && link.input->payload.size() >= state_.limits.least_kept_bytes) {
+    if (sent && keeps && link.input->payload.size() >= taker.client->holds_from_bytes) {
       holders_.Add(*taker.client, link.input);
     }
   }

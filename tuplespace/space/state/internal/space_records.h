@@ -331,6 +331,7 @@ struct ClientState {
   std::unordered_map<const Record*, Holding> held;
   std::int64_t supplied_us = INT64_MIN;  // when it last did
   std::uint32_t ns_per_kib = 0;          // as its last Get said
+  std::uint64_t holds_from_bytes = 0;    // likewise
   bool listens = false;                  // it serves what stays with it
   // How often the time for which tasks are kept for it by name is halved: see NamedWaits.
   std::uint32_t kept_less = 0;

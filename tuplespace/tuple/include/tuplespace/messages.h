@@ -187,10 +187,11 @@ struct Get {
   // the space keeps the last one said. It follows that
   //  - tasks whose affinity tuple it holds are kept for it as long as that tuple would take to
   //    travel, if that is longer than limits.steal_after_us;
-  //  - it holds each input of kLeastKeptBytes or more that a grant brings, until it says that it
+  //  - it holds each input of `holds_from_bytes` or more that a grant brings, until it says that it
   //    has dropped it (Hold), unless that is the affinity tuple of a task. So another grant on its
   //    way does not bring the input again.
   std::uint32_t ns_per_kib = 0;
+  std::uint64_t holds_from_bytes = kLeastKeptBytes;  // the space keeps the last one said
   // With inputs: places are sent in place of payloads as Read::direct says, and nobody is asked to
   // supply them.
   bool direct = false;

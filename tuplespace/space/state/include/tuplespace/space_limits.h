@@ -39,8 +39,8 @@ struct SpaceLimits {
   std::int64_t steal_after_us = 2'000;           // a ready task waits this long for its holder,
   std::int64_t most_steal_after_us = 3'000'000;  // or as long as the tuple takes to leave it
   std::int64_t most_prefer_us = 30'000'000;      // for the client that it names
-  // Inputs of a grant that a client over a link holds from then on (Get::ns_per_kib).
-  std::uint64_t least_kept_bytes = 64 << 10;  // as kLeastKeptBytes says
+  // A payload that is here is read from its maker if it is as long (Read::direct).
+  std::uint64_t least_kept_bytes = kLeastKeptBytes;
   // Who was asked for payloads that stay with it and has supplied none for so long has lost them.
   std::int64_t supply_us = 60'000'000;
 

@@ -44,6 +44,8 @@ struct HandlerNetwork {
   // Smaller tiles, and other results smaller than that, go to the broker at once.
   std::uint64_t least_kept_tile_bytes = 0;
   std::uint64_t least_kept_bytes = 0;
+  // Smaller samples come from the broker, larger ones from the manager.
+  std::uint64_t least_served_bytes = 0;
   // Smaller inputs come from the broker with each task that reads them: handlers do not keep them.
   std::uint64_t least_held_bytes = 0;
 };

@@ -1,0 +1,70 @@
+// Control frames that cross hosts are compressed, with Zstandard: keys and task descriptions repeat
+// themselves. PROTOCOL.md, "Compressed control frames", describes the form:
+//
+//     0x7fffffff, "ATSZ", one Zstandard frame that names its content's size
+//
+// Both classes keep Zstandard's state between calls. Not thread safe: one thread owns each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "tuplespace/messages.h"
+
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+namespace tuplespace {
+
+// Shorter ones stay as they are: little is to be gained.
+inline constexpr std::size_t kLeastCompressedBytes = 256;
+// Longer ones stay as they are, so that a receiver needs no more memory than that for one.
+inline constexpr std::size_t kMostCompressedBytes = 1 << 20;
+// And those that would shrink more: who floods a receiver makes it work for what it sends.
+inline constexpr std::size_t kMostCompression = 16;
+
+class Compressor {
+ public:
+  Compressor();
+  ~Compressor();
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  // `control` compressed, valid until the next call; or `control` itself, if that is not shorter,
+  // or the limits above say so.
+  std::span<const std::byte> Compress(std::span<const std::byte> control);
+
+ private:
+  struct Free {
+    void operator()(ZSTD_CCtx_s* context) const;
+  };
+  std::unique_ptr<ZSTD_CCtx_s, Free> context_;  // null until the first long frame
+  std::vector<std::byte> compressed_;
+};
+
+class Decompressor {
+ public:
+  Decompressor();
+  ~Decompressor();
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  // The control frame that came as `control`, valid until the next call; `control` itself, if it is
+  // not compressed. kBadRequest: the compressed bytes are damaged, or beyond the limits above;
+  // kTooLarge: the frame has more than `control_frame_bytes`.
+  std::variant<std::span<const std::byte>, RequestError> Open(std::span<const std::byte> control,
+                                                              std::uint64_t control_frame_bytes);
+
+ private:
+  struct Free {
+    void operator()(ZSTD_DCtx_s* context) const;
+  };
+  std::unique_ptr<ZSTD_DCtx_s, Free> context_;  // null until the first compressed frame
+  std::vector<std::byte> control_;
+};
+
+}  // namespace tuplespace
