@@ -99,6 +99,9 @@ tuplespace::Get AnyGet(HostileClient& hostile) {
   get.lease_us = AnyDurationUs(hostile);
   get.wait_us = AnyDurationUs(hostile);
   get.share = hostile.OneIn(2);
+  if (hostile.OneIn(2)) get.ns_per_kib = static_cast<std::uint32_t>(hostile.Below(1 << 20));
+  get.holds_from_bytes = hostile.OneIn(2) ? hostile.Below(1 << 16) : UINT64_MAX;
+  get.direct = hostile.OneIn(4);
   return get;
 }
 
