@@ -1,5 +1,6 @@
 #include "acan/handler/device_cache.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -147,18 +148,18 @@ void DeviceCache::DropCold(std::int64_t now_us, Actions& out) {
 }
 
 void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
-  while (bytes_ > most_bytes) {
-    auto coldest = entries_.end();
-    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-      if (it->second.IsHeld()) continue;
-      if (coldest == entries_.end() || it->second.last_used_us < coldest->second.last_used_us) {
-        coldest = it;
-      }
-    }
-    assert(coldest != entries_.end());
-    const Key key = coldest->first;
+  if (bytes_ <= most_bytes) return;
+  // Ordered once: a large task may need the room of many small inputs.
+  std::vector<std::pair<std::int64_t, Key>> coldest_first;
+  for (const auto& [key, entry] : entries_) {
+    if (!entry.IsHeld()) coldest_first.emplace_back(entry.last_used_us, key);
+  }
+  std::sort(coldest_first.begin(), coldest_first.end());
+  for (const auto& [used_us, key] : coldest_first) {
+    if (bytes_ <= most_bytes) return;
     Remove(key, out);
   }
+  assert(bytes_ <= most_bytes);
 }
 
 void DeviceCache::Remove(const Key& key, Actions& out) {
