@@ -389,8 +389,52 @@ TEST_F(RawSocket, AMinimalPeerTakesPart) {
   EXPECT_EQ(honest_->ReadOne(AnyOf("result"))->payload.text(), "done");
 }
 
-// ---- a broker of another version
+// ---- brokers that are none of this library
 // --------------------------------------------------------------------
+
+// Whether the Put of a client comes compressed to a broker that says whether it takes that.
+bool PutComesCompressed(bool takes) {
+  zmq::context_t context;
+  zmq::socket_t router(context, zmq::socket_type::router);
+  router.set(zmq::sockopt::linger, 0);
+  router.bind("tcp://127.0.0.1:*");
+  Client client(ClientAt(router.get(zmq::sockopt::last_endpoint)));
+  Put put;
+  std::mt19937_64 random(1);
+  for (std::int64_t i = 0; i < 50; ++i) {
+    std::string payload(1000, '\0');
+    for (char& c : payload) c = static_cast<char>('a' + random() % 4);
+    put.tuples.push_back(PlainTuple({"many", i}, payload));
+  }
+  client.Submit(put, nullptr);
+  // The Hello, then the Put.
+  std::vector<zmq::message_t> frames;
+  const auto receive = [&] {
+    frames.clear();
+    PollUntil(client, [&] {
+      return zmq::recv_multipart(router, std::back_inserter(frames), zmq::recv_flags::dontwait)
+          .has_value();
+    });
+    return ControlIn(frames.at(1));
+  };
+  const auto hello = std::get<ToBroker>(DecodeToBroker(receive(), {}, kMaxControlBytes));
+  Welcome welcome{std::get<Hello>(hello.messages.at(0)).nonce, 7, 60'000'000, 1 << 20, 1 << 20};
+  welcome.decompresses = takes;
+  Encoder encoder;
+  encoder.Begin(0);
+  encoder.Add(welcome);
+  router.send(frames[0], zmq::send_flags::sndmore);
+  router.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
+  const std::span<const std::byte> control = receive();
+  Decompressor decompressor;
+  const auto opened = decompressor.Open(control, kMaxControlBytes);
+  return std::get<0>(opened).data() != control.data();
+}
+
+TEST(OtherBroker, AClientCompressesForWhoSaysThatItTakesThat) {
+  EXPECT_TRUE(PutComesCompressed(true));
+  EXPECT_FALSE(PutComesCompressed(false));
+}
 
 TEST(OtherBroker, AClientOfAnotherVersionThrowsWithBothNumbers) {
   zmq::context_t context;
