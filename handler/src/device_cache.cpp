@@ -150,14 +150,16 @@ void DeviceCache::DropCold(std::int64_t now_us, Actions& out) {
 void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
   if (bytes_ <= most_bytes) return;
   // Ordered once: a large task may need the room of many small inputs.
-  std::vector<std::pair<std::int64_t, Key>> coldest_first;
-  for (const auto& [key, entry] : entries_) {
-    if (!entry.IsHeld()) coldest_first.emplace_back(entry.last_used_us, key);
+  std::vector<std::map<Key, Entry>::iterator> coldest_first;
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if (!it->second.IsHeld()) coldest_first.push_back(it);
   }
-  std::sort(coldest_first.begin(), coldest_first.end());
-  for (const auto& [used_us, key] : coldest_first) {
+  std::stable_sort(coldest_first.begin(), coldest_first.end(), [](const auto& a, const auto& b) {
+    return a->second.last_used_us < b->second.last_used_us;
+  });
+  for (const auto& entry : coldest_first) {
     if (bytes_ <= most_bytes) return;
-    Remove(key, out);
+    Remove(Key(entry->first), out);  // a copy: the entry goes
   }
   assert(bytes_ <= most_bytes);
 }

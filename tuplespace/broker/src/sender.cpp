@@ -33,7 +33,7 @@ void Sender::SendSegments() {
 void Sender::Deliver(BrokerCore::Delivery& delivery) {
   EncodeFor client{.namer = segments_.To(delivery.client)};
   // Messages through shared memory cross no link.
-  const bool compressed = delivery.compressed && client.namer == nullptr;
+  const bool compressed = delivery.decompresses && client.namer == nullptr;
   if (compressed) client.compressed_limit = kBatchControlBytes;
   const auto begin = [&] { encoder_.Begin(delivery.envelope.session, client); };
   begin();

@@ -60,8 +60,8 @@ class SegmentOpener {
 // Whom a message is encoded for.
 struct EncodeFor {
   std::uint32_t version = kProtocolVersion;
-  SegmentNamer* namer = nullptr;  // asked about every payload that is not inline; null: none is
-                                  // in shared memory
+  // Is asked about every payload that is not inline. Null: none is in shared memory.
+  SegmentNamer* namer = nullptr;
   // Payloads up to kMostInlinePayloadBytes are inline, too, while the control frame stays within so
   // many bytes: it will be compressed. 0: it will not.
   std::size_t compressed_limit = 0;

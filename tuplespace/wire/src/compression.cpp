@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <new>
+#include <string>
+#include <utility>
 
 namespace tuplespace {
 

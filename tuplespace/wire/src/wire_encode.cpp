@@ -46,7 +46,7 @@ struct Encoder::Impl {
   SegmentNamer* namer = nullptr;
   std::uint32_t version = kProtocolVersion;
   std::size_t compressed_limit = 0;  // EncodeFor::compressed_limit
-  std::size_t message_bound = 0;     // of the message at work: bytes that it adds without payloads
+  std::size_t message_bound = 0;     // of the message at work, as ControlBytesBound says
   bool finished = false;
 
   void Message(RequestId id, wire::Body type, Offset<void> body) {

@@ -27,7 +27,7 @@ struct Peer {
   std::uint64_t session = 0;
   std::uint64_t nonce = 0;
   std::string name;
-  bool decompresses = false;
+  bool decompresses = false;       // it takes compressed control frames
   std::optional<AllowedPeer> key;  // when it joined; nullopt: there are no keys
   std::int64_t heard_at_us = 0;
   std::vector<BrokerMessage> output;
@@ -66,7 +66,7 @@ class PeerTable {
   struct Delivery {
     ClientId client;
     ToClient envelope;
-    bool compressed = false;  // the client takes compressed control frames
+    bool decompresses = false;  // as in Peer
   };
   bool HasOutput() const { return !dirty_.empty() || !strays_.empty(); }
   std::vector<Delivery> TakeOutput();

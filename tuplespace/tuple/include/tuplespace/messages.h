@@ -18,8 +18,9 @@
 namespace tuplespace {
 
 inline constexpr std::uint32_t kProtocolVersion = 4;
-inline constexpr std::int64_t kForeverUs = INT64_MAX;       // no deadline
-inline constexpr std::uint64_t kLeastKeptBytes = 64 << 10;  // see Get::ns_per_kib
+inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
+inline constexpr std::uint64_t kLeastKeptBytes = 64
+                                                 << 10;  // see Read::direct, Get::holds_from_bytes
 
 using ClientId = std::string;  // stable for the life of a client process; 1..kMaxClientIdBytes
 inline constexpr std::size_t kMaxClientIdBytes = 64;
