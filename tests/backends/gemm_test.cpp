@@ -56,16 +56,21 @@ class GemmTest : public ::testing::TestWithParam<std::tuple<TestDevice, GemmForm
 TEST_P(GemmTest, EqualsTheDefinition) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
+  std::vector<Host> want;
   for (const Shape& s : kShapes) {
-    const Host a = LeftOf(form, s, 1);
-    const Host b = RightOf(form, s, 2);
-    const Host want = GemmReference(form, s.block, a, b);
-    for (const int threads : on.threads) {
-      // The small limit leaves no packing scratch on CPUs, and little in OpenCL.
-      for (const std::uint64_t limit : {std::uint64_t{1} << 20, kRoomyBytes}) {
-        const auto device = on.make(threads, limit);
-        for (const std::int64_t pad : {0, 5}) {
-          EXPECT_EQ(Difference(Product(*device, form, s.block, a, b, pad), want), "")
+    want.push_back(GemmReference(form, s.block, LeftOf(form, s, 1), RightOf(form, s, 2)));
+  }
+  for (const int threads : on.threads) {
+    // The small limit leaves no packing scratch on CPUs, and little in OpenCL.
+    for (const std::uint64_t limit : {std::uint64_t{1} << 20, kRoomyBytes}) {
+      const auto device = on.make(threads, limit);
+      for (const std::int64_t pad : {0, 5}) {
+        if (IsFakeGpu(on) && (pad == 0) != (limit == kRoomyBytes)) continue;
+        for (std::size_t i = 0; i < std::size(kShapes); ++i) {
+          const Shape& s = kShapes[i];
+          const Host got =
+              Product(*device, form, s.block, LeftOf(form, s, 1), RightOf(form, s, 2), pad);
+          EXPECT_EQ(Difference(got, want[i]), "")
               << s << ", " << threads << " threads, limit " << limit << ", pad " << pad;
         }
       }
@@ -170,7 +175,8 @@ TEST_P(GemmTest, ThenIsTheProductAndThenTheKernel) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
   for (const Shape& s :
-       {Shape{14, 35, 150, 64}, Shape{150, 300, 700, 64}, Shape{300, 40, 90, 16},
+       {Shape{14, 35, 150, 64}, Shape{150, 300, IsFakeGpu(on) ? 130 : 700, 64},
+        Shape{300, 40, 90, 16},
         // On the CPU, the kernel runs on strips of two groups of columns, and after two spans of k.
         Shape{160, 160, 40, 64}, Shape{64, 50, 1030, 64}}) {
     const Host a = LeftOf(form, s, 13);
@@ -223,11 +229,12 @@ TEST_P(GemmTest, ThenMayWriteWhatTheProductReads) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
   const auto device = on.make(on.threads.back(), kRoomyBytes);
-  // All of one shape, so that the kernel can write over an operand.
-  const Host a = Random(300, 300, 17);
+  // All of one shape, so that the kernel can write over an operand; and of several tiles.
+  const std::int64_t size = IsFakeGpu(on) ? 150 : 300;
+  const Host a = Random(size, size, 17);
   const OnDevice left = Put(*device, a);
-  const OnDevice right = Put(*device, Random(300, 300, 18));
-  const OnDevice c = Space(*device, 300, 300, 0);
+  const OnDevice right = Put(*device, Random(size, size, 18));
+  const OnDevice c = Space(*device, size, size, 0);
   device->Gemm(form, Precision::kExact, 64, left.matrix, right.matrix, c.matrix);
   const Host product = Fetch(*device, c);
   KernelArgs args;

@@ -86,7 +86,7 @@ while :; do sleep 1; done
 END
 chmod +x "$folder"/broken/bin/*
 code=0
-ACAN_GPU_CHECK_SECONDS=20 "$check" --dry-run "$folder/broken" "$folder/results" \
+ACAN_GPU_CHECK_SECONDS=10 "$check" --dry-run "$folder/broken" "$folder/results" \
   >"$folder/console" 2>&1 || code=$?
 [ $code -eq 1 ] || fail "a check in which everything fails ended with exit code $code"
 has dry-run.summary.json '"train-mixed", "status": "failed with exit code 1"'

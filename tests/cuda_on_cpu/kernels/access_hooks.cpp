@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include "blocks.h"
+#include "fibers.h"
 
 namespace {
 
 void Access(void* at, unsigned bytes, bool write) {
-  cuda_on_cpu::Touch(reinterpret_cast<std::uintptr_t>(at), bytes, write);
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  if (!cuda_on_cpu::OnAStack(address)) cuda_on_cpu::Touch(address, bytes, write);
 }
 // Bytes one by one: of any alignment.
 void Bytes(void* at, std::size_t bytes, bool write) {

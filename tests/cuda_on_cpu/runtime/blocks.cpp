@@ -46,6 +46,7 @@ struct Place {
 // The launch that runs.
 struct Running {
   const Launch* launch = nullptr;
+  Arena arena;
   std::vector<Place> threads;  // of the block
   std::vector<unsigned> free_fibers;
   unsigned current = 0;  // thread
@@ -233,6 +234,7 @@ void DeleteCopies(void* copies) {
 void RunGrid(const Launch& launch) {
   TheState().kernels_that_ran.insert(launch.kernel->name);
   running.launch = &launch;
+  running.arena = TheArena();
   running.broken = false;
   ++running.number;
   running.used.fill({});
@@ -291,14 +293,29 @@ bool UsedBefore(std::uintptr_t address, unsigned bytes) {
   return false;
 }
 
+// Out of line, so that the checks of each access need no room for its text.
+[[noreturn, gnu::noinline]] void BreakAt(std::uintptr_t address, unsigned bytes, bool write,
+                                         const char* problem, cudaError_t error) {
+  Break(fmt::format("{} {} bytes at {}{}", write ? "writes" : "reads", bytes, Describe(address),
+                    problem),
+        error);
+}
+[[noreturn, gnu::noinline]] void BreakAtShared(unsigned bytes, bool write, const char* problem) {
+  Break(fmt::format("{} {} bytes of shared memory, {}", write ? "writes" : "reads", bytes, problem),
+        cudaErrorLaunchFailure);
+}
+[[noreturn, gnu::noinline]] void BreakBeyondShared(std::uintptr_t at) {
+  Break(
+      fmt::format("byte {} of {} bytes of dynamic shared memory", at, running.launch->shared_bytes),
+      cudaErrorIllegalAddress);
+}
+
 void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
-  const char* const how = write ? "writes" : "reads";
   if (!UsedBefore(address, bytes)) {
     const Piece* const piece = PieceAt(address);
     if (piece == nullptr || piece->freed || piece->owner != running.launch->device ||
         address + bytes > piece->begin + piece->bytes) {
-      Break(fmt::format("{} {} bytes at {}", how, bytes, Describe(address)),
-            cudaErrorIllegalAddress);
+      BreakAt(address, bytes, write, "", cudaErrorIllegalAddress);
     }
     running.used[running.next_used] = *piece;
     running.next_used = (running.next_used + 1) % running.used.size();
@@ -307,20 +324,15 @@ void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
       TouchGlobal(address, bytes, write,
                   {running.number, running.tag, running.interval, running.first_interval});
   if (other != 0) {
-    Break(fmt::format("{} {} bytes at {}, which another thread of the launch uses", how, bytes,
-                      Describe(address)),
-          cudaErrorLaunchFailure);
+    BreakAt(address, bytes, write, ", which another thread of the launch uses",
+            cudaErrorLaunchFailure);
   }
 }
 
 // A block has no more of it than its launch says.
 void CheckDynamicShared(std::uintptr_t address, unsigned bytes) {
   const std::uintptr_t at = address - reinterpret_cast<std::uintptr_t>(dynamic_shared);
-  if (at < kMostSharedBytes && at + bytes > running.launch->shared_bytes) {
-    Break(fmt::format("byte {} of {} bytes of dynamic shared memory", at,
-                      running.launch->shared_bytes),
-          cudaErrorIllegalAddress);
-  }
+  if (at < kMostSharedBytes && at + bytes > running.launch->shared_bytes) BreakBeyondShared(at);
 }
 
 // Between its begin and its end, a copy may read and write at any time.
@@ -382,12 +394,10 @@ void AwaitCopies(unsigned prior) {
 
 void Touch(std::uintptr_t address, unsigned bytes, bool write) {
   if (running.launch == nullptr || OnAStack(address)) return;
-  if (bytes <= 16 && address % bytes != 0) {
-    Break(fmt::format("{} bytes at {}: misaligned", bytes, Describe(address)),
-          cudaErrorMisalignedAddress);
+  if (bytes <= 16 && (address & (bytes - 1)) != 0) {
+    BreakAt(address, bytes, write, ": misaligned", cudaErrorMisalignedAddress);
   }
-  const Arena& arena = TheArena();
-  if (address - arena.begin < arena.bytes) {
+  if (address - running.arena.begin < running.arena.bytes) {
     CheckDeviceMemory(address, bytes, write);
     return;
   }
@@ -395,19 +405,13 @@ void Touch(std::uintptr_t address, unsigned bytes, bool write) {
   if (!write && address - copies < running.launch->parameters.bytes) return;
   const Image::Part* const part = TheImage().Find(address);
   if (part == nullptr || (write && !part->writable)) {
-    Break(fmt::format("{} {} bytes at {:#x}, which is not the device's", write ? "writes" : "reads",
-                      bytes, address),
-          cudaErrorIllegalAddress);
+    BreakAt(address, bytes, write, "", cudaErrorIllegalAddress);
   }
   if (!part->writable) return;
   CheckDynamicShared(address, bytes);
   const char* const problem =
       TouchShared(address, bytes, write, running.interval, running.first_interval, running.tag);
-  if (problem != nullptr) {
-    Break(
-        fmt::format("{} {} bytes of shared memory, {}", write ? "writes" : "reads", bytes, problem),
-        cudaErrorLaunchFailure);
-  }
+  if (problem != nullptr) BreakAtShared(bytes, write, problem);
 }
 
 void TouchVector(const void* address, bool write) {

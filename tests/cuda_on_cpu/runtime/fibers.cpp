@@ -1,5 +1,6 @@
 #include "fibers.h"
 
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -10,18 +11,35 @@
 namespace cuda_on_cpu {
 namespace {
 
-constexpr std::size_t kStackBytes = 256 << 10;
 constexpr std::size_t kGuardBytes = 16 << 10;
 
-struct Fiber {
+// Where a stack goes on.
+struct Continuation {
   ucontext_t context{};
+  jmp_buf jump{};
+  bool jumps = false;  // else `context` says where
+};
+
+// A context has the mask of signals, which costs a call of the kernel each time: it is for a
+// stack's first time only. Sanitizers follow nothing else.
+void Switch(Continuation& from, Continuation& to) {
+#if !defined(ACAN_FIBERS_ARE_CONTEXTS)
+  from.jumps = true;
+  if (::_setjmp(from.jump) != 0) return;
+  if (to.jumps) ::_longjmp(to.jump, 1);
+#endif
+  ::swapcontext(&from.context, &to.context);
+}
+
+struct Fiber {
+  Continuation at;
   bool begun = false;
   unsigned index = 0;
   void (*entry)(unsigned) = nullptr;
 };
 
 std::array<Fiber, kMostFibers> fibers;
-ucontext_t caller;
+Continuation caller;
 unsigned current = 0;
 
 std::byte* Stacks() {
@@ -36,6 +54,7 @@ std::byte* Stacks() {
     for (unsigned i = 0; i < kMostFibers; ++i) {
       ::mprotect(first + i * kStackBytes, kGuardBytes, PROT_NONE);
     }
+    first_stack = reinterpret_cast<std::uintptr_t>(first);
     return first;
   }();
   return stacks;
@@ -51,11 +70,6 @@ void Main() {
 
 }  // namespace
 
-bool OnAStack(std::uintptr_t address) {
-  static const auto begin = reinterpret_cast<std::uintptr_t>(Stacks());
-  return address - begin < kMostFibers * kStackBytes;
-}
-
 void RunFiber(unsigned index, void (*entry)(unsigned)) {
   Fiber& fiber = fibers[index];
   current = index;
@@ -63,17 +77,19 @@ void RunFiber(unsigned index, void (*entry)(unsigned)) {
   if (!fiber.begun) {
     fiber.begun = true;
     fiber.index = index;
-    ::getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = Stacks() + index * kStackBytes;
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    ::makecontext(&fiber.context, &Main, 0);
+    fiber.at.jumps = false;
+    ucontext_t& context = fiber.at.context;
+    ::getcontext(&context);
+    context.uc_stack.ss_sp = Stacks() + index * kStackBytes;
+    context.uc_stack.ss_size = kStackBytes;
+    context.uc_link = nullptr;
+    ::makecontext(&context, &Main, 0);
   }
-  ::swapcontext(&caller, &fiber.context);
+  Switch(caller, fiber.at);
 }
 
 void LeaveFiber() {
-  ::swapcontext(&fibers[current].context, &caller);
+  Switch(fibers[current].at, caller);
 }
 
 void ForgetFiber(unsigned index) {

@@ -98,22 +98,27 @@ std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, co
 
 namespace {
 
+// Words of shared memory. Its variables lie near each other, in what is loaded of one file.
+struct SharedWords {
+  std::uintptr_t begin = 0;  // address / 4
+  Word* words = nullptr;
+};
+
 // Null if the address is too far away.
 Word* SharedWord(std::uintptr_t address) {
-  // Variables in shared memory lie near each other, in what is loaded of one file.
-  static const std::uintptr_t begin = address / 4 - kSharedWords / 2;
-  static Word* const words = Reserve<Word>(kSharedWords);
-  const std::uintptr_t at = address / 4 - begin;
-  return at < kSharedWords ? words + at : nullptr;
+  static const SharedWords shared{address / 4 - kSharedWords / 2, Reserve<Word>(kSharedWords)};
+  const std::uintptr_t at = address / 4 - shared.begin;
+  return at < kSharedWords ? shared.words + at : nullptr;
 }
 
 }  // namespace
 
 const char* TouchShared(std::uintptr_t address, unsigned bytes, bool write, std::uint32_t interval,
                         std::uint32_t first_interval, std::uint32_t thread) {
-  for (std::uintptr_t at = address / 4 * 4; at < address + bytes; at += 4) {
-    Word* const word = SharedWord(at);
-    if (word == nullptr) return "which is too far away for the fake GPU";
+  Word* word = SharedWord(address);
+  Word* const last = SharedWord(address + bytes - 1);
+  if (word == nullptr || last == nullptr) return "which is too far away for the fake GPU";
+  for (; word <= last; ++word) {
     if (word->copying_since >= first_interval) return "into which a copy is under way";
     if (!write && word->written_at < first_interval) return "which nobody has written yet";
     if (Note(*word, write, interval, thread) != 0) {
