@@ -150,6 +150,8 @@ void Handler::Impl::Do(const RunTask& action) {
   Flight& flight = at->second;
   DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
   job.resident = action.resident;
+  // As inputs of that size (Get::holds_from_bytes): others of its tasks may read them.
+  if (capacity.bytes_travel) job.keeps_from_bytes = options.holds_from_bytes;
   const std::vector<bool> whole = WholeInputs(*job.task, job.inputs.size());
   for (std::size_t i = 0; i < job.inputs.size(); ++i) {
     TaskInput& input = job.inputs[i];

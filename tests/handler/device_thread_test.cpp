@@ -360,6 +360,27 @@ class ThreadNotingDevice final : public DecoratedCpu {
   std::atomic<std::thread::id> last_thread_;
 };
 
+TEST(DeviceThread, KeepsLargeResultsThatLeaveIfTold) {
+  DecoratedCpu device;
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  const auto bytes_of = [](std::int32_t size) { return BufferSpec{size, size}.bytes(); };
+  DeviceJob not_told = JobOf(1, 1, 8);
+  DeviceJob small = JobOf(2, 2, 7);
+  DeviceJob large = JobOf(3, 3, 8);
+  small.keeps_from_bytes = large.keeps_from_bytes = bytes_of(8);
+  for (const DeviceJob& job : {not_told, small, large}) {
+    thread.Add(job);
+    thread.Go();
+    const DeviceOutcome outcome = outcomes.Await(thread, 1).front();
+    ASSERT_EQ(outcome.results.size(), 1u) << outcome.cause;
+    const TaskResult& result = outcome.results[0];
+    EXPECT_EQ(result.kept != nullptr, job.flight == 3);
+    EXPECT_EQ(result.payload.size(), bytes_of(job.flight == 2 ? 7 : 8)) << "it leaves as well";
+    EXPECT_EQ(result.resident_bytes, 0u);
+  }
+}
+
 TEST(DeviceThread, ShortTasksRunOnTheCallersThreadOnceItIsKnownThatTheyAre) {
   ThreadNotingDevice device;
   Outcomes outcomes;

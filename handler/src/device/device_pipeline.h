@@ -24,9 +24,10 @@ struct DeviceJob {
   std::shared_ptr<const Task> task;
   std::vector<TaskInput> inputs;
   std::optional<std::size_t> keep_input;
-  std::uint64_t waiting_bytes = 0;  // payloads that are not in the device's budget
-  std::int64_t added_us = 0;        // set by DeviceThread::Add
-  bool resident = false;            // results that may stay on the device do
+  std::uint64_t waiting_bytes = 0;              // payloads that are not in the device's budget
+  std::int64_t added_us = 0;                    // set by DeviceThread::Add
+  bool resident = false;                        // results that may stay on the device do
+  std::uint64_t keeps_from_bytes = UINT64_MAX;  // see StartTaskOn
 };
 
 // What came of it.

@@ -86,7 +86,8 @@ StartedTask DeviceThread::Start(DeviceJob job) {
         GatherInputs(device_, *job.task, std::move(job.inputs), job.resident);
     held_.Look();
     stop_waiting();
-    started.results = StartTaskOn(device_, *job.task, std::move(buffers), job.resident);
+    started.results =
+        StartTaskOn(device_, *job.task, std::move(buffers), job.resident, job.keeps_from_bytes);
     held_.Look();
   } catch (const std::exception& error) {
     SetFailed(started.outcome, error);

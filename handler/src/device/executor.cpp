@@ -118,7 +118,7 @@ bool StartedResults::ready() const {
 }
 
 StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferPtr> buffers,
-                           bool resident) {
+                           bool resident, std::uint64_t keeps_from_bytes) {
   const std::vector<bool> leaves = LeavingWhole(task, resident);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i]) continue;
@@ -139,8 +139,9 @@ StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferP
       stays = true;
       continue;
     }
+    const bool kept = whole && (output.keep || output.view.bytes() >= keeps_from_bytes);
     started.results.push_back({output.key, device.StartDownload(buffers[index], from),
-                               output.keep && whole ? buffers[index] : nullptr, 0, hashes[i]});
+                               kept ? buffers[index] : nullptr, 0, hashes[i]});
   }
   // One for all: each costs calls of the driver, here and where somebody waits for it.
   if (stays) started.mark = device.StartMark();

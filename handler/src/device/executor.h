@@ -50,10 +50,12 @@ struct StartedResults {
 std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vector<TaskInput> inputs,
                                     bool resident = false);
 // Makes the other buffers, starts the operations of `task` in order and the downloads of its
-// results behind them. With `resident` the results that may stay on the device do. Throws
-// OutOfMemory and std::runtime_error. Nothing is allocated any more afterwards but the results.
+// results behind them. With `resident` the results that may stay on the device do. Of those that
+// leave it, what is a buffer from end to end and has `keeps_from_bytes` or more is kept as well.
+// Throws OutOfMemory and std::runtime_error. Nothing is allocated any more afterwards but the
+// results.
 StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferPtr> buffers,
-                           bool resident = false);
+                           bool resident = false, std::uint64_t keeps_from_bytes = UINT64_MAX);
 // Waits for them; any thread. Throws what the device says.
 std::vector<TaskResult> FinishResults(StartedResults started);
 

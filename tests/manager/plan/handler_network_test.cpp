@@ -335,6 +335,36 @@ TEST(HandlerNetworkTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
   EXPECT_LT(broker_bytes(kLeastHeldBytes), not_kept_bytes);
 }
 
+// Who made a result that it keeps needs no transfer for it.
+TEST(HandlerNetworkTest, KeptResultsDoNotComeBackToWhoMadeThem) {
+  const Wide wide({784, 2048, 2048, 10}, 4);  // cells of 32 KiB at most
+  const auto handlers = OneOnEachHost(2, kGigabit);
+  const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
+  std::set<tuplespace::Key> made;
+  for (const PlannedTask& task : tasks) {
+    for (const Output& output : task.task.outputs) made.insert(output.key);
+  }
+  std::map<tuplespace::Key, std::uint64_t> put;  // by the manager
+  for (const PlannedTask& task : tasks) {
+    for (const Piece& piece : task.task.pieces) {
+      const tuplespace::Key& key = task.inputs[piece.input];
+      const std::uint64_t bytes = BufferSpec{piece.rows, piece.cols}.bytes();
+      if (!TileIdOf(key) && !made.contains(key)) put[key] = bytes;
+    }
+  }
+  std::uint64_t put_bytes = 0;
+  for (const auto& [key, bytes] : put) put_bytes += bytes;
+  HandlerNetwork network = NetworkOf(handlers, kLeastKept).value();
+  network.handlers[1].memory_bytes = 1;  // so the other one gets all tasks
+  network.least_held_bytes = 1;
+  const auto broker_bytes = [&] {
+    return PlaceTasks(network, tasks, PlacementEffort::kQuick).broker_bytes;
+  };
+  EXPECT_EQ(broker_bytes(), put_bytes);
+  network.least_held_bytes = UINT64_MAX;
+  EXPECT_GT(broker_bytes(), put_bytes);
+}
+
 // With four hosts a plan whose small cells pass the broker again and again is not the best one.
 TEST(HandlerNetworkTest, TheBrokersLinkIsNotWhatCarriesAStep) {
   const Wide wide({784, 2048, 2048, 10}, 256);

@@ -245,6 +245,7 @@ TEST_F(GetTest, ATaskCanBeTakenOnlyWhenAllItsInputsAreThere) {
 TEST_F(GetTest, AGrantCarriesTheInputsThatTheTakerLacks) {
   d->PutOne("m", Plain(Key{"x", 1}, "one"));
   Tuple held = Plain(Key{"x", 2}, "two");
+  held.payload = Payload::Copy("two").WithHash(PayloadHash{1, 2});
   held.held = true;
   d->PutOne("a", held);
   d->PutOne("m", Task(Key{"t", 1}, {Key{"x", 2}, Key{"x", 1}}));
@@ -257,7 +258,10 @@ TEST_F(GetTest, AGrantCarriesTheInputsThatTheTakerLacks) {
   EXPECT_EQ(grants[0].inputs[0].key, (Key{"x", 2}));
   EXPECT_TRUE(grants[0].inputs[0].payload.empty());
   EXPECT_EQ(grants[0].inputs[0].payload_bytes, 3u);
+  EXPECT_FALSE(grants[0].inputs[0].hash) << "its taker has it";
+  EXPECT_TRUE(grants[0].inputs[0].put_by.empty());
   EXPECT_EQ(grants[0].inputs[1].payload.text(), "one");
+  EXPECT_EQ(grants[0].inputs[1].put_by, "m");
   EXPECT_EQ(grants[0].task->inputs.size(), 2u);
 }
 

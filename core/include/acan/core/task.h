@@ -61,8 +61,8 @@ struct Call {
 };
 
 // A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and
-// says so. may_be_resident: its bytes need not go into the space before somebody asks for them
-// (tuplespace::Tuple::resident_bytes).
+// says so, as it may do with others. may_be_resident: its bytes need not go into the space before
+// somebody asks for them (tuplespace::Tuple::resident_bytes).
 struct Output {
   tuplespace::Key key;
   View view;

@@ -14,7 +14,7 @@ namespace acan {
 struct FaultPlan {
   double results = 0;      // of a result that is put: one of its bits is flipped
   double result_bits = 0;  // of each bit of a result
-  double weights = 0;  // of a tile that is kept on the device: one bit of it, not of what is put
+  double weights = 0;  // of a result that is kept on the device: one bit of it, not of what is put
   std::uint64_t seed = 1;
 };
 

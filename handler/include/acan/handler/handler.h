@@ -38,7 +38,7 @@ struct HandlerOptions {
   // Whether what leaves this handler crosses a link, so that large results stay here. Unset: over
   // tcp, where no memory can be shared with the broker.
   std::optional<bool> bytes_travel = {};
-  // Then inputs of so many bytes are kept for the next tasks (Get::holds_from_bytes).
+  // Then inputs and results of so many bytes are kept for the next tasks (Get::holds_from_bytes).
   std::uint64_t holds_from_bytes = kLeastHeldBytes;
   // Results that stay here go from here to handlers that need them, and theirs come from them;
   // without this, and where others cannot be reached, through the broker. `direct_listen`: see

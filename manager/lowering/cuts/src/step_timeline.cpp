@@ -271,7 +271,8 @@ void StepTimeline::Make(TupleId tuple, int handler, double end_us) {
   if (counts_) placed_.loads[host].out_bytes += bytes;
   AddCpuOfTransfer(kBroker, handler, bytes);
   at = {kBroker, end_us + Us(bytes, link.us_per_kib) + link.round_trip_us / 2};
-  if (is_tile) CopyAt(tuple, handler) = end_us;  // nor does its maker keep another one
+  // Its maker keeps a copy.
+  if (is_tile || bytes >= network_.least_held_bytes) CopyAt(tuple, handler) = end_us;
 }
 
 }  // namespace acan

@@ -255,7 +255,8 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
     const bool sent = !held && !placed && !link.input->residence;
     if (!held && !sent && !placed) residency_.Want(link.input);
     grant.inputs.push_back(placed ? state_.CopyPlaced(*link.input)
-                                  : state_.Copy(*link.input, !sent));
+                           : sent ? state_.Copy(*link.input, /*metadata_only=*/false)
+                                  : state_.Mention(*link.input));
     grant.input_sent.push_back(sent);
     // Of tiles, on which the placing of tasks depends, the client itself says so.
     const bool keeps = taker.client->ns_per_kib > 0 && link.input->affine.empty();

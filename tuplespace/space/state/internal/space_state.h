@@ -57,6 +57,8 @@ struct SpaceState {
   std::int64_t After(std::int64_t duration_us) const;  // kForeverUs if it is beyond
   void SetState(Record* record, RecordState state);    // and counts it
   FoundTuple Copy(const Record& record, bool metadata_only);
+  // Without the payload and what is said of it: for a taker that has it, or gets it another way.
+  FoundTuple Mention(const Record& record) const;
   // Of a payload that its maker has and serves. The place is empty: the broker knows it.
   FoundTuple CopyPlaced(const Record& record);
   std::uint64_t MostOfRequest(const ClientState& client) const {

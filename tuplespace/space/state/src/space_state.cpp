@@ -68,12 +68,17 @@ void SpaceState::SetState(Record* record, RecordState state) {
   record->state = state;
 }
 
-FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
+FoundTuple SpaceState::Mention(const Record& record) const {
   assert(record.stored());
   FoundTuple found;
   found.key = record.key;
   found.resident = record.residence != nullptr;
   found.payload_bytes = found.resident ? record.residence->bytes : record.payload.size();
+  return found;
+}
+
+FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
+  FoundTuple found = Mention(record);
   found.put_by = *record.put_by;
   found.took_us = record.took_us;
   found.times_taken = record.times_taken;

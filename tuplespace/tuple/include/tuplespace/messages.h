@@ -203,9 +203,11 @@ struct Grant {
   std::uint64_t fence = 0;  // grows with every lease given in this space
   std::int64_t lease_us = 0;
   std::optional<TaskSpec> task;
-  std::vector<FoundTuple> inputs;  // in TaskSpec order; with_inputs only. A held input has
-  std::vector<bool> input_sent;    // input_sent false and an empty payload
-  bool damaged = false;            // as FoundTuple::damaged
+  // In TaskSpec order; with_inputs only. Of an input that neither is sent nor has a place: its key,
+  // its payload_bytes and whether it is resident.
+  std::vector<FoundTuple> inputs;
+  std::vector<bool> input_sent;
+  bool damaged = false;  // as FoundTuple::damaged
 };
 struct Grants {
   std::vector<Grant> grants;  // empty: timed out

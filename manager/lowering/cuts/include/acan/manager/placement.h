@@ -46,7 +46,8 @@ struct HandlerNetwork {
   std::uint64_t least_kept_bytes = 0;
   // Smaller samples come from the broker, larger ones from the manager.
   std::uint64_t least_served_bytes = 0;
-  // Smaller inputs come from the broker with each task that reads them: handlers do not keep them.
+  // Smaller inputs come from the broker with each task that reads them: handlers keep neither them
+  // nor what they make of that size.
   std::uint64_t least_held_bytes = 0;
 };
 
