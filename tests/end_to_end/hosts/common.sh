@@ -33,6 +33,35 @@ folder=$(mktemp -d)
 tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
 pids=()
 
+# Two network namespaces, "$near" with 10.199.0.1 on the device "an$tag" and "$far" with 10.199.0.2 on
+# "af$tag", and the link between the two.
+make_two_hosts() {
+  near=acan-near-$tag
+  far=acan-far-$tag
+  tear_down() {
+    ip netns del "$near" 2>/dev/null || true  # and with it the link
+    ip netns del "$far" 2>/dev/null || true
+  }
+  ip netns add "$near" 2>"$folder/netns.log" || skip "ip netns add: $(cat "$folder/netns.log")"
+  ip netns add "$far"
+  ip link add "an$tag" netns "$near" type veth peer name "af$tag" netns "$far" \
+    2>"$folder/link.log" || skip "ip link add type veth: $(cat "$folder/link.log")"
+  ip -n "$near" addr add 10.199.0.1/24 dev "an$tag"
+  ip -n "$far" addr add 10.199.0.2/24 dev "af$tag"
+  local one space device
+  for one in "$near an$tag" "$far af$tag"; do
+    read -r space device <<<"$one"
+    ip -n "$space" link set lo up
+    ip -n "$space" link set "$device" up
+  done
+}
+in_space() {  # SPACE NAME ARGUMENTS...: starts "$acan" there
+  local space=$1 name=$2
+  shift 2
+  ip netns exec "$space" "$acan" "$@" >"$folder/$name.out" 2>"$folder/$name.log" &
+  pids+=($!)
+}
+
 until_true() {  # WHAT COMMAND...: waits until the command succeeds; else fails with WHAT
   local otherwise=$1
   shift

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# By hand, as it takes some minutes: a broker, and a host of a manager and two handlers, which are
+# network namespaces. The broker's link is cut for 20 s; then a handler is frozen for 60 s while the
+# other one goes on. Nobody helps, and the weights must be those of an undisturbed run on one host.
+#
+#   long_cuts.sh ACAN [EPOCHS]      EPOCHS (400) must last for some two minutes. Exit code: 0 if all
+#                                   was so, 1 if not, 77 if it cannot be tried here
+set -euo pipefail
+
+acan=$(realpath "$1")
+what=long_cuts
+. "$(dirname "$0")/common.sh"
+need ip
+
+make_two_hosts
+
+write_job "$folder/job.toml" "${2:-400}"
+"$acan" keygen --out "$folder/keys" >"$folder/keygen.log"
+train_quietly "$folder/job.toml"
+
+endpoint=tcp://10.199.0.1:5555
+in_space "$near" broker broker --listen tcp://0.0.0.0:5555 --keys "$folder/keys/broker.key" \
+  --shared-memory off
+for name in handler1 handler2; do
+  in_space "$far" "$name" handler --connect "$endpoint" --device cpu:1 --memory 64MiB \
+    --keys "$folder/keys/handler.key"
+done
+frozen=${pids[-1]}
+for name in handler1 handler2; do wait_for "$folder/$name.log" "joined $endpoint"; done
+in_space "$far" manager manager --connect "$endpoint" "$folder/job.toml" --out "$folder/out" \
+  --json --keys "$folder/keys/manager.key"
+manager=${pids[-1]}
+
+epochs() { grep -c "epoch .* done" "$folder/manager.log" || true; }
+wait_for "$folder/manager.log" "epoch 2/.* done"
+ip -n "$near" link set "an$tag" down
+sleep 20  # this is the cut
+before=$(epochs)
+ip -n "$near" link set "an$tag" up
+goes_on() { [ "$(epochs)" -gt "$before" ]; }
+until_true "the training did not go on after the cut" goes_on
+kill -STOP "$frozen"
+sleep 60  # it is frozen
+kill -0 "$manager" 2>/dev/null || fail "the training was over before the frozen handler went on"
+before=$(epochs)
+kill -CONT "$frozen"
+until_true "the training did not go on" goes_on
+wait "$manager" || fail "the manager"
+
+quiet=$(hash_of "$folder/quiet.out")
+cut=$(hash_of "$folder/manager.out")
+[ "$quiet" = "$cut" ] || fail "$cut, undisturbed $quiet"
+grep -q "is lost" "$folder/broker.log" || fail "the broker noticed nothing"
+[ "$(grep -c "joined $endpoint" "$folder/handler2.log")" -ge 3 ] ||
+  fail "handler2 did not come back twice"
+echo "long_cuts: $cut"
