@@ -88,7 +88,7 @@ std::optional<Payload> FaultInjector::OfResult(const Payload& payload) {
   return FlipEach(payload, plan_.result_bits);
 }
 
-std::optional<Payload> FaultInjector::OfWeights(const Payload& payload) {
+std::optional<Payload> FaultInjector::OfKept(const Payload& payload) {
   return FlipOne(payload, plan_.weights);
 }
 

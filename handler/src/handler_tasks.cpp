@@ -244,7 +244,7 @@ void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBo
 // Takes memory beyond the limit: an experiment's price.
 void Handler::Impl::Spoil(TaskResult& result) {
   const auto spoiled = injector->OfResult(result.payload);
-  const auto kept = injector->OfWeights(result.payload);
+  const auto kept = injector->OfKept(result.payload);
   try {
     if (result.kept && (kept || spoiled)) result.kept = device->Upload(kept ? *kept : *spoiled);
   } catch (const OutOfMemory&) {

@@ -10,61 +10,11 @@
 #include "acan/manager/graph_planner.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
+#include "handler_network_cases.h"
 #include "placement_search.h"
 
 namespace acan {
 namespace {
-
-constexpr std::uint32_t kGigabit = 8'192, kHundredMbit = 81'920;  // ns for a KiB
-constexpr std::uint64_t kLeastKept = 256 << 10;
-
-Capacity FarHandler(const std::string& host, std::uint32_t ns_per_kib, double gflops = 50) {
-  Capacity capacity;
-  capacity.memory_bytes = capacity.limit_bytes = 1ull << 30;
-  capacity.gflops = gflops;
-  capacity.bytes_travel = true;
-  capacity.host = host;
-  capacity.link_ns_per_kib = ns_per_kib;
-  capacity.link_round_trip_us = 200;
-  return capacity;
-}
-
-std::map<std::string, Capacity> OneOnEachHost(int hosts, std::uint32_t ns_per_kib) {
-  std::map<std::string, Capacity> handlers;
-  for (int i = 0; i < hosts; ++i) {
-    handlers["id" + std::to_string(i)] = FarHandler("10.0.0." + std::to_string(i), ns_per_kib);
-  }
-  return handlers;
-}
-
-struct Wide {
-  explicit Wide(std::vector<std::int64_t> layers, std::int64_t batch) {
-    model =
-        LowerModel(BuildModel(Model{.layers = std::move(layers), .loss = Loss::kMeanSquaredError}));
-    training.batch = batch;
-    training.optimizer = Optimizer::kMomentum;
-  }
-  Plan Make(const std::map<std::string, Capacity>& handlers) const {
-    PlanRequest request;
-    request.model = model;
-    request.training = training;
-    request.capacity_bytes = 1ull << 30;
-    request.handlers.workers = static_cast<int>(handlers.size());
-    request.network = NetworkOf(handlers, kLeastKept);
-    return *MakePlan(request, nullptr);
-  }
-  std::vector<PlannedTask> TasksOf(const Plan& plan) const {
-    Pass pass;
-    pass.job = "run";
-    pass.rows = training.batch;
-    return PassTasks(model, training, plan).Tasks(pass);
-  }
-  Placement Place(const std::map<std::string, Capacity>& handlers) const {
-    return PlaceOnBestPart(*NetworkOf(handlers, kLeastKept), TasksOf(Make(handlers)));
-  }
-  PlannedModel model;
-  Training training;
-};
 
 TEST(HandlerNetworkTest, HandlersOfOneAddressAreOneHost) {
   std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
@@ -300,69 +250,6 @@ TEST(HandlerNetworkTest, NoTileMovesInTheSteadyState) {
       EXPECT_EQ(placed.home_of.at(*tile), placed.handler_of[i]) << input.ToString();
     }
   }
-}
-
-// What a handler does not keep comes again with each task that reads it, also to the handler that
-// made it.
-TEST(HandlerNetworkTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
-  const Wide wide({784, 2048, 2048, 10}, 256);
-  const auto handlers = OneOnEachHost(4, kGigabit);
-  PlanRequest request;
-  request.model = wide.model;
-  request.training = wide.training;
-  request.capacity_bytes = 1ull << 30;
-  request.batch_rows = 4;  // cells of 32 KiB
-  request.handlers.workers = 4;
-  request.network = NetworkOf(handlers, kLeastKept);
-  const std::vector<PlannedTask> tasks = wide.TasksOf(*MakePlan(request, nullptr));
-  const auto broker_bytes = [&](std::uint64_t least_held_bytes) {
-    request.network->least_held_bytes = least_held_bytes;
-    return PlaceTasks(*request.network, tasks, PlacementEffort::kQuick).broker_bytes;
-  };
-  std::uint64_t small_bytes = 0;
-  for (const PlannedTask& task : tasks) {
-    std::map<tuplespace::Key, std::uint64_t> inputs;
-    for (const Piece& piece : task.task.pieces) {
-      inputs[task.inputs[piece.input]] = BufferSpec{piece.rows, piece.cols}.bytes();
-    }
-    for (const auto& [key, bytes] : inputs) {
-      if (!TileIdOf(key) && bytes < tuplespace::kLeastKeptBytes) small_bytes += bytes;
-    }
-  }
-  EXPECT_GT(small_bytes, 0u);
-  const std::uint64_t not_kept_bytes = broker_bytes(tuplespace::kLeastKeptBytes);
-  EXPECT_GE(not_kept_bytes, small_bytes);
-  EXPECT_LT(broker_bytes(kLeastHeldBytes), not_kept_bytes);
-}
-
-// Who made a result that it keeps needs no transfer for it.
-TEST(HandlerNetworkTest, KeptResultsDoNotComeBackToWhoMadeThem) {
-  const Wide wide({784, 2048, 2048, 10}, 4);  // cells of 32 KiB at most
-  const auto handlers = OneOnEachHost(2, kGigabit);
-  const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
-  std::set<tuplespace::Key> made;
-  for (const PlannedTask& task : tasks) {
-    for (const Output& output : task.task.outputs) made.insert(output.key);
-  }
-  std::map<tuplespace::Key, std::uint64_t> put;  // by the manager
-  for (const PlannedTask& task : tasks) {
-    for (const Piece& piece : task.task.pieces) {
-      const tuplespace::Key& key = task.inputs[piece.input];
-      const std::uint64_t bytes = BufferSpec{piece.rows, piece.cols}.bytes();
-      if (!TileIdOf(key) && !made.contains(key)) put[key] = bytes;
-    }
-  }
-  std::uint64_t put_bytes = 0;
-  for (const auto& [key, bytes] : put) put_bytes += bytes;
-  HandlerNetwork network = NetworkOf(handlers, kLeastKept).value();
-  network.handlers[1].memory_bytes = 1;  // so the other one gets all tasks
-  network.least_held_bytes = 1;
-  const auto broker_bytes = [&] {
-    return PlaceTasks(network, tasks, PlacementEffort::kQuick).broker_bytes;
-  };
-  EXPECT_EQ(broker_bytes(), put_bytes);
-  network.least_held_bytes = UINT64_MAX;
-  EXPECT_GT(broker_bytes(), put_bytes);
 }
 
 // With four hosts a plan whose small cells pass the broker again and again is not the best one.

@@ -27,7 +27,7 @@ class FaultInjector {
 
   // The faulty copy, or nullopt: it stays as it is.
   std::optional<tuplespace::Payload> OfResult(const tuplespace::Payload& payload);
-  std::optional<tuplespace::Payload> OfWeights(const tuplespace::Payload& payload);
+  std::optional<tuplespace::Payload> OfKept(const tuplespace::Payload& payload);
   std::uint64_t flipped_bits() const { return flipped_bits_; }
 
  private:
