@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What a setting of a job costs: trains the same job with and without it, alternating, and prints the ratio of their
-steps a second (with over without; 0.97 is a cost of 3 %) as JSON.
+"""What a setting of a job costs, or a change of the program: trains the same job with and without it, alternating, and
+prints the ratio of their steps a second (with over without; 0.97 is a cost of 3 %) as JSON.
 
     python3 bench/compare/settings.py --without snapshots.every_steps=0            # what snapshots cost
     python3 bench/compare/settings.py --with tasks.audit=0.05 --rounds 9           # what audits cost
+    python3 bench/compare/settings.py --acan build/a/bin/acan --other build/b/bin/acan     # a over b
 
 The job is that of `acan bench train`: 784-4096-4096-10, batch 512, two handlers of one thread; --job takes another.
 """
@@ -30,6 +31,7 @@ WARM_STEPS = 5
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--acan", default="build/release/bin/acan")
+    parser.add_argument("--other", metavar="ACAN", help="the program of the runs without; default: the same")
     parser.add_argument("--job", help="a job file with absolute paths")
     parser.add_argument("--handlers", default="2xcpu:1")
     parser.add_argument("--with", dest="on", action="append", default=[], metavar="KEY=VALUE")
@@ -44,7 +46,8 @@ def main():
             words = ["--handlers", arguments.handlers]
             for setting in arguments.on if which == "with" else arguments.off:
                 words += ["--set", setting]
-            rates[which].append(steps_per_second(arguments.acan, job, words, WARM_STEPS))
+            program = arguments.other if arguments.other and which == "without" else arguments.acan
+            rates[which].append(steps_per_second(program, job, words, WARM_STEPS))
         ratios.append(rates["with"][-1] / rates["without"][-1])
     print(json.dumps(dict(ratio=summary(ratios), steps_per_s={which: summary(values) for which, values in rates.items()},
                           settings={"with": arguments.on, "without": arguments.off})))

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -71,10 +72,13 @@ struct Handler::Impl {
   void SupplyNext();
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   // ---- inputs that are not here (handler_inputs.cpp)
-  void OnInputs(const FetchInputs& action, const std::vector<std::size_t>& fetched,
-                ReplyBody&& reply);
+  tuplespace::Payload CameForAnother(const Key& key) const;
+  void Fetch(FlightId id, const std::vector<Key>& missing);
+  void Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted);
+  void OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBody&& reply);
+  void GoOnWith(const std::vector<tuplespace::FoundTuple>& came);
   void EndFetch(const FetchInputs& action);
-  void OnAhead(const Key& key, const ReplyBody& reply);
+  void OnAhead(const Key& key, ReplyBody&& reply);
   void OnConnected();
   // ---- its link (handler_link.cpp)
   void AskToProbe();
@@ -126,7 +130,8 @@ struct Handler::Impl {
   std::unordered_map<Key, BufferPtr> cached;
   std::unordered_map<Key, int> resident_puts;          // that are not answered yet
   std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched so; empty: under way
-  std::vector<FetchInputs> wait_for_ahead;             // inputs of these are under way
+  std::unordered_set<Key> under_way;                   // for the inputs of a task
+  std::vector<FetchInputs> fetches;                    // that wait for something
   std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;

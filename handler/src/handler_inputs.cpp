@@ -19,59 +19,109 @@ constexpr std::int64_t kSupplyOverLinkWaitUs = 30'000'000;
 constexpr std::int64_t kAheadWaitUs = 5'000'000;
 }  // namespace
 
-// Again if it had to wait for what was under way.
+// Done again whenever something has come. What is under way, for whomever, comes once for all.
 void Handler::Impl::Do(const FetchInputs& action) {
   const auto at = flights.find(action.flight);
   if (at == flights.end()) return;
-  Flight& flight = at->second;
-  std::vector<std::size_t> missing;
+  bool whole = true;
+  std::vector<Key> missing;
   for (const std::size_t i : action.inputs) {
-    if (!flight.inputs[i].payload.empty()) continue;
-    const auto coming = ahead.find(flight.input_keys[i]);
-    if (coming != ahead.end() && coming->second.empty()) return wait_for_ahead.push_back(action);
-    missing.push_back(i);
-  }
-  if (missing.empty()) return EndFetch(action);
-  std::int64_t wait_us = 0;
-  if (flight.input_is_resident) {
-    wait_us = capacity.bytes_travel ? kSupplyOverLinkWaitUs : kSupplyWaitUs;
-  }
-  std::vector<tuplespace::FoundTuple> wanted;
-  for (const std::size_t i : missing) {
-    const Key& key = flight.input_keys[i];
-    const auto placed = std::find_if(flight.placed.begin(), flight.placed.end(),
-                                     [&](const auto& input) { return input.key == key; });
-    if (placed != flight.placed.end()) {
-      wanted.push_back(std::move(*placed));
-    } else {
-      wanted.emplace_back().key = key;
+    Payload& payload = at->second.inputs[i].payload;
+    if (!payload.empty()) continue;
+    const Key& key = at->second.input_keys[i];
+    const auto coming = ahead.find(key);
+    const bool comes_ahead = coming != ahead.end() && coming->second.empty();
+    if (!comes_ahead && !under_way.contains(key)) {
+      payload = CameForAnother(key);
+      if (!payload.empty()) continue;
+      under_way.insert(key);
+      missing.push_back(key);
     }
+    whole = false;
   }
-  flight.placed.clear();
-  client.ReadDirectly(std::move(wanted), wait_us, [this, action, missing](ReplyBody&& reply) {
-    OnInputs(action, missing, std::move(reply));
-  });
+  if (whole) return EndFetch(action);
+  Fetch(action.flight, missing);
+  fetches.push_back(action);
 }
 
-void Handler::Impl::OnInputs(const FetchInputs& action, const std::vector<std::size_t>& fetched,
-                             ReplyBody&& reply) {
-  const auto it = flights.find(action.flight);
-  auto* found = std::get_if<tuplespace::Found>(&reply);
-  if (it == flights.end()) return;
+// A task has what came for it until the last has come; then the cache may have it.
+Payload Handler::Impl::CameForAnother(const Key& key) const {
+  for (const FetchInputs& action : fetches) {
+    const auto at = flights.find(action.flight);
+    if (at == flights.end()) continue;
+    for (const std::size_t i : action.inputs) {
+      if (at->second.input_keys[i] == key) return at->second.inputs[i].payload;
+    }
+  }
+  return {};
+}
+
+// Of `missing`, what other handlers have comes one by one: who waits for one need not wait for all.
+void Handler::Impl::Fetch(FlightId id, const std::vector<Key>& missing) {
+  std::vector<tuplespace::FoundTuple>& placed = flights.at(id).placed;
+  std::vector<tuplespace::FoundTuple> unplaced;
+  for (const Key& key : missing) {
+    const auto at = std::find_if(placed.begin(), placed.end(),
+                                 [&](const auto& input) { return input.key == key; });
+    if (at == placed.end()) {
+      unplaced.emplace_back().key = key;
+      continue;
+    }
+    std::vector<tuplespace::FoundTuple> one;
+    one.push_back(std::move(*at));
+    placed.erase(at);
+    Read(id, std::move(one));
+  }
+  if (!unplaced.empty()) Read(id, std::move(unplaced));
+}
+
+void Handler::Impl::Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted) {
+  std::int64_t wait_us = 0;
+  if (flights.at(id).input_is_resident) {
+    wait_us = capacity.bytes_travel ? kSupplyOverLinkWaitUs : kSupplyWaitUs;
+  }
+  std::vector<Key> keys;
+  for (const tuplespace::FoundTuple& tuple : wanted) keys.push_back(tuple.key);
+  client.ReadDirectly(std::move(wanted), wait_us,
+                      [this, id, keys = std::move(keys)](ReplyBody&& reply) {
+                        OnInputs(id, keys, std::move(reply));
+                      });
+}
+
+// The flight may have gone meanwhile, and others wait for what comes for it.
+void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBody&& reply) {
+  for (const Key& key : keys) under_way.erase(key);
+  std::vector<tuplespace::FoundTuple> came;
+  if (auto* found = std::get_if<tuplespace::Found>(&reply)) came = std::move(found->tuples);
   const auto* error = std::get_if<tuplespace::RequestError>(&reply);
-  if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
+  const auto empty = std::find_if(came.begin(), came.end(),
+                                  [](const auto& tuple) { return tuple.payload.empty(); });
+  if (!flights.contains(id)) {
+    // Nobody's task fails.
+  } else if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
     // Given back it would come again; failed everywhere it is parked, and the manager told why.
-    OnTaskFailed(action.flight, error->text);
-    return;
+    OnTaskFailed(id, error->text);
+  } else if (empty != came.end()) {
+    OnTaskFailed(id, fmt::format("its input {} has no bytes", empty->key.ToString()));
+  } else if (came.size() != keys.size()) {
+    Step(GivenUp{id});
   }
-  if (found == nullptr || found->tuples.size() != fetched.size()) {
-    Step(GivenUp{action.flight});
-    return;
+  GoOnWith(came);
+}
+
+// Tasks that waited for something that did not come fetch it for themselves.
+void Handler::Impl::GoOnWith(const std::vector<tuplespace::FoundTuple>& came) {
+  for (const FetchInputs& action : std::exchange(fetches, {})) {
+    const auto flight = flights.find(action.flight);
+    if (flight == flights.end()) continue;
+    for (const std::size_t i : action.inputs) {
+      const auto tuple = std::find_if(came.begin(), came.end(), [&](const auto& each) {
+        return each.key == flight->second.input_keys[i];
+      });
+      if (tuple != came.end()) flight->second.inputs[i].payload = tuple->payload;
+    }
+    Do(action);
   }
-  for (std::size_t i = 0; i < fetched.size(); ++i) {
-    it->second.inputs[fetched[i]].payload = std::move(found->tuples[i].payload);
-  }
-  EndFetch(action);
 }
 
 void Handler::Impl::EndFetch(const FetchInputs& action) {
@@ -89,26 +139,20 @@ void Handler::Impl::Do(const FetchAhead& action) {
   ahead[action.key] = {};
   std::vector<tuplespace::FoundTuple> wanted(1);
   wanted[0].key = action.key;
-  client.ReadDirectly(std::move(wanted), kAheadWaitUs,
-                      [this, key = action.key](ReplyBody&& reply) { OnAhead(key, reply); });
+  client.ReadDirectly(std::move(wanted), kAheadWaitUs, [this, key = action.key](ReplyBody&& reply) {
+    OnAhead(key, std::move(reply));
+  });
 }
 
 // A task that was granted meanwhile has it for itself.
-void Handler::Impl::OnAhead(const Key& key, const ReplyBody& reply) {
-  const auto* found = std::get_if<tuplespace::Found>(&reply);
-  Payload payload;
-  if (found != nullptr && found->tuples.size() == 1) payload = found->tuples[0].payload;
+void Handler::Impl::OnAhead(const Key& key, ReplyBody&& reply) {
+  std::vector<tuplespace::FoundTuple> tuples;
+  if (auto* found = std::get_if<tuplespace::Found>(&reply)) tuples = std::move(found->tuples);
+  if (tuples.size() != 1) tuples.clear();
   ahead.erase(key);
-  for (const FetchInputs& action : std::exchange(wait_for_ahead, {})) {
-    const auto flight = flights.find(action.flight);
-    if (flight == flights.end()) continue;
-    for (const std::size_t i : action.inputs) {
-      if (flight->second.input_keys[i] == key) flight->second.inputs[i].payload = payload;
-    }
-    Do(action);
-  }
-  const std::uint64_t bytes = payload.size();
-  if (bytes > 0) ahead[key] = std::move(payload);
+  GoOnWith(tuples);
+  const std::uint64_t bytes = tuples.empty() ? 0 : tuples[0].payload.size();
+  if (bytes > 0) ahead[key] = std::move(tuples[0].payload);
   Step(AheadArrived{key, bytes});
   ahead.erase(key);
 }

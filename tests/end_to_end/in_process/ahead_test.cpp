@@ -1,4 +1,5 @@
-// What a handler fetches before the task that needs it is granted: once, and from who holds it.
+// What a handler fetches, before the task that needs it is granted or after: once, and from who
+// holds it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,6 +22,7 @@ using tuplespace::Payload;
 constexpr std::chrono::seconds kGenerous{60};
 constexpr int kRows = 64, kWidth = 512, kOutputs = 4;
 const Key kSamples{"job", std::int64_t{2}, "act", std::int64_t{0}};
+const Key kOthers{"job", std::int64_t{2}, "act", std::int64_t{1}};
 const Key kWeights{"job", std::int64_t{1}, "weights", std::int64_t{0}};
 
 Payload Ones(int count) {
@@ -53,13 +55,7 @@ class AheadTest : public testing::Test {
     broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
     thread_ = std::thread([this] { broker_->Run(); });
     watcher_ = MakeClient(/*direct=*/false);
-    owner_ = MakeClient(/*direct=*/true);
-    owner_->OnAsked([this](const Key&) { return samples_; });
-    ASSERT_TRUE(owner_->GetStatistics(kGenerous));  // it listens
-    tuplespace::Tuple samples;
-    samples.key = kSamples;
-    samples.resident_bytes = samples_.size();
-    ASSERT_TRUE(owner_->Put({samples}, kGenerous));
+    owner_ = MakeOwner({kSamples, kOthers});
     const Key small{"job", std::int64_t{1}, "act", std::int64_t{0}};
     PutPlain(small, Ones(kWidth));
     PutPlain(kWeights, Ones(kOutputs * kWidth));
@@ -83,6 +79,19 @@ class AheadTest : public testing::Test {
     options.direct = direct;
     return std::make_unique<tuplespace::Client>(std::move(options));
   }
+  // It answers when it is polled.
+  std::unique_ptr<tuplespace::Client> MakeOwner(const std::vector<Key>& keys) const {
+    std::unique_ptr<tuplespace::Client> owner = MakeClient(/*direct=*/true);
+    owner->OnAsked([this](const Key&) { return samples_; });
+    EXPECT_TRUE(owner->GetStatistics(kGenerous));  // it listens
+    for (const Key& key : keys) {
+      tuplespace::Tuple samples;
+      samples.key = key;
+      samples.resident_bytes = samples_.size();
+      EXPECT_TRUE(owner->Put({samples}, kGenerous));
+    }
+    return owner;
+  }
   void PutPlain(const Key& key, Payload payload) {
     tuplespace::Tuple tuple;
     tuple.key = key;
@@ -92,12 +101,21 @@ class AheadTest : public testing::Test {
   void Put(const PlannedTask& task) {
     ASSERT_TRUE(watcher_->Put({ToTuple(task, 60'000'000)}, kGenerous));
   }
-  // The samples came once, and the product is theirs.
-  void ExpectProduct(const std::optional<tuplespace::FoundTuple>& made) {
+  static void ExpectProduct(const std::optional<tuplespace::FoundTuple>& made) {
     ASSERT_TRUE(made);
     ASSERT_EQ(made->payload.size(), 4u * kRows * kOutputs);
     EXPECT_EQ(reinterpret_cast<const float*>(made->payload.data())[5], float{kWidth});
-    EXPECT_EQ(handler_->Stop().fetched_bytes, samples_.size());
+  }
+  std::optional<tuplespace::FoundTuple> MadeWhileItAnswers(tuplespace::Client& owner,
+                                                           const PlannedTask& task) {
+    std::optional<tuplespace::FoundTuple> made;
+    WaitUntil([&] {
+      owner.Poll(std::chrono::milliseconds(1));
+      made = watcher_->ReadOne(tuplespace::Pattern::Of(task.task.outputs[0].key),
+                               std::chrono::seconds(0));
+      return made.has_value();
+    });
+    return made;
   }
   // False after much time.
   template <typename Condition>
@@ -124,20 +142,44 @@ TEST_F(AheadTest, ATaskFindsWhatCameBeforeIt) {
   const PlannedTask second = Product(2, kSamples, kRows);
   Put(second);  // from here on its owner says nothing
   ExpectProduct(watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), kGenerous));
+  EXPECT_EQ(handler_->Stop().fetched_bytes, samples_.size());
 }
 
 TEST_F(AheadTest, ATaskWaitsForWhatIsUnderWay) {
   const PlannedTask second = Product(2, kSamples, kRows);
   Put(second);
   ASSERT_TRUE(WaitUntil([&] { return watcher_->GetStatistics(kGenerous)->tasks_leased > 0; }));
-  std::optional<tuplespace::FoundTuple> made;
-  WaitUntil([&] {
+  ExpectProduct(MadeWhileItAnswers(*owner_, second));
+  EXPECT_EQ(handler_->Stop().fetched_bytes, samples_.size());
+}
+
+TEST_F(AheadTest, TwoTasksThatNeedTheSameFetchItOnce) {
+  const PlannedTask first = Product(2, kOthers, kRows), second = Product(3, kOthers, kRows);
+  Put(first);
+  Put(second);
+  ASSERT_TRUE(WaitUntil([&] { return watcher_->GetStatistics(kGenerous)->tasks_leased == 2; }));
+  ExpectProduct(MadeWhileItAnswers(*owner_, first));
+  ExpectProduct(MadeWhileItAnswers(*owner_, second));
+  EXPECT_EQ(handler_->Stop().fetched_bytes, 2 * samples_.size());  // and what came ahead
+}
+
+TEST_F(AheadTest, WhatCameForATaskThatStillWaitsIsNotFetchedAgain) {
+  const Key late{"job", std::int64_t{2}, "act", std::int64_t{2}};
+  const std::unique_ptr<tuplespace::Client> slow_owner = MakeOwner({late});
+  PlannedTask first = Product(2, kOthers, kRows);
+  first.inputs.push_back(late);
+  first.task.buffers.push_back({kRows, kWidth});
+  first.task.pieces.push_back({2, 3, 0, 0, kRows, kWidth});
+  Put(first);
+  ASSERT_TRUE(WaitUntil([&] {
     owner_->Poll(std::chrono::milliseconds(1));
-    made = watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key),
-                             std::chrono::seconds(0));
-    return made.has_value();
-  });
-  ExpectProduct(made);
+    return owner_->direct_counts().sent_bytes == 2 * samples_.size();  // and what came ahead
+  }));
+  const PlannedTask second = Product(3, kOthers, kRows);
+  Put(second);
+  ExpectProduct(MadeWhileItAnswers(*owner_, second));
+  ExpectProduct(MadeWhileItAnswers(*slow_owner, first));
+  EXPECT_EQ(handler_->Stop().fetched_bytes, 3 * samples_.size());
 }
 
 }  // namespace
