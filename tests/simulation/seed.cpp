@@ -19,6 +19,13 @@ const char* NameOf(Fault fault) {
   return kNames[static_cast<std::size_t>(fault)];
 }
 
+std::optional<Fault> FaultOf(std::string_view name) {
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    if (name == NameOf(static_cast<Fault>(i))) return static_cast<Fault>(i);
+  }
+  return std::nullopt;
+}
+
 Outcome TrainUndisturbed(std::size_t job) {
   Cluster cluster({.seed = 1, .trace = {}}, job, /*disturbed=*/false);
   const SeedResult result = cluster.Run(nullptr);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace acan::simulation {
@@ -32,6 +33,7 @@ enum class Fault : std::uint8_t {
 };
 inline constexpr std::size_t kFaults = 17;
 const char* NameOf(Fault fault);
+std::optional<Fault> FaultOf(std::string_view name);
 
 // What a run of a job came to, as far as it may not depend on anything but the job.
 struct Outcome {
@@ -43,7 +45,8 @@ struct Outcome {
 
 struct SeedOptions {
   std::uint64_t seed = 0;
-  bool hostile = false;  // with a hostile handler, also if the seed draws none
+  bool hostile = false;            // with a hostile handler, also if the seed draws none
+  std::vector<Fault> faults = {};  // that may happen; empty: those that the seed draws
   // Told of everything that happens, with the virtual time in microseconds; may be null.
   std::function<void(std::int64_t now_us, const std::string& line)> trace;
   bool trace_messages = false;  // also of each message to and from the broker

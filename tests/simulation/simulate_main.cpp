@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "flags.h"
 #include "fmt/format.h"
@@ -30,6 +31,7 @@ struct Flags {
   bool hostile = false;
   double seconds = 0;
   std::string planted;
+  std::vector<std::string> faults;
   std::string scenario;
   bool scenarios = false;
 };
@@ -47,6 +49,16 @@ const Scenario& ScenarioOf(const std::string& name) {
   }
   throw std::invalid_argument(
       fmt::format("--scenario {}: there is none of this name, see --scenarios", name));
+}
+
+// Throws if there is none of this name.
+Fault KnownFault(const std::string& name) {
+  if (const std::optional<Fault> fault = FaultOf(name)) return *fault;
+  std::string names;
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    names += fmt::format("{} {}", i == 0 ? "" : ",", NameOf(static_cast<Fault>(i)));
+  }
+  throw std::invalid_argument(fmt::format("--fault {}: must be one of{}", name, names));
 }
 
 // Throws if there is no bug of this name.
@@ -114,6 +126,7 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
 std::string Others(const Flags& flags) {
   std::string text = flags.planted.empty() ? "" : " --plant " + flags.planted;
   if (flags.hostile) text += " --hostile";
+  for (const std::string& fault : flags.faults) text += fmt::format(" --fault '{}'", fault);
   return text;
 }
 
@@ -123,12 +136,15 @@ int Simulate(const Flags& flags) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   if (!flags.planted.empty()) Plant(flags.planted);
+  std::vector<Fault> faults;
+  for (const std::string& name : flags.faults) faults.push_back(KnownFault(name));
   Totals totals;
   for (std::uint64_t i = 0; i < flags.count; ++i) {
     if (flags.seconds > 0 && wall_s() > flags.seconds) break;
     if (stop_signal != 0) break;
     SeedOptions options{.seed = flags.seed + i, .trace = {}};
     options.hostile = flags.hostile;
+    options.faults = faults;
     options.trace_messages = flags.messages;
     if (flags.trace || flags.messages) {
       options.trace = [](std::int64_t now_us, const std::string& line) {
@@ -169,6 +185,8 @@ int main(int argc, char** argv) {
   program.AddOption("--plant", flags.planted, "with a bug of this name");
   program.AddFlag("--hostile", flags.hostile,
                   "with a hostile handler in every seed, not only in those that draw one");
+  program.AddOption("--fault", flags.faults,
+                    "only this one happens (several are allowed), in place of those that it draws");
   program.AddFlag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
   program.AddFlag("--messages", flags.messages,
                   "the same, with each message to and from the broker");

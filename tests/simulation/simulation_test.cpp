@@ -168,16 +168,17 @@ bool Say(const std::string& by, const std::string& violation) {
   return true;
 }
 
-bool Finds(std::uint64_t seed, bool hostile) {
-  const SeedResult result = RunSeed({.seed = seed, .hostile = hostile, .trace = {}});
+bool Finds(std::uint64_t seed, const Search& search) {
+  const SeedResult result =
+      RunSeed({.seed = seed, .hostile = search.hostile, .faults = search.faults, .trace = {}});
   return Say("seed " + std::to_string(seed), result.violation);
 }
 
 bool Finds(const PlantedName& name) {
   if (name.directed != nullptr) return Say("directed", name.directed());
-  bool found = Finds(name.seed, name.hostile);
+  bool found = Finds(name.seed, name.search);
   for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) {
-    found = Finds(seed, name.hostile);
+    found = Finds(seed, name.search);
   }
   return found;
 }

@@ -37,6 +37,8 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
   drawn_.seed = options.seed;
   drawn_.job = job_.name;
   drawn_.adds_hostile = options.hostile;
+  if (disturbed) drawn_.faults = options.faults;
+  drawn_.faults_are_given = !options.faults.empty();
   // Not of world_'s numbers: the histories of other seeds stay as they are.
   drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
   DrawCuts();

@@ -29,11 +29,13 @@ void Cluster::DrawHostile() {
 // Not all faults in all seeds: some defects show only while something else does not happen.
 void Cluster::DrawFaults() {
   if (!disturbed_) return;
-  while (drawn_.faults.empty()) {
+  std::vector<Fault> faults;
+  while (faults.empty()) {
     for (std::size_t i = 0; i < kFaults; ++i) {
-      if (random().OneIn(3)) drawn_.faults.push_back(static_cast<Fault>(i));
+      if (random().OneIn(3)) faults.push_back(static_cast<Fault>(i));
     }
   }
+  if (!drawn_.faults_are_given) drawn_.faults = std::move(faults);
   drawn_.mean_gap_us = random().Magnitude(30'000, 4 * kSecondUs);
   // Of one task a third would end the job, rightly.
   drawn_.device_failures = faults_.failures_left = 2;

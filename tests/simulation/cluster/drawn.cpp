@@ -47,7 +47,7 @@ std::string DescribeFaults(const Drawn& drawn) {
   for (const Fault fault : drawn.faults) {
     text += fmt::format("{}{}", fault == drawn.faults.front() ? " " : ", ", NameOf(fault));
   }
-  return text;
+  return text + (drawn.faults_are_given ? " (--fault)" : "");
 }
 
 }  // namespace

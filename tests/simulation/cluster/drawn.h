@@ -31,7 +31,8 @@ struct Drawn {
   std::int64_t task_rows = 0;           // samples, at most; 0: as the job says
   std::vector<HandlerTraits> handlers;  // at the start
   NetworkConditions network;
-  std::vector<Fault> faults;  // that may happen; empty: none does
+  std::vector<Fault> faults;      // that may happen; empty: none does
+  bool faults_are_given = false;  // SeedOptions::faults
   std::int64_t mean_gap_us = 1'000'000;
   std::int64_t heals_at_us = 0;      // in the world's time
   std::int64_t device_failures = 0;  // at most

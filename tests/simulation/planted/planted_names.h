@@ -6,15 +6,27 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "acan/handler/planted.h"
 #include "acan/manager/planted.h"
 #include "scenarios/former_leader.h"
 #include "scenarios/late_supply.h"
 #include "scenarios/lost_version.h"
+#include "seed.h"
 #include "tuplespace/planted.h"
 
 namespace acan::simulation {
+
+// Among which seeds a bug is looked for. Without a choice, some would take hundreds of them, and
+// another hundred after each change of what is sent.
+struct Search {
+  // Found by what comes late from a manager that has lost the lead. The space refuses that, so it
+  // is planted together with a manager that puts and retires without its lead.
+  bool without_lead = false;
+  bool hostile = false;            // SeedOptions::hostile
+  std::vector<Fault> faults = {};  // SeedOptions::faults
+};
 
 struct PlantedName {
   std::variant<tuplespace::Planted, HandlerBug, ManagerBug> bug;
@@ -23,36 +35,46 @@ struct PlantedName {
   std::uint64_t seed;
   // In place of seeds, where they hardly ever find it; null: seeds do.
   std::string (*directed)() = nullptr;
-  // Found by what comes late from a manager that has lost the lead. The space refuses that, so it
-  // is planted together with a manager that puts and retires without its lead.
-  bool without_lead = false;
-  bool hostile = false;  // found by seeds with a hostile handler: SeedOptions::hostile
+  Search search = {};
 };
 
-inline constexpr std::array kPlantedNames = {
+inline const std::array kPlantedNames = {
     PlantedName{tuplespace::Planted::kFenceIsNotChecked, "FenceIsNotChecked", 1},
     PlantedName{tuplespace::Planted::kFenceIsGivenTwice, "FenceIsGivenTwice", 1},
     PlantedName{tuplespace::Planted::kSecondPutOverwrites, "SecondPutOverwrites", 3},
     PlantedName{tuplespace::Planted::kAcknowledgedButNotStored, "AcknowledgedButNotStored", 1},
     PlantedName{tuplespace::Planted::kExtensionIsForgotten, "ExtensionIsForgotten", 1},
     PlantedName{tuplespace::Planted::kLeaseNeverEnds, "LeaseNeverEnds", 7},
-    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised, "WatermarkIsNotRaised", 318, nullptr,
-                true},
-    PlantedName{tuplespace::Planted::kCompletedTaskIsStoredAgain, "CompletedTaskIsStoredAgain", 246,
-                nullptr, true},
+    PlantedName{tuplespace::Planted::kWatermarkIsNotRaised,
+                "WatermarkIsNotRaised",
+                29,
+                nullptr,
+                {.without_lead = true, .faults = {Fault::kSecondManager, Fault::kStopManager}}},
+    PlantedName{tuplespace::Planted::kCompletedTaskIsStoredAgain,
+                "CompletedTaskIsStoredAgain",
+                27,
+                nullptr,
+                {.without_lead = true, .faults = {Fault::kSecondManager, Fault::kStall}}},
     PlantedName{tuplespace::Planted::kAnyResultCounts, "AnyResultCounts", 7},
     PlantedName{tuplespace::Planted::kResultsAreNotChecked, "ResultsAreNotChecked", 28},
-    PlantedName{tuplespace::Planted::kOneClientParksTasks, "OneClientParksTasks", 190, nullptr,
-                false, true},
+    PlantedName{tuplespace::Planted::kOneClientParksTasks,
+                "OneClientParksTasks",
+                25,
+                nullptr,
+                {.hostile = true, .faults = {Fault::kDeviceFailure}}},
     PlantedName{tuplespace::Planted::kExtensionNeverEnds, "ExtensionNeverEnds", 20},
     PlantedName{tuplespace::Planted::kClingersExtendAsLong, "ClingersExtendAsLong", 20},
     PlantedName{tuplespace::Planted::kBenchNeverEnds, "BenchNeverEnds", 1},
-    PlantedName{tuplespace::Planted::kNewIdsAreTrusted, "NewIdsAreTrusted", 1},
-    PlantedName{tuplespace::Planted::kEveryLapseDoubles, "EveryLapseDoubles", 28},
-    PlantedName{tuplespace::Planted::kOneKeyParksTasks, "OneKeyParksTasks", 190, nullptr, false,
-                true},
+    PlantedName{tuplespace::Planted::kNewIdsAreTrusted, "NewIdsAreTrusted", 28},
+    PlantedName{tuplespace::Planted::kEveryLapseDoubles, "EveryLapseDoubles", 10},
+    PlantedName{tuplespace::Planted::kOneKeyParksTasks,
+                "OneKeyParksTasks",
+                25,
+                nullptr,
+                {.hostile = true, .faults = {Fault::kDeviceFailure}}},
     PlantedName{tuplespace::Planted::kQuotasAreIgnored, "QuotasAreIgnored", 28},
-    PlantedName{tuplespace::Planted::kAnyResultMayStay, "AnyResultMayStay", 106},
+    PlantedName{
+        tuplespace::Planted::kAnyResultMayStay, "AnyResultMayStay", 5, nullptr, {.hostile = true}},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 10},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 11},
     PlantedName{tuplespace::Planted::kFailedFetchIsNotReadAgain, "FailedFetchIsNotReadAgain", 27},
@@ -63,16 +85,36 @@ inline constexpr std::array kPlantedNames = {
     PlantedName{HandlerBug::kEarlierReleaseCounts, "EarlierReleaseCounts", 21011, RunLateSupply},
     PlantedName{ManagerBug::kRetiresTooEarly, "RetiresTooEarly", 1},
     PlantedName{ManagerBug::kRemovesResultsStillNeeded, "RemovesResultsStillNeeded", 1},
-    PlantedName{ManagerBug::kReplanSkipsAStep, "ReplanSkipsAStep", 28},
+    PlantedName{ManagerBug::kReplanSkipsAStep,
+                "ReplanSkipsAStep",
+                3,
+                nullptr,
+                {.faults = {Fault::kKillHandler}}},
     PlantedName{ManagerBug::kGoesBackToUnsafeVersion, "GoesBackToUnsafeVersion", 142,
                 RunLostVersion},
     PlantedName{ManagerBug::kCommitsUnfinishedStep, "CommitsUnfinishedStep", 1},
     PlantedName{ManagerBug::kSnapshotNamesEarlierVersion, "SnapshotNamesEarlierVersion", 3},
-    PlantedName{ManagerBug::kSnapshotIsNotChecked, "SnapshotIsNotChecked", 204},
-    PlantedName{ManagerBug::kResumesFromPartialVersion, "ResumesFromPartialVersion", 471},
+    PlantedName{ManagerBug::kSnapshotIsNotChecked,
+                "SnapshotIsNotChecked",
+                13,
+                nullptr,
+                {.faults = {Fault::kDamageSnapshot}}},
+    PlantedName{ManagerBug::kResumesFromPartialVersion,
+                "ResumesFromPartialVersion",
+                38,
+                nullptr,
+                {.faults = {Fault::kSecondManager, Fault::kKillManager}}},
     PlantedName{ManagerBug::kMetricsAreNotCut, "MetricsAreNotCut", 3},
-    PlantedName{ManagerBug::kMetricsAreNotKept, "MetricsAreNotKept", 267},
-    PlantedName{ManagerBug::kIgnoresFinishedRun, "IgnoresFinishedRun", 428},
+    PlantedName{ManagerBug::kMetricsAreNotKept,
+                "MetricsAreNotKept",
+                18,
+                nullptr,
+                {.faults = {Fault::kSecondManager}}},
+    PlantedName{ManagerBug::kIgnoresFinishedRun,
+                "IgnoresFinishedRun",
+                70,
+                nullptr,
+                {.faults = {Fault::kSecondManager}}},
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
     PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 14},
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 2},
@@ -86,7 +128,8 @@ static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::P
 
 inline void Plant(const PlantedName& name) {
   std::visit([](auto bug) { tuplespace::planted_bug<decltype(bug)> = bug; }, name.bug);
-  if (name.without_lead) tuplespace::planted_bug<ManagerBug> = ManagerBug::kChangesWithoutLead;
+  if (name.search.without_lead)
+    tuplespace::planted_bug<ManagerBug> = ManagerBug::kChangesWithoutLead;
 }
 
 }  // namespace acan::simulation
