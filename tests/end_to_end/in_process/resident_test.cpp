@@ -71,7 +71,8 @@ TEST_F(ResidentTest, WithLittleMemoryToo) {
 }
 
 TEST_F(ResidentTest, ALostDeviceCostsAFewSteps) {
-  for (const std::int64_t at : {2, 12, 20, 31}) {
+  // Of 33. The last step and the weights may be done when one hears of the step before it.
+  for (const std::int64_t at : {2, 12, 20, 26}) {
     log_.clear();
     const Job job = ResidentJob();
     std::atomic<bool> lost{false};
