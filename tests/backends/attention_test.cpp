@@ -368,10 +368,9 @@ TEST_P(AttentionTest, CallsThatWouldGoAstrayAreRefused) {
   }
 }
 
-// Devices of CUDA that differ by the tiles of their products alone have the same kernels.
 std::vector<TestDevice> AttentionTestDevices() {
   std::vector<TestDevice> devices = KernelTestDevices();
-  std::erase_if(devices, [](const TestDevice& at) { return at.name.starts_with("cuda_"); });
+  std::erase_if(devices, DiffersByProducts);
   return devices;
 }
 

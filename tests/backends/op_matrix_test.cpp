@@ -74,6 +74,7 @@ TEST_P(OpMatrix, EveryOperationIsItsDefinitionAndTheCpusBits) {
   const auto device = GetParam().make(GetParam().threads.back(), kRoomyBytes);
   const auto cpu = MakeCpuDevice({1, kRoomyBytes, std::nullopt});
   for (const Operation& op : AllOperations()) {
+    if (DiffersByProducts(GetParam()) && !op.product()) continue;
     for (const Shape& shape : AllShapes()) {
       SCOPED_TRACE(fmt::format("{} [{}, {}] inner {} pad {}", op.name, shape.rows, shape.cols,
                                shape.inner, shape.pad));

@@ -49,11 +49,6 @@ struct Case {
 inline constexpr Case kCases[] = {{1, 1, 0},  {1, 37, 0},   {3, 64, 0},    {5, 65, 2},
                                   {7, 15, 3}, {70, 200, 1}, {130, 130, 0}, {600, 321, 5}};
 
-// Devices of CUDA that differ by the tiles of their products alone have the same other kernels.
-inline bool DiffersByProducts(const TestDevice& device) {
-  return std::string_view(device.name).starts_with("cuda_");
-}
-
 class RowKernelTest : public ::testing::TestWithParam<TestDevice> {
  protected:
   // body(device, case) with each number of threads of the device.

@@ -21,6 +21,11 @@ struct TestDevice {
 };
 std::ostream& operator<<(std::ostream& out, const TestDevice& device);
 
+// It is another one by its products alone, and has the other kernels of "cuda".
+inline bool DiffersByProducts(const TestDevice& device) {
+  return device.name.starts_with("cuda_");
+}
+
 // Always the same ones in the same order, here or not: cpu_portable, cpu_avx2, cpu_avx512;
 // opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft (as if its division
 // rounded wrongly), opencl_part (a sub-device), cuda (as users get it), cuda_tile128, cuda_tile64,
