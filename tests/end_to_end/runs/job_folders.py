@@ -37,7 +37,7 @@ def check_folder(arguments, job, draw, tests, handlers):
     ways = [("cpu:1", "avx512"), ("cpu:1", "avx2"), (f"cpu:{draw.randint(2, 3)}", "portable")]
     ways += [("opencl:0", "avx2")] * arguments.opencl
     first = None
-    for device, isa in ways:
+    for device, isa in [(device, isa) for device, isa in ways if isa in arguments.isas]:
         done = generated(arguments, job, prompt, count, device, {"ACAN_CPU_ISA": isa}, temperature, seed)
         found = done.returncode, done.stdout if done.returncode == 0 else ""
         first = first or found

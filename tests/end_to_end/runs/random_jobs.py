@@ -27,6 +27,7 @@ from job_folders import check_folder
 from job_run import TIME_LIMIT_S, Run, words
 from job_seeds import check_seeds
 
+ISAS = ["avx512", "avx2", "portable"]
 LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
@@ -99,9 +100,11 @@ def check(arguments, seed, counts, folder):
     for _ in range(arguments.clusters):
         handlers, settings = draw_cluster(draw, job, least, arguments.opencl)
         settings += recompute
-        isa = draw.choice(["avx512", "avx2", "portable"])
+        isa = draw.choice(ISAS)
         # Portable code calls the C library for each fma, which takes a hundred times as long.
-        environment = {"ACAN_CPU_ISA": isa if isa != "portable" or first.seconds < 0.7 else "avx2"}
+        if isa not in arguments.isas or (isa == "portable" and first.seconds >= 0.7):
+            isa = arguments.isas[0]
+        environment = {"ACAN_CPU_ISA": isa}
         # Without it results stay with the handlers, which read each other's.
         if draw.random() < 0.3:
             environment["ACAN_SHARED_MEMORY"] = "off"
@@ -116,6 +119,13 @@ def check(arguments, seed, counts, folder):
         for finding in check_folder(arguments, job, draw, first.tests, handlers):
             counts["findings"] += 1
             print(f"seed {seed} FINDING: {finding}", flush=True)
+
+
+def usable_isas(acan):
+    """Those of ISAS that this machine has, the best first."""
+    return [isa for isa in ISAS
+            if subprocess.run([acan, "devices", "--list"], env=dict(os.environ, ACAN_CPU_ISA=isa),
+                              capture_output=True).returncode == 0]
 
 
 def write_graphs(arguments):
@@ -138,6 +148,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.graphs:
         return write_graphs(arguments)
+    arguments.isas = usable_isas(arguments.acan)
     check_seeds(arguments, check)
 
 
