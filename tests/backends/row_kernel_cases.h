@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <string_view>
 #include <vector>
 
 #include "reference.h"

@@ -185,8 +185,9 @@ int main(int argc, char** argv) {
   program.AddOption("--plant", flags.planted, "with a bug of this name");
   program.AddFlag("--hostile", flags.hostile,
                   "with a hostile handler in every seed, not only in those that draw one");
-  program.AddOption("--fault", flags.faults,
-                    "only this one happens (several are allowed), in place of those that it draws");
+  program.AddOption(
+      "--fault", flags.faults,
+      "only faults of this kind happen, not those that a seed draws; may be repeated");
   program.AddFlag("--trace", flags.trace, "print what happens, with the virtual time in seconds");
   program.AddFlag("--messages", flags.messages,
                   "the same, with each message to and from the broker");

@@ -71,7 +71,7 @@ TEST_F(ResidentTest, WithLittleMemoryToo) {
 }
 
 TEST_F(ResidentTest, ALostDeviceCostsAFewSteps) {
-  // Of 33. The last step and the weights may be done when one hears of the step before it.
+  // Of 33 steps. When the test hears of the last but one, the handler may have done everything.
   for (const std::int64_t at : {2, 12, 20, 26}) {
     log_.clear();
     const Job job = ResidentJob();
