@@ -418,7 +418,7 @@ TEST_P(KernelTest, CopiesPartsToParts) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, KernelTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, KernelTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -40,6 +40,15 @@ std::unique_ptr<Device> Make(std::uint64_t limit_bytes) {
   return MakeDevice(options);
 }
 
+// So little memory that no size is measured. Its programs are in the cache whatever the driver
+// does.
+std::unique_ptr<Device> MakeWithCachedPrograms() {
+  DeviceOptions options;
+  options.memory_limit_bytes = 64 << 10;
+  options.cache_programs = true;
+  return MakeDevice(options);
+}
+
 // A folder for the cache of this test alone.
 class OwnCache {
  public:
@@ -142,8 +151,7 @@ TEST(ProgramCache, DoesWithoutAFolder) {
 TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;
-  // So little that nothing is measured.
-  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  EXPECT_TRUE(RunConformance(*MakeWithCachedPrograms()).exact);
   const std::vector<fs::path> files = own.Files();
   ASSERT_GE(files.size(), 2u);
   std::string whole = ReadAll(files[0]);
@@ -153,7 +161,7 @@ TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
   const ProgramCache cache(CacheFolder());
   cache.Store("foreign", "no program at all");
   fs::rename(cache.PathOf("foreign"), files[1]);
-  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  EXPECT_TRUE(RunConformance(*MakeWithCachedPrograms()).exact);
   EXPECT_NE(ReadAll(files[0]), whole);
   EXPECT_GT(fs::file_size(files[1]), 1000u);
 }
@@ -162,17 +170,28 @@ TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
 TEST(OpenClPrograms, AreBuiltAnewFromSwappedFiles) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;
-  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  EXPECT_TRUE(RunConformance(*MakeWithCachedPrograms()).exact);
   const std::vector<fs::path> files = own.Files();
   ASSERT_GE(files.size(), 2u);
   fs::rename(files[0], own.folder() + "-x");
   fs::rename(files[1], files[0]);
   fs::rename(own.folder() + "-x", files[1]);
   ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(RunConformance(*Make(64 << 10)).exact);
+  EXPECT_TRUE(RunConformance(*MakeWithCachedPrograms()).exact);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("warning: " + files[0].string()),
                     HasSubstr("warning: " + files[1].string())));
+}
+
+// PoCL compiles a kernel when it first runs, and all of them when it is asked for their binary.
+TEST(OpenClPrograms, AreLeftToADriverThatKeepsThem) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  if (!ListDevices().devices[0].driver.starts_with("Portable Computing Language")) {
+    GTEST_SKIP() << "opencl:0 is not a device of PoCL";
+  }
+  const OwnCache own;
+  Make(64 << 10);
+  EXPECT_FALSE(fs::exists(own.folder()));
 }
 
 DeviceOptions TileOptions() {

@@ -64,7 +64,7 @@ Host Hard(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   return host;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, RowKernelTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, RowKernelTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace acan::test

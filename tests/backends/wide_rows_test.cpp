@@ -67,7 +67,7 @@ TEST_P(WideRowsTest, GiveTheBitsOfNarrowOnes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, WideRowsTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, WideRowsTest, ::testing::ValuesIn(KernelTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Exact products with tiles of one size, which the including file chooses: see gemm_quads.h.
+// Exact products with tiles of one size, which the including file chooses: see gemm_quads.cuh.
 #include "kernel_args.h"
 #include "prelude.cuh"
 
-#include "acan/kernels/gemm_quads.h"
+#include "gemm_quads.cuh"
 
 namespace acan::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Exact products for compute capability 8.0 and later, with tiles of one size, which the including
-// file chooses. The bits are those of gemm_quads.h; what differs:
+// file chooses. The bits are those of gemm_quads.cuh; what differs:
 //
 //   - Asynchronous copies (cp.async) bring the next steps of 16 k of the operands into a ring of
 //     stages in shared memory, past the registers. Copies of four bytes transpose an operand whose

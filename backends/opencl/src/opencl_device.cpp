@@ -89,8 +89,7 @@ class OpenClDevice final : public Device {
  public:
   OpenClDevice(Candidate candidate, const DeviceOptions& options)
       : budget_(std::make_shared<MemoryBudget>(options.memory_limit_bytes)),
-        session_(std::move(candidate), options.part, options.soft_divide,
-                 options.broken.value_or("")) {
+        session_(std::move(candidate), options) {
     const Candidate& device = session_.candidate();
     info_ = device.listing.info;
     info_.name = session_.name();

@@ -110,6 +110,8 @@ Candidate Describe(cl_platform_id platform, cl_device_id device, int index) {
   info.exact = info.fast = listing.unusable.empty();
   listing.parts = PartsOf(device, out.cpu);
   if (listing.parts > 0) listing.parted_by = "1 compute unit";
+  out.keeps_programs =
+      PlatformText(platform, CL_PLATFORM_NAME) == "Portable Computing Language";  // PoCL
   out.identity = fmt::format("{}\n{}\n{}\n{}\n{}\n", PlatformText(platform, CL_PLATFORM_VERSION),
                              AskText(device, CL_DEVICE_VENDOR), name,
                              AskText(device, CL_DEVICE_VERSION), listing.driver);

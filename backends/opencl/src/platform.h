@@ -20,6 +20,9 @@ struct Candidate {
   std::size_t most_group_size = 1;
   std::size_t most_kernel_group_size = SIZE_MAX;  // of tests: see DeviceOptions
   std::uint64_t local_bytes = 0;
+  // It keeps what it compiles on disk by itself, a kernel at a time as they run, and gives the
+  // binary of a program only after it has compiled all of them.
+  bool keeps_programs = false;
   std::string identity;  // device and driver with their versions: what compiled programs depend on
 };
 

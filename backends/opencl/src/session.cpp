@@ -21,16 +21,17 @@ std::size_t RoundUp(std::size_t value, std::size_t step) {
 
 }  // namespace
 
-Session::Session(Candidate candidate, std::optional<int> part, bool soft_divide, std::string first)
+Session::Session(Candidate candidate, const DeviceOptions& options)
     : candidate_(std::move(candidate)),
-      part_(part),
-      name_(part ? fmt::format("{}/{}", candidate_.listing.info.name, *part)
-                 : candidate_.listing.info.name),
-      first_(std::move(first)),
+      part_(options.part),
+      name_(part_ ? fmt::format("{}/{}", candidate_.listing.info.name, *part_)
+                  : candidate_.listing.info.name),
+      first_(options.broken.value_or("")),
+      caches_programs_(!candidate_.keeps_programs || options.cache_programs),
       options_(kOptions),
-      id_(part ? PartOf(candidate_, *part) : candidate_.id),
+      id_(part_ ? PartOf(candidate_, *part_) : candidate_.id),
       cache_(CacheFolder()) {
-  if (candidate_.correct_divide && !soft_divide) {
+  if (candidate_.correct_divide && !options.soft_divide) {
     options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
   } else {
     options_ += " -DACAN_SOFT_DIVIDE";
@@ -53,6 +54,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
   }
   all += text;
   const std::string options = options_ + macros;
+  if (!caches_programs_) return FromSource(all, options);
   const std::string key = KeyOf(options + "\n" + all);
   if (const std::optional<std::string> binary = cache_.Load(key)) {
     Program program = FromBinary(*binary, options);

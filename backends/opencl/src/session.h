@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "acan/opencl/opencl_devices.h"
 #include "cl.h"
 #include "platform.h"
 #include "program_cache.h"
@@ -14,7 +15,7 @@ namespace acan::opencl {
 
 class Session {
  public:
-  Session(Candidate candidate, std::optional<int> part, bool soft_divide, std::string first);
+  Session(Candidate candidate, const DeviceOptions& options);
 
   const Candidate& candidate() const { return candidate_; }
   const std::string& name() const { return name_; }  // "opencl:0/1"
@@ -25,8 +26,9 @@ class Session {
   const ProgramCache& cache() const { return cache_; }
   std::string KeyOf(const std::string& what) const { return candidate_.identity + what; }
 
-  // Compiles, or takes from the cache, prelude and arithmetic followed by `text`. Throws
-  // std::runtime_error with the compiler's log.
+  // Compiles, or takes from the cache, prelude and arithmetic followed by `text`. A driver that
+  // keeps programs itself is given their text each time. Throws std::runtime_error with the
+  // compiler's log.
   Program Build(const std::string& text, const std::string& macros) const;
   ClKernel KernelOf(const Program& program, const std::string& kernel) const;
   // The most work-items of a group that runs `kernel`: fewer than the device allows where the
@@ -57,6 +59,7 @@ class Session {
   std::optional<int> part_;
   std::string name_;
   std::string first_;
+  bool caches_programs_;
   std::string options_;
   cl_device_id id_;
   Context context_;

@@ -163,7 +163,8 @@ std::vector<TestDevice> AllTestDevices() {
 std::vector<TestDevice> KernelTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) {
-    return device.name == "cuda_tile128" || device.name == "cuda_tile64";
+    return device.name == "opencl_tile" || device.name == "opencl_part" ||
+           device.name == "cuda_tile128" || device.name == "cuda_tile64";
   });
   return devices;
 }

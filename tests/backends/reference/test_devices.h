@@ -31,8 +31,9 @@ inline bool DiffersByProducts(const TestDevice& device) {
 // rounded wrongly), opencl_part (a sub-device), cuda (as users get it), cuda_tile128, cuda_tile64,
 // cuda_tile32 (one size for all products).
 std::vector<TestDevice> AllTestDevices();
-// Those whose kernels beside products are computed in a way of their own: without cuda_tile128 and
-// cuda_tile64. cuda_tile32 is there, as it is another one of the fake GPUs.
+// Those whose kernels beside products are computed in a way of their own: without opencl_tile,
+// opencl_part, cuda_tile128 and cuda_tile64. cuda_tile32 is there, as it is another one of the fake
+// GPUs.
 std::vector<TestDevice> KernelTestDevices();
 // Those whose products are computed in a way of their own: without opencl_soft, and with
 // cuda_ring128 and the like, which are CUDA's tiles for compute capability 8.0 and later.

@@ -3,9 +3,9 @@
 //
 // Kernels are compiled at run time from the sources that all backends share, with correctly rounded
 // operations, denormals kept and no contraction, and cached in $XDG_CACHE_HOME/acan (~/.cache/acan)
-// by device, driver and source. Exact products have two shapes: tiles in local memory for GPUs, and
-// explicit vectors over packed panels for CPUs. Sizes are chosen by a measurement that is cached
-// too; they never change a bit.
+// by device, driver and source, unless the driver keeps them itself, as PoCL does. Exact products
+// have two shapes: tiles in local memory for GPUs, and explicit vectors over packed panels for
+// CPUs. Sizes are chosen by a measurement that is cached too; they never change a bit.
 //
 // Memory. Buffers are charged to the budget by exactly their size; packing scratch (CPUs) once, at
 // construction, at most 1/16 of the limit. Not charged: programs, and what Download copies to the
@@ -36,6 +36,7 @@ struct DeviceOptions {
   // For tests; users get what suits the device.
   std::optional<GemmKind> gemm;
   bool soft_divide = false;               // as if the device did not round divisions correctly
+  bool cache_programs = false;            // also those of a driver that keeps them itself
   std::optional<std::string> broken;      // a line of OpenCL C at the beginning of every program
   std::optional<std::size_t> tile_shape;  // of kTile, below TileShapes()
   std::optional<std::size_t> most_group_size;     // as if the device had no more work-items a group

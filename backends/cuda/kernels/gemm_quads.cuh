@@ -1,25 +1,24 @@
-/* One tile of an exact product by one work-group of a GPU with registers for many sums, in the
- * subset of C that OpenCL C and CUDA share. As gemm_tile.h, which asks less of a device, but:
- * operands come four floats at a time and one step ahead of their use, local memory holds two steps
- * so that one barrier a step is enough, and a thread's part of c is made of quads (four rows or
- * columns side by side), so that it reads four floats of local memory at once.
+/* One tile of an exact product by one block of a GPU with registers for many sums, in the subset of C
+ * and with the macros of the kernels that all devices share. As OpenCL's gemm_tile.h, but operands
+ * come four floats at a time and one step ahead of their use, shared memory holds two steps so that
+ * one barrier a step is enough, and a thread's part of c is made of quads (four rows or columns side
+ * by side), so that it reads four floats of shared memory at once.
  *
  * Order of the sums: a leaf of `block` is a chain of fma from 0, k ascending; leaf sums meet in the
  * binary counter of args.h. The sizes decide speed, never bits.
  *
  * Threads come in warps of 32, four down by eight across, each with ACAN_QUADS_M quads of rows by
- * ACAN_QUADS_N quads of columns: the 32 threads of one read of local memory ask for few different
+ * ACAN_QUADS_N quads of columns: the 32 threads of one read of shared memory ask for few different
  * words, all in different banks.
  *
  * Includers define, beside what kernels.h needs:
- *   ACAN_LOCAL, ACAN_BARRIER()         address space and barrier of a work-group
+ *   ACAN_LOCAL, ACAN_BARRIER()         address space and barrier of a block
  *   ACAN_UNROLL                        before loops of fixed length that must be unrolled
  *   ACAN_FLOAT4                        four floats x, y, z, w, aligned to 16 bytes
- *   ACAN_WARPS_M, ACAN_WARPS_N         warps of a work-group, down and across
+ *   ACAN_WARPS_M, ACAN_WARPS_N         warps of a block, down and across
  *   ACAN_QUADS_M, ACAN_QUADS_N         quads of one thread
  *   ACAN_QUAD_LEVELS                   levels of the tree: at most 2^it leaves */
-#ifndef ACAN_KERNELS_GEMM_QUADS_H
-#define ACAN_KERNELS_GEMM_QUADS_H
+#pragma once
 
 #define ACAN_QUAD_STEP 8 /* of k; divides 16 */
 #define ACAN_QUAD_TILE_M (ACAN_WARPS_M * ACAN_QUADS_M * 16)
@@ -36,7 +35,7 @@
 /* Four words more a row: quads stay aligned, and transposed ones meet different banks. */
 #define ACAN_QUAD_PITCH (ACAN_QUAD_EDGE + 4)
 #define ACAN_QUAD_OPERAND_WORDS (ACAN_QUAD_STEP * ACAN_QUAD_PITCH)
-/* Of local memory, aligned to 16 bytes. */
+/* Of shared memory, aligned to 16 bytes. */
 #define ACAN_QUAD_WORDS (2 * 2 * ACAN_QUAD_OPERAND_WORDS)
 
 /* An operand: element (row, k) is data[row * row_stride + k * k_stride], one of which is 1. */
@@ -174,7 +173,7 @@ ACAN_FN void acan_quad_store(ACAN_GLOBAL float* row, acan_i64 at, acan_i64 cols,
 }
 
 /* Tile (tile_row, tile_col) of c[m, n] = a[m, k] * b[n, k]^T. All ACAN_QUAD_THREADS threads of the
- * work-group call it. `tiles`: local memory of ACAN_QUAD_WORDS.
+ * block call it. `tiles`: shared memory of ACAN_QUAD_WORDS.
  * a_k_first, b_k_first: row_stride is 1, else k_stride is. They and `vector` should be constants.
  * REQUIRES: k > 0; block a multiple of 16. With `vector` every quad is aligned: data, c and all
  * strides but the 1 are multiples of 4 words, and so are the rows of an operand with k first. */
@@ -252,4 +251,3 @@ ACAN_FN void acan_gemm_quads(const acan_quad_operand* a, const acan_quad_operand
   }
 }
 
-#endif /* ACAN_KERNELS_GEMM_QUADS_H */
