@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "sources.h"
@@ -14,6 +16,9 @@ namespace {
 // Never -cl-fast-relaxed-math or its kin; what is left out here is IEEE's default. PoCL would print
 // on our stderr that a loop could not be vectorised (-w).
 constexpr const char* kOptions = "-cl-std=CL1.2 -w";
+
+// In the cache in place of a program, as a sign that it was compiled.
+constexpr std::string_view kKeptByDriver = "kept by the driver";
 
 std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
@@ -54,16 +59,27 @@ Program Session::Build(const std::string& text, const std::string& macros) const
   }
   all += text;
   const std::string options = options_ + macros;
-  if (!caches_programs_) return FromSource(all, options);
   const std::string key = KeyOf(options + "\n" + all);
-  if (const std::optional<std::string> binary = cache_.Load(key)) {
-    Program program = FromBinary(*binary, options);
+  const std::optional<std::string> kept = cache_.Load(key);
+  if (kept && !caches_programs_) return FromSource(all, options);
+  if (kept) {
+    Program program = FromBinary(*kept, options);
     if (program.get() != nullptr) return program;
     cache_.Warn(key, fmt::format("is not taken by the driver of {}", name_));
   }
+  SayThatItCompiles();
   Program program = FromSource(all, options);
-  cache_.Store(key, BinaryOf(program));
+  cache_.Store(key, caches_programs_ ? BinaryOf(program) : std::string(kKeptByDriver));
   return program;
+}
+
+// Whoever waits for a device sees why.
+void Session::SayThatItCompiles() const {
+  if (std::exchange(said_that_it_compiles_, true)) return;
+  const std::string text = fmt::format(
+      "acan: {}: its driver compiles the kernels, which may take a minute and is done once\n",
+      name_);
+  std::fputs(text.c_str(), stderr);
 }
 
 // Null if the driver does not take it any more.

@@ -51,6 +51,7 @@ class Session {
   }
 
  private:
+  void SayThatItCompiles() const;
   Program FromBinary(const std::string& binary, const std::string& options) const;
   Program FromSource(const std::string& text, const std::string& options) const;
   std::string BinaryOf(const Program& program) const;
@@ -60,6 +61,7 @@ class Session {
   std::string name_;
   std::string first_;
   bool caches_programs_;
+  mutable bool said_that_it_compiles_ = false;
   std::string options_;
   cl_device_id id_;
   Context context_;
