@@ -41,7 +41,7 @@ say() {
 tests="cuda op_matrix kernel call device gemm"
 test_programs=$(printf 'backends_%s_test ' $tests)
 
-options="-DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real
+options="-G Ninja -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real
   -DACAN_CUDA_ARCHITECTURES=${ACAN_CUDA_ARCHITECTURES:-90-real}"
 
 carry() {

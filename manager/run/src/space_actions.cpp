@@ -102,7 +102,8 @@ std::function<std::int64_t(std::int64_t)> SpaceActions::SamplesOf(const PutPassD
 
 void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
   const PassTasks tasks(context_.planned, context_.job.training, plan);
-  kept_data_.Put(PassTuples(tasks, action.pass, SetOf(action), action.epoch, SamplesOf(action)),
+  kept_data_.Put(PassTuples(tasks, action.pass, SetOf(action), action.epoch, SamplesOf(action),
+                            context_.client.pool()),
                  ThrowErrors);
 }
 

@@ -44,6 +44,8 @@ make_two_hosts() {
   }
   ip netns add "$near" 2>"$folder/netns.log" || skip "ip netns add: $(cat "$folder/netns.log")"
   ip netns add "$far"
+  ip netns exec "$near" true 2>"$folder/netns.log" ||
+    skip "ip netns exec: $(cat "$folder/netns.log")"
   ip link add "an$tag" netns "$near" type veth peer name "af$tag" netns "$far" \
     2>"$folder/link.log" || skip "ip link add type veth: $(cat "$folder/link.log")"
   ip -n "$near" addr add 10.199.0.1/24 dev "an$tag"

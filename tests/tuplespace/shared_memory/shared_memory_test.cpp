@@ -104,6 +104,23 @@ TEST_F(SharedMemory, BlocksAreWrittenAgainWhenNobodyReadsThem) {
   EXPECT_EQ(reader->ReadOne(AnyOf("c"), kGenerous)->payload.text(), Bytes('c'));
 }
 
+// The client's own pool is for whoever makes payloads for it, while the broker can open its blocks.
+TEST_F(SharedMemory, WhatIsMadeInTheClientsPoolIsNotCopied) {
+  BrokerThread broker(folder_.Ipc());
+  Client stranger(ClientAt(broker.endpoint()));
+  EXPECT_EQ(stranger.pool(), nullptr);  // it has not joined
+  const auto writer = Joined(broker.endpoint());
+  SharedPool* const pool = writer->pool();
+  ASSERT_NE(pool, nullptr);
+  const Payload made = InBlock(*pool, 'a');
+  const std::uint64_t copied = pool->counts().copied;
+  writer->Put(One(Key{"a", 1}, made));
+  EXPECT_EQ(pool->counts().lent, 1u);
+  EXPECT_EQ(pool->counts().copied, copied);
+  writer->Put(One(Key{"a", 2}, Payload::Copy(Bytes('b'))));
+  EXPECT_EQ(pool->counts().copied, copied + 1);
+}
+
 // Who reads what it made has its own hash of these bytes, and needs no second one.
 TEST_F(SharedMemory, WhatIsReadByItsMakerIsNotHashedAgain) {
   BrokerThread broker(folder_.Ipc());

@@ -102,6 +102,9 @@ void Client::Wake() {
 bool Client::shares_memory() const {
   return impl_->shared.can_put();
 }
+SharedPool* Client::pool() const {
+  return impl_->shared.pool();
+}
 bool Client::nearby() const {
   Channel* const channel = impl_->shared.channel();
   return channel != nullptr && channel->input_position() > 0;

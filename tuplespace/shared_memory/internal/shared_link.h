@@ -46,6 +46,7 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
 
   // A put can name blocks of the pool.
   bool can_put() const { return can_put_; }
+  SharedPool* pool() const { return can_put_ ? pool_.get() : nullptr; }
   // The payload moved to a block, if that is worth it and possible.
   Payload Shared(Payload payload);
 

@@ -4,32 +4,54 @@
 #include <cassert>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace acan {
+namespace {
+
+// Memory for a payload that nobody has written to yet.
+struct Room {
+  std::shared_ptr<const void> owner;
+  std::span<std::uint32_t> words;
+  const tuplespace::SharedRegion* region = nullptr;
+};
+
+Room RoomFor(std::size_t words, tuplespace::SharedPool* pool) {
+  if (pool != nullptr) {
+    if (tuplespace::SharedPool::Block block = pool->Allocate(words * sizeof(std::uint32_t))) {
+      const tuplespace::SharedRegion* region = block.get();
+      return {std::move(block), {reinterpret_cast<std::uint32_t*>(region->data), words}, region};
+    }
+  }
+  auto own = std::make_shared_for_overwrite<std::uint32_t[]>(words);
+  std::uint32_t* data = own.get();
+  return {std::move(own), {data, words}};
+}
+
+}  // namespace
 
 tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int64_t epoch,
-                            const std::function<std::int64_t(std::int64_t)>& sample_at) {
+                            const std::function<std::int64_t(std::int64_t)>& sample_at,
+                            tuplespace::SharedPool* pool) {
   const WantedInput* input = FindInput(set.inputs(), cell.input);
   assert(input != nullptr);
   const std::int64_t positions = input->positions;
   const std::int64_t columns = cell.features.size();
-  auto words = std::make_shared<std::vector<std::uint32_t>>(
-      static_cast<std::size_t>(cell.rows.size() * columns));
+  Room room = RoomFor(static_cast<std::size_t>(cell.rows.size() * columns), pool);
   // Sample after sample; a cell may begin and end within one.
   for (std::int64_t row = cell.rows.begin; row < cell.rows.end;) {
     const std::int64_t of_batch = row / positions;
     const std::int64_t first = row % positions;
     const std::int64_t rows = std::min(positions - first, cell.rows.end - row);
     set.Copy({cell.input, sample_at(of_batch), epoch, {first, first + rows}, cell.features},
-             std::span(*words).subspan(static_cast<std::size_t>((row - cell.rows.begin) * columns),
-                                       static_cast<std::size_t>(rows * columns)));
+             room.words.subspan(static_cast<std::size_t>((row - cell.rows.begin) * columns),
+                                static_cast<std::size_t>(rows * columns)));
     row += rows;
   }
-  const std::uint32_t* data = words->data();
-  const std::size_t bytes = words->size() * sizeof(std::uint32_t);
   tuplespace::Tuple tuple;
   tuple.key = cell.key;
-  tuple.payload = tuplespace::Payload(std::move(words), data, bytes);
+  tuple.payload = tuplespace::Payload(std::move(room.owner), room.words.data(),
+                                      room.words.size_bytes(), room.region);
   return tuple;
 }
 
@@ -53,10 +75,10 @@ std::int64_t CountLabels(const SampleSet& set, std::int64_t samples, std::int64_
 
 std::vector<tuplespace::Tuple> PassTuples(
     const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
-    const std::function<std::int64_t(std::int64_t)>& sample_at) {
+    const std::function<std::int64_t(std::int64_t)>& sample_at, tuplespace::SharedPool* pool) {
   std::vector<tuplespace::Tuple> tuples = tasks.Tables(pass);
   for (const DataCell& cell : tasks.DataCells(pass)) {
-    tuples.push_back(CellTuple(cell, set, epoch, sample_at));
+    tuples.push_back(CellTuple(cell, set, epoch, sample_at, pool));
   }
   return tuples;
 }

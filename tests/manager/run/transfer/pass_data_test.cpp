@@ -71,7 +71,7 @@ TEST(PassDataTest, RowsAreSamplesTimesPositions) {
         expected.push_back(CountedSamples::Value(true, 2, 40 - row / 5, row % 5, f));
       }
     }
-    const tuplespace::Tuple tuple = CellTuple(cell, set, 2, reversed);
+    const tuplespace::Tuple tuple = CellTuple(cell, set, 2, reversed, nullptr);
     EXPECT_EQ(Words(tuple), expected) << rows.begin << " to " << rows.end;
     EXPECT_EQ(tuple.key, cell.key);
   }
@@ -86,7 +86,22 @@ TEST(PassDataTest, OnePositionIsARowOfEachSample) {
       expected.push_back(CountedSamples::Value(false, 0, sample, 0, f));
     }
   }
-  EXPECT_EQ(Words(CellTuple(cell, set, 0, [](std::int64_t i) { return i; })), expected);
+  EXPECT_EQ(Words(CellTuple(
+                cell, set, 0, [](std::int64_t i) { return i; }, nullptr)),
+            expected);
+}
+
+// Small cells are not worth a block.
+TEST(PassDataTest, LargeCellsAreMadeInThePool) {
+  const CountedSamples set;
+  const auto sample_at = [](std::int64_t of_batch) { return of_batch % 100; };
+  const auto pool = tuplespace::SharedPool::Make();
+  for (const std::int64_t rows : {100, 2000}) {
+    const DataCell cell{tuplespace::Key{"cell"}, "x", {0, rows}, {0, 7}};
+    const tuplespace::Tuple tuple = CellTuple(cell, set, 0, sample_at, pool.get());
+    EXPECT_EQ(tuple.payload.region() != nullptr, rows == 2000);
+    EXPECT_EQ(Words(tuple), Words(CellTuple(cell, set, 0, sample_at, nullptr)));
+  }
 }
 
 TEST(PassDataTest, LabelsThatCount) {

@@ -153,7 +153,10 @@ class Client {
   void Wake();  // thread safe; async-signal safe
 
   bool shares_memory() const;  // what it puts can lie in shared memory
-  bool nearby() const;         // messages from the broker come through shared memory, too
+  // Where payloads for the broker are best made, as it need not copy those. Null unless
+  // shares_memory(). Belongs to the client.
+  SharedPool* pool() const;
+  bool nearby() const;  // messages from the broker come through shared memory, too
   // It asks for places (Get::direct) and ReadDirectly may use them.
   bool fetches_directly() const;
   bool listens() const;  // in this session others can fetch from it what stays with it

@@ -54,7 +54,7 @@ class SampleSet {
   // Of all that decides what Copy writes, but for the epoch: what was read and how it is used.
   virtual const std::string& sha256() const = 0;
   virtual const std::vector<WantedInput>& inputs() const = 0;
-  // Writes the part row by row as 32-bit words, the bits of float or int32.
+  // Writes the part row by row as 32-bit words, the bits of float or int32: all of `out`.
   // REQUIRES: the part lies within the set, and `out` has room for exactly its values.
   // Throws Error (failure) if a file that is not in memory has changed or cannot be read any more.
   virtual void Copy(const SamplePart& part, std::span<std::uint32_t> out) const = 0;

@@ -7,13 +7,16 @@
 
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/sample_set.h"
+#include "tuplespace/shared_pool.h"
 
 namespace acan {
 
 // One cell. `sample_at`: the sample of `set` that is sample i of the batch. Integers are put as the
-// bits of int32. REQUIRES: the set has the cell's input. Throws as SampleSet::Copy.
+// bits of int32. The payload is made in `pool` where that is not null and has room.
+// REQUIRES: the set has the cell's input. Throws as SampleSet::Copy.
 tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int64_t epoch,
-                            const std::function<std::int64_t(std::int64_t)>& sample_at);
+                            const std::function<std::int64_t(std::int64_t)>& sample_at,
+                            tuplespace::SharedPool* pool);
 
 // Whether some labels of the set are none.
 bool HasIgnoredLabels(const SampleSet& set);
@@ -22,9 +25,9 @@ bool HasIgnoredLabels(const SampleSet& set);
 std::int64_t CountLabels(const SampleSet& set, std::int64_t samples, std::int64_t epoch,
                          const std::function<std::int64_t(std::int64_t)>& sample_at);
 
-// All cells of a pass.
+// All cells of a pass, made as CellTuple does.
 std::vector<tuplespace::Tuple> PassTuples(
     const PassTasks& tasks, const Pass& pass, const SampleSet& set, std::int64_t epoch,
-    const std::function<std::int64_t(std::int64_t)>& sample_at);
+    const std::function<std::int64_t(std::int64_t)>& sample_at, tuplespace::SharedPool* pool);
 
 }  // namespace acan
