@@ -79,6 +79,38 @@ TEST_P(GemmTest, EqualsTheDefinition) {
   }
 }
 
+// Operands and result lie in larger matrices of NaN, whose rows begin at quads of floats, or not.
+TEST_P(GemmTest, ReadsAndWritesNothingBesideItsMatrices) {
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
+  const auto device = on.make(on.threads.back(), kRoomyBytes);
+  const Shape s{36, 44, 72, 16};
+  const Host a = LeftOf(form, s, 21);
+  const Host b = RightOf(form, s, 22);
+  for (const std::int64_t pad : {4, 5}) {
+    const auto place = [&](const Host& host) {
+      OnDevice out = Space(*device, host.rows, host.cols, pad);
+      Host all(1, host.rows * out.matrix.stride + pad);
+      std::fill(all.v.begin(), all.v.end(), NAN);
+      const Matrix whole{out.buffer.get(), 0, 1, all.cols, all.cols};
+      device->CopyIn(tuplespace::Payload::Copy(all.v.data(), all.v.size() * 4), whole);
+      device->CopyIn(tuplespace::Payload::Copy(host.v.data(), host.v.size() * 4), out.matrix);
+      return std::pair(out, whole);
+    };
+    const OnDevice left = place(a).first;
+    const OnDevice right = place(b).first;
+    const auto [c, all_of_c] = place(Host(s.m, s.n));
+    device->Gemm(form, Precision::kExact, s.block, left.matrix, right.matrix, c.matrix);
+    EXPECT_EQ(Difference(Fetch(*device, c), GemmReference(form, s.block, a, b)), "") << pad;
+    const Host all = Fetch(*device, {c.buffer, all_of_c});
+    for (std::int64_t i = 0; i < all.cols; ++i) {
+      const std::int64_t at = i - pad;
+      const bool inside = at >= 0 && at % c.matrix.stride < s.n;
+      ASSERT_EQ(std::isnan(all.at(0, i)), !inside) << "word " << i << ", pad " << pad;
+    }
+  }
+}
+
 TEST_P(GemmTest, IsCloseToFloat64) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);

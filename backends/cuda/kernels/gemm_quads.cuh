@@ -1,8 +1,8 @@
-/* One tile of an exact product by one block of a GPU with registers for many sums, in the subset of C
- * and with the macros of the kernels that all devices share. As OpenCL's gemm_tile.h, but operands
- * come four floats at a time and one step ahead of their use, shared memory holds two steps so that
- * one barrier a step is enough, and a thread's part of c is made of quads (four rows or columns side
- * by side), so that it reads four floats of shared memory at once.
+/* One tile of an exact product by one block of a GPU with registers for many sums, in the subset of
+ * C and with the macros of the kernels that all devices share. As OpenCL's gemm_tile.h, but
+ * operands come four floats at a time and one step ahead of their use, shared memory holds two
+ * steps so that one barrier a step is enough, and a thread's part of c is made of quads (four rows
+ * or columns side by side), so that it reads four floats of shared memory at once.
  *
  * Order of the sums: a leaf of `block` is a chain of fma from 0, k ascending; leaf sums meet in the
  * binary counter of args.h. The sizes decide speed, never bits.
@@ -52,7 +52,7 @@ typedef struct {
   acan_i64 step;                 /* words from one step's quad to the next one's */
   int k;                         /* of the quad's first element within a step */
   int last;                      /* k first: rows beyond the operand's last repeat that one */
-  int to;                        /* word of the operand's local tile */
+  int to;                        /* word of the operand's shared tile */
 } acan_quad_source;
 
 /* k_first: a quad is of four rows (row_stride is 1), else of four k (k_stride is 1). */
@@ -123,7 +123,7 @@ ACAN_FN void acan_quad_put(const acan_quad_source* s, int k_first, ACAN_FLOAT4 q
   }
 }
 
-/* sums += a[., kk] * b[kk, .] of the local tiles, for one kk. */
+/* sums += a[., kk] * b[kk, .] of the shared tiles, for one kk. */
 ACAN_FN void acan_quad_step(const ACAN_LOCAL float* a, const ACAN_LOCAL float* b, float* sums) {
   float left[ACAN_QUAD_ROWS];
   float right[ACAN_QUAD_COLS];
@@ -250,4 +250,3 @@ ACAN_FN void acan_gemm_quads(const acan_quad_operand* a, const acan_quad_operand
     }
   }
 }
-
