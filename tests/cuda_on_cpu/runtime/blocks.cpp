@@ -43,10 +43,26 @@ struct Place {
   unsigned groups = 0;            // that it has ended
 };
 
+// Dynamic shared memory of the block that runs.
+constexpr std::size_t kMostSharedBytes = 256 << 10;
+alignas(16) std::byte dynamic_shared[kMostSharedBytes];
+
+// What is loaded of this program or module: variables of kernels in shared memory are there, and
+// constants.
+struct Image {
+  struct Part {
+    std::uintptr_t begin = 0, end = 0;
+    bool Has(std::uintptr_t address) const { return address - begin < end - begin; }
+  };
+  Part variables;
+  std::vector<Part> constants;  // and code
+};
+
 // The launch that runs.
 struct Running {
   const Launch* launch = nullptr;
   Arena arena;
+  Image::Part variables;
   std::vector<Place> threads;  // of the block
   std::vector<unsigned> free_fibers;
   unsigned current = 0;  // thread
@@ -64,35 +80,20 @@ struct Running {
   unsigned next_used = 0;
 } running;
 
-// Dynamic shared memory of the block that runs.
-constexpr std::size_t kMostSharedBytes = 256 << 10;
-alignas(16) std::byte dynamic_shared[kMostSharedBytes];
-
-// What is loaded of this program or module: variables of kernels in shared memory are there, and
-// constants.
-struct Image {
-  struct Part {
-    std::uintptr_t begin = 0, end = 0;
-    bool writable = false;
-  };
-  std::vector<Part> parts;
-  const Part* Find(std::uintptr_t address) const {
-    for (const Part& part : parts) {
-      if (address >= part.begin && address < part.end) return &part;
-    }
-    return nullptr;
-  }
-};
-
 int AddImage(dl_phdr_info* info, std::size_t, void* data) {
   Image found;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
     if (header.p_type != PT_LOAD) continue;
     const std::uintptr_t begin = info->dlpi_addr + header.p_vaddr;
-    found.parts.push_back({begin, begin + header.p_memsz, (header.p_flags & PF_W) != 0});
+    const Image::Part part{begin, begin + header.p_memsz};
+    if ((header.p_flags & PF_W) == 0) {
+      found.constants.push_back(part);
+    } else if (part.Has(reinterpret_cast<std::uintptr_t>(&running))) {
+      found.variables = part;
+    }
   }
-  if (found.Find(reinterpret_cast<std::uintptr_t>(&running)) == nullptr) return 0;
+  if (found.variables.begin == 0) return 0;
   *static_cast<Image*>(data) = found;
   return 1;
 }
@@ -235,6 +236,7 @@ void RunGrid(const Launch& launch) {
   TheState().kernels_that_ran.insert(launch.kernel->name);
   running.launch = &launch;
   running.arena = TheArena();
+  running.variables = TheImage().variables;
   running.broken = false;
   ++running.number;
   running.used.fill({});
@@ -329,6 +331,16 @@ void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
   }
 }
 
+// Parameters of the launch, and constants.
+void CheckConstant(std::uintptr_t address, unsigned bytes, bool write) {
+  const auto copies = reinterpret_cast<std::uintptr_t>(running.launch->parameters.copies);
+  if (!write && address - copies < running.launch->parameters.bytes) return;
+  const std::vector<Image::Part>& parts = TheImage().constants;
+  const bool found = std::any_of(parts.begin(), parts.end(),
+                                 [&](const Image::Part& part) { return part.Has(address); });
+  if (!found || write) BreakAt(address, bytes, write, "", cudaErrorIllegalAddress);
+}
+
 // A block has no more of it than its launch says.
 void CheckDynamicShared(std::uintptr_t address, unsigned bytes) {
   const std::uintptr_t at = address - reinterpret_cast<std::uintptr_t>(dynamic_shared);
@@ -401,13 +413,10 @@ void Touch(std::uintptr_t address, unsigned bytes, bool write) {
     CheckDeviceMemory(address, bytes, write);
     return;
   }
-  const auto copies = reinterpret_cast<std::uintptr_t>(running.launch->parameters.copies);
-  if (!write && address - copies < running.launch->parameters.bytes) return;
-  const Image::Part* const part = TheImage().Find(address);
-  if (part == nullptr || (write && !part->writable)) {
-    BreakAt(address, bytes, write, "", cudaErrorIllegalAddress);
+  if (!running.variables.Has(address)) {
+    CheckConstant(address, bytes, write);
+    return;
   }
-  if (!part->writable) return;
   CheckDynamicShared(address, bytes);
   const char* const problem =
       TouchShared(address, bytes, write, running.interval, running.first_interval, running.tag);

@@ -99,16 +99,20 @@ std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, co
 namespace {
 
 // Words of shared memory. Its variables lie near each other, in what is loaded of one file.
-struct SharedWords {
-  std::uintptr_t begin = 0;  // address / 4
-  Word* words = nullptr;
-};
+Word* shared_words = nullptr;
+std::uintptr_t first_shared = 0;  // address / 4
+
+void ReserveShared(std::uintptr_t address) {
+  shared_words = Reserve<Word>(kSharedWords);
+  first_shared = address / 4 - kSharedWords / 2;
+}
 
 // Null if the address is too far away.
-Word* SharedWord(std::uintptr_t address) {
-  static const SharedWords shared{address / 4 - kSharedWords / 2, Reserve<Word>(kSharedWords)};
-  const std::uintptr_t at = address / 4 - shared.begin;
-  return at < kSharedWords ? shared.words + at : nullptr;
+inline Word* SharedWord(std::uintptr_t address) {
+  // Not a static of this function: the guard of those is asked at each access.
+  if (shared_words == nullptr) ReserveShared(address);
+  const std::uintptr_t at = address / 4 - first_shared;
+  return at < kSharedWords ? shared_words + at : nullptr;
 }
 
 }  // namespace
