@@ -244,10 +244,13 @@ def moved_by_rounding(graph, start, job, wanted_losses, wanted):
     return most_of_losses, most
 
 
-def norms_one_feature(graph):
-    """Whether something is divided by its own size alone. Its gradient is what two numbers of float32 differ by
-    that are the same but for rounding, in any program."""
+def has_gradients_of_rounding(graph):
+    """Whether something is divided by its own size alone, as one feature by a norm, or the weight of one key. Its
+    gradient is what two numbers of float32 differ by that are the same but for rounding, in any program."""
     widths = {each["name"]: each["columns"] for each in graph["parameters"]}
+    positions = max(each.get("rows", 1) for each in graph["inputs"])
+    if positions == 1 and any(node["operator"] == "attention" for node in graph["nodes"]):
+        return True
     for node in graph["nodes"]:
         width = widths.get(node["inputs"][1]) if len(node["inputs"]) > 1 else None
         if node["operator"] in ("layer_norm", "rms_norm") and width == 1:
@@ -266,7 +269,7 @@ def compare(graph, start, end, losses, job):
         if ours_apart > rounding[0]:
             findings.append(f"losses {losses}, in float64 {wanted_losses}, in float32 {their_losses}, and rounding the "
                             f"initial weights moves them by {rounding[0]:.1e}")
-    if norms_one_feature(graph):
+    if has_gradients_of_rounding(graph):
         return findings, ours_apart, theirs_apart
     first = {each["name"]: matrix_of(each, start[each["name"]]).double() for each in graph["parameters"]}
     most = max((wanted[name] - first[name]).norm().item() for name in first)
