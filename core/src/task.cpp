@@ -19,7 +19,7 @@ constexpr std::uint8_t kGemmCall = 255;
 static_assert(kKernels < kGemmCall);
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
-constexpr std::int32_t kMaxAxis = 1 << 24;
+constexpr std::int32_t kMaxAxis = 1 << 24;  // rows or columns of a buffer
 constexpr std::int32_t kMaxChunk = 1 << 20;
 constexpr std::uint64_t kMaxTaskBytes = 1ull << 60;  // far below where sums of sizes overflow
 
@@ -120,17 +120,30 @@ void CheckCalls(const Task& task, std::vector<BufferState>& state) {
   }
 }
 
+bool IsTooLong(const BufferSpec& buffer) {
+  return buffer.rows > kMaxAxis || buffer.cols > kMaxAxis;
+}
+
+void CheckSizes(const Task& task) {
+  if (task.buffers.empty() || task.buffers.size() > kMaxBuffers) {
+    Bad(fmt::format("{} buffers, must be 1 to {}", task.buffers.size(), kMaxBuffers));
+  }
+  if (task.calls.size() > kMaxCalls) {
+    Bad(fmt::format("{} operations, at most {}", task.calls.size(), kMaxCalls));
+  }
+  for (const BufferSpec& buffer : task.buffers) {
+    if (buffer.rows <= 0 || buffer.cols <= 0 || IsTooLong(buffer)) {
+      Bad(fmt::format("buffer of [{}, {}], must be 1 to {} of each", buffer.rows, buffer.cols,
+                      kMaxAxis));
+    }
+  }
+}
+
 void Check(const Task& task, std::size_t input_count) {
-  if (task.buffers.empty() || task.buffers.size() > kMaxBuffers) Bad("number of buffers");
-  if (task.calls.size() > kMaxCalls) Bad("too many operations");
+  CheckSizes(task);
   if (task.outputs.empty()) Bad("no results");
   const auto block = static_cast<std::uint32_t>(task.block);
   if (task.block < 16 || (block & (block - 1)) != 0) Bad("block is not a power of two from 16");
-  for (const BufferSpec& buffer : task.buffers) {
-    if (buffer.rows <= 0 || buffer.cols <= 0 || buffer.rows > kMaxAxis || buffer.cols > kMaxAxis) {
-      Bad(fmt::format("buffer of [{}, {}]", buffer.rows, buffer.cols));
-    }
-  }
   std::vector<BufferState> state(task.buffers.size(), BufferState::kEmpty);
   CheckPieces(task, input_count, state);
   CheckCalls(task, state);
@@ -250,6 +263,11 @@ const char* TaskKindName(TaskKind kind) {
       return "update";
   }
   return "unknown";
+}
+
+bool IsWithinLimits(const Task& task) {
+  return task.buffers.size() <= kMaxBuffers && task.calls.size() <= kMaxCalls &&
+         std::none_of(task.buffers.begin(), task.buffers.end(), IsTooLong);
 }
 
 bool CoversBuffer(const Piece& piece, const Task& task) {

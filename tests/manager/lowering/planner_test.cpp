@@ -16,14 +16,18 @@
 namespace acan {
 namespace {
 
-struct TenMillionGpt {
-  explicit TenMillionGpt(std::int64_t batch) {
-    model::GptOptions o;
-    o.n_layer = 6;
-    o.n_head = 6;
-    o.n_embd = 384;
-    o.block_size = 256;
-    o.vocab_size = 96;
+model::GptOptions TenMillionParameters() {
+  model::GptOptions o;
+  o.n_layer = 6;
+  o.n_head = 6;
+  o.n_embd = 384;
+  o.block_size = 256;
+  o.vocab_size = 96;
+  return o;
+}
+
+struct PlannedGpt {
+  explicit PlannedGpt(std::int64_t batch, const model::GptOptions& o = TenMillionParameters()) {
     const auto of = [&](model::Mode mode) { return model::Gpt(o, mode); };
     model.emplace(LoweredModel{
         LoweredGraph(
@@ -48,7 +52,7 @@ struct TenMillionGpt {
 // Wide layers, of which each task holds a small part.
 TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
   for (const std::int64_t batch : {5, 16}) {
-    const TenMillionGpt gpt(batch);
+    const PlannedGpt gpt(batch);
     for (const std::uint64_t mib : {1, 2, 4, 16, 1024}) {
       const std::uint64_t capacity = mib << 20;
       const auto chosen = ChooseCuts(gpt.Request(capacity, 2), nullptr);
@@ -80,7 +84,7 @@ TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
 
 // Two workers get the same number of samples of a batch that is no power of two.
 TEST(PlannerTest, CutsBatchesEvenly) {
-  const TenMillionGpt gpt(12);
+  const PlannedGpt gpt(12);
   const auto chosen = ChooseCuts(gpt.Request(4ull << 30, 2), nullptr);
   ASSERT_TRUE(chosen);
   for (const Segment& segment : chosen->cuts.training) {
@@ -133,6 +137,48 @@ TEST(PlannerTest, NoTaskTouchesMoreWeightsThanTheJobAllows) {
   }
 }
 
+// Of a model of `layers` narrow layers.
+model::GptOptions NarrowGpt(std::int64_t layers, std::int64_t positions) {
+  model::GptOptions o;
+  o.n_layer = layers;
+  o.n_head = 1;
+  o.n_embd = 8;
+  o.block_size = positions;
+  o.vocab_size = 8;
+  return o;
+}
+
+// With so much memory that nothing else asks for small tasks. DecodeTask checks the tasks.
+void ExpectTasksWithinLimits(const CutRequest& request) {
+  const auto chosen = ChooseCuts(request, nullptr);
+  ASSERT_TRUE(chosen);
+  Pass pass;
+  pass.job = "job";
+  pass.rows = request.training.batch;
+  for (const PlannedTask& task :
+       GraphTasks(request.model, request.training, chosen->cuts).Tasks(pass)) {
+    EXPECT_LE(task.inputs.size(), request.task_inputs) << task.key.ToString();
+    EXPECT_NO_THROW(DecodeTask(EncodeTask(task.task), task.inputs.size())) << task.key.ToString();
+  }
+}
+
+TEST(PlannerTest, NoTaskHasMoreRowsThanAHandlerTakes) {
+  const PlannedGpt gpt(1 << 20, NarrowGpt(1, 32));  // 2^25 rows
+  ExpectTasksWithinLimits(gpt.Request(std::uint64_t{1} << 40, 1));
+}
+
+TEST(PlannerTest, NoTaskHasMoreCallsThanAHandlerTakes) {
+  const PlannedGpt gpt(2048, NarrowGpt(24, 65));
+  ExpectTasksWithinLimits(gpt.Request(std::uint64_t{1} << 40, 1));
+}
+
+TEST(PlannerTest, NoUpdateHasMoreInputsThanTheSpaceTakes) {
+  const PlannedGpt gpt(1024, NarrowGpt(100, 16));
+  CutRequest request = gpt.Request(std::uint64_t{1} << 40, 1);
+  request.batch_rows = 64;  // sixteen parts of each gradient
+  ExpectTasksWithinLimits(request);
+}
+
 class UpdatesTest : public ::testing::TestWithParam<int> {
  protected:
   UpdatesTest() : gpt_(16), chosen_(ChooseCuts(gpt_.Request(1ull << 30, GetParam()), nullptr)) {
@@ -144,7 +190,7 @@ class UpdatesTest : public ::testing::TestWithParam<int> {
     }
   }
 
-  TenMillionGpt gpt_;
+  PlannedGpt gpt_;
   std::optional<ChosenCuts> chosen_;
   std::vector<PlannedTask> updates_;
 };

@@ -90,6 +90,10 @@ struct Task {
   std::vector<Ahead> ahead = {};
 };
 
+// Whether the task is as small as DecodeTask demands: in the number of its buffers and its calls,
+// and in the rows and columns of each buffer.
+bool IsWithinLimits(const Task& task);
+
 // Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.
 bool CoversBuffer(const Piece& piece, const Task& task);
 

@@ -14,7 +14,7 @@ struct TaskCost {
   double us = 0;  // of computing and moving, on one worker
   std::uint64_t need_bytes = 0;
   std::uint64_t moved_bytes = 0;
-  bool fits_space = true;  // its tuples and the number of its inputs
+  bool fits_limits = true;  // of the space, for its tuples and inputs, and of handlers, for itself
 };
 TaskCost CostOfTask(const CutRequest& request, const PlannedTask& task);
 
@@ -24,13 +24,13 @@ struct SegmentCost {
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;
   std::uint64_t need_bytes = 0;  // of the largest task
-  bool fits_space = true;
+  bool fits_limits = true;  // of all tasks
   bool fits = true;  // the largest box, into a task of the limit
 };
 // With a limit, only `fits` is set where a task of the largest box does not fit.
 SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment,
                           std::optional<std::uint64_t> limit_bytes = {});
-// Only `need_bytes` and `fits_space`, and only of the largest box.
+// Only `need_bytes` and `fits_limits`, and only of the largest box.
 TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, int segment);
 // As the other CostOf, from the costs of the segments of cuts.training.
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts,

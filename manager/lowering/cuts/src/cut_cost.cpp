@@ -62,7 +62,7 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   cost.need_bytes = NeedBytes(task);
   cost.moved_bytes = MovedBytes(task);
   const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };
-  cost.fits_space = planned.inputs.size() <= request.task_inputs &&
+  cost.fits_limits = planned.inputs.size() <= request.task_inputs && IsWithinLimits(task) &&
                     std::all_of(task.pieces.begin(), task.pieces.end(),
                                 [&](const Piece& piece) {
                                   return fits(BufferSpec{piece.rows, piece.cols}.bytes());
@@ -79,7 +79,7 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
   for (const BoxSample& boxes : SampleBoxes(context, segment)) {
     for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
       const TaskCost one = CostOfTask(request, tasks.task);
-      if (limit_bytes && boxes.needs_most && (one.need_bytes > *limit_bytes || !one.fits_space)) {
+      if (limit_bytes && boxes.needs_most && (one.need_bytes > *limit_bytes || !one.fits_limits)) {
         cost.fits = false;
         return cost;
       }
@@ -87,7 +87,7 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
       stages.Add(tasks, one, boxes.count);
       cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
       cost.moved_bytes += static_cast<std::uint64_t>(count) * one.moved_bytes;
-      cost.fits_space = cost.fits_space && one.fits_space;
+      cost.fits_limits = cost.fits_limits && one.fits_limits;
       cost.tasks += count;
     }
   }
@@ -102,7 +102,7 @@ TaskCost NeedOfSegment(const CutRequest& request, const PassContext& context, in
     for (const TaskSample& tasks : SampleTasks(context, segment, boxes.box)) {
       const TaskCost one = CostOfTask(request, tasks.task);
       need.need_bytes = std::max(need.need_bytes, one.need_bytes);
-      need.fits_space = need.fits_space && one.fits_space;
+      need.fits_limits = need.fits_limits && one.fits_limits;
     }
   }
   return need;
@@ -129,6 +129,7 @@ CutCost CostOf(const CutRequest& request, const PassContext& context,
     cost.tasks += segment.tasks;
     cost.moved_bytes += segment.moved_bytes;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, segment.need_bytes);
+    cost.fits_limits = cost.fits_limits && segment.fits_limits;
   }
   Stages stages;
   for (const TaskSample& tasks : SampleUpdates(context)) {
@@ -136,6 +137,7 @@ CutCost CostOf(const CutRequest& request, const PassContext& context,
     stages.Add(tasks, one);
     cost.moved_bytes += static_cast<std::uint64_t>(tasks.count) * one.moved_bytes;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, one.need_bytes);
+    cost.fits_limits = cost.fits_limits && one.fits_limits;
     cost.tasks += tasks.count;
   }
   cost.step_us += stages.Us(request);

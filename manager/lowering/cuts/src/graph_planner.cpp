@@ -87,7 +87,9 @@ std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling,
   cuts.training = *training;
   CutCost cost = CostOf(request, cuts, of_training.costs());
   const double least_us = request.network != nullptr ? kOverlap * cost.step_us : cost.step_us;
-  if (cost.largest_need_bytes > cuts.task_bytes || least_us >= limit_us) return std::nullopt;
+  if (cost.largest_need_bytes > cuts.task_bytes || !cost.fits_limits || least_us >= limit_us) {
+    return std::nullopt;
+  }
   if (request.network != nullptr) {
     cost.step_us = StepUsOverLinks(request, cuts, cost);
     if (cost.step_us >= limit_us) return std::nullopt;

@@ -134,7 +134,7 @@ bool Segmenter::TouchesTooMuch(const Segment& segment) const {
 
 bool Segmenter::FitsAt(int segment) const {
   const TaskCost need = NeedOfSegment(request_, context_, segment);
-  return need.need_bytes <= cuts_.task_bytes && need.fits_space;
+  return need.need_bytes <= cuts_.task_bytes && need.fits_limits;
 }
 
 // The same, and keeps what it costs.
@@ -145,7 +145,7 @@ bool Segmenter::MeasureAt(int segment) {
   }
   const TaskCost need = NeedOfSegment(request_, context_, segment);
   need_bytes_ = std::max(need_bytes_, need.need_bytes);
-  return need.need_bytes <= cuts_.task_bytes && need.fits_space;
+  return need.need_bytes <= cuts_.task_bytes && need.fits_limits;
 }
 
 // Behind the segments that are there, with all that follows as one; or in place of one of them.

@@ -7,6 +7,7 @@
 
 #include "acan/manager/task_builder.h"
 #include "pass_context.h"
+#include "tuplespace/space.h"
 
 namespace acan {
 
@@ -20,6 +21,9 @@ struct SumPart {
 std::vector<Box> PartBoxesOf(const PassContext& context, int node);
 // The parts of a sum over rows that the boxes of its segment make, of a tile of it.
 std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile);
+
+// Most parts of a sum that are inputs of one task.
+inline constexpr std::uint64_t kMostPartsOfSum = tuplespace::SpaceLimits{}.task_inputs / 4;
 
 // Matrices of a part's size that it takes to add so many parts: these, and sums on the way up the
 // tree.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "acan/core/optimizers.h"
-#include "tuplespace/space.h"
 
 namespace acan {
 
@@ -62,10 +61,11 @@ namespace {
 
 // Of each of `names.sums` sums whose parts have so many bytes, for one task.
 std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, const SumNames& names) {
-  constexpr std::uint64_t kMostInputs = tuplespace::SpaceLimits{}.task_inputs / 4;
   const std::uint64_t room = context.cuts.task_bytes / bytes;
+  const std::uint64_t most_of_sums =
+      std::min(kMostPartsOfSum, 2 * kMostPartsOfSum / std::max<std::uint64_t>(1, names.sums));
   std::uint64_t most = 2;
-  while (most < kMostInputs && names.beside + names.sums * MatricesOfSum(most + 1) <= room) {
+  while (most < most_of_sums && names.beside + names.sums * MatricesOfSum(most + 1) <= room) {
     ++most;
   }
   return most;

@@ -7,6 +7,7 @@
 #include "cells.h"
 #include "part_sums.h"
 #include "row_product.h"
+#include "tuplespace/space.h"
 
 namespace acan {
 
@@ -25,6 +26,24 @@ std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
     matrices += MatricesOfGradient(context, operand);
   }
   return matrices;
+}
+
+// Most inputs of a task from which it makes a tile's gradient.
+std::uint64_t InputsOfGradient(const PassContext& context, int value, const TileOf& of) {
+  if (value < 0 || context.pass.rows == 0) return 0;
+  const LoweredValue& v = context.Value(value);
+  const LoweredNode& node = context.graph.node(v.producer);
+  std::uint64_t inputs = 0;
+  if (v.kind == ValueKind::kShared) {
+    for (const int operand : node.operands) inputs += InputsOfGradient(context, operand, of);
+  } else if (IsComputedByUpdates(context, value)) {
+    for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
+      inputs += static_cast<std::uint64_t>(CellsOfBatch(context, operand, columns));
+    }
+  } else {
+    inputs = std::min<std::uint64_t>(PartBoxesOf(context, v.producer).size(), kMostPartsOfSum);
+  }
+  return inputs;
 }
 
 // What a task that computes a tile of a sum gathers for it, of values of samples.
@@ -50,8 +69,9 @@ std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf&
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes) {
   constexpr std::uint64_t kPartOver = 8;
+  constexpr std::uint64_t kMostInputs = tuplespace::SpaceLimits{}.task_inputs;
   std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = 0, over_bytes = 0, need = 0;
+  std::uint64_t bytes = 0, over_bytes = 0, need = 0, inputs = 0;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
     if (!takes(p)) continue;
@@ -61,20 +81,24 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
       const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
+      const std::uint64_t more_inputs =
+          MatricesBesideSums(context.training) + InputsOfGradient(context, gradient, of);
       // A bundle may pass its share by a little: a task for a bias alone costs more than the bias's
       // arithmetic.
       const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
       const bool is_too_much =
           is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;
-      if (bundles.empty() || is_too_much || need + more > context.cuts.task_bytes) {
+      if (bundles.empty() || is_too_much || need + more > context.cuts.task_bytes ||
+          inputs + more_inputs > kMostInputs) {
         bundles.emplace_back();
-        bytes = over_bytes = need = 0;
+        bytes = over_bytes = need = inputs = 0;
       } else if (is_over) {
         over_bytes += of.bytes();
       }
       bundles.back().push_back(of);
       bytes += of.bytes();
       need += more;
+      inputs += more_inputs;
     }
   }
   return bundles;
