@@ -9,6 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
@@ -231,7 +232,8 @@ int RunChaos(const ChaosFlags& flags) {
   ParseFaults(flags);
   ParseDuration("--every", flags.every);
   ParseDuration("--pause", flags.pause);
-  const Job job = ReadJob(flags.job);
+  Job job = ReadJob(flags.job);
+  HoldToInitialWeights(&job);
   Data data = LoadData(job);
   LogJob(job, data, log);
   const std::string out_dir =

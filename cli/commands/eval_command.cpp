@@ -63,6 +63,7 @@ Job JobOfFolder(const EvalFlags& flags) {
   }
   run.job.initial_weights =
       WholePath(flags.model.empty() ? "the folder" : "--model", run.model_path);
+  run.job.initial_weights_sha256.clear();
   return run.job;
 }
 
@@ -83,6 +84,7 @@ Job JobOfFile(const EvalFlags& flags) {
                                           error.what(), flags.job.path));
   }
   job.initial_weights = WholePath("--model", flags.model);
+  job.initial_weights_sha256.clear();
   return job;
 }
 

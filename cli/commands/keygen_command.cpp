@@ -9,6 +9,7 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/job.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/snapshot.h"
@@ -63,7 +64,8 @@ struct Limits {
 Limits LimitsOf(const KeygenFlags& flags) {
   Limits limits;
   if (flags.jobs.ends_with(".toml")) {
-    const Job job = LoadJob(flags.jobs, {});
+    Job job = LoadJob(flags.jobs, {});
+    HoldToInitialWeights(&job);
     const Data data = LoadData(job);
     limits.jobs = TrainingId(job, data.train_sha256(), data.test_sha256());
   } else if (!flags.jobs.empty()) {

@@ -3,6 +3,7 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "access_file.h"
 #include "command.h"
@@ -64,8 +65,9 @@ int RunManager(const ManagerFlags& flags) {
     }
     options.direct = flags.direct.value == "on";
   }
-  const Job job = ReadJob(flags.job);
+  Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
+  HoldToInitialWeights(&job);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
   Watchdog watchdog(OfManager(role.log()));

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "acan/core/error.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "command.h"
@@ -63,9 +64,9 @@ int RunTrain(const TrainFlags& flags) {
     log.Info(fmt::format("the run in {} is done already", flags.resume));
     return ReportRun(done, flags.resume, flags.json);
   }
-  const Job job =
-      flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
+  Job job = flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   CheckFolderIsFree(out_dir);
+  HoldToInitialWeights(&job);
   Data data = LoadData(job);
   LogJob(job, data, log);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;

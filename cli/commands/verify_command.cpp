@@ -6,6 +6,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/audit_log.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
@@ -112,12 +113,13 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
 }
 
 // The exit code of the second training: 0, or 128 + a signal.
-int Rerun(const VerifyFlags& flags, const Receipt& receipt, const Job& job, Verdict& verdict) {
+int Rerun(const VerifyFlags& flags, const Receipt& receipt, Job job, Verdict& verdict) {
   RequireLimits("acan verify");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "verify");
   ClusterFlags cluster = flags.cluster;
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
+  HoldToInitialWeights(&job);
   Data data = LoadData(job);
   // Said before it takes hours.
   verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",

@@ -48,7 +48,7 @@ std::vector<SectionKeys> WithChosenKeys(std::vector<SectionKeys> sections) {
 
 const std::vector<SectionKeys>& KnownKeys() {
   static const std::vector<SectionKeys> kKeys = WithChosenKeys(
-      {{"model", {"kind", "initial_weights"}},
+      {{"model", {"kind", "initial_weights", "initial_weights_sha256"}},
        {"data", {"train_inputs",  "train_labels",  "train_targets",     "test_inputs",
                  "test_labels",   "test_targets",  "shuffle",           "layout",
                  "mean",          "std",           "crop_padding",      "flip",
@@ -186,6 +186,10 @@ void JobParser::ReadModel() {
     Missing("model.task", "choose task = \"masked_language\" or \"classification\"");
   }
   job_.initial_weights = Path("model", "initial_weights");
+  model_.Text("initial_weights_sha256", &job_.initial_weights_sha256);
+  if (job_.initial_weights.empty() && !job_.initial_weights_sha256.empty()) {
+    Missing("model.initial_weights", "model.initial_weights_sha256 is of this file");
+  }
 }
 
 // What the presets refuse, with the place of the key with which their sentence begins.

@@ -43,6 +43,9 @@ json ModelToJson(const Job& job) {
     model["kind"] = KindOf(job.model);
   }
   if (!job.initial_weights.empty()) model["initial_weights"] = job.initial_weights;
+  if (!job.initial_weights_sha256.empty()) {
+    model["initial_weights_sha256"] = job.initial_weights_sha256;
+  }
   return model;
 }
 

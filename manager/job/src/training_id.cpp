@@ -14,8 +14,9 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   fields.erase("output");
   fields["train"].erase("stop_if_not_finite");
   fields["train"].erase("evaluate_every");
-  // The data are known by their hashes, wherever the files lie, and so is a graph file.
+  // The data are known by their hashes, wherever the files lie, and so are the model's files.
   if (fields["model"].contains("file_sha256")) fields["model"].erase("file");
+  if (fields["model"].contains("initial_weights_sha256")) fields["model"].erase("initial_weights");
   fields["data"] = {{"shuffle", job.training.shuffle}};
   const std::string text = JsonText(fields) + train_sha256 + test_sha256;
   Sha256 hash;

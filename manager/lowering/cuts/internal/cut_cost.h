@@ -24,8 +24,8 @@ struct SegmentCost {
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;
   std::uint64_t need_bytes = 0;  // of the largest task
-  bool fits_limits = true;  // of all tasks
-  bool fits = true;  // the largest box, into a task of the limit
+  bool fits_limits = true;       // of all tasks
+  bool fits = true;              // the largest box, into a task of the limit
 };
 // With a limit, only `fits` is set where a task of the largest box does not fit.
 SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context, int segment,

@@ -63,12 +63,12 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   cost.moved_bytes = MovedBytes(task);
   const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };
   cost.fits_limits = planned.inputs.size() <= request.task_inputs && IsWithinLimits(task) &&
-                    std::all_of(task.pieces.begin(), task.pieces.end(),
-                                [&](const Piece& piece) {
-                                  return fits(BufferSpec{piece.rows, piece.cols}.bytes());
-                                }) &&
-                    std::all_of(task.outputs.begin(), task.outputs.end(),
-                                [&](const Output& output) { return fits(output.view.bytes()); });
+                     std::all_of(task.pieces.begin(), task.pieces.end(),
+                                 [&](const Piece& piece) {
+                                   return fits(BufferSpec{piece.rows, piece.cols}.bytes());
+                                 }) &&
+                     std::all_of(task.outputs.begin(), task.outputs.end(),
+                                 [&](const Output& output) { return fits(output.view.bytes()); });
   return cost;
 }
 

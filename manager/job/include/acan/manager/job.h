@@ -151,6 +151,8 @@ enum class OutputConfig : std::uint8_t {
 struct Job {
   ModelOptions model;
   std::string initial_weights;  // a safetensors file; empty: drawn from the seed
+  // ModelReader::WeightsSha256 of that file, set by HoldToInitialWeights; empty: not known yet.
+  std::string initial_weights_sha256;
   DataFiles data;
   Training training;
   TaskLimits tasks;

@@ -50,7 +50,7 @@ struct CutCost {
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;         // inputs and results of all tasks
   std::uint64_t largest_need_bytes = 0;  // of a task; in ChosenCuts of evaluations, too
-  bool fits_limits = true;  // no task is larger than the space and the handlers take
+  bool fits_limits = true;               // no task is larger than the space and the handlers take
 };
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts);
 

@@ -1,0 +1,14 @@
+// The file of weights that a training begins with.
+#pragma once
+
+#include "acan/manager/job.h"
+
+namespace acan {
+
+// Sets job->initial_weights_sha256 by reading the file; does nothing for a job that has none.
+// Throws if it cannot be read, and UsageError if the job has another hash: it is that of a run that
+// has begun, with other weights. Such a run goes on without the file, if the file is no longer
+// there.
+void HoldToInitialWeights(Job* job);
+
+}  // namespace acan
