@@ -161,7 +161,7 @@ int RunEval(const EvalFlags& flags) {
   // The run begins to count steps anew, and some models' files have that number.
   receipt->weights_sha256 = ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
   PrintLine(TestText(*receipt));
-  if (flags.json) PrintLine(JsonText(ReceiptToJson(*receipt)));
+  if (flags.json) PrintLine(JsonTextReplacing(ReceiptToJson(*receipt)));
   return 0;
 }
 

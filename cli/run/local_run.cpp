@@ -151,7 +151,7 @@ std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
   if (!ended_early) Print(SummaryText(receipt, out_dir));
-  if (json) PrintLine(JsonText(ReceiptToJson(receipt)));
+  if (json) PrintLine(JsonTextReplacing(ReceiptToJson(receipt)));
   if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
   // Where all results were audited, those that count were confirmed.
   if (!receipt.conflicts.empty() && receipt.audits.share < 1) {

@@ -5,6 +5,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/one_line.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -36,7 +37,7 @@ class TerminalSink : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     const std::string level = fmt::to_string(spdlog::level::to_string_view(message.level));
-    const std::string text = fmt::to_string(message.payload);
+    const std::string text = OneLine(fmt::to_string(message.payload));
     if (format_ == LogFormat::kJson) {
       terminal_.Line(Dump({{"time", JsonTime(message.time)},
                            {"level", level},

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/one_line.h"
 #include "acan/core/tuple_kinds.h"
 #include "nlohmann/json.hpp"
 
@@ -41,24 +42,22 @@ double AmountOf(const json& object, const char* name, double least = 0) {
 
 constexpr std::uint64_t kMostLink = std::uint64_t{1} << 30;  // ns for a KiB, us for a round trip
 constexpr std::size_t kMostTextBytes = 256;
+constexpr std::size_t kMostCapacityBytes = 64 << 10;  // one with kMostCpus has half of it
 
-// Logs and receipts show it: whoever sent it must not write lines of theirs.
-std::string OneLine(std::string text) {
+// Logs and receipts show it.
+std::string ShortLine(std::string text) {
   if (text.size() > kMostTextBytes) {
     std::size_t end = kMostTextBytes;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // UTF-8
     text.resize(end);
   }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
+  return OneLine(text);
 }
 
 // Handlers of earlier programs say nothing of it.
 void ReadLink(const json& object, Capacity* capacity) {
   if (!object.contains("host")) return;
-  capacity->host = OneLine(object.at("host").get<std::string>());
+  capacity->host = ShortLine(object.at("host").get<std::string>());
   capacity->host_threads = static_cast<int>(CountOf(object, "host_threads", kMostThreads));
   capacity->link_ns_per_kib =
       static_cast<std::uint32_t>(CountOf(object, "link_ns_per_kib", kMostLink));
@@ -69,7 +68,7 @@ void ReadLink(const json& object, Capacity* capacity) {
 // Handlers of earlier programs say nothing of it.
 void ReadMachine(const json& object, Capacity* capacity) {
   if (!object.contains("machine")) return;
-  capacity->machine = OneLine(object.at("machine").get<std::string>());
+  capacity->machine = ShortLine(object.at("machine").get<std::string>());
   if (capacity->machine.empty()) return;  // what follows says nothing without it
   const json& cpus = object.at("cpus");
   if (!cpus.is_array() || cpus.size() > kMostCpus) throw Malformed();
@@ -115,12 +114,13 @@ std::string CapacityToJson(const Capacity& c) {
 }
 
 std::optional<Capacity> CapacityFromJson(const std::string& text) {
+  if (text.size() > kMostCapacityBytes) return std::nullopt;
   try {
     const json j = ParseJson(text);
     Capacity c;
-    c.name = OneLine(j.at("name").get<std::string>());
-    c.device = OneLine(j.at("device").get<std::string>());
-    c.description = OneLine(j.at("description").get<std::string>());
+    c.name = ShortLine(j.at("name").get<std::string>());
+    c.device = ShortLine(j.at("device").get<std::string>());
+    c.description = ShortLine(j.at("description").get<std::string>());
     c.limit_bytes = CountOf(j, "limit_bytes");
     c.memory_bytes = CountOf(j, "memory_bytes");
     c.threads = static_cast<int>(CountOf(j, "threads", kMostThreads));
@@ -132,7 +132,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     ReadLink(j, &c);
     ReadMachine(j, &c);
     c.jobs = j.value("jobs", "");
-    c.conformance_hash = OneLine(j.at("conformance_hash").get<std::string>());
+    c.conformance_hash = ShortLine(j.at("conformance_hash").get<std::string>());
     return c;
   } catch (const json::exception&) {
     return std::nullopt;

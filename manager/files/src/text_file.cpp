@@ -96,10 +96,16 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
   }
 }
 
-void RequireKeptFile(const std::string& path, Devices devices) {
+void RequireKeptFile(const std::string& path, Devices devices, Links links) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status) || fs::is_regular_file(status)) return;
+  const bool is_file = !fs::exists(status) || fs::is_regular_file(status);
+  if (is_file && links == Links::kRefused && fs::is_symlink(fs::symlink_status(path, error))) {
+    throw FailureError(fmt::format(
+        "{}: is a symbolic link, and a run writes no file outside its folder: remove the link",
+        path));
+  }
+  if (is_file) return;
   if (devices == Devices::kAllowed && fs::is_character_file(status)) return;
   throw FailureError(fmt::format(
       "{}: is {}, and what a run writes there is read again when it is resumed: it must be a file",

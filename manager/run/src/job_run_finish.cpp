@@ -127,7 +127,7 @@ Receipt JobRun::Finish() {
   client.ChangeUnder(std::nullopt);  // the job is done, whoever leads by now
   tuplespace::Tuple done;
   done.key = DoneKey(context_.job_id);
-  done.payload = tuplespace::Payload::Copy(JsonText(ReceiptToJson(receipt_)));
+  done.payload = tuplespace::Payload::Copy(JsonTextReplacing(ReceiptToJson(receipt_)));
   client.Put({done});
   if (files_.snapshots() != nullptr && !ended_early) files_.snapshots()->RemoveAll();
   takeover_.earlier_runs().RemoveOwn();

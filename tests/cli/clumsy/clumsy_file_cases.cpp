@@ -178,6 +178,11 @@ std::vector<ClumsyCase> FileCases() {
        "$ACAN train job.toml --resume out",
        0,
        {"weights_sha256"}},
+      {"out: tuning is a link",
+       "echo mine > other; mkdir out; ln -s ../other out/tuning.jsonl; $ACAN train job.toml; "
+       "code=$?; cat other; exit $code",
+       1,
+       {"out/tuning.jsonl: is a symbolic link", "mine"}},
       {"out: tuning is a pipe",
        "mkdir out; mkfifo out/tuning.jsonl; $ACAN train job.toml",
        1,

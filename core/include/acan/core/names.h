@@ -51,8 +51,9 @@ struct Capacity {
   friend bool operator==(const Capacity&, const Capacity&) = default;
 };
 std::string CapacityToJson(const Capacity& capacity);
-// nullopt: malformed, or with numbers that no handler has (below 0, or beyond what can be counted).
-// Of texts for people what fits into a line is kept: a handler may be anybody.
+// nullopt: malformed, of more than 64 KiB, or with numbers that no handler has (below 0, or beyond
+// what can be counted). Of texts for people what fits into a line is kept: a handler may be
+// anybody.
 std::optional<Capacity> CapacityFromJson(const std::string& text);
 
 // A handler's counts so far.

@@ -43,10 +43,10 @@ std::vector<ResultConflict> ConflictLog::Read() const {
 }
 
 void ConflictLog::Add(const ResultConflict& conflict) const {
-  RequireKeptFile(path_, Devices::kAllowed);
+  RequireKeptFile(path_, Devices::kAllowed, Links::kRefused);
   const std::string line =
       (EndsInALine(path_) ? "" : "\n") +
-      JsonText({{"job", job_id_}, {"key", conflict.key}, {"text", conflict.text}}) + "\n";
+      JsonTextReplacing({{"job", job_id_}, {"key", conflict.key}, {"text", conflict.text}}) + "\n";
   const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   std::size_t done = 0;
   while (file.get() >= 0 && done < line.size()) {

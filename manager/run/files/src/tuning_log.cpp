@@ -14,7 +14,7 @@
 namespace acan {
 
 TuningLog::TuningLog(std::string path, bool anew) : path_(std::move(path)) {
-  RequireKeptFile(path_, Devices::kAllowed);
+  RequireKeptFile(path_, Devices::kAllowed, Links::kRefused);
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (anew ? O_TRUNC : 0);
   descriptor_ = ::open(path_.c_str(), flags, 0666);
   if (descriptor_ < 0) Fail("open", errno);

@@ -38,7 +38,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   }
   // Fails now, not after the training, if the outputs cannot be written here.
   for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
-    RequireKeptFile(context_.OutPath(name), Devices::kAllowed);
+    RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
   conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id);
   const ModelWriter probe(context_.OutPath(kModelName), *context_.model);

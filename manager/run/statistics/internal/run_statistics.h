@@ -63,6 +63,7 @@ class RunStatistics {
   const std::function<void(ManagerEvent)> post_;
   std::int64_t begin_us_ = 0;
   std::int64_t next_list_us_ = 0, next_count_us_ = 0;
+  std::int64_t listing_pause_us_ = 0;
   bool listing_ = false, counting_ = false;
   std::map<std::string, HandlerSeen> handlers_;
   HandlerSpeeds speeds_;

@@ -17,6 +17,7 @@ using tuplespace::ReplyBody;
 constexpr std::int64_t kLookEveryUs = 250'000;
 // Thousands of handlers are listed less often: what that costs does not grow with their number.
 constexpr std::int64_t kListEveryUs = 1'000;  // for each of them
+constexpr std::size_t kUsualCapacityBytes = 4 << 10;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr std::uint32_t kMostListed = 4096;
 
@@ -47,7 +48,7 @@ void RunStatistics::Look() {
 
 // Who is there, and what they did.
 void RunStatistics::ListHandlers() {
-  next_list_us_ = MonotonicUs() + std::max(kLookEveryUs, kListEveryUs * progress_.handlers);
+  next_list_us_ = MonotonicUs() + std::max(kLookEveryUs, listing_pause_us_);
   listing_ = true;
   const tuplespace::List list{AllHandlers(), kMostListed, false};
   context_.client.Submit(list, [this](ReplyBody&& reply) {
@@ -59,7 +60,9 @@ void RunStatistics::ListHandlers() {
 
 void RunStatistics::OnHandlers(const tuplespace::Found& found) {
   HandlersSeen seen;
+  std::size_t bytes = 0;
   for (const tuplespace::FoundTuple& tuple : found.tuples) {
+    bytes += tuple.payload.size();
     const std::optional<Capacity> capacity = CapacityFromJson(std::string(tuple.payload.text()));
     // The broker gives it no tasks of other jobs.
     if (!capacity || !context_.job_id.starts_with(capacity->jobs)) continue;
@@ -69,6 +72,9 @@ void RunStatistics::OnHandlers(const tuplespace::Found& found) {
     known.device = capacity->device;
     known.capacity_bytes = capacity->limit_bytes;
   }
+  // Also those that count for nothing: whoever has a handler's key may put many and large ones.
+  listing_pause_us_ =
+      kListEveryUs * static_cast<std::int64_t>(found.tuples.size() + bytes / kUsualCapacityBytes);
   progress_.handlers = static_cast<int>(seen.handlers.size());
   speeds_.See(seen.handlers);
   tuning_due_ = true;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "test_files.h"
@@ -25,6 +26,27 @@ TEST(ConflictLogTest, KeepsWhatWasAddedForItsOwnTraining) {
   EXPECT_EQ(conflicts[1].text, "second");
   log.Remove();
   EXPECT_TRUE(log.Read().empty());
+}
+
+// Ids of clients, which the text names, are what these like.
+TEST(ConflictLogTest, WhatIsNoUtf8IsReplaced) {
+  const TestFolder folder;
+  const ConflictLog log(folder.path() + "/conflicts.jsonl", "job");
+  log.Add({"(\"run\", 1)", "of evil/\xff"});
+  ASSERT_EQ(log.Read().size(), 1u);
+  EXPECT_EQ(log.Read()[0].text, "of evil/\xEF\xBF\xBD");
+}
+
+TEST(ConflictLogTest, ALinkOutOfTheFolderIsNotFollowed) {
+  const TestFolder folder;
+  const std::string other = folder.Write("other", "of somebody else");
+  std::filesystem::create_symlink(other, folder.Path("conflicts.jsonl"));
+  ExpectError(
+      [&] {
+        ConflictLog(folder.Path("conflicts.jsonl"), "job").Add({"k", "t"});
+      },
+      {"conflicts.jsonl: is a symbolic link"}, Error::Kind::kFailure);
+  EXPECT_EQ(ReadWhole(other), "of somebody else");
 }
 
 TEST(ConflictLogTest, WhatCannotBeWrittenIsSaid) {

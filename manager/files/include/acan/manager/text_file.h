@@ -18,9 +18,11 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
                          const std::function<void(const struct stat& opened)>& check = {});
 
 enum class Devices { kAllowed, kRefused };
+enum class Links { kFollowed, kRefused };
 // Whether a run can write its records to `path` and read them again when it is resumed: nothing is
-// there, or a file, or a device (/dev/null) if they are allowed. Throws Error (failure) that says
-// what is there, before an open of a pipe could wait for a reader.
-void RequireKeptFile(const std::string& path, Devices devices);
+// there, or a file, or a device (/dev/null) if they are allowed; and no link to a file if links are
+// refused. Throws Error (failure) that says what is there, before an open of a pipe could wait for
+// a reader.
+void RequireKeptFile(const std::string& path, Devices devices, Links links = Links::kFollowed);
 
 }  // namespace acan

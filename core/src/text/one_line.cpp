@@ -1,0 +1,49 @@
+#include "acan/core/text/one_line.h"
+
+#include <cstdint>
+
+namespace acan {
+namespace {
+
+// The code point of a sequence of two or three bytes; 0 for any other byte.
+std::uint32_t CodePoint(std::string_view text, std::size_t* bytes) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto follows = [&](std::size_t i) { return i < text.size() && (at(i) & 0xc0) == 0x80; };
+  if ((at(0) & 0xe0) == 0xc0 && follows(1)) {
+    *bytes = 2;
+    return (at(0) & 0x1fu) << 6 | (at(1) & 0x3fu);
+  }
+  if ((at(0) & 0xf0) == 0xe0 && follows(1) && follows(2)) {
+    *bytes = 3;
+    return (at(0) & 0x0fu) << 12 | (at(1) & 0x3fu) << 6 | (at(2) & 0x3fu);
+  }
+  *bytes = 1;
+  return 0;
+}
+
+// Of those beyond ASCII: C1 controls, separators of lines and paragraphs, marks of direction.
+bool IsControl(std::uint32_t point) {
+  return (point >= 0x80 && point < 0xa0) || point == 0x200e || point == 0x200f ||
+         (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
+}  // namespace
+
+std::string OneLine(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t bytes = 0;
+    const std::uint32_t point = CodePoint(text, &bytes);
+    const auto first = static_cast<unsigned char>(text.front());
+    if (first < 0x20 || first == 0x7f || IsControl(point)) {
+      line.push_back(' ');
+    } else {
+      line.append(text.substr(0, bytes));
+    }
+    text.remove_prefix(bytes);
+  }
+  return line;
+}
+
+}  // namespace acan

@@ -1,0 +1,42 @@
+// What other processes say of themselves, as a person reads it.
+#include "acan/core/names.h"
+
+#include <gtest/gtest.h>
+
+#include "acan/core/text/one_line.h"
+
+namespace acan {
+namespace {
+
+TEST(OneLineTest, KeepsWhatAPersonReads) {
+  for (const char* text :
+       {"", "cpu:1 on host", "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80", "\xff\xC3"}) {
+    EXPECT_EQ(OneLine(text), text);
+  }
+}
+
+TEST(OneLineTest, NoLineBeginsAndNoTerminalObeys) {
+  EXPECT_EQ(OneLine("a\nb\rc\x1b[2Jd\x7f"), "a b c [2Jd ");
+  EXPECT_EQ(OneLine(std::string("a\0b", 3)), "a b");
+  // CSI of eight bits; next line; line separator; right to left from here on.
+  EXPECT_EQ(OneLine("a\xC2\x9B"
+                    "b\xC2\x85"
+                    "c\xE2\x80\xA8"
+                    "d\xE2\x80\xAE"
+                    "e\xE2\x81\xA7"),
+            "a b c d e ");
+}
+
+TEST(CapacityTest, TextsForPeopleAreLinesAndNoneIsLarge) {
+  Capacity capacity;
+  capacity.name = "a\nb\xC2\x9B";
+  capacity.device = "cpu:1";
+  const auto read = CapacityFromJson(CapacityToJson(capacity));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->name, "a b ");
+  capacity.jobs = std::string(64 << 10, 'x');
+  EXPECT_FALSE(CapacityFromJson(CapacityToJson(capacity)));
+}
+
+}  // namespace
+}  // namespace acan
