@@ -32,6 +32,7 @@ struct Probe {
   double work = 0;       // flops or bytes of one run; 0: only its time means something
   bool limit = false;    // the fastest of these in a group is what the others are compared with
   std::function<void(int runs)> run;  // so many times, and waits for the last
+  std::function<void()> launch = {};  // of kernels: once, and does not wait
 };
 
 struct Group {

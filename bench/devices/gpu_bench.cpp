@@ -244,7 +244,7 @@ json Kernels(const Sizes& sizes, const bench::MatrixShape& shape, int multiproce
   std::vector<bench::Figure> found;
   for (const bench::Probe& probe : probes) {
     Rates rates;
-    const Way way{"rate", [&] { probe.run(1); }, [] {}};
+    const Way way{"rate", probe.launch, [&device] { device->Synchronize(); }};
     const json rate = Compare(sizes, {way}, 1e-9 * probe.work, rates)["rate"];
     if (probe.limit) limit = std::max(limit, rates["rate"]);
     if (probe.facts.is_null()) continue;

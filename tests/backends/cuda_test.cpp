@@ -76,6 +76,8 @@ TEST(CudaDevices, AreRefusedWithTheReason) {
   EXPECT_THAT(Unfit({8, 0, false}, "86-real"), other);
   EXPECT_THAT(Unfit({10, 0, false}, "90a"), other);
   EXPECT_EQ(Unfit({9, 0, false}, "90a"), "");
+  EXPECT_EQ(Unfit({10, 3, false}, "100f"), "");
+  EXPECT_NE(Unfit({12, 0, false}, "100f"), "");
 }
 
 TEST(CudaDevices, MissingOnesHaveAReason) {

@@ -1,4 +1,5 @@
 // What the CUDA backend must do with its runtime beside right results.
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,12 +24,16 @@ using acan::KernelArgs;
 using acan::Matrix;
 using tuplespace::Payload;
 
-std::unique_ptr<Device> Make(std::uint64_t limit_bytes, const char* gpu = "sm_90",
-                             std::optional<std::size_t> upload_threads = {}) {
+void ConfigureOne(const char* gpu) {
   Options options;
   options.gpus = {gpu};
   options.order = Order::kLate;
   Configure(options);
+}
+
+std::unique_ptr<Device> Make(std::uint64_t limit_bytes, const char* gpu = "sm_90",
+                             std::optional<std::size_t> upload_threads = {}) {
+  ConfigureOne(gpu);
   acan::cuda::DeviceOptions choice;
   choice.memory_limit_bytes = limit_bytes;
   choice.upload_threads = upload_threads;
@@ -75,6 +80,23 @@ TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
                Row(sum));
   device->Synchronize();
   EXPECT_EQ(CountsOf(0).local_bytes, local);
+}
+
+// As after a start beside another process, which has a part of the memory.
+TEST(LocalMemory, IsChargedWhereOthersHaveTheRoomBesideTheLimit) {
+  constexpr std::uint64_t kRounding = 4 << 20;
+  ConfigureOne("tight");
+  void* taken = nullptr;
+  ASSERT_EQ(cudaMalloc(&taken, 30 << 20), cudaSuccess);
+  std::size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  acan::cuda::DeviceOptions choice;
+  choice.memory_limit_bytes = free / 10 * 9;  // a handler's share if nothing is said
+  const auto device = acan::cuda::MakeDevice(choice);
+  const std::uint64_t used = device->budget().used_bytes();
+  ASSERT_LT(used + kRounding, choice.memory_limit_bytes);
+  EXPECT_NO_THROW(device->Allocate(choice.memory_limit_bytes - used - kRounding));
+  cudaFree(taken);
 }
 
 TEST(LocalMemory, IsNotChargedWhereTheDeviceHasRoomBesideTheLimit) {

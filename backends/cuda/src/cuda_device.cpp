@@ -228,7 +228,7 @@ class CudaDevice final : public Device {
     exact_.emplace(info_.name, gemm, GemmWay{options.tile, options.cut_k},
                    elsewhere ? gpu_->downloads() : gpu_->compute(),
                    workspace_ ? workspace_->data() : nullptr);
-    ChargeLocalMemory();
+    ChargeWhatIsNotThere();
   }
 
   // Nothing may run on what is about to be released.
@@ -380,19 +380,22 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // The driver takes it beside the limit. What the device has no room for beside it is charged, so
-  // that buffers within the limit never meet a device that is full.
-  void ChargeLocalMemory() {
+  // What the limit promises beyond what the device has left is charged, so that buffers within it
+  // never meet a device that is full: other processes have their parts of it, and the driver takes
+  // the threads' local memory beside the limit, perhaps only when a kernel is launched.
+  void ChargeWhatIsNotThere() {
     std::vector<const void*> kernels = exact_->Kernels();
     const std::vector<const void*> tiles = AttentionTiles::Kernels();
     kernels.insert(kernels.end(), tiles.begin(), tiles.end());
     for (std::size_t i = 0; i < kKernels; ++i) {
       kernels.push_back(TableKernel(static_cast<Kernel>(i)));
     }
+    std::size_t free = 0, total = 0;
+    Check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", info_.name);
     const std::uint64_t local = ReserveLocalMemory(kernels, gpu_->ordinal(), info_.name);
-    const std::uint64_t limit = std::min(gpu_->budget().limit_bytes(), info_.memory_bytes);
-    const std::uint64_t beside = info_.memory_bytes - limit;
-    if (local > beside) gpu_->budget().Charge(local - beside);
+    const std::uint64_t left = free > local ? free - local : 0;
+    const std::uint64_t promised = gpu_->budget().limit_bytes() - gpu_->budget().used_bytes();
+    if (promised > left) gpu_->budget().Charge(promised - left);
   }
 
   void FastGemm(const Product& product) {

@@ -69,7 +69,8 @@ DeviceListing Describe(int device, const std::string& driver) {
   return listing;
 }
 
-// "90" -> code and PTX, "75-real" -> code only, "90-virtual" -> PTX only; "90a" runs on 9.0 only.
+// "90" -> code and PTX, "75-real" -> code only, "90-virtual" -> PTX only; "90a" runs on 9.0 only,
+// "100f" on 10.0 and later devices of its family, which are those of the same major version.
 bool Runs(std::string_view architecture, int major, int minor) {
   int number = 0;
   const char* const end = architecture.data() + architecture.size();
@@ -77,6 +78,7 @@ bool Runs(std::string_view architecture, int major, int minor) {
   const std::string_view rest(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
   const int device = major * 10 + minor;
   if (rest.starts_with('a')) return number == device;
+  if (rest.starts_with('f')) return number / 10 == major && number <= device;
   const bool code = !rest.starts_with("-virtual") && number / 10 == major && number <= device;
   const bool ptx = !rest.starts_with("-real") && number <= device;
   return code || ptx;

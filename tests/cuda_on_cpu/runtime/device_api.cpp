@@ -74,6 +74,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const std::lock_guard lock(TheState().mutex);
+  const Gpu* const gpu = GpuAt(cuda_on_cpu::current_device);
+  if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
+  *total = gpu->model.memory_bytes;
+  *free = gpu->model.memory_bytes - gpu->device_bytes - gpu->LocalBytes();
+  return Return(gpu->lost);
+}
+
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   const std::lock_guard lock(TheState().mutex);
   const Gpu* const gpu = GpuAt(device);
