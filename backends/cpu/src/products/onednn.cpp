@@ -243,8 +243,9 @@ std::string OneDnnIsa() {
 
 bool OneDnnHasBf16() {
   if (!OneDnnProblem().empty()) return false;
-  const dnnl_cpu_isa_t isa = TheLibrary().isa();
-  return isa == dnnl_cpu_isa_avx512_core_bf16 || isa == dnnl_cpu_isa_avx512_core_amx;
+  // Sets of instructions are bits, and a newer one has those of the older ones.
+  constexpr unsigned kBf16 = dnnl_cpu_isa_avx512_core_bf16;
+  return (static_cast<unsigned>(TheLibrary().isa()) & kBf16) == kBf16;
 }
 
 void OneDnnMultiply(const OneDnnProduct& p, int threads) {
