@@ -1,7 +1,11 @@
 // A courier whose peers are bare sockets.
 #include "courier.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include "fake_holder.h"
+#include "sockets.h"
 #include "wake_up.h"
 
 namespace tuplespace {
@@ -46,6 +50,27 @@ TEST(CourierTest, WhatPeersThatEndedWereSentIsNotUnderWayAnyMore) {
     std::vector<zmq::socket_t> dealers;
     for (int i = 0; i < kPeers; ++i) dealers.push_back(fetches());
   }
+}
+
+// Each signal of the process is handled by a thread of the program.
+TEST(CourierTest, ItsThreadTakesNoSignals) {
+  sigset_t one, before;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  WakeUp wake;
+  // Its thread does not get the mask from its maker.
+  Courier courier(CourierAt("tcp://127.0.0.1:*"), wake);
+  courier.Fetch(1, kCourierTile, 1, Place{});  // which fails: the thread is at work
+  while (courier.TakeEvents().empty()) {
+    zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
+    if (wake.BeginSleep()) PollUntil({&item, 1}, MonotonicUs() + kAnHourUs);
+    wake.EndSleep(item.revents != 0);
+  }
+  pthread_sigmask(SIG_BLOCK, &one, &before);
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  const timespec at_most{60, 0};
+  EXPECT_EQ(sigtimedwait(&one, nullptr, &at_most), SIGUSR1);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

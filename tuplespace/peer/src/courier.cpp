@@ -1,5 +1,7 @@
 #include "courier.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -43,6 +45,17 @@ class Unreachable {
   std::unordered_map<std::string, Entry> until_;
 };
 
+// Signals are for the threads of the program that this library is part of. Those that a thread
+// raises by what it does itself stay: blocked, they would end the process without their handlers.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+    sigdelset(&all, own);
+  }
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
 }  // namespace
 
 struct Courier::Impl {
@@ -70,6 +83,7 @@ struct Courier::Impl {
   // ---- the courier's thread
 
   void Run() {
+    BlockSignals();
     try {
       while (!stops) Turn();
     } catch (const std::exception&) {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
 #include "endpoint.h"
+#include "frames.h"
 
 namespace tuplespace {
 
@@ -109,18 +109,18 @@ bool PeerListener::NoteConnection(const std::string& peer, int descriptor, std::
 
 bool PeerListener::ReceiveOne(std::int64_t now_us) {
   zmq::message_t id, message;
-  if (!router_.recv(id, zmq::recv_flags::dontwait)) return false;
+  if (!ReceiveFrame(router_, id, ZMQ_DONTWAIT)) return false;
   const std::string peer = id.to_string();
   bool more = id.more();
   if (more) {
-    static_cast<void>(router_.recv(message));
+    ReceiveFrame(router_, message, 0);
     more = message.more();
   }
   const int descriptor = zmq_msg_get(message.handle(), ZMQ_SRCFD);
   const char* const user = zmq_msg_gets(message.handle(), "User-Id");
   const std::string public_key = user == nullptr ? "" : user;
   const bool several = more;
-  for (zmq::message_t rest; more; more = rest.more()) static_cast<void>(router_.recv(rest));
+  for (zmq::message_t rest; more; more = rest.more()) ReceiveFrame(router_, rest, 0);
   if (!NoteConnection(peer, descriptor, now_us)) return true;
   connections_.Heard(descriptor, "", message.size());
   const std::span<const std::byte> bytes{message.data<const std::byte>(), message.size()};
@@ -141,12 +141,8 @@ bool PeerListener::SendAll() {
     }
     // A queue that is full is as good as a connection that has ended: what is under way is bounded.
     const bool there =
-        zmq_msg_send(id.handle(), router_.handle(), ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0 &&
-        zmq_msg_send(body.handle(), router_.handle(), ZMQ_DONTWAIT) >= 0;
-    if (!there) {
-      if (errno == ETERM) throw zmq::error_t();
-      holder_.PeerGone(out->peer);
-    }
+        SendFrame(router_, id, /*more=*/true) == 0 && SendFrame(router_, body, /*more=*/false) == 0;
+    if (!there) holder_.PeerGone(out->peer);
     sent = true;
   }
   return sent;
