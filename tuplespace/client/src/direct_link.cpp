@@ -34,9 +34,10 @@ void DirectLink::NoteAddress(const std::string& address) {
 void DirectLink::Follow(std::uint64_t session, bool shares) {
   if (session == session_ && broker_us_ == 0) return;
   if (session == 0) {
+    if (session_ != 0) courier_->SessionEnded();
     session_ = 0;
     listening_due_ = false;
-    if (courier_) courier_->SessionEnded();
+    provided_.clear();
     return;
   }
   const std::int64_t broker_us = std::exchange(broker_us_, 0);
