@@ -89,28 +89,31 @@ std::string TextOf(const Limits& limits) {
   return text;
 }
 
-// Makes a key pair, writes its access file and puts it on the list.
-void Add(const KeygenFlags& flags, BrokerFile& file, const std::string& role,
-         const std::string& name, const Limits& limits = {}) {
+// Makes a key pair and puts it on the list. The access file is for who has the key.
+AccessFile Add(BrokerFile& file, const std::string& role, const std::string& name,
+               const Limits& limits = {}) {
   const tuplespace::KeyPair keys = tuplespace::MakeKeyPair();
-  WriteAccessFile(PathOf(flags, name),
-                  {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}});
   file.peers.push_back({name, keys.public_key, role, limits.jobs, limits.until_unix_s});
+  return {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}};
 }
 
 int Make(const KeygenFlags& flags) {
   if (::mkdir(flags.out.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     throw FailureError(fmt::format("{}: cannot create: {}", flags.out, std::strerror(errno)));
   }
+  KeyFileChange change(BrokerPath(flags));
   if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {
     throw UsageError(fmt::format(
         "{} exists and is not replaced; --add adds a key to it, --revoke takes one away",
         BrokerPath(flags)));
   }
   BrokerFile file{tuplespace::MakeKeyPair(), {}};
-  Add(flags, file, kHandlerRole, kHandlerRole);
-  Add(flags, file, kManagerRole, kManagerRole);
-  WriteBrokerFile(BrokerPath(flags), file, Existing::kRefuse);
+  const AccessFile handler = Add(file, kHandlerRole, kHandlerRole);
+  const AccessFile manager = Add(file, kManagerRole, kManagerRole);
+  change.Write(file);
+  WriteAccessFile(PathOf(flags, kHandlerRole), handler);
+  WriteAccessFile(PathOf(flags, kManagerRole), manager);
+  change.Finish(Existing::kRefuse);
   PrintLine(fmt::format("{}: stays with the broker", BrokerPath(flags)));
   PrintLine(fmt::format("{}: for handlers, on any number of hosts", PathOf(flags, kHandlerRole)));
   PrintLine(fmt::format("{}: for managers", PathOf(flags, kManagerRole)));
@@ -129,19 +132,25 @@ int AddOne(const KeygenFlags& flags) {
         fmt::format("--add: \"{}\" is no role; handler, manager and observer are", flags.add));
   }
   const Limits limits = LimitsOf(flags);
+  ReadBrokerFile(BrokerPath(flags));  // says so if there is none, before anything is created
+  KeyFileChange change(BrokerPath(flags));
   BrokerFile file = ReadBrokerFile(BrokerPath(flags));
   if (name == "broker" || std::any_of(file.peers.begin(), file.peers.end(),
                                       [&](const auto& peer) { return peer.name == name; })) {
     throw UsageError(
         fmt::format("--name: \"{}\" is taken in {}; give another", name, BrokerPath(flags)));
   }
-  Add(flags, file, flags.add, name, limits);
-  WriteBrokerFile(BrokerPath(flags), file, Existing::kReplace);
+  const AccessFile access = Add(file, flags.add, name, limits);
+  change.Write(file);
+  WriteAccessFile(PathOf(flags, name), access);
+  change.Finish(Existing::kReplace);
   PrintLine(fmt::format("{}: for a {}{}", PathOf(flags, name), flags.add, TextOf(limits)));
   return 0;
 }
 
 int Revoke(const KeygenFlags& flags) {
+  ReadBrokerFile(BrokerPath(flags));  // as in AddOne
+  KeyFileChange change(BrokerPath(flags));
   BrokerFile file = ReadBrokerFile(BrokerPath(flags));
   const auto peer = std::find_if(file.peers.begin(), file.peers.end(),
                                  [&](const auto& one) { return one.name == flags.revoke; });
@@ -152,8 +161,10 @@ int Revoke(const KeygenFlags& flags) {
                                  BrokerPath(flags), fmt::join(names, ", ")));
   }
   file.peers.erase(peer);
-  WriteBrokerFile(BrokerPath(flags), file, Existing::kReplace);
-  ::unlink(PathOf(flags, flags.revoke).c_str());  // of no use any more; its copies neither
+  change.Write(file);
+  // Of no use any more; its copies neither. Afterwards the name may be another's new key.
+  ::unlink(PathOf(flags, flags.revoke).c_str());
+  change.Finish(Existing::kReplace);
   PrintLine(fmt::format("{}: \"{}\" is revoked", BrokerPath(flags), flags.revoke));
   return 0;
 }

@@ -14,7 +14,6 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/text/toml_text.h"
-#include "acan/manager/descriptor.h"
 #include "acan/manager/text_file.h"
 #include "fmt/format.h"
 #include "toml++/toml.h"
@@ -36,17 +35,39 @@ std::int64_t EndOfDay(const toml::date& date) {
   return SecondOf(date) + 24 * 3600;
 }
 
-// As it stands in key files.
-std::string LimitLines(const std::string& limit, std::int64_t until_unix_s) {
+// TOML has years of four digits. The end of 9999-12-31 is in the year after them.
+bool HasTomlYear(std::int64_t unix_s) {
+  static const std::int64_t first = SecondOf({0, 1, 1}), last = EndOfDay({9999, 12, 31}) - 1;
+  return unix_s >= first && unix_s <= last;
+}
+
+// 2027-01-31T18:00:00Z. REQUIRES: HasTomlYear
+std::string TomlTime(std::int64_t unix_s) {
+  const std::chrono::sys_seconds time{std::chrono::seconds(unix_s)};
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+// As it stands in key files. Throws Error (usage) for a time that cannot stand there: a person may
+// have written one that reads as such (until = 9999-12-31).
+std::string LimitLines(const std::string& name, const std::string& limit,
+                       std::int64_t until_unix_s) {
   std::string lines;
   if (!limit.empty()) {
     lines += fmt::format("jobs = \"{}{}\"\n", limit, limit.size() < kJobIdDigits ? "*" : "");
   }
-  if (until_unix_s != tuplespace::kNoEnd) {
-    const std::string text = tuplespace::TimeText(until_unix_s);  // 2027-01-01 00:00:00 UTC
-    lines += fmt::format("until = {}T{}Z\n", text.substr(0, 10), text.substr(11, 8));
+  if (until_unix_s == tuplespace::kNoEnd) return lines;
+  if (!HasTomlYear(until_unix_s)) {
+    throw UsageError(fmt::format(
+        "the key \"{}\" counts until {}, but a key file holds years from 0000 to 9999; write an "
+        "earlier date, or leave until out for a key that does not end",
+        name, tuplespace::TimeText(until_unix_s)));
   }
-  return lines;
+  return lines + fmt::format("until = {}\n", TomlTime(until_unix_s));
 }
 
 // Throws Error (usage) unless nobody but its owner can use the secret key in it.
@@ -176,35 +197,34 @@ std::string RoleOf(const std::string& path, const toml::table& table) {
   return role->as_string()->get();
 }
 
-void WriteSecretFile(const std::string& path, const std::string& text, Existing existing) {
-  const std::string temporary = path + ".new";
-  const auto fail = [](const std::string& name, const char* doing) {
-    return FailureError(fmt::format("{}: cannot {}: {}", name, doing, std::strerror(errno)));
-  };
-  // The name is fixed, so that of two keygens at a time the second is refused.
-  const Descriptor file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (file.get() < 0 && errno == EEXIST) {
-    throw FailureError(fmt::format(
-        "{} exists: another acan keygen is at work; if none is, remove that file", temporary));
+Error FileError(const std::string& path, const char* doing) {
+  return FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno)));
+}
+
+std::string TextOf(const BrokerFile& file) {
+  std::string text = fmt::format(
+      "# The broker's keys and who may connect. Stays on the broker's host: whoever has the secret "
+      "key\n"
+      "# can pose as the broker. A running broker follows changes of the list.\n"
+      "role = \"{}\"\npublic_key = \"{}\"\nsecret_key = \"{}\"\n",
+      kBrokerRole, file.keys.public_key, file.keys.secret_key);
+  for (const tuplespace::AllowedPeer& peer : file.peers) {
+    text += fmt::format("\n[[allowed]]\nname = \"{}\"\nrole = \"{}\"\npublic_key = \"{}\"\n",
+                        peer.name, peer.role, peer.public_key);
+    text += LimitLines(peer.name, peer.limit, peer.until_unix_s);
   }
-  if (file.get() < 0) throw fail(temporary, "create");
-  struct Remove {
-    const std::string& name;
-    ~Remove() { ::unlink(name.c_str()); }
-  } remove{temporary};
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t count = ::write(file.get(), text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw fail(temporary, "write");
-    done += static_cast<std::size_t>(count);
-  }
-  if (::fsync(file.get()) != 0) throw fail(temporary, "write");
-  if (existing == Existing::kReplace) {
-    if (::rename(temporary.c_str(), path.c_str()) != 0) throw fail(path, "replace");
-  } else if (::link(temporary.c_str(), path.c_str()) != 0) {
-    throw fail(path, "create");
-  }
+  return text;
+}
+
+std::string TextOf(const AccessFile& file) {
+  return fmt::format(
+      "# Lets a {} in at the broker with this public key. Secret: copy it to "
+      "where the {} runs, by scp.\n"
+      "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n"
+      "public_key = \"{}\"\nsecret_key = \"{}\"\n{}",
+      file.role, file.role, file.role, file.access.name, file.access.broker_public_key,
+      file.access.keys.public_key, file.access.keys.secret_key,
+      LimitLines(file.access.name, file.access.limit, file.access.until_unix_s));
 }
 
 }  // namespace
@@ -222,11 +242,19 @@ std::string ParseJobs(const std::string& text, const std::string& origin) {
 }
 
 std::int64_t ParseUntil(const std::string& text, const std::string& origin) {
+  std::optional<std::int64_t> until_unix_s;
   try {
     const toml::table table = toml::parse("until = " + text);
-    if (table.size() == 1) return Fields(table, origin, {"until"}).Until();
+    if (table.size() == 1) until_unix_s = Fields(table, origin, {"until"}).Until();
   } catch (const toml::parse_error&) {
   } catch (const Error&) {
+  }
+  if (until_unix_s && HasTomlYear(*until_unix_s)) return *until_unix_s;
+  if (until_unix_s) {
+    throw UsageError(fmt::format(
+        "{}: \"{}\" means until {}, but a key file holds years from 0000 to 9999; write "
+        "an earlier date, or give none for a key that does not end",
+        origin, text, tuplespace::TimeText(*until_unix_s)));
   }
   throw UsageError(
       fmt::format("{}: \"{}\" is no date; write 2027-01-31, which counts to the end of that day in "
@@ -292,32 +320,71 @@ std::optional<tuplespace::ClientAccess> AccessOf(const Setting& keys, const std:
   return std::move(file.access);
 }
 
-void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing existing) {
-  std::string text = fmt::format(
-      "# The broker's keys and who may connect. Stays on the broker's host: whoever has the secret "
-      "key\n"
-      "# can pose as the broker. A running broker follows changes of the list.\n"
-      "role = \"{}\"\npublic_key = \"{}\"\nsecret_key = \"{}\"\n",
-      kBrokerRole, file.keys.public_key, file.keys.secret_key);
-  for (const tuplespace::AllowedPeer& peer : file.peers) {
-    text += fmt::format("\n[[allowed]]\nname = \"{}\"\nrole = \"{}\"\npublic_key = \"{}\"\n",
-                        peer.name, peer.role, peer.public_key);
-    text += LimitLines(peer.limit, peer.until_unix_s);
+KeyFileChange::KeyFileChange(std::string path)
+    : path_(std::move(path)), temporary_(path_ + ".new") {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd_ >= 0) return;
+  if (errno != EEXIST) throw FileError(temporary_, "create");
+  throw FailureError(fmt::format(
+      "{} exists: another acan keygen is at work; if none is, remove that file", temporary_));
+}
+
+KeyFileChange::~KeyFileChange() {
+  Close();
+  // Once it is finished that name may be another's.
+  if (!finished_) ::unlink(temporary_.c_str());
+}
+
+void KeyFileChange::Write(const BrokerFile& file) {
+  WriteText(TextOf(file), [this] { ReadBrokerFile(temporary_); });
+}
+
+void KeyFileChange::Write(const AccessFile& file) {
+  WriteText(TextOf(file), [this] { ReadAccessFile(temporary_); });
+}
+
+void KeyFileChange::WriteText(const std::string& text, const std::function<void()>& read) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t count = ::write(fd_, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw FileError(temporary_, "write");
+    done += static_cast<std::size_t>(count);
   }
-  WriteSecretFile(path, text, existing);
+  if (::fsync(fd_) != 0) throw FileError(temporary_, "write");
+  Close();
+  try {
+    read();
+  } catch (const Error& error) {
+    throw FailureError(
+        fmt::format("{} is not written, as it could not be read again: {}", path_, error.what()));
+  }
+}
+
+void KeyFileChange::Finish(Existing existing) {
+  if (existing == Existing::kReplace) {
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw FileError(path_, "replace");
+  } else {
+    if (::link(temporary_.c_str(), path_.c_str()) != 0) throw FileError(path_, "create");
+    ::unlink(temporary_.c_str());
+  }
+  finished_ = true;
+}
+
+void KeyFileChange::Close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing existing) {
+  KeyFileChange change(path);
+  change.Write(file);
+  change.Finish(existing);
 }
 
 void WriteAccessFile(const std::string& path, const AccessFile& file) {
-  WriteSecretFile(
-      path,
-      fmt::format("# Lets a {} in at the broker with this public key. Secret: copy it to "
-                  "where the {} runs, by scp.\n"
-                  "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n"
-                  "public_key = \"{}\"\nsecret_key = \"{}\"\n{}",
-                  file.role, file.role, file.role, file.access.name, file.access.broker_public_key,
-                  file.access.keys.public_key, file.access.keys.secret_key,
-                  LimitLines(file.access.limit, file.access.until_unix_s)),
-      Existing::kRefuse);
+  KeyFileChange change(path);
+  change.Write(file);
+  change.Finish(Existing::kRefuse);
 }
 
 void AddKeys(Command& app, Setting& setting, const std::string& what) {

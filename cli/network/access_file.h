@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,11 +37,39 @@ inline constexpr std::size_t kJobIdDigits = 16;  // of TrainingId
 // (usage) that begins with `origin`.
 std::string ParseJobs(const std::string& text, const std::string& origin);
 // The second from which on a key counts no more: the end of a date, in UTC, or a date and time with
-// its offset. Throws as ParseJobs does.
+// its offset; in a year that key files can hold. Throws as ParseJobs does.
 std::int64_t ParseUntil(const std::string& text, const std::string& origin);
 
 enum class Existing { kRefuse, kReplace };
-// Written whole or not at all, readable for the owner only from its first byte on. Throws Error.
+
+// A key file that is being made or changed. Its new text stands in PATH.new until Finish. That name
+// is taken while this object is there, so of two keygens at a time the second is refused. Whoever
+// changes a file makes this before reading it: then nobody else changes it in between.
+class KeyFileChange {
+ public:
+  // Throws Error (failure) if there is another, or nothing can be created there.
+  explicit KeyFileChange(std::string path);
+  ~KeyFileChange();  // drops what is not finished
+  KeyFileChange(const KeyFileChange&) = delete;
+  KeyFileChange& operator=(const KeyFileChange&) = delete;
+
+  // Once. Readable for the owner only from its first byte on. Throws Error: usage for what key
+  // files cannot hold, failure if it cannot be written, or cannot be read again.
+  void Write(const BrokerFile& file);
+  void Write(const AccessFile& file);
+  // What was written is the file from here on. Throws Error (failure).
+  void Finish(Existing existing);
+
+ private:
+  void WriteText(const std::string& text, const std::function<void()>& read);
+  void Close();
+
+  const std::string path_, temporary_;
+  int fd_ = -1;
+  bool finished_ = false;
+};
+
+// A KeyFileChange at once.
 void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing existing);
 void WriteAccessFile(const std::string& path, const AccessFile& file);
 

@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kPassBytes = 1 << 18;  // held of one direction of a link
 constexpr int kBacklog = 128;
+constexpr milliseconds kShortage{100};  // of descriptors or memory; somebody may close some
 
 struct Address {
   union {
@@ -64,12 +65,6 @@ Address ParseAddress(const std::string& endpoint) {
   return address;
 }
 
-int NewSocket(const Address& address) {
-  const int fd = ::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) Fail("make a socket");
-  return fd;
-}
-
 void SetNonBlocking(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
@@ -80,15 +75,24 @@ void PrepareToPass(int fd, bool tcp) {
   if (tcp) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+// Of what the process or the system has. The listener would be ready again at once.
+bool IsShortage(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 bool WouldBlock() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 }  // namespace
 
-LinkRelay::LinkRelay(const std::string& listen, std::string broker) : broker_(std::move(broker)) {
+LinkRelay::LinkRelay(const std::string& listen, const std::string& broker) {
+  const Address to = ParseAddress(broker);
+  std::memcpy(&broker_, &to.ipc, sizeof(to.ipc));
+  broker_size_ = to.size;
   Address address = ParseAddress(listen);
-  listen_fd_ = NewSocket(address);
+  listen_fd_ = ::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listen_fd_ < 0) Fail("make a socket");
   wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const bool listens = wake_fd_ >= 0 && ::bind(listen_fd_, &address.any, address.size) == 0 &&
                        ::listen(listen_fd_, kBacklog) == 0 &&
@@ -148,22 +152,34 @@ void LinkRelay::CutAll(milliseconds pause, Afterwards afterwards) {
 // ---- the thread
 // ----------------------------------------------------------------------------------
 
+int LinkRelay::Connect() const {
+  // A broker that is stopped accepts nobody, and must not keep this thread: over TCP the connection
+  // is made later, on a socket in the file system there is none if its queue is full.
+  const int fd = ::socket(broker_.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  const auto* const address = reinterpret_cast<const sockaddr*>(&broker_);
+  if (::connect(fd, address, broker_size_) == 0 || errno == EINPROGRESS) return fd;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
 void LinkRelay::Accept() {
   for (;;) {
     const int client = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) return;
-    const Address address = ParseAddress(broker_);
-    const int broker = NewSocket(address);
-    // A broker that is stopped accepts nobody, and must not keep this thread: over TCP the
-    // connection is made later, on a socket in the file system there is none if its queue is full.
-    SetNonBlocking(broker);
-    if (::connect(broker, &address.any, address.size) != 0 && errno != EINPROGRESS) {
+    const int broker = client < 0 ? -1 : Connect();
+    if (broker < 0) {
+      const int error = errno;
       // No broker now: the client sees its connection end and comes again.
-      ::close(broker);
-      ::close(client);
+      if (client >= 0) ::close(client);
+      if (IsShortage(error)) accept_at_ = Clock::now() + kShortage;
+      // Who has ended before being accepted is not the last in the queue.
+      const bool more = client >= 0 || error == ECONNABORTED || error == EINTR;
+      if (!more || IsShortage(error)) return;
       continue;
     }
-    const bool tcp = address.any.sa_family == AF_INET;
+    const bool tcp = broker_.ss_family == AF_INET;
     PrepareToPass(client, tcp);
     PrepareToPass(broker, tcp);
     links_.emplace_back();
@@ -202,8 +218,9 @@ void LinkRelay::Run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const Clock::time_point now = Clock::now();
-    std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}, {listen_fd_, POLLIN, 0}};
-    Clock::time_point next = Clock::time_point::max();
+    const bool accepts = accept_at_ <= now;
+    std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}, {accepts ? listen_fd_ : -1, POLLIN, 0}};
+    Clock::time_point next = accepts ? Clock::time_point::max() : accept_at_;
     const auto wanted = [](const Direction& in, const Direction& out) {
       return static_cast<short>((in.bytes.empty() && !in.ended ? POLLIN : 0) |
                                 (out.bytes.empty() ? 0 : POLLOUT));

@@ -1,6 +1,8 @@
 // LinkRelay: stands between clients and a broker and passes their bytes on, until a link is cut.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -16,7 +18,7 @@ class LinkRelay {
   // Listens at once, on "ipc://PATH" or a free port of 127.0.0.1 ("tcp://127.0.0.1:*"), and
   // connects to `broker` (ipc:// or tcp://ADDRESS:PORT) once for each client that comes. Throws
   // Error (failure).
-  LinkRelay(const std::string& listen, std::string broker);
+  LinkRelay(const std::string& listen, const std::string& broker);
   ~LinkRelay();  // cuts all for good
   LinkRelay(const LinkRelay&) = delete;
   LinkRelay& operator=(const LinkRelay&) = delete;
@@ -48,16 +50,20 @@ class LinkRelay {
 
   void Run();
   void Accept();
+  // To the broker, or on its way; negative: there is none now, errno says why.
+  int Connect() const;
   static bool Pass(int from, int to, bool readable, Direction& direction);
   static void Close(Link& link);
   static void CutLink(Link& link, std::chrono::milliseconds pause, Afterwards afterwards);
   void Wake() const;
 
-  const std::string broker_;
+  sockaddr_storage broker_{};
+  socklen_t broker_size_ = 0;
   std::string endpoint_;
   int listen_fd_ = -1, wake_fd_ = -1;
   std::mutex mutex_;  // guards what follows
   std::list<Link> links_;
+  Clock::time_point accept_at_{};  // nobody is accepted before
   bool stopping_ = false;
   std::thread thread_;
 };

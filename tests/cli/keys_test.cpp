@@ -108,6 +108,21 @@ TEST_F(Keys, AreAddedAndRevokedByName) {
   EXPECT_THAT(gone.err, AllOf(HasSubstr("\"gpu7\""), HasSubstr("handler, manager")));
 }
 
+TEST_F(Keys, NothingIsMadeWhileAnotherKeygenIsAtWork) {
+  const std::string before = ReadFile(Key("broker"));
+  folder_.Write("keys/broker.key.new", "");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--revoke", "handler"}, {"--add", "handler", "--name", "gpu7"}}) {
+    const Result refused = Keygen(words);
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, HasSubstr("another acan keygen is at work"));
+  }
+  EXPECT_EQ(ReadFile(Key("broker")), before);
+  EXPECT_EQ(::access(Key("handler").c_str(), F_OK), 0);
+  EXPECT_NE(::access(Key("gpu7").c_str(), F_OK), 0) << "of no use, and in the way of the next";
+  EXPECT_EQ(::access((Key("broker") + ".new").c_str(), F_OK), 0) << "it is the other's";
+}
+
 TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
   EXPECT_THAT(HandlerRefusal(folder_ / "none.key"),
               HasSubstr("none.key: cannot open as a key file"));
@@ -212,6 +227,17 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
   }
   EXPECT_THAT(Keygen({"--add", "handler", "--name", "x", "--until", "2001-01-01"}).err,
               HasSubstr("is over"));
+  // TOML has no year 10000, with which a day's end would begin.
+  const std::string before = ReadFile(Key("broker"));
+  for (const char* date :
+       {"9999-12-31", "9999-12-31T23:00:00-01:00", "0000-01-01T00:00:00+01:00"}) {
+    const Result wrong = Keygen({"--add", "handler", "--name", "x", "--until", date});
+    EXPECT_EQ(wrong.code, 2) << date;
+    EXPECT_THAT(wrong.err, AllOf(HasSubstr("--until"), HasSubstr(date), HasSubstr("0000 to 9999")));
+    EXPECT_EQ(ReadFile(Key("broker")), before);
+  }
+  EXPECT_EQ(Keygen({"--add", "handler", "--name", "x", "--until", "9999-12-30"}).code, 0);
+  EXPECT_THAT(ReadFile(Key("broker")), HasSubstr("until = 9999-12-31T00:00:00Z"));
   EXPECT_EQ(Keygen({"--jobs", "3f2a*"}).code, 2);
   EXPECT_THAT(Keygen({"--until", "2187-01-01"}).err, HasSubstr("--add"));
   EXPECT_THAT(HandlerRefusal(Edited("guest", "\"3f2a*\"", "\"all\"")),

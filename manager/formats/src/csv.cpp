@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = 1 << 28;
 constexpr std::int64_t kMaxColumns = 1 << 24;
+constexpr std::size_t kShown = 40;  // of a field in a message
 
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -24,6 +25,7 @@ std::string_view Trimmed(std::string_view text) {
 
 // The nearest float; infinity and NaN come through as such for the caller to refuse.
 std::optional<float> ParseNumber(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const char* const end = text.data() + text.size();
   float value = 0;
   const auto [rest, error] = std::from_chars(text.data(), end, value);
@@ -38,6 +40,28 @@ std::optional<float> ParseNumber(std::string_view text) {
                : HUGE_VALF;
   }
   return value;
+}
+
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Such as "1.5", 1_000, 12% and 4.5.6, but not 1stFloor, 2019Q1 and 2020-01-31.
+bool LooksLikeNumber(std::string_view field) {
+  const std::size_t first = field.find_first_not_of("\"' ");
+  if (first == std::string_view::npos) return false;
+  if (!IsDigit(field[first]) &&
+      std::string_view("+-.").find(field[first]) == std::string_view::npos)
+    return false;
+  bool digits = false;
+  for (std::size_t i = first; i < field.size(); ++i) {
+    const char c = field[i];
+    digits = digits || IsDigit(c);
+    if (c == '-' && i > first && IsDigit(field[i - 1])) return false;
+    if (!IsDigit(c) && std::string_view("+-.eE_%\"' ").find(c) == std::string_view::npos)
+      return false;
+  }
+  return digits;
 }
 
 class CsvParser {
@@ -70,12 +94,21 @@ class CsvParser {
   }
 
  private:
-  // Names only: a line with some numbers in it is a sample with something wrong in it.
-  static bool IsHeader(std::string_view line) {
+  // Names only: a line with some numbers in it is a sample with something wrong in it. Passed over
+  // as names it would be missing, and every sample after it would get another's label.
+  bool IsHeader(std::string_view line) const {
+    std::int64_t column = 0;
     for (std::size_t begin = 0; begin <= line.size();) {
       const std::size_t end = std::min(line.find(',', begin), line.size());
       const std::string_view field = Trimmed(line.substr(begin, end - begin));
+      ++column;
       if (field.empty() || ParseNumber(field)) return false;
+      if (LooksLikeNumber(field)) {
+        throw UsageError(fmt::format(
+            "{}, line 1, column {}: '{}' is no number and no name of a column; write a number as "
+            "1.5 or -2e3, or begin a name with a letter",
+            path_, column, field.substr(0, kShown)));
+      }
       begin = end + 1;
     }
     return true;
@@ -98,7 +131,6 @@ class CsvParser {
 
   void Value(std::string_view field, std::int64_t column) {
     const std::optional<float> value = ParseNumber(field);
-    constexpr std::size_t kShown = 40;
     if (!value) {
       throw UsageError(fmt::format(
           "{}, line {}, column {}: '{}' is no number; expected numbers with commas between them",

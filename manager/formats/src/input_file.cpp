@@ -31,7 +31,7 @@ struct InputFile::Gzip {
   bool inside = true;  // a gzip member has begun and not ended
 };
 
-InputFile::InputFile(const std::string& path) : path_(path) {
+InputFile::InputFile(const std::string& path, Packing packing) : path_(path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer before it is refused.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
@@ -44,6 +44,7 @@ InputFile::InputFile(const std::string& path) : path_(path) {
     throw UsageError(fmt::format("{}: is a directory or device, expected a data file", path));
   }
   file_bytes_ = status.st_size;
+  if (packing == Packing::kNone) return;
   try {
     ahead_.resize(2);
     ahead_.resize(ReadRaw(ahead_));

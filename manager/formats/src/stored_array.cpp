@@ -245,10 +245,7 @@ StoredArray OpenArray(const std::string& path) {
 }
 
 StoredArray OpenRaw(const std::string& path, NumberType type) {
-  InputFile file(path);
-  if (file.packed()) {
-    throw UsageError(fmt::format("{}: is packed with gzip; unpack it first", path));
-  }
+  InputFile file(path, Packing::kNone);
   const std::int64_t bytes = file.most_bytes();
   if (bytes == 0) throw UsageError(fmt::format("{}: the file is empty", path));
   if (bytes % BytesOf(type) != 0) {

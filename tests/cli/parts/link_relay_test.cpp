@@ -1,6 +1,8 @@
 // A relay whose broker is stopped.
 #include "link_relay.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -62,6 +64,48 @@ TEST(LinkRelay, IsNotKeptByABrokerThatAcceptsNobody) {
   char byte = 0;
   EXPECT_EQ(::recv(client.fd(), &byte, 1, 0), 0) << "the client is told that nobody is there";
   relay.reset();
+}
+
+// So many descriptors are free until the end of the scope.
+class FreeDescriptors {
+ public:
+  explicit FreeDescriptors(rlim_t count) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const int next = ::fcntl(0, F_DUPFD_CLOEXEC, 0);
+    ::close(next);
+    const rlimit few{static_cast<rlim_t>(next) + count, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FreeDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FreeDescriptors(const FreeDescriptors&) = delete;
+  FreeDescriptors& operator=(const FreeDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(LinkRelay, GoesOnWhenThereAreDescriptorsAgain) {
+  const TestFolder folder;
+  const std::string path = folder / "space";
+  const Socket broker, refused, waiting;
+  ASSERT_TRUE(broker.Listen(path));
+  const LinkRelay relay("ipc://" + (folder / "relay"), "ipc://" + path);
+  char byte = 0;
+  {
+    const FreeDescriptors one(1);  // for the client, and none for the broker
+    ASSERT_TRUE(refused.Connect(folder / "relay"));
+    EXPECT_EQ(::recv(refused.fd(), &byte, 1, 0), 0) << "the client comes again";
+  }
+  {
+    const FreeDescriptors none(0);
+    ASSERT_TRUE(waiting.Connect(folder / "relay"));
+  }
+  ASSERT_EQ(::send(waiting.fd(), "x", 1, MSG_NOSIGNAL), 1);
+  const int accepted = ::accept4(broker.fd(), nullptr, nullptr, SOCK_CLOEXEC);
+  ASSERT_GE(accepted, 0);
+  EXPECT_EQ(::recv(accepted, &byte, 1, 0), 1);
+  EXPECT_EQ(byte, 'x');
+  ::close(accepted);
 }
 
 }  // namespace

@@ -134,6 +134,10 @@ TEST(CsvTest, NumbersHeadersAndLineEnds) {
             expected);
   EXPECT_EQ(Inputs(*data.Load("width,height\n1,-2.5\n0.1,3e20\n")), expected);
   EXPECT_EQ(Inputs(*data.Load("\"width\",\"height\"\r\n1,-2.5\r\n0.1,3e20\r\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("+1,-2.5\n+.1,+3e+20\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("+1,+2\n+3,+4\n")), (Values{1, 2, 3, 4})) << "no names";
+  // Names may begin as numbers do.
+  EXPECT_EQ(Inputs(*data.Load("1stFloor,2020-01-31\n1,-2.5\n0.1,3e20\n")), expected);
   // Too small for 32 bits is 0 or denormal, never an error.
   EXPECT_EQ(Inputs(*data.Load("1e-50,1e-400\n1e-40,-0\n")), (Values{0, 0, 1e-40f, -0.0f}));
 }
@@ -155,6 +159,14 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused("1,2\n3,4,5\n", {"line 2", "has 3 values", "have 2"});
   data.Refused("1,2\n3\n", {"line 2", "has 1 values"});
   data.Refused("1,2\n\n3,4\n", {"line 2", "is empty"});
+  data.Refused("1,2\n3,+-4\n", {"line 2, column 2", "'+-4'"});
+  data.Refused("1,2\n3,++4\n", {"line 2, column 2", "'++4'"});
+  // A first line of damaged numbers is not one of names.
+  for (const std::string& field : std::vector<std::string>{"\"1\"", "'-1.5'", "++1", "+-1", "4.5.6",
+                                                           "1_000", "1 000", "12%"}) {
+    data.Refused(field + ",x\n1,2\n3,4\n", {"line 1, column 1", field, "no name"});
+    data.Refused("x," + field + "\n1,2\n3,4\n", {"line 1, column 2", field, "no name"});
+  }
   data.Refused("1;2\n3;4\n", {"line 2, column 1", "'3;4' is no number", "commas between"});
   data.Refused("a,b\n1;2\n3;4\n", {"line 2, column 1", "'1;2'"});
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "acan/core/text/json_text.h"
+#include "acan/manager/stored_array.h"
 #include "graph_jobs.h"
 #include "nlohmann/json.hpp"
 
@@ -175,6 +176,21 @@ TEST(TokenStreamTest, TypesOfFiles) {
   EXPECT_EQ(hash, check(Gzip(Npy("<u2", "(6,)", Raw(u16))), ""));
 }
 
+// Token 35615 has the first two bytes of gzip.
+TEST(TokenStreamTest, RawFilesAreNotUnpacked) {
+  const TestFolder folder;
+  const std::vector<std::uint16_t> u16 = {35615, 7, 3, 4, 5, 6};
+  folder.Write("tokens", Raw(u16));
+  const StoredArray tokens = OpenRaw(folder.Path("tokens"), NumberType::kUint16);
+  std::vector<std::int64_t> read(u16.size());
+  ASSERT_EQ(tokens.count(), static_cast<std::int64_t>(u16.size()));
+  tokens.ReadIntegers(0, read);
+  EXPECT_EQ(read, std::vector<std::int64_t>(u16.begin(), u16.end()));
+  // As bytes of a text: all of them.
+  folder.Write("text", "\x1f\x8b\x08 and more");
+  EXPECT_EQ(OpenRaw(folder.Path("text"), NumberType::kUint8).count(), 12);
+}
+
 TEST(TokenStreamTest, MistakesAreNamed) {
   const TestFolder folder;
   const auto refused = [&](const std::string& file, const std::string& more,
@@ -199,7 +215,6 @@ TEST(TokenStreamTest, MistakesAreNamed) {
           {"value 2 is 3.5", "whole number"});
   refused(good + "x", u16, {"has 11 bytes", "whole values of 2 bytes"});
   refused("", u16, {"the file is empty"});
-  refused(Gzip(good), u16, {"packed with gzip"});
   refused(Npy("<u2", "(5,)", good), u16, {"is NPY, which says itself"});
   refused(Npy("<u2", "(1, 5)", good), "", {"has shape [1, 5]", "one dimension", "train_labels"});
   refused(Npy("<u2", "(6,)", good), "", {"truncated", "shape [6] (12 bytes", "has 10"});

@@ -309,6 +309,12 @@ TEST_F(SessionTest, KeepsNoMoreThanItsLimit) {
     EXPECT_THAT(error.what(), HasSubstr("unanswered_bytes = 10000"));
   }
   EXPECT_EQ(session.unanswered(), 1u);
+  // What has begun is not ended by it.
+  Read read;
+  for (std::int64_t i = 0; i < 500; ++i) read.patterns.push_back(Pattern::Of(Key{"k", i}));
+  EXPECT_THROW(session.Submit(read, now_us_), SpaceError);
+  session.ReadAgain(std::move(read), now_us_);
+  EXPECT_EQ(session.unanswered(), 2u);
 }
 
 TEST_F(SessionTest, LateGrantsOfAnAbandonedGetArePutBack) {

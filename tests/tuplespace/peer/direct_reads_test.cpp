@@ -47,12 +47,18 @@ class DirectReadsTest : public ::testing::Test {
   }
 
   std::int64_t now_us_ = 500;
+  bool full_ = false;  // what is kept to be sent again
   std::vector<std::pair<Read, Client::ReplyHandler>> submitted_;
   std::map<std::uint64_t, Key> fetching_;
   std::vector<std::uint64_t> forgotten_;
   std::vector<ReplyBody> answers_;
   DirectReads reads_{
       {.submit =
+           [this](Read read, Client::ReplyHandler on_reply) {
+             if (full_) throw SpaceError(ErrorCode::kBusy, "full");
+             submitted_.emplace_back(std::move(read), std::move(on_reply));
+           },
+       .read_again =
            [this](Read read, Client::ReplyHandler on_reply) {
              submitted_.emplace_back(std::move(read), std::move(on_reply));
            },
@@ -98,6 +104,22 @@ TEST_F(DirectReadsTest, APlaceThatNobodyKnowsIsReadThroughTheBroker) {
   Answer({unplaced});
   ASSERT_EQ(submitted_.size(), 1u);
   EXPECT_FALSE(submitted_[0].first.direct);
+  Answer({Whole(1)});
+  EXPECT_EQ(Payloads(), 1u);
+}
+
+TEST_F(DirectReadsTest, WhatCannotBeSubmittedHasNotBegun) {
+  full_ = true;
+  EXPECT_THROW(Begin({Placed(1), Named(2)}), SpaceError);
+  EXPECT_TRUE(reads_.idle());
+  EXPECT_TRUE(fetching_.empty());
+}
+
+TEST_F(DirectReadsTest, WhatHasBegunIsReadThroughTheBrokerHoweverMuchIsUnderWay) {
+  Begin({Placed(1)});
+  full_ = true;
+  reads_.OnFetched(1, {});
+  ASSERT_EQ(submitted_.size(), 1u);
   Answer({Whole(1)});
   EXPECT_EQ(Payloads(), 1u);
 }

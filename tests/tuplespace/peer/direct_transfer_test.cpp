@@ -164,6 +164,31 @@ TEST_P(DirectTransfer, ManyReadersAndPayloadsAtOnce) {
   EXPECT_EQ(StatsOf(*holder).counters.wanted, 0u);
 }
 
+// All have come before the first handler runs.
+TEST_P(DirectTransfer, AHandlerThatThrowsTakesNoOtherAnswerWithIt) {
+  const auto holder = Make("holder"), reader = Make("reader");
+  Keep(*holder, kDirectTile, Repeated(kBytes, 3));
+  Read read{{Pattern::Of(kDirectTile)}};
+  read.direct = true;
+  std::vector<FoundTuple> placed;
+  reader->Submit(std::move(read),
+                 [&](ReplyBody&& reply) { placed = std::move(std::get<Found>(reply).tuples); });
+  ASSERT_TRUE(PollUntil(*reader, [&] { return !placed.empty(); }));
+  std::size_t answered = 0;
+  for (int i = 0; i < 3; ++i) {
+    reader->ReadDirectly(placed, 60'000'000, [&](ReplyBody&& reply) {
+      EXPECT_TRUE(std::holds_alternative<Found>(reply));
+      ++answered;
+      throw std::runtime_error("of the program");
+    });
+  }
+  ASSERT_TRUE(PollUntil(*holder, [&] { return reader->direct_counts().fetched_payloads == 3u; }));
+  for (std::size_t i = 1; i <= 3; ++i) {
+    EXPECT_THROW(reader->Poll(std::chrono::milliseconds(0)), std::runtime_error);
+    EXPECT_EQ(answered, i);
+  }
+}
+
 TEST_P(DirectTransfer, AReaderThatJoinsAgainGoesOn) {
   auto holder = Make("holder");
   const auto reader = Make("reader");

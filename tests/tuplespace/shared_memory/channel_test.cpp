@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "broker_fixture.h"
+#include "shared_link.h"
 #include "wake_up.h"
 
 namespace tuplespace {
@@ -214,6 +215,29 @@ TEST(Channel, ADamagedRingIsNotRead) {
     EXPECT_TRUE(channel->broken()) << head[0] << " " << head[2] << " " << head[3];
     EXPECT_FALSE(channel->HasInput());
   }
+}
+
+// A client may say the Hello of its next session before anything else of it knows that the last one
+// has ended.
+TEST(SharedLink, TheChannelThatIsOfferedIsNotTheLastSessions) {
+  const auto self = PeerFiles::Of(getpid());
+  const auto probe = SharingProbe::Make();
+  const auto theirs = Channel::Make();
+  WakeUp wake_up;
+  ASSERT_TRUE(self && probe && theirs);
+  SharedLink link(SharedPool::Make(), wake_up.fd());
+  const auto join = [&](std::uint64_t session) {
+    const std::optional<Sharing> offer = link.Offer();
+    ASSERT_TRUE(offer);
+    Sharing answer{getpid(), probe->fd(), SharingProbe::Read(*self, offer->fd).value_or("")};
+    answer.ring_fd = theirs->fd();
+    answer.wake_fd = wake_up.fd();
+    if (link.session() != 0) link.SessionEnded();
+    link.Joined(session, answer);
+    EXPECT_NE(link.channel(), nullptr) << "session " << session;
+  };
+  join(1);
+  join(2);
 }
 
 // ---- between a client and a broker

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
-#include <zmq_addon.hpp>
+
+#include "frames.h"
 
 namespace tuplespace {
 
@@ -28,8 +28,8 @@ void AnswerWith(zmq::socket_t& socket, std::string_view request, std::string_vie
                 std::string_view text, std::string_view user) {
   const std::array<std::string_view, 6> frames = {kVersion, request, status, text, user, ""};
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    socket.send(zmq::buffer(frames[i]),
-                i + 1 < frames.size() ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    zmq::message_t frame(frames[i].data(), frames[i].size());
+    SendFrame(socket, frame, /*more=*/i + 1 < frames.size());
   }
 }
 
@@ -60,10 +60,13 @@ void Authenticator::LetAllIn(std::int64_t now_us) {
 }
 
 void Authenticator::AnswerAll(const AccessList* list, std::int64_t now_us) {
-  std::vector<zmq::message_t> question;
-  while (zmq::recv_multipart(socket_, std::back_inserter(question), zmq::recv_flags::dontwait)) {
+  for (zmq::message_t first; ReceiveFrame(socket_, first, ZMQ_DONTWAIT);) {
+    std::vector<zmq::message_t> question;
+    question.push_back(std::move(first));
+    while (question.back().more()) {
+      ReceiveFrame(socket_, question.emplace_back(), 0);
+    }
     AnswerOne(question, list, now_us);
-    question.clear();
   }
 }
 

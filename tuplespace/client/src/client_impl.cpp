@@ -41,9 +41,15 @@ Client::Impl::Impl(ClientOptions given)
       context(own_context ? *own_context : *options.context),
       session(ForSession(options)),
       shared(PoolOf(options), wake.fd()),
-      direct(options, wake, [this](tuplespace::Read read, ReplyHandler on_reply) {
-        handlers.emplace(session.Submit(std::move(read), MonotonicUs()), std::move(on_reply));
-      }) {}
+      direct(
+          options, wake,
+          [this](tuplespace::Read read, ReplyHandler on_reply) {
+            handlers.emplace(session.Submit(std::move(read), MonotonicUs()), std::move(on_reply));
+          },
+          [this](tuplespace::Read read, ReplyHandler on_reply) {
+            handlers.emplace(session.ReadAgain(std::move(read), MonotonicUs()),
+                             std::move(on_reply));
+          }) {}
 
 Client::Impl::~Impl() {
   try {

@@ -76,19 +76,24 @@ ClientSession::ClientSession(SessionOptions options)
 RequestId ClientSession::Submit(RequestBody body, std::int64_t now_us) {
   std::optional<LeaseRef>* const under = UnderOf(body);
   if (under != nullptr && !*under) *under = requests_.under;
-  return Insert(std::move(body), /*internal=*/false, now_us);
-}
-
-RequestId ClientSession::Insert(RequestBody body, bool internal, std::int64_t now_us) {
   const std::uint64_t bytes = KeptBytes(body);
-  if (!internal && bytes > options_.unanswered_bytes -
-                               std::min(requests_.kept_bytes, options_.unanswered_bytes)) {
+  if (bytes >
+      options_.unanswered_bytes - std::min(requests_.kept_bytes, options_.unanswered_bytes)) {
     throw SpaceError(
         ErrorCode::kBusy,
         fmt::format("the unanswered requests of this client hold {} bytes and this one "
                     "{} more, over the limit unanswered_bytes = {}: wait for answers",
                     requests_.kept_bytes, bytes, options_.unanswered_bytes));
   }
+  return Insert(std::move(body), /*internal=*/false, now_us);
+}
+
+RequestId ClientSession::ReadAgain(Read read, std::int64_t now_us) {
+  return Insert(std::move(read), /*internal=*/false, now_us);
+}
+
+RequestId ClientSession::Insert(RequestBody body, bool internal, std::int64_t now_us) {
+  const std::uint64_t bytes = KeptBytes(body);
   const RequestId id = requests_.next_id++;
   Pending& pending = requests_.pending[id];
   pending.request.id = id;

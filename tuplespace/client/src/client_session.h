@@ -58,6 +58,8 @@ class ClientSession {
   // Keeps `body` until it is answered. Throws SpaceError(kBusy) if more than unanswered_bytes would
   // be kept then.
   RequestId Submit(RequestBody body, std::int64_t now_us);
+  // A part of a read that has begun: the limit does not end it.
+  RequestId ReadAgain(Read read, std::int64_t now_us);
   void ChangeUnder(std::optional<LeaseRef> lease) { requests_.under = std::move(lease); }
   // Sends the Get `id` again with another body; does nothing if it is answered by now.
   void Replace(RequestId id, Get get, std::int64_t now_us);

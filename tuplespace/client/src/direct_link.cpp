@@ -14,11 +14,12 @@ namespace {
 constexpr std::int64_t kSayFailedEveryUs = 30'000'000;
 }
 
-DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake,
-                       std::function<void(Read read, Client::ReplyHandler on_reply)> submit)
+DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake, DirectReads::Submit submit,
+                       DirectReads::Submit read_again)
     : options_(options),
       wake_(wake),
       reads_({.submit = std::move(submit),
+              .read_again = std::move(read_again),
               .fetch =
                   [this](std::uint64_t fetch, const FoundTuple& found) {
                     courier_->Fetch(fetch, found.key, found.payload_bytes, *found.place);
@@ -33,9 +34,10 @@ void DirectLink::NoteAddress(const std::string& address) {
 void DirectLink::Follow(std::uint64_t session, bool shares) {
   if (session == session_ && broker_us_ == 0) return;
   if (session == 0) {
+    if (session_ != 0) courier_->SessionEnded();
     session_ = 0;
     listening_due_ = false;
-    if (courier_) courier_->SessionEnded();
+    provided_.clear();
     return;
   }
   const std::int64_t broker_us = std::exchange(broker_us_, 0);
@@ -103,20 +105,32 @@ void DirectLink::Withdraw(const Key& key) {
 
 int DirectLink::HandleEvents() {
   if (!courier_) return 0;
-  int handled = 0;
-  for (Courier::Event& event : courier_->TakeEvents()) {
-    ++handled;
-    if (auto* fetched = std::get_if<FetchedPayload>(&event)) {
-      if (fetched->payload.empty()) NoteFailed(fetched->why);
-      reads_.OnFetched(fetched->id, std::move(fetched->payload));
-      continue;
-    }
-    const Key& key = std::get<Courier::Asked>(event).key;
-    Payload payload = on_asked_ ? on_asked_(key) : Payload();
-    if (!payload.empty()) provided_.insert(key);
-    courier_->Provide(key, std::move(payload));
+  if (next_event_ == events_.size()) {
+    events_ = courier_->TakeEvents();
+    next_event_ = 0;
   }
+  int handled = 0;
+  for (; next_event_ < events_.size(); ++handled) HandleEvent(std::move(events_[next_event_++]));
   return handled;
+}
+
+void DirectLink::HandleEvent(Courier::Event&& event) {
+  if (auto* fetched = std::get_if<FetchedPayload>(&event)) {
+    const bool failed = fetched->payload.empty();
+    reads_.OnFetched(fetched->id, std::move(fetched->payload));
+    if (failed) NoteFailed(fetched->why);
+    return;
+  }
+  const Key& key = std::get<Courier::Asked>(event).key;
+  Payload payload;
+  try {
+    if (on_asked_) payload = on_asked_(key);
+  } catch (...) {
+    courier_->Provide(key, {});  // whoever asked would wait
+    throw;
+  }
+  if (!payload.empty()) provided_.insert(key);
+  courier_->Provide(key, std::move(payload));
 }
 
 // Others cause it, so it is said once in a while.

@@ -25,8 +25,8 @@ namespace tuplespace {
 
 class DirectLink {
  public:
-  DirectLink(const ClientOptions& options, WakeUp& wake,
-             std::function<void(Read read, Client::ReplyHandler on_reply)> submit);
+  DirectLink(const ClientOptions& options, WakeUp& wake, DirectReads::Submit submit,
+             DirectReads::Submit read_again);
 
   // The broker's clock was `broker_us` when the client joined, or since; 0: it takes no part.
   void NoteClock(std::int64_t broker_us) { broker_us_ = broker_us; }
@@ -49,11 +49,13 @@ class DirectLink {
   bool listens() const { return session_ != 0; }
   void Offer(const Key& key, Payload payload);
   void Withdraw(const Key& key);
-  int HandleEvents();  // how many there were
+  // How many there were. A handler may throw: what follows its event stays for the next call.
+  int HandleEvents();
   DirectCounts counts() const;
 
  private:
   void Open();
+  void HandleEvent(Courier::Event&& event);
   void NoteFailed(const std::string& why);
 
   const ClientOptions& options_;
@@ -69,6 +71,8 @@ class DirectLink {
   std::function<void(const std::string&)> on_problem_;
   DirectReads reads_;
   std::unique_ptr<Courier> courier_;  // null: not (yet)
+  std::vector<Courier::Event> events_;
+  std::size_t next_event_ = 0;  // those before it were handled
 };
 
 }  // namespace tuplespace

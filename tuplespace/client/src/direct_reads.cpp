@@ -15,19 +15,22 @@ void DirectReads::Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bo
   open.on_reply = std::move(on_reply);
   const std::int64_t now_us = doing_.now_us();
   if (wait_us < kForeverUs - now_us) open.deadline_us = now_us + wait_us;
-  std::vector<std::size_t> ask;
+  std::vector<std::size_t> ask, fetch;
   for (std::size_t i = 0; i < open.tuples.size(); ++i) {
-    if (open.tuples[i].place) {
-      Fetch(id, i);
-    } else {
-      ask.push_back(i);
-    }
+    (open.tuples[i].place ? fetch : ask).push_back(i);
   }
-  if (!ask.empty()) Ask(id, std::move(ask), direct);
+  try {
+    if (!ask.empty()) Ask(id, std::move(ask), direct, doing_.submit);
+  } catch (...) {
+    open_.erase(id);
+    throw;
+  }
+  for (const std::size_t i : fetch) Fetch(id, i);
   Settle(id);
 }
 
-void DirectReads::Ask(ReadId id, std::vector<std::size_t> which, bool direct) {
+void DirectReads::Ask(ReadId id, std::vector<std::size_t> which, bool direct,
+                      const Submit& submit) {
   Open& open = open_.at(id);
   Read read;
   read.direct = direct;
@@ -37,7 +40,7 @@ void DirectReads::Ask(ReadId id, std::vector<std::size_t> which, bool direct) {
   }
   for (const std::size_t i : which) read.patterns.push_back(Pattern::Of(open.tuples[i].key));
   ++open.under_way;
-  doing_.submit(std::move(read), [this, id, which = std::move(which), direct](ReplyBody&& reply) {
+  submit(std::move(read), [this, id, which = std::move(which), direct](ReplyBody&& reply) {
     OnFound(id, which, direct, std::move(reply));
   });
 }
@@ -96,7 +99,7 @@ void DirectReads::Settle(ReadId id) {
   Open& open = open_.at(id);
   if (open.under_way > 0) return;
   if (!open.failed.empty() && !std::exchange(open.fell_back, true)) {
-    return Ask(id, std::exchange(open.failed, {}), /*direct=*/false);
+    return Ask(id, std::exchange(open.failed, {}), /*direct=*/false, doing_.read_again);
   }
   End(id, Found{std::move(open.tuples)});
 }

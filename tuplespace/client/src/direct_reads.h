@@ -21,17 +21,20 @@ namespace tuplespace {
 
 class DirectReads {
  public:
-  // `submit` sends a request of the broker's; `fetch` begins to fetch a payload under this number,
-  // whose end is told by OnFetched; `forget` ends that before.
+  using Submit = std::function<void(Read read, Client::ReplyHandler on_reply)>;
+  // `submit` sends a request of the broker's and may throw; `read_again` does the same for a read
+  // that has begun, and refuses nothing; `fetch` begins to fetch a payload under this number, whose
+  // end is told by OnFetched; `forget` ends that before.
   struct Doing {
-    std::function<void(Read read, Client::ReplyHandler on_reply)> submit;
+    Submit submit, read_again;
     std::function<void(std::uint64_t fetch, const FoundTuple& found)> fetch;
     std::function<void(std::uint64_t fetch)> forget;
     std::function<std::int64_t()> now_us;
   };
   explicit DirectReads(Doing doing) : doing_(std::move(doing)) {}
 
-  // As Client::ReadDirectly; without `direct` all comes through the broker.
+  // As Client::ReadDirectly; without `direct` all comes through the broker. Where `submit` throws,
+  // so does this, and nothing has begun.
   void Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
              Client::ReplyHandler on_reply);
   // An empty payload: it could not be fetched.
@@ -53,7 +56,7 @@ class DirectReads {
     std::size_t tuple = 0;
   };
 
-  void Ask(ReadId id, std::vector<std::size_t> which, bool direct);
+  void Ask(ReadId id, std::vector<std::size_t> which, bool direct, const Submit& submit);
   void OnFound(ReadId id, const std::vector<std::size_t>& which, bool direct, ReplyBody&& reply);
   void Fetch(ReadId id, std::size_t tuple);
   void Settle(ReadId id);

@@ -1,6 +1,10 @@
 #include "courier.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
@@ -43,6 +47,17 @@ class Unreachable {
   std::unordered_map<std::string, Entry> until_;
 };
 
+// Signals are for the threads of the program that this library is part of. Those that a thread
+// raises by what it does itself stay: blocked, they would end the process without their handlers.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+    sigdelset(&all, own);
+  }
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
 }  // namespace
 
 struct Courier::Impl {
@@ -53,7 +68,8 @@ struct Courier::Impl {
         listener(context, options),
         thread([this] { Run(); }) {}
   ~Impl() {
-    Do([this] { stops = true; });
+    stops = true;
+    wake.Notify();
     thread.join();
   }
 
@@ -70,16 +86,19 @@ struct Courier::Impl {
   // ---- the courier's thread
 
   void Run() {
-    try {
-      while (!stops) Turn();
-    } catch (const std::exception&) {
-      // No memory, or no sockets: everything goes through the broker from here on.
-      Die();
+    BlockSignals();
+    while (!stops) {
+      try {
+        dead ? DeadTurn() : Turn();
+      } catch (const std::exception&) {
+        // No memory, or no sockets: everything goes through the broker from here on.
+        if (!std::exchange(dead, true)) Die();
+      }
     }
   }
 
   void Turn() {
-    for (const auto& command : TakeCommands()) command();
+    RunCommands();
     const std::int64_t now_us = MonotonicUs();
     bool busy = listener.Work(now_us);
     for (const Key& key : listener.holder().TakeAsked()) {
@@ -139,29 +158,32 @@ struct Courier::Impl {
   }
 
   void Die() {
-    dead = true;
-    for (auto& [place, link] : links) {
-      link->reader().Fail("this client fetches nothing any more");
-      for (FetchedPayload& fetched : link->reader().TakeFetched()) Say(std::move(fetched));
-    }
+    for (auto& [place, link] : links) link->reader().Fail("this client fetches nothing any more");
     listener.holder().SessionEnded();
-    Publish();
-    while (!stops) {
-      for (const auto& command : TakeCommands()) command();
-      Publish();
-      if (wake.BeginSleep()) {
-        zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
-        PollUntil({&item, 1}, kForeverUs);
-        wake.EndSleep(item.revents != 0);
-      } else {
-        wake.EndSleep(false);
-      }
-    }
   }
 
-  std::vector<std::function<void()>> TakeCommands() {
-    const std::lock_guard lock(mutex);
-    return std::exchange(commands, {});
+  void DeadTurn() {
+    for (auto& [place, link] : links) {
+      for (FetchedPayload& fetched : link->reader().TakeFetched()) Say(std::move(fetched));
+    }
+    RunCommands();
+    Publish();
+    zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
+    if (wake.BeginSleep()) PollUntil({&item, 1}, kForeverUs);
+    wake.EndSleep(item.revents != 0);
+  }
+
+  // One that throws takes no other with it.
+  void RunCommands() {
+    if (taken.empty()) {
+      const std::lock_guard lock(mutex);
+      taken.swap(commands);
+    }
+    while (!taken.empty()) {
+      const std::function<void()> command = std::move(taken.front());
+      taken.pop_front();
+      command();
+    }
   }
 
   void Say(Event event) {
@@ -212,11 +234,12 @@ struct Courier::Impl {
   Offered offered;
   std::vector<Event> said;
   CourierCounts own_counts;
-  bool stops = false;
+  std::deque<std::function<void()>> taken;  // commands that are being run
   bool dead = false;
+  std::atomic<bool> stops = false;
 
   mutable std::mutex mutex;  // guards what follows
-  std::vector<std::function<void()>> commands;
+  std::deque<std::function<void()>> commands;
   std::vector<Event> events;
   CourierCounts shown_counts;
 

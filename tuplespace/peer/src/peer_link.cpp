@@ -1,9 +1,9 @@
 #include "peer_link.h"
 
-#include <cerrno>
 #include <span>
 
 #include "endpoint.h"
+#include "frames.h"
 
 namespace tuplespace {
 
@@ -31,11 +31,11 @@ PeerLink::PeerLink(zmq::context_t& context, const CourierOptions& options, const
 bool PeerLink::Work(std::int64_t now_us) {
   int received = 0;
   zmq::message_t message;
-  while (received < kLinkTurnMessages && dealer_.recv(message, zmq::recv_flags::dontwait)) {
+  while (received < kLinkTurnMessages && ReceiveFrame(dealer_, message, ZMQ_DONTWAIT)) {
     ++received;
     const bool several = message.more();
     if (several) {
-      while (message.more()) static_cast<void>(dealer_.recv(message));
+      while (message.more()) ReceiveFrame(dealer_, message, 0);
       reader_.Fail("it sent a multipart message");
       continue;
     }
@@ -54,8 +54,7 @@ bool PeerLink::SendAll() {
   bool sent = false;
   for (const std::vector<std::byte>& frame : reader_.TakeOutput()) {
     zmq::message_t message(frame.data(), frame.size());
-    if (zmq_msg_send(message.handle(), dealer_.handle(), ZMQ_DONTWAIT) < 0) {
-      if (errno == ETERM) throw zmq::error_t();
+    if (SendFrame(dealer_, message, /*more=*/false) != 0) {
       reader_.Fail("nothing can be sent to it");
       return true;
     }

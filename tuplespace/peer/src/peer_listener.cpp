@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
 
 #include "endpoint.h"
+#include "frames.h"
 
 namespace tuplespace {
 
@@ -16,7 +16,6 @@ namespace {
 constexpr int kListenerTurnMessages = 64;
 constexpr std::int64_t kSilenceUs = 120'000'000;  // an idle connection; readers connect again
 constexpr int kPeerBacklog = 128;
-constexpr std::size_t kMostDescriptors = 4096;
 
 std::string Announced(const std::string& bound, const std::string& address) {
   const std::size_t colon = bound.rfind(':');
@@ -75,6 +74,8 @@ bool PeerListener::Work(std::int64_t now_us) {
 
 void PeerListener::WatchConnections(std::int64_t now_us) {
   for (const Monitor::Change& change : monitor_->Drain().changes) {
+    // Whoever had this number is gone in either case.
+    EndPeersOf(change.descriptor);
     if (change.accepted) {
       connections_.Accepted(change.descriptor, now_us);
     } else {
@@ -86,23 +87,42 @@ void PeerListener::WatchConnections(std::int64_t now_us) {
   connections_.TakeLog();
 }
 
+// A peer that has a full window is sent nothing, so no send would fail and tell that it has gone.
+void PeerListener::EndPeersOf(int descriptor) {
+  std::erase_if(descriptor_of_, [&](const auto& entry) {
+    if (entry.second != descriptor) return false;
+    holder_.PeerGone(entry.first);
+    return true;
+  });
+}
+
+bool PeerListener::NoteConnection(const std::string& peer, int descriptor, std::int64_t now_us) {
+  const auto known = descriptor_of_.find(peer);
+  if (known != descriptor_of_.end() && known->second == descriptor) return true;
+  // The number may have been another's. ZeroMQ tells of a connection before it has a message of it,
+  // so after this all that ends later is this one. Messages of one that has ended may still come.
+  WatchConnections(now_us);
+  if (!connections_.Has(descriptor)) return false;
+  descriptor_of_[peer] = descriptor;
+  return true;
+}
+
 bool PeerListener::ReceiveOne(std::int64_t now_us) {
   zmq::message_t id, message;
-  if (!router_.recv(id, zmq::recv_flags::dontwait)) return false;
+  if (!ReceiveFrame(router_, id, ZMQ_DONTWAIT)) return false;
   const std::string peer = id.to_string();
   bool more = id.more();
   if (more) {
-    static_cast<void>(router_.recv(message));
+    ReceiveFrame(router_, message, 0);
     more = message.more();
   }
   const int descriptor = zmq_msg_get(message.handle(), ZMQ_SRCFD);
   const char* const user = zmq_msg_gets(message.handle(), "User-Id");
   const std::string public_key = user == nullptr ? "" : user;
-  connections_.Heard(descriptor, "", message.size());
   const bool several = more;
-  for (zmq::message_t rest; more; more = rest.more()) static_cast<void>(router_.recv(rest));
-  if (descriptor_of_.size() >= kMostDescriptors) descriptor_of_.clear();
-  descriptor_of_[peer] = descriptor;
+  for (zmq::message_t rest; more; more = rest.more()) ReceiveFrame(router_, rest, 0);
+  if (!NoteConnection(peer, descriptor, now_us)) return true;
+  connections_.Heard(descriptor, "", message.size());
   const std::span<const std::byte> bytes{message.data<const std::byte>(), message.size()};
   const bool good = !several && (!has_keys_ || !public_key.empty()) &&
                     holder_.Receive(peer, public_key, bytes, now_us);
@@ -121,13 +141,8 @@ bool PeerListener::SendAll() {
     }
     // A queue that is full is as good as a connection that has ended: what is under way is bounded.
     const bool there =
-        zmq_msg_send(id.handle(), router_.handle(), ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0 &&
-        zmq_msg_send(body.handle(), router_.handle(), ZMQ_DONTWAIT) >= 0;
-    if (!there) {
-      if (errno == ETERM) throw zmq::error_t();
-      holder_.PeerGone(out->peer);
-      descriptor_of_.erase(out->peer);
-    }
+        SendFrame(router_, id, /*more=*/true) == 0 && SendFrame(router_, body, /*more=*/false) == 0;
+    if (!there) holder_.PeerGone(out->peer);
     sent = true;
   }
   return sent;

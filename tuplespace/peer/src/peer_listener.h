@@ -39,6 +39,9 @@ class PeerListener {
   bool ReceiveOne(std::int64_t now_us);
   bool SendAll();
   void WatchConnections(std::int64_t now_us);
+  // Notes the connection over which this peer is heard. False: it has ended.
+  bool NoteConnection(const std::string& peer, int descriptor, std::int64_t now_us);
+  void EndPeersOf(int descriptor);
 
   const bool has_keys_;
   std::unique_ptr<Authenticator> authenticator_;  // before the socket that asks it; null: no keys
@@ -47,7 +50,7 @@ class PeerListener {
   Connections connections_;
   Listening listening_;
   PeerHolder holder_;
-  std::unordered_map<std::string, int> descriptor_of_;  // of peers with transfers
+  std::unordered_map<std::string, int> descriptor_of_;  // of the peers whose connections are there
 };
 
 }  // namespace tuplespace

@@ -27,6 +27,7 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   SharedLink(std::shared_ptr<SharedPool> pool, int wake_fd);
   ~SharedLink() override;
 
+  // For the Hello of a new session; ends the one that there is.
   std::optional<Sharing> Offer();
   void Joined(std::uint64_t session, const std::optional<Sharing>& answer);
   // Does nothing if there is none.

@@ -37,8 +37,10 @@ SharedLink::~SharedLink() {
 std::optional<Sharing> SharedLink::Offer() {
   if (!probe_) return std::nullopt;
   Sharing offer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}};
-  // A joined one belongs to its session; this Hello begins another.
-  if (!channel_ || channel_->attached()) channel_ = Channel::Make();
+  // A joined channel belongs to its session. This Hello begins another, whether or not the end of
+  // that one was told by now: told later, it would take the channel that is offered here.
+  SessionEnded();
+  if (!channel_) channel_ = Channel::Make();
   if (channel_) {
     offer.ring_fd = channel_->fd();
     offer.wake_fd = wake_fd_;

@@ -31,6 +31,8 @@ class Connections {
 
   void Accepted(int descriptor, std::int64_t now_us);  // limits are for tcp
   bool Ended(int descriptor);                          // false: no message ever came over it
+  // It was accepted, and is not known to have ended.
+  bool Has(int descriptor) const { return connections_.count(descriptor) > 0; }
   // A whole message of so many bytes has come over it; of `client`, if that is certain, else of "".
   void Heard(int descriptor, const std::string& client, std::size_t bytes);
   // All that ZeroMQ has received was looked at.

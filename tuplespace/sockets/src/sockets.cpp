@@ -16,30 +16,13 @@
 #include <system_error>
 #include <utility>
 
+#include "frames.h"
 #include "front_room.h"
 #include "wire.h"
-
-#if defined(__SANITIZE_THREAD__)
-extern "C" void __tsan_acquire(void* address);
-extern "C" void __tsan_release(void* address);
-#endif
 
 namespace tuplespace {
 
 namespace {
-
-// What was written before a send is there after its receipt. libzmq is not instrumented, so the
-// thread sanitizer has to be told.
-void BeforeSend() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_release(reinterpret_cast<void*>(&BeforeSend));
-#endif
-}
-void AfterReceive() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_acquire(reinterpret_cast<void*>(&BeforeSend));
-#endif
-}
 
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
@@ -51,29 +34,6 @@ constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;
 constexpr std::int64_t kMaxPollUs = 3'600'000'000;
 constexpr std::size_t kUsuallyPolled = 4;
-
-bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
-  for (;;) {
-    if (zmq_msg_recv(frame.handle(), socket.handle(), flags) >= 0) {
-      AfterReceive();
-      return true;
-    }
-    if (errno == EAGAIN) return false;
-    if (errno != EINTR) throw zmq::error_t();
-  }
-}
-
-// 0 or the error.
-int SendFrame(zmq::socket_t& socket, zmq::message_t& frame, bool more) {
-  const int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
-  BeforeSend();
-  for (;;) {
-    if (zmq_msg_send(frame.handle(), socket.handle(), flags) >= 0) return 0;
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EHOSTUNREACH) return errno;
-    throw zmq::error_t();
-  }
-}
 
 // Empty if it is none of tcp, or has ended. ZeroMQ may close the descriptor, and its number may be
 // another's, at any moment: so this is a hint that may be wrong.

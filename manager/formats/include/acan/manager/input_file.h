@@ -13,10 +13,13 @@ namespace acan {
 inline constexpr std::int64_t kMaxDataBytes = 1LL << 36;  // values of one file, decompressed
 inline constexpr std::int64_t kMaxCsvBytes = 1LL << 32;   // text of one CSV file, decompressed
 
+// kByContent: what begins as gzip does is unpacked. kNone: any bytes may be values.
+enum class Packing { kByContent, kNone };
+
 class InputFile {
  public:
   // Throws Error (usage) if the file cannot be opened or is no regular file.
-  explicit InputFile(const std::string& path);
+  explicit InputFile(const std::string& path, Packing packing = Packing::kByContent);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;

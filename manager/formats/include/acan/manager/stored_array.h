@@ -72,7 +72,8 @@ class StoredArray {
 // A file of any of the formats, told apart by content. NPY and IDX of uint8 stay in the file unless
 // they are packed with gzip; the others are read into memory. Throws Error (usage) as ReadArray.
 StoredArray OpenArray(const std::string& path);
-// A file of nothing but values, as numpy.ndarray.tofile writes it: an array [values].
+// A file of nothing but values, as numpy.ndarray.tofile writes it: an array [values]. One that
+// begins as gzip does is not unpacked: these may be values, too.
 StoredArray OpenRaw(const std::string& path, NumberType type);
 
 }  // namespace acan
