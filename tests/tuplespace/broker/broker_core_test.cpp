@@ -42,6 +42,38 @@ TEST(BrokerCoreTest, AHelloThatWasOvertakenEndsNoSession) {
   EXPECT_NE(JoinCore(core, "a", 5, /*nonce=*/3 - (1ull << 40)), 0u);
 }
 
+TEST(BrokerCoreTest, AnEnvelopeHasOneHello) {
+  BrokerCore core{BrokerCoreOptions{}};
+  ToBroker envelope;
+  for (std::uint64_t nonce = 1; nonce <= 100; ++nonce) {
+    envelope.messages.emplace_back(Hello{nonce, "n"});
+  }
+  core.Receive("a", std::move(envelope), 0);
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  ASSERT_EQ(output[0].envelope.messages.size(), 1u);
+  EXPECT_EQ(std::get<Welcome>(output[0].envelope.messages[0]).nonce, 1u);
+  EXPECT_EQ(core.TakeEnded().size(), 0u);
+  EXPECT_EQ(core.GetStatistics().counters.bad_requests, 99u);
+  EXPECT_EQ(core.TakeLog().size(), 2u) << "it joined, and said too much";
+}
+
+TEST(BrokerCoreTest, JoiningAgainAndAgainIsLoggedRarely) {
+  BrokerCore core{BrokerCoreOptions{}};
+  std::uint64_t session = 0;
+  for (std::uint64_t nonce = 1; nonce <= 100; ++nonce) {
+    session = JoinCore(core, "a", static_cast<std::int64_t>(nonce), nonce);
+  }
+  EXPECT_THAT(core.TakeLog(), ElementsAre(HasSubstr("joined"), HasSubstr("it joined again")));
+  for (std::uint64_t nonce = 101; nonce <= 200; ++nonce) {
+    core.Receive("a", To(session, Bye{}), 200);
+    session = JoinCore(core, "a", 200, nonce);
+  }
+  EXPECT_THAT(core.TakeLog(), IsEmpty());
+  EXPECT_NE(JoinCore(core, "a", 20'000'000, 201), 0u);
+  EXPECT_EQ(core.TakeLog().size(), 1u);
+}
+
 TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
   BrokerCore core{BrokerCoreOptions{}};
   ToBroker envelope;

@@ -124,6 +124,7 @@ class BrokerCore {
   void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
+  void Lose(Peers::iterator peer, std::int64_t now_us);  // with what waits of it
   void Leave(Peers::iterator peer, std::int64_t now_us);
   // `sender`: whom most answers are for, if anybody; else the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);

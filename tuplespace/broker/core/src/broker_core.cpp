@@ -45,10 +45,15 @@ BrokerCore::BrokerCore(BrokerCoreOptions options)
 void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                          const AccessList::Entry* who) {
   bool hello_asked = false;
+  bool hello_said = false;
   auto it = peers_.Find(client);
   if (it != peers_.end()) statistics_.CountMessage();
   for (ClientMessage& message : envelope.messages) {
     if (auto* hello = std::get_if<Hello>(&message)) {
+      if (std::exchange(hello_said, true)) {
+        CountBad(client, "an envelope has more than one Hello", now_us);
+        continue;
+      }
       OnHello(client, std::move(*hello), who, now_us);
       it = peers_.Find(client);
       continue;
@@ -111,7 +116,8 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
   const RequestId id = request.id;
   const std::uint64_t bytes = sizeof(WaitingRequest) + BytesOf(request.body);
   const bool again = HasTuples(request.body);
-  switch (turns_.Defer(client, peer, {std::move(request), cost, bytes, std::move(refusal)}, again)) {
+  switch (
+      turns_.Defer(client, peer, {std::move(request), cost, bytes, std::move(refusal)}, again)) {
     case Turns::Deferred::kWaits:
       return true;
     case Turns::Deferred::kTooFast:
@@ -182,7 +188,10 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
     if (IsPlanted(Planted::kRejoiningKeepsLeases)) {
       peers_.Erase(it);
     } else {
-      Lost(client, "it joined again", now_us);
+      if (statistics_.MayLogJoinedAgain(client, now_us)) {
+        statistics_.Log(fmt::format("{} is lost: it joined again", peers_.Describe(client)));
+      }
+      Lose(it, now_us);
     }
     it = peers_.end();
   }
@@ -191,7 +200,9 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
       return peers_.SendStray(client, 0, std::move(*busy));
     }
     it = Join(client, hello, who, now_us);
-    if (!joined) statistics_.Log(fmt::format("{} joined", peers_.Describe(client)));
+    if (!joined && statistics_.MayLogJoined(client, now_us)) {
+      statistics_.Log(fmt::format("{} joined", peers_.Describe(client)));
+    }
   }
   it->second.heard_at_us = now_us;
   peers_.Send(client, it->second,
@@ -297,8 +308,12 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
   const auto it = peers_.Find(client);
   if (it == peers_.end()) return;
   statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
-  turns_.Forget(client, it->second);
-  Leave(it, now_us);
+  Lose(it, now_us);
+}
+
+void BrokerCore::Lose(Peers::iterator peer, std::int64_t now_us) {
+  turns_.Forget(peer->first, peer->second);
+  Leave(peer, now_us);
 }
 
 // It may be there and believe in its session, as after a pause. Nobody reads its channel any more.
