@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -103,12 +104,20 @@ struct Broker::Impl {
         intake(options, core_options.control_frame_bytes, access, sockets, connections, segments,
                channels, core, sender) {}
   ~Impl() {
-    core.SayGoodbye();
-    try {
+    Try([this] {
+      core.SayGoodbye();
       Flush();
-      sockets.Close();
-    } catch (const zmq::error_t&) {
-      // The context of the caller is gone already; there is nobody to say goodbye to.
+    });
+    Try([this] { sockets.Close(); });
+  }
+
+  // For what must not end the process: the context of the caller may be gone already, and then
+  // there is nobody to say goodbye to; or there is no memory for what was to be said last.
+  template <class Act>
+  static void Try(Act act) {
+    try {
+      act();
+    } catch (const std::exception&) {
     }
   }
 
