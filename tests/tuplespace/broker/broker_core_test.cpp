@@ -42,6 +42,38 @@ TEST(BrokerCoreTest, AHelloThatWasOvertakenEndsNoSession) {
   EXPECT_NE(JoinCore(core, "a", 5, /*nonce=*/3 - (1ull << 40)), 0u);
 }
 
+TEST(BrokerCoreTest, AnEnvelopeHasOneHello) {
+  BrokerCore core{BrokerCoreOptions{}};
+  ToBroker envelope;
+  for (std::uint64_t nonce = 1; nonce <= 100; ++nonce) {
+    envelope.messages.emplace_back(Hello{nonce, "n"});
+  }
+  core.Receive("a", std::move(envelope), 0);
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  ASSERT_EQ(output[0].envelope.messages.size(), 1u);
+  EXPECT_EQ(std::get<Welcome>(output[0].envelope.messages[0]).nonce, 1u);
+  EXPECT_EQ(core.TakeEnded().size(), 0u);
+  EXPECT_EQ(core.GetStatistics().counters.bad_requests, 99u);
+  EXPECT_EQ(core.TakeLog().size(), 2u) << "it joined, and said too much";
+}
+
+TEST(BrokerCoreTest, JoiningAgainAndAgainIsLoggedRarely) {
+  BrokerCore core{BrokerCoreOptions{}};
+  std::uint64_t session = 0;
+  for (std::uint64_t nonce = 1; nonce <= 100; ++nonce) {
+    session = JoinCore(core, "a", static_cast<std::int64_t>(nonce), nonce);
+  }
+  EXPECT_THAT(core.TakeLog(), ElementsAre(HasSubstr("joined"), HasSubstr("it joined again")));
+  for (std::uint64_t nonce = 101; nonce <= 200; ++nonce) {
+    core.Receive("a", To(session, Bye{}), 200);
+    session = JoinCore(core, "a", 200, nonce);
+  }
+  EXPECT_THAT(core.TakeLog(), IsEmpty());
+  EXPECT_NE(JoinCore(core, "a", 20'000'000, 201), 0u);
+  EXPECT_EQ(core.TakeLog().size(), 1u);
+}
+
 TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
   BrokerCore core{BrokerCoreOptions{}};
   ToBroker envelope;
@@ -354,6 +386,105 @@ TEST_F(FairBroker, ARequestThatCostsMoreThanATurnIsServed) {
   envelope.messages.emplace_back(Request{++next_id_, put});
   core_.Receive("honest", std::move(envelope), 1);
   EXPECT_EQ(core_.GetStatistics().tuples, 50u);
+}
+
+// ---- bytes of what waits
+
+class WaitingBytes : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kBytes = 10'000;  // of each payload
+  WaitingBytes() : core_(Options()) {
+    for (const char* client : {"flood", "honest"}) sessions_[client] = JoinCore(core_, client, 0);
+  }
+  static BrokerCoreOptions Options() {
+    BrokerCoreOptions options;
+    options.turn_cost = 10;
+    options.waiting_bytes = 10 * kBytes;
+    options.waiting_bytes_of_all = 15 * kBytes;
+    return options;
+  }
+  ToBroker Envelope(const ClientId& client) const {
+    ToBroker envelope;
+    envelope.session = sessions_.at(client);
+    return envelope;
+  }
+  void Puts(const ClientId& client, int count, const SharedRegion* region = nullptr) {
+    static const auto bytes = std::make_shared<const std::string>(kBytes, 'x');
+    ToBroker envelope = Envelope(client);
+    for (int i = 0; i < count; ++i) {
+      Put put = OnePut(static_cast<int>(++next_id_));
+      put.tuples[0].payload = Payload(bytes, bytes->data(), bytes->size(), region);
+      envelope.messages.emplace_back(Request{next_id_, std::move(put)});
+    }
+    core_.Receive(client, std::move(envelope), 1);
+  }
+  // The requests of this client that it is told to send again.
+  std::size_t Busy(const ClientId& client) {
+    std::size_t busy = 0;
+    for (const auto& delivery : core_.TakeOutput()) {
+      for (const BrokerMessage& message : delivery.envelope.messages) {
+        const auto* reply = std::get_if<Reply>(&message);
+        const auto* error = reply == nullptr ? nullptr : std::get_if<RequestError>(&reply->body);
+        if (delivery.client != client || error == nullptr) continue;
+        EXPECT_EQ(error->code, ErrorCode::kBusy);
+        EXPECT_THAT(error->text, HasSubstr("at most 100000 may wait of a client"));
+        ++busy;
+      }
+    }
+    return busy;
+  }
+  void ServeAll() {
+    for (int i = 0; i < 1000; ++i) core_.Tick(1);
+  }
+  BrokerCore core_;
+  std::map<ClientId, std::uint64_t> sessions_;
+  RequestId next_id_ = 0;
+};
+
+TEST_F(WaitingBytes, WhoSendsMoreIsToldToSendItAgain) {
+  Puts("flood", 50);  // five of them have their turn, and fewer than ten have room
+  const std::size_t busy = Busy("flood");
+  EXPECT_GT(busy, 35u);
+  EXPECT_LT(busy, 40u);
+  // What cannot come later has room still.
+  core_.Receive("flood", To(sessions_["flood"], Request{++next_id_, Hold{{Key{"n", 1}}, {}}}), 1);
+  EXPECT_TRUE(core_.Knows("flood"));
+  EXPECT_EQ(Busy("flood"), 0u);
+  ServeAll();
+  EXPECT_EQ(core_.GetStatistics().tuples, 50 - busy);
+  Puts("flood", 12);
+  EXPECT_EQ(Busy("flood"), 0u) << "what was served takes no room any more";
+}
+
+TEST_F(WaitingBytes, OthersKeepTheirPart) {
+  for (const char* client : {"more", "most"}) sessions_[client] = JoinCore(core_, client, 0);
+  for (const char* client : {"flood", "more", "most"}) Puts(client, 50);
+  core_.TakeOutput();
+  Puts("honest", 5 + 3);
+  EXPECT_EQ(Busy("honest"), 0u);
+  core_.Lost("flood", "a test", 1);
+  core_.Lost("more", "a test", 1);
+  core_.Lost("most", "a test", 1);
+  Puts("honest", 5);
+  EXPECT_EQ(Busy("honest"), 0u) << "who is lost takes no room any more";
+}
+
+TEST_F(WaitingBytes, SharedMemoryIsTheClients) {
+  const SharedRegion region;
+  Puts("honest", 50, &region);
+  EXPECT_EQ(Busy("honest"), 0u);
+  ServeAll();
+  EXPECT_EQ(core_.GetStatistics().tuples, 50u);
+}
+
+TEST_F(WaitingBytes, WhoSendsMoreOfWhatMustNotComeLaterIsLost) {
+  Read read;
+  read.patterns = {Pattern::Of(Key{std::string(200, 'r'), std::string(200, 'r')})};
+  for (int i = 0; i < 1000 && core_.Knows("flood"); ++i) {
+    core_.Receive("flood", To(sessions_["flood"], Request{++next_id_, read}), 1);
+  }
+  EXPECT_FALSE(core_.Knows("flood"));
+  EXPECT_THAT(core_.TakeLog().back(), HasSubstr("faster than it can be served"));
 }
 
 }  // namespace

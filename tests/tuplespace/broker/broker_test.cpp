@@ -1,6 +1,7 @@
 // The broker as a process among others: addresses, restarts, killed and stuck clients.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -122,6 +123,28 @@ TEST(BrokerAddresses, TheSocketOfADeadBrokerIsReplacedAndOtherFilesAreNot) {
   std::ofstream(folder.Path("file")) << "precious";
   EXPECT_THROW(Broker(BrokerThread::Options(folder.Ipc("file"))), std::runtime_error);
   EXPECT_TRUE(std::filesystem::exists(folder.Path("file")));
+}
+
+// Its mode is right from the first, whatever the mask, and not changed to what is right.
+TEST(BrokerAddresses, NobodyElseMayEverConnectToASocketFile) {
+  TemporaryFolder folder;
+  const int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  ASSERT_GE(inotify_add_watch(events, folder.Path("").c_str(), IN_CREATE | IN_ATTRIB), 0);
+  const mode_t mask = umask(0);
+  {
+    BrokerThread broker(folder.Ipc());
+    struct stat info {};
+    ASSERT_EQ(stat(folder.Path("s").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+    alignas(inotify_event) char bytes[4096];
+    ASSERT_GE(read(events, bytes, sizeof(bytes)), static_cast<ssize_t>(sizeof(inotify_event)));
+    const auto* first = reinterpret_cast<const inotify_event*>(bytes);
+    EXPECT_EQ(first->mask, unsigned{IN_CREATE});
+    EXPECT_STREQ(first->name, "s");
+    EXPECT_LT(read(events, bytes, sizeof(bytes)), 0) << "it was changed";
+  }
+  umask(mask);
+  close(events);
 }
 
 TEST(BrokerAddresses, OnePathManyTimes) {

@@ -15,6 +15,7 @@ using testing::GetOf;
 using testing::Plain;
 using testing::SpaceDriver;
 using testing::Task;
+using testing::UpTo;
 
 class GetTest : public ::testing::Test {
  protected:
@@ -228,6 +229,77 @@ TEST_F(GetTest, GetPatternsAreLimitedAndIdleOnesMakeRoom) {
   // The group of what is replaced is free for what replaces it.
   d->Step(Incoming{"a", {third, GetOf(Every("w"))}});
   EXPECT_FALSE(d->ReplyTo("a", third));
+}
+
+TEST_F(GetTest, NobodyTakesThePatternsOfOthers) {
+  SpaceLimits limits;
+  limits.get_patterns_of_key = 3;
+  Begin(limits);
+  d->Step(ClientJoined{"k/1", "k"});
+  d->Step(ClientJoined{"k/2", "k"});
+  d->PutOne("m", Plain(Key{"t", 1}));
+  EXPECT_EQ(d->GetNow("a", Every("idle")).size(), 0u);
+  // What nobody waits for makes room for others of the key,
+  for (int i = 0; i < 10; ++i) d->GetNow("k/1", UpTo("t", -i));
+  // and what somebody waits for does not, whichever of its clients that is.
+  for (int i = 0; i < 3; ++i) d->Send(i == 0 ? "k/1" : "k/2", GetOf(UpTo("x", i)));
+  const RequestError error = d->Ask<RequestError>("k/2", GetOf(UpTo("x", 3)));
+  EXPECT_EQ(error.code, ErrorCode::kBusy);
+  EXPECT_NE(error.text.find("limits.get_patterns_of_key: Gets of 3 different patterns of \"k\""),
+            std::string::npos)
+      << error.text;
+  // A pattern that is there already is for everybody.
+  EXPECT_FALSE(d->ReplyTo("k/2", d->Send("k/2", GetOf(Every("idle")))));
+  EXPECT_EQ(d->GetNow("b", UpTo("t", 5)).size(), 1u);
+}
+
+TEST_F(GetTest, WhoseNewPatternsMoveManyTuplesWaitsForTheNext) {
+  SpaceLimits limits;
+  limits.looked_at_by_get_us = 1000;  // 11 ms for each tuple that anybody may take
+  Begin(limits);
+  constexpr int kTasks = 50;
+  for (int i = 0; i < kTasks; ++i) d->PutOne("m", Task(Key{"t", i}, {}, 100));
+  const auto get = [&](const ClientId& client, int i) {
+    const RequestId id = d->Send(client, GetOf(UpTo("t", kTasks + i), 1, 0));
+    const auto reply = d->ReplyTo(client, id);
+    const auto* error = reply ? std::get_if<RequestError>(&*reply) : nullptr;
+    return error != nullptr ? error->text : "";
+  };
+  EXPECT_EQ(get("a", 0), "");
+  EXPECT_EQ(get("a", 1), "");
+  const std::string busy = get("a", 2);
+  EXPECT_NE(busy.find("limits.looked_at_by_get_us"), std::string::npos) << busy;
+  EXPECT_NE(busy.find("in 100000 us"), std::string::npos) << busy;
+  EXPECT_EQ(get("a", 1), "") << "it is known";
+  EXPECT_EQ(get("b", 3), "") << "others have done nothing";
+  d->Lose("a");
+  d->Join("a");
+  EXPECT_EQ(get("a", 2), busy) << "the debt is not forgotten with the client";
+  d->Advance(99'999);
+  EXPECT_NE(get("a", 2), "");
+  d->Advance(1);
+  EXPECT_EQ(get("a", 2), "");
+}
+
+TEST_F(GetTest, ANewPatternSeesWhatIsReadyAsThoseBeforeIt) {
+  for (const char* client : {"a", "b"}) Introduce(client);
+  Tuple named = Task(Key{"t", 1});
+  named.task->prefers = "c";
+  named.task->prefer_us = 1'000'000;
+  Tuple not_by = Task(Key{"t", 2});
+  not_by.task->not_by = {"c"};
+  d->Ask<PutReply>("m", Put{{named, not_by, Plain(Key{"tile", 1}), Plain(Key{"t", 3})}});
+  d->Ask<Ok>("a", Hold{{Key{"tile", 1}}, {}});
+  d->PutOne("m", Task(Key{"t", 4}, {Key{"tile", 1}}, 0, 0));
+  // A new user of a new pattern: what names it is kept for it from now on.
+  EXPECT_EQ(d->GetNow("c", UpTo("t", 2), 1, 5).size(), 1u);
+  const auto rest = d->GetNow("c", UpTo("t", 9), UINT64_MAX, 5);
+  ASSERT_EQ(rest.size(), 1u) << "the other one is for others, and the last is kept for its holder";
+  EXPECT_EQ(rest[0].key, (Key{"t", 3}));
+  const auto own = d->GetNow("a", UpTo("t", 8), UINT64_MAX, 5);
+  ASSERT_EQ(own.size(), 2u);
+  EXPECT_EQ(own[0].key, (Key{"t", 4}));
+  EXPECT_EQ(own[1].key, (Key{"t", 2}));
 }
 
 // ---- tasks and their inputs --------------------------------------------------------------------

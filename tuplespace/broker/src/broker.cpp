@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -40,6 +41,8 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   core.client_silence_us = options.client_silence_us;
   core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
   core.first_session = RandomNumber();
+  core.waiting_bytes = options.client_queue_bytes;
+  core.waiting_bytes_of_all = 2 * std::min(options.client_queue_bytes, UINT64_MAX / 4);
   return core;
 }
 
@@ -101,12 +104,20 @@ struct Broker::Impl {
         intake(options, core_options.control_frame_bytes, access, sockets, connections, segments,
                channels, core, sender) {}
   ~Impl() {
-    core.SayGoodbye();
-    try {
+    Try([this] {
+      core.SayGoodbye();
       Flush();
-      sockets.Close();
-    } catch (const zmq::error_t&) {
-      // The context of the caller is gone already; there is nobody to say goodbye to.
+    });
+    Try([this] { sockets.Close(); });
+  }
+
+  // For what must not end the process: the context of the caller may be gone already, and then
+  // there is nobody to say goodbye to; or there is no memory for what was to be said last.
+  template <class Act>
+  static void Try(Act act) {
+    try {
+      act();
+    } catch (const std::exception&) {
     }
   }
 

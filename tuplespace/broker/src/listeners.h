@@ -30,6 +30,8 @@ class Listeners {
     ino_t inode;
   };
 
+  void BindPrivate(const std::string& address, const std::string& path);
+
   zmq::socket_t& router_;
   Monitor& monitor_;
   std::vector<std::string> endpoints_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tuplespace {
@@ -30,14 +31,22 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
   if (result == SendResult::kUnroutable) return "its connection ended";
   if (result == SendResult::kSent || session == 0) return std::nullopt;
   Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;
+  // One message may be as large as it likes, or a client that reads would never get it.
+  if (const std::uint64_t unsent = queue.UnsentBytes(); unsent > limit_bytes_) {
+    return fmt::format(
+        "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}", unsent,
+        limit_bytes_);
+  }
   Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads),
                       progress};
   queue.bytes += multipart.Bytes();
   queue.messages.push_back({session, std::move(multipart)});
-  if (queue.bytes <= limit_bytes_) return std::nullopt;
-  return fmt::format(
-      "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}", queue.bytes,
-      limit_bytes_);
+  return std::nullopt;
+}
+
+std::uint64_t Outbox::Queue::UnsentBytes() const {
+  if (messages.empty()) return 0;
+  return bytes - std::min(messages.front().multipart.progress.bytes, bytes);
 }
 
 std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& knows) {

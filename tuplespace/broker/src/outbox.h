@@ -22,7 +22,7 @@ namespace tuplespace {
 
 class Outbox {
  public:
-  // `limit_bytes`: what may wait for one client.
+  // `limit_bytes`: what may wait for one client when it is sent something more.
   Outbox(zmq::socket_t& router, ChannelTable& channels, std::uint64_t limit_bytes)
       : router_(router), channels_(channels), limit_bytes_(limit_bytes) {}
 
@@ -47,6 +47,7 @@ class Outbox {
   struct Queue {
     std::deque<Message> messages;
     std::uint64_t bytes = 0;
+    std::uint64_t UnsentBytes() const;  // less what ZeroMQ has taken of the first
   };
 
   SendResult SendNow(const ClientId& client, std::uint64_t session,

@@ -55,6 +55,8 @@ std::optional<std::string> Contradiction(const SpaceState& state, const Record& 
   for (const auto& entry : record.entries) {
     if (entry->record != &record || entry->tree == nullptr)
       return "has an entry that is not its own";
+    if (entry->at >= record.entries.size() || record.entries[entry->at] != entry)
+      return "has an entry that does not know its place";
     if (!entry->group->pattern.Matches(record.key)) return "is in a group that it does not match";
   }
   for (const Holding* holding = record.holders.first(); holding != nullptr;

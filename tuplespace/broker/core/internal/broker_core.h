@@ -42,6 +42,10 @@ struct BrokerCoreOptions {
   // than anybody can be served. The limit is more than the tuples that a space takes, so a client
   // that fills a space tuple by tuple is not lost; it would send all of them again.
   std::uint64_t waiting_cost = 1 << 23;
+  // Of what waits so, bytes in this process's memory: of one client, and of all. A client whose
+  // tuples would be more is told to send them again later.
+  std::uint64_t waiting_bytes = 2ull << 30;
+  std::uint64_t waiting_bytes_of_all = 4ull << 30;
   // A ticket for a direct transfer counts so long: a reader begins to fetch at once, or when a task
   // that it has taken comes near.
   std::int64_t ticket_us = 60'000'000;
@@ -109,6 +113,8 @@ class BrokerCore {
   // False: the client sends faster than anybody can be served.
   bool OnRequest(const ClientId& client, Peers::iterator peer, Request&& request,
                  const AccessList::Entry* who, std::int64_t now_us);
+  bool Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost,
+             std::optional<std::string>&& refusal);
   void OnListening(const ClientId& client, Peer& peer, Listening&& listening, std::int64_t now_us);
   // The places that the space left empty in an answer to `reader`.
   void FillPlaces(const ClientId& reader, const Peer& peer, ReplyBody& body, std::int64_t now_us);
@@ -118,6 +124,7 @@ class BrokerCore {
   void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
+  void Lose(Peers::iterator peer, std::int64_t now_us);  // with what waits of it
   void Leave(Peers::iterator peer, std::int64_t now_us);
   // `sender`: whom most answers are for, if anybody; else the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);

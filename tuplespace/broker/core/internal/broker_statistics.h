@@ -26,6 +26,13 @@ class BrokerStatistics {
     ++refused_requests_;
     return refused_pause_.IsOver(client, now_us);
   }
+  // A client may come and go as often as it likes.
+  bool MayLogJoined(const ClientId& client, std::int64_t now_us) {
+    return joined_pause_.IsOver(client, now_us);
+  }
+  bool MayLogJoinedAgain(const ClientId& client, std::int64_t now_us) {
+    return joined_again_pause_.IsOver(client, now_us);
+  }
   std::uint64_t bad_messages() const { return bad_messages_; }
   std::uint64_t refused_requests() const { return refused_requests_; }
   void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
@@ -48,6 +55,8 @@ class BrokerStatistics {
   std::uint64_t unix_us_ = 0;
   LogPause bad_pause_;
   LogPause refused_pause_;
+  LogPause joined_pause_;
+  LogPause joined_again_pause_;
   std::vector<std::string> log_;
 };
 

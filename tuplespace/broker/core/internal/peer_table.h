@@ -20,6 +20,7 @@ namespace tuplespace {
 struct WaitingRequest {
   Request request;
   std::uint64_t cost = 0;
+  std::uint64_t bytes = 0;             // of this process's memory
   std::optional<std::string> refusal;  // why it is not served; then only its id is kept
 };
 
@@ -35,6 +36,7 @@ struct Peer {
   std::uint64_t cost = 0;  // of what was served in that turn
   std::deque<WaitingRequest> waiting;
   std::uint64_t waiting_cost = 0;
+  std::uint64_t waiting_bytes = 0;
   bool leaves = false;                              // when nothing waits any more
   std::unique_ptr<const Listening> listening = {};  // null: it serves no payloads itself
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "request_cost.h"
 #include "tuplespace/planted.h"
 #include "wire.h"
 
@@ -19,25 +20,6 @@ constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
 bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
   constexpr std::uint64_t kMostJoins = 1ull << 32;
   return nonce != than && than - nonce < kMostJoins;
-}
-
-struct Cost {
-  std::uint64_t operator()(const Put& put) const { return put.tuples.size(); }
-  std::uint64_t operator()(const Supply& supply) const { return supply.tuples.size(); }
-  std::uint64_t operator()(const Complete& complete) const { return complete.results.size(); }
-  std::uint64_t operator()(const Read& read) const { return read.patterns.size(); }
-  std::uint64_t operator()(const Hold& hold) const {
-    return hold.held.size() + hold.dropped.size();
-  }
-  template <typename Other>
-  std::uint64_t operator()(const Other&) const {
-    return 0;
-  }
-};
-
-// About what serving it takes, beside what the space bounds by itself.
-std::uint64_t CostOf(const RequestBody& body) {
-  return 1 + std::visit(Cost{}, body);
 }
 
 // nullopt: it may do that.
@@ -56,16 +38,22 @@ std::optional<std::string> RefusalText(const AccessList::Entry& who, const Clien
 BrokerCore::BrokerCore(BrokerCoreOptions options)
     : options_(options),
       space_(options.limits, options.first_session / 2 + 1),  // far from the last number
-      turns_(options.turn_cost, options.waiting_cost),
+      turns_(options.turn_cost,
+             {options.waiting_cost, options.waiting_bytes, options.waiting_bytes_of_all}),
       next_session_(options.first_session) {}
 
 void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                          const AccessList::Entry* who) {
   bool hello_asked = false;
+  bool hello_said = false;
   auto it = peers_.Find(client);
   if (it != peers_.end()) statistics_.CountMessage();
   for (ClientMessage& message : envelope.messages) {
     if (auto* hello = std::get_if<Hello>(&message)) {
+      if (std::exchange(hello_said, true)) {
+        CountBad(client, "an envelope has more than one Hello", now_us);
+        continue;
+      }
       OnHello(client, std::move(*hello), who, now_us);
       it = peers_.Find(client);
       continue;
@@ -113,12 +101,35 @@ bool BrokerCore::OnRequest(const ClientId& client, Peers::iterator peer, Request
     cost *= options_.refused_cost;
   }
   if (!turns_.MayServe(peer->second, cost)) {
-    return turns_.Defer(client, peer->second, {std::move(request), cost, std::move(refusal)});
+    return Defer(client, peer->second, std::move(request), cost, std::move(refusal));
   }
   if (refusal) {
     Refuse(client, peer->second, request.id, std::move(*refusal), now_us);
   } else {
     Serve(client, peer, std::move(request), now_us);
+  }
+  return true;
+}
+
+bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost,
+                       std::optional<std::string>&& refusal) {
+  const RequestId id = request.id;
+  const std::uint64_t bytes = sizeof(WaitingRequest) + BytesOf(request.body);
+  const bool again = HasTuples(request.body);
+  switch (
+      turns_.Defer(client, peer, {std::move(request), cost, bytes, std::move(refusal)}, again)) {
+    case Turns::Deferred::kWaits:
+      return true;
+    case Turns::Deferred::kTooFast:
+      return false;
+    case Turns::Deferred::kNoRoom:
+      peers_.Send(client, peer,
+                  Reply{id, RequestError{ErrorCode::kBusy,
+                                         fmt::format("waiting_bytes: {} bytes of this client's "
+                                                     "requests wait for their turn, at most {} may "
+                                                     "wait of a client and {} of all",
+                                                     peer.waiting_bytes, options_.waiting_bytes,
+                                                     options_.waiting_bytes_of_all)}});
   }
   return true;
 }
@@ -177,7 +188,10 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
     if (IsPlanted(Planted::kRejoiningKeepsLeases)) {
       peers_.Erase(it);
     } else {
-      Lost(client, "it joined again", now_us);
+      if (statistics_.MayLogJoinedAgain(client, now_us)) {
+        statistics_.Log(fmt::format("{} is lost: it joined again", peers_.Describe(client)));
+      }
+      Lose(it, now_us);
     }
     it = peers_.end();
   }
@@ -186,7 +200,9 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
       return peers_.SendStray(client, 0, std::move(*busy));
     }
     it = Join(client, hello, who, now_us);
-    if (!joined) statistics_.Log(fmt::format("{} joined", peers_.Describe(client)));
+    if (!joined && statistics_.MayLogJoined(client, now_us)) {
+      statistics_.Log(fmt::format("{} joined", peers_.Describe(client)));
+    }
   }
   it->second.heard_at_us = now_us;
   peers_.Send(client, it->second,
@@ -292,8 +308,12 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
   const auto it = peers_.Find(client);
   if (it == peers_.end()) return;
   statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
-  turns_.Forget(client);
-  Leave(it, now_us);
+  Lose(it, now_us);
+}
+
+void BrokerCore::Lose(Peers::iterator peer, std::int64_t now_us) {
+  turns_.Forget(peer->first, peer->second);
+  Leave(peer, now_us);
 }
 
 // It may be there and believe in its session, as after a pause. Nobody reads its channel any more.

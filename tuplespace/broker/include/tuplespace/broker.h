@@ -31,7 +31,9 @@ struct BrokerOptions {
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;  // a client not heard for this long is lost
   std::uint64_t control_frame_bytes = 64ull << 20;
-  // What may wait for a client that does not read; beyond it the client is dropped.
+  // What may wait for a client that does not read; who is sent something beyond it is dropped.
+  // One message may be longer. As much may wait of a client that sends faster than it is served,
+  // and twice as much of all clients; who sends more tuples is told to send them again later.
   std::uint64_t client_queue_bytes = 2ull << 30;
   // Compare every payload that is put with its hash, and refuse it (kDamaged) if they differ.
   // Without this the consumers find out, for a fraction of the cost.

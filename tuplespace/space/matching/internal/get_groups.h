@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,9 +31,13 @@ class GetGroups {
   explicit GetGroups(SpaceState& state) : state_(state) {}
 
   GetGroup* Find(const Pattern& pattern) const { return groups_.Find(pattern); }
-  // A new group, which no tuple has entered yet; null: limits.get_patterns are in use.
-  // REQUIRES: Find(pattern) is null.
-  GetGroup* Make(const Pattern& pattern);
+  // Why this client may not begin a new pattern now. Groups that nobody waits in make room for it.
+  std::optional<RequestError> MakeRoomFor(const ClientState& client);
+  // A new group, which no tuple has entered yet.
+  // REQUIRES: Find(pattern) is null, and MakeRoomFor(client) has just found nothing.
+  GetGroup* Make(const ClientState& client, const Pattern& pattern);
+  // What a new pattern of this client took.
+  void Charge(const ClientState& client, std::uint64_t looked_at, std::uint64_t placed);
   // Calls f(GetGroup*) for each whose pattern matches the key, until it returns false.
   template <class F>
   void ForEachMatch(std::string_view key_bytes, F f) const {
@@ -43,6 +49,8 @@ class GetGroups {
 
   // The tuple waits in the trees of these groups for a Get, as its placement says.
   void Enter(Record* record, const Candidates& candidates);
+  // The same for one group alone. REQUIRES: nobody is preferred for the tuple, and it is placed.
+  void EnterOne(Record* record, GetGroup* group);
   void Withdraw(Record* record);  // from all trees
   Record* NextFor(const Taker& taker) const;
 
@@ -52,7 +60,7 @@ class GetGroups {
   bool IsConsistent() const { return by_age_.size() == groups_.size(); }
 
  private:
-  bool EvictIdle();
+  bool EvictIdle(const std::string* principal);  // of this one's; null: of all
   void Erase(GetGroup* group);
   void AddEntry(Record* record, GetGroup* group, NeedTree* tree);
   void DropEntry(TakeEntry* entry);
@@ -60,6 +68,7 @@ class GetGroups {
   SpaceState& state_;
   PatternIndex<GetGroup> groups_;
   std::map<std::uint64_t, GetGroup*> by_age_;
+  std::map<std::string, std::int64_t> owes_until_us_;  // by principal, for its new patterns
 };
 
 }  // namespace tuplespace::internal

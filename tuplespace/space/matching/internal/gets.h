@@ -20,7 +20,6 @@ class Gets {
   std::optional<RequestError> ProblemOf(const ClientState& client,
                                         const Get& get) const;  // but its pattern
   std::optional<std::uint64_t> EndReplaced(ClientState& client, RequestId id);
-  GetGroup* FindOrMakeGroup(const Pattern& pattern);  // null: limits.get_patterns are in use
   void MakeUser(const ClientState& client, GetGroup* group);
   void StartWaiting(ClientState& client, RequestId id, const Get& get, Taker taker,
                     std::uint64_t sequence);

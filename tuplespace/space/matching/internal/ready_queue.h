@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "get_groups.h"
@@ -18,7 +19,10 @@ class ReadyQueue {
   void MakeReady(Record* record);
   void Requeue(Record* record);       // something that decides its placement has changed
   void RequeueAffine(Record* input);  // the tasks whose affinity input it is
-  void RequeueMatching(const Pattern& pattern);
+  // Ready tuples enter a group that is new, or are queued. Returns how many tuples were looked at.
+  std::uint64_t EnterNew(GetGroup* group);
+  // How many places of tuples were taken back or added so far, beside those of new tuples.
+  std::uint64_t placed() const { return placed_; }
 
   bool empty() const { return unplaced_.empty(); }
   // Calls place(Record*) for each that is ready still, first those that should be taken first, and
@@ -45,6 +49,7 @@ class ReadyQueue {
   SpaceState& state_;
   GetGroups& groups_;
   std::vector<Record*> unplaced_;  // ready, not yet placed; pinned
+  std::uint64_t placed_ = 0;
 };
 
 }  // namespace tuplespace::internal

@@ -6,10 +6,53 @@
 
 namespace tuplespace::internal {
 
-GetGroup* GetGroups::Make(const Pattern& pattern) {
-  if (groups_.size() >= state_.limits.get_patterns && !EvictIdle()) return nullptr;
+namespace {
+
+constexpr std::int64_t kMostOwedUs = 1'000'000;
+constexpr std::uint64_t kPlacedAsLookedAt = 10;  // times
+
+}  // namespace
+
+// Every ready tuple enters each group that it matches, so a new group costs as much as the space
+// holds, and all later tuples cost more. Nobody may make others wait for that again and again.
+std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
+  const auto busy = [](std::string text) {
+    return RequestError{ErrorCode::kBusy, std::move(text)};
+  };
+  std::erase_if(owes_until_us_, [&](const auto& item) { return item.second <= state_.now_us; });
+  const auto owes = owes_until_us_.find(client.principal);
+  if (owes != owes_until_us_.end() && owes->second > state_.now_us + kMostOwedUs) {
+    return busy("limits.looked_at_by_get_us: Gets of \"" + client.principal +
+                "\" had new patterns that too many tuples were looked at for, and the next new one "
+                "may begin in " +
+                std::to_string(owes->second - kMostOwedUs - state_.now_us) + " us");
+  }
+  const auto own = static_cast<std::uint64_t>(
+      std::count_if(by_age_.begin(), by_age_.end(),
+                    [&](const auto& item) { return item.second->principal == client.principal; }));
+  if (own >= state_.limits.get_patterns_of_key && !EvictIdle(&client.principal)) {
+    return busy("limits.get_patterns_of_key: Gets of " +
+                std::to_string(state_.limits.get_patterns_of_key) + " different patterns of \"" +
+                client.principal + "\" are open, the most allowed");
+  }
+  if (groups_.size() >= state_.limits.get_patterns && !EvictIdle(nullptr)) {
+    return busy("limits.get_patterns: Gets of " + std::to_string(state_.limits.get_patterns) +
+                " different patterns are open, the most allowed");
+  }
+  return std::nullopt;
+}
+
+void GetGroups::Charge(const ClientState& client, std::uint64_t looked_at, std::uint64_t placed) {
+  std::int64_t& until_us =
+      owes_until_us_.try_emplace(client.principal, state_.now_us).first->second;
+  until_us += static_cast<std::int64_t>(looked_at + kPlacedAsLookedAt * placed) *
+              state_.limits.looked_at_by_get_us;
+}
+
+GetGroup* GetGroups::Make(const ClientState& client, const Pattern& pattern) {
   auto made = std::make_unique<GetGroup>();
   made->pattern = pattern;
+  made->principal = client.principal;
   made->sequence = state_.next_sequence++;
   GetGroup* group = groups_.Add(std::move(made));
   by_age_.emplace(group->sequence, group);
@@ -28,10 +71,11 @@ Record* GetGroups::AnyKeptFor(const ClientState& client) const {
   return nullptr;
 }
 
-bool GetGroups::EvictIdle() {
+bool GetGroups::EvictIdle(const std::string* principal) {
   GetGroup* idle = nullptr;
   for (const auto& [sequence, group] : by_age_) {
     if (!group->waiters.empty() || group->benched > 0) continue;
+    if (principal != nullptr && group->principal != *principal) continue;
     if (idle == nullptr || group->last_used < idle->last_used) idle = group;
   }
   if (idle == nullptr) return false;
@@ -54,13 +98,19 @@ void GetGroups::Erase(GetGroup* group) {
   groups_.Remove(group);
 }
 
+void GetGroups::EnterOne(Record* record, GetGroup* group) {
+  assert(record->placement == Placement::kFree || record->placement == Placement::kBarred);
+  const std::vector<ClientId>& barred = record->barred();
+  AddEntry(record, group, barred.empty() ? &group->free : &group->free_but[barred]);
+}
+
 void GetGroups::Enter(Record* record, const Candidates& candidates) {
   const std::vector<ClientId>& barred = record->barred();
   for (GetGroup* group : candidates.groups) {
     switch (record->placement) {
       case Placement::kFree:
       case Placement::kBarred:
-        AddEntry(record, group, barred.empty() ? &group->free : &group->free_but[barred]);
+        EnterOne(record, group);
         continue;
       case Placement::kLate:
         AddEntry(record, group, barred.empty() ? &group->late : &group->late_but[barred]);
@@ -84,6 +134,7 @@ void GetGroups::AddEntry(Record* record, GetGroup* group, NeedTree* tree) {
   entry->priority = record->priority();
   entry->need_bytes = record->need_bytes();
   entry->sequence = record->sequence;
+  entry->at = record->entries.size();
   tree->Insert(entry.get());
   record->entries.push_back(std::move(entry));
 }
@@ -100,10 +151,11 @@ void GetGroups::DropEntry(TakeEntry* entry) {
       std::erase_if(*trees, [](const auto& item) { return item.second.empty(); });
     }
   }
-  const auto at = std::find_if(record->entries.begin(), record->entries.end(),
-                               [&](const auto& owned) { return owned.get() == entry; });
-  assert(at != record->entries.end());
-  record->entries.erase(at);
+  const std::size_t at = entry->at;
+  assert(record->entries.at(at).get() == entry);
+  std::swap(record->entries[at], record->entries.back());
+  record->entries[at]->at = at;
+  record->entries.pop_back();
 }
 
 void GetGroups::Withdraw(Record* record) {

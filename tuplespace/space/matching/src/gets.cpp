@@ -73,13 +73,13 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
     if (auto busy = state_.CheckRoomForOpenRequest(client))
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
   }
-  if (!repeats) group = FindOrMakeGroup(get.pattern);
-  if (group == nullptr) {
-    return state_.answers.Refuse(
-        *client.id, id,
-        {ErrorCode::kBusy, "limits.get_patterns: Gets of " +
-                               std::to_string(state_.limits.get_patterns) +
-                               " different patterns are open, the most allowed"});
+  std::uint64_t looked_at = 0;
+  const std::uint64_t placed_before = ready_.placed();
+  if (!repeats && (group = groups_.Find(get.pattern)) == nullptr) {
+    if (auto busy = groups_.MakeRoomFor(client))
+      return state_.answers.Refuse(*client.id, id, std::move(*busy));
+    group = groups_.Make(client, get.pattern);
+    looked_at = ready_.EnterNew(group);
   }
   client.last_group = group;
   client.ns_per_kib = get.ns_per_kib;
@@ -88,6 +88,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   ++state_.counters.gets;
   group->last_used = state_.next_sequence++;
   MakeUser(client, group);
+  if (looked_at > 0) groups_.Charge(client, looked_at, ready_.placed() - placed_before);
   matcher_.Match();  // a new group or a new user moves tuples that could be taken already
 
   Taker taker{.client = &client,
@@ -119,13 +120,6 @@ void Gets::StartWaiting(ClientState& client, RequestId id, const Get& get, Taker
   const bool is_new = waiter.taker.group->waiters.insert(&waiter).second;
   assert(is_new);
   static_cast<void>(is_new);
-}
-
-GetGroup* Gets::FindOrMakeGroup(const Pattern& pattern) {
-  if (GetGroup* group = groups_.Find(pattern)) return group;
-  GetGroup* made = groups_.Make(pattern);
-  if (made != nullptr) ready_.RequeueMatching(pattern);
-  return made;
 }
 
 // Who gets tuples of this pattern is worth keeping tasks for. Somebody who asks for one exact key

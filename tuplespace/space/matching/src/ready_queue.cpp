@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
 
 namespace tuplespace::internal {
@@ -26,6 +27,7 @@ void ReadyQueue::Queue(Record* record) {
 
 void ReadyQueue::Requeue(Record* record) {
   if (record->state != RecordState::kReady || record->queued) return;
+  placed_ += 1 + record->entries.size();
   groups_.Withdraw(record);
   Queue(record);
 }
@@ -36,13 +38,29 @@ void ReadyQueue::RequeueAffine(Record* input) {
   }
 }
 
-void ReadyQueue::RequeueMatching(const Pattern& pattern) {
+// Of those that anybody may take only the new group's trees know nothing yet. Of the others the
+// new group may change for whom they are kept.
+std::uint64_t ReadyQueue::EnterNew(GetGroup* group) {
   std::vector<Record*> ready;
-  state_.store.ScanStored(pattern, [&](Record* record) {
+  std::uint64_t most = UINT64_MAX;
+  std::string next;
+  state_.store.ScanSome(group->pattern, &most, &next, [&](Record* record) {
     if (record->state == RecordState::kReady) ready.push_back(record);
     return true;
   });
-  for (Record* record : ready) Requeue(record);
+  for (Record* record : ready) {
+    if (record->queued || record->residence) continue;
+    const bool kept = record->placement == Placement::kReserved ||
+                      record->placement == Placement::kLate ||
+                      (record->task && !record->task->spec.prefers.empty());
+    if (kept) {
+      Requeue(record);
+    } else {
+      groups_.EnterOne(record, group);
+      ++placed_;
+    }
+  }
+  return UINT64_MAX - most;
 }
 
 void ReadyQueue::Sort() {

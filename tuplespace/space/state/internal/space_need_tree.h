@@ -16,6 +16,7 @@ class NeedTree;
 // One tuple in one tree. Order: priority (low first), then need (large first), then sequence.
 struct TakeEntry {
   Record* record = nullptr;
+  std::size_t at = 0;  // in the record's entries
   GetGroup* group = nullptr;
   NeedTree* tree = nullptr;
   const ClientState* preferred_by = nullptr;  // set if the tree is that of GetGroup::preferred

@@ -270,6 +270,7 @@ struct ByOffer {
 // All Gets of one pattern, and the ready tuples that match it.
 struct GetGroup {
   Pattern pattern;
+  std::string principal;       // of the client that began it
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;
   std::set<GetWaiter*, ByOffer> waiters;

@@ -1,0 +1,84 @@
+// Outbox: what waits for clients that take nothing at present.
+#include "outbox.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "broker_fixture.h"
+
+namespace tuplespace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A client whose connection holds two parts.
+class OutboxTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kLimit = 4 << 20;
+  static constexpr std::uint64_t kSession = 7;
+
+  OutboxTest() {
+    router_.set(zmq::sockopt::router_mandatory, true);
+    router_.set(zmq::sockopt::sndhwm, 1);
+    router_.bind("inproc://outbox");
+    dealer_.set(zmq::sockopt::routing_id, kClient);
+    dealer_.set(zmq::sockopt::rcvhwm, 1);
+    dealer_.connect("inproc://outbox");
+    dealer_.send(zmq::str_buffer("here"), zmq::send_flags::none);
+    zmq::message_t ignored;
+    while (ignored.to_string_view() != "here") static_cast<void>(router_.recv(ignored));
+  }
+  std::optional<std::string> Send(std::size_t bytes) {
+    const std::vector<std::byte> control(8);
+    return outbox_.Send(kClient, kSession, control, {Payload::Copy(std::string(bytes, 'b'))});
+  }
+  // Reads what was sent, and has what waits sent, until `done`; false if that takes too long.
+  bool ReadUntil(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + kGenerous;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      const ReceiveResult result = receiver_.Receive(dealer_, /*router=*/false, message_);
+      if (result != ReceiveResult::kNothing) ++parts_;
+      if (result == ReceiveResult::kMessage) read_.push_back(message_.payloads.at(0).size());
+      EXPECT_TRUE(outbox_.Retry([](const ClientId&) { return true; }).empty());
+    }
+    return true;
+  }
+
+  const std::string kClient = "reader";
+  zmq::context_t context_;
+  zmq::socket_t router_{context_, zmq::socket_type::router};
+  zmq::socket_t dealer_{context_, zmq::socket_type::dealer};
+  ChannelTable channels_{0, -1};
+  Outbox outbox_{router_, channels_, kLimit};
+  Receiver receiver_;
+  ReceivedMultipart message_;
+  int parts_ = 0;
+  std::vector<std::size_t> read_;
+};
+
+TEST_F(OutboxTest, WhoReadsGetsMoreThanMayWait) {
+  constexpr std::size_t kLong = 4 * kLimit;
+  EXPECT_EQ(Send(kLong), std::nullopt);
+  EXPECT_TRUE(outbox_.Waits(kClient));
+  // What was read does not wait any more.
+  EXPECT_TRUE(ReadUntil([&] { return parts_ >= 13; }));
+  EXPECT_EQ(Send(kLong), std::nullopt);
+  EXPECT_TRUE(ReadUntil([&] { return read_.size() == 2; }));
+  EXPECT_EQ(read_, (std::vector<std::size_t>{kLong, kLong}));
+  EXPECT_TRUE(outbox_.empty());
+}
+
+TEST_F(OutboxTest, WhoDoesNotReadIsGivenUpWithTheNextMessage) {
+  EXPECT_EQ(Send(2 * kLimit), std::nullopt);
+  const auto why = Send(1);
+  ASSERT_TRUE(why);
+  EXPECT_THAT(*why, HasSubstr("over the limit client_queue_bytes = 4194304"));
+}
+
+}  // namespace
+}  // namespace tuplespace

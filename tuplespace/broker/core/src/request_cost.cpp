@@ -1,0 +1,53 @@
+#include "request_cost.h"
+
+#include <variant>
+#include <vector>
+
+#include "wire.h"
+
+namespace tuplespace {
+
+namespace {
+
+struct Cost {
+  std::uint64_t operator()(const Put& put) const { return put.tuples.size(); }
+  std::uint64_t operator()(const Supply& supply) const { return supply.tuples.size(); }
+  std::uint64_t operator()(const Complete& complete) const { return complete.results.size(); }
+  std::uint64_t operator()(const Read& read) const { return read.patterns.size(); }
+  std::uint64_t operator()(const Hold& hold) const {
+    return hold.held.size() + hold.dropped.size();
+  }
+  template <typename Other>
+  std::uint64_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+const std::vector<Tuple>* TuplesOf(const RequestBody& body) {
+  if (const auto* put = std::get_if<Put>(&body)) return &put->tuples;
+  if (const auto* complete = std::get_if<Complete>(&body)) return &complete->results;
+  if (const auto* supply = std::get_if<Supply>(&body)) return &supply->tuples;
+  return nullptr;
+}
+
+}  // namespace
+
+std::uint64_t CostOf(const RequestBody& body) {
+  return 1 + std::visit(Cost{}, body);
+}
+
+std::uint64_t BytesOf(const RequestBody& body) {
+  std::uint64_t bytes = ControlBytesBound(body);
+  const std::vector<Tuple>* tuples = TuplesOf(body);
+  if (tuples == nullptr) return bytes;
+  for (const Tuple& tuple : *tuples) {
+    bytes += sizeof(Tuple) + (tuple.payload.region() == nullptr ? tuple.payload.size() : 0);
+  }
+  return bytes;
+}
+
+bool HasTuples(const RequestBody& body) {
+  return TuplesOf(body) != nullptr;
+}
+
+}  // namespace tuplespace
