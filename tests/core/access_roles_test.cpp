@@ -18,6 +18,7 @@ using tuplespace::Put;
 using tuplespace::Read;
 using tuplespace::RequestBody;
 using tuplespace::Retire;
+using tuplespace::Supply;
 using tuplespace::Tuple;
 
 constexpr const char* kJob = "3f2a3f2a3f2a3f2a";
@@ -105,6 +106,9 @@ TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
       EXPECT_FALSE(May(role, jobs, ReadOf(TileOf(kOtherJob), false))) << role;
       EXPECT_FALSE(May(role, jobs, ReadOf(TileOf(kOtherJob), true))) << role;
       EXPECT_TRUE(May(role, "", ReadOf(TileOf(kOtherJob), false))) << role;
+      // The answer would say whether the tuple is there.
+      EXPECT_TRUE(May(role, jobs, Supply{PutOf(TileOf(kJob)).tuples})) << role;
+      EXPECT_FALSE(May(role, jobs, Supply{PutOf(TileOf(kOtherJob)).tuples})) << role;
     }
     EXPECT_FALSE(May(kObserverRole, jobs, Count{Pattern::Of(TileOf(kOtherJob))}));
     // A handler asks for tasks of any job, and gets those of its.

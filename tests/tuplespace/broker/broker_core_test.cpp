@@ -17,6 +17,7 @@
 namespace tuplespace {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -56,6 +57,40 @@ TEST(BrokerCoreTest, AnEnvelopeHasOneHello) {
   EXPECT_EQ(core.TakeEnded().size(), 0u);
   EXPECT_EQ(core.GetStatistics().counters.bad_requests, 99u);
   EXPECT_EQ(core.TakeLog().size(), 2u) << "it joined, and said too much";
+}
+
+TEST(BrokerCoreTest, AnEnvelopeHasOnePong) {
+  BrokerCore core{BrokerCoreOptions{}};
+  ToBroker envelope;
+  envelope.session = JoinCore(core, "a", 0);
+  for (int i = 0; i < 100; ++i) envelope.messages.emplace_back(Ping{});
+  core.Receive("a", std::move(envelope), 0);
+  const auto output = core.TakeOutput();
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_EQ(output[0].envelope.messages.size(), 1u);
+}
+
+TEST(BrokerCoreTest, WhoSaysNothingThatMakesSenseIsLost) {
+  BrokerCore core{BrokerCoreOptions{}};
+  for (const int bad : {64, 65}) {
+    ToBroker envelope;
+    envelope.session = JoinCore(core, "a", 0);
+    for (int i = 0; i < bad; ++i) envelope.messages.emplace_back(Malformed{7, "op 9"});
+    core.Receive("a", std::move(envelope), 0);
+    core.TakeOutput();
+    EXPECT_EQ(core.GetStatistics().clients, bad == 64 ? 1u : 0u);
+  }
+  EXPECT_THAT(core.TakeLog(), Contains(HasSubstr("more than 64 malformed messages")));
+}
+
+// They are parts of logs, of texts and of files.
+TEST(BrokerCoreTest, IdsThatNobodyCanReadAreRefused) {
+  BrokerCore core{BrokerCoreOptions{}};
+  for (const char* id : {"a\nb", "\x1b[31m", "a b", "\xff", "a\x7f"}) {
+    EXPECT_EQ(JoinCore(core, id, 0), 0u) << id;
+  }
+  EXPECT_EQ(core.GetStatistics().clients, 0u);
+  EXPECT_NE(JoinCore(core, "key.name-1/x_y", 0), 0u);
 }
 
 TEST(BrokerCoreTest, JoiningAgainAndAgainIsLoggedRarely) {

@@ -232,11 +232,11 @@ TEST_F(GetTest, GetPatternsAreLimitedAndIdleOnesMakeRoom) {
 }
 
 TEST_F(GetTest, NobodyTakesThePatternsOfOthers) {
-  SpaceLimits limits;
+  ClientLimits limits;
   limits.get_patterns_of_key = 3;
-  Begin(limits);
-  d->Step(ClientJoined{"k/1", "k"});
-  d->Step(ClientJoined{"k/2", "k"});
+  Begin({});
+  d->Step(ClientJoined{"k/1", "k", limits});
+  d->Step(ClientJoined{"k/2", "k", limits});
   d->PutOne("m", Plain(Key{"t", 1}));
   EXPECT_EQ(d->GetNow("a", Every("idle")).size(), 0u);
   // What nobody waits for makes room for others of the key,

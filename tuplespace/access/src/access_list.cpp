@@ -226,7 +226,14 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, R
     return RefusalOf(role, client, retire->watermark ? Operation::kWatermark : Operation::kRetire,
                      retire->pattern);
   }
-  return std::nullopt;  // a Supply, for one, is of tuples that this client was allowed to put
+  if (const auto* supply = std::get_if<Supply>(&body)) {
+    // Of tuples that it was allowed to put, as results or otherwise: an answer about others would
+    // say whether they are there.
+    const auto refusal = RefusalOf(role, client, Operation::kComplete, supply->tuples);
+    if (!refusal || !RefusalOf(role, client, Operation::kPut, supply->tuples)) return std::nullopt;
+    return refusal;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tuplespace

@@ -22,6 +22,14 @@ bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
   return nonce != than && than - nonce < kMostJoins;
 }
 
+// Messages that cannot be understood, of one envelope. Each is answered.
+constexpr int kMostMalformed = 64;
+
+// Ids are shown to people and become parts of texts.
+bool IsPlainId(const ClientId& id) {
+  return std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
 // nullopt: it may do that.
 std::optional<std::string> RefusalText(const AccessList::Entry& who, const ClientId& client,
                                        RequestBody& body) {
@@ -45,7 +53,8 @@ BrokerCore::BrokerCore(BrokerCoreOptions options)
 void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                          const AccessList::Entry* who) {
   bool hello_asked = false;
-  bool hello_said = false;
+  bool hello_said = false, ping_said = false;
+  int malformed = 0;
   auto it = peers_.Find(client);
   if (it != peers_.end()) statistics_.CountMessage();
   for (ClientMessage& message : envelope.messages) {
@@ -77,13 +86,19 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
       return;
     }
     if (std::holds_alternative<Ping>(message)) {
-      peers_.Send(client, it->second, Pong{now_us});
+      if (!std::exchange(ping_said, true)) peers_.Send(client, it->second, Pong{now_us});
     } else if (std::holds_alternative<Bye>(message)) {
       it->second.leaves = true;
       if (!it->second.waiting.empty()) continue;  // it said these first
       Leave(it, now_us);
       it = peers_.end();
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
+      if (bad->code != ErrorCode::kBusy && ++malformed > kMostMalformed) {
+        GiveUp(client,
+               fmt::format("an envelope has more than {} malformed messages", kMostMalformed),
+               now_us);
+        return;
+      }
       OnMalformed(client, std::move(*bad), now_us);
     } else if (auto* listening = std::get_if<Listening>(&message)) {
       OnListening(client, it->second, std::move(*listening), now_us);
@@ -196,6 +211,12 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
     it = peers_.end();
   }
   if (it == peers_.end()) {
+    if (!IsPlainId(client)) {
+      return ReceiveBad(client,
+                        {ErrorCode::kBadRequest,
+                         "the client's id has other characters than printable ones of ASCII"},
+                        now_us);
+    }
     if (auto busy = CheckRoomFor(who)) {
       return peers_.SendStray(client, 0, std::move(*busy));
     }

@@ -30,9 +30,9 @@ std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
   const auto own = static_cast<std::uint64_t>(
       std::count_if(by_age_.begin(), by_age_.end(),
                     [&](const auto& item) { return item.second->principal == client.principal; }));
-  if (own >= state_.limits.get_patterns_of_key && !EvictIdle(&client.principal)) {
+  if (own >= client.limits.get_patterns_of_key && !EvictIdle(&client.principal)) {
     return busy("limits.get_patterns_of_key: Gets of " +
-                std::to_string(state_.limits.get_patterns_of_key) + " different patterns of \"" +
+                std::to_string(client.limits.get_patterns_of_key) + " different patterns of \"" +
                 client.principal + "\" are open, the most allowed");
   }
   if (groups_.size() >= state_.limits.get_patterns && !EvictIdle(nullptr)) {

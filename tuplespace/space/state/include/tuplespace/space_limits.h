@@ -21,10 +21,9 @@ struct SpaceLimits {
   std::uint64_t held_keys_per_client = 65'536;
   std::uint64_t get_patterns = 256;    // different patterns with an open Get
   std::uint64_t read_patterns = 4096;  // different patterns, not whole keys, with an open Read
-  // Of get_patterns, those that clients of one key began, or one client without a key. And what
-  // such a pattern costs them: so much time for each tuple that is looked at to begin it, ten times
-  // as much for each that it moves. Who owes more than a second begins no other one.
-  std::uint64_t get_patterns_of_key = 16;
+  // What a pattern costs the clients of one key, or one client without a key: so much time for each
+  // tuple that is looked at to begin it, ten times as much for each that it moves. Who owes more
+  // than a second begins no other one.
   std::int64_t looked_at_by_get_us = 1;
   // Tuples that are looked at to answer one Read; to begin a List or Count, which then goes on by
   // slices between the requests of others.
