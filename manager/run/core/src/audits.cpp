@@ -307,6 +307,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
   one.undecided.clear();
   if (one.votes == 0 && voting_.size() >= kMostVotes) {
     waiting_.insert(id);
+      unconfirmed_.insert(voters.begin(), voters.end());
     return;
   }
   waiting_.erase(id);

@@ -76,6 +76,7 @@ TEST_F(AuditsTest, AnotherHandlerConfirms) {
   Answer(vote, "b");
   EXPECT_EQ(audits_.OpenIn(1), 0u);
   EXPECT_EQ(audits_.passed(), 1u);
+  EXPECT_THAT(audits_.unconfirmed(), IsEmpty());
   EXPECT_FALSE(audits_.TakeOutput().verdict);
 }
 
@@ -254,6 +255,7 @@ TEST_F(AuditsTest, AVoteThatEverybodyLeftWaitsForTheNext) {
 TEST_F(AuditsTest, AResultOfAWrongSizeIsWrongWithoutAVote) {
   Present({"liar"});
   const PlannedTask task = TaskNumber(1, 2);
+  EXPECT_THAT(audits_.unconfirmed(), ElementsAre("a"));
   Put(task);
   std::vector<SeenResult> results = Results(task, "liar");
   results[1].bytes = 53;

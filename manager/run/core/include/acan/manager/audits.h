@@ -92,6 +92,8 @@ class Audits {
   std::uint64_t passed() const { return passed_; }
   std::uint64_t skipped() const { return skipped_; }  // nobody else was there
 
+  // Whose results were in the cases that were skipped: nobody has confirmed those.
+  const std::set<tuplespace::ClientId>& unconfirmed() const { return unconfirmed_; }
  private:
   struct Ballot {
     std::vector<tuplespace::ClientId> by;  // for each output
@@ -142,4 +144,5 @@ class Audits {
   Output output_;
 };
 
+  std::set<tuplespace::ClientId> unconfirmed_;
 }  // namespace acan
