@@ -38,10 +38,18 @@ std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResul
 
 // Whether it was audited or not.
 ManagerAction HandlerTrust::OnWrongLoss(const WrongLoss& wrong) const {
-  if (audits_) return Quarantine{{{wrong.by}, wrong.text}};
+  if (audits_) return Quarantine{{{*wrong.by}, wrong.text}};
   return GiveUp{
       fmt::format("handler {} computes wrong: {}; run again without it, or with [tasks] audit",
-                  wrong.by, wrong.text)};
+                  *wrong.by, wrong.text)};
+}
+
+ManagerAction HandlerTrust::OnUnexplained(const std::string& what) {
+  return GiveUp{
+      fmt::format("a handler computes wrong, and it is not known which one, as what it made was "
+                  "used by others: {}; run again with three handlers or more and audit = 1 in "
+                  "[tasks], which names it",
+                  what)};
 }
 
 void HandlerTrust::OnVote(const VoteDone& event) {

@@ -89,7 +89,9 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out)
   unit->losses = event.sums;
   const auto wrong =
       FindWrongLoss(*config_.model, cut_.Tasks(), unit->passes, *unit->losses, event.put_by);
-  if (wrong) End(trust_.OnWrongLoss(*wrong), out);
+  if (!wrong) return;
+  if (wrong->by) return End(trust_.OnWrongLoss(*wrong), out);
+  unit->unexplained = wrong->text;  // the audits of the unit may say who it was
 }
 
 // ---- units -------------------------------------------------------------------------------------
@@ -108,6 +110,7 @@ void ManagerCore::Advance(std::int64_t now_us, ManagerActions& out) {
            (IsFinished(units_.front()) ||
             (IsPlanted(ManagerBug::kCommitsUnfinishedStep) && units_.front().losses))) {
       const Unit unit = units_.TakeFront();
+      if (unit.unexplained) return End(HandlerTrust::OnUnexplained(*unit.unexplained), out);
       Commit(unit, now_us, out);
     }
     for (Unit& unit : units_) PutMore(unit, now_us, out);

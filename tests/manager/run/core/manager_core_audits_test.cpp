@@ -13,6 +13,19 @@ ManagerConfig AuditedJob(double share) {
   return config;
 }
 
+// More than a handler of 1 MiB has room for with each row.
+std::shared_ptr<const TrainedModel> ModelOfManyClasses() {
+  model::GptOptions options;
+  options.n_layer = 1;
+  options.n_head = 2;
+  options.n_embd = 6;
+  options.block_size = 5;
+  options.vocab_size = 40'000;
+  Job job;
+  job.model = options;
+  return BuildModel(job);
+}
+
 TEST(ManagerCoreAuditsTest, AuditedTasksAreComputedTwiceAndStepsWaitForIt) {
   Shell shell(AuditedJob(1));
   shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
@@ -59,6 +72,44 @@ TEST(ManagerCoreAuditsTest, WhoSaysWhatCannotBeIsWrongWithoutAnAudit) {
   shell.Send(Handlers({1 << 30}));
   shell.RunAll();
   EXPECT_TRUE(shell.done);
+}
+
+// Its parts come from others: a sign bit that one of them flipped is no fault of who adds them.
+TEST(ManagerCoreAuditsTest, WhoAddsUpWhatOthersMadeIsNotBlamed) {
+  ManagerConfig clipped = AuditedJob(1);
+  clipped.training.clip_norm = 1;
+  clipped.test_samples = 0;
+  ManagerConfig of_classes = AuditedJob(1);
+  of_classes.model = ModelOfManyClasses();
+  of_classes.training.batch = 4;
+  of_classes.train_samples = 4;
+  of_classes.test_samples = 0;
+  for (const bool clips : {true, false}) {
+    for (const std::string liar : {"id0", "", "not audited"}) {
+      ManagerConfig config = clips ? clipped : of_classes;
+      if (liar == "not audited") config.limits.audit = 0;
+      Shell shell(config);
+      shell.liar = liar;
+      if (clips) {
+        shell.norm = -4.0f;
+      } else {
+        shell.losses = {-2, 1};
+      }
+      const std::uint64_t bytes = clips ? 1 << 30 : 1 << 20;
+      shell.Send(Handlers({bytes, bytes, bytes}));
+      shell.RunAll();
+      EXPECT_TRUE(shell.committed.empty());
+      if (liar == "id0") {
+        EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id0"}) << "its audits say so";
+        EXPECT_EQ(shell.gave_up, "");
+      } else {
+        EXPECT_TRUE(shell.quarantined.empty());
+        EXPECT_NE(shell.gave_up.find("it is not known which one"), std::string::npos)
+            << shell.gave_up;
+        EXPECT_EQ(shell.gave_up.find("id1"), std::string::npos) << shell.gave_up;
+      }
+    }
+  }
 }
 
 TEST(ManagerCoreAuditsTest, WhoIsQuarantinedGetsNoTask) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -100,6 +101,7 @@ class Shell {
   std::set<tuplespace::Key> reads, told;            // by tasks put: inputs, and Task::ahead
   std::vector<std::string> quarantined;
   std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
+  std::optional<float> norm;             // the last of all sums
   std::string liar;                      // all that it computes is wrong
   std::size_t handlers = 3;              // that compute
   std::set<std::string> ignores_not_by;  // takes what is kept from it
@@ -194,8 +196,9 @@ class Shell {
         quarantined = wrong->verdict.wrong;
       } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
         const std::size_t count = read->keys.size();
-        answers.push_back(LossesRead{read->unit, read->generation,
-                                     std::vector<std::vector<float>>(count, losses),
+        std::vector<std::vector<float>> sums(count, losses);
+        if (norm) sums.back() = {*norm};
+        answers.push_back(LossesRead{read->unit, read->generation, std::move(sums),
                                      std::vector<std::string>(count, "id1")});
       } else if (const auto* data = std::get_if<PutPassData>(&action)) {
         data_put.emplace_back(data->pass.step, data->test);

@@ -31,7 +31,10 @@ class HandlerTrust {
   std::vector<tuplespace::Key> OnPut(UnitId unit, PlannedTask& task);
   // An action that it returns is the last one of this life.
   std::optional<ManagerAction> OnResults(const std::vector<SeenResult>& results);
+  // REQUIRES: `wrong.by` is set.
   ManagerAction OnWrongLoss(const WrongLoss& wrong) const;
+  // Of a unit whose audits, if there were any, have found nothing. `what`: WrongLoss::text.
+  static ManagerAction OnUnexplained(const std::string& what);
   void OnVote(const VoteDone& event);
   void OnHandlers(const std::map<std::string, Capacity>& handlers);
   void Forget();  // all tasks are taken back
