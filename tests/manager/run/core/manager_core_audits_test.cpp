@@ -124,6 +124,23 @@ TEST(ManagerCoreAuditsTest, WhoIsQuarantinedGetsNoTask) {
   EXPECT_EQ(shell.kept_from_somebody, shell.tasks + shell.votes);
 }
 
+// The space refuses a task that leaves out more, which ends the run.
+TEST(ManagerCoreAuditsTest, AVoteLeavesOutNoMoreThanATaskMay) {
+  constexpr std::size_t kMost = tuplespace::SpaceLimits{}.task_exclusions;
+  ManagerConfig config = AuditedJob(1);
+  for (std::size_t i = 0; i < kMost; ++i) config.quarantined.insert("wrong" + std::to_string(i));
+  Shell shell(config);
+  HandlersSeen seen = Handlers({1 << 30, 1 << 30, 1 << 30});
+  seen.handlers.emplace("wrong9", seen.handlers.at("id0"));  // the last one by its name
+  shell.must_not_vote = "wrong9";
+  shell.Send(seen);
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.votes, shell.tasks);
+  EXPECT_EQ(shell.most_kept_from, kMost);
+  EXPECT_FALSE(shell.could_vote);
+}
+
 TEST(ManagerCoreAuditsTest, AQuarantinedHandlerThatPutsResultsAnywayEndsTheRun) {
   ManagerConfig config = AuditedJob(1);
   config.quarantined = {"id1"};

@@ -106,11 +106,15 @@ class Shell {
   std::size_t handlers = 3;              // that compute
   std::set<std::string> ignores_not_by;  // takes what is kept from it
   std::size_t kept_from_somebody = 0;    // tasks
+  std::size_t most_kept_from = 0;        // handlers, by one task
+  std::string must_not_vote;             // somebody who is there
+  bool could_vote = false;               // but it could
 
  private:
   // The handlers take turns, as far as they may.
   void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
     kept_from_somebody += task.not_by.empty() ? 0 : 1;
+    most_kept_from = std::max(most_kept_from, task.not_by.size());
     std::string by;
     do {
       by = "id" + std::to_string(turn_++ % handlers);
@@ -190,6 +194,8 @@ class Shell {
       } else if (const auto* vote = std::get_if<PutVote>(&action)) {
         VoteDone answer{vote->vote.audit, vote->generation, {}};
         Compute(vote->vote.task, &answer.results);
+        const std::vector<std::string>& not_by = vote->vote.task.not_by;
+        could_vote |= std::find(not_by.begin(), not_by.end(), must_not_vote) == not_by.end();
         answers.push_back(std::move(answer));
         ++votes;
       } else if (const auto* wrong = std::get_if<Quarantine>(&action)) {
