@@ -201,18 +201,20 @@ void SpaceActions::Do(const PutVote& action) {
   tuplespace::Read read;
   read.metadata_only = true;
   for (const Output& output : task.task.outputs) read.patterns.push_back(Pattern::Of(output.key));
-  votes_[action.vote.audit] = SubmitRead(
-      std::move(read),
-      [this, audit = action.vote.audit, generation = action.generation](tuplespace::Found&& found) {
-        votes_.erase(audit);
+  votes_[task.key] =
+      SubmitRead(std::move(read), [this, key = task.key, audit = action.vote.audit,
+                                   generation = action.generation](tuplespace::Found&& found) {
+        votes_.erase(key);
         post_(VoteDone{audit, generation, SeenResults(std::move(found))});
       });
 }
 
 void SpaceActions::Do(const DropVote& action) {
-  const auto at = votes_.find(action.audit);
-  if (at != votes_.end()) Submit(tuplespace::Cancel{at->second});
-  votes_.erase(action.audit);
+  const auto at = votes_.find(action.task);
+  if (at != votes_.end()) {
+    Submit(tuplespace::Cancel{at->second});
+    votes_.erase(at);
+  }
   Submit(tuplespace::Retire{Pattern::Of(action.task), false});
 }
 
