@@ -162,9 +162,8 @@ void ManagerCore::Commit(const Unit& unit, std::int64_t now_us, ManagerActions& 
 }
 
 void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
-  const std::vector<float> sums =
-      SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
-  const auto all = evaluation_.Add(unit.step, sums, LossesOf(*config_.model, unit.passes),
+  const LossTotal total = SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
+  const auto all = evaluation_.Add(unit.step, total, LossesOf(*config_.model, unit.passes),
                                    unit.kind == Unit::Kind::kEvaluateLast);
   if (!all || !all->is_new) return;
   Evaluated evaluated{unit.step, unit.step / steps_.per_epoch, MeanOf(all->loss, all->losses), {}};
@@ -179,10 +178,9 @@ void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActi
     liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
     const double losses = LossesOf(*config_.model, unit.passes);
-    const std::vector<float> sums =
-        SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
+    const LossTotal total = SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
-                                MeanOf(static_cast<double>(sums[0]), losses),
+                                MeanOf(static_cast<double>(total.loss), losses),
                                 LearningRateAt(config_.training, unit.step, steps_.total),
                                 GradientNormOf(cut_.Tasks(), unit.passes, *unit.losses)});
   }

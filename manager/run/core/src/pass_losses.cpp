@@ -63,9 +63,9 @@ std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<P
   return std::sqrt(static_cast<double>(sums.back().front()));
 }
 
-std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
-                             const LossSums& sums, std::int64_t block) {
-  std::vector<float> total(2, 0.0f);
+LossTotal SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes, const LossSums& sums,
+                    std::int64_t block) {
+  LossTotal total;
   std::size_t next = 0;
   for (const Pass& pass : passes) {
     std::vector<Range> ranges;
@@ -73,12 +73,13 @@ std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& pa
     LossSums of_pass(sums.begin() + static_cast<std::ptrdiff_t>(next),
                      sums.begin() + static_cast<std::ptrdiff_t>(next + ranges.size()));
     next += ranges.size();
-    for (const Combine& combine : CombineOrder(ranges, block)) {
-      for (std::size_t i = 0; i < of_pass[combine.left].size(); ++i) {
-        of_pass[combine.left][i] += of_pass[combine.right][i];
-      }
+    for (const std::vector<float>& part : of_pass) {
+      if (part.size() > 1) total.right += static_cast<double>(part[1]);
     }
-    for (std::size_t i = 0; i < of_pass.front().size(); ++i) total[i] += of_pass.front()[i];
+    for (const Combine& combine : CombineOrder(ranges, block)) {
+      of_pass[combine.left][0] += of_pass[combine.right][0];
+    }
+    total.loss += of_pass.front()[0];
   }
   return total;
 }

@@ -27,9 +27,12 @@ std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTask
                                        const std::vector<Pass>& passes, const LossSums& sums,
                                        const std::vector<tuplespace::ClientId>& put_by);
 
-// The canonical sum over all samples of each pass, passes one after the other: loss, right answers.
-std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
-                             const LossSums& sums, std::int64_t block);
+struct LossTotal {
+  float loss = 0;    // the canonical sum over all samples of each pass, passes one after the other
+  double right = 0;  // exact if each part is, as it is with up to 2^24 rows
+};
+LossTotal SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes, const LossSums& sums,
+                    std::int64_t block);
 // The norm of all gradients of a training pass, before it was clipped; nullopt: nobody asks for it.
 std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<Pass>& passes,
                                      const LossSums& sums);
