@@ -142,7 +142,7 @@ void JobRun::Do(const MoveTiles& action) {
 
 void JobRun::Do(const Quarantine& action) {
   notices_.OnVerdict();  // more of them come while the quarantine is put
-  audits_.Quarantine(action.verdict, statistics_.handlers());
+  audits_.Quarantine(action.verdict, statistics_.handlers().by_id());
 }
 
 void JobRun::Do(const GiveUp& action) {

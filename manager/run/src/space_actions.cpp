@@ -278,7 +278,7 @@ void SpaceActions::GoBack(const MoveTiles& action) {
 void SpaceActions::Do(const Stalled& action) {
   std::string workers;
   WorkersSeen seen;
-  for (const auto& [id, handler] : statistics_.handlers()) {
+  for (const auto& [id, handler] : statistics_.handlers().by_id()) {
     if (handler.tasks > 0) seen.workers.insert(id);
     workers += fmt::format("{}{} did {}", workers.empty() ? "" : ", ", handler.name, handler.tasks);
   }
