@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -141,7 +142,7 @@ void JobRun::Do(const MoveTiles& action) {
 
 void JobRun::Do(const Quarantine& action) {
   notices_.OnVerdict();  // more of them come while the quarantine is put
-  audits_.Quarantine(action.verdict, statistics_.handlers());
+  audits_.Quarantine(action.verdict, statistics_.handlers().by_id());
 }
 
 void JobRun::Do(const GiveUp& action) {
@@ -158,7 +159,11 @@ RunState JobRun::StateAt(std::int64_t version) const {
   state.tasks_done = beginning_.past().tasks_done + space_.tasks_put();
   state.seconds = SecondsSoFar();
   state.failures = beginning_.past().failures;
-  state.contributors.assign(audits_.contributors().begin(), audits_.contributors().end());
+  std::set<std::string> contributors = audits_.contributors();
+  if (const Audits* live = driver_.audits()) {
+    contributors.insert(live->unconfirmed().begin(), live->unconfirmed().end());
+  }
+  state.contributors.assign(contributors.begin(), contributors.end());
   state.conflicts = notices_.conflicts();
   state.audits_passed = audits.passed;
   state.audits_skipped = audits.skipped;

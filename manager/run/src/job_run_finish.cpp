@@ -84,7 +84,7 @@ void JobRun::FillReceipt() {
   receipt_.train_sha256 = context_.data.train_sha256();
   receipt_.test_sha256 = context_.data.test_sha256();
   receipt_.code_version = ACAN_VERSION;
-  for (const auto& [id, handler] : statistics_.handlers()) receipt_.handlers.push_back(handler);
+  receipt_.handlers = statistics_.handlers().All();
   receipt_.tasks_done = beginning_.past().tasks_done + space_.tasks_put();
   receipt_.tasks_reissued = static_cast<std::int64_t>(statistics_.progress().reissued);
   receipt_.tasks_duplicated = statistics_.tasks_duplicated();

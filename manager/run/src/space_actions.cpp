@@ -201,18 +201,20 @@ void SpaceActions::Do(const PutVote& action) {
   tuplespace::Read read;
   read.metadata_only = true;
   for (const Output& output : task.task.outputs) read.patterns.push_back(Pattern::Of(output.key));
-  votes_[action.vote.audit] = SubmitRead(
-      std::move(read),
-      [this, audit = action.vote.audit, generation = action.generation](tuplespace::Found&& found) {
-        votes_.erase(audit);
+  votes_[task.key] =
+      SubmitRead(std::move(read), [this, key = task.key, audit = action.vote.audit,
+                                   generation = action.generation](tuplespace::Found&& found) {
+        votes_.erase(key);
         post_(VoteDone{audit, generation, SeenResults(std::move(found))});
       });
 }
 
 void SpaceActions::Do(const DropVote& action) {
-  const auto at = votes_.find(action.audit);
-  if (at != votes_.end()) Submit(tuplespace::Cancel{at->second});
-  votes_.erase(action.audit);
+  const auto at = votes_.find(action.task);
+  if (at != votes_.end()) {
+    Submit(tuplespace::Cancel{at->second});
+    votes_.erase(at);
+  }
   Submit(tuplespace::Retire{Pattern::Of(action.task), false});
 }
 
@@ -276,7 +278,7 @@ void SpaceActions::GoBack(const MoveTiles& action) {
 void SpaceActions::Do(const Stalled& action) {
   std::string workers;
   WorkersSeen seen;
-  for (const auto& [id, handler] : statistics_.handlers()) {
+  for (const auto& [id, handler] : statistics_.handlers().by_id()) {
     if (handler.tasks > 0) seen.workers.insert(id);
     workers += fmt::format("{}{} did {}", workers.empty() ? "" : ", ", handler.name, handler.tasks);
   }

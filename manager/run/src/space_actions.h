@@ -92,8 +92,10 @@ class SpaceActions {
   std::set<tuplespace::RequestId> open_reads_;
   ReadsInTurn reports_;  // of tasks that are done
   std::shared_ptr<Copying> copying_;
-  std::map<AuditId, tuplespace::RequestId> votes_;  // reads of their results
-  std::int64_t ordered_epoch_ = -1;                 // the one of `order_`
+  // Reads of the results of votes, by the vote's task: a case has one vote after the other, and the
+  // results of one that was dropped may come late.
+  std::map<tuplespace::Key, tuplespace::RequestId> votes_;
+  std::int64_t ordered_epoch_ = -1;  // the one of `order_`
   std::vector<std::int64_t> order_;
 };
 

@@ -1,12 +1,19 @@
 #include "space_notices.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "fmt/format.h"
 
 namespace acan {
+namespace {
+
+// So handlers begin why they refuse a description, as DecodeTask does.
+constexpr std::string_view kOfDescription = "task: ";
+
+}  // namespace
 
 void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
   switch (notice.kind) {
@@ -38,6 +45,13 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
   if (begins_anew_) return;
   for (const tuplespace::Notice& notice : parked_) {
     if (audits != nullptr && !audits->InputsAreDecided(notice.key)) continue;
+    if (notice.text.starts_with(kOfDescription)) {
+      throw FailureError(fmt::format(
+          "task {} can run nowhere, as its description is refused ({}): no handler is at fault, "
+          "but "
+          "the plan that acan made of this job. Report this as a defect of acan, with the job",
+          notice.key.ToString(), notice.text));
+    }
     throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
                                    notice.key.ToString(), notice.by, notice.text));
   }

@@ -33,9 +33,9 @@ every_steps = 10
 )" + tasks);
   }
   // Without audits, and without faults.
-  std::string HonestHash() const {
-    const Result honest = RunAcan(
-        {"train", WriteJob(""), "--handlers", "cpu:1", "--out", folder_ / "honest", "--json"});
+  std::string HonestHash(const std::string& epochs = "5") const {
+    const Result honest = RunAcan({"train", WriteJob(""), "--set", "train.epochs=" + epochs,
+                                   "--handlers", "cpu:1", "--out", folder_ / "honest", "--json"});
     return nlohmann::json::parse(LastLine(honest.out))["weights_sha256"];
   }
   std::vector<std::string> HandlerWords(const std::vector<std::string>& more = {}) const {
@@ -75,6 +75,26 @@ TEST_F(AuditTest, ALiarIsNamedAndNothingOfItIsLeft) {
   const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
   EXPECT_EQ(verified.code, 0) << verified.out;
   EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
+}
+
+// While it was alone nobody could tell, so all that it did then is done again.
+TEST_F(AuditTest, NothingIsLeftOfALiarThatWasAlone) {
+  const std::string honest = HonestHash("40");  // it is alone for the first of them
+  Program broker({"broker", "--listen", endpoint_});
+  Program liar(HandlerWords({"--inject", "results:0.005,seed=7"}));
+  ASSERT_TRUE(liar.WaitForErr("joined"));
+  std::vector<std::string> words = ManagerWords(WriteJob("audit = 1\n"));
+  words.insert(words.end(),
+               {"--set", "train.epochs=40", "--set", "train.stop_if_not_finite=false"});
+  Program manager(words);
+  ASSERT_TRUE(manager.WaitForErr("epoch 2/"));
+  Program first(HandlerWords());
+  Program second(HandlerWords());
+  EXPECT_EQ(manager.Wait(), 0) << manager.err();
+  EXPECT_THAT(manager.err(), HasSubstr("is quarantined"));
+  EXPECT_THAT(manager.err(), Not(HasSubstr("going on from snapshot")));
+  EXPECT_THAT(manager.err(), HasSubstr("beginning anew"));
+  EXPECT_EQ(nlohmann::json::parse(LastLine(manager.out()))["weights_sha256"], honest);
 }
 
 TEST_F(AuditTest, AnAuditedShareFindsOneThatLiesNowAndThen) {

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
+#include <utility>
+
 #include "acan/core/error.h"
 #include "acan/core/names.h"
+#include "acan/core/task.h"
 
 namespace acan {
 namespace {
@@ -35,6 +40,24 @@ class SpaceNoticesTest : public ::testing::Test {
 TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
   EXPECT_THROW(notices_.On(Parked(), nullptr), Error);
   EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
+}
+
+// Every handler refuses such a task: who said so last is no worse than the others.
+TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
+  Notice notice = Parked();
+  try {
+    DecodeTask(tuplespace::Payload::Copy("no task"), 0);
+  } catch (const std::invalid_argument& refused) {
+    notice.text = refused.what();
+  }
+  try {
+    notices_.On(std::move(notice), nullptr);
+    ADD_FAILURE() << "the run goes on";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("a defect of acan"), std::string::npos) << text;
+    EXPECT_EQ(text.find("handler handler"), std::string::npos) << text;
+  }
 }
 
 // While the quarantine is put into the space, notices of the tasks still come that failed because

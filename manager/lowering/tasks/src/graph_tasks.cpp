@@ -1,5 +1,6 @@
 #include "acan/manager/graph_tasks.h"
 
+#include <algorithm>
 #include <cassert>
 #include <iterator>
 #include <span>
@@ -24,6 +25,12 @@ namespace {
 int LossNode(const LoweredGraph& graph) {
   assert(graph.graph().losses().size() == 1);
   return graph.value(graph.graph().losses().front()).producer;
+}
+
+bool IsInPhases(const PassContext& context, int node) {
+  return std::any_of(context.segments.begin(), context.segments.end(), [&](const Segment& segment) {
+    return segment.in_phases && segment.nodes.begin <= node && node < segment.nodes.end;
+  });
 }
 
 }  // namespace
@@ -144,11 +151,12 @@ std::vector<LossCell> GraphTasks::Losses(const Pass& pass) const {
   const int node = LossNode(context.graph);
   const int reduced = context.ReducedBy(node);
   const RowOrder order = context.OrderOf(reduced);
+  const bool is_of_sums = IsInPhases(context, node);
   std::vector<LossCell> losses;
   for (const Box& box : PartBoxesOf(context, node)) {
     const Range place = order.PlaceOf(box);
     losses.push_back({context.keys.Rows(StepTuple::kLoss, place), place,
-                      box.RowsOf(context.Value(reduced).rows).size()});
+                      box.RowsOf(context.Value(reduced).rows).size(), is_of_sums});
   }
   return losses;
 }

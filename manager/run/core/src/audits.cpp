@@ -181,6 +181,16 @@ std::set<ClientId> Audits::VotersOf(const Case& one) {
   return voters;
 }
 
+std::map<ClientId, int> Audits::BallotsOf(const Case& one) {
+  std::map<ClientId, int> ballots;
+  for (const Ballot& ballot : one.ballots) {
+    for (const ClientId& client : std::set<ClientId>(ballot.by.begin(), ballot.by.end())) {
+      ++ballots[client];
+    }
+  }
+  return ballots;
+}
+
 // Owners of different keys; of one key only while nobody else has voted, as whoever has a key may
 // have any number of clients that say the same.
 bool Audits::AreTwo(const ClientId& a, const ClientId& b, const std::set<ClientId>& owners) {
@@ -219,6 +229,24 @@ bool Audits::Decide(AuditId id, const Case& one) {
   return true;
 }
 
+// Closes the case if somebody computed the same task twice with different results. An honest
+// handler never does.
+bool Audits::DecideByContradiction(AuditId id, const Case& one) {
+  std::set<ClientId> wrong;
+  for (std::size_t i = 0; i < one.first.size(); ++i) {
+    std::map<ClientId, std::optional<PayloadHash>> said;
+    for (const Ballot& ballot : one.ballots) {
+      const auto [at, is_new] = said.emplace(ballot.by[i], ballot.hash[i]);
+      if (!is_new && at->second != ballot.hash[i]) wrong.insert(ballot.by[i]);
+    }
+  }
+  if (wrong.empty()) return false;
+  AddWrong(wrong, fmt::format("results of {} that {} computed twice are not the same",
+                              one.task.key.ToString(), fmt::join(wrong, ", ")));
+  Close(id);
+  return true;
+}
+
 // No honest handler computes a result of another size, and every task that reads it fails.
 void Audits::CheckSize(const acan::Output& output, const SeenResult& result) {
   if (result.bytes == output.view.bytes()) return;
@@ -243,12 +271,7 @@ bool Audits::SomebodyCan(const Case& one, const std::vector<ClientId>& not_by) c
 
 // Nobody new is there, but whoever contradicts himself is wrong, too: each may vote once more.
 std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
-  std::map<ClientId, int> ballots;
-  for (const Ballot& ballot : one.ballots) {
-    for (const ClientId& client : std::set<ClientId>(ballot.by.begin(), ballot.by.end())) {
-      ++ballots[client];
-    }
-  }
+  const std::map<ClientId, int> ballots = BallotsOf(one);
   for (const auto& [client, count] : ballots) {
     if (count > 1 || handlers_.count(client) == 0) continue;
     std::set<ClientId> others;
@@ -284,6 +307,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
     if (handlers_.empty()) return;  // somebody must come in any case, and may vote
     if (!differ) {
       ++skipped_;
+      unconfirmed_.insert(voters.begin(), voters.end());
       if (!said_alone_) {
         output_.say.emplace_back(
             "no second handler is there that could check results: they are not audited");
@@ -295,10 +319,14 @@ void Audits::AskForVote(AuditId id, Case& one) {
     one.asks_again = true;
   }
   if (!not_by) {
+    if (DecideByContradiction(id, one)) return;
+    const std::map<ClientId, int> ballots = BallotsOf(one);
+    const bool all_repeat = std::all_of(ballots.begin(), ballots.end(),
+                                        [](const auto& each) { return each.second > 1; });
     const std::string text = fmt::format(
-        "the results of {} by {} differ, each repeats its own, and no other handler is "
-        "there to say which is right",
-        one.task.key.ToString(), fmt::join(voters, " and "));
+        "the results of {} by {} differ{} and no other handler is there to say which is right",
+        one.task.key.ToString(), fmt::join(voters, " and "),
+        all_repeat ? ", each repeats its own," : "");
     output_.undecided = text;
     if (one.undecided.empty()) output_.say.push_back(text + ": waiting for one");
     one.undecided = text;

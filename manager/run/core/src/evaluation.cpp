@@ -13,11 +13,10 @@ bool Evaluation::OpenedUntil(std::int64_t end) {
   return true;
 }
 
-std::optional<Evaluation::Sums> Evaluation::Add(std::int64_t version,
-                                                const std::vector<float>& sums, double losses,
-                                                bool last) {
-  sums_.loss += static_cast<double>(sums[0]);
-  sums_.right += static_cast<double>(sums[1]);
+std::optional<Evaluation::Sums> Evaluation::Add(std::int64_t version, const LossTotal& total,
+                                                double losses, bool last) {
+  sums_.loss += static_cast<double>(total.loss);
+  sums_.right += total.right;
   sums_.losses += losses;
   if (!last) return std::nullopt;
   Sums all = std::exchange(sums_, {});

@@ -1,5 +1,7 @@
 #include "acan/manager/handler_trust.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
 #include <utility>
 
@@ -7,6 +9,11 @@
 #include "fmt/format.h"
 
 namespace acan {
+namespace {
+
+constexpr std::size_t kMostExclusions = tuplespace::SpaceLimits{}.task_exclusions;
+
+}  // namespace
 
 HandlerTrust::HandlerTrust(const ManagerConfig& config) : config_(config) {
   const std::set<tuplespace::ClientId> excluded = WithoutCovered(config_.quarantined);
@@ -38,18 +45,34 @@ std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResul
 
 // Whether it was audited or not.
 ManagerAction HandlerTrust::OnWrongLoss(const WrongLoss& wrong) const {
-  if (audits_) return Quarantine{{{wrong.by}, wrong.text}};
+  if (audits_) return Quarantine{{{*wrong.by}, wrong.text}};
   return GiveUp{
       fmt::format("handler {} computes wrong: {}; run again without it, or with [tasks] audit",
-                  wrong.by, wrong.text)};
+                  *wrong.by, wrong.text)};
+}
+
+ManagerAction HandlerTrust::OnUnexplained(const std::string& what) {
+  return GiveUp{
+      fmt::format("a handler computes wrong, and it is not known which one, as what it made was "
+                  "used by others: {}; run again with three handlers or more and audit = 1 in "
+                  "[tasks], which names it",
+                  what)};
 }
 
 void HandlerTrust::OnVote(const VoteDone& event) {
   if (audits_) audits_->OnVote(event.audit, event.results);
 }
 
-void HandlerTrust::OnHandlers(const std::map<std::string, Capacity>& handlers) {
-  if (audits_) audits_->OnHandlers(handlers);
+void HandlerTrust::OnHandlers(const std::map<std::string, Capacity>& handlers,
+                              const std::map<std::string, Capacity>& present) {
+  if (!audits_) return;
+  const auto is_here = [&](const tuplespace::ClientId& id) {
+    return std::any_of(present.begin(), present.end(), [&](const auto& handler) {
+      return handler.first == id || OwnerOf(handler.first) == id;
+    });
+  };
+  std::stable_partition(excluded_.begin(), excluded_.end(), is_here);
+  audits_->OnHandlers(handlers);
 }
 
 void HandlerTrust::Forget() {
@@ -63,7 +86,11 @@ std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
   for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
   for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
   for (AuditVote& vote : audit.put) {
-    vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.end());
+    // As many as a task can leave out. One that is gone would have to come back under its id to
+    // vote, and would then be one voice among others.
+    const std::size_t room = kMostExclusions - std::min(kMostExclusions, vote.task.not_by.size());
+    const auto count = static_cast<std::ptrdiff_t>(std::min(room, excluded_.size()));
+    vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.begin() + count);
     const std::int64_t lease_us = policy.LeaseUs(WorkOf(vote.task.task));
     out.push_back(PutVote{generation, std::move(vote), lease_us});
   }

@@ -89,7 +89,9 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out)
   unit->losses = event.sums;
   const auto wrong =
       FindWrongLoss(*config_.model, cut_.Tasks(), unit->passes, *unit->losses, event.put_by);
-  if (wrong) End(trust_.OnWrongLoss(*wrong), out);
+  if (!wrong) return;
+  if (wrong->by) return End(trust_.OnWrongLoss(*wrong), out);
+  unit->unexplained = wrong->text;  // the audits of the unit may say who it was
 }
 
 // ---- units -------------------------------------------------------------------------------------
@@ -108,6 +110,7 @@ void ManagerCore::Advance(std::int64_t now_us, ManagerActions& out) {
            (IsFinished(units_.front()) ||
             (IsPlanted(ManagerBug::kCommitsUnfinishedStep) && units_.front().losses))) {
       const Unit unit = units_.TakeFront();
+      if (unit.unexplained) return End(HandlerTrust::OnUnexplained(*unit.unexplained), out);
       Commit(unit, now_us, out);
     }
     for (Unit& unit : units_) PutMore(unit, now_us, out);
@@ -159,9 +162,8 @@ void ManagerCore::Commit(const Unit& unit, std::int64_t now_us, ManagerActions& 
 }
 
 void ManagerCore::CommitEvaluation(const Unit& unit, ManagerActions& out) {
-  const std::vector<float> sums =
-      SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
-  const auto all = evaluation_.Add(unit.step, sums, LossesOf(*config_.model, unit.passes),
+  const LossTotal total = SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
+  const auto all = evaluation_.Add(unit.step, total, LossesOf(*config_.model, unit.passes),
                                    unit.kind == Unit::Kind::kEvaluateLast);
   if (!all || !all->is_new) return;
   Evaluated evaluated{unit.step, unit.step / steps_.per_epoch, MeanOf(all->loss, all->losses), {}};
@@ -176,10 +178,9 @@ void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActi
     liveness_.OnNewStep();
     const std::int64_t rows = unit.passes.front().rows;
     const double losses = LossesOf(*config_.model, unit.passes);
-    const std::vector<float> sums =
-        SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
+    const LossTotal total = SumLosses(cut_.Tasks(), unit.passes, *unit.losses, cut_.plan()->block);
     out.push_back(StepCommitted{unit.step, unit.step / steps_.per_epoch, rows,
-                                MeanOf(static_cast<double>(sums[0]), losses),
+                                MeanOf(static_cast<double>(total.loss), losses),
                                 LearningRateAt(config_.training, unit.step, steps_.total),
                                 GradientNormOf(cut_.Tasks(), unit.passes, *unit.losses)});
   }

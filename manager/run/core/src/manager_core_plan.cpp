@@ -16,7 +16,7 @@ constexpr std::int64_t kCheckEveryUs = 250'000;
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out) {
   pool_.OnHandlers(event, now_us);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
-  trust_.OnHandlers(pool_.handlers());
+  trust_.OnHandlers(pool_.handlers(), event.handlers);
   cut_.SetHandlers(pool_.handlers());
   CheckHandlers(now_us, out);
 }

@@ -1,6 +1,7 @@
 #include "acan/manager/pass_losses.h"
 
 #include <cmath>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -25,8 +26,9 @@ std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTask
                                        const std::vector<tuplespace::ClientId>& put_by) {
   const std::size_t size = CountsRightAnswers(model) ? 2 : 1;
   std::size_t next = 0;
+  std::optional<WrongLoss> by_nobody;
   for (const Pass& pass : passes) {
-    for (const auto& [key, place, rows] : tasks.Losses(pass)) {
+    for (const auto& [key, place, rows, is_of_sums] : tasks.Losses(pass)) {
       const std::vector<float>& sum = sums.at(next);
       const tuplespace::ClientId& by = put_by.at(next++);
       const float right = sum.size() > 1 ? sum[1] : 0;
@@ -34,15 +36,25 @@ std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTask
           right >= 0 && right <= static_cast<float>(rows) && right == std::floor(right);
       const bool fits = sum.size() == size;
       if (fits && counts && !(sum[0] < 0)) continue;
-      return WrongLoss{
+      WrongLoss wrong{
           by, fits ? fmt::format("{} says that {} samples have a loss of {} and {} right answers",
                                  key.ToString(), rows, sum[0], right)
                    : fmt::format("{} has another size than {} bytes", key.ToString(), 4 * size)};
+      if (!fits || !counts || !is_of_sums) return wrong;
+      wrong.by.reset();
+      if (!by_nobody) by_nobody = std::move(wrong);
     }
   }
   const auto norm = NormKey(tasks, passes);
-  if (!norm || (sums.at(next).size() == 1 && !(sums[next][0] < 0))) return std::nullopt;
-  return WrongLoss{put_by.at(next), fmt::format("{} is no sum of squares", norm->ToString())};
+  if (!norm) return by_nobody;
+  if (sums.at(next).size() != 1) {
+    return WrongLoss{put_by.at(next), fmt::format("{} has another size than {} bytes",
+                                                  norm->ToString(), sizeof(float))};
+  }
+  const float squares = sums[next][0];
+  if (by_nobody || !(squares < 0)) return by_nobody;
+  return WrongLoss{std::nullopt,
+                   fmt::format("{} says that a sum of squares is {}", norm->ToString(), squares)};
 }
 
 std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<Pass>& passes,
@@ -51,9 +63,9 @@ std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<P
   return std::sqrt(static_cast<double>(sums.back().front()));
 }
 
-std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
-                             const LossSums& sums, std::int64_t block) {
-  std::vector<float> total(2, 0.0f);
+LossTotal SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes, const LossSums& sums,
+                    std::int64_t block) {
+  LossTotal total;
   std::size_t next = 0;
   for (const Pass& pass : passes) {
     std::vector<Range> ranges;
@@ -61,12 +73,13 @@ std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& pa
     LossSums of_pass(sums.begin() + static_cast<std::ptrdiff_t>(next),
                      sums.begin() + static_cast<std::ptrdiff_t>(next + ranges.size()));
     next += ranges.size();
-    for (const Combine& combine : CombineOrder(ranges, block)) {
-      for (std::size_t i = 0; i < of_pass[combine.left].size(); ++i) {
-        of_pass[combine.left][i] += of_pass[combine.right][i];
-      }
+    for (const std::vector<float>& part : of_pass) {
+      if (part.size() > 1) total.right += static_cast<double>(part[1]);
     }
-    for (std::size_t i = 0; i < of_pass.front().size(); ++i) total[i] += of_pass.front()[i];
+    for (const Combine& combine : CombineOrder(ranges, block)) {
+      of_pass[combine.left][0] += of_pass[combine.right][0];
+    }
+    total.loss += of_pass.front()[0];
   }
   return total;
 }

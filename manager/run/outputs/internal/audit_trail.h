@@ -52,7 +52,8 @@ class AuditTrail {
   void Finish(Receipt* receipt);
 
   const std::map<std::string, std::string>& quarantined() const { return quarantined_; }
-  // Of whose results something may be in what is there now.
+  // Of whose results something may be in what is there now. Where every result is audited: in what
+  // was there when this life began; Audits::unconfirmed has the others.
   const std::set<std::string>& contributors() const { return contributors_; }
 
  private:

@@ -82,7 +82,7 @@ void AuditTrail::Begin(const RunState& past) {
 void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
   const double share = context_.job.tasks.audit;
   for (const SeenResult& result : results) {
-    // Where every result is audited none counts that only one handler computed.
+    // Where every result is audited only those count that nobody could confirm: Audits knows them.
     if (share > 0 && share < 1) contributors_.insert(result.put_by);
     if (!log_) continue;
     log_->Add({{"what", "result"},

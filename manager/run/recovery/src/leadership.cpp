@@ -118,13 +118,18 @@ void Leadership::Take() {
 void Leadership::Extend() {
   next_extend_us_ = MonotonicUs() + kExtendEveryUs;
   const tuplespace::Extend extend{*lease_, kLeaseUs};
-  context_.client.Submit(extend, [this](tuplespace::ReplyBody&& reply) {
+  context_.client.Submit(extend, [this, number = ++extends_](tuplespace::ReplyBody&& reply) {
+    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+      throw RunLost{fmt::format("the broker does not extend the lead: {}", error->text)};
+    }
     const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
     if (lease == nullptr) return;
     if (lease->lease == tuplespace::LeaseStatus::kStale &&
         !IsPlanted(ManagerBug::kIgnoresLostLead)) {
       throw RunLost{"the lead was lost with the broker or the connection"};
     }
+    // The lead may have ended between this answer and the question that waits for another one.
+    if (number != extends_) return;
     // Another manager may have had it meanwhile.
     if (folder_.IsLostAfterBegin()) {
       throw RunLost{"the output folder was given up without a broker"};

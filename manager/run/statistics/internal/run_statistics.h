@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,11 +12,11 @@
 
 #include "acan/manager/manager_events.h"
 #include "acan/manager/progress.h"
-#include "acan/manager/receipt.h"
 #include "acan/manager/run_context.h"
 #include "acan/manager/task_policy.h"
 #include "acan/manager/tuning.h"
 #include "handler_speeds.h"
+#include "known_handlers.h"
 #include "time_left.h"
 #include "tuplespace/messages.h"
 
@@ -49,7 +48,7 @@ class RunStatistics {
   // the handlers are looked at. `at_once`: it is time.
   std::optional<Tuning> Tune(const TaskPolicy& policy, std::int64_t step, bool at_once = false);
 
-  const std::map<std::string, HandlerSeen>& handlers() const { return handlers_; }  // by client id
+  const KnownHandlers& handlers() const { return known_; }
   std::int64_t tasks_duplicated() const { return duplicated_; }
 
  private:
@@ -65,7 +64,7 @@ class RunStatistics {
   std::int64_t next_list_us_ = 0, next_count_us_ = 0;
   std::int64_t listing_pause_us_ = 0;
   bool listing_ = false, counting_ = false;
-  std::map<std::string, HandlerSeen> handlers_;
+  KnownHandlers known_;
   HandlerSpeeds speeds_;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
   TimeLeft time_left_;

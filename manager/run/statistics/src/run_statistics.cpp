@@ -67,14 +67,11 @@ void RunStatistics::OnHandlers(const tuplespace::Found& found) {
     // The broker gives it no tasks of other jobs.
     if (!capacity || !context_.job_id.starts_with(capacity->jobs)) continue;
     seen.handlers.emplace(tuple.put_by, *capacity);
-    HandlerSeen& known = handlers_[tuple.put_by];
-    known.name = capacity->name;
-    known.device = capacity->device;
-    known.capacity_bytes = capacity->limit_bytes;
   }
   // Also those that count for nothing: whoever has a handler's key may put many and large ones.
   listing_pause_us_ =
       kListEveryUs * static_cast<std::int64_t>(found.tuples.size() + bytes / kUsualCapacityBytes);
+  known_.See(seen.handlers);
   progress_.handlers = static_cast<int>(seen.handlers.size());
   speeds_.See(seen.handlers);
   tuning_due_ = true;
@@ -89,8 +86,7 @@ void RunStatistics::ListReports() {
     for (const tuplespace::FoundTuple& tuple : found->tuples) {
       const std::optional<Report> report = ReportFromJson(std::string(tuple.payload.text()));
       if (!report) continue;
-      handlers_[tuple.put_by].peak_bytes = report->peak_bytes;
-      handlers_[tuple.put_by].fetched_bytes = report->fetched_bytes;
+      known_.OnReport(tuple.put_by, *report);
       speeds_.Note(tuple.put_by, *report);
     }
   });
@@ -119,8 +115,7 @@ void RunStatistics::OnCounters(const tuplespace::Counters& now) {
 }
 
 void RunStatistics::OnTaskDone(const std::string& handler, const Work& work) {
-  const auto it = handlers_.find(handler);
-  if (it != handlers_.end()) ++it->second.tasks;
+  known_.OnTask(handler);
   tuning_.tasks_done += 1;
   tuning_.gflop_done += static_cast<double>(work.flops) * 1e-9;
 }

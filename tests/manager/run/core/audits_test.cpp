@@ -76,6 +76,7 @@ TEST_F(AuditsTest, AnotherHandlerConfirms) {
   Answer(vote, "b");
   EXPECT_EQ(audits_.OpenIn(1), 0u);
   EXPECT_EQ(audits_.passed(), 1u);
+  EXPECT_THAT(audits_.unconfirmed(), IsEmpty());
   EXPECT_FALSE(audits_.TakeOutput().verdict);
 }
 
@@ -163,6 +164,44 @@ TEST_F(AuditsTest, OfTwoTheOneThatContradictsItselfIsWrong) {
   EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
 }
 
+// Its results differ each time, so the other one's are never confirmed.
+TEST_F(AuditsTest, WhoNeverRepeatsItselfIsWrong) {
+  for (const bool both : {false, true}) {
+    Present({"a", "b"});
+    const PlannedTask task = TaskNumber(both);
+    Put(task);
+    Compute(task, "a", 13);
+    Answer(Vote(), "b");
+    Answer(Vote(), "a", 14);
+    Answer(Vote(), "b", both ? 15 : kRight);
+    const auto output = audits_.TakeOutput();
+    EXPECT_FALSE(output.undecided);
+    ASSERT_TRUE(output.verdict);
+    if (both) {
+      EXPECT_THAT(output.verdict->wrong, ElementsAre("a", "b"));
+    } else {
+      EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
+      EXPECT_THAT(output.verdict->text, HasSubstr("that a computed twice are not the same"));
+    }
+    EXPECT_EQ(audits_.OpenIn(1), 0u);
+  }
+}
+
+TEST_F(AuditsTest, WhoLeftBeforeItWasAskedAgainDoesNotRepeatItself) {
+  Present({"a", "b"});
+  const PlannedTask task = TaskNumber(1);
+  Put(task);
+  Compute(task, "a", 13);
+  Answer(Vote(), "b");
+  const PlannedTask again = Vote();
+  Present({"a"});
+  Answer(again, "a", 13);
+  const auto output = audits_.TakeOutput();
+  EXPECT_FALSE(output.verdict);
+  ASSERT_TRUE(output.undecided);
+  EXPECT_THAT(*output.undecided, HasSubstr("a and b differ and no other handler is there"));
+}
+
 TEST_F(AuditsTest, SomebodyNewIsAskedInPlaceOfWhoShouldRepeatItself) {
   std::map<std::string, Capacity> handlers;
   handlers["a/1"].memory_bytes = handlers["b/1"].memory_bytes = 1 << 20;
@@ -216,6 +255,7 @@ TEST_F(AuditsTest, WithoutASecondHandlerItIsSaidAndSkipped) {
   EXPECT_THAT(output.put, IsEmpty());
   EXPECT_EQ(output.say.size(), 1u);
   EXPECT_EQ(audits_.skipped(), 2u);
+  EXPECT_THAT(audits_.unconfirmed(), ElementsAre("a"));
   EXPECT_EQ(audits_.OpenIn(1), 0u);
 }
 

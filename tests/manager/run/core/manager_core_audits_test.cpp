@@ -13,6 +13,19 @@ ManagerConfig AuditedJob(double share) {
   return config;
 }
 
+// More than a handler of 1 MiB has room for with each row.
+std::shared_ptr<const TrainedModel> ModelOfManyClasses() {
+  model::GptOptions options;
+  options.n_layer = 1;
+  options.n_head = 2;
+  options.n_embd = 6;
+  options.block_size = 5;
+  options.vocab_size = 40'000;
+  Job job;
+  job.model = options;
+  return BuildModel(job);
+}
+
 TEST(ManagerCoreAuditsTest, AuditedTasksAreComputedTwiceAndStepsWaitForIt) {
   Shell shell(AuditedJob(1));
   shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));
@@ -61,6 +74,44 @@ TEST(ManagerCoreAuditsTest, WhoSaysWhatCannotBeIsWrongWithoutAnAudit) {
   EXPECT_TRUE(shell.done);
 }
 
+// Its parts come from others: a sign bit that one of them flipped is no fault of who adds them.
+TEST(ManagerCoreAuditsTest, WhoAddsUpWhatOthersMadeIsNotBlamed) {
+  ManagerConfig clipped = AuditedJob(1);
+  clipped.training.clip_norm = 1;
+  clipped.test_samples = 0;
+  ManagerConfig of_classes = AuditedJob(1);
+  of_classes.model = ModelOfManyClasses();
+  of_classes.training.batch = 4;
+  of_classes.train_samples = 4;
+  of_classes.test_samples = 0;
+  for (const bool clips : {true, false}) {
+    for (const std::string liar : {"id0", "", "not audited"}) {
+      ManagerConfig config = clips ? clipped : of_classes;
+      if (liar == "not audited") config.limits.audit = 0;
+      Shell shell(config);
+      shell.liar = liar;
+      if (clips) {
+        shell.norm = -4.0f;
+      } else {
+        shell.losses = {-2, 1};
+      }
+      const std::uint64_t bytes = clips ? 1 << 30 : 1 << 20;
+      shell.Send(Handlers({bytes, bytes, bytes}));
+      shell.RunAll();
+      EXPECT_TRUE(shell.committed.empty());
+      if (liar == "id0") {
+        EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id0"}) << "its audits say so";
+        EXPECT_EQ(shell.gave_up, "");
+      } else {
+        EXPECT_TRUE(shell.quarantined.empty());
+        EXPECT_NE(shell.gave_up.find("it is not known which one"), std::string::npos)
+            << shell.gave_up;
+        EXPECT_EQ(shell.gave_up.find("id1"), std::string::npos) << shell.gave_up;
+      }
+    }
+  }
+}
+
 TEST(ManagerCoreAuditsTest, WhoIsQuarantinedGetsNoTask) {
   ManagerConfig config = AuditedJob(1);
   config.quarantined = {"id1"};
@@ -71,6 +122,23 @@ TEST(ManagerCoreAuditsTest, WhoIsQuarantinedGetsNoTask) {
   EXPECT_TRUE(shell.done);
   EXPECT_TRUE(shell.quarantined.empty());
   EXPECT_EQ(shell.kept_from_somebody, shell.tasks + shell.votes);
+}
+
+// The space refuses a task that leaves out more, which ends the run.
+TEST(ManagerCoreAuditsTest, AVoteLeavesOutNoMoreThanATaskMay) {
+  constexpr std::size_t kMost = tuplespace::SpaceLimits{}.task_exclusions;
+  ManagerConfig config = AuditedJob(1);
+  for (std::size_t i = 0; i < kMost; ++i) config.quarantined.insert("wrong" + std::to_string(i));
+  Shell shell(config);
+  HandlersSeen seen = Handlers({1 << 30, 1 << 30, 1 << 30});
+  seen.handlers.emplace("wrong9", seen.handlers.at("id0"));  // the last one by its name
+  shell.must_not_vote = "wrong9";
+  shell.Send(seen);
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.votes, shell.tasks);
+  EXPECT_EQ(shell.most_kept_from, kMost);
+  EXPECT_FALSE(shell.could_vote);
 }
 
 TEST(ManagerCoreAuditsTest, AQuarantinedHandlerThatPutsResultsAnywayEndsTheRun) {

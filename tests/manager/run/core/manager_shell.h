@@ -8,6 +8,7 @@
 #include <deque>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -100,15 +101,20 @@ class Shell {
   std::set<tuplespace::Key> reads, told;            // by tasks put: inputs, and Task::ahead
   std::vector<std::string> quarantined;
   std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
+  std::optional<float> norm;             // the last of all sums
   std::string liar;                      // all that it computes is wrong
   std::size_t handlers = 3;              // that compute
   std::set<std::string> ignores_not_by;  // takes what is kept from it
   std::size_t kept_from_somebody = 0;    // tasks
+  std::size_t most_kept_from = 0;        // handlers, by one task
+  std::string must_not_vote;             // somebody who is there
+  bool could_vote = false;               // but it could
 
  private:
   // The handlers take turns, as far as they may.
   void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
     kept_from_somebody += task.not_by.empty() ? 0 : 1;
+    most_kept_from = std::max(most_kept_from, task.not_by.size());
     std::string by;
     do {
       by = "id" + std::to_string(turn_++ % handlers);
@@ -188,14 +194,17 @@ class Shell {
       } else if (const auto* vote = std::get_if<PutVote>(&action)) {
         VoteDone answer{vote->vote.audit, vote->generation, {}};
         Compute(vote->vote.task, &answer.results);
+        const std::vector<std::string>& not_by = vote->vote.task.not_by;
+        could_vote |= std::find(not_by.begin(), not_by.end(), must_not_vote) == not_by.end();
         answers.push_back(std::move(answer));
         ++votes;
       } else if (const auto* wrong = std::get_if<Quarantine>(&action)) {
         quarantined = wrong->verdict.wrong;
       } else if (const auto* read = std::get_if<ReadLosses>(&action)) {
         const std::size_t count = read->keys.size();
-        answers.push_back(LossesRead{read->unit, read->generation,
-                                     std::vector<std::vector<float>>(count, losses),
+        std::vector<std::vector<float>> sums(count, losses);
+        if (norm) sums.back() = {*norm};
+        answers.push_back(LossesRead{read->unit, read->generation, std::move(sums),
                                      std::vector<std::string>(count, "id1")});
       } else if (const auto* data = std::get_if<PutPassData>(&action)) {
         data_put.emplace_back(data->pass.step, data->test);

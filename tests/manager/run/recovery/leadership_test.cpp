@@ -112,6 +112,23 @@ TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
   EXPECT_EQ(other.CountOf(AllRuns("another-job")), 1u);
 }
 
+// A manager may be stopped for longer than its lease, with an answer that it has not read.
+TEST_F(LeadershipTest, OnlyTheNewestAnswerConfirmsTheLead) {
+  Manager manager(ClientNamed("manager"), job_, data_);
+  RunContext& context = manager.context;
+  Leadership& leadership = manager.leadership;
+  leadership.Connect();
+  leadership.Take();  // asks once
+  tuplespace::Tuple after;
+  after.key = {"asked once", 1};
+  context.client.Submit(tuplespace::Put{{after}}, [](tuplespace::ReplyBody&&) {});
+  context.client.Flush();
+  tuplespace::Client other(ClientNamed("another manager"));
+  ASSERT_FALSE(other.ReadAll({tuplespace::Pattern::Of(after.key)}).empty());
+  ASSERT_EQ(other.RetireAll(tuplespace::Pattern::Of(LeaderKey(context.job_id)), false), 1u);
+  EXPECT_THROW(leadership.Confirm(), RunLost);
+}
+
 // The broker retires nothing for a manager whose lead has ended, so it has to lead once more.
 TEST_F(LeadershipTest, AManagerHearsThatItsLeadEndedBeforeAllWasRemoved) {
   Manager manager(ClientNamed("manager"), job_, data_);

@@ -59,6 +59,8 @@ struct LossCell {
   tuplespace::Key key;
   Range place;            // in the order in which they are added: a node of a tree (range.h)
   std::int64_t rows = 0;  // how many losses it sums
+  // Its task makes the losses of sums that other tasks made; else of outputs and targets alone.
+  bool is_of_sums = false;
 };
 
 // The part [outputs, inputs] of a parameter (a vector is a row), or of the optimizer's state for

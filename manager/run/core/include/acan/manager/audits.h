@@ -3,12 +3,13 @@
 //
 // A drawn task is a case. Its first ballot is the results that count; a vote is the same task under
 // keys of its own, for somebody who has not voted. A result that two different handlers computed is
-// the right one; who computed another is wrong. Handlers with one access key are two only where all
-// ballots are theirs. What has no hash is nobody's right result, however many put it. Whoever puts
-// a result of another size than the task makes is wrong without any vote. Where nobody else is
-// there who could vote, the case is skipped; while nobody is there at all it waits, as everything
-// does. A vote names neither the first results nor whose they are, and nobody can tell from outside
-// which tasks are drawn: the draw depends on a secret.
+// the right one; who computed another is wrong. Where nobody new is there, all vote once more, and
+// who contradicts himself is wrong, whatever is right. Handlers with one access key are two only
+// where all ballots are theirs. What has no hash is nobody's right result, however many put it.
+// Whoever puts a result of another size than the task makes is wrong without any vote. Where nobody
+// else is there who could vote, the case is skipped; while nobody is there at all it waits, as
+// everything does. A vote names neither the first results nor whose they are, and nobody can tell
+// from outside which tasks are drawn: the draw depends on a secret.
 //
 // Only so many votes are under way at once, those of the earliest cases: a vote may need the right
 // result of an earlier case, but not that of a later one. Only a case's first vote waits for others
@@ -91,6 +92,8 @@ class Audits {
   bool InputsAreDecided(const tuplespace::Key& task) const;
   std::uint64_t passed() const { return passed_; }
   std::uint64_t skipped() const { return skipped_; }  // nobody else was there
+  // Whose results were in the cases that were skipped: nobody has confirmed those.
+  const std::set<tuplespace::ClientId>& unconfirmed() const { return unconfirmed_; }
 
  private:
   struct Ballot {
@@ -110,6 +113,8 @@ class Audits {
   };
 
   static std::set<tuplespace::ClientId> VotersOf(const Case& one);
+  // How many ballots each of them has.
+  static std::map<tuplespace::ClientId, int> BallotsOf(const Case& one);
   // Whether two clients count as two. `owners`: of all ballots of the case.
   static bool AreTwo(const tuplespace::ClientId& a, const tuplespace::ClientId& b,
                      const std::set<tuplespace::ClientId>& owners);
@@ -119,6 +124,7 @@ class Audits {
   void AddWrong(const std::set<tuplespace::ClientId>& wrong, const std::string& what);
   void Proceed(AuditId id);
   bool Decide(AuditId id, const Case& one);
+  bool DecideByContradiction(AuditId id, const Case& one);
   std::vector<tuplespace::ClientId> NewVoters(const Case& one) const;
   void AskForVote(AuditId id, Case& one);
   void TakeBackVote(AuditId id, Case& one);
@@ -138,6 +144,7 @@ class Audits {
   std::set<AuditId> waiting_;  // cases whose first vote waits for one of these to end
   std::uint64_t passed_ = 0;
   std::uint64_t skipped_ = 0;
+  std::set<tuplespace::ClientId> unconfirmed_;
   bool said_alone_ = false;
   Output output_;
 };

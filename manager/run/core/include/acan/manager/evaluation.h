@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+
+#include "acan/manager/pass_losses.h"
 
 namespace acan {
 
@@ -30,8 +31,7 @@ class Evaluation {
   };
   // Adds the loss and the right answers of some batches, which have so many losses; with the last
   // ones, what all came to.
-  std::optional<Sums> Add(std::int64_t version, const std::vector<float>& sums, double losses,
-                          bool last);
+  std::optional<Sums> Add(std::int64_t version, const LossTotal& total, double losses, bool last);
 
   // The run goes back to `version`: an evaluation of it that is not finished begins anew.
   void GoBackTo(std::int64_t version);

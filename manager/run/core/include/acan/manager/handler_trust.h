@@ -31,9 +31,14 @@ class HandlerTrust {
   std::vector<tuplespace::Key> OnPut(UnitId unit, PlannedTask& task);
   // An action that it returns is the last one of this life.
   std::optional<ManagerAction> OnResults(const std::vector<SeenResult>& results);
+  // REQUIRES: `wrong.by` is set.
   ManagerAction OnWrongLoss(const WrongLoss& wrong) const;
+  // Of a unit whose audits, if there were any, have found nothing. `what`: WrongLoss::text.
+  static ManagerAction OnUnexplained(const std::string& what);
   void OnVote(const VoteDone& event);
-  void OnHandlers(const std::map<std::string, Capacity>& handlers);
+  // `handlers`: as Audits::OnHandlers; `present`: all that are there, who is quarantined, too.
+  void OnHandlers(const std::map<std::string, Capacity>& handlers,
+                  const std::map<std::string, Capacity>& present);
   void Forget();  // all tasks are taken back
   // What follows from the audits; votes are leased as `policy` says.
   std::optional<ManagerAction> Follow(std::uint64_t generation, const TaskPolicy& policy,
@@ -45,7 +50,8 @@ class HandlerTrust {
 
  private:
   const ManagerConfig& config_;
-  std::vector<tuplespace::ClientId> excluded_;  // who is quarantined, as TaskSpec::not_by has it
+  // Who is quarantined, as TaskSpec::not_by has it. Those that are there come first.
+  std::vector<tuplespace::ClientId> excluded_;
   std::optional<Audits> audits_;
 };
 

@@ -15,19 +15,24 @@ namespace acan {
 using LossSums = std::vector<std::vector<float>>;
 
 struct WrongLoss {
-  tuplespace::ClientId by;
+  // Who computes wrong. Unset: it is made of sums that others made, and one of those may be wrong.
+  std::optional<tuplespace::ClientId> by;
   std::string text;
 };
-// The first that no inputs, however wrong, give: a negative loss or sum of squares, a number of
-// right answers that is none, or sums of another size than `model` has. Who says so computes wrong.
+// One that cannot be right: a negative loss or sum of squares, a number of right answers that is
+// none, or sums of another size than `model` has. The first that no inputs, however wrong, give;
+// else the first at all.
 // REQUIRES: `put_by` has who put each of `sums`.
 std::optional<WrongLoss> FindWrongLoss(const TrainedModel& model, const PassTasks& tasks,
                                        const std::vector<Pass>& passes, const LossSums& sums,
                                        const std::vector<tuplespace::ClientId>& put_by);
 
-// The canonical sum over all samples of each pass, passes one after the other: loss, right answers.
-std::vector<float> SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes,
-                             const LossSums& sums, std::int64_t block);
+struct LossTotal {
+  float loss = 0;    // the canonical sum over all samples of each pass, passes one after the other
+  double right = 0;  // exact if each part is, as it is with up to 2^24 rows
+};
+LossTotal SumLosses(const PassTasks& tasks, const std::vector<Pass>& passes, const LossSums& sums,
+                    std::int64_t block);
 // The norm of all gradients of a training pass, before it was clipped; nullopt: nobody asks for it.
 std::optional<double> GradientNormOf(const PassTasks& tasks, const std::vector<Pass>& passes,
                                      const LossSums& sums);

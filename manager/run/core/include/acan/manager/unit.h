@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "acan/manager/manager_events.h"
@@ -27,6 +28,7 @@ struct Unit {
   bool loads_weights = false;         // LoadWeights is under way
   // One for each of PassTasks::Losses of each pass, then that of PassTasks::GradientNorm.
   std::optional<std::vector<std::vector<float>>> losses;
+  std::optional<std::string> unexplained;  // a loss that is wrong, and nobody knows who made it so
 
   bool IsPut() const { return next == to_put.size(); }
   bool IsDone() const {

@@ -59,6 +59,7 @@ class Leadership {
   FolderClaim& folder_;
   State state_ = State::kDoesNotLead;
   std::optional<tuplespace::LeaseRef> lease_;
+  std::uint64_t extends_ = 0;  // sent; only the answer to the newest says who leads
   std::int64_t next_extend_us_ = 0;
   std::int64_t disconnected_us_ = 0;  // since when, if it is
 };
