@@ -13,7 +13,8 @@
 - Every document that a source names exists.
 - The program that tuplespace/README.md shows is the one that a test builds and runs.
 - With PROGRAM: every command and flag that the documents show is one that `--help` shows, and the
-  commands of README.md that train nothing succeed.
+  commands of README.md that train nothing succeed. The table of variables in docs/operations.md
+  names the commands whose help names the variable.
 
 Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted
 error.
@@ -231,6 +232,19 @@ def failing_commands(run, text):
             yield f"line {number}: acan {' '.join(words)} ends with {code}: {error.strip()}"
 
 
+def wrong_commands_of_variables(help_of, text):
+    """The table of variables names the commands whose help names the variable."""
+    commands = re.findall(r"^  (\w+)  ", help_of(()).partition("Subcommands:")[2], re.M)
+    for name, cell in re.findall(r"^\| `(ACAN_\w+)` \| ([^|]*) \| ", text, re.M):
+        if cell.startswith("any that"):
+            continue
+        named = set(re.findall(r"\w+", cell.partition(", also ")[0]))
+        shown = {command for command in commands
+                 if re.search(rf"\b{name}\b", help_of((command,)))}
+        if named != shown:
+            yield f"{name}: the help of {', '.join(sorted(shown))} has it, not {cell}"
+
+
 def run_by(program, root):
     def run(words):
         done = subprocess.run([program, *words], cwd=root, capture_output=True, text=True,
@@ -275,6 +289,9 @@ def check(root, program):
         note(readme, failing_commands(run_by(program, root), readme.read_text(encoding="utf-8")))
     read = {name: path.relative_to(root) for name, path in variables_read(files).items()}
     note(operations, wrong_variables(read, operations.read_text(encoding="utf-8")))
+    if program:
+        note(operations, wrong_commands_of_variables(help_by(program),
+                                                     operations.read_text(encoding="utf-8")))
     library = root / "tuplespace/README.md"
     note(library, wrong_program((root / "tests/tuplespace/consumer/main.cpp").read_text("utf-8"),
                                 library.read_text(encoding="utf-8")))
@@ -357,6 +374,14 @@ class SelfTest(unittest.TestCase):
         self.assertEqual(list(wrong_commands(helps.get, text)), [])
         self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan no\n```\n"))), 1)
         self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan train --ou o\n```\n"))), 1)
+
+    def test_commands_of_variables(self):
+        helps = {(): "x\nSubcommands:\n  train   a\n  handler  b\n", ("train",): "[$ACAN_A]",
+                 ("handler",): "[$ACAN_A] [$ACAN_B]"}
+        table = "| `ACAN_A` | handler, train | x |\n| `ACAN_B` | handler, also those of train | x |\n"
+        self.assertEqual(list(wrong_commands_of_variables(helps.get, table)), [])
+        table = table.replace("handler, train", "train").replace("ACAN_B", "ACAN_C")
+        self.assertEqual(len(list(wrong_commands_of_variables(helps.get, table))), 2)
 
     def test_commands_that_fail(self):
         text = "```sh\nacan plan a   # why\nacan plan b\nacan train c\n```\n"
