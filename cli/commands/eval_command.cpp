@@ -30,11 +30,11 @@ struct EvalFlags {
 };
 
 constexpr const char* kEvalExample = R"(
-Prints the loss, for classes the share of right answers, and for models of language the perplexity
-(e^loss), as training's own evaluation gives them; nothing is trained or written. The output folder
-of a run says by its receipt which model and which test data these are. With a job file, --model
-names the weights. --inputs and --targets name other test data than the job's; for text and for
-streams of tokens, --inputs alone does.
+Prints the loss, for classes the share of right answers, and for models of language without label
+smoothing the perplexity (e^loss), as training's own evaluation gives them; nothing is trained or
+written. The output folder of a run says by its receipt which model and which test data these are.
+With a job file, --model names the weights. --inputs and --targets name other test data than the
+job's; for text and for streams of tokens, --inputs alone does.
 
 Examples:
   acan eval out/gpt

@@ -11,9 +11,8 @@ namespace {
 
 constexpr const char* kGraphExample = R"(
 Prints the job's model as a graph file: JSON with every input, parameter and operator. A job with
-model.kind = "graph" and the printed file as model.file trains the same weights; perceptrons with
-cross entropy come to slightly other ones. So a model of one of the other kinds is a start for a
-model of your own; docs/graph_files.md says what may be in it.
+model.kind = "graph" and the printed file as model.file trains the same weights. So a model of one
+of the other kinds is a start for a model of your own; docs/graph_files.md says what may be in it.
 
 Example:
   acan graph examples/gpt.toml > net.json)";

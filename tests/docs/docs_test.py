@@ -12,7 +12,9 @@
 - docs/jobs.md has the keys that the job reader knows, and no others.
 - Every document that a source names exists.
 - The program that tuplespace/README.md shows is the one that a test builds and runs.
-- With PROGRAM: every command and flag that the documents show is one that `--help` shows.
+- With PROGRAM: every command and flag that the documents show is one that `--help` shows, and the
+  commands of README.md that train nothing succeed. The table of variables in docs/operations.md
+  names the commands whose help names the variable.
 
 Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted
 error.
@@ -220,6 +222,38 @@ def wrong_commands(help_of, text):
                 yield f"line {number}: acan {' '.join(command)} has no flag {flag}"
 
 
+def failing_commands(run, text):
+    """`run`: exit code and stderr of a command."""
+    for number, words in commands_shown(text):
+        if words[0] not in ("plan", "devices"):
+            continue
+        code, error = run(words)
+        if code != 0:
+            yield f"line {number}: acan {' '.join(words)} ends with {code}: {error.strip()}"
+
+
+def wrong_commands_of_variables(help_of, text):
+    """The table of variables names the commands whose help names the variable."""
+    commands = re.findall(r"^  (\w+)  ", help_of(()).partition("Subcommands:")[2], re.M)
+    for name, cell in re.findall(r"^\| `(ACAN_\w+)` \| ([^|]*) \| ", text, re.M):
+        if cell.startswith("any that"):
+            continue
+        named = set(re.findall(r"\w+", cell.partition(", also ")[0]))
+        shown = {command for command in commands
+                 if re.search(rf"\b{name}\b", help_of((command,)))}
+        if named != shown:
+            yield f"{name}: the help of {', '.join(sorted(shown))} has it, not {cell}"
+
+
+def run_by(program, root):
+    def run(words):
+        done = subprocess.run([program, *words], cwd=root, capture_output=True, text=True,
+                              check=False)
+        return done.returncode, done.stderr
+
+    return run
+
+
 def help_by(program):
     kept = {}
 
@@ -251,8 +285,13 @@ def check(root, program):
     readme, jobs, operations = (root / name for name in
                                 ("README.md", "docs/jobs.md", "docs/operations.md"))
     note(readme, too_many_words(readme.read_text(encoding="utf-8")))
+    if program:
+        note(readme, failing_commands(run_by(program, root), readme.read_text(encoding="utf-8")))
     read = {name: path.relative_to(root) for name, path in variables_read(files).items()}
     note(operations, wrong_variables(read, operations.read_text(encoding="utf-8")))
+    if program:
+        note(operations, wrong_commands_of_variables(help_by(program),
+                                                     operations.read_text(encoding="utf-8")))
     library = root / "tuplespace/README.md"
     note(library, wrong_program((root / "tests/tuplespace/consumer/main.cpp").read_text("utf-8"),
                                 library.read_text(encoding="utf-8")))
@@ -335,6 +374,19 @@ class SelfTest(unittest.TestCase):
         self.assertEqual(list(wrong_commands(helps.get, text)), [])
         self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan no\n```\n"))), 1)
         self.assertEqual(len(list(wrong_commands(helps.get, "```sh\nacan train --ou o\n```\n"))), 1)
+
+    def test_commands_of_variables(self):
+        helps = {(): "x\nSubcommands:\n  train   a\n  handler  b\n", ("train",): "[$ACAN_A]",
+                 ("handler",): "[$ACAN_A] [$ACAN_B]"}
+        table = "| `ACAN_A` | handler, train | x |\n| `ACAN_B` | handler, also those of train | x |\n"
+        self.assertEqual(list(wrong_commands_of_variables(helps.get, table)), [])
+        table = table.replace("handler, train", "train").replace("ACAN_B", "ACAN_C")
+        self.assertEqual(len(list(wrong_commands_of_variables(helps.get, table))), 2)
+
+    def test_commands_that_fail(self):
+        text = "```sh\nacan plan a   # why\nacan plan b\nacan train c\n```\n"
+        self.assertEqual(list(failing_commands(lambda words: (0 if words[1] == "a" else 1, "no\n"), text)),
+                         ["line 3: acan plan b ends with 1: no"])
 
 
 def main():

@@ -426,8 +426,8 @@ TEST(GraphFileTest, TheExampleTrainsAsThePresetThatItSpellsOut) {
   EXPECT_EQ(of_file["test_loss"], of_preset["test_loss"]);
 }
 
-// Perceptrons are planned by layers, and graphs by the operators: to the same bits, but for cross
-// entropy, whose sums have another order in graphs (docs/numerics.md).
+// Perceptrons are printed with the order of their sums (docs/numerics.md), so the bits are the
+// same.
 TEST(GraphFileTest, APerceptronOfValuesIsAGraphToo) {
   const TestFolder folder;
   const std::string rest = R"([data]

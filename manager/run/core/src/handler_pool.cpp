@@ -8,6 +8,7 @@
 #include "acan/core/text/size_text.h"
 #include "acan/manager/excluded.h"
 #include "acan/manager/handler_network.h"
+#include "acan/manager/job.h"
 #include "fmt/format.h"
 
 namespace acan {
@@ -133,10 +134,14 @@ std::uint64_t HandlerPool::PlanningCapacity() const {
 }
 
 std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
+  return MakePlan(RequestFor(config_.training, capacity_bytes), &smallest_need_bytes_);
+}
+
+PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capacity_bytes) const {
   PlanRequest request;
   request.model = model_;
-  request.training = config_.training;
-  request.training.batch = std::min(config_.training.batch, config_.train_samples);
+  request.training = training;
+  request.training.batch = std::min(training.batch, config_.train_samples);
   request.capacity_bytes = capacity_bytes;
   request.size_bytes = config_.limits.size_bytes;
   request.batch_rows = config_.limits.batch_rows;
@@ -147,7 +152,26 @@ std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
     request.network = NetworkOf(handlers_, config_.LeastResidentBytes(), config_.machine);
   }
   request.go_on = config_.go_on;
-  return MakePlan(request, &smallest_need_bytes_);
+  return request;
+}
+
+// The smallest need depends on both keys, and on the model: where a tile with its optimizer's state
+// is the largest part, only the block helps; where one sample is, neither does.
+std::string HandlerPool::SettingsThatFit() const {
+  const auto fits = [this](const Training& training) {
+    return MakePlan(RequestFor(training, LargestMemory()), nullptr).has_value();
+  };
+  Training smaller = config_.training;
+  while (smaller.block > kMinBlock) {
+    smaller.block /= 2;
+    if (fits(smaller)) return fmt::format("or set train.block = {}", smaller.block);
+  }
+  smaller.batch = 1;
+  smaller.block = config_.training.block;
+  if (fits(smaller)) return "or set a smaller train.batch, of which 1 fits";
+  smaller.block = kMinBlock;
+  if (fits(smaller)) return fmt::format("or set train.block = {} and train.batch = 1", kMinBlock);
+  return "since no smaller train.block or train.batch is enough";
 }
 
 HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,
@@ -171,8 +195,9 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
     const Capacity& first = handlers_.begin()->second;
     return GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
-        "more: give the handlers more memory, or use a smaller batch or train.block",
-        SizeText(smallest_need_bytes_), first.name, SizeText(first.memory_bytes))};
+        "more: give the handlers more memory, {}",
+        SizeText(smallest_need_bytes_), first.name, SizeText(first.memory_bytes),
+        SettingsThatFit())};
   }
   NameTooSmall(smallest_need_bytes_, out);
   return {};

@@ -260,6 +260,24 @@ TEST(ManagerCoreTest, GivesUpWhenNoLargerHandlerCanCome) {
   EXPECT_NE(shell.gave_up.find("the largest task needs"), std::string::npos) << shell.gave_up;
 }
 
+// Advice that is followed leads to a plan.
+TEST(ManagerCoreTest, NamesTheSettingThatHelps) {
+  const auto gives_up = [](const ManagerConfig& config, std::uint64_t bytes) {
+    Shell shell(config);
+    shell.Send(Handlers({bytes}), 0);
+    return shell.gave_up;
+  };
+  ManagerConfig config = SmallJob();
+  config.fixed_handlers = true;
+  config.training.batch = 1;
+  const std::string said = gives_up(config, 30 << 10);
+  EXPECT_NE(said.find("or set train.block = 32"), std::string::npos) << said;
+  config.training.block = 32;
+  EXPECT_EQ(gives_up(config, 30 << 10), "");
+  EXPECT_NE(gives_up(config, 1000).find("no smaller train.block or train.batch is enough"),
+            std::string::npos);
+}
+
 TEST(ManagerCoreTest, PassesOverHandlersThatCannotBeExact) {
   Shell shell(SmallJob());
   HandlersSeen seen = Handlers({1 << 30});

@@ -7,15 +7,16 @@
 // never changes a bit. Fast products are cuBLAS', loaded at run time; where it is missing, or the
 // limit leaves it no workspace, fast products are the exact ones.
 //
-// Work. Three streams: computing, uploads, downloads. An upload goes through pinned memory on the
-// calling thread, and kernels wait on the device, not on the host, for what they use. A buffer that
-// is released while kernels use it is reused only behind them.
+// Work. Four streams: computing, uploads, downloads, and fetches of what is complete. An upload
+// goes through pinned memory on the calling thread, and kernels wait on the device, not on the
+// host, for what they use. A buffer that is released while kernels use it is reused only behind
+// them.
 //
 // Memory. Buffers are charged to the budget by exactly their size; the workspace of cuBLAS and of
 // products that are cut along k (1/16 of the limit, 32 MiB at most, none if that is below 1 MiB) at
 // construction. Released buffers are cached
 // as long as they and what is in use, both as the driver rounds them, stay within the limit
-// together. The threads' local memory (partial sums of trees: up to 4 KiB for each thread that the
+// together. The threads' local memory (partial sums of trees: up to 6.8 KB for each thread that the
 // device can hold) is reserved at construction. As much of it is charged as the device has no room
 // for beside the limit. Not charged: what the driver rounds up in buffers that are in use; pinned
 // host memory; what the driver takes for the context and the code; cuBLAS' own state. Buffers may

@@ -42,6 +42,8 @@ class HandlerPool {
   std::uint64_t LargestMemory() const;  // of a handler
   std::uint64_t PlanningCapacity() const;
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes);
+  PlanRequest RequestFor(const Training& training, std::uint64_t capacity_bytes) const;
+  std::string SettingsThatFit() const;  // in words that follow "give the handlers more memory, "
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);
   void NameTooSmall(std::uint64_t need_bytes, ManagerActions& out);
