@@ -169,10 +169,10 @@ std::vector<Seed> Seeds() {
                            kind % 2 == 0 ? kToClient : kToClient | kUnaligned,
                            Reply{kind + 1, generate.Answer(kind)}));
   }
-  const Sharing sharing{1, 5, "secret", 6, 7};
+  const Sharing sharing{1, 5, std::string(32, 'p'), std::string(32, 's'), 6, 7};
   seeds.push_back(SeedOf("session-to-broker", 0, Hello{7, "a name", sharing, true}, Ping{},
-                         ClientSegments{"secret", {1, 2}, {3}}, Request{1, Put{generate.Tuples()}},
-                         Request{2, GetStats{}}, Bye{}));
+                         ClientSegments{std::string(32, 'c'), {1, 2}, {3}},
+                         Request{1, Put{generate.Tuples()}}, Request{2, GetStats{}}, Bye{}));
   seeds.push_back(
       SeedOf("listening", 0,
              Listening{"tcp://10.0.0.1:5600", std::string(40, 'k'), std::string(32, 's')}));

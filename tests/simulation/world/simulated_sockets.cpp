@@ -183,13 +183,13 @@ Mapping::~Mapping() = default;
 std::uint64_t RoundToPages(std::uint64_t bytes) {
   return bytes;
 }
-std::optional<MemoryFile> MakeMemoryFile(std::uint64_t) {
+std::optional<MemoryFile> MakeMemoryFile(std::uint64_t, MemoryKind, std::string_view) {
   return std::nullopt;
 }
 std::optional<PeerFiles> PeerFiles::Of(pid_t) {
   return std::nullopt;
 }
-std::optional<UniqueFd> PeerFiles::Open(int) const {
+std::optional<UniqueFd> PeerFiles::Open(int, MemoryKind) const {
   return std::nullopt;
 }
 std::optional<UniqueFd> PeerFiles::OpenPipe(int) const {

@@ -345,6 +345,44 @@ TEST_P(Guarded, AClientKeepsItsIdentityOverABrokersRestart) {
   EXPECT_EQ(stats->clients, 1u);
 }
 
+// Names a descriptor for every payload, as if it were a segment of the sender.
+struct NamesDescriptor : SegmentNamer {
+  std::optional<SegmentRef> Name(const Payload& payload) override {
+    return SegmentRef{static_cast<std::uint64_t>(fd), payload.size(), fd};
+  }
+  std::int32_t fd = 0;
+};
+
+// The broker tells everybody its process and its probe, and this process is also that of a client
+// that shares its segments: whoever says that it is this process has to be it.
+TEST_P(Guarded, NobodyReadsTheFilesOfAProcessThatItIsNot) {
+  Client master(As("master", master_keys_));
+  ASSERT_TRUE(master.GetStatistics(kGenerous).has_value());
+  ASSERT_TRUE(master.shares_memory());
+  ASSERT_TRUE(master.Put({PlainTuple({"data", 1}, std::string(1 << 18, 's'))}, kGenerous));
+  zmq::socket_t dealer = Dealer("w/evil", worker_keys_);
+  auto join = [&, nonce = std::uint64_t{0}](const Sharing& offer) mutable {
+    Send(dealer, Hello{++nonce, "evil", offer});
+    return std::get<Welcome>(Answer(dealer));
+  };
+  const Sharing broker = *join({1, -1, {}, {}}).sharing;
+  NamesDescriptor names;
+  for (const std::string& proof : {std::string(), broker.proof, std::string(32, '\0')}) {
+    const Welcome welcome = join({broker.pid, broker.fd, proof, {}});
+    EXPECT_EQ(welcome.sharing->sees, "");
+    for (names.fd = 3; names.fd < 100; ++names.fd) {
+      Encoder encoder;
+      encoder.Begin(welcome.session, {.namer = &names});
+      encoder.Add(Request{1, Put{{PlainTuple({"me", "w/evil"}, std::string(100'000, 'x'))}}});
+      dealer.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
+      BrokerMessage answer = Answer(dealer);
+      while (std::holds_alternative<BrokerSegments>(answer)) answer = Answer(dealer);
+      ASSERT_TRUE(std::holds_alternative<Reply>(answer)) << "stored: descriptor " << names.fd;
+      EXPECT_EQ(std::get<RequestError>(std::get<Reply>(answer).body).code, ErrorCode::kBusy);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Guarded, ::testing::Values("ipc", "tcp"),
                          [](const auto& one) { return one.param; });
 

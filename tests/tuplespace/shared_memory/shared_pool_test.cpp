@@ -13,8 +13,11 @@
 #include <string>
 
 #include "blocks.h"
+#include "broker_fixture.h"
+#include "mac.h"
 #include "memfd.h"
 #include "segment_table.h"
+#include "sharing_proof.h"
 
 namespace tuplespace {
 namespace {
@@ -152,34 +155,100 @@ TEST(PeerFiles, OpensNothingButSealedMemory) {
   EXPECT_FALSE(PeerFiles::Of(-1).has_value());
 }
 
-TEST(SegmentTable, WhoCannotShowTheSecretSharesNothing) {
-  SegmentTable table(100);
+TEST(PeerFiles, TakesNothingElseForAProbe) {
+  const auto self = PeerFiles::Of(getpid());
+  ASSERT_TRUE(self.has_value());
   const auto probe = SharingProbe::Make();
   ASSERT_TRUE(probe.has_value());
-  // As from another host, or another user: its descriptor is none here.
-  const auto refused = table.Joined("far", 1, Sharing{getpid(), 1 << 20, {}});
-  ASSERT_TRUE(refused.has_value());
-  EXPECT_EQ(refused->seen, "");
-  table.Receive("far", 1, {.seen = std::string(32, 'x'), .returned = {}, .dropped = {}});
-  EXPECT_EQ(table.To("far"), nullptr);
-  ASSERT_NE(table.From("far"), nullptr);
-  EXPECT_FALSE(table.From("far")->Open(1, {1, 100, probe->fd()}).has_value());
-  const auto output = table.TakeOutput();
-  ASSERT_EQ(output.size(), 1u);
-  EXPECT_EQ(output[0].message.refused, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(SharingProbe::Read(*self, probe->fd()), probe->secret());
+  EXPECT_FALSE(self->Open(probe->fd()).has_value()) << "it holds no payload";
+  const std::uint64_t page = RoundToPages(1);
+  const auto payload = MakeMemoryFile(page);
+  EXPECT_FALSE(SharingProbe::Read(*self, payload->fd.get()).has_value());
+  const auto large = MakeMemoryFile(2 * page, MemoryKind::kProbe);
+  EXPECT_FALSE(SharingProbe::Read(*self, large->fd.get()).has_value());
+  const UniqueFd unsealed(memfd_create("tuplespace-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), static_cast<off_t>(page)), 0);
+  EXPECT_FALSE(SharingProbe::Read(*self, unsealed.get()).has_value());
+  // A file with a name like one, whose content others may know.
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("memfd:tuplespace-probe");
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(ftruncate(file.get(), static_cast<off_t>(page)), 0);
+  EXPECT_FALSE(SharingProbe::Read(*self, file.get()).has_value());
+}
 
-  const auto agreed = table.Joined("near", 2, Sharing{getpid(), probe->fd(), {}});
+// What a client says whose probe this is.
+Sharing OfferOf(const SharingProbe& probe, std::uint64_t nonce) {
+  Sharing offer{getpid(), probe.fd(), {}, {}};
+  offer.proof = HelloProof(probe.secret(), nonce, offer);
+  return offer;
+}
+
+class SharingTable : public testing::Test {
+ protected:
+  std::vector<std::uint64_t> Refused() {
+    const auto output = table_.TakeOutput();
+    return output.size() == 1 ? output[0].message.refused : std::vector<std::uint64_t>{};
+  }
+  SegmentTable table_{100};
+  const std::optional<SharingProbe> probe_ = SharingProbe::Make();
+  const std::optional<MemoryFile> segment_ = MakeMemoryFile(kLarge);
+};
+
+TEST_F(SharingTable, WhoCannotProveThatTheProbeIsItsOwnSharesNothing) {
+  const std::uint64_t nonce = 7;
+  const Sharing good = OfferOf(*probe_, nonce);
+  const auto told = table_.Joined("asks", 1, nonce, Sharing{getpid(), 1 << 20, {}, {}});
+  ASSERT_TRUE(told.has_value());
+  Sharing of_the_broker = *told;
+  of_the_broker.sees.clear();
+  std::vector<Sharing> offers = {
+      {getpid(), 1 << 20, good.proof, {}},  // as from another host: its descriptor is none here
+      {getpid(), probe_->fd(), {}, {}},
+      {getpid(), probe_->fd(), std::string(kMacBytes, 'x'), {}},
+      {getpid(), probe_->fd(), probe_->secret(), {}},
+      {getppid(), probe_->fd(), good.proof, {}},
+      {getpid(), segment_->fd.get(), HelloProof(std::string(32, '\0'), nonce, good), {}},
+      OfferOf(*probe_, nonce + 1),  // heard in another Hello
+      of_the_broker};
+  std::uint64_t session = 1;
+  for (const Sharing& offer : offers) {
+    const std::string client = "far " + std::to_string(++session);
+    const auto answer = table_.Joined(client, session, nonce, offer);
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->sees, "") << client;
+    for (const std::string& sees : {answer->proof, std::string(kMacBytes, 'x')}) {
+      table_.Receive(client, session, {.sees = sees, .returned = {}, .dropped = {}});
+      EXPECT_EQ(table_.To(client), nullptr) << client;
+    }
+    for (const int fd : {segment_->fd.get(), answer->fd}) {
+      EXPECT_FALSE(table_.From(client)->Open(session, {1, 100, fd}).has_value()) << client;
+    }
+    EXPECT_EQ(Refused(), (std::vector<std::uint64_t>{1, 1})) << client;
+  }
+}
+
+TEST_F(SharingTable, WhoProvesItSharesItsSegmentsAndNothingElse) {
+  const auto agreed = table_.Joined("near", 2, 7, OfferOf(*probe_, 7));
   ASSERT_TRUE(agreed.has_value());
-  EXPECT_EQ(agreed->seen, probe->secret());
-  const auto seen = SharingProbe::Read(*PeerFiles::Of(agreed->pid), agreed->fd);
-  ASSERT_TRUE(seen.has_value());
-  table.Receive("near", 2, {.seen = *seen, .returned = {}, .dropped = {}});
-  EXPECT_NE(table.To("near"), nullptr);
-  // More bytes than the segment has.
-  EXPECT_FALSE(table.From("near")->Open(2, {1, 1 << 20, probe->fd()}).has_value());
-  EXPECT_TRUE(table.From("near")->Open(2, {1, 100, probe->fd()}).has_value());
-  EXPECT_EQ(table.Joined("nobody", 3, std::nullopt), std::nullopt);
-  EXPECT_EQ(SegmentTable(0).Joined("off", 1, Sharing{getpid(), probe->fd(), {}}), std::nullopt);
+  EXPECT_EQ(agreed->sees, BrokerSeesProof(probe_->secret(), 7));
+  const auto secret = SharingProbe::Read(*PeerFiles::Of(agreed->pid), agreed->fd);
+  ASSERT_TRUE(secret.has_value());
+  EXPECT_EQ(agreed->proof, WelcomeProof(*secret, 7, *agreed));
+  table_.Receive("near", 2, {.sees = ClientSeesProof(*secret, 3), .returned = {}, .dropped = {}});
+  EXPECT_EQ(table_.To("near"), nullptr) << "it is the proof of another session";
+  table_.Receive("near", 2, {.sees = ClientSeesProof(*secret, 2), .returned = {}, .dropped = {}});
+  EXPECT_NE(table_.To("near"), nullptr);
+  SegmentOpener& opener = *table_.From("near");
+  EXPECT_FALSE(opener.Open(2, {1, 100, probe_->fd()}).has_value());
+  EXPECT_FALSE(opener.Open(2, {2, kLarge + 1, segment_->fd.get()}).has_value());
+  EXPECT_TRUE(opener.Open(2, {3, 100, segment_->fd.get()}).has_value());
+}
+
+TEST_F(SharingTable, NothingIsSharedWhereEitherSideDoesNotOffer) {
+  EXPECT_EQ(table_.Joined("nobody", 3, 7, std::nullopt), std::nullopt);
+  EXPECT_EQ(SegmentTable(0).Joined("off", 1, 7, OfferOf(*probe_, 7)), std::nullopt);
 }
 
 TEST(SharedPool, FindsABlockByTheHashOfItsBytes) {

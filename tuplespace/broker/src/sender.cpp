@@ -53,8 +53,8 @@ void Sender::Deliver(BrokerCore::Delivery& delivery) {
 }
 
 void Sender::Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome) {
-  welcome.sharing = segments_.Joined(client, welcome.session, offer);
-  if (welcome.sharing && !welcome.sharing->seen.empty()) {
+  welcome.sharing = segments_.Joined(client, welcome.session, welcome.nonce, offer);
+  if (welcome.sharing && !welcome.sharing->sees.empty()) {
     channels_.Joined(client, welcome.session, *offer, *welcome.sharing);
   }
 }

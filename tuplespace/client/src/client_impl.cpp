@@ -340,7 +340,7 @@ void Client::Impl::Flush() {
         encoder.Add(**request);
       } else if (const auto* hello = std::get_if<Hello>(&one)) {
         Hello offering = *hello;
-        offering.sharing = shared.Offer();
+        offering.sharing = shared.Offer(hello->nonce);
         offering.decompresses = over_tcp();
         encoder.Add(offering);
       } else if (std::holds_alternative<Ping>(one)) {

@@ -57,9 +57,17 @@ struct MemoryFile {
   Mapping mapping;
 };
 
-// A file of `bytes` (whole pages) whose pages are there, mapped for writing; no other mapping of it
-// can be written, and its size is fixed. Nullopt if the system refuses any of that.
-std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes);
+// What a file in memory is for, as its name tells: one cannot pass for the other.
+enum class MemoryKind : std::uint8_t {
+  kShared,  // payloads or a ring
+  kProbe,
+};
+
+// A file of `bytes` (whole pages) that begins with `content`, with its pages there, mapped for
+// writing; no other mapping of it can be written, and its size is fixed. Nobody opens it before it
+// has its content. Nullopt if the system refuses any of that.
+std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes, MemoryKind kind = MemoryKind::kShared,
+                                         std::string_view content = {});
 
 std::uint64_t RoundToPages(std::uint64_t bytes);
 
@@ -69,14 +77,15 @@ class PeerFiles {
   // Nullopt if it is not of this user or may not be looked at.
   static std::optional<PeerFiles> Of(pid_t pid);
 
-  // Its descriptor `fd`, for reading; nullopt if it is not a file as MakeMemoryFile makes them.
-  std::optional<UniqueFd> Open(int fd) const;
+  // Its descriptor `fd`, for reading; nullopt if it is not a file as MakeMemoryFile makes them of
+  // this kind.
+  std::optional<UniqueFd> Open(int fd, MemoryKind kind = MemoryKind::kShared) const;
   // Its descriptor `fd`, for writing; nullopt if it is no pipe. Writing to it never raises SIGPIPE
   // and never waits.
   std::optional<UniqueFd> OpenPipe(int fd) const;
 
  private:
-  std::optional<UniqueFd> OpenNamed(int fd, std::string_view name, int flags) const;
+  std::optional<UniqueFd> OpenNamed(int fd, bool (*is_name)(std::string_view), int flags) const;
   explicit PeerFiles(UniqueFd folder) : folder_(std::move(folder)) {}
   UniqueFd folder_;
 };
@@ -84,8 +93,9 @@ class PeerFiles {
 // All of it, for reading; `populate` if its pages will be read soon. Nullopt if the system refuses.
 std::optional<Mapping> MapForReading(const UniqueFd& file, bool populate);
 
-// How two processes find out whether each can open the other's files: each keeps a secret in a
-// file, and who can tell the other one's has opened it.
+// How two processes find out whether each can open the other's files: each keeps a random secret in
+// a file, and who can prove that it knows the other one's has opened it (sharing_proof.h). A secret
+// is never told to anybody.
 class SharingProbe {
  public:
   static std::optional<SharingProbe> Make();

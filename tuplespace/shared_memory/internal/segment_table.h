@@ -31,9 +31,10 @@ class SegmentTable {
   explicit SegmentTable(std::uint64_t limit);
   ~SegmentTable();
 
-  // `client` has joined with this offer; what is to be said in its Welcome. Calling it again for
-  // the same session only repeats that.
-  std::optional<Sharing> Joined(const ClientId& client, std::uint64_t session,
+  // `client` has joined with this offer in a Hello with this nonce; what is to be said in its
+  // Welcome, with a proof in `sees` if the offer is proven: then, and only then, files of the
+  // process that it names are opened. Calling it again for the same session only repeats that.
+  std::optional<Sharing> Joined(const ClientId& client, std::uint64_t session, std::uint64_t nonce,
                                 const std::optional<Sharing>& offer);
   void Receive(const ClientId& client, std::uint64_t session, const ClientSegments& message);
   void SessionEnded(const ClientId& client, std::uint64_t session);
@@ -61,8 +62,8 @@ class SegmentTable {
   };
   struct Peer {
     std::uint64_t session = 0;
-    std::optional<PeerFiles> files;  // they can be opened here
-    bool reads = false;              // it can open the broker's
+    std::optional<PeerFiles> files;  // of the process that it has proven to be
+    bool reads = false;              // it has proven that it can open the broker's
     std::unordered_map<std::uint64_t, std::shared_ptr<Segment>> produced;  // by the client's ids
     std::unordered_map<std::uint64_t, Loan> loans;                         // by the broker's
     BrokerSegments output;

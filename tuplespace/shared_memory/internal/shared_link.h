@@ -27,8 +27,9 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   SharedLink(std::shared_ptr<SharedPool> pool, int wake_fd);
   ~SharedLink() override;
 
-  // For the Hello of a new session; ends the one that there is.
-  std::optional<Sharing> Offer();
+  // For the Hello of a new session, which has this nonce; ends the session that there is.
+  std::optional<Sharing> Offer(std::uint64_t nonce);
+  // By the Welcome to the Hello that made the last offer.
   void Joined(std::uint64_t session, const std::optional<Sharing>& answer);
   // Does nothing if there is none.
   void SessionEnded();
@@ -40,10 +41,10 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   // No more sharing, until this object's end.
   void GiveUp();
 
-  // Of this session; null: there is none. The broker reads it once it was told what this client has
-  // `seen` of it: before that, messages go through the socket.
+  // Of this session; null: there is none. The broker reads it once it was told the proof that this
+  // client sees its files: before that, messages go through the socket.
   Channel* channel() { return session_ == 0 ? nullptr : channel_.get(); }
-  bool introduced() const { return channel_ && seen_.empty(); }
+  bool introduced() const { return channel_ && sees_.empty(); }
 
   // A put can name blocks of the pool.
   bool can_put() const { return can_put_; }
@@ -69,8 +70,9 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   std::uint64_t session_ = 0;
   bool can_put_ = false;
   bool failed_ = false;
+  std::uint64_t nonce_ = 0;  // of the last offer
   std::optional<PeerFiles> files_;
-  std::string seen_;  // to be said
+  std::string sees_;  // to be said
   std::unordered_map<std::uint64_t, std::shared_ptr<Mapping>> mapped_;
   std::shared_ptr<ReleasedQueue> released_;  // of this session
 };

@@ -7,9 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <random>
 #include <string_view>
 
@@ -25,13 +26,32 @@ namespace tuplespace {
 
 namespace {
 
-constexpr const char* kName = "tuplespace";
-constexpr std::string_view kLink = "/memfd:tuplespace";
 constexpr std::size_t kSecretBytes = 32;
 constexpr std::uint64_t kHugePageBytes = 2 << 20;
 
 // Nobody can make a page disappear under a reader, or map it for writing but who has already.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+const char* NameOf(MemoryKind kind) {
+  return kind == MemoryKind::kProbe ? "tuplespace-probe" : "tuplespace";
+}
+
+// What a descriptor's link in /proc says.
+bool IsShared(std::string_view link) {
+  return link == "/memfd:tuplespace (deleted)";
+}
+bool IsProbe(std::string_view link) {
+  return link == "/memfd:tuplespace-probe (deleted)";
+}
+bool IsPipe(std::string_view link) {
+  return link.starts_with("pipe:[");
+}
+
+bool HasName(int folder, const std::string& number, bool (*is_name)(std::string_view)) {
+  std::array<char, 64> link{};
+  const ssize_t size = readlinkat(folder, number.c_str(), link.data(), link.size());
+  return size > 0 && is_name(std::string_view(link.data(), static_cast<std::size_t>(size)));
+}
 
 // Growing a file beyond this limit is a signal, not an error.
 bool WithinFileLimit(std::uint64_t bytes) {
@@ -63,16 +83,19 @@ std::uint64_t RoundToPages(std::uint64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes) {
+std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes, MemoryKind kind,
+                                         std::string_view content) {
+  assert(content.size() <= bytes);
   if (bytes == 0 || !WithinFileLimit(bytes)) return std::nullopt;
   MemoryFile file;
-  file.fd = UniqueFd(memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  file.fd = UniqueFd(memfd_create(NameOf(kind), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.fd.valid()) return std::nullopt;
   if (ftruncate(file.fd.get(), static_cast<off_t>(bytes)) != 0) return std::nullopt;
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd.get(), 0);
   if (data == MAP_FAILED) return std::nullopt;
   file.mapping = Mapping(data, bytes);
   if (!MakePages(file.mapping, file.fd.get())) return std::nullopt;
+  std::copy(content.begin(), content.end(), static_cast<char*>(data));
   if (fcntl(file.fd.get(), F_ADD_SEALS, kSeals) != 0) return std::nullopt;
   return file;
 }
@@ -87,30 +110,36 @@ std::optional<PeerFiles> PeerFiles::Of(pid_t pid) {
   return PeerFiles(std::move(folder));
 }
 
-// Opening may do something where it is a device, so first what it is.
-std::optional<UniqueFd> PeerFiles::OpenNamed(int fd, std::string_view name, int flags) const {
+// Opening may do something where it is a device, so first what it is. By then the number may stand
+// for another file.
+std::optional<UniqueFd> PeerFiles::OpenNamed(int fd, bool (*is_name)(std::string_view),
+                                             int flags) const {
   if (fd < 0) return std::nullopt;
   const std::string number = std::to_string(fd);
-  std::array<char, 64> link{};
-  const ssize_t size = readlinkat(folder_.get(), number.c_str(), link.data(), link.size());
-  if (size < 0 ||
-      !std::string_view(link.data(), static_cast<std::size_t>(size)).starts_with(name)) {
-    return std::nullopt;
-  }
+  if (!HasName(folder_.get(), number, is_name)) return std::nullopt;
   UniqueFd file(openat(folder_.get(), number.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return std::nullopt;
+  const std::string opened = fmt::format("/proc/self/fd/{}", file.get());
+  if (!HasName(AT_FDCWD, opened, is_name)) return std::nullopt;
   return file;
 }
 
-std::optional<UniqueFd> PeerFiles::Open(int fd) const {
-  auto file = OpenNamed(fd, kLink, O_RDONLY);
+std::optional<UniqueFd> PeerFiles::Open(int fd, MemoryKind kind) const {
+  auto file = OpenNamed(fd, kind == MemoryKind::kProbe ? IsProbe : IsShared, O_RDONLY);
   const int seals = file ? fcntl(file->get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
+  struct stat info {};
+  if (fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 0) {
+    return std::nullopt;
+  }
+  const auto bytes = static_cast<std::uint64_t>(info.st_size);
+  if (bytes == 0 || bytes != RoundToPages(bytes)) return std::nullopt;
+  if (kind == MemoryKind::kProbe && bytes != RoundToPages(kSecretBytes)) return std::nullopt;
   return file;
 }
 
 std::optional<UniqueFd> PeerFiles::OpenPipe(int fd) const {
-  auto pipe = OpenNamed(fd, "pipe:[", O_RDWR);  // its own reader, so it always has one
+  auto pipe = OpenNamed(fd, IsPipe, O_RDWR);  // its own reader, so it always has one
   struct stat info {};
   if (!pipe || fstat(pipe->get(), &info) != 0 || !S_ISFIFO(info.st_mode)) return std::nullopt;
   return pipe;
@@ -127,20 +156,19 @@ std::optional<Mapping> MapForReading(const UniqueFd& file, bool populate) {
 }
 
 std::optional<SharingProbe> SharingProbe::Make() {
-  auto file = MakeMemoryFile(RoundToPages(kSecretBytes));
-  if (!file) return std::nullopt;
   SharingProbe probe;
   std::random_device random;
   for (std::size_t i = 0; i < kSecretBytes; ++i) {
     probe.secret_.push_back(static_cast<char>(random() & 0xff));
   }
-  std::memcpy(file->mapping.data(), probe.secret_.data(), kSecretBytes);
+  auto file = MakeMemoryFile(RoundToPages(kSecretBytes), MemoryKind::kProbe, probe.secret_);
+  if (!file) return std::nullopt;
   probe.file_ = *std::move(file);
   return probe;
 }
 
 std::optional<std::string> SharingProbe::Read(const PeerFiles& peer, int fd) {
-  const auto file = peer.Open(fd);
+  const auto file = peer.Open(fd, MemoryKind::kProbe);
   if (!file) return std::nullopt;
   // Mapped, as payloads will be.
   const auto mapping = MapForReading(*file, /*populate=*/false);

@@ -6,6 +6,9 @@
 #include <cassert>
 #include <utility>
 
+#include "mac.h"
+#include "sharing_proof.h"
+
 namespace tuplespace {
 
 struct SegmentTable::Segment {
@@ -65,16 +68,21 @@ SegmentTable::SegmentTable(std::uint64_t limit)
 SegmentTable::~SegmentTable() = default;
 
 std::optional<Sharing> SegmentTable::Joined(const ClientId& client, std::uint64_t session,
+                                            std::uint64_t nonce,
                                             const std::optional<Sharing>& offer) {
   if (!probe_ || !offer) return std::nullopt;
-  Sharing answer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}};
+  Sharing answer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}, {}};
+  answer.proof = WelcomeProof(probe_->secret(), nonce, answer);
   auto files = PeerFiles::Of(offer->pid);
-  if (files) answer.seen = SharingProbe::Read(*files, offer->fd).value_or("");
+  const auto secret = files ? SharingProbe::Read(*files, offer->fd) : std::nullopt;
+  // Anybody may say any number: that of another client, or of this very process.
+  const bool proven = secret && IsSameMac(offer->proof, HelloProof(*secret, nonce, *offer));
+  if (proven) answer.sees = BrokerSeesProof(*secret, nonce);
   Peer& peer = peers_[client];
   if (peer.session != session) {
     assert(peer.session == 0);
     peer.session = session;
-    if (!answer.seen.empty()) peer.files = std::move(files);
+    if (proven) peer.files = std::move(files);
   }
   return answer;
 }
@@ -84,7 +92,9 @@ void SegmentTable::Receive(const ClientId& client, std::uint64_t session,
   const auto it = peers_.find(client);
   if (it == peers_.end() || it->second.session != session) return;
   Peer& peer = it->second;
-  if (!message.seen.empty()) peer.reads = message.seen == probe_->secret();
+  if (!message.sees.empty()) {
+    peer.reads = IsSameMac(message.sees, ClientSeesProof(probe_->secret(), session));
+  }
   for (const std::uint64_t id : message.returned) {
     const auto loan = peer.loans.find(id);
     if (loan != peer.loans.end() && --loan->second.count == 0) peer.loans.erase(loan);

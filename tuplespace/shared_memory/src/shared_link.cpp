@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "mac.h"
+#include "sharing_proof.h"
+
 namespace tuplespace {
 
 namespace {
@@ -34,12 +37,14 @@ SharedLink::~SharedLink() {
   SessionEnded();
 }
 
-std::optional<Sharing> SharedLink::Offer() {
+std::optional<Sharing> SharedLink::Offer(std::uint64_t nonce) {
   if (!probe_) return std::nullopt;
-  Sharing offer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}};
   // A joined channel belongs to its session. This Hello begins another, whether or not the end of
   // that one was told by now: told later, it would take the channel that is offered here.
   SessionEnded();
+  nonce_ = nonce;
+  Sharing offer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}, {}};
+  offer.proof = HelloProof(probe_->secret(), nonce, offer);
   if (!channel_) channel_ = Channel::Make();
   if (channel_) {
     offer.ring_fd = channel_->fd();
@@ -53,10 +58,14 @@ void SharedLink::Joined(std::uint64_t session, const std::optional<Sharing>& ans
   SessionEnded();
   session_ = session;
   if (!probe_ || !answer) return;
-  can_put_ = answer->seen == probe_->secret();
-  files_ = PeerFiles::Of(answer->pid);
-  if (files_) seen_ = SharingProbe::Read(*files_, answer->fd).value_or("");
-  if (!can_put_ || seen_.empty() || !offered || answer->ring_fd < 0) return;
+  can_put_ = IsSameMac(answer->sees, BrokerSeesProof(probe_->secret(), nonce_));
+  auto files = PeerFiles::Of(answer->pid);
+  const auto secret = files ? SharingProbe::Read(*files, answer->fd) : std::nullopt;
+  if (secret && IsSameMac(answer->proof, WelcomeProof(*secret, nonce_, *answer))) {
+    files_ = std::move(files);
+    sees_ = ClientSeesProof(*secret, session);
+  }
+  if (!can_put_ || sees_.empty() || !offered || answer->ring_fd < 0) return;
   if (offered->Attach(*files_, answer->ring_fd, answer->wake_fd)) channel_ = std::move(offered);
 }
 
@@ -66,7 +75,7 @@ void SharedLink::SessionEnded() {
   can_put_ = failed_ = false;
   files_.reset();
   channel_.reset();
-  seen_.clear();
+  sees_.clear();
   mapped_.clear();
   // Payloads of the old session have nobody to be returned to.
   released_ = std::make_shared<ReleasedQueue>();
@@ -133,13 +142,13 @@ std::optional<Payload> SharedLink::Open(std::uint64_t session, const SegmentRef&
 }
 
 bool SharedLink::HasUrgentOutput() const {
-  return session_ != 0 && (!seen_.empty() || released_->size() >= kUrgentReturns);
+  return session_ != 0 && (!sees_.empty() || released_->size() >= kUrgentReturns);
 }
 
 std::optional<ClientSegments> SharedLink::TakeOutput() {
   if (session_ == 0 || !pool_) return std::nullopt;
-  ClientSegments message{std::exchange(seen_, {}), released_->Take(), pool_->TakeDropped()};
-  if (message.seen.empty() && message.returned.empty() && message.dropped.empty()) {
+  ClientSegments message{std::exchange(sees_, {}), released_->Take(), pool_->TakeDropped()};
+  if (message.sees.empty() && message.returned.empty() && message.dropped.empty()) {
     return std::nullopt;
   }
   return message;

@@ -14,12 +14,14 @@ namespace tuplespace {
 
 // A client joins, or joins again after it lost its connection. Requests may follow the Welcome.
 // The nonce ties a Welcome to its Hello; a Hello with a new nonce begins a new session.
-// An offer to share memory: where the sender's SharingProbe is, the secret that it found in the
-// receiver's, if it could open that, and its end of a Channel, if it has one.
+// An offer to share memory: where the sender's SharingProbe is, the proof that it is the sender's,
+// the proof that the sender sees the receiver's, if it could open that (sharing_proof.h), and its
+// end of a Channel, if it has one.
 struct Sharing {
   std::int32_t pid = 0;
   std::int32_t fd = -1;
-  std::string seen;
+  std::string proof;
+  std::string sees;
   std::int32_t ring_fd = -1;
   std::int32_t wake_fd = -1;
 };
@@ -65,7 +67,7 @@ struct Goodbye {};  // the broker ends
 
 // What became of segments of shared memory. These are for the shells: the cores never see them.
 struct ClientSegments {
-  std::string seen;  // the secret in the broker's probe; empty: not said
+  std::string sees;  // the proof that it sees the broker's probe; empty: not said
   std::vector<std::uint64_t>
       returned;                        // the broker's: read no more, once for each time it was sent
   std::vector<std::uint64_t> dropped;  // the client's: it will not use them again

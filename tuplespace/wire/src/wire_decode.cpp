@@ -114,7 +114,7 @@ void DecodeClientMessage(FrameReader& in, const wire::Message& message, ClientMe
     out = Bye{};
   } else if (message.body_type() == wire::Body::ClientSegments) {
     const auto& body = As<wire::ClientSegments>(message);
-    out = ClientSegments{in.Secret(body.seen()), in.Numbers(body.returned()),
+    out = ClientSegments{in.Secret(body.sees()), in.Numbers(body.returned()),
                          in.Numbers(body.dropped())};
   } else if (message.body_type() == wire::Body::Listening) {
     const auto& body = As<wire::Listening>(message);

@@ -70,8 +70,10 @@ struct Encoder::Impl {
 
   Offset<wire::Sharing> Offer(const std::optional<Sharing>& sharing) {
     if (!sharing) return 0;
-    return wire::CreateSharing(builder, sharing->pid, sharing->fd, Raw(sharing->seen),
-                               sharing->ring_fd, sharing->wake_fd);
+    const Bytes proof = Raw(sharing->proof);
+    const Bytes sees = Raw(sharing->sees);
+    return wire::CreateSharing(builder, sharing->pid, sharing->fd, sharing->ring_fd,
+                               sharing->wake_fd, proof, sees);
   }
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
@@ -407,11 +409,11 @@ void Encoder::Add(const RequestError& error) {
 }
 
 void Encoder::Add(const ClientSegments& segments) {
-  const Bytes seen = impl_->Raw(segments.seen);
+  const Bytes sees = impl_->Raw(segments.sees);
   const auto returned = impl_->Numbers(segments.returned);
   const auto dropped = impl_->Numbers(segments.dropped);
   impl_->Message(0, wire::Body::ClientSegments,
-                 wire::CreateClientSegments(impl_->builder, seen, returned, dropped).Union());
+                 wire::CreateClientSegments(impl_->builder, returned, dropped, sees).Union());
 }
 
 void Encoder::Add(const Listening& listening) {

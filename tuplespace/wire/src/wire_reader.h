@@ -321,7 +321,9 @@ class FrameReader {
 
   std::optional<Sharing> Offer(const wire::Sharing* wire) {
     if (wire == nullptr) return std::nullopt;
-    return Sharing{wire->pid(), wire->fd(), Secret(wire->seen()), wire->ring(), wire->bell()};
+    std::string proof = Secret(wire->proof());
+    return Sharing{wire->pid(),          wire->fd(),   std::move(proof),
+                   Secret(wire->sees()), wire->ring(), wire->bell()};
   }
 
   std::string Secret(const WireBytes* bytes) {
