@@ -16,6 +16,7 @@
 
 #include "broker_fixture.h"
 #include "shared_link.h"
+#include "sharing_proof.h"
 #include "wake_up.h"
 
 namespace tuplespace {
@@ -227,9 +228,12 @@ TEST(SharedLink, TheChannelThatIsOfferedIsNotTheLastSessions) {
   ASSERT_TRUE(self && probe && theirs);
   SharedLink link(SharedPool::Make(), wake_up.fd());
   const auto join = [&](std::uint64_t session) {
-    const std::optional<Sharing> offer = link.Offer();
+    const std::optional<Sharing> offer = link.Offer(session);
     ASSERT_TRUE(offer);
-    Sharing answer{getpid(), probe->fd(), SharingProbe::Read(*self, offer->fd).value_or("")};
+    Sharing answer{getpid(), probe->fd(), {}, {}};
+    const std::string secret = SharingProbe::Read(*self, offer->fd).value_or("");
+    answer.sees = BrokerSeesProof(secret, session);
+    answer.proof = WelcomeProof(probe->secret(), session, answer);
     answer.ring_fd = theirs->fd();
     answer.wake_fd = wake_up.fd();
     if (link.session() != 0) link.SessionEnded();
