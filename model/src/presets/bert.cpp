@@ -19,7 +19,7 @@ class BertComposer {
     CheckCount("intermediate_size", o_.intermediate_size);
     CheckCount("vocab_size", o_.vocab_size, 2, kMaxRows);
     CheckCount("type_vocab_size", o_.type_vocab_size, 1, kMaxRows);
-    CheckDivides("num_attention_heads", o_.num_attention_heads, "hidden_size", o_.hidden_size);
+    CheckDivides("num_attention_heads", o_.num_attention_heads, {{"hidden_size", o_.hidden_size}});
     CheckCount("pad_token_id", o_.pad_token_id, -1, o_.vocab_size - 1);
     CheckRate("hidden_dropout_prob", o_.hidden_dropout_prob);
     CheckRate("attention_probs_dropout_prob", o_.attention_probs_dropout_prob);
