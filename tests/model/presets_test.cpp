@@ -260,6 +260,9 @@ TEST(Bert, HasTheNamesOfItsThreeClasses) {
   };
   EXPECT_EQ(Names(Bert(options, Mode::kEvaluation)),
             with("", {"pooler.dense.weight", "pooler.dense.bias"}));
+  options.add_pooling_layer = false;
+  EXPECT_EQ(Names(Bert(options, Mode::kEvaluation)), with("", {}));
+  options.add_pooling_layer = true;
   options.task = BertTask::kMaskedLanguage;
   EXPECT_EQ(Names(Bert(options, Mode::kTraining)),
             with("bert.",

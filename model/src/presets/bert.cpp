@@ -37,7 +37,7 @@ class BertComposer {
     switch (o_.task) {
       case BertTask::kEncoder:
         composer_.graph().AddOutput("last_hidden_state", x);
-        composer_.graph().AddOutput("pooler_output", Pool(x));
+        if (o_.add_pooling_layer) composer_.graph().AddOutput("pooler_output", Pool(x));
         composer_.graph().AddOutput(
             "sentence_embedding",
             composer_.graph().Add("sentence", GlobalPooling{}, {x, lengths_}));

@@ -307,6 +307,11 @@ std::vector<ClumsyCase> TextCases() {
        "$ACAN embed m --tokens sequences --out e.npy",
        2,
        {"m/config.json: 'model_type' is \"gpt2\", expected one of bert"}},
+      {"embed: a decoder",
+       "mkdir m; echo '{\"is_decoder\": true}' > m/config.json; "
+       "$ACAN embed m --tokens sequences --out e.npy",
+       2,
+       {"m/config.json: 'is_decoder' is true, expected false"}},
       {"embed: no folder of a model",
        "$ACAN embed gpt --tokens sequences --out e.npy",
        2,
