@@ -25,6 +25,7 @@ namespace acan::cli {
 namespace {
 
 constexpr const char* kSentence = "sentence_embedding";
+constexpr const char* kHidden = "last_hidden_state";
 
 struct EmbedFlags {
   std::string folder;
@@ -38,12 +39,13 @@ struct EmbedFlags {
 };
 
 constexpr const char* kEmbedExample = R"(
-The folder has a config.json of model_type "bert" and the model.safetensors of a BertModel, as
-transformers and sentence-transformers save them. The tokens are made elsewhere, [samples,
-positions]; --lengths says how many of each sample count. Outputs are
+The folder has a config.json of model_type "bert" and the model.safetensors of a BertModel, or of a
+model with a head on one, as transformers and sentence-transformers save them; heads are not read.
+The tokens are made elsewhere, [samples, positions]; --lengths says how many of each sample count.
+Outputs are
 
   sentence_embedding  [samples, width]: the mean over the positions that count, over its norm
-  pooler_output       [samples, width]
+  pooler_output       [samples, width], of models with a pooling layer
   last_hidden_state   [samples x positions, width]
 
 and the file is NPY of float32. The same files give the same bits on every device.
@@ -71,6 +73,7 @@ std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
                                  tokens.shape().size() == 1 ? "" : "s"));
   }
   options.sequence_length = tokens.shape()[1];
+  options.add_pooling_layer = flags.output != kSentence && flags.output != kHidden;
   auto encoder = std::make_shared<TrainedModel>();
   encoder->kind = "bert";
   try {
@@ -94,7 +97,8 @@ int RunEmbed(const EmbedFlags& flags) try {
   RequireLimits("acan embed");
   const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
   const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
-  const ModelReader weights((std::filesystem::path(flags.folder) / kModelName).string(), *encoder);
+  const ModelReader weights((std::filesystem::path(flags.folder) / kModelName).string(), *encoder,
+                            "bert.");
   const Predictor predictor(MakeOneDevice(flags.device, flags.memory), encoder->evaluation, weights,
                             flags.output);
   NpyWriter file(flags.out, {samples->samples() * predictor.rows(), predictor.features()});

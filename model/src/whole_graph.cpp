@@ -200,8 +200,9 @@ void Freeze(Graph* graph, const std::vector<std::string>& patterns) {
     if (!matched) {
       const std::vector<Parameter>& all = graph->parameters();
       throw UsageError(fmt::format(
-          "freeze: no parameter's name matches '{}'; the {} parameters are '{}' to '{}'", pattern,
-          all.size(), all.empty() ? "" : all.front().name, all.empty() ? "" : all.back().name));
+          "train.freeze: no parameter's name matches '{}'; the {} parameters are '{}' to '{}'",
+          pattern, all.size(), all.empty() ? "" : all.front().name,
+          all.empty() ? "" : all.back().name));
     }
   }
 }

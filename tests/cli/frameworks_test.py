@@ -219,10 +219,11 @@ def check(name, acan, folder):
     print(f"{name:13} losses {losses[0]:.6f}, {losses[1]:.6f}")
 
 
-def check_embed(acan, folder):
+def check_embed(acan, folder, which):
     torch.manual_seed(2)
-    module = transformers.BertModel(bert_config()).eval()
-    save(module, folder / "saved")
+    saved = EMBEDDED[which]().eval()
+    save(saved, folder / "saved")
+    module = getattr(saved, "bert", saved)
     draw = numpy.random.default_rng(4)
     tokens, types = (draw.integers(0, most, (SAMPLES, TOKENS)) for most in (VOCABULARY, 2))
     lengths = draw.integers(1, TOKENS + 1, SAMPLES)
@@ -237,24 +238,34 @@ def check_embed(acan, folder):
     hidden = outputs.last_hidden_state
     mean = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
     expected = {"sentence_embedding": torch.nn.functional.normalize(mean),
-                "pooler_output": outputs.pooler_output,
                 "last_hidden_state": hidden.reshape(-1, hidden.shape[-1])}
+    if outputs.pooler_output is not None:
+        expected["pooler_output"] = outputs.pooler_output
     for name, value in expected.items():
         run(acan, *words, "--output", name, "--out", folder / f"{name}.npy")
         found = numpy.load(folder / f"{name}.npy")
         assert found.shape == tuple(value.shape), f"{name} has shape {found.shape}"
         apart = numpy.abs(found - value.numpy()).max()
         assert apart <= 1e-5, f"{name} differs by {apart}"
-        print(f"embed {name:20} differs by {apart:.1e}")
+        print(f"{which} {name:20} differs by {apart:.1e}")
+
+
+EMBEDDED = {
+    "embed": lambda: transformers.BertModel(bert_config()),
+    "embed_classifier": lambda: transformers.BertForSequenceClassification(bert_config()),
+    "embed_masked": lambda: transformers.BertForMaskedLM(bert_config()),
+    "embed_without_pooling": lambda: transformers.BertModel(bert_config(),
+                                                            add_pooling_layer=False),
+}
 
 
 def main():
     good = True
-    for name in [*CASES, "embed"]:
+    for name in [*CASES, *EMBEDDED]:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                if name == "embed":
-                    check_embed(sys.argv[1], pathlib.Path(folder))
+                if name in EMBEDDED:
+                    check_embed(sys.argv[1], pathlib.Path(folder), name)
                 else:
                     check(name, sys.argv[1], pathlib.Path(folder))
             except AssertionError as error:

@@ -343,9 +343,10 @@ TEST(Graph, FreezesByPatternAndDecaysByRole) {
     EXPECT_TRUE(parameter.decayed);
   }
   EXPECT_THAT(frozen, testing::ElementsAre("layers.0.weight", "layers.0.bias", "layers.2.bias"));
-  EXPECT_EQ(ErrorOf([&] { Freeze(&graph, {"layer.*"}); }),
-            "freeze: no parameter's name matches 'layer.*'; the 6 parameters are 'layers.0.weight' "
-            "to 'layers.2.bias'");
+  EXPECT_EQ(
+      ErrorOf([&] { Freeze(&graph, {"layer.*"}); }),
+      "train.freeze: no parameter's name matches 'layer.*'; the 6 parameters are 'layers.0.weight' "
+      "to 'layers.2.bias'");
   Graph resnet = Resnet({}, Mode::kTraining);
   Freeze(&resnet, {"*"});
   for (const Parameter& parameter : resnet.parameters()) {

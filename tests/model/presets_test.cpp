@@ -260,6 +260,9 @@ TEST(Bert, HasTheNamesOfItsThreeClasses) {
   };
   EXPECT_EQ(Names(Bert(options, Mode::kEvaluation)),
             with("", {"pooler.dense.weight", "pooler.dense.bias"}));
+  options.add_pooling_layer = false;
+  EXPECT_EQ(Names(Bert(options, Mode::kEvaluation)), with("", {}));
+  options.add_pooling_layer = true;
   options.task = BertTask::kMaskedLanguage;
   EXPECT_EQ(Names(Bert(options, Mode::kTraining)),
             with("bert.",
@@ -356,7 +359,14 @@ TEST(Presets, SayWhatIsWrongWithTheirOptions) {
   EXPECT_EQ(
       ErrorOf(VitOptions{}, Vit, [](VitOptions* o) { o->patch_size = 15; }),
       "model: patch_size = 15 does not divide image_size (height) = 224; the next smaller one "
-      "that does is 14");
+      "that divides image_size (height) and image_size (width) is 14");
+  EXPECT_EQ(ErrorOf(VitOptions{}, Vit,
+                    [](VitOptions* o) {
+                      o->patch_size = 12;
+                      o->image_size = {12, 21};
+                    }),
+            "model: patch_size = 12 does not divide image_size (width) = 21; the next smaller one "
+            "that divides image_size (height) and image_size (width) is 3");
   EXPECT_EQ(ErrorOf(ResnetOptions{}, Resnet, [](ResnetOptions* o) { o->blocks.pop_back(); }),
             "model: widths has 4 entries and blocks 3; each stage has one of both, and there is at "
             "least one stage");
@@ -366,8 +376,8 @@ TEST(Presets, SayWhatIsWrongWithTheirOptions) {
                 o->norm = NormKind::kGroup;
                 o->norm_groups = 48;
               }),
-      "model: norm_groups = 48 does not divide widths[0] = 64; the next smaller one that does "
-      "is 32");
+      "model: norm_groups = 48 does not divide widths[0] = 64; the next smaller one that divides "
+      "widths[0] and widths[1] and widths[2] and widths[3] is 32");
   EXPECT_EQ(ErrorOf(ConvnextOptions{}, Convnext,
                     [](ConvnextOptions* o) {
                       o->image_size = {16, 16};

@@ -58,11 +58,17 @@ Data LoadValues(const Job& job, const std::vector<WantedInput>& inputs) {
     data.test = InMemory(std::move(made.test), inputs);
     return data;
   }
-  data.train =
-      InMemory(ReadValueFiles(job.data.train_inputs, job.data.train_targets, wanted), inputs);
+  const auto read = [&](const char* key, const std::string& from, const std::string& to) {
+    SampleValues values = ReadValueFiles(from, to, wanted);
+    if (values.scaled_targets) {
+      data.warnings.push_back(fmt::format(
+          "data.{}: uint8 is scaled to 0..1; use int32 or float32 for other numbers", key));
+    }
+    return InMemory(std::move(values), inputs);
+  };
+  data.train = read("train_targets", job.data.train_inputs, job.data.train_targets);
   if (!job.data.test_inputs.empty()) {
-    data.test =
-        InMemory(ReadValueFiles(job.data.test_inputs, job.data.test_targets, wanted), inputs);
+    data.test = read("test_targets", job.data.test_inputs, job.data.test_targets);
   }
   return data;
 }

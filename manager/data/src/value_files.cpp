@@ -116,6 +116,7 @@ void SetTargets(Array&& array, const std::string& inputs_path, const WantedValue
   set->targets = per_sample;
   if (const auto* bytes = std::get_if<std::vector<std::uint8_t>>(&array.values)) {
     // As for inputs: an autoencoder's targets are its inputs.
+    set->scaled_targets = true;
     set->target_values.resize(bytes->size());
     std::transform(bytes->begin(), bytes->end(), set->target_values.begin(),
                    [](std::uint8_t byte) { return static_cast<float>(byte) / 255.0f; });

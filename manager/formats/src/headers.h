@@ -10,17 +10,15 @@
 namespace acan {
 
 struct NpyHeader {
-  std::string type;  // as numpy writes it: "<f4"
+  NumberType type = NumberType::kFloat32;
   std::vector<std::int64_t> shape;
 };
 // In C order and with at least one dimension. Throws Error (usage).
 NpyHeader ReadNpyHeader(InputFile& file);
 
 inline constexpr std::uint8_t kIdxUint8 = 0x08;
-inline constexpr std::uint8_t kIdxInt32 = 0x0c;
-inline constexpr std::uint8_t kIdxFloat32 = 0x0d;
 struct IdxHeader {
-  std::uint8_t type = 0;  // one of the above
+  NumberType type = NumberType::kUint8;
   std::vector<std::int64_t> shape;
 };
 // Throws Error (usage).

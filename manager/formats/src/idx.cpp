@@ -1,8 +1,10 @@
 // IDX, the format of MNIST: 0, 0, type, dimensions, then big-endian 32-bit sizes, then the values.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -17,11 +19,21 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr int kMaxIdxDimensions = 8;
 
-// Files hold big-endian words: turn them in place.
+struct IdxType {
+  std::uint8_t code;
+  NumberType type;
+};
+constexpr IdxType kIdxTypes[] = {{kIdxUint8, NumberType::kUint8}, {0x09, NumberType::kInt8},
+                                 {0x0b, NumberType::kInt16},      {0x0c, NumberType::kInt32},
+                                 {0x0d, NumberType::kFloat32},    {0x0e, NumberType::kFloat64}};
+
+// Files hold big-endian values: turn them in place, as bytes.
 template <typename T>
 void SwapBytes(std::vector<T>& values) {
-  for (T& value : values) {
-    value = std::bit_cast<T>(__builtin_bswap32(std::bit_cast<std::uint32_t>(value)));
+  if constexpr (sizeof(T) == 1) return;
+  auto* bytes = reinterpret_cast<std::uint8_t*>(values.data());
+  for (std::size_t i = 0; i < values.size(); ++i, bytes += sizeof(T)) {
+    std::reverse(bytes, bytes + sizeof(T));
   }
 }
 
@@ -34,10 +46,11 @@ IdxHeader ReadIdxHeader(InputFile& file) {
   }
   const std::uint8_t type = magic[2];
   const int dimensions = magic[3];
-  if (type != kIdxUint8 && type != kIdxInt32 && type != kIdxFloat32) {
+  const auto* found = std::ranges::find(kIdxTypes, type, &IdxType::code);
+  if (found == std::end(kIdxTypes)) {
     throw UsageError(
-        fmt::format("{}: IDX value type 0x{:02x} (byte 2) is not supported; expected "
-                    "0x08 (uint8), 0x0c (int32) or 0x0d (float32)",
+        fmt::format("{}: IDX value type 0x{:02x} (byte 2) is not supported; expected 0x08 (uint8), "
+                    "0x09 (int8), 0x0b (int16), 0x0c (int32), 0x0d (float32) or 0x0e (float64)",
                     file.path(), type));
   }
   if (dimensions < 1 || dimensions > kMaxIdxDimensions) {
@@ -53,20 +66,13 @@ IdxHeader ReadIdxHeader(InputFile& file) {
     }
     shape.push_back(static_cast<std::int64_t>(__builtin_bswap32(size)));
   }
-  return {type, std::move(shape)};
+  return {found->type, std::move(shape)};
 }
 
 Array ReadIdx(InputFile& file) {
   const auto [type, shape] = ReadIdxHeader(file);
-  if (type == kIdxUint8) return ReadValues(file, shape, std::vector<std::uint8_t>());
-  if (type == kIdxInt32) {
-    Array array = ReadValues(file, shape, std::vector<std::int32_t>());
-    SwapBytes(std::get<std::vector<std::int32_t>>(array.values));
-    return array;
-  }
-  Array array = ReadValues(file, shape, std::vector<float>());
-  // A NaN that passes through a float register could change; whoever checks refuses it anyway.
-  SwapBytes(std::get<std::vector<float>>(array.values));
+  Array array = ReadValues(file, shape, type);
+  std::visit([](auto& values) { SwapBytes(values); }, array.values);
   return array;
 }
 

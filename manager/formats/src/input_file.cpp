@@ -232,9 +232,39 @@ void CheckLength(const std::string& path, const std::vector<std::int64_t>& shape
   if (wanted < has) throw TooLong(path, shape, wanted);
 }
 
-Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape,
-                 decltype(Array::values) type) {
-  Array array{file.path(), shape, std::move(type)};
+namespace {
+
+// Without a value.
+decltype(Array::values) ValuesOf(NumberType type) {
+  switch (type) {
+    case NumberType::kUint8:
+      return std::vector<std::uint8_t>();
+    case NumberType::kUint16:
+      return std::vector<std::uint16_t>();
+    case NumberType::kUint32:
+      return std::vector<std::uint32_t>();
+    case NumberType::kUint64:
+      return std::vector<std::uint64_t>();
+    case NumberType::kInt8:
+      return std::vector<std::int8_t>();
+    case NumberType::kInt16:
+      return std::vector<std::int16_t>();
+    case NumberType::kInt32:
+      return std::vector<std::int32_t>();
+    case NumberType::kInt64:
+      return std::vector<std::int64_t>();
+    case NumberType::kFloat32:
+      return std::vector<float>();
+    case NumberType::kFloat64:
+      return std::vector<double>();
+  }
+  return {};
+}
+
+}  // namespace
+
+Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape, NumberType type) {
+  Array array{file.path(), shape, ValuesOf(type)};
   std::visit(
       [&](auto& values) {
         ReadRestInto(file, shape, sizeof(values[0]), [&](std::size_t count) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -121,6 +122,27 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
+struct NpyType {
+  const char* text;  // as numpy writes it
+  NumberType type;
+};
+// A bool is not a byte of an image, which would be scaled, but the number 0 or 1.
+constexpr NpyType kNpyTypes[] = {
+    {"|u1", NumberType::kUint8},  {"u1", NumberType::kUint8},    {"<u1", NumberType::kUint8},
+    {"<u2", NumberType::kUint16}, {"<u4", NumberType::kUint32},  {"<u8", NumberType::kUint64},
+    {"|b1", NumberType::kInt8},   {"|i1", NumberType::kInt8},    {"i1", NumberType::kInt8},
+    {"<i1", NumberType::kInt8},   {"<i2", NumberType::kInt16},   {"<i4", NumberType::kInt32},
+    {"<i8", NumberType::kInt64},  {"<f4", NumberType::kFloat32}, {"<f8", NumberType::kFloat64}};
+
+NumberType TypeOf(const std::string& text, const std::string& path) {
+  const auto* found = std::ranges::find(kNpyTypes, text, &NpyType::text);
+  if (found != std::end(kNpyTypes)) return found->type;
+  throw UsageError(
+      fmt::format("{}: NPY values of type '{}' are not supported; expected '|b1', '|i1', '|u1', "
+                  "'<i2', '<u2', '<i4', '<u4', '<i8', '<u8', '<f4' or '<f8' (little-endian)",
+                  path, text));
+}
+
 std::string ReadHeaderText(InputFile& file) {
   std::array<std::uint8_t, 8> magic{};
   const std::size_t got = file.Read(magic);
@@ -167,22 +189,12 @@ NpyHeader ReadNpyHeader(InputFile& file) {
                     "[samples, ...]",
                     file.path()));
   }
-  return {std::move(*header.descr), std::move(*header.shape)};
+  return {TypeOf(*header.descr, file.path()), std::move(*header.shape)};
 }
 
 Array ReadNpy(InputFile& file) {
   const auto [type, shape] = ReadNpyHeader(file);
-  if (type == "|u1" || type == "u1" || type == "<u1") {
-    return ReadValues(file, shape, std::vector<std::uint8_t>());
-  }
-  if (type == "<f4") return ReadValues(file, shape, std::vector<float>());
-  if (type == "<f8") return ReadValues(file, shape, std::vector<double>());
-  if (type == "<i4") return ReadValues(file, shape, std::vector<std::int32_t>());
-  if (type == "<i8") return ReadValues(file, shape, std::vector<std::int64_t>());
-  throw UsageError(
-      fmt::format("{}: NPY values of type '{}' are not supported; expected '|u1', "
-                  "'<i4', '<i8', '<f4' or '<f8' (little-endian)",
-                  file.path(), type));
+  return ReadValues(file, shape, type);
 }
 
 }  // namespace acan

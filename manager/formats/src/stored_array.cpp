@@ -35,33 +35,11 @@ std::vector<std::uint8_t> ToBytes(const Array& array) {
       array.values);
 }
 
-NumberType TypeOf(const Array& array) {
-  constexpr NumberType kTypes[] = {NumberType::kUint8, NumberType::kFloat32, NumberType::kFloat64,
-                                   NumberType::kInt32, NumberType::kInt64};
-  return kTypes[array.values.index()];
-}
-
-struct NpyType {
-  const char* text;
-  NumberType type;
-};
-constexpr NpyType kNpyTypes[] = {
-    {"|u1", NumberType::kUint8},  {"u1", NumberType::kUint8},    {"<u1", NumberType::kUint8},
-    {"<u2", NumberType::kUint16}, {"<u4", NumberType::kUint32},  {"<i4", NumberType::kInt32},
-    {"<i8", NumberType::kInt64},  {"<f4", NumberType::kFloat32}, {"<f8", NumberType::kFloat64}};
-
 StoredArray OpenNpy(InputFile& file) {
   NpyHeader header = ReadNpyHeader(file);
-  const auto* found = std::ranges::find(kNpyTypes, header.type, &NpyType::text);
-  if (found == std::end(kNpyTypes)) {
-    throw UsageError(
-        fmt::format("{}: NPY values of type '{}' are not supported; expected '|u1', '<u2', '<u4', "
-                    "'<i4', '<i8', '<f4' or '<f8' (little-endian)",
-                    file.path(), header.type));
-  }
-  if (!file.packed()) return {file, std::move(header.shape), found->type};
-  std::vector<std::uint8_t> bytes = ReadRest(file, header.shape, BytesOf(found->type));
-  return {file.path(), std::move(header.shape), found->type, std::move(bytes)};
+  if (!file.packed()) return {file, std::move(header.shape), header.type};
+  std::vector<std::uint8_t> bytes = ReadRest(file, header.shape, BytesOf(header.type));
+  return {file.path(), std::move(header.shape), header.type, std::move(bytes)};
 }
 
 // `Number`: what the file has. Whatever the type, `out[i] = made(value)`.
@@ -84,6 +62,12 @@ void ConvertAll(NumberType type, std::span<const std::uint8_t> bytes, std::span<
       return Convert<std::uint16_t>(bytes, out, make);
     case NumberType::kUint32:
       return Convert<std::uint32_t>(bytes, out, make);
+    case NumberType::kUint64:
+      return Convert<std::uint64_t>(bytes, out, make);
+    case NumberType::kInt8:
+      return Convert<std::int8_t>(bytes, out, make);
+    case NumberType::kInt16:
+      return Convert<std::int16_t>(bytes, out, make);
     case NumberType::kInt32:
       return Convert<std::int32_t>(bytes, out, make);
     case NumberType::kInt64:
@@ -100,13 +84,16 @@ void ConvertAll(NumberType type, std::span<const std::uint8_t> bytes, std::span<
 std::int64_t BytesOf(NumberType type) {
   switch (type) {
     case NumberType::kUint8:
+    case NumberType::kInt8:
       return 1;
     case NumberType::kUint16:
+    case NumberType::kInt16:
       return 2;
     case NumberType::kUint32:
     case NumberType::kInt32:
     case NumberType::kFloat32:
       return 4;
+    case NumberType::kUint64:
     case NumberType::kInt64:
     case NumberType::kFloat64:
       return 8;
@@ -206,6 +193,12 @@ void StoredArray::ReadIntegers(std::int64_t first, std::span<std::int64_t> out) 
                                      Place(first + static_cast<std::int64_t>(i)), value));
       }
     }
+    if constexpr (std::is_same_v<decltype(value), std::uint64_t>) {
+      if (!std::in_range<std::int64_t>(value)) {
+        throw UsageError(fmt::format("{}: {} is {}, expected an integer below 2^63", path_,
+                                     Place(first + static_cast<std::int64_t>(i)), value));
+      }
+    }
     return static_cast<std::int64_t>(value);
   };
   ConvertAll(type_, bytes, out, whole);
@@ -241,7 +234,7 @@ StoredArray OpenArray(const std::string& path) {
     return {file, std::move(header.shape), NumberType::kUint8};
   }
   Array array = ReadArray(path);
-  return {path, array.shape, TypeOf(array), ToBytes(array)};
+  return {path, array.shape, array.type(), ToBytes(array)};
 }
 
 StoredArray OpenRaw(const std::string& path, NumberType type) {

@@ -78,6 +78,11 @@ std::string OptimizersWith(std::string_view key) {
   return text;
 }
 
+// The name of a key with which `text` begins.
+std::string_view WordAt(std::string_view text) {
+  return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789"));
+}
+
 // Reads the sections in the order model, data, train, tasks: later ones check against earlier ones.
 class JobParser {
  public:
@@ -192,17 +197,22 @@ void JobParser::ReadModel() {
   }
 }
 
-// What the presets refuse, with the place of the key with which their sentence begins.
+// What is wrong with the model, with the place of the key with which their sentence begins.
 void JobParser::CheckModel() const {
   constexpr std::string_view kPrefix = "model: ";
   try {
     BuildModel(job_);
   } catch (const Error& error) {
     std::string_view what = error.what();
+    // "train.batch = 9: ..."
+    if (what.starts_with("train.")) {
+      const std::string of_train(WordAt(what.substr(6)));
+      throw UsageError(fmt::format(
+          "{}: {}", train_.Has(of_train) ? train_.Place(of_train) : text_.name(), what));
+    }
     if (!what.starts_with(kPrefix)) throw UsageError(fmt::format("{}: {}", text_.name(), what));
     what.remove_prefix(kPrefix.size());
-    const std::string key(
-        what.substr(0, what.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789")));
+    const std::string key(WordAt(what));
     const std::vector<std::string> keys = KeysOfKind(KindOf(job_.model));
     const bool named = std::ranges::find(keys, key) != keys.end();
     throw UsageError(fmt::format("{}: {}{}",

@@ -167,6 +167,10 @@ class ConfigFields {
     return word;
   }
 
+  void False(const char* key) const {
+    if (fields_.contains(key) && fields_[key] != false) Refuse(key, "false");
+  }
+
  private:
   [[noreturn]] void Refuse(const char* key, const std::string& expected) const {
     throw UsageError(
@@ -184,6 +188,7 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   model::BertOptions options;
   fields.Word("model_type", {"bert"});
   fields.Word("position_embedding_type", {"absolute"});
+  fields.False("is_decoder");  // its positions would not see those behind them
   fields.Integer("vocab_size", &options.vocab_size);
   fields.Integer("hidden_size", &options.hidden_size);
   fields.Integer("num_hidden_layers", &options.num_hidden_layers);

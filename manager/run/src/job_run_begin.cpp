@@ -38,6 +38,7 @@ std::optional<Receipt> JobRun::Begin() {
   if (options_.resume && !beginning_.GoesOn()) {
     context_.Log("nothing is left of an earlier run: beginning anew");
   }
+  for (const std::string& warning : context_.data.warnings) context_.Log(warning);
   BeginFiles();
   context_.client.RetireAll(Pattern::Of(DoneKey(context_.job_id)), false);
   if (!beginning_.GoesOn()) takeover_.earlier_runs().RemoveAll();

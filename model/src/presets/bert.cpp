@@ -19,7 +19,7 @@ class BertComposer {
     CheckCount("intermediate_size", o_.intermediate_size);
     CheckCount("vocab_size", o_.vocab_size, 2, kMaxRows);
     CheckCount("type_vocab_size", o_.type_vocab_size, 1, kMaxRows);
-    CheckDivides("num_attention_heads", o_.num_attention_heads, "hidden_size", o_.hidden_size);
+    CheckDivides("num_attention_heads", o_.num_attention_heads, {{"hidden_size", o_.hidden_size}});
     CheckCount("pad_token_id", o_.pad_token_id, -1, o_.vocab_size - 1);
     CheckRate("hidden_dropout_prob", o_.hidden_dropout_prob);
     CheckRate("attention_probs_dropout_prob", o_.attention_probs_dropout_prob);
@@ -37,7 +37,7 @@ class BertComposer {
     switch (o_.task) {
       case BertTask::kEncoder:
         composer_.graph().AddOutput("last_hidden_state", x);
-        composer_.graph().AddOutput("pooler_output", Pool(x));
+        if (o_.add_pooling_layer) composer_.graph().AddOutput("pooler_output", Pool(x));
         composer_.graph().AddOutput(
             "sentence_embedding",
             composer_.graph().Add("sentence", GlobalPooling{}, {x, lengths_}));

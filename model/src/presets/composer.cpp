@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "acan/core/error.h"
 
@@ -24,21 +26,30 @@ void CheckPositive(std::string_view name, float value) {
   throw UsageError(fmt::format("model: {} = {} must be finite and above 0", name, value));
 }
 
-void CheckDivides(std::string_view part_name, std::int64_t part, std::string_view whole_name,
-                  std::int64_t whole) {
+void CheckDivides(std::string_view part_name, std::int64_t part,
+                  const std::vector<NamedSize>& wholes) {
   CheckCount(part_name, part);
-  CheckCount(whole_name, whole);
-  if (whole % part == 0) return;
+  std::int64_t common = 0;
+  std::string names;
+  for (const NamedSize& whole : wholes) {
+    CheckCount(whole.name, whole.size);
+    common = std::gcd(common, whole.size);
+    names += fmt::format("{}{}", names.empty() ? "" : " and ", whole.name);
+  }
+  const auto wrong = std::ranges::find_if(
+      wholes, [part](const NamedSize& whole) { return whole.size % part != 0; });
+  if (wrong == wholes.end()) return;
   std::int64_t below = 1;
-  for (std::int64_t i = 1; i <= whole / i; ++i) {
-    if (whole % i != 0) continue;
+  for (std::int64_t i = 1; i <= common / i; ++i) {
+    if (common % i != 0) continue;
     if (i < part) below = std::max(below, i);
-    if (whole / i < part) below = std::max(below, whole / i);
+    if (common / i < part) below = std::max(below, common / i);
   }
   throw UsageError(
       fmt::format("model: {} = {} does not divide {} = {}; the next smaller one that "
-                  "does is {}",
-                  part_name, part, whole_name, whole, below));
+                  "{} is {}",
+                  part_name, part, wrong->name, wrong->size,
+                  wholes.size() == 1 ? "does" : "divides " + names, below));
 }
 
 std::int64_t CheckedLength(std::int64_t length, std::string_view most_name, std::int64_t most) {

@@ -18,8 +18,13 @@ void CheckCount(std::string_view name, std::int64_t value, std::int64_t least = 
                 std::int64_t most = kMaxFeatures);
 void CheckRate(std::string_view name, float value);  // in [0, 1)
 void CheckPositive(std::string_view name, float value);
-void CheckDivides(std::string_view part_name, std::int64_t part, std::string_view whole_name,
-                  std::int64_t whole);
+// A size must divide each of these.
+struct NamedSize {
+  std::string name;
+  std::int64_t size = 0;
+};
+void CheckDivides(std::string_view part_name, std::int64_t part,
+                  const std::vector<NamedSize>& wholes);
 // The length of the samples' sequences: `length`, or `most` if it is 0.
 std::int64_t CheckedLength(std::int64_t length, std::string_view most_name, std::int64_t most);
 void CheckImage(const Extent& image_size, std::int64_t channels, std::int64_t num_classes);

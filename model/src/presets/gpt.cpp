@@ -18,7 +18,7 @@ class GptComposer {
         composer_(mode) {
     CheckCount("n_layer", options.n_layer, 1, kMaxLayers);
     CheckCount("n_embd", options.n_embd, 1, kMaxFeatures / 4);
-    CheckDivides("n_head", options.n_head, "n_embd", options.n_embd);
+    CheckDivides("n_head", options.n_head, {{"n_embd", options.n_embd}});
     CheckCount("vocab_size", options.vocab_size, 2, kMaxRows);
     CheckRate("dropout", options.dropout);
   }

@@ -23,10 +23,11 @@ class LlamaComposer {
     CheckPositive("initializer_range", o_.initializer_range);
     CheckRate("attention_dropout", o_.attention_dropout);
     if (o_.num_key_value_heads == 0) o_.num_key_value_heads = o_.num_attention_heads;
-    CheckDivides("num_key_value_heads", o_.num_key_value_heads, "num_attention_heads",
-                 o_.num_attention_heads);
+    CheckDivides("num_key_value_heads", o_.num_key_value_heads,
+                 {{"num_attention_heads", o_.num_attention_heads}});
     if (o_.head_dim == 0) {
-      CheckDivides("num_attention_heads", o_.num_attention_heads, "hidden_size", o_.hidden_size);
+      CheckDivides("num_attention_heads", o_.num_attention_heads,
+                   {{"hidden_size", o_.hidden_size}});
       o_.head_dim = o_.hidden_size / o_.num_attention_heads;
     }
     CheckCount("head_dim", o_.head_dim);

@@ -13,9 +13,11 @@ class ResnetComposer {
     CheckImage(o_.image_size, o_.channels, o_.num_classes);
     CheckStages(o_.widths, o_.blocks);
     if (o_.norm == NormKind::kGroup) {
+      std::vector<NamedSize> widths;
       for (std::size_t i = 0; i < o_.widths.size(); ++i) {
-        CheckDivides("norm_groups", o_.norm_groups, fmt::format("widths[{}]", i), o_.widths[i]);
+        widths.push_back({fmt::format("widths[{}]", i), o_.widths[i]});
       }
+      CheckDivides("norm_groups", o_.norm_groups, widths);
     }
   }
 

@@ -13,11 +13,12 @@ class VitComposer {
  public:
   VitComposer(const VitOptions& options, Mode mode) : o_(options), composer_(mode) {
     CheckImage(o_.image_size, o_.channels, o_.num_classes);
-    CheckDivides("patch_size", o_.patch_size, "image_size (height)", o_.image_size.height);
-    CheckDivides("patch_size", o_.patch_size, "image_size (width)", o_.image_size.width);
+    CheckDivides("patch_size", o_.patch_size,
+                 {{"image_size (height)", o_.image_size.height},
+                  {"image_size (width)", o_.image_size.width}});
     CheckCount("num_layers", o_.num_layers, 1, kMaxLayers);
     CheckCount("hidden_dim", o_.hidden_dim, 1, kMaxFeatures / 3);
-    CheckDivides("num_heads", o_.num_heads, "hidden_dim", o_.hidden_dim);
+    CheckDivides("num_heads", o_.num_heads, {{"hidden_dim", o_.hidden_dim}});
     CheckCount("mlp_dim", o_.mlp_dim);
     CheckRate("dropout", o_.dropout);
     CheckRate("attention_dropout", o_.attention_dropout);

@@ -21,6 +21,11 @@ TEST(DataSetTest, LabelsOfEveryIntegerType) {
       Npy("|u1", "(3,)", std::string("\2\0\1", 3)),
       Npy("<i4", "(3,)", Raw(std::vector<std::int32_t>{2, 0, 1})),
       Npy("<i8", "(3, 1)", Raw(std::vector<std::int64_t>{2, 0, 1})),
+      Npy("|i1", "(3,)", std::string("\2\0\1", 3)),
+      Npy("<i2", "(3,)", Raw(std::vector<std::int16_t>{2, 0, 1})),
+      Npy("<u2", "(3,)", Raw(std::vector<std::uint16_t>{2, 0, 1})),
+      Npy("<u4", "(3,)", Raw(std::vector<std::uint32_t>{2, 0, 1})),
+      Npy("<u8", "(3,)", Raw(std::vector<std::uint64_t>{2, 0, 1})),
       Npy("<f4", "(3,)", Raw(std::vector<float>{2, 0, 1})),
       "2\n0\n1\n",
       "label\n2.0\n0\n1\n"};
@@ -48,6 +53,8 @@ TEST(DataSetTest, BadLabelsAreNamedWithTheirSample) {
   refused(IdxBytes({3}, {0, 9, 0}), {"label of sample 1 is 9"});
   refused(Npy("<i8", "(3,)", Raw(std::vector<std::int64_t>{0, 1, std::int64_t{1} << 40})),
           {"label of sample 2 is 1099511627776"});
+  refused(Npy("<u8", "(3,)", Raw(std::vector<std::uint64_t>{0, 1, ~std::uint64_t{0}})),
+          {"label of sample 2 is 18446744073709551615"});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   refused(Npy("<f4", "(3,)", Raw(std::vector<float>{0, nan, 1})), {"label of sample 1 is nan"});
@@ -71,6 +78,21 @@ TEST(DataSetTest, TargetsHaveTheModelsOutputs) {
   const std::string bytes = folder.Write("bytes", IdxBytes({2, 1}, {255, 51}));
   EXPECT_EQ(Floats(*LoadData(ValueJob(2, 1, x, bytes)).train, "targets"),
             (std::vector<float>{1.0f, 51.0f / 255.0f}));
+}
+
+TEST(DataSetTest, SaysThatTargetsAreScaled) {
+  const TestFolder folder;
+  const std::string x = folder.Write("x", "1,2\n3,4\n");
+  Job job = ValueJob(2, 1, x, folder.Write("y", IdxBytes({2, 1}, {255, 51})));
+  job.data.test_inputs = x;
+  job.data.test_targets = folder.Write("ty", "1\n2\n");
+  EXPECT_EQ(LoadData(job).warnings,
+            std::vector<std::string>{"data.train_targets: uint8 is scaled to 0..1; use int32 or "
+                                     "float32 for other numbers"});
+  std::swap(job.data.train_targets, job.data.test_targets);
+  const std::vector<std::string> warnings = LoadData(job).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].find("data.test_targets: uint8 is scaled"), 0u) << warnings[0];
 }
 
 TEST(DataSetTest, TestSetIsCheckedLikeTheTrainingSet) {

@@ -26,6 +26,17 @@ TEST(IdxTest, FloatsAndIntegersAreBigEndian) {
   for (const int value : {1, -2, 70000, 0})
     integers += BigEndian(static_cast<std::uint32_t>(value));
   EXPECT_EQ(Inputs(*data.Load(integers)), (Values{1, -2, 70000, 0}));
+  const std::string bytes("\1\x80\xff\0", 4);
+  EXPECT_EQ(Inputs(*data.Load(IdxHeader(0x09, {2, 2}) + bytes)), (Values{1, -128, -1, 0}));
+  const std::string shorts("\0\1\x80\0\xff\xfe\1\0", 8);
+  EXPECT_EQ(Inputs(*data.Load(IdxHeader(0x0b, {2, 2}) + shorts)), (Values{1, -32768, -2, 256}));
+  std::string doubles = IdxHeader(0x0e, {2, 2});
+  for (const double value : {1.0, -2.5, 0.1, 3e20}) {
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    doubles += BigEndian(static_cast<std::uint32_t>(bits >> 32)) +
+               BigEndian(static_cast<std::uint32_t>(bits));
+  }
+  EXPECT_EQ(Inputs(*data.Load(doubles)), kValues);
 }
 
 TEST(IdxTest, BrokenFilesAreNamed) {
@@ -35,7 +46,7 @@ TEST(IdxTest, BrokenFilesAreNamed) {
   data.Refused(good.substr(0, 9), {"truncated", "2 dimensions"});
   data.Refused(good.substr(0, good.size() - 1), {"truncated", "shape [2, 2] (4 bytes"});
   data.Refused(good + "x", {"longer than its header says", "[2, 2]"});
-  data.Refused(IdxHeader(0x0b, {2, 2}) + std::string(8, 'a'), {"0x0b", "0x08 (uint8)"});
+  data.Refused(IdxHeader(0x0a, {2, 2}) + std::string(8, 'a'), {"0x0a", "0x08 (uint8)"});
   data.Refused(IdxHeader(0x08, {}), {"0 dimensions"});
   data.Refused(IdxHeader(0x08, std::vector<std::uint32_t>(9, 1)) + "a", {"9 dimensions"});
   data.Refused(IdxHeader(0x08, {0, 2}), {"shape [0, 2]", "at least one sample"});
@@ -80,6 +91,22 @@ TEST(NpyTest, TypesAndVersions) {
   EXPECT_EQ(Inputs(*data.Load(Npy("<f8", "(2, 2)", Raw(std::vector<double>{1, -2.5, 0.1, 3e20})))),
             kValues);
   EXPECT_EQ(Inputs(*data.Load(Npy("|u1", "(2, 2)", "abcd"))).size(), 4u);
+  // Only uint8 is scaled.
+  EXPECT_EQ(Inputs(*data.Load(Npy("|b1", "(2, 2)", std::string("\1\0\0\1", 4)))),
+            (Values{1, 0, 0, 1}));
+  EXPECT_EQ(Inputs(*data.Load(Npy("|i1", "(2, 2)", Raw(std::vector<std::int8_t>{1, -2, 3, 127})))),
+            (Values{1, -2, 3, 127}));
+  EXPECT_EQ(Inputs(*data.Load(Npy("<i2", "(2, 2)", Raw(std::vector<std::int16_t>{1, -2, 3, 300})))),
+            (Values{1, -2, 3, 300}));
+  EXPECT_EQ(
+      Inputs(*data.Load(Npy("<u2", "(2, 2)", Raw(std::vector<std::uint16_t>{1, 2, 3, 65535})))),
+      (Values{1, 2, 3, 65535}));
+  EXPECT_EQ(
+      Inputs(*data.Load(Npy("<u4", "(2, 2)", Raw(std::vector<std::uint32_t>{1, 2, 3, 1U << 31})))),
+      (Values{1, 2, 3, 2147483648.0f}));
+  EXPECT_EQ(Inputs(*data.Load(
+                Npy("<u8", "(2, 2)", Raw(std::vector<std::uint64_t>{1, 2, 3, 1ULL << 63})))),
+            (Values{1, 2, 3, 9223372036854775808.0f}));
   EXPECT_EQ(Inputs(*data.Load(Npy("<i4", "(2, 2)", Raw(std::vector<std::int32_t>{1, -2, 3, 4})))),
             (Values{1, -2, 3, 4}));
   EXPECT_EQ(Inputs(*data.Load(Npy("<i8", "(2, 2)", Raw(std::vector<std::int64_t>{1, -2, 3, 4})))),

@@ -68,6 +68,33 @@ TEST_F(SequenceTest, ALabelForEachTokenOrNone) {
   EXPECT_EQ(FindInput(set->inputs(), "labels")->ignored_label, -100);
 }
 
+TEST_F(SequenceTest, FilesOfEveryIntegerType) {
+  const Data expected = Load();
+  for (const std::string& tokens :
+       {Npy("|i1", "(2, 3)", Raw(std::vector<std::int8_t>{1, 2, 3, 4, 5, 6})),
+        Npy("<i2", "(2, 3)", Raw(std::vector<std::int16_t>{1, 2, 3, 4, 5, 6})),
+        Npy("<u8", "(2, 3)", Raw(std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6})),
+        Gzip(Npy("<u8", "(2, 3)", Raw(std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6})))}) {
+    folder_.Write("tokens", tokens);
+    const Data found = Load();
+    EXPECT_EQ(found.train->sha256(), expected.train->sha256());
+    EXPECT_EQ(Integers(*found.train, "tokens"), (Tokens{1, 2, 3, 4, 5, 6}));
+  }
+  for (const std::string& labels :
+       {Npy("|i1", "(2, 3)", Raw(std::vector<std::int8_t>{-100, 7, -100, 0, 1, -100})),
+        Npy("<i2", "(2, 3)", Raw(std::vector<std::int16_t>{-100, 7, -100, 0, 1, -100}))}) {
+    folder_.Write("labels", labels);
+    EXPECT_EQ(Integers(*Load("", BertTask::kMaskedLanguage).train, "labels"),
+              (Tokens{-100, 7, -100, 0, 1, -100}));
+  }
+  // It would be -100 if it were signed.
+  const std::uint64_t large = ~std::uint64_t{99};
+  folder_.Write("labels",
+                Npy("<u8", "(2, 3)", Raw(std::vector<std::uint64_t>{0, 1, large, 2, 3, 4})));
+  Refused({"sample 0, value 2 is 18446744073709551516", "below 2^63"}, "",
+          BertTask::kMaskedLanguage);
+}
+
 TEST_F(SequenceTest, WhatStandsForNoneIsChosen) {
   const auto load = [this](std::optional<std::int64_t> none) {
     std::vector<WantedInput> wanted = BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);

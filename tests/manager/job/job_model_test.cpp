@@ -312,7 +312,8 @@ TEST(JobModelTest, RulesOfATraining) {
   };
   refused("clip_norm = -1\n", {"train.clip_norm = -1"});
   refused("decay = \"none\"\n", {"must be one of everything, matrices"});
-  refused("freeze = [\"transformer.wtf.*\"]\n", {"job.toml", "transformer.wtf.*"});
+  refused("freeze = [\"transformer.wtf.*\"]\n",
+          {" of job.toml: train.freeze: no parameter's name matches", "transformer.wtf.*"});
   refused("freeze = \"all\"\n", {"expected an array of strings"});
   refused("freeze = [3]\n", {"entry 0 is the integer 3"});
   refused("freeze = [\"*\"]\n", {"job.toml: train.freeze leaves no parameter to train"});

@@ -57,17 +57,20 @@ struct ModelReader::Impl {
   explicit Impl(std::shared_ptr<const SafetensorsFile> of) : file(std::move(of)) {}
 
   void Bind(const TrainedModel& model);
+  void BindBase(const TrainedModel& model, const std::string& prefix_in_file);
   int CountStates(const model::Graph& graph) const;
   void CheckNames(const TrainedModel& model) const;
   void CheckTensor(const TensorInfo& tensor) const;
   void CheckTied(const std::string& name, const model::Parameter& parameter) const;
   // The name in the file of a tensor of the model.
   std::string InFile(const std::string& name) const {
-    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    return added + (name.starts_with(prefix) ? name.substr(prefix.size()) : name);
   }
 
   std::shared_ptr<const SafetensorsFile> file;
-  std::string prefix;  // as MissingPrefix
+  std::string prefix;    // as MissingPrefix
+  std::string added;     // what the file has before the model's names
+  bool is_base = false;  // the file may have more than the model
   int states = 0;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;                // of `tensors`
@@ -96,6 +99,7 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
   for (const std::string& name : model.training.step_counters()) unknown.erase(name);
   for (const model::TiedName& tied : model.training.tied_names()) unknown.erase(tied.name);
   std::erase_if(unknown, IsBuffer);
+  if (is_base) unknown.clear();
   if (missing.empty() && unknown.empty()) return;
   std::string text;
   if (!missing.empty()) text = "lacks " + FirstOf(missing, " of the model");
@@ -110,8 +114,8 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
       text += fmt::format(" (near '{}')", near);
     }
   }
-  file->Refuse(fmt::format("{}; the job's model is of kind \"{}\" and has {} tensors", text,
-                           model.kind, tensors.size()));
+  file->Refuse(fmt::format("{}; the model is of kind \"{}\" and has {} tensors", text, model.kind,
+                           tensors.size()));
 }
 
 void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
@@ -175,12 +179,27 @@ void ModelReader::Impl::Bind(const TrainedModel& model) {
   }
 }
 
+void ModelReader::Impl::BindBase(const TrainedModel& model, const std::string& prefix_in_file) {
+  is_base = true;
+  const bool has_prefix = std::ranges::any_of(file->tensors(), [&](const auto& tensor) {
+    return tensor.first.starts_with(prefix_in_file);
+  });
+  if (has_prefix) added = prefix_in_file;
+  Bind(model);
+}
+
 ModelReader::ModelReader(const std::string& path, const TrainedModel& model)
     : ModelReader(std::make_shared<const SafetensorsFile>(path), model) {}
 
 ModelReader::ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model)
     : impl_(std::make_unique<Impl>(std::move(file))) {
   impl_->Bind(model);
+}
+
+ModelReader::ModelReader(const std::string& path, const TrainedModel& model,
+                         const std::string& prefix)
+    : impl_(std::make_unique<Impl>(std::make_shared<const SafetensorsFile>(path))) {
+  impl_->BindBase(model, prefix);
 }
 
 ModelReader::~ModelReader() = default;

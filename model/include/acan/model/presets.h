@@ -99,6 +99,7 @@ struct BertOptions {
   float layer_norm_eps = 1e-12f;
   std::int64_t pad_token_id = 0;
   std::int64_t num_labels = 2;       // kClassification only
+  bool add_pooling_layer = true;     // kEncoder only; without it there is no "pooler_output"
   std::int64_t sequence_length = 0;  // of the samples; 0: max_position_embeddings
   float label_smoothing = 0.0f;
 };

@@ -358,6 +358,50 @@ TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
   EXPECT_EQ(ModelReader(folder.Write("base", base.Whole()), *gpt).WeightsSha256(), sha256);
 }
 
+// An encoder is read from its own file, from one with a head, and without the pooling layer.
+TEST(GraphFileTest, TheBaseOfAModelIsReadFromFilesOfTheWhole) {
+  const TestFolder folder;
+  model::BertOptions options;
+  options.vocab_size = 7;
+  options.hidden_size = 4;
+  options.intermediate_size = 6;
+  options.num_hidden_layers = 1;
+  options.num_attention_heads = 2;
+  options.max_position_embeddings = 5;
+  const auto encoder = [&](bool pools) {
+    options.task = model::BertTask::kEncoder;
+    options.add_pooling_layer = pools;
+    TrainedModel model{"bert", {}, model::Bert(options, model::Mode::kEvaluation)};
+    model.training = model.evaluation;
+    return model;
+  };
+  const auto whole = [&](model::BertTask task) {
+    options.task = task;
+    const std::string path = folder.Path("whole");
+    WriteGraphModel(path, *Build(options), 9);
+    return path;
+  };
+  const TrainedModel with = encoder(true), without = encoder(false);
+  const std::string classifier = whole(model::BertTask::kClassification);
+  EXPECT_EQ(ModelReader(classifier, with, "bert.").Tensors().size(), 23u);
+  const ModelReader read(classifier, without, "bert.");
+  ASSERT_EQ(read.Tensors().size(), 21u);
+  const Parsed file = Parse(classifier);
+  for (std::size_t i = 0; i < read.Tensors().size(); ++i) {
+    const TensorInfo& tensor = read.Tensors()[i];
+    const std::string bytes = file.Bytes("bert." + tensor.name);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    read.Read(i, 0, 0, tensor.rows, tensor.cols, values);
+    EXPECT_EQ(std::memcmp(values.data(), bytes.data(), bytes.size()), 0) << tensor.name;
+  }
+  ExpectError([&] { ModelReader(classifier, with); }, {"/whole", "lacks 23 tensors"});
+  // A model of masked language has no pooling layer.
+  const std::string masked = whole(model::BertTask::kMaskedLanguage);
+  EXPECT_EQ(ModelReader(masked, without, "bert.").Tensors().size(), 21u);
+  ExpectError([&] { ModelReader(masked, with, "bert."); },
+              {"/whole", "lacks 2 tensors of the model (the first is 'pooler.dense.bias')"});
+}
+
 TEST(GraphFileTest, SnapshotsHaveStatesOfWhatIsTrainedOnly) {
   const TestFolder folder;
   const auto model = Build(SmallGpt(), {"transformer.wpe.*"});

@@ -18,6 +18,7 @@ struct SampleValues {
   std::vector<float> floats;         // [samples, inputs] otherwise
   std::vector<std::int32_t> labels;  // [samples] if targets == 0
   std::vector<float> target_values;  // [samples, targets] otherwise
+  bool scaled_targets = false;       // the file had uint8
 };
 
 // Of the values in memory: shapes, then inputs, then targets.

@@ -70,6 +70,8 @@ struct Data {
   std::shared_ptr<const SampleSet> test;  // null: none
   // Of text: what the numbers of tokens mean, as JSON; else empty.
   std::string vocabulary = {};
+  // Sentences on what is done to values and may not be meant, for people to read.
+  std::vector<std::string> warnings = {};
 
   // 0 and "" of a set that is not there.
   std::int64_t train_samples() const { return train ? train->samples() : 0; }

@@ -51,13 +51,31 @@ class InputFile {
   std::unique_ptr<Gzip> gzip_;       // null: plain
 };
 
+// In the order of Array::values.
+enum class NumberType : std::uint8_t {
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat32,
+  kFloat64,
+};
+
 // Values of a file in memory, row-major.
 struct Array {
   std::string path;
   std::vector<std::int64_t> shape;  // [samples, ...]; the product is the number of values, > 0
-  std::variant<std::vector<std::uint8_t>, std::vector<float>, std::vector<double>,
-               std::vector<std::int32_t>, std::vector<std::int64_t>>
+  std::variant<std::vector<std::uint8_t>, std::vector<std::uint16_t>, std::vector<std::uint32_t>,
+               std::vector<std::uint64_t>, std::vector<std::int8_t>, std::vector<std::int16_t>,
+               std::vector<std::int32_t>, std::vector<std::int64_t>, std::vector<float>,
+               std::vector<double>>
       values;
+
+  NumberType type() const { return static_cast<NumberType>(values.index()); }
 
   std::int64_t samples() const { return shape.front(); }
   std::int64_t values_per_sample() const;
@@ -69,8 +87,7 @@ std::string ShapeText(const std::vector<std::int64_t>& shape);
 // Reads the values that follow a header: as many as `shape` says and then the end of the file.
 // Nothing is allocated before the shape is known to fit the limits and the file.
 // Throws Error (usage) for empty shapes, too many values, files too short or too long.
-Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape,
-                 decltype(Array::values) type);
+Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape, NumberType type);
 
 // Parsers, one for each format. Throw Error (usage) as ReadArray.
 Array ReadIdx(InputFile& file);

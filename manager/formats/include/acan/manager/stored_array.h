@@ -15,15 +15,6 @@
 
 namespace acan {
 
-enum class NumberType : std::uint8_t {
-  kUint8,
-  kUint16,
-  kUint32,
-  kInt32,
-  kInt64,
-  kFloat32,
-  kFloat64,
-};
 std::int64_t BytesOf(NumberType type);
 bool IsInteger(NumberType type);
 
@@ -49,7 +40,8 @@ class StoredArray {
   // The bytes of values [first, ...). REQUIRES: `out` holds whole values that exist.
   // Throws Error (failure) if the file has changed since it was opened, or cannot be read.
   void ReadBytes(std::int64_t first, std::span<std::uint8_t> out) const;
-  // Integers; of floats those that are whole. Throws Error (usage) for others, and as ReadBytes.
+  // Integers below 2^63; of floats those that are whole. Throws Error (usage) for others, and as
+  // ReadBytes.
   void ReadIntegers(std::int64_t first, std::span<std::int64_t> out) const;
   // The bits of int32. REQUIRES: ReadIntegers finds such values. Throws as ReadBytes.
   void ReadWords(std::int64_t first, std::span<std::uint32_t> out) const;

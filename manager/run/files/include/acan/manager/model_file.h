@@ -80,6 +80,9 @@ class ModelReader {
  public:
   ModelReader(const std::string& path, const TrainedModel& model);
   ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model);
+  // `model` is the base of the file's model: `prefix` ("bert.") may stand before its names, and
+  // what the file has beside them, such as a head, is not read.
+  ModelReader(const std::string& path, const TrainedModel& model, const std::string& prefix);
   ~ModelReader();
   // ModelTensors of the model, with as many states as the file has.
   const std::vector<TensorInfo>& Tensors() const;
