@@ -65,6 +65,20 @@ TEST(Channel, CarriesControlFramesAndPayloads) {
   EXPECT_FALSE(pair.far->broken());
 }
 
+TEST(Channel, WhoKeepsASmallPayloadKeepsNothingElse) {
+  Pair pair;
+  const std::vector<Payload> payloads{Payload::Copy("small"),
+                                      Payload::Copy(std::string(100'000, 'x'))};
+  ASSERT_TRUE(pair.near->Send({}, payloads));
+  ReceivedMultipart message;
+  ASSERT_TRUE(pair.far->Receive(message));
+  const Payload kept = message.payloads.at(0);
+  const std::weak_ptr<const void> large = message.payloads.at(1).owner();
+  message.payloads.clear();
+  EXPECT_TRUE(large.expired());
+  EXPECT_EQ(kept.text(), "small");
+}
+
 TEST(Channel, IsFullUntilTheOtherEndHasRead) {
   Pair pair;
   const std::string text(Channel::kMostMessageBytes / 2, 'x');
