@@ -229,7 +229,7 @@ TEST(NamesTest, NumbersThatNoHandlerHasAreMalformed) {
 TEST(NamesTest, TextsOfACapacityAreShortLines) {
   Capacity capacity;
   capacity.name = "cpu:1\n12:00:00 manager: done\x1b[2J";
-  capacity.device = std::string(255, 'x') + "\u00e4" + std::string(100'000, 'x');
+  capacity.device = std::string(255, 'x') + "\u00e4" + std::string(10'000, 'x');
   const auto back = CapacityFromJson(CapacityToJson(capacity));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->name, "cpu:1 12:00:00 manager: done [2J");

@@ -367,13 +367,18 @@ TEST_P(Guarded, NobodyReadsTheFilesOfAProcessThatItIsNot) {
   };
   const Sharing broker = *join({1, -1, {}, {}}).sharing;
   NamesDescriptor names;
+  const std::string bytes(100'000, 'x');
+  const SharedRegion region;
+  Tuple tuple;
+  tuple.key = {"me", "w/evil"};
+  tuple.payload = Payload(nullptr, bytes.data(), bytes.size(), &region);
   for (const std::string& proof : {std::string(), broker.proof, std::string(32, '\0')}) {
     const Welcome welcome = join({broker.pid, broker.fd, proof, {}});
     EXPECT_EQ(welcome.sharing->sees, "");
     for (names.fd = 3; names.fd < 100; ++names.fd) {
       Encoder encoder;
       encoder.Begin(welcome.session, {.namer = &names});
-      encoder.Add(Request{1, Put{{PlainTuple({"me", "w/evil"}, std::string(100'000, 'x'))}}});
+      encoder.Add(Request{1, Put{{tuple}}});
       dealer.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
       BrokerMessage answer = Answer(dealer);
       while (std::holds_alternative<BrokerSegments>(answer)) answer = Answer(dealer);

@@ -13,8 +13,10 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <zmq.hpp>
 
 #include "broker_fixture.h"
+#include "packed_messages.h"
 #include "shared_link.h"
 #include "sharing_proof.h"
 #include "wake_up.h"
@@ -65,6 +67,20 @@ TEST(Channel, CarriesControlFramesAndPayloads) {
   }
   EXPECT_EQ(pair.far->input_position(), pair.far->input_end());
   EXPECT_FALSE(pair.far->broken());
+}
+
+TEST(Channel, WhoKeepsASmallPayloadKeepsNothingElse) {
+  Pair pair;
+  const std::vector<Payload> payloads{Payload::Copy("small"),
+                                      Payload::Copy(std::string(100'000, 'x'))};
+  ASSERT_TRUE(pair.near->Send({}, payloads));
+  ReceivedMultipart message;
+  ASSERT_TRUE(pair.far->Receive(message));
+  const Payload kept = message.payloads.at(0);
+  const std::weak_ptr<const void> large = message.payloads.at(1).owner();
+  message.payloads.clear();
+  EXPECT_TRUE(large.expired());
+  EXPECT_EQ(kept.text(), "small");
 }
 
 TEST(Channel, IsFullUntilTheOtherEndHasRead) {
@@ -310,6 +326,42 @@ TEST_F(ClientChannel, IsThereOverTcpAgainAfterTheBrokerAndNotWithoutSharing) {
   EXPECT_FALSE(client.nearby());
   broker = std::make_unique<BrokerThread>(endpoint);
   EXPECT_TRUE(AwaitNearby(client));
+}
+
+// Nobody knows whether a record that follows waits for it.
+TEST_F(ClientChannel, AMessageThatCannotBeReadEndsTheSession) {
+  BrokerThread broker(folder_.Ipc());
+  zmq::context_t context;
+  zmq::socket_t dealer(context, zmq::socket_type::dealer);
+  dealer.set(zmq::sockopt::linger, 0);
+  dealer.set(zmq::sockopt::rcvtimeo, 60'000);
+  dealer.connect(broker.endpoint());
+  const auto send = [&](std::uint64_t session, const auto& message) {
+    Encoder encoder;
+    encoder.Begin(session);
+    encoder.Add(message);
+    dealer.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::none);
+  };
+  const auto answer = [&] {
+    zmq::message_t frame;
+    EXPECT_TRUE(dealer.recv(frame)) << "no answer";
+    return std::get<ToClient>(DecodeToClient(ControlIn(frame), {})).messages.at(0);
+  };
+  WakeUp wake_up;
+  SharedLink link(SharedPool::Make(), wake_up.fd());
+  send(0, Hello{1, "raw", link.Offer(1)});
+  const auto welcome = std::get<Welcome>(answer());
+  link.Joined(welcome.session, welcome.sharing);
+  ASSERT_NE(link.channel(), nullptr);
+  send(welcome.session, *link.TakeOutput());
+  dealer.send(zmq::buffer(Packed(AsBytes("what no broker can read"))), zmq::send_flags::none);
+  link.channel()->CountSent();
+  Encoder encoder;
+  encoder.Begin(welcome.session);
+  encoder.Add(Ping{});
+  ASSERT_TRUE(link.channel()->Send(encoder.Finish(), {}));
+  EXPECT_EQ(std::get<RequestError>(answer()).code, ErrorCode::kBadRequest);
+  EXPECT_EQ(std::get<RequestError>(answer()).code, ErrorCode::kHelloRequired);
 }
 
 TEST_F(ClientChannel, MoreClientsThanChannelsAllWork) {

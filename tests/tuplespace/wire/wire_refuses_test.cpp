@@ -309,6 +309,107 @@ TEST(WireRefuses, TablesThatAreNamedAgainAndAgain) {
   EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("damaged"));
 }
 
+// Names each payload in shared memory as a segment, and takes each segment for one payload.
+struct OnePayload : SegmentNamer, SegmentOpener {
+  std::optional<SegmentRef> Name(const Payload& given) override {
+    return SegmentRef{++last_id, given.size(), 3};
+  }
+  std::optional<Payload> Open(std::uint64_t, const SegmentRef& ref) override {
+    opened.push_back(ref.id);
+    if (ref.id == refused) return std::nullopt;
+    return payload;
+  }
+  std::uint64_t last_id = 0, refused = 0;
+  std::vector<std::uint64_t> opened;
+  Payload payload;
+};
+
+// A short message that names much in every tuple: hashing that each time would take very long.
+TEST(WireRefuses, ToHashThePayloadsOfOneMessageAgainAndAgain) {
+  OnePayload segments;
+  segments.payload = Payload::Copy(std::string(64 << 20, 'x'));
+  const PayloadHash hash = HashOf(segments.payload.bytes());
+  const wire::Hash wire_hash(hash.low, hash.high);
+  const wire::Segment segment(1, segments.payload.size(), 3);
+  for (const bool in_segment : {false, true}) {
+    for (const bool hashed : {false, true}) {
+      flatbuffers::FlatBufferBuilder builder;
+      std::vector<flatbuffers::Offset<wire::Tuple>> tuples;
+      for (int i = 0; i < 100'000; ++i) {
+        const auto key = BytesIn(builder, Key{i}.bytes());
+        tuples.push_back(wire::CreateTuple(builder, key, 0, in_segment ? UINT32_MAX : 0, 0, false,
+                                           false, hashed ? &wire_hash : nullptr,
+                                           in_segment ? &segment : nullptr));
+      }
+      const auto put = wire::CreatePut(builder, builder.CreateVector(tuples));
+      const auto message = wire::CreateMessage(builder, 5, wire::Body::Put, put.Union());
+      const auto list = builder.CreateVector(&message, 1);
+      wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+      std::vector<Payload> frames;
+      if (!in_segment) frames.push_back(segments.payload);
+      const auto decoded = DecodeToBroker(
+          std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})),
+          frames, kControlLimit, &segments, /*check_payloads=*/true);
+      const auto& request = std::get<Request>(std::get<ToBroker>(decoded).messages.at(0));
+      for (const Tuple& tuple : std::get<Put>(request.body).tuples) {
+        ASSERT_EQ(tuple.payload.hash(), hash);
+      }
+    }
+  }
+}
+
+TEST(WireRefuses, OneSegmentOfSeveralSizesWithoutHashes) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::Tuple>> tuples;
+  for (int i = 0; i < 2; ++i) {
+    const auto key = BytesIn(builder, Key{i}.bytes());
+    const wire::Segment segment(1, static_cast<std::uint64_t>(100 + i), 3);
+    tuples.push_back(
+        wire::CreateTuple(builder, key, 0, UINT32_MAX, 0, false, false, nullptr, &segment));
+  }
+  struct Opener : SegmentOpener {
+    std::optional<Payload> Open(std::uint64_t, const SegmentRef& ref) override {
+      return Payload::Copy(std::string(ref.bytes, 'x'));
+    }
+  } opener;
+  const auto put = wire::CreatePut(builder, builder.CreateVector(tuples));
+  const auto message = wire::CreateMessage(builder, 5, wire::Body::Put, put.Union());
+  const auto list = builder.CreateVector(&message, 1);
+  wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+  const auto decoded = DecodeToBroker(
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})), {},
+      kControlLimit, &opener);
+  const auto& bad = std::get<Malformed>(std::get<ToBroker>(decoded).messages.at(0));
+  EXPECT_THAT(bad.text, HasSubstr("with 100 and with 101 bytes"));
+}
+
+// Who sent it has lent each of them, and counts.
+TEST(WireRefuses, NoRequestBeforeAllItsSegmentsAreOpened) {
+  const std::string bytes(1000, 'x');
+  const SharedRegion region;
+  const auto tuple = [&](const Key& key) {
+    return Tuple{key, Payload(nullptr, bytes.data(), bytes.size(), &region), {}, false, false};
+  };
+  OnePayload segments;
+  Encoder encoder;
+  encoder.Begin(1, {.namer = &segments});
+  encoder.Add(Request{1, Put{{tuple(Key{1}), tuple(Key{}), tuple(Key{3})}}});
+  encoder.Add(Request{2, Complete{{Key{}, 1}, {tuple(Key{4}), tuple(Key{5})}}});
+  encoder.Add(Request{3, Put{{tuple(Key{6})}}});
+  encoder.Add(Request{0, Put{{tuple(Key{7})}}});
+  segments.refused = 3;
+  const Frames frames = Finish(encoder);
+  const auto decoded = DecodeToBroker(frames.control, frames.payloads, kControlLimit, &segments);
+  EXPECT_EQ(segments.opened, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 7}));
+  const auto& messages = std::get<ToBroker>(decoded).messages;
+  ASSERT_EQ(messages.size(), 4u);
+  for (const std::size_t bad : {0, 1, 3}) {
+    ASSERT_TRUE(std::holds_alternative<Malformed>(messages[bad])) << bad;
+    EXPECT_EQ(std::get<Malformed>(messages[bad]).code, ErrorCode::kBadRequest) << bad;
+  }
+  EXPECT_TRUE(std::holds_alternative<Request>(messages[2]));
+}
+
 TEST(WireRefuses, OneBadRequestAmongGoodOnes) {
   Encoder encoder;
   encoder.Begin(1);

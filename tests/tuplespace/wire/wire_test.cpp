@@ -62,6 +62,15 @@ TEST(Wire, EveryReplySurvivesTheTrip) {
   }
 }
 
+TEST(Wire, ABoundCountsEveryByteZeroOfAPatternTwice) {
+  Pattern pattern;
+  for (int i = 0; i < 16; ++i) {
+    pattern.fields.push_back(FieldPattern::Exact(std::string(256, '\0')));
+  }
+  const Request request{1, Count{pattern}};
+  EXPECT_LE(Encode(request).control.size(), 256 + ControlBytesBound(request.body));
+}
+
 TEST(Wire, SessionMessagesSurviveTheTrip) {
   const auto hello = ToBrokerOf(Encode(Hello{77, "a name"}));
   const auto& got_hello = std::get<Hello>(std::get<ToBroker>(hello).messages.at(0));

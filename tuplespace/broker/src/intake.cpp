@@ -66,6 +66,15 @@ void Intake::OnPart() {
     sockets_.ForgetUnfinished(client);
 }
 
+// A whole message of a client that may be here says nothing. Nobody knows its session, so records
+// in the client's channel may wait for it for ever, nor which segments it named, which the client
+// has lent: a session with either cannot go on.
+void Intake::OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us) {
+  core_.ReceiveBad(client, error, now_us);
+  if (!segments_.Opens(client) || !core_.Knows(client)) return;
+  core_.GiveUp(client, "a message of it cannot be read: " + error.text, now_us);
+}
+
 // `message_` has come through the socket.
 void Intake::OnMessage() {
   const std::int64_t now_us = MonotonicUs();
@@ -80,7 +89,7 @@ void Intake::OnMessage() {
                      now_us);
     return;
   }
-  if (message_.problem) return core_.ReceiveBad(client, *message_.problem, now_us);
+  if (message_.problem) return OnUnreadable(client, *message_.problem, now_us);
   Understand(message_, who, now_us);
 }
 
@@ -98,11 +107,11 @@ void Intake::Understand(const ReceivedMultipart& from, const AccessList::Entry* 
   const ClientId& client = from.routing_id;
   const auto control = decompressor_.Open(from.control(), control_frame_bytes_);
   if (const auto* error = std::get_if<RequestError>(&control))
-    return core_.ReceiveBad(client, *error, now_us);
+    return OnUnreadable(client, *error, now_us);
   auto decoded = DecodeToBroker(std::get<0>(control), from.payloads, control_frame_bytes_,
                                 segments_.From(client), check_payloads_);
   if (const auto* error = std::get_if<RequestError>(&decoded))
-    return core_.ReceiveBad(client, *error, now_us);
+    return OnUnreadable(client, *error, now_us);
   auto& envelope = std::get<ToBroker>(decoded);
   if (&from == &message_) channels_.CountReceived(client, envelope.session);
   NoteSharing(from, envelope);

@@ -39,6 +39,7 @@ class Intake {
  private:
   const AccessList::Entry* Authorized(const ReceivedMultipart& from, std::int64_t now_us);
   void OnPart();
+  void OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us);
   void OnMessage();
   void OnNearby(const ReceivedMultipart& nearby);
   void Understand(const ReceivedMultipart& from, const AccessList::Entry* who, std::int64_t now_us);

@@ -39,6 +39,8 @@ class SegmentTable {
   void Receive(const ClientId& client, std::uint64_t session, const ClientSegments& message);
   void SessionEnded(const ClientId& client, std::uint64_t session);
 
+  // Files of this client are opened when it names them.
+  bool Opens(const ClientId& client) const;
   // For messages of, and to, this client: good until the next call.
   SegmentOpener* From(const ClientId& client);
   SegmentNamer* To(const ClientId& client);

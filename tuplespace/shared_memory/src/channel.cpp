@@ -195,12 +195,13 @@ bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) 
   message.control_begin = 0;
   message.control_bytes = record.control_bytes;
   CopyOut(read_ + head, message.frame.data(), record.control_bytes);
-  if (sizes.empty()) return true;
-  const std::shared_ptr<std::byte[]> all(new std::byte[bytes]);  // not zeroed: copied over at once
-  CopyOut(read_ + head + Aligned(record.control_bytes), all.get(), bytes);
-  const std::byte* at = all.get();
+  // Each has memory of its own, as some may be kept for long and others not.
+  std::uint64_t at = read_ + head + Aligned(record.control_bytes);
   for (const std::uint64_t size : sizes) {
-    message.payloads.emplace_back(all, at, size);
+    auto memory = std::make_shared_for_overwrite<std::byte[]>(size);
+    CopyOut(at, memory.get(), size);
+    const std::byte* const begin = memory.get();
+    message.payloads.emplace_back(std::move(memory), begin, size);
     at += Aligned(size);
   }
   return true;

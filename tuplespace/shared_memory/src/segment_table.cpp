@@ -122,6 +122,11 @@ void SegmentTable::SessionEnded(const ClientId& client, std::uint64_t session) {
   }
 }
 
+bool SegmentTable::Opens(const ClientId& client) const {
+  const auto it = peers_.find(client);
+  return it != peers_.end() && it->second.files.has_value();
+}
+
 SegmentOpener* SegmentTable::From(const ClientId& client) {
   const auto it = peers_.find(client);
   if (it == peers_.end()) return nullptr;

@@ -85,12 +85,20 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   if (bytes < kLeastBytes) return nullptr;
   const std::uint64_t capacity_bytes = RoundToPages(bytes);
   std::vector<std::unique_ptr<Owned>> gone;  // unmapped without the lock
+  Owned* owned = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (Owned* owned = Reuse(capacity_bytes, gone)) {
-      assert(owned->handles == 0 && owned->lent == 0 && !owned->spoilt);
-      return Hand(*owned);
-    }
+    owned = Reuse(capacity_bytes, gone);
+    assert(owned == nullptr || (owned->handles == 0 && owned->lent == 0 && !owned->spoilt));
+    if (owned != nullptr) ++owned->handles;
+  }
+  if (owned == nullptr) owned = AddBlock(capacity_bytes);
+  return owned == nullptr ? nullptr : Hand(*owned);
+}
+
+SharedPool::Owned* SharedPool::AddBlock(std::uint64_t capacity_bytes) {
+  {
+    const std::lock_guard lock(mutex_);
     const bool kept = capacity_bytes <= FreeLimit() / kLeastKept;
     const bool paused = pause_.left > 0;
     if (paused) --pause_.left;
@@ -101,21 +109,23 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
     }
   }
   auto file = MakeMemoryFile(capacity_bytes);
+  auto made = std::make_unique<Owned>();
   const std::lock_guard lock(mutex_);
   if (!file) {
     ++counts_.refused;
     return nullptr;
   }
   const std::uint64_t id = next_id_++;
-  std::unique_ptr<Owned>& owned = blocks_[id];
-  owned = std::make_unique<Owned>();
-  owned->region = {this, id, file->fd.get(), file->mapping.data(), capacity_bytes};
-  owned->file = *std::move(file);
+  made->region = {this, id, file->fd.get(), file->mapping.data(), capacity_bytes};
+  made->file = *std::move(file);
+  Size& size = sizes_[capacity_bytes];
+  Owned* const owned = blocks_.emplace(id, std::move(made)).first->second.get();
+  ++size.blocks;
+  ++size.handed;
+  ++owned->handles;
   ++counts_.created;
   if (pause_.length > 0 && ++pause_.made > pause_.length) pause_ = {};
-  ++sizes_[capacity_bytes].blocks;
-  ++sizes_[capacity_bytes].handed;
-  return Hand(*owned);
+  return owned;
 }
 
 SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
@@ -138,8 +148,8 @@ SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
   return owned;
 }
 
+// Without the lock: if there is no memory for the handle, the block is released at once.
 SharedPool::Block SharedPool::Hand(Owned& owned) {
-  ++owned.handles;
   // The handle keeps the pool, and so the block.
   return Block(&owned.region,
                [pool = shared_from_this(), &owned](const SharedRegion*) { pool->Released(owned); });
@@ -280,11 +290,16 @@ void SharedPool::ForgetHash(Owned& owned) {
 }
 
 SharedPool::Block SharedPool::Find(const PayloadHash& hash, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  const auto it = hashed_.find(hash.low);
-  if (it == hashed_.end()) return nullptr;
-  Owned& owned = *it->second;
-  return owned.hash == hash && owned.hashed_bytes == bytes ? Hand(owned) : nullptr;
+  Owned* owned = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = hashed_.find(hash.low);
+    if (it == hashed_.end()) return nullptr;
+    owned = it->second;
+    if (owned->hash != hash || owned->hashed_bytes != bytes) return nullptr;
+    ++owned->handles;
+  }
+  return Hand(*owned);
 }
 
 void SharedPool::Freed(std::uint64_t id, std::uint64_t count) {

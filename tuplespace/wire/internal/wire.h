@@ -117,9 +117,9 @@ std::optional<RequestError> VersionProblem(std::span<const std::byte> bytes);
 // Payloads whose bytes came to a client are compared with their hashes and left out if they differ
 // (FoundTuple::damaged); those that came to a broker only with `check_payloads`: then the request
 // becomes Malformed with kDamaged. What is in shared memory did not travel and is not compared. One
-// bad request becomes Malformed (with kBusy if a segment cannot be opened); a bad frame fails as a
-// whole, with kBadRequest, kTooLarge, or kVersion if it is of another protocol version (the text
-// names both).
+// bad request becomes Malformed (with kBusy if a segment cannot be opened), with all its segments
+// opened as those of a good one; a bad frame fails as a whole, with kBadRequest, kTooLarge, or
+// kVersion if it is of another protocol version (the text names both).
 std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> control,
                                                     std::span<const Payload> frames,
                                                     std::uint64_t control_frame_bytes,

@@ -55,7 +55,8 @@ std::size_t Bound(const Pattern& pattern) {
   std::size_t bytes = kTableBytes;
   for (const FieldPattern& field : pattern.fields) {
     const auto* text = std::get_if<std::string>(&field.value);
-    bytes += kTableBytes + (text != nullptr ? text->size() : 0);
+    // At most: a byte of it 0 takes two.
+    bytes += kTableBytes + (text != nullptr ? 2 * text->size() : 0);
   }
   return bytes;
 }

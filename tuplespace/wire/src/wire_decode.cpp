@@ -72,8 +72,8 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
   } else if (type == Body::Complete) {
     const auto& body = As<wire::Complete>(message);
     auto& complete = request.body.emplace<Complete>();
+    complete.results = in.Tuples(body.results());  // first, as they may be in segments
     complete.lease = in.Lease(body.lease());
-    complete.results = in.Tuples(body.results());
   } else if (type == Body::Extend) {
     const auto& body = As<wire::Extend>(message);
     request.body = Extend{in.Lease(body.lease()), in.NotNegative(body.lease_us(), "lease_us")};
@@ -344,6 +344,7 @@ std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> c
         in.CheckOpened();
       } catch (BadField& bad) {
         malformed = true;
+        in.ForgetUnopened();
         one = Malformed{message->id(), std::move(bad.text), bad.code};
       } catch (Unopened& unopened) {
         malformed = true;

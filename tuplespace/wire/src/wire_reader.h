@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,7 @@ class FrameReader {
       : bytes_left_(control_bytes),
         frames_(frames),
         used_(frames.size(), false),
+        frame_hashes_(frames.size()),
         session_(session),
         opener_(opener),
         check_tuples_(check_tuples) {}
@@ -109,14 +111,8 @@ class FrameReader {
   Payload Content(const WireBytes* inlined, std::uint32_t frame, const wire::Segment* segment,
                   const std::optional<PayloadHash>& hash) {
     if (segment != nullptr) {
-      if (inlined != nullptr || frame != kNoFrame)
-        Refuse("a payload is in a segment and elsewhere");
-      if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
-      auto payload =
-          opener_->Open(session_, {segment->id(), segment->bytes(), segment->fd(), hash});
-      if (payload) return *std::move(payload);
-      unopened_ = segment->id();
-      return {};
+      CheckSegment(inlined, frame);
+      return Opened(*segment, hash);
     }
     if (frame != kNoFrame) {
       if (frame >= frames_.size()) {
@@ -134,14 +130,49 @@ class FrameReader {
     return bytes.empty() ? Payload() : Payload::Copy(bytes);
   }
 
+  void CheckSegment(const WireBytes* inlined, std::uint32_t frame) const {
+    if (inlined != nullptr || frame != kNoFrame) Refuse("a payload is in a segment and elsewhere");
+    if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
+  }
+
+  // Empty, and known to CheckOpened, if it cannot be opened. REQUIRES: there is an opener.
+  Payload Opened(const wire::Segment& segment, const std::optional<PayloadHash>& hash) {
+    auto payload = opener_->Open(session_, {segment.id(), segment.bytes(), segment.fd(), hash});
+    if (payload) return *std::move(payload);
+    unopened_ = segment.id();
+    return {};
+  }
+
   static std::optional<PayloadHash> Hash(const wire::Hash* wire) {
     if (wire == nullptr) return std::nullopt;
     return PayloadHash{wire->low(), wire->high()};
   }
+
+  // Takes the hash of each frame once, and of each segment: a short message may name one, which is
+  // long, in any number of tuples. Bytes in the control frame lie there once (Spend).
+  template <typename Wire>
+  PayloadHash HashOfContent(const Wire& wire, const Payload& payload) {
+    if (wire.segment() != nullptr) {
+      HashedSegment& known = segment_hashes_[wire.segment()->id()];
+      if (known.bytes != payload.size()) known = {payload.size(), HashOf(payload.bytes())};
+      return known.hash;
+    }
+    if (wire.frame() == kNoFrame) return HashOf(payload.bytes());
+    std::optional<PayloadHash>& known = frame_hashes_[wire.frame()];
+    if (!known) known = HashOf(payload.bytes());
+    return *known;
+  }
+  void CheckOneSize(std::uint64_t segment, std::size_t bytes) const {
+    const auto known = segment_hashes_.find(segment);
+    if (known == segment_hashes_.end() || known->second.bytes == bytes) return;
+    Refuse("segment {} comes both with {} and with {} bytes, and without hashes", segment,
+           known->second.bytes, bytes);
+  }
   // What lies in shared memory did not travel, and is what its maker hashed.
-  static bool IsDamaged(const Payload& payload) {
+  template <typename Wire>
+  bool IsDamaged(const Wire& wire, const Payload& payload) {
     return !payload.empty() && payload.region() == nullptr && payload.hash() &&
-           HashOf(payload.bytes()) != *payload.hash();
+           HashOfContent(wire, payload) != *payload.hash();
   }
   // The content of a found tuple or grant, whose bytes must have its hash: else `damaged` is set
   // and there is none.
@@ -151,7 +182,7 @@ class FrameReader {
     Payload payload = Content(wire.payload(), wire.frame(), wire.segment(), hash);
     const bool is_own = hash && payload.hash() == hash;
     payload = std::move(payload).WithHash(hash);
-    *damaged = !is_own && IsDamaged(payload);
+    *damaged = !is_own && IsDamaged(wire, payload);
     return *damaged ? Payload() : payload;
   }
 
@@ -194,28 +225,44 @@ class FrameReader {
   std::vector<Tuple> Tuples(const WireTuples* wire) {
     std::vector<Tuple> tuples;
     if (wire == nullptr) return tuples;
-    tuples.reserve(wire->size());
-    for (const wire::Tuple* one : *wire) {
-      Tuple& tuple = tuples.emplace_back();
-      tuple.key = OneKey(one->key(), "a tuple's key");
-      const std::optional<PayloadHash> hash = Hash(one->hash());
-      tuple.payload = Content(one->payload(), one->frame(), one->segment(), hash).WithHash(hash);
-      // With it, whoever reads the tuple can find out what happens to it from here on.
-      if (!tuple.payload.empty() && !tuple.payload.hash()) {
-        tuple.payload = std::move(tuple.payload).WithHash(HashOf(tuple.payload.bytes()));
+    tuples.resize(wire->size());
+    // All segments before anything else is found to be wrong: their sender has lent each of them,
+    // and is told that they are free by how often they were opened.
+    for (flatbuffers::uoffset_t i = 0; opener_ != nullptr && i < wire->size(); ++i) {
+      const wire::Tuple& one = *wire->Get(i);
+      if (one.segment() != nullptr) {
+        tuples[i].payload = Opened(*one.segment(), Hash(one.hash()));
       }
-      if (check_tuples_ && IsDamaged(tuple.payload)) {
-        throw BadField{fmt::format("the payload of {} ({} bytes) does not have the hash that came "
-                                   "with it",
-                                   tuple.key.ToString(), tuple.payload.size()),
-                       ErrorCode::kDamaged};
-      }
-      tuple.task = Task(one->task());
-      tuple.ephemeral = one->ephemeral();
-      tuple.held = one->held();
-      tuple.resident_bytes = one->stays_bytes();
     }
+    for (flatbuffers::uoffset_t i = 0; i < wire->size(); ++i) OneTuple(*wire->Get(i), tuples[i]);
     return tuples;
+  }
+
+  // REQUIRES: its payload is there if it is in a segment.
+  void OneTuple(const wire::Tuple& wire, Tuple& tuple) {
+    tuple.key = OneKey(wire.key(), "a tuple's key");
+    const std::optional<PayloadHash> hash = Hash(wire.hash());
+    if (wire.segment() != nullptr) {
+      CheckSegment(wire.payload(), wire.frame());
+    } else {
+      tuple.payload = Content(wire.payload(), wire.frame(), nullptr, hash);
+    }
+    tuple.payload = std::move(tuple.payload).WithHash(hash);
+    // With it, whoever reads the tuple can find out what happens to it from here on.
+    if (!tuple.payload.empty() && !hash) {
+      if (wire.segment() != nullptr) CheckOneSize(wire.segment()->id(), tuple.payload.size());
+      const PayloadHash made = HashOfContent(wire, tuple.payload);
+      tuple.payload = std::move(tuple.payload).WithHash(made);
+    } else if (check_tuples_ && IsDamaged(wire, tuple.payload)) {
+      throw BadField{fmt::format("the payload of {} ({} bytes) does not have the hash that came "
+                                 "with it",
+                                 tuple.key.ToString(), tuple.payload.size()),
+                     ErrorCode::kDamaged};
+    }
+    tuple.task = Task(wire.task());
+    tuple.ephemeral = wire.ephemeral();
+    tuple.held = wire.held();
+    tuple.resident_bytes = wire.stays_bytes();
   }
 
   using WireFound = flatbuffers::Vector<flatbuffers::Offset<wire::FoundTuple>>;
@@ -334,12 +381,15 @@ class FrameReader {
     return std::string(view);
   }
 
-  // At the end of a message, so that all its segments were looked at: their sender counts them.
+  // At the end of a message: all its segments were looked at, as their sender counts them.
   void CheckOpened() {
     if (const auto id = std::exchange(unopened_, {})) {
       throw Unopened{fmt::format("segment {} cannot be opened: send its bytes", *id)};
     }
   }
+
+  // Of a message that is refused for something else.
+  void ForgetUnopened() { unopened_.reset(); }
 
   bool AllFramesUsed() const { return std::find(used_.begin(), used_.end(), false) == used_.end(); }
   std::size_t frame_count() const { return frames_.size(); }
@@ -348,6 +398,12 @@ class FrameReader {
   std::size_t bytes_left_;
   std::span<const Payload> frames_;
   std::vector<bool> used_;
+  std::vector<std::optional<PayloadHash>> frame_hashes_;
+  struct HashedSegment {
+    std::uint64_t bytes = 0;  // its first ones
+    PayloadHash hash;
+  };
+  std::unordered_map<std::uint64_t, HashedSegment> segment_hashes_;  // by id
   std::uint64_t session_;
   SegmentOpener* opener_;
   std::optional<std::uint64_t> unopened_;

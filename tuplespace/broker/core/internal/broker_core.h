@@ -63,6 +63,8 @@ class BrokerCore {
   bool Heard(const ClientId& client, std::int64_t now_us);
   // A message that could not be decoded has come; `error` goes back.
   void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us);
+  // The session cannot go on, and the client is told so. REQUIRES: it has joined.
+  void GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it is not joined.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
   // Clients whose key is not on this list, has ended, or stands for something else there than when
@@ -102,8 +104,6 @@ class BrokerCore {
  private:
   using Peers = PeerTable::Map;
 
-  // REQUIRES: the client has joined.
-  void GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us);
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
   std::optional<RequestError> CheckRoomFor(const AccessList::Entry* who) const;

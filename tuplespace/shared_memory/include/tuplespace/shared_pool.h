@@ -90,9 +90,10 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   };
   std::uint64_t FreeLimit() const;                                               // with mutex_
   Owned* Reuse(std::uint64_t bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
-  Block Hand(Owned& owned);                                                      // with mutex_
-  void ForgetHash(Owned& owned);                                                 // with mutex_
-  void Released(Owned& owned);  // the last local handle is gone
+  Owned* AddBlock(std::uint64_t capacity_bytes);  // null: there is none
+  Block Hand(Owned& owned);                       // which has been counted as a handle
+  void ForgetHash(Owned& owned);                  // with mutex_
+  void Released(Owned& owned);                    // the last local handle is gone
   void Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone);             // with mutex_
   std::unique_ptr<Owned> Remove(Owned& owned);                                      // with mutex_
   void Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
