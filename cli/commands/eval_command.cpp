@@ -50,10 +50,7 @@ std::string WholePath(const char* flag, const std::string& given) {
 
 // With the weights to evaluate as those that it starts from.
 Job JobOfFolder(const EvalFlags& flags) {
-  if (!flags.job.set.empty()) {
-    throw UsageError(fmt::format(
-        "--set needs a job file; {} is a folder, whose job stays as it was", flags.job.path));
-  }
+  RequireNoOverrides(flags.job, flags.job.path + " is a folder, whose job stays as it was");
   FinishedRun run = ReadFinishedRun(flags.job.path);
   if (!flags.model.empty()) run.model_path = flags.model;
   if (flags.model.empty()) {
