@@ -115,6 +115,40 @@ TEST_F(Outputs, WhatKilledManagersLeftUnfinishedGoes) {
                                                      "job.json", "receipt.json", "tuning.jsonl"));
 }
 
+TEST_F(Outputs, OfARunThatIsDoneStayAsTheyAre) {
+  const std::string receipt = ReadFile(out_ + "/receipt.json");
+  const auto resume = [&](const std::vector<std::string>& more, const Environment& environment) {
+    std::vector<std::string> words = {"train", "--resume", out_, "--handlers", "cpu:1@64MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = RunAcan(words, environment);
+    EXPECT_EQ(ReadFile(out_ + "/receipt.json"), receipt);
+    EXPECT_THAT(result.out, Not(HasSubstr("wrote")));
+    return result;
+  };
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& why,
+                           const Environment& environment = {}) {
+    const Result result = resume(more, environment);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(why));
+  };
+  const std::string cannot = "cannot be extended or changed by --resume";
+  refused({job_, "--set", "train.epochs=9"}, cannot);
+  refused({job_, "--set", "train.epochs=8", "--set", "train.seed=6"}, cannot);
+  refused({job_, "--set", "train.epochs=9"},
+          "model.initial_weights = \"" + out_ + "/model.safetensors\"");
+  refused({folder_ / "nowhere.toml"}, "nowhere.toml");
+  refused({job_, "--set", "train.epoch=8"}, "epochs");
+  refused({"--set", "train.epochs=9"}, "--set needs the job file");
+  refused({}, "ACAN_SET (here train.epochs=9) needs the job file",
+          {{"ACAN_SET", "train.epochs=9"}});
+  for (const std::vector<std::string>& same :
+       {std::vector<std::string>{}, {job_, "--set", "train.epochs=8", "--set", "tasks.pouch=3"}}) {
+    const Result result = resume(same, {});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("is done already"));
+  }
+}
+
 TEST_F(Outputs, Verify) {
   const Result equal = RunAcan({"verify", out_});
   EXPECT_EQ(equal.code, 0) << equal.err;
