@@ -114,6 +114,14 @@ TEST_F(Diverge, EndsTheRunAndKeepsTheLastGoodWeights) {
   EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
 }
 
+// Of a run before it, either.
+TEST_F(Diverge, LeavesNoModel) {
+  ASSERT_EQ(Train(out_, {"--set", "train.learning_rate=0.01", "--set", "train.epochs=1"}).code, 0);
+  ASSERT_TRUE(std::filesystem::exists(out_ + "/model.safetensors"));
+  EXPECT_EQ(Train(out_, {}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
+}
+
 // Whatever snapshots were taken before: those of bad weights go, and the bits are the same.
 TEST_F(Diverge, KeepsTheSameWeightsWithSnapshots) {
   ASSERT_EQ(Train(out_, {"--set", "snapshots.every_steps=0"}).code, 1);

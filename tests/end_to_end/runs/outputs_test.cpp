@@ -115,6 +115,15 @@ TEST_F(Outputs, WhatKilledManagersLeftUnfinishedGoes) {
                                                      "job.json", "receipt.json", "tuning.jsonl"));
 }
 
+// Nor does what an earlier run wrote lie beside what this one writes.
+TEST_F(Outputs, OfAnEarlierRunGo) {
+  folder_.Write("out/config.json", "of a model with other heads");
+  folder_.Write("out/vocabulary.json", "of another text");
+  ASSERT_TRUE(Train(job_, out_, {"--handlers", "cpu:1@64MiB"}).is_object());
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/config.json"));
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/vocabulary.json"));
+}
+
 TEST_F(Outputs, OfARunThatIsDoneStayAsTheyAre) {
   const std::string receipt = ReadFile(out_ + "/receipt.json");
   const auto resume = [&](const std::vector<std::string>& more, const Environment& environment) {

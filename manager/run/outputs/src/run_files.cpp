@@ -114,10 +114,11 @@ void RunFiles::RemoveLaterSnapshots(const Start& start) const {
 
 void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> submit) {
   if (!context_.HasFolder()) return;
-  // Of an earlier run, or another training.
-  std::filesystem::remove(context_.OutPath(kReceiptName));
-  std::filesystem::remove(context_.OutPath(kVocabularyName));
-  std::filesystem::remove(context_.OutPath(kGraphName));
+  // Of an earlier run, or another training: none of them may lie beside what this run writes, or be
+  // taken for its model if it never ends. The receipt goes first, as it speaks of the others.
+  for (const char* name : {kReceiptName, kModelName, kConfigName, kVocabularyName, kGraphName}) {
+    std::filesystem::remove(context_.OutPath(name));
+  }
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   const std::string metrics_path = context_.OutPath(kMetricsName);
