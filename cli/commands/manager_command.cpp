@@ -9,6 +9,7 @@
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -78,6 +79,7 @@ int RunManager(const ManagerFlags& flags) {
   Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   HoldToInitialWeights(&job);
+  RequireOtherInputs(job, options.out_dir);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
   Watchdog watchdog(OfManager(role.log()));

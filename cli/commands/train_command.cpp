@@ -7,6 +7,7 @@
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/training_id.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -83,6 +84,7 @@ int RunTrain(const TrainFlags& flags) {
   Job job = flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   CheckFolderIsFree(out_dir);
   HoldToInitialWeights(&job);
+  RequireOtherInputs(job, out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;

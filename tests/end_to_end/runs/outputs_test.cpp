@@ -124,6 +124,37 @@ TEST_F(Outputs, OfAnEarlierRunGo) {
   EXPECT_FALSE(std::filesystem::exists(out_ + "/vocabulary.json"));
 }
 
+// Under whatever name: the job would lose what it begins from.
+TEST_F(Outputs, CannotReplaceWhatTheJobReads) {
+  const std::string model = ReadFile(out_ + "/model.safetensors");
+  std::filesystem::create_directory(out_ + "/snapshots");
+  std::filesystem::copy(out_ + "/model.safetensors", out_ + "/snapshots/kept.safetensors");
+  std::filesystem::create_symlink(out_, folder_ / "link");
+  std::filesystem::create_symlink(out_ + "/model.safetensors", folder_ / "link.safetensors");
+  std::filesystem::create_hard_link(out_ + "/model.safetensors", folder_ / "hard.safetensors");
+  for (const char* weights : {"out/model.safetensors", "out/snapshots/kept.safetensors",
+                              "link/model.safetensors", "link.safetensors", "hard.safetensors"}) {
+    const Result result = RunAcan({"train", job_, "--out", out_, "--handlers", "cpu:1@64MiB",
+                                   "--set", "model.initial_weights=" + (folder_ / weights)});
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("model.initial_weights: " + (folder_ / weights)),
+                                  HasSubstr("choose another --out")));
+  }
+  std::filesystem::rename(folder_ / "train-inputs", out_ + "/metrics.jsonl");
+  const Result data = RunAcan({"train", job_, "--out", out_, "--handlers", "cpu:1@64MiB", "--set",
+                               "data.train_inputs=" + out_ + "/metrics.jsonl"});
+  EXPECT_EQ(data.code, 2) << data.out;
+  EXPECT_THAT(data.err, HasSubstr("data.train_inputs: " + out_ + "/metrics.jsonl is the file"));
+  EXPECT_EQ(ReadFile(out_ + "/model.safetensors"), model);
+  EXPECT_EQ(ReadFile(out_ + "/snapshots/kept.safetensors"), model);
+  // A copy is another file.
+  const Result result =
+      RunAcan({"train", job_, "--out", folder_ / "next", "--handlers", "cpu:1@64MiB", "--set",
+               "model.initial_weights=" + out_ + "/model.safetensors", "--set",
+               "data.train_inputs=" + out_ + "/metrics.jsonl"});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST_F(Outputs, OfARunThatIsDoneStayAsTheyAre) {
   const std::string receipt = ReadFile(out_ + "/receipt.json");
   const auto resume = [&](const std::vector<std::string>& more, const Environment& environment) {

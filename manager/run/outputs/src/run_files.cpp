@@ -11,6 +11,7 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
@@ -30,6 +31,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     : context_(context), folder_(folder) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
+  RequireOtherInputs(context_.job, out_dir);
   std::error_code error;
   std::filesystem::create_directories(out_dir, error);
   if (error) {
