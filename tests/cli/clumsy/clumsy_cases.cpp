@@ -142,6 +142,13 @@ std::vector<ClumsyCase> FlagCases() {
       {"manager: no scheme", "$ACAN manager job.toml --connect here", 2, {"is no endpoint"}},
       {"manager: --resume takes no folder", "$ACAN manager --resume out", 2, {"out"}},
 
+      {"check: throttle", "$ACAN check --connect tcp://127.0.0.1:1 --throttle slow", 2, {"slow"}},
+      {"check: direct", "$ACAN check --connect tcp://127.0.0.1:1 --direct maybe", 2, {"maybe"}},
+      {"check: inject",
+       "$ACAN check --connect tcp://127.0.0.1:1 --inject everything",
+       2,
+       {"--inject"}},
+
       {"keygen: no role", "$ACAN keygen --add king", 2, {"\"king\" is no role", "observer"}},
       {"keygen: a name that is none", "$ACAN keygen --add handler --name ../x", 2, {"--name"}},
       {"keygen: a name twice", "$ACAN keygen --add handler", 2, {"is taken"}},
