@@ -249,6 +249,20 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
                                 HasSubstr("equal      weights_sha256 of the second training")));
 }
 
+// On a device whose fast products are exact the bits are equal; the receipt stands for another one.
+TEST_F(Outputs, VerifySaysWhatFastPrecisionPromises) {
+  nlohmann::json receipt =
+      Train(job_, out_, {"--handlers", "cpu:1@64MiB", "--set", "train.precision=fast"});
+  ASSERT_TRUE(receipt.is_object());
+  receipt.erase("receipt_sha256");
+  receipt["test_loss"] = receipt["test_loss"].get<double>() * 1.000001;
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_, "--rerun", "--handlers", "cpu:1@64MiB"});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test_loss of the second training"),
+                                HasSubstr("\"fast\", which does not promise equal bits")));
+}
+
 TEST_F(Outputs, VerifyNamesDataThatChanged) {
   std::string labels = ReadFile(folder_ / "train-labels");
   labels.back() = static_cast<char>(labels.back() == 0 ? 1 : 0);
