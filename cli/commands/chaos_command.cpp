@@ -11,6 +11,7 @@
 #include "acan/manager/closest_word.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 #include "chaos_run.h"
@@ -234,10 +235,11 @@ int RunChaos(const ChaosFlags& flags) {
   ParseDuration("--pause", flags.pause);
   Job job = ReadJob(flags.job);
   HoldToInitialWeights(&job);
-  Data data = LoadData(job);
-  LogJob(job, data, log);
   const std::string out_dir =
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
+  RequireOtherInputs(job, out_dir);
+  Data data = LoadData(job);
+  LogJob(job, data, log);
   Outcome outcome;
   if (!flags.undisturbed.empty()) {
     outcome.undisturbed = ReadUndisturbed(flags, job, data);

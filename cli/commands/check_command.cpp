@@ -16,7 +16,9 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "handler_flags.h"
 #include "link_measurement.h"
+#include "log.h"
 #include "meeting_point.h"
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
@@ -32,19 +34,19 @@ constexpr std::chrono::seconds kPatience(10);  // for joining, and for an answer
 constexpr double kClockToleranceS = 5;
 
 struct Flags {
-  Setting connect;
-  Setting keys;
-  std::string device = "auto";
-  std::string memory;
+  HandlerFlags handler;
+  Setting log_format;
   bool json = false;
 };
 
 constexpr const char* kExample = R"(
-Run it on the host that will join, with the flags that its handler will have. It looks the broker's
-host up, connects, joins with the key, compares protocol and clock, measures the link, and proves and
-measures the device. The first thing that stands in the way is named; what depends on it is not tried.
-The exit code is 1 if something does. A running job is not disturbed, but for the moment in which the
-link is measured.
+Run it on the host that will join, with the flags and variables that its handler will have. It looks
+the broker's host up, connects, joins with the key, compares protocol and clock, measures the link,
+and proves and measures the device. The first thing that stands in the way is named; what depends on
+it is not tried. The exit code is 1 if something does. A running job is not disturbed, but for the
+moment in which the link is measured. Of --fast-math, --throttle, --direct, --inject and --log-format
+only mistakes in their values are found: a check computes exactly and at full speed, sends nothing to
+handlers, and writes no log.
 
 Example:
   acan check --connect tcp://broker-host:5555 --keys handler.key)";
@@ -198,8 +200,10 @@ void CheckLink(tuplespace::Client& client, Findings& findings) {
 }
 
 // Returns the device's GFLOP/s; 0 if it gets no tasks of exact jobs.
-double CheckDevice(const Flags& flags, Findings& findings) {
-  const std::unique_ptr<Device> device = MakeOneDevice(flags.device, flags.memory);
+double CheckDevice(const HandlerFlags& flags, Findings& findings) {
+  const HandlerDevice chosen = DeviceOf(flags);
+  const std::unique_ptr<Device> device =
+      MakeDevice(chosen.spec, chosen.memory_bytes, chosen.fast_math);
   const ConformanceResult conformance = RunConformance(*device);
   const std::string& name = device->info().name;
   if (!conformance.exact) {
@@ -246,19 +250,22 @@ void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findin
 int RunCheck(const Flags& flags) {
   RequireLimits("acan check");
   tuplespace::ClientOptions options;
-  options.endpoint = EndpointToConnect(flags.connect);
+  options.endpoint = EndpointToConnect(flags.handler.connect);
   options.name = fmt::format("acan check on {}", HostName());
   std::optional<AccessFile> file;
-  if (flags.keys.set()) {
-    file = ReadAccessFile(flags.keys.value);
+  if (flags.handler.keys.set()) {
+    file = ReadAccessFile(flags.handler.keys.value);
     options.access = file->access;
   }
+  HandlerOptions unused;  // what is wrong with the flags is said here, as by the handler
+  ApplyHandlerFlags(flags.handler, flags.handler.keys.set(), unused);
+  ParseLogFormat(flags.log_format);
   Findings findings(flags.json);
   if (CheckReach(options.endpoint, findings)) {
     tuplespace::Client client(std::move(options));
     if (CheckJoin(client, file, findings)) {
       CheckLink(client, findings);
-      const double gflops = CheckDevice(flags, findings);
+      const double gflops = CheckDevice(flags.handler, findings);
       if (gflops > 0) CompareHandlers(client, gflops, findings);
     }
   }
@@ -271,19 +278,8 @@ void AddCheck(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
   Command command =
       app.AddCommand("check", "Say what stands in the way of joining a broker from this host");
-  AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker, or the places where it may be started, separated by commas "
-                         "(default: ") +
-                 kDefaultPlace + ")")
-      .TypeName("ENDPOINT");
-  AddKeys(command, flags->keys, "the key file of this host, for a broker with keys");
-  command.AddOption("--device", flags->device, "the handler's device, as for acan handler")
-      .TypeName("DEVICE")
-      .ShowDefault();
-  command
-      .AddOption("--memory", flags->memory,
-                 "the most bytes that it may hold, like 64MiB (default: as for acan handler)")
-      .TypeName("SIZE");
+  AddHandlerFlags(command, flags->handler);
+  AddLogFormat(command, flags->log_format);
   command.AddFlag("--json", flags->json, "one line of JSON in place of the table");
   command.Footer(kExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunCheck(*flags); }; });

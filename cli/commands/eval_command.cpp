@@ -8,6 +8,8 @@
 #include "acan/manager/finished_run.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/vocabulary.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
@@ -32,9 +34,11 @@ struct EvalFlags {
 constexpr const char* kEvalExample = R"(
 Prints the loss, for classes the share of right answers, and for models of language without label
 smoothing the perplexity (e^loss), as training's own evaluation gives them; nothing is trained or
-written. The output folder of a run says by its receipt which model and which test data these are.
-With a job file, --model names the weights. --inputs and --targets name other test data than the
-job's; for text and for streams of tokens, --inputs alone does.
+written. The output folder of a run says by its receipt which model and which test data these are:
+data that have changed since are refused. Its vocabulary.json numbers the tokens of a text, and the
+training data need not be there. With a job file, --model names the weights, and the job's present
+data are used. --inputs and --targets name other test data than the job's; for text and for streams
+of tokens, --inputs alone does.
 
 Examples:
   acan eval out/gpt
@@ -48,12 +52,14 @@ std::string WholePath(const char* flag, const std::string& given) {
   return path;
 }
 
-// With the weights to evaluate as those that it starts from.
-Job JobOfFolder(const EvalFlags& flags) {
-  if (!flags.job.set.empty()) {
-    throw UsageError(fmt::format(
-        "--set needs a job file; {} is a folder, whose job stays as it was", flags.job.path));
-  }
+struct Evaluation {
+  Job job;  // with the weights to evaluate as those that it starts from
+  Data data;
+  std::string train_sha256;  // of the data that the model was trained on
+};
+
+FinishedRun RunOfFolder(const EvalFlags& flags) {
+  RequireNoOverrides(flags.job, flags.job.path + " is a folder, whose job stays as it was");
   FinishedRun run = ReadFinishedRun(flags.job.path);
   if (!flags.model.empty()) run.model_path = flags.model;
   if (flags.model.empty()) {
@@ -61,10 +67,7 @@ Job JobOfFolder(const EvalFlags& flags) {
   } else {
     const ModelReader reader(run.model_path, *run.model);
   }
-  run.job.initial_weights =
-      WholePath(flags.model.empty() ? "the folder" : "--model", run.model_path);
-  run.job.initial_weights_sha256.clear();
-  return run.job;
+  return run;
 }
 
 Job JobOfFile(const EvalFlags& flags) {
@@ -83,9 +86,11 @@ Job JobOfFile(const EvalFlags& flags) {
                                           "another model",
                                           error.what(), flags.job.path));
   }
-  job.initial_weights = WholePath("--model", flags.model);
-  job.initial_weights_sha256.clear();
   return job;
+}
+
+bool HasOtherData(const EvalFlags& flags) {
+  return !flags.inputs.empty() || !flags.targets.empty();
 }
 
 // What --inputs and --targets say. REQUIRES: one of them is given.
@@ -131,10 +136,11 @@ bool HasTestData(const DataFiles& data) {
   return !data.generated.empty() || !data.test_inputs.empty();
 }
 
-Job EvaluationJob(const EvalFlags& flags) {
-  const bool is_folder = std::filesystem::is_directory(flags.job.path);
-  Job job = is_folder ? JobOfFolder(flags) : JobOfFile(flags);
-  if (!flags.inputs.empty() || !flags.targets.empty()) TakeOtherData(flags, &job.data);
+// The job that evaluates `model` and trains nothing.
+Job EvaluationJob(const EvalFlags& flags, Job job, const std::string& model) {
+  job.initial_weights = WholePath(flags.model.empty() ? "the folder" : "--model", model);
+  job.initial_weights_sha256.clear();
+  if (HasOtherData(flags)) TakeOtherData(flags, &job.data);
   if (!HasTestData(job.data)) {
     throw UsageError(
         fmt::format("{} names no test data; {}", flags.job.path,
@@ -150,14 +156,83 @@ Job EvaluationJob(const EvalFlags& flags) {
   return job;
 }
 
+// ---- the data of a folder's run ----------------------------------------------------------------
+
+// "a.npy and b.npy": where the test data are.
+std::string TestFiles(const DataFiles& data) {
+  std::string names = data.generated.empty() ? "" : "data.generated";
+  for (const std::string* path :
+       {&data.text.text, &data.text.test_text, &data.tokens.test, &data.test_inputs,
+        &data.test_targets, &data.tokens.test_lengths, &data.tokens.test_types}) {
+    if (!path->empty()) names += (names.empty() ? "" : " and ") + *path;
+  }
+  return names;
+}
+
+[[noreturn]] void HaveChanged(const FinishedRun& run, const std::string& files,
+                              const std::string& what, const std::string& found,
+                              const std::string& expected, const std::string& advice) {
+  throw UsageError(
+      fmt::format("{}: the {} data are not those of the run in {} any more: their SHA-256 is {}, "
+                  "but {} says {}. {}",
+                  files, what, run.folder, found, kReceiptName, expected, advice));
+}
+
+// The numbers of tokens in training. Without the file that a run leaves, the training data say
+// them, if they are still the same.
+std::shared_ptr<const Vocabulary> VocabularyOf(const FinishedRun& run) {
+  if (!run.job.data.text.used()) return nullptr;
+  const std::string path = (std::filesystem::path(run.folder) / kVocabularyName).string();
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return ReadVocabulary(path);
+  const Data data = LoadData(run.job);
+  if (data.train_sha256() != run.receipt.train_sha256) {
+    const TextData& text = run.job.data.text;
+    HaveChanged(run, text.text.empty() ? text.train_text : text.text, "training",
+                data.train_sha256(), run.receipt.train_sha256,
+                fmt::format("The folder has no {} either, so nothing says which tokens the model "
+                            "knows: put one of them back",
+                            kVocabularyName));
+  }
+  return ParseVocabulary(data.vocabulary, path);
+}
+
+Evaluation OfFolder(const EvalFlags& flags) {
+  const FinishedRun run = RunOfFolder(flags);
+  Evaluation evaluation;
+  evaluation.job = EvaluationJob(flags, run.job, run.model_path);
+  evaluation.data = LoadTestData(evaluation.job, VocabularyOf(run).get());
+  evaluation.train_sha256 = run.receipt.train_sha256;
+  const std::string found = evaluation.data.test_sha256();
+  if (!HasOtherData(flags) && found != run.receipt.test_sha256) {
+    HaveChanged(run, TestFiles(run.job.data), "test", found, run.receipt.test_sha256,
+                "Put back what was there, or name the data to evaluate with --inputs (and "
+                "--targets), or in a job file with --model");
+  }
+  evaluation.data.train = evaluation.data.test;  // of which no step is trained
+  return evaluation;
+}
+
+Evaluation OfFile(const EvalFlags& flags) {
+  Evaluation evaluation;
+  evaluation.job = EvaluationJob(flags, JobOfFile(flags), flags.model);
+  evaluation.data = LoadData(evaluation.job);
+  evaluation.train_sha256 = evaluation.data.train_sha256();
+  return evaluation;
+}
+
 int RunEval(const EvalFlags& flags) {
   RequireLimits("acan eval");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "eval");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
-  const Job job = EvaluationJob(flags);
-  auto receipt = RunLocally({cluster, "", flags.job.path, false}, job, LoadData(job), log, signals);
+  Evaluation evaluation =
+      std::filesystem::is_directory(flags.job.path) ? OfFolder(flags) : OfFile(flags);
+  const Job& job = evaluation.job;
+  auto receipt = RunLocally({cluster, "", flags.job.path, false}, job, std::move(evaluation.data),
+                            log, signals);
   if (!receipt) return 128 + signals.received();
+  receipt->train_sha256 = evaluation.train_sha256;
   // The run begins to count steps anew, and some models' files have that number.
   receipt->weights_sha256 = ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
   PrintLine(TestText(*receipt));

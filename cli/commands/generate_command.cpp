@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/generate/decoder.h"
 #include "acan/generate/generate.h"
 #include "acan/manager/finished_run.h"
 #include "acan/manager/output_names.h"
@@ -82,10 +83,11 @@ std::string VocabularyPath(const GenerateFlags& flags) {
 }
 
 // Of a prompt in words: null for numbers of tokens.
-std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags) {
+std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const FinishedRun& run) {
   if (flags.prompt.has_value() == flags.prompt_tokens.has_value()) {
     throw UsageError("give --prompt TEXT, or --prompt-tokens LIST in its place");
   }
+  RequireLanguageModel(run);  // of any other one no prompt helps
   if (!flags.prompt) return nullptr;
   const std::string path = VocabularyPath(flags);
   std::error_code ignored;
@@ -112,7 +114,7 @@ int RunGenerate(const GenerateFlags& flags) try {
   }
   Sampling sampling{flags.temperature, flags.top_k, ParseSeed(flags.seed)};
   const FinishedRun run = ReadFinishedRun(flags.folder);
-  const std::shared_ptr<const Vocabulary> vocabulary = VocabularyOf(flags);
+  const std::shared_ptr<const Vocabulary> vocabulary = VocabularyOf(flags, run);
   const std::vector<std::int32_t> prompt = vocabulary
                                                ? vocabulary->TokensOf(*flags.prompt, "--prompt")
                                                : ParseTokens(*flags.prompt_tokens);

@@ -9,27 +9,19 @@
 #include "access_file.h"
 #include "command.h"
 #include "device_factory.h"
-#include "device_list.h"
 #include "fmt/format.h"
+#include "handler_flags.h"
 #include "machine.h"
 #include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
-#include "tuplespace/client.h"
 #include "watchdog.h"
 
 namespace acan::cli {
 namespace {
 
-struct HandlerFlags {
-  Setting connect;
-  Setting device;
-  Setting memory;
-  Setting keys;
-  Setting fast_math;
-  Setting throttle;
-  Setting direct;
-  std::string inject;
+struct Flags {
+  HandlerFlags handler;
   RoleFlags role;
 };
 
@@ -45,8 +37,8 @@ Example, a handler of two threads that holds at most 64 MiB:
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
 
 // A handler whose device has proved itself.
-std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
-                               std::uint64_t memory_bytes, FastMath fast_math) {
+std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& device) {
+  const auto& [spec, memory_bytes, fast_math] = device;
   try {
     options.device = MakeDevice(spec, memory_bytes, fast_math);
     return std::make_unique<Handler>(std::move(options));
@@ -62,15 +54,6 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const DeviceSpec& spec,
   }
 }
 
-std::optional<Throttle> ThrottleOf(const Setting& setting) {
-  if (!setting.set()) return std::nullopt;
-  std::string problem;
-  std::optional<Throttle> throttle = Throttle::Parse(setting.value, &problem);
-  if (!throttle)
-    throw UsageError(fmt::format("{} '{}': {}", setting.origin, setting.value, problem));
-  return throttle;
-}
-
 // Nothing if there were no direct transfers.
 std::string DirectText(const HandlerReport& report) {
   if (report.fetched_bytes == 0 && report.sent_bytes == 0) return "";
@@ -78,67 +61,37 @@ std::string DirectText(const HandlerReport& report) {
                      SizeText(report.fetched_bytes), SizeText(report.sent_bytes));
 }
 
-// "on", "off", or where to listen.
-void ApplyDirect(const Setting& setting, HandlerOptions& options) {
-  if (!setting.set() || setting.value == "on") return;
-  options.direct = setting.value != "off";
-  if (!options.direct) return;
-  if (const auto problem =
-          tuplespace::DirectListenProblem(setting.value, options.access.has_value())) {
-    throw UsageError(
-        fmt::format("{}: {}; on, off or tcp://ADDRESS:PORT is expected", setting.origin, *problem));
-  }
-  options.direct_listen = setting.value;
-}
-
-int RunHandler(const HandlerFlags& flags) {
+int RunHandler(const Flags& flags) {
   RequireLimits("acan handler");
-  const std::optional<Throttle> throttle = ThrottleOf(flags.throttle);
-  const std::string endpoint = EndpointToConnect(flags.connect);
-  DeviceSpec spec =
-      ChooseDevice(flags.device.set() ? ParseDevice(flags.device.value, flags.device.origin)
-                                      : ParseDevice("auto", "--device"));
-  if (!spec.memory_bytes && flags.memory.set()) {
-    spec.memory_bytes = ParseMemory(flags.memory.value, flags.memory.origin);
-  }
-  const std::uint64_t memory_bytes =
-      spec.memory_bytes ? *spec.memory_bytes : DefaultMemoryBytes(spec, 1, 1);
-
-  const FastMath fast_math = flags.fast_math.set()
-                                 ? ParseFastMath(flags.fast_math.value, flags.fast_math.origin)
-                                 : FastMath::kFp32;
+  const std::string endpoint = EndpointToConnect(flags.handler.connect);
+  const HandlerDevice chosen = DeviceOf(flags.handler);
+  const DeviceSpec& spec = chosen.spec;
+  HandlerOptions options;
+  // `acan train` gives its handlers no key: they are on its own host.
+  const bool has_key = flags.role.parent == 0 && flags.handler.keys.set();
+  ApplyHandlerFlags(flags.handler, has_key, options);
 
   RoleProcess role(flags.role, "handler " + spec.Name());
   InterruptNobody();
-  if (const int code = role.AwaitHost(endpoint, flags.connect.origin)) return code;
-  HandlerOptions options;
+  if (const int code = role.AwaitHost(endpoint, flags.handler.connect.origin)) return code;
   options.endpoint = endpoint;
-  options.throttle = throttle;
   Machine machine = ThisMachine();
   options.machine = std::move(machine.id);
   options.cpus = std::move(machine.cpus);
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
-  if (flags.role.parent == 0) options.access = AccessOf(flags.keys, kHandlerRole);
-  ApplyDirect(flags.direct, options);
+  if (has_key) options.access = AccessOf(flags.handler.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
-  if (!flags.inject.empty()) {
-    try {
-      options.faults = ParseFaults(flags.inject);
-    } catch (const std::invalid_argument& error) {
-      throw UsageError(fmt::format("--inject: {}", error.what()));
-    }
-  }
   Watchdog watchdog({"handler " + spec.Name(), "it computes, or waits for its device's driver",
                      [&role](const std::string& line) { role.log().Warning(line); }});
   options.alive = [&watchdog] { watchdog.Beat(); };
-  const std::unique_ptr<Handler> handler = Prove(std::move(options), spec, memory_bytes, fast_math);
+  const std::unique_ptr<Handler> handler = Prove(std::move(options), chosen);
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {
     role.log().Info(
         fmt::format("{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}{}",
                     report.tasks, report.failed, report.busy_s, SizeText(report.peak_bytes),
-                    SizeText(memory_bytes), DirectText(report)));
+                    SizeText(chosen.memory_bytes), DirectText(report)));
   }
   return code;
 }
@@ -146,41 +99,10 @@ int RunHandler(const HandlerFlags& flags) {
 }  // namespace
 
 void AddHandler(Command& app, Chosen& chosen) {
-  const auto flags = std::make_shared<HandlerFlags>();
+  const auto flags = std::make_shared<Flags>();
   Command command =
       app.AddCommand("handler", "Compute: serve one device to whatever manager has tasks");
-  AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker, or the places where it may be started, separated by commas "
-                         "(default: ") +
-                 kDefaultPlace + ")")
-      .TypeName("ENDPOINT");
-  AddSetting(command, flags->device, "--device", "ACAN_DEVICE",
-             "cpu, cpu:THREADS, opencl:N, opencl:N/PART, cuda:N or auto (default: auto, the first "
-             "GPU, else all cores)")
-      .TypeName("DEVICE");
-  AddSetting(command, flags->memory, "--memory", "ACAN_MEMORY",
-             "the most bytes it may hold, like 64MiB (default: half of what is free; of a GPU nine "
-             "tenths)")
-      .TypeName("SIZE");
-  AddKeys(command, flags->keys, "its key file, for a broker with keys");
-  AddSetting(command, flags->fast_math, "--fast-math", "ACAN_FAST_MATH",
-             "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
-             "(default), tf32 or bf16; CUDA, and bf16 on CPUs that have it; others compute in fp32")
-      .TypeName("MATH");
-  AddSetting(command, flags->throttle, "--throttle", "ACAN_THROTTLE",
-             "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "
-             "wall clock, like 1,5,10@5s")
-      .TypeName("GFLOPS");
-  AddSetting(command, flags->direct, "--direct", "ACAN_DIRECT",
-             "over tcp, where results stay here: send them to other handlers without the broker. "
-             "on (default: listens at the address that reaches the broker, at a free port), off, "
-             "or where to listen, like tcp://10.0.0.7:5600")
-      .TypeName("on|off|ENDPOINT");
-  command
-      .AddOption("--inject", flags->inject,
-                 "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "
-                 "result_bits:RATE, weights:RATE)")
-      .TypeName("SPEC");
+  AddHandlerFlags(command, flags->handler);
   AddRoleFlags(command, flags->role);
   command.Footer(kHandlerExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunHandler(*flags); }; });

@@ -1,10 +1,15 @@
 // acan manager: trains a job with the handlers that a broker has.
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/manager.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -45,6 +50,12 @@ Examples:
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression --resume)";
 
+// The text of the receipt in `out_dir`; empty: there is none.
+std::string ReceiptIn(const std::string& out_dir) {
+  std::ifstream file(std::filesystem::path(out_dir) / kReceiptName, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 int RunManager(const ManagerFlags& flags) {
   RequireLimits("acan manager");
   RoleProcess role(flags.role, "manager");
@@ -68,6 +79,7 @@ int RunManager(const ManagerFlags& flags) {
   Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   HoldToInitialWeights(&job);
+  RequireOtherInputs(job, options.out_dir);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
   Watchdog watchdog(OfManager(role.log()));
@@ -76,6 +88,7 @@ int RunManager(const ManagerFlags& flags) {
   options.progress = [&display](const Progress& progress) { display.Show(progress); };
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   const std::string out_dir = options.out_dir;
+  const std::string earlier_receipt = ReceiptIn(out_dir);
   Manager manager(std::move(options), job, std::move(data));
   std::optional<Receipt> receipt;
   const int code =
@@ -86,12 +99,14 @@ int RunManager(const ManagerFlags& flags) {
     return code == 0 ? 1 : code;
   }
   // Another manager may have finished the job, with a folder of its own.
-  const bool here = std::filesystem::exists(out_dir + "/receipt.json");
+  const std::string written = ReceiptIn(out_dir);
+  const bool here = !written.empty();
   if (!here) {
     role.log().Info(fmt::format(
         "another manager finished the job: the outputs are in its --out, none are in {}", out_dir));
   }
-  return ReportRun(*receipt, here ? out_dir : "", flags.json);
+  return ReportRun(*receipt, here ? out_dir : "", flags.json,
+                   written == earlier_receipt ? Outputs::kFound : Outputs::kWritten);
 }
 
 }  // namespace

@@ -2,9 +2,13 @@
 #include <filesystem>
 
 #include "acan/core/error.h"
+#include "acan/manager/finished_run.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
+#include "acan/manager/training_id.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
@@ -42,6 +46,22 @@ Examples:
   acan train job.toml --set train.epochs=3 --set train.seed=7 --handlers cpu:1,cpu:2 --memory 64MiB
   acan train job.toml --json | tail -n 1 | jq .weights_sha256)";
 
+// --resume of a run that is done: with the same training there is nothing left to do.
+int ReportDone(const TrainFlags& flags, Log& log) {
+  if (flags.job.path.empty()) {
+    RequireNoOverrides(flags.job, "the run in " + flags.resume + " is done");
+  } else {
+    Job job = ReadJob(flags.job);
+    HoldToInitialWeights(&job);
+    const Data data = LoadData(job);
+    RequireNoOtherFinishedRun(flags.resume,
+                              TrainingId(job, data.train_sha256(), data.test_sha256()));
+  }
+  log.Info(fmt::format("the run in {} is done already", flags.resume));
+  const auto path = std::filesystem::path(flags.resume) / kReceiptName;
+  return ReportRun(ReadReceipt(path.string()), flags.resume, flags.json, Outputs::kFound);
+}
+
 int RunTrain(const TrainFlags& flags) {
   RequireLimits("acan train");
   StopSignals signals(StopSignals::Mode::kAll);
@@ -58,15 +78,13 @@ int RunTrain(const TrainFlags& flags) {
   const std::string out_dir = resume            ? flags.resume
                               : flags.out.set() ? flags.out.value
                                                 : DefaultOutDir(flags.job.path);
-  const std::string receipt_path = flags.resume + "/receipt.json";
-  if (resume && std::filesystem::exists(receipt_path)) {
-    const Receipt done = ReadReceipt(receipt_path);
-    log.Info(fmt::format("the run in {} is done already", flags.resume));
-    return ReportRun(done, flags.resume, flags.json);
+  if (resume && std::filesystem::exists(std::filesystem::path(out_dir) / kReceiptName)) {
+    return ReportDone(flags, log);
   }
   Job job = flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   CheckFolderIsFree(out_dir);
   HoldToInitialWeights(&job);
+  RequireOtherInputs(job, out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;

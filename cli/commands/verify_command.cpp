@@ -130,6 +130,11 @@ int Rerun(const VerifyFlags& flags, const Receipt& receipt, Job job, Verdict& ve
                                 std::move(data), log, signals);
   if (!again) return 128 + signals.received();
   Compare(*again, receipt, verdict);
+  if (verdict.exit_code() != 0 && job.training.precision == Precision::kFast) {
+    PrintLine(
+        "note       the job has train.precision = \"fast\", which does not promise equal bits: a "
+        "second training may differ by rounding, so this shows no fault");
+  }
   return 0;
 }
 

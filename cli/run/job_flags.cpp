@@ -46,11 +46,34 @@ void AddJobFlags(Command& app, JobFlags& flags, bool required) {
       .Repeated();
 }
 
+namespace {
+
+// What ACAN_SET says, if anything.
+std::vector<std::string> OverridesOfVariable() {
+  std::vector<std::string> overrides;
+  const char* variable = std::getenv("ACAN_SET");
+  const std::string text = variable == nullptr ? "" : variable;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(';', begin), text.size());
+    if (end > begin) overrides.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return overrides;
+}
+
+}  // namespace
+
+void RequireNoOverrides(const JobFlags& flags, const std::string& kept) {
+  if (!flags.set.empty()) throw UsageError(fmt::format("--set needs the job file; {}", kept));
+  const std::vector<std::string> variable = OverridesOfVariable();
+  if (variable.empty()) return;
+  throw UsageError(fmt::format("ACAN_SET (here {}) needs the job file; {}. Unset the variable",
+                               fmt::join(variable, ";"), kept));
+}
+
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
   const std::string path = folder + "/job.json";
-  if (!flags.set.empty()) {
-    throw UsageError(fmt::format("--set needs the job file; {} is kept as it was", path));
-  }
+  RequireNoOverrides(flags, path + " is kept as it was");
   if (!std::filesystem::exists(path)) {
     throw UsageError(
         fmt::format("{}: cannot open: {}; --resume takes the folder (--out) of a run that began",
@@ -63,14 +86,7 @@ Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
 }
 
 Job ReadJob(const JobFlags& flags) {
-  std::vector<std::string> overrides;
-  const char* variable = std::getenv("ACAN_SET");
-  const std::string text = variable == nullptr ? "" : variable;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(';', begin), text.size());
-    if (end > begin) overrides.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> overrides = OverridesOfVariable();
   overrides.insert(overrides.end(), flags.set.begin(), flags.set.end());
   return LoadJob(flags.path, overrides);
 }

@@ -32,6 +32,9 @@ struct StopFlag {
   }
 };
 void AddStopWithin(Command& app, StopFlag& flag);
+// For a job that stays as it was, which `kept` says in a sentence's second half. Throws Error
+// (usage) if --set or ACAN_SET would change it.
+void RequireNoOverrides(const JobFlags& flags, const std::string& kept);
 // The job that a run in `folder` (its --out) was given. Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job: the flags beat ACAN_SET ("key=value;key=value"), which beats the file.

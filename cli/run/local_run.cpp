@@ -148,9 +148,9 @@ std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
 
 }  // namespace
 
-int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
+int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json, Outputs outputs) {
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
-  if (!ended_early) Print(SummaryText(receipt, out_dir));
+  if (!ended_early) Print(SummaryText(receipt, out_dir, outputs));
   if (json) PrintLine(JsonTextReplacing(ReceiptToJson(receipt)));
   if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
   // Where all results were audited, those that count were confirmed.
@@ -160,7 +160,7 @@ int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json) {
   return 0;
 }
 
-std::string SummaryText(const Receipt& receipt, const std::string& out_dir) {
+std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs) {
   std::string text;
   const std::string test = TestText(receipt);
   if (!test.empty()) text += test + "\n";
@@ -178,7 +178,7 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir) {
       receipt.handlers.size() == 1 ? "" : "s", receipt.tasks_done, receipt.tasks_reissued,
       receipt.tasks_duplicated);
   text += "weights_sha256 " + receipt.weights_sha256 + "\n";
-  if (!out_dir.empty()) {
+  if (!out_dir.empty() && outputs == Outputs::kWritten) {
     std::vector<const char*> names = {kModelName, kMetricsName, kReceiptName};
     if (receipt.job.contains("output")) names.insert(names.begin() + 1, kConfigName);
     for (const char* name : names) {

@@ -36,12 +36,15 @@ Watchdog::Options OfManager(Log& log);
 
 // Logs the resolved job and the sizes of its data.
 void LogJob(const Job& job, const Data& data, Log& log);
-// Some lines for people: accuracy, time, speed, hash, files.
-std::string SummaryText(const Receipt& receipt, const std::string& out_dir);
+// Whether this command has written the outputs, or found those of a run that was done.
+enum class Outputs : std::uint8_t { kWritten, kFound };
+// Some lines for people: accuracy, time, speed, hash, the files that were written.
+std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs);
 // What a command that trains says in the end: the summary, and with `json` the receipt. Returns the
 // exit code. Throws Error (failure) if the run ended early because it diverged: where, what it
 // kept, what to try.
-int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json);
+int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json,
+              Outputs outputs = Outputs::kWritten);
 // "test accuracy 88.12 %, test loss 0.3412".
 std::string TestText(const Receipt& receipt);
 

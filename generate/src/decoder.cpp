@@ -20,7 +20,35 @@ constexpr std::int64_t kChunk = 64;
                                run.model->kind, why));
 }
 
+// What the loss compares with the labels.
+const model::Value& LogitsOf(const model::Graph& graph) {
+  const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
+  return graph.value(loss.operands.front());
+}
+
 }  // namespace
+
+void RequireLanguageModel(const FinishedRun& run) {
+  const model::Graph& graph = run.model->evaluation;
+  const model::Input* tokens = nullptr;
+  for (const model::Input& input : graph.inputs()) {
+    if (input.role == model::InputRole::kLabels) continue;
+    if (input.role != model::InputRole::kTokens || tokens != nullptr) {
+      NoText(run,
+             fmt::format("it takes \"{}\"; a model of language takes tokens alone (gpt, llama)",
+                         input.name));
+    }
+    tokens = &input;
+  }
+  const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
+  const model::Value& logits = LogitsOf(graph);
+  if (tokens == nullptr || !std::holds_alternative<model::CrossEntropy>(loss.op) ||
+      logits.source != model::Source::kNode ||
+      logits.shape.rows != graph.value(tokens->value).shape.rows ||
+      logits.shape.features != tokens->bound) {
+    NoText(run, "it does not predict a next token for each token (gpt and llama do)");
+  }
+}
 
 Decoder::Decoder(std::unique_ptr<Device> device, const FinishedRun& run)
     : device_(std::move(device)),
@@ -33,25 +61,10 @@ Decoder::Decoder(std::unique_ptr<Device> device, const FinishedRun& run)
 }
 
 void Decoder::FindNodes(const FinishedRun& run) {
+  RequireLanguageModel(run);
   const model::Graph& graph = graph_.graph();
-  const model::Input* tokens = nullptr;
-  for (const model::Input& input : graph.inputs()) {
-    if (input.role == model::InputRole::kLabels) continue;
-    if (input.role != model::InputRole::kTokens || tokens != nullptr) {
-      NoText(run,
-             fmt::format("it takes \"{}\"; a model of language takes tokens alone (gpt, llama)",
-                         input.name));
-    }
-    tokens = &input;
-  }
   const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
-  const model::Value& logits = graph.value(loss.operands.front());
-  if (tokens == nullptr || !std::holds_alternative<model::CrossEntropy>(loss.op) ||
-      logits.source != model::Source::kNode ||
-      logits.shape.rows != graph.value(tokens->value).shape.rows ||
-      logits.shape.features != tokens->bound) {
-    NoText(run, "it does not predict a next token for each token (gpt and llama do)");
-  }
+  const model::Value& logits = LogitsOf(graph);
   positions_ = logits.shape.rows;
   vocabulary_size_ = logits.shape.features;
   output_node_ = graph_.value(loss.operands.front()).producer;

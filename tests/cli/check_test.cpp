@@ -106,6 +106,25 @@ TEST_F(Check, OnTheBrokersHostNothingCrossesALink) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("none is needed here"), HasSubstr("shared memory")));
 }
 
+// Whoever replaces "handler" by "check" leaves the rest as it is.
+TEST_F(Check, TakesTheFlagsAndVariablesOfAHandler) {
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  EndpointOf(broker);
+  const Result result = RunAcan({"check", "--fast-math", "bf16", "--throttle", "2.5", "--inject",
+                                 "results:1e-3", "--log-format", "json"},
+                                {{"ACAN_CONNECT", endpoint},
+                                 {"ACAN_DEVICE", "cpu:1"},
+                                 {"ACAN_MEMORY", "24MiB"},
+                                 {"ACAN_DIRECT", "off"}});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("device +ok +cpu:1 computes exactly, .* may hold 24MiB"));
+  const Result wrong = RunAcan({"check", "--connect", endpoint},
+                               {{"ACAN_DEVICE", "tpu:0"}, {"ACAN_MEMORY", "1MiB"}});
+  EXPECT_EQ(wrong.code, 2) << wrong.out;
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("ACAN_DEVICE"), HasSubstr("tpu:0")));
+}
+
 TEST_F(Check, WithAnObserversKeyMeasuresNoBandwidth) {
   Program broker(BrokerWords());
   const std::string endpoint = EndpointOf(broker);  // from here on it follows its list

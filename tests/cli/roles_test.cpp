@@ -113,6 +113,38 @@ TEST(Roles, AThrottledHandlerTrainsTheSameWeightsAndTellsItsSpeed) {
   broker.Wait();
 }
 
+TEST(Roles, AManagerThatResumesLeavesAnotherFinishedRunAlone) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::string out = folder / "out";
+  ASSERT_EQ(RunAcan({"train", job, "--handlers", "cpu:1", "--out", out}).code, 0);
+  const std::string receipt = ReadFile(out + "/receipt.json");
+  const std::string model = ReadFile(out + "/model.safetensors");
+  const std::string endpoint = "ipc://" + (folder / "space");
+  Program broker({"broker", "--listen", endpoint});
+  Program handler(HandlerWords(endpoint));
+  const auto resume = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = ManagerWords(endpoint, job, out);
+    words.push_back("--resume");
+    words.insert(words.end(), more.begin(), more.end());
+    return RunAcan(words);
+  };
+  const Result other = resume({"--set", "train.seed=77"});
+  EXPECT_EQ(other.code, 2) << other.out;
+  EXPECT_THAT(other.err, HasSubstr("cannot be extended or changed by --resume"));
+  EXPECT_EQ(ReadFile(out + "/receipt.json"), receipt);
+  EXPECT_EQ(ReadFile(out + "/model.safetensors"), model);
+  const Result same = resume({});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.err, HasSubstr("the job is done already"));
+  EXPECT_THAT(same.out, Not(HasSubstr("wrote")));
+  EXPECT_EQ(ReadFile(out + "/receipt.json"), receipt);
+  handler.Signal(SIGTERM);
+  handler.Wait();
+  broker.Signal(SIGTERM);
+  broker.Wait();
+}
+
 TEST(Roles, EndpointsComeFromTheEnvironment) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());

@@ -58,8 +58,10 @@ ImageSet::ImageSet(const std::string& images, const std::string& labels, const I
       flip_(seed && how.flip),
       seed_(seed) {
   if (images_.type() != NumberType::kUint8 && images_.type() != NumberType::kFloat32) {
-    throw UsageError(
-        fmt::format("{}: images are uint8 or float32; save them as one of the two", images));
+    throw UsageError(fmt::format(
+        "{}: its values are {} of {} bits, but images are uint8 or float32; save them "
+        "as one of the two",
+        images, IsInteger(images_.type()) ? "integers" : "floats", 8 * BytesOf(images_.type())));
   }
   if (images_.samples() > kMaxSamples) {
     throw UsageError(

@@ -32,8 +32,11 @@ std::shared_ptr<const SampleSet> InMemory(SampleValues values,
   return std::make_shared<DataSet>(std::move(values), inputs, std::move(sha256));
 }
 
+// Which of the job's sets of samples are read.
+enum class Sets : std::uint8_t { kAll, kTest };
+
 // Rows of numbers, each with a label or targets.
-Data LoadValues(const Job& job, const std::vector<WantedInput>& inputs) {
+Data LoadValues(const Job& job, Sets sets, const std::vector<WantedInput>& inputs) {
   const WantedInput& x = *FindInput(inputs, "x");
   const WantedInput* targets = FindInput(inputs, "targets");
   const WantedInput& compared = targets != nullptr ? *targets : *FindInput(inputs, "labels");
@@ -54,7 +57,7 @@ Data LoadValues(const Job& job, const std::vector<WantedInput>& inputs) {
   if (!job.data.generated.empty()) {
     GeneratedValues made = GenerateRegression(job.data.generated_samples, wanted.inputs,
                                               wanted.outputs, job.training.seed);
-    data.train = InMemory(std::move(made.train), inputs);
+    if (sets == Sets::kAll) data.train = InMemory(std::move(made.train), inputs);
     data.test = InMemory(std::move(made.test), inputs);
     return data;
   }
@@ -66,7 +69,9 @@ Data LoadValues(const Job& job, const std::vector<WantedInput>& inputs) {
     }
     return InMemory(std::move(values), inputs);
   };
-  data.train = read("train_targets", job.data.train_inputs, job.data.train_targets);
+  if (sets == Sets::kAll) {
+    data.train = read("train_targets", job.data.train_inputs, job.data.train_targets);
+  }
   if (!job.data.test_inputs.empty()) {
     data.test = read("test_targets", job.data.test_inputs, job.data.test_targets);
   }
@@ -109,11 +114,42 @@ void RequireLanguageModel(const std::string& key, const std::vector<WantedInput>
   if (!fits) DoesNotFit(key, "models of language, which predict each next token", wanted);
 }
 
+std::shared_ptr<const SampleSet> TestWindows(const Job& job, StoredArray tokens,
+                                             const std::vector<WantedInput>& wanted) {
+  try {
+    return std::make_shared<WindowSet>(std::move(tokens), wanted, std::nullopt);
+  } catch (const Error& error) {
+    if (job.data.text.text.empty()) throw;
+    throw Error(error.kind(),
+                fmt::format("{}; this is its last part, for testing: data.test_fraction = {} "
+                            "decides how long it is, and 0 trains with all of it",
+                            error.what(), job.data.text.test_fraction));
+  }
+}
+
+// How many tokens the model has.
+std::int64_t TokenBound(const std::vector<WantedInput>& wanted) {
+  return std::min(FindInput(wanted, "tokens")->bound, FindInput(wanted, "labels")->bound);
+}
+
+Data LoadTestText(const Job& job, const Vocabulary& vocabulary,
+                  const std::vector<WantedInput>& wanted) {
+  const std::int64_t bound = TokenBound(wanted);
+  if (vocabulary.size() > bound) {
+    throw UsageError(
+        fmt::format("the run's vocabulary has {} tokens, but its model has {}: it is of another "
+                    "run",
+                    vocabulary.size(), bound));
+  }
+  Data data;
+  data.test = TestWindows(job, TokenizeTestText(job.data.text, vocabulary), wanted);
+  return data;
+}
+
 Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
   RequireLanguageModel(job.data.text.text.empty() ? "train_text" : "text", wanted);
   TokenizedText text = TokenizeText(job.data.text);
-  const std::int64_t bound =
-      std::min(FindInput(wanted, "tokens")->bound, FindInput(wanted, "labels")->bound);
+  const std::int64_t bound = TokenBound(wanted);
   if (text.vocabulary_size > bound) {
     throw UsageError(fmt::format(
         "data.tokenizer = \"{}\" makes {} different tokens of {}, but the model has {}: set "
@@ -125,16 +161,7 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
   Data data;
   data.vocabulary = std::move(text.vocabulary);
   data.train = std::make_shared<WindowSet>(std::move(text.train), wanted, job.training.seed);
-  if (!text.test) return data;
-  try {
-    data.test = std::make_shared<WindowSet>(std::move(*text.test), wanted, std::nullopt);
-  } catch (const Error& error) {
-    if (job.data.text.text.empty()) throw;
-    throw Error(error.kind(),
-                fmt::format("{}; this is its last part, for testing: data.test_fraction = {} "
-                            "decides how long it is, and 0 trains with all of it",
-                            error.what(), job.data.text.test_fraction));
-  }
+  if (text.test) data.test = TestWindows(job, std::move(*text.test), wanted);
   return data;
 }
 
@@ -164,14 +191,16 @@ StoredArray OpenStream(const std::string& path, const std::string& type) {
   return tokens;
 }
 
-Data LoadTokens(const Job& job, const std::vector<WantedInput>& wanted) {
+Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
   const TokenData& files = job.data.tokens;
   Data data;
   const bool has_labels = FindInput(wanted, "labels") != nullptr;
   if (job.data.train_targets.empty() && has_labels) {
     RequireLanguageModel("train_tokens", wanted);
-    data.train =
-        std::make_shared<WindowSet>(OpenStream(files.train, files.type), wanted, job.training.seed);
+    if (sets == Sets::kAll) {
+      data.train = std::make_shared<WindowSet>(OpenStream(files.train, files.type), wanted,
+                                               job.training.seed);
+    }
     if (!files.test.empty()) {
       data.test =
           std::make_shared<WindowSet>(OpenStream(files.test, files.type), wanted, std::nullopt);
@@ -181,9 +210,11 @@ Data LoadTokens(const Job& job, const std::vector<WantedInput>& wanted) {
   if (!HasInputs(wanted, {"tokens"}, {"labels", "lengths", "token_type_ids"})) {
     DoesNotFit("train_tokens", "models of sequences of tokens", wanted);
   }
-  data.train = std::make_shared<SequenceSet>(
-      SequenceFiles{files.train, job.data.train_targets, files.train_lengths, files.train_types},
-      wanted);
+  if (sets == Sets::kAll) {
+    data.train = std::make_shared<SequenceSet>(
+        SequenceFiles{files.train, job.data.train_targets, files.train_lengths, files.train_types},
+        wanted);
+  }
   if (!files.test.empty()) {
     data.test = std::make_shared<SequenceSet>(
         SequenceFiles{files.test, job.data.test_targets, files.test_lengths, files.test_types},
@@ -192,11 +223,13 @@ Data LoadTokens(const Job& job, const std::vector<WantedInput>& wanted) {
   return data;
 }
 
-Data LoadImages(const Job& job, const std::vector<WantedInput>& wanted) {
+Data LoadImages(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
   const DataFiles& files = job.data;
   Data data;
-  data.train = std::make_shared<ImageSet>(files.train_inputs, files.train_targets, files.images,
-                                          wanted, job.training.seed);
+  if (sets == Sets::kAll) {
+    data.train = std::make_shared<ImageSet>(files.train_inputs, files.train_targets, files.images,
+                                            wanted, job.training.seed);
+  }
   if (!files.test_inputs.empty()) {
     data.test = std::make_shared<ImageSet>(files.test_inputs, files.test_targets, files.images,
                                            wanted, std::nullopt);
@@ -204,17 +237,17 @@ Data LoadImages(const Job& job, const std::vector<WantedInput>& wanted) {
   return data;
 }
 
-Data Load(const Job& job, const std::vector<WantedInput>& wanted) {
-  if (job.data.text.used()) return LoadText(job, wanted);
-  if (job.data.tokens.used()) return LoadTokens(job, wanted);
+// Text apart, whose test data need the tokens of training.
+Data LoadFiles(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
+  if (job.data.tokens.used()) return LoadTokens(job, sets, wanted);
   const bool generated = !job.data.generated.empty();
-  if (!generated && HasInputs(wanted, {"images", "labels"})) return LoadImages(job, wanted);
+  if (!generated && HasInputs(wanted, {"images", "labels"})) return LoadImages(job, sets, wanted);
   if (const char* key = job.data.images.UsedKey()) DoesNotFit(key, "models of images", wanted);
   if (!HasInputs(wanted, {"x", "labels"}) && !HasInputs(wanted, {"x", "targets"})) {
     DoesNotFit(generated ? "generated" : "train_inputs", "models of images, and of rows of numbers",
                wanted);
   }
-  return LoadValues(job, wanted);
+  return LoadValues(job, sets, wanted);
 }
 
 // What did not fit into memory.
@@ -226,6 +259,21 @@ std::string NameOf(const DataFiles& files) {
     if (!path->empty()) return *path;
   }
   return files.train_inputs;
+}
+
+[[noreturn]] void DoesNotFitIntoMemory(const std::string& name) {
+  throw FailureError(fmt::format("{}: the data does not fit into this machine's memory: {}", name,
+                                 SystemErrorText(ENOMEM)));
+}
+
+std::vector<WantedInput> WantedInputsOf(const Job& job) {
+  const auto* perceptron = std::get_if<Model>(&job.model);
+  if (perceptron != nullptr) return WantedInputs(*perceptron);
+  std::vector<WantedInput> wanted = WantedInputs(BuildModel(job)->evaluation);
+  for (WantedInput& input : wanted) {
+    if (input.ignored_label) input.ignored_in_files = job.data.ignore_label;
+  }
+  return wanted;
 }
 
 }  // namespace
@@ -262,21 +310,24 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph) {
 
 Data LoadData(const Job& job, const std::vector<WantedInput>& wanted) {
   try {
-    return Load(job, wanted);
+    return job.data.text.used() ? LoadText(job, wanted) : LoadFiles(job, Sets::kAll, wanted);
   } catch (const std::bad_alloc&) {
-    throw FailureError(fmt::format("{}: the data does not fit into this machine's memory: {}",
-                                   NameOf(job.data), SystemErrorText(ENOMEM)));
+    DoesNotFitIntoMemory(NameOf(job.data));
   }
 }
 
 Data LoadData(const Job& job) {
-  const auto* perceptron = std::get_if<Model>(&job.model);
-  if (perceptron != nullptr) return LoadData(job, WantedInputs(*perceptron));
-  std::vector<WantedInput> wanted = WantedInputs(BuildModel(job)->evaluation);
-  for (WantedInput& input : wanted) {
-    if (input.ignored_label) input.ignored_in_files = job.data.ignore_label;
+  return LoadData(job, WantedInputsOf(job));
+}
+
+Data LoadTestData(const Job& job, const Vocabulary* vocabulary) {
+  const std::vector<WantedInput> wanted = WantedInputsOf(job);
+  try {
+    return job.data.text.used() ? LoadTestText(job, *vocabulary, wanted)
+                                : LoadFiles(job, Sets::kTest, wanted);
+  } catch (const std::bad_alloc&) {
+    DoesNotFitIntoMemory("the test data of " + NameOf(job.data));
   }
-  return LoadData(job, wanted);
 }
 
 }  // namespace acan

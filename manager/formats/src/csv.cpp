@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "acan/core/error.h"
@@ -62,6 +63,18 @@ bool LooksLikeNumber(std::string_view field) {
       return false;
   }
   return digits;
+}
+
+// A field's beginning as a message may have it: a terminal would obey control characters.
+std::string Shown(std::string_view field) {
+  constexpr std::size_t kMostBytes = 40;
+  std::string text;
+  for (const char c : field.substr(0, kMostBytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool control = byte < 0x20 || byte == 0x7f;
+    text += control ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return text;
 }
 
 class CsvParser {
@@ -134,11 +147,11 @@ class CsvParser {
     if (!value) {
       throw UsageError(fmt::format(
           "{}, line {}, column {}: '{}' is no number; expected numbers with commas between them",
-          path_, line_, column, field.substr(0, kShown)));
+          path_, line_, column, Shown(field)));
     }
     if (!std::isfinite(*value)) {
       throw UsageError(fmt::format("{}, line {}, column {}: '{}' is not finite in 32 bits", path_,
-                                   line_, column, field.substr(0, kShown)));
+                                   line_, column, Shown(field)));
     }
     if (column > kMaxColumns) {
       throw UsageError(fmt::format("{}, line {}: has more than the limit of {} values", path_,

@@ -125,8 +125,10 @@ std::string NoTransformersConfig(const ModelOptions& options) {
       std::holds_alternative<model::BertOptions>(options)) {
     return "";
   }
-  return fmt::format("transformers has no class for kind \"{}\"; gpt, llama and bert have one",
-                     KindOf(options));
+  return fmt::format(
+      "no class of transformers has the tensors of kind \"{}\" under acan's names; those of gpt, "
+      "llama and bert have a class",
+      KindOf(options));
 }
 
 json TransformersConfig(const ModelOptions& options) {

@@ -6,6 +6,7 @@
 #include "acan/core/names.h"
 #include "acan/core/schedule.h"
 #include "acan/core/text/json_text.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/work_beside.h"
 #include "fmt/format.h"
@@ -44,8 +45,9 @@ void JobRun::WriteKept() {
       space_.Mover().WriteModel("", *context_.model, version, *final_tiles_, true);
   if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
   if (!written.finite) {
-    throw FailureError(
-        "the weights with which the run began are not finite: look at model.initial_weights");
+    const std::string where = NotFiniteInitialWeight(context_.job);
+    throw FailureError(fmt::format("the weights with which the run began are not finite{}",
+                                   where.empty() ? "" : ": model.initial_weights: " + where));
   }
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = version;

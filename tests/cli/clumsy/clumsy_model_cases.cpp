@@ -45,7 +45,7 @@ std::vector<ClumsyCase> OptionCases() {
       {"vit: a config of transformers",
        "$ACAN train vit.toml --set output.config=transformers",
        2,
-       {"no class for kind \"vit\"", "gpt"}},
+       {"no class of transformers", "kind \"vit\"", "gpt"}},
       {"bert: no task",
        "sed -i '/task/d; /num_labels/d' bert.toml; $ACAN train bert.toml",
        2,

@@ -66,15 +66,17 @@ learning_rate = 1e6
 
   // Weights of 1e33: with a learning rate and a weight decay of 1e6 each, one step makes them
   // infinite, while tanh keeps the loss small.
-  std::string WriteHugeModel() const {
+  std::string WriteHugeModel() const { return WriteModel("huge.safetensors", 1e33f); }
+  // With `weight` as each value of layers.0.weight.
+  std::string WriteModel(const std::string& name, float weight) const {
     const auto model = BuildModel(Model{{16, 40, 2}});
-    const std::string path = folder_ / "huge.safetensors";
+    const std::string path = folder_ / name;
     ModelWriter writer(path, *model);
     const std::vector<TensorInfo> tensors = ModelTensors(*model);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const bool huge = tensors[i].name == "layers.0.weight";
+      const bool chosen = tensors[i].name == "layers.0.weight";
       const std::vector<float> values(static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
-                                      huge ? 1e33f : 0.01f);
+                                      chosen ? weight : 0.01f);
       writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
     }
     writer.Finish();
@@ -112,6 +114,22 @@ TEST_F(Diverge, EndsTheRunAndKeepsTheLastGoodWeights) {
   EXPECT_EQ(ModelReader(kept, *BuildModel(LoadJob(job_, {}))).WeightsSha256(),
             receipt["weights_sha256"]);
   EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
+}
+
+// Of a run before it, either.
+TEST_F(Diverge, LeavesNoModel) {
+  ASSERT_EQ(Train(out_, {"--set", "train.learning_rate=0.01", "--set", "train.epochs=1"}).code, 0);
+  ASSERT_TRUE(std::filesystem::exists(out_ + "/model.safetensors"));
+  EXPECT_EQ(Train(out_, {}).code, 1);
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
+}
+
+TEST_F(Diverge, NamesTheInitialWeightThatIsNotFinite) {
+  const std::string weights = WriteModel("nan.safetensors", NAN);
+  const Result result = Train(out_, {"--set", "model.initial_weights=" + weights});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("model.initial_weights: " + weights +
+                                    ": tensor 'layers.0.weight' has the value nan"));
 }
 
 // Whatever snapshots were taken before: those of bad weights go, and the bits are the same.

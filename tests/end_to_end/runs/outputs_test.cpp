@@ -115,6 +115,80 @@ TEST_F(Outputs, WhatKilledManagersLeftUnfinishedGoes) {
                                                      "job.json", "receipt.json", "tuning.jsonl"));
 }
 
+// Nor does what an earlier run wrote lie beside what this one writes.
+TEST_F(Outputs, OfAnEarlierRunGo) {
+  folder_.Write("out/config.json", "of a model with other heads");
+  folder_.Write("out/vocabulary.json", "of another text");
+  ASSERT_TRUE(Train(job_, out_, {"--handlers", "cpu:1@64MiB"}).is_object());
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/config.json"));
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/vocabulary.json"));
+}
+
+// Under whatever name: the job would lose what it begins from.
+TEST_F(Outputs, CannotReplaceWhatTheJobReads) {
+  const std::string model = ReadFile(out_ + "/model.safetensors");
+  std::filesystem::create_directory(out_ + "/snapshots");
+  std::filesystem::copy(out_ + "/model.safetensors", out_ + "/snapshots/kept.safetensors");
+  std::filesystem::create_symlink(out_, folder_ / "link");
+  std::filesystem::create_symlink(out_ + "/model.safetensors", folder_ / "link.safetensors");
+  std::filesystem::create_hard_link(out_ + "/model.safetensors", folder_ / "hard.safetensors");
+  for (const char* weights : {"out/model.safetensors", "out/snapshots/kept.safetensors",
+                              "link/model.safetensors", "link.safetensors", "hard.safetensors"}) {
+    const Result result = RunAcan({"train", job_, "--out", out_, "--handlers", "cpu:1@64MiB",
+                                   "--set", "model.initial_weights=" + (folder_ / weights)});
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("model.initial_weights: " + (folder_ / weights)),
+                                  HasSubstr("choose another --out")));
+  }
+  std::filesystem::rename(folder_ / "train-inputs", out_ + "/metrics.jsonl");
+  const Result data = RunAcan({"train", job_, "--out", out_, "--handlers", "cpu:1@64MiB", "--set",
+                               "data.train_inputs=" + out_ + "/metrics.jsonl"});
+  EXPECT_EQ(data.code, 2) << data.out;
+  EXPECT_THAT(data.err, HasSubstr("data.train_inputs: " + out_ + "/metrics.jsonl is the file"));
+  EXPECT_EQ(ReadFile(out_ + "/model.safetensors"), model);
+  EXPECT_EQ(ReadFile(out_ + "/snapshots/kept.safetensors"), model);
+  // A copy is another file.
+  const Result result =
+      RunAcan({"train", job_, "--out", folder_ / "next", "--handlers", "cpu:1@64MiB", "--set",
+               "model.initial_weights=" + out_ + "/model.safetensors", "--set",
+               "data.train_inputs=" + out_ + "/metrics.jsonl"});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(Outputs, OfARunThatIsDoneStayAsTheyAre) {
+  const std::string receipt = ReadFile(out_ + "/receipt.json");
+  const auto resume = [&](const std::vector<std::string>& more, const Environment& environment) {
+    std::vector<std::string> words = {"train", "--resume", out_, "--handlers", "cpu:1@64MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = RunAcan(words, environment);
+    EXPECT_EQ(ReadFile(out_ + "/receipt.json"), receipt);
+    EXPECT_THAT(result.out, Not(HasSubstr("wrote")));
+    return result;
+  };
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& why,
+                           const Environment& environment = {}) {
+    const Result result = resume(more, environment);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(why));
+  };
+  const std::string cannot = "cannot be extended or changed by --resume";
+  refused({job_, "--set", "train.epochs=9"}, cannot);
+  refused({job_, "--set", "train.epochs=8", "--set", "train.seed=6"}, cannot);
+  refused({job_, "--set", "train.epochs=9"},
+          "model.initial_weights = \"" + out_ + "/model.safetensors\"");
+  refused({folder_ / "nowhere.toml"}, "nowhere.toml");
+  refused({job_, "--set", "train.epoch=8"}, "epochs");
+  refused({"--set", "train.epochs=9"}, "--set needs the job file");
+  refused({}, "ACAN_SET (here train.epochs=9) needs the job file",
+          {{"ACAN_SET", "train.epochs=9"}});
+  for (const std::vector<std::string>& same :
+       {std::vector<std::string>{}, {job_, "--set", "train.epochs=8", "--set", "tasks.pouch=3"}}) {
+    const Result result = resume(same, {});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("is done already"));
+  }
+}
+
 TEST_F(Outputs, Verify) {
   const Result equal = RunAcan({"verify", out_});
   EXPECT_EQ(equal.code, 0) << equal.err;
@@ -173,6 +247,20 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
   }
   EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test data"), HasSubstr("says none"),
                                 HasSubstr("equal      weights_sha256 of the second training")));
+}
+
+// On a device whose fast products are exact the bits are equal; the receipt stands for another one.
+TEST_F(Outputs, VerifySaysWhatFastPrecisionPromises) {
+  nlohmann::json receipt =
+      Train(job_, out_, {"--handlers", "cpu:1@64MiB", "--set", "train.precision=fast"});
+  ASSERT_TRUE(receipt.is_object());
+  receipt.erase("receipt_sha256");
+  receipt["test_loss"] = receipt["test_loss"].get<double>() * 1.000001;
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_, "--rerun", "--handlers", "cpu:1@64MiB"});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test_loss of the second training"),
+                                HasSubstr("\"fast\", which does not promise equal bits")));
 }
 
 TEST_F(Outputs, VerifyNamesDataThatChanged) {

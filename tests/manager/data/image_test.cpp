@@ -157,7 +157,8 @@ TEST_F(ImageTest, MistakesAreNamed) {
   // As many pixels in another shape.
   Refused(Npy("|u1", "(2, 4, 3, 2)", std::string(48, '\0')), {"[2, 4, 3, 2]", "2 x 3 pixels"});
   Refused(ChannelsFirst(), {"(layout HWC)", "2 x 3 pixels"}, "layout = \"HWC\"");
-  Refused(Npy("<i4", "(2, 4, 2, 3)", std::string(192, '\0')), {"uint8 or float32"});
+  Refused(Npy("<i4", "(2, 4, 2, 3)", std::string(192, '\0')),
+          {"integers of 32 bits", "uint8 or float32"});
   std::string floats = ChannelsLast();
   const float nan = NAN;
   floats.replace(floats.size() - 4, 4, reinterpret_cast<const char*>(&nan), 4);

@@ -335,7 +335,8 @@ TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
     SCOPED_TRACE(model);
     ExpectError([&] { ParseModel(model, output); }, parts);
   };
-  refused("layers = [4, 3]\n", {"output.config = \"transformers\"", "no class for kind \"mlp\""});
+  refused("layers = [4, 3]\n",
+          {"output.config = \"transformers\"", "no class of transformers", "kind \"mlp\""});
   refused(gpt + "bias = false\n", {"output.config", "always has biases", "model.bias = true"});
 }
 

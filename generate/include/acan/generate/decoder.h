@@ -17,6 +17,9 @@
 
 namespace acan {
 
+// Throws Error (usage) for a run whose model is none of language; the sentence names the folder.
+void RequireLanguageModel(const FinishedRun& run);
+
 class Decoder {
  public:
   // Uploads the run's weights. Throws Error (usage) for a model that is none of language, or whose

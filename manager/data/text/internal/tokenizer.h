@@ -10,6 +10,7 @@
 
 #include "acan/manager/job.h"
 #include "acan/manager/stored_array.h"
+#include "acan/manager/vocabulary.h"
 
 namespace acan {
 
@@ -24,6 +25,11 @@ struct TokenizedText {
 // Throws Error (usage) for text that is not UTF-8, for characters of a test file that the training
 // file lacks, and for a SentencePiece model that cannot be used.
 TokenizedText TokenizeText(const TextData& data);
+
+// The part for testing alone, in the numbers that `vocabulary` gives its tokens: those of training,
+// whatever its text and its tokenizer's file are by now. Of train_text nothing is read. REQUIRES:
+// there is text for testing, and `vocabulary` is of data.tokenizer. Throws as TokenizeText.
+StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary);
 
 // A SentencePiece model.
 class Pieces {

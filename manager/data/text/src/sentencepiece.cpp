@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/manager/input_file.h"
 #include "tokenizer.h"
 
 #ifdef ACAN_SENTENCEPIECE
@@ -23,6 +24,7 @@ constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 class PieceModel final : public Pieces {
  public:
   explicit PieceModel(std::string path) : path_(std::move(path)) {
+    const InputFile readable(path_);  // or says why not
     const auto loaded = model_.Load(path_);
     if (!loaded.ok()) {
       throw UsageError(fmt::format("{}: is no SentencePiece model: {}", path_, loaded.ToString()));

@@ -105,6 +105,11 @@ std::pair<Text, Text> ReadTexts(const TextData& data) {
   return {std::move(train), std::move(test)};
 }
 
+Text ReadTestText(const TextData& data) {
+  if (data.text.empty()) return {data.test_text, ReadText(data.test_text)};
+  return ReadTexts(data).second;
+}
+
 // ---- characters --------------------------------------------------------------------------------
 
 TokenizedText CharacterTokens(const TextData& data) {
@@ -167,17 +172,20 @@ TokenizedText ByteTokens(const TextData& data) {
 
 // ---- SentencePiece -----------------------------------------------------------------------------
 
+void RequireSentencePieceLength(const Text& text) {
+  if (text.bytes.size() <= kMaxSentencePieceBytes) return;
+  throw UsageError(fmt::format(
+      "{}: is longer than the limit of {} bytes for SentencePiece; make a file of tokens of it "
+      "(data.train_tokens)",
+      text.path, kMaxSentencePieceBytes));
+}
+
 TokenizedText SentencePieceTokens(const TextData& data) {
   const auto [train, test] = ReadTexts(data);
   const std::unique_ptr<const Pieces> pieces = OpenSentencePiece(data.tokenizer);
   const std::int64_t size = pieces->size();
   const auto encode = [&pieces, size](const Text& text) {
-    if (text.bytes.size() > kMaxSentencePieceBytes) {
-      throw UsageError(fmt::format(
-          "{}: is longer than the limit of {} bytes for SentencePiece; make a file of tokens of it "
-          "(data.train_tokens)",
-          text.path, kMaxSentencePieceBytes));
-    }
+    RequireSentencePieceLength(text);
     ForEachCharacter(text.path, text.bytes, [](char32_t, std::size_t) {});
     return Packed(text.path, pieces->TokensOf(text.bytes), size);
   };
@@ -206,6 +214,16 @@ TokenizedText TokenizeText(const TextData& data) {
   if (data.tokenizer == kCharacters) return CharacterTokens(data);
   if (data.tokenizer == kBytes) return ByteTokens(data);
   return SentencePieceTokens(data);
+}
+
+StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary) {
+  if (data.tokenizer == kBytes) {  // they stay in the file
+    return data.text.empty() ? OpenRaw(data.test_text, NumberType::kUint8)
+                             : std::move(*ByteTokens(data).test);
+  }
+  const Text text = ReadTestText(data);
+  if (data.tokenizer != kCharacters) RequireSentencePieceLength(text);
+  return Packed(text.path, vocabulary.TokensOf(text.bytes, text.path), vocabulary.size());
 }
 
 }  // namespace acan

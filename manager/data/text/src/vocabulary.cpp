@@ -149,7 +149,11 @@ std::shared_ptr<const Vocabulary> ReadPieces(const json& value, const std::strin
 }  // namespace
 
 std::shared_ptr<const Vocabulary> ReadVocabulary(const std::string& path) {
-  const std::string text = ReadTextFile(path, kMaxVocabularyBytes, "a vocabulary");
+  return ParseVocabulary(ReadTextFile(path, kMaxVocabularyBytes, "a vocabulary"), path);
+}
+
+std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text,
+                                                  const std::string& path) {
   const json value = ParseJsonOrDiscard(text);
   if (!value.is_object()) throw UsageError(fmt::format("{}: is no JSON object", path));
   const auto tokenizer = value.find("tokenizer");

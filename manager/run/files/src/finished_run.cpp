@@ -6,6 +6,7 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/training_id.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -53,6 +54,19 @@ std::unique_ptr<ModelReader> FinishedRun::OpenWeights() const {
                     model_path, found, PathIn(folder, kReceiptName), receipt.weights_sha256));
   }
   return reader;
+}
+
+void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job_id) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(PathIn(folder, kReceiptName), ignored)) return;
+  const FinishedRun run = ReadFinishedRun(folder);
+  const std::string its_id = TrainingId(run.job, run.receipt.train_sha256, run.receipt.test_sha256);
+  if (its_id == job_id) return;
+  throw UsageError(fmt::format(
+      "the run in {} is done, and it was another training than this job: its id is {}, this job's "
+      "is {}. A finished run cannot be extended or changed by --resume; a new one can begin from "
+      "its weights, with model.initial_weights = \"{}\" and another --out",
+      folder, its_id, job_id, run.model_path));
 }
 
 }  // namespace acan

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/manager/model_file.h"
@@ -33,6 +36,27 @@ void HoldToInitialWeights(Job* job) {
         job->initial_weights, found, job->initial_weights_sha256));
   }
   job->initial_weights_sha256 = found;
+}
+
+std::string NotFiniteInitialWeight(const Job& job) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(job.initial_weights, ignored)) return "";
+  const ModelReader reader(job.initial_weights, *BuildModel(job));
+  std::vector<float> values;
+  for (std::size_t index = 0; index < reader.Tensors().size(); ++index) {
+    const TensorInfo& tensor = reader.Tensors()[index];
+    if (tensor.matrix.state != ParameterState::kValue) continue;
+    values.resize(static_cast<std::size_t>(tensor.cols));
+    for (std::int64_t row = 0; row < tensor.rows; ++row) {
+      reader.Read(index, row, 0, 1, tensor.cols, values);
+      const auto found =
+          std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+      if (found == values.end()) continue;
+      return fmt::format("{}: tensor '{}' has the value {}", job.initial_weights, tensor.name,
+                         *found);
+    }
+  }
+  return "";
 }
 
 }  // namespace acan

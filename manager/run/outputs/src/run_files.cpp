@@ -11,6 +11,7 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
@@ -30,6 +31,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     : context_(context), folder_(folder) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
+  RequireOtherInputs(context_.job, out_dir);
   std::error_code error;
   std::filesystem::create_directories(out_dir, error);
   if (error) {
@@ -114,10 +116,11 @@ void RunFiles::RemoveLaterSnapshots(const Start& start) const {
 
 void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> submit) {
   if (!context_.HasFolder()) return;
-  // Of an earlier run, or another training.
-  std::filesystem::remove(context_.OutPath(kReceiptName));
-  std::filesystem::remove(context_.OutPath(kVocabularyName));
-  std::filesystem::remove(context_.OutPath(kGraphName));
+  // Of an earlier run, or another training: none of them may lie beside what this run writes, or be
+  // taken for its model if it never ends. The receipt goes first, as it speaks of the others.
+  for (const char* name : {kReceiptName, kModelName, kConfigName, kVocabularyName, kGraphName}) {
+    std::filesystem::remove(context_.OutPath(name));
+  }
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   const std::string metrics_path = context_.OutPath(kMetricsName);

@@ -8,6 +8,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/manager/finished_run.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/training_id.h"
@@ -146,6 +147,11 @@ void Beginning::Find(const SnapshotFolder* snapshots,
         "none of the snapshots in {} can be used (see above): name the job that they are of, or "
         "begin anew without --resume",
         context_.OutPath(kSnapshotsName)));
+  }
+  // Who stands by may see the run before the one that its leader begins.
+  const bool resumes = !context_.settings.standby && limits_.earlier_lives == 0;
+  if (!GoesOn() && resumes && context_.HasFolder()) {
+    RequireNoOtherFinishedRun(context_.settings.out_dir, context_.job_id);
   }
   if (!GoesOn()) OpenInitialWeights();
   past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);

@@ -6,6 +6,7 @@
 #include "acan/core/model.h"
 #include "acan/manager/job.h"
 #include "acan/manager/sample_set.h"
+#include "acan/manager/vocabulary.h"
 #include "acan/model/graph.h"
 
 namespace acan {
@@ -20,5 +21,9 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph);
 Data LoadData(const Job& job, const std::vector<WantedInput>& wanted);
 // For the multi-layer perceptron of the job.
 Data LoadData(const Job& job);
+// The test data alone, to evaluate a model that is trained: no file of the training data is read,
+// unless one file has both, and Data::train is null. Text has the numbers that `vocabulary` gives
+// its tokens; null for data that is no text. REQUIRES: the job names test data.
+Data LoadTestData(const Job& job, const Vocabulary* vocabulary);
 
 }  // namespace acan

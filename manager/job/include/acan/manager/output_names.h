@@ -1,6 +1,7 @@
 // The names of what a run writes, relative to its output folder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -16,6 +17,11 @@ inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only
 inline constexpr const char* kGraphName = "graph.json";            // of graph files: a copy
 inline constexpr const char* kSnapshotsName = "snapshots";         // a folder
+
+// All of these files.
+inline constexpr std::array kOutputFiles = {kModelName,   kConfigName,     kMetricsName,
+                                            kTuningName,  kConflictsName,  kJobName,
+                                            kReceiptName, kVocabularyName, kGraphName};
 
 // The file of the snapshot of `version` in the folder kSnapshotsName. The order of these names, as
 // strings, is that of the versions.

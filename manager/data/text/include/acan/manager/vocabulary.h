@@ -34,5 +34,7 @@ class Vocabulary {
 // Reads a vocabulary.json. Throws Error (usage) that names the file and what is wrong with it; for
 // SentencePiece also if the model that it names is not there, or has other bytes than in training.
 std::shared_ptr<const Vocabulary> ReadVocabulary(const std::string& path);
+// The same of such a file's text (Data::vocabulary), which sentences call `path`.
+std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text, const std::string& path);
 
 }  // namespace acan

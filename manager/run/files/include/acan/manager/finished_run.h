@@ -27,4 +27,8 @@ struct FinishedRun {
 // or wrong: there is no receipt before a run is done.
 FinishedRun ReadFinishedRun(const std::string& folder);
 
+// Before --resume in `folder` with the job whose id is `job_id`: throws Error (usage) if the run
+// there is done and was another training, as it would be lost.
+void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job_id);
+
 }  // namespace acan

@@ -1,6 +1,8 @@
 // The file of weights that a training begins with.
 #pragma once
 
+#include <string>
+
 #include "acan/manager/job.h"
 
 namespace acan {
@@ -10,5 +12,9 @@ namespace acan {
 // has begun, with other weights. Such a run goes on without the file, if the file is no longer
 // there.
 void HoldToInitialWeights(Job* job);
+
+// "w.safetensors: tensor 'a' has the value nan", if the file has a value that is not finite. Empty
+// if it has none, and if there is no file (any more).
+std::string NotFiniteInitialWeight(const Job& job);
 
 }  // namespace acan

@@ -1,0 +1,68 @@
+#include "acan/manager/overwritten_inputs.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "acan/core/error.h"
+#include "acan/manager/output_names.h"
+#include "nlohmann/json.hpp"
+
+namespace acan {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InputFile {
+  std::string key;  // "data.train_text"
+  fs::path path;
+};
+
+// Paths are absolute, which no other text of [data] is.
+std::vector<InputFile> InputFilesOf(const Job& job) {
+  std::vector<InputFile> files;
+  if (!job.initial_weights.empty()) {
+    files.push_back({"model.initial_weights", job.initial_weights});
+  }
+  if (const auto* graph = std::get_if<GraphFile>(&job.model)) {
+    files.push_back({"model.file", graph->path});
+  }
+  const nlohmann::json fields = JobToJson(job);
+  for (const auto& [key, value] : fields.at("data").items()) {
+    if (!value.is_string()) continue;
+    const fs::path path = value.get<std::string>();
+    if (path.is_absolute()) files.push_back({"data." + key, path});
+  }
+  return files;
+}
+
+// What a run writes or removes, as far as it is there.
+std::vector<fs::path> OutputsIn(const fs::path& folder) {
+  std::vector<fs::path> outputs;
+  for (const char* name : kOutputFiles) outputs.push_back(folder / name);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder / kSnapshotsName, error)) {
+    outputs.push_back(entry.path());
+  }
+  return outputs;
+}
+
+}  // namespace
+
+void RequireOtherInputs(const Job& job, const std::string& out_dir) {
+  const std::vector<fs::path> outputs = OutputsIn(out_dir);
+  for (const InputFile& input : InputFilesOf(job)) {
+    for (const fs::path& output : outputs) {
+      std::error_code none;  // of a file that is not there
+      if (!fs::equivalent(input.path, output, none)) continue;
+      throw UsageError(fmt::format(
+          "{}: {} is the file {}, which a run with this --out replaces or removes: choose another "
+          "--out, or copy the file and name the copy",
+          input.key, input.path.string(), output.string()));
+    }
+  }
+}
+
+}  // namespace acan

@@ -1,0 +1,123 @@
+// acan eval of a run's folder: the data are those of the run, whatever became of its files.
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ragged_job.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Eval : public ::testing::Test {
+ protected:
+  Result Run(const std::vector<std::string>& more = {}, const Environment& environment = {}) const {
+    std::vector<std::string> words = {"eval", out_, "--handlers", "cpu:1@64MiB", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunAcan(words, environment);
+  }
+  nlohmann::json Evaluated(const std::vector<std::string>& more = {}) const {
+    const Result result = Run(more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.code == 0 ? nlohmann::json::parse(LastLine(result.out)) : nlohmann::json();
+  }
+  void Refused(const std::vector<std::string>& parts,
+               const std::vector<std::string>& more = {}) const {
+    const Result result = Run(more);
+    EXPECT_EQ(result.code, 2) << result.out;
+    for (const std::string& part : parts) EXPECT_THAT(result.err, HasSubstr(part));
+  }
+
+  TestFolder folder_;
+  std::string out_ = folder_ / "out";
+};
+
+class EvalOfText : public Eval {
+ protected:
+  EvalOfText() : text_("the king of all the lands went up.\n") {
+    for (int i = 0; i < 4; ++i) text_ += text_;
+    folder_.Write("text.txt", text_);
+    folder_.Write("new.txt", "all the kings went up the land.\n");
+    const std::string job = folder_.Write("job.toml", R"([model]
+kind = "gpt"
+n_layer = 1
+n_head = 1
+n_embd = 8
+block_size = 8
+vocab_size = 32
+[data]
+text = "text.txt"
+[train]
+batch = 4
+steps = 3
+)");
+    receipt_ = Train(job, out_, {"--handlers", "cpu:1@64MiB"});
+  }
+
+  std::string text_;
+  nlohmann::json receipt_;
+};
+
+TEST_F(EvalOfText, NumbersTokensAsInTraining) {
+  ASSERT_TRUE(receipt_.is_object());
+  EXPECT_EQ(Evaluated()["test_loss"], receipt_["test_loss"]);
+  const std::vector<std::string> other = {"--inputs", folder_ / "new.txt"};
+  const nlohmann::json loss = Evaluated(other)["test_loss"];
+  ASSERT_TRUE(loss.is_number());
+  // These characters come before and between those of the text.
+  folder_.Write("text.txt", text_ + "\x01!b\xc3\xa4");
+  EXPECT_EQ(Evaluated(other)["test_loss"], loss);
+  std::filesystem::remove(folder_ / "text.txt");
+  const nlohmann::json evaluated = Evaluated(other);
+  EXPECT_EQ(evaluated["test_loss"], loss);
+  EXPECT_EQ(evaluated["data"]["train_sha256"], receipt_["data"]["train_sha256"]);
+}
+
+TEST_F(EvalOfText, RefusesATextThatHasChanged) {
+  ASSERT_TRUE(receipt_.is_object());
+  folder_.Write("text.txt", text_ + text_.substr(0, 9));
+  Refused({folder_ / "text.txt" + ": the test data are not those of the run", "receipt.json says",
+           "--inputs"});
+}
+
+// As of a folder from which somebody took the weights alone.
+TEST_F(EvalOfText, WithoutAVocabularyTakesThatOfTheSameTextOnly) {
+  ASSERT_TRUE(receipt_.is_object());
+  std::filesystem::remove(out_ + "/vocabulary.json");
+  EXPECT_EQ(Evaluated()["test_loss"], receipt_["test_loss"]);
+  folder_.Write("text.txt", text_ + "\x01");
+  Refused({folder_ / "text.txt" + ": the training data are not those", "no vocabulary.json"},
+          {"--inputs", folder_ / "new.txt"});
+}
+
+TEST_F(EvalOfText, RefusesOverridesOfItsJob) {
+  ASSERT_TRUE(receipt_.is_object());
+  const Result result = Run({}, {{"ACAN_SET", "train.epochs=3"}});
+  EXPECT_EQ(result.code, 2) << result.out;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_SET (here train.epochs=3) needs the job file"),
+                                HasSubstr("whose job stays as it was")));
+  EXPECT_EQ(Run({}, {{"ACAN_SET", ";"}}).code, 0);
+}
+
+TEST_F(Eval, NeedsTheTestDataOfItsRunAlone) {
+  const nlohmann::json receipt = Train(WriteRaggedJob(folder_), out_,
+                                       {"--handlers", "cpu:1@64MiB", "--set", "train.epochs=1"});
+  ASSERT_TRUE(receipt.is_object());
+  std::filesystem::remove(folder_ / "train-inputs");
+  std::filesystem::remove(folder_ / "train-labels");
+  EXPECT_EQ(Evaluated()["test_loss"], receipt["test_loss"]);
+  const std::vector<std::string> other = {"--inputs", folder_ / "test-inputs", "--targets",
+                                          folder_ / "test-labels"};
+  EXPECT_EQ(Evaluated(other)["test_loss"], receipt["test_loss"]);
+  std::string labels = ReadFile(folder_ / "test-labels");
+  labels.back() = static_cast<char>(labels.back() == 0 ? 1 : 0);
+  folder_.Write("test-labels", labels);
+  Refused({folder_ / "test-inputs" + " and " + (folder_ / "test-labels"),
+           "the test data are not those of the run"});
+  EXPECT_NE(Evaluated(other)["test_loss"], receipt["test_loss"]);
+}
+
+}  // namespace
+}  // namespace acan::testing
