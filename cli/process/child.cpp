@@ -55,7 +55,8 @@ Child::Child(const std::vector<std::string>& arguments) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
   if (pid_ == 0) {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGHUP, kEndChild}) ::signal(signal, SIG_DFL);
+    ::signal(SIGTERM, SIG_IGN);  // until the child watches for it
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
     // Signals of a terminal or of timeout(1) reach a whole group: they are ours to act on.
@@ -130,7 +131,7 @@ Exit Child::Wait() {
 }
 
 bool AdoptParent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_PDEATHSIG, kEndChild);
   return !ParentDied(parent);
 }
 
