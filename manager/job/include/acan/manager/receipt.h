@@ -83,7 +83,8 @@ struct Receipt {
   std::optional<double> test_perplexity;  // e^test_loss, of models of language (trained_model.h)
   std::optional<double> final_train_loss;
   std::optional<NotFinite> not_finite;
-  // Steps of which metrics.jsonl has no line: it was damaged or lost before the run was resumed.
+  // Steps of which metrics.jsonl has no line: it was damaged or lost before the run was resumed, or
+  // somebody cut the file while the job ran.
   std::vector<StepRange> metrics_missing = {};
 };
 
