@@ -107,7 +107,7 @@ Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name);
 void WriteReceipt(const std::string& path, const Receipt& receipt);
 // Throws Error (usage) as ReceiptFromJson, also for files that are missing or no JSON.
 Receipt ReadReceipt(const std::string& path);
-// Without a check of the fields.
+// Without a check of the fields, but none may be there twice: the hash is only of what is read.
 nlohmann::json ReadReceiptJson(const std::string& path);
 
 }  // namespace acan
