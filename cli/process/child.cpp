@@ -18,6 +18,7 @@
 namespace acan::cli {
 namespace {
 
+constexpr const char* kOwnProgram = "/proc/self/exe";
 constexpr std::size_t kMaxLine = 1 << 16;  // longer lines are cut
 
 std::array<int, 2> MakePipe() {
@@ -37,6 +38,12 @@ std::string Exit::Text() const {
 }
 
 Child::Child(const std::vector<std::string>& arguments) {
+  if (::access(kOwnProgram, X_OK) != 0) {
+    throw FailureError(fmt::format(
+        "cannot start a child process: {}: {}; acan starts its own program again through /proc, "
+        "which must be mounted",
+        kOwnProgram, SystemErrorText(errno)));
+  }
   // All memory is taken before fork: other threads may hold the allocator's locks at that moment.
   std::vector<std::string> words = {"acan"};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -63,7 +70,7 @@ Child::Child(const std::vector<std::string>& arguments) {
     ::setpgid(0, 0);
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
-    ::execv("/proc/self/exe", argv.data());
+    ::execv(kOwnProgram, argv.data());
     ::_exit(127);
   }
   const int error = errno;

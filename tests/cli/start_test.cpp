@@ -33,5 +33,23 @@ TEST_P(SignalBeforeExec, EndsNeitherTheChildNorItsParent) {
 INSTANTIATE_TEST_SUITE_P(At, SignalBeforeExec, ::testing::Values("setpgid", "execv"),
                          [](const auto& instance) { return std::string(instance.param); });
 
+TEST(AMachineWithoutProc, IsNamedAsSuch) {
+  const auto in_namespace = [](const std::string& command) {
+    return std::vector<std::string>{"--map-root-user", "--mount", "sh", "-c",
+                                    "mount -t tmpfs none /proc && exec " + command};
+  };
+  const std::string unshare = "/usr/bin/unshare";
+  if (Program(in_namespace("true"), {}, unshare).Wait() != 0) {
+    GTEST_SKIP() << "no process may have mounts of its own here";
+  }
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::string command = ACAN_PROGRAM " train " + job + " --out " + (folder / "out");
+  Program train(in_namespace(command), {}, unshare);
+  EXPECT_EQ(train.Wait(), 1);
+  EXPECT_THAT(train.err(),
+              AllOf(HasSubstr("/proc/self/exe: No such file"), HasSubstr("which must be mounted")));
+}
+
 }  // namespace
 }  // namespace acan::testing
