@@ -93,6 +93,7 @@ int ComplainOfCurrentException() {
 
 int RunChosen(const Chosen& chosen) {
   try {
+    RequireStacks();
     return chosen.run();
   } catch (...) {
     return ComplainOfCurrentException();

@@ -18,6 +18,7 @@
 namespace acan::cli {
 namespace {
 
+constexpr const char* kOwnProgram = "/proc/self/exe";
 constexpr std::size_t kMaxLine = 1 << 16;  // longer lines are cut
 
 std::array<int, 2> MakePipe() {
@@ -37,6 +38,12 @@ std::string Exit::Text() const {
 }
 
 Child::Child(const std::vector<std::string>& arguments) {
+  if (::access(kOwnProgram, X_OK) != 0) {
+    throw FailureError(fmt::format(
+        "cannot start a child process: {}: {}; acan starts its own program again through /proc, "
+        "which must be mounted",
+        kOwnProgram, SystemErrorText(errno)));
+  }
   // All memory is taken before fork: other threads may hold the allocator's locks at that moment.
   std::vector<std::string> words = {"acan"};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -55,14 +62,15 @@ Child::Child(const std::vector<std::string>& arguments) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
   if (pid_ == 0) {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGHUP, kEndChild}) ::signal(signal, SIG_DFL);
+    ::signal(SIGTERM, SIG_IGN);  // until the child watches for it
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
     // Signals of a terminal or of timeout(1) reach a whole group: they are ours to act on.
     ::setpgid(0, 0);
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
-    ::execv("/proc/self/exe", argv.data());
+    ::execv(kOwnProgram, argv.data());
     ::_exit(127);
   }
   const int error = errno;
@@ -130,7 +138,7 @@ Exit Child::Wait() {
 }
 
 bool AdoptParent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_PDEATHSIG, kEndChild);
   return !ParentDied(parent);
 }
 

@@ -1,6 +1,7 @@
 // Child: this program again, as another process that does not outlive this one.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -54,9 +55,12 @@ class Child {
 };
 
 inline constexpr const char* kChildFlag = "--child-of";
+// Asks a child to end. Not SIGTERM, which whoever stops a whole group of processes sends to each of
+// them: the parent still needs its children then.
+inline constexpr int kEndChild = SIGUSR1;
 
-// In the child: from now on the kernel sends SIGTERM when the thread that started us ends. False if
-// `parent` is gone already.
+// In the child: from now on the kernel sends kEndChild when the thread that started us ends. False
+// if `parent` is gone already.
 bool AdoptParent(pid_t parent);
 // Whether that parent has died.
 bool ParentDied(pid_t parent);

@@ -20,6 +20,7 @@ namespace {
 // Besides a job's own values: stacks and allocators' arenas of some twenty threads.
 constexpr std::uint64_t kAddressSpaceBytes = 256ULL << 20;
 constexpr std::uint64_t kKiB = 1024;
+constexpr std::uint64_t kStackBytes = 256 * kKiB;  // 192 KiB are enough for what was measured
 
 std::uint64_t AddressSpaceInUse() {
   std::ifstream file("/proc/self/statm");
@@ -61,6 +62,15 @@ void RequireLimits(const std::string& who, std::size_t descriptors) {
       fmt::format("the limit of address space (ulimit -v) is {} KiB; {} needs at least {} "
                   "KiB, and what the job's values take: raise the limit",
                   limit.rlim_cur / kKiB, who, wanted / kKiB));
+}
+
+void RequireStacks() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kStackBytes) return;
+  throw FailureError(
+      fmt::format("the limit of a stack (ulimit -s) is {} KiB; acan needs at least {} KiB for each "
+                  "thread: raise the limit",
+                  limit.rlim_cur / kKiB, kStackBytes / kKiB));
 }
 
 }  // namespace acan::cli

@@ -22,4 +22,9 @@ inline constexpr std::size_t kLeastDescriptors = 64;
 // threads and its libraries need: beyond such limits libraries wait for ever or abort the process.
 void RequireLimits(const std::string& who, std::size_t descriptors = kLeastDescriptors);
 
+// Throws Error (failure) if the stacks of threads are too small, this one's included. Call it
+// before a command does anything: a stack that ends is a signal that ends the process without a
+// word.
+void RequireStacks();
+
 }  // namespace acan::cli

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "child.h"
 
 namespace acan::cli {
 namespace {
@@ -46,7 +47,8 @@ struct StopSignals::Impl {
   const Mode mode;
   std::array<int, 2> pipe = {-1, -1};
   std::atomic<int> received{0};
-  std::mutex mutex;  // guards the functions and their calls
+  bool was_spared = false;  // a child, from a SIGTERM; of the thread
+  std::mutex mutex;         // guards the functions and their calls
   Actions actions;
   std::thread thread;
 
@@ -61,11 +63,13 @@ struct StopSignals::Impl {
   }
 
   void Came(int signal) {
+    const bool of_child = mode == Mode::kOfChild;
+    if (of_child && signal == SIGTERM && !std::exchange(was_spared, true)) return;
     int none = 0;
     const bool first = received.compare_exchange_strong(none, signal);
     // A child hears of its parent's death once for each of the parent's threads: the kernel hands
     // it from one to the next while they end. Only the first one means anything.
-    if (!first && mode == Mode::kTerminateOnly) return;
+    if (!first && of_child) return;
     const std::lock_guard lock(mutex);
     if (first && actions.stop) {
       actions.stop();
@@ -84,10 +88,11 @@ StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>(mode)) {
   impl_->thread = std::thread([this] { impl_->Watch(); });
   Handle({SIGTERM}, OnStopSignal);
   Handle({SIGINT, SIGHUP}, mode == Mode::kAll ? OnStopSignal : SIG_IGN);
+  if (mode == Mode::kOfChild) Handle({kEndChild}, OnStopSignal);
 }
 
 StopSignals::~StopSignals() {
-  Handle({SIGINT, SIGTERM, SIGHUP}, SIG_DFL);
+  Handle({SIGINT, SIGTERM, SIGHUP, kEndChild}, SIG_DFL);
   const unsigned char end = 0;
   [[maybe_unused]] const auto written = ::write(impl_->pipe[1], &end, 1);
   impl_->thread.join();

@@ -11,8 +11,11 @@ namespace acan::cli {
 class StopSignals {
  public:
   enum class Mode {
-    kAll,            // SIGINT, SIGTERM and SIGHUP
-    kTerminateOnly,  // SIGTERM, the first one: a terminal's signals are the parent's to act on
+    kAll,  // SIGINT, SIGTERM and SIGHUP
+    // Of a child (child.h): kEndChild, and SIGTERM if it comes twice. What else a terminal, a
+    // service manager or an administrator sends to all processes of a command is the parent's to
+    // act on.
+    kOfChild,
   };
   // Takes over the signals and watches for them. One object at a time. While nothing is guarded a
   // signal ends the process at once with 128 + its number.

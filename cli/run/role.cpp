@@ -26,7 +26,7 @@ void InterruptNobody() {
 
 RoleProcess::RoleProcess(const RoleFlags& flags, const std::string& name)
     : parent_(flags.parent),
-      signals_(flags.parent == 0 ? StopSignals::Mode::kAll : StopSignals::Mode::kTerminateOnly),
+      signals_(flags.parent == 0 ? StopSignals::Mode::kAll : StopSignals::Mode::kOfChild),
       log_(ParseLogFormat(flags.log_format), name) {
   if (parent_ != 0) AdoptParent(parent_);
 }

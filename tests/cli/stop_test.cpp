@@ -81,6 +81,28 @@ TEST_F(Training, StopsCleanlyBySigterm) {
   ExpectNothingLeft();
 }
 
+// As systemd does with a unit, and a shutdown or pkill with all. The children are asked first.
+TEST_F(Training, ASignalToAllOfItsProcessesLosesNothing) {
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  for (const pid_t pid : children_) SignalProcess(pid, SIGTERM);
+  train_.Signal(SIGTERM);
+  EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
+  EXPECT_THAT(train_.err(), AllOf(HasSubstr("nothing of it is lost"),
+                                  ::testing::Not(HasSubstr("starting it again"))));
+  ExpectNothingLeft();
+}
+
+TEST_F(Training, AnotherSigtermEndsAChild) {
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  const pid_t child = *children_.begin();
+  // A second one that comes before the first was taken is the same.
+  while (SignalProcess(child, SIGTERM)) train_.Runs();
+  ASSERT_TRUE(train_.WaitForErr("starting it again"));
+  train_.Signal(SIGTERM);
+  EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
+  ExpectNothingLeft();
+}
+
 TEST_F(Training, SaysWhatItWritesAndHowToStopAtOnce) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   train_.Signal(SIGINT);

@@ -329,7 +329,14 @@ Receipt ReadReceipt(const std::string& path) {
 json ReadReceiptJson(const std::string& path) {
   const std::string text = ReadTextFile(path, kMaxReceiptBytes, "a receipt");
   try {
-    return ParseJson(text);
+    std::optional<std::string> repeated;
+    json value = ParseJson(text, &repeated);
+    if (!repeated) return value;
+    throw UsageError(
+        fmt::format("{}: has '{}' more than once in one object, so readers may take one or the "
+                    "other; a receipt "
+                    "has each field once, so this one was changed after it was written",
+                    path, *repeated));
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("{}: is not valid JSON: {}", path, problem.what()));
   }

@@ -79,7 +79,6 @@ void JobRun::BeginFiles() {
                [this](tuplespace::RequestBody body) { space_.Submit(std::move(body)); });
   const MetricsLog* metrics = files_.metrics();
   if (metrics == nullptr) return;
-  receipt_.metrics_missing = metrics->missing();
   if (const auto& first = metrics->first_not_finite()) {
     divergence_.OnEarlier(*first);
     statistics_.OnNotFinite(first->step);

@@ -91,6 +91,7 @@ void JobRun::FillReceipt() {
   receipt_.tasks_reissued = static_cast<std::int64_t>(statistics_.progress().reissued);
   receipt_.tasks_duplicated = statistics_.tasks_duplicated();
   receipt_.not_finite = divergence_.found();
+  receipt_.metrics_missing = files_.MissingMetrics();
   receipt_.audits = AuditsSoFar();
 }
 

@@ -69,6 +69,8 @@ inline constexpr std::array kWaits = {
     Wait{"a tile of its own run", kSimulation, kSeeds},
     Wait{"a tile of an earlier run", kSimulation, kSeeds},
     Wait{"a snapshot", kHere, "ForADiskAreSpokenOfAndASecondSignalEndsThem"},
+    Wait{"the connection of a snapshot", "manager/run/transfer/snapshot_writer_test.cpp",
+         "WithoutTheBrokersSocketItFails"},
     Wait{"its end, where it is dropped", kHere, "ForADiskAreSpokenOfAndASecondSignalEndsThem"},
     Wait{"the model's file", kHere, "ForADiskAreSpokenOfAndASecondSignalEndsThem"},
     Wait{"the last answers of a run", kSimulation, kSeeds},

@@ -106,10 +106,17 @@ until_true "no snapshot" has_snapshot
 on systemctl kill --signal=KILL acan-manager@net
 until_true "a killed manager is not started again" grep -q 'going on' "$log"
 
-# ---- the host is switched off and on
+# ---- all units are stopped at once, as by a shutdown: the manager still finds its broker
 steps() { wc -l <"$out/metrics.jsonl"; }
 before=$(steps)
 further() { [ "$(steps)" -gt "$((before + 100))" ]; }
+until_true "no further steps of a manager that was started again" further
+on systemctl stop acan-broker acan-handler@cpu:1 acan-manager@net
+grep -q 'nothing of it is lost' "$log" || fail "a shutdown loses the last snapshot"
+on systemctl start acan-broker acan-handler@cpu:1 acan-manager@net
+
+# ---- the host is switched off and on
+before=$(steps)
 until_true "no further steps" further
 switch_off
 lines=$(wc -l <"$log")

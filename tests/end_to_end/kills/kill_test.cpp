@@ -313,6 +313,37 @@ TEST_F(KillTest, ARunWhoseOutputsAreRemovedEndsAndSaysWhy) {
   EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was removed"));
 }
 
+TEST_F(KillTest, MetricsThatAreCutDuringTheRunAreMissingInTheReceipt) {
+  Program train(TrainWords());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  std::filesystem::resize_file(out_ + "/metrics.jsonl", 0);
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_EQ(HashOf(train), undisturbed_);
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was cut by somebody"));
+  const auto receipt = nlohmann::json::parse(LastLine(train.out()));
+  ASSERT_EQ(receipt["metrics_missing"].size(), 1u);
+  EXPECT_EQ(receipt["metrics_missing"][0]["first"], 0);
+  EXPECT_EQ(receipt["metrics_missing"][0]["last"].get<int>() + 1 + StepsIn(out_), kSteps);
+}
+
+// systemd-logind does this with /run/user/UID, cleaners of /tmp with what is old there.
+TEST_F(KillTest, ASocketThatIsRemovedStopsNoSnapshots) {
+  const std::string space = folder_ / "runtime/space";
+  std::filesystem::create_directory(folder_ / "runtime");
+  Program broker({"broker", "--listen", "ipc://" + space});
+  Program handler({"handler", "--connect", "ipc://" + space, "--device", "cpu:1"});
+  Program manager({"manager", "--connect", "ipc://" + space, job_, "--out", out_, "--json"});
+  ASSERT_TRUE(manager.WaitForErr("epoch 2/"));
+  std::filesystem::remove_all(folder_ / "runtime");
+  EXPECT_EQ(manager.Wait(), 0) << manager.err();
+  EXPECT_EQ(HashOf(manager), undisturbed_);
+  EXPECT_TRUE(broker.WaitForErr("was removed: listening there again"));
+  for (Program* program : {&handler, &broker}) {
+    program->Signal(SIGTERM);
+    EXPECT_EQ(program->Wait(), 128 + SIGTERM) << program->err();
+  }
+}
+
 TEST_F(KillTest, AStandbyEndsWithTheJob) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());

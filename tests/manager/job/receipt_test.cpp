@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <set>
+#include <string>
 
 #include "acan/manager/job.h"
 #include "test_files.h"
@@ -136,6 +138,20 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
                 {"the field '" + key + "' is missing"});
   }
   ExpectError([] { ReceiptFromJson(json::array(), "receipt.json"); }, {"expected a JSON object"});
+}
+
+// Another reader may take the other one, of which the hash says nothing.
+TEST(ReceiptTest, AFieldThatIsThereTwiceIsRefused) {
+  const TestFolder folder;
+  const std::string text = ReceiptToJson(Sample()).dump();
+  for (const auto& [key, twice] : std::map<std::string, std::string>{
+           {"epochs", "{\"epochs\": 4, " + text.substr(1)},
+           {"seed", std::string(text).insert(text.find("\"seed\":"), "\"seed\": 7, ")}}) {
+    const std::string path = folder.Write(key, twice);
+    ExpectError([&, path = path] { ReadReceipt(path); },
+                {path, "has '" + key + "' more than once", "changed after it was written"});
+    ExpectError([&, path = path] { ReadReceiptJson(path); }, {"'" + key + "'"});
+  }
 }
 
 TEST(ReceiptTest, FilesAreNamed) {

@@ -101,6 +101,51 @@ TEST(BrokerAddresses, ALiveBrokerIsNotReplaced) {
   EXPECT_THROW(Broker(BrokerThread::Options(tcp.endpoint())), std::runtime_error);
 }
 
+// As systemd-logind does with /run/user/UID, and cleaners with /tmp.
+TEST(BrokerAddresses, ASocketThatWasRemovedIsMadeAgainAndNoConnectionEnds) {
+  TemporaryFolder folder;
+  const std::filesystem::path inner = folder.Path("inner");
+  const std::string path = inner / "s";
+  std::filesystem::create_directory(inner);
+  BrokerThread broker("ipc://" + path);
+  Client before(ClientAt("ipc://" + path));
+  int lost = 0;
+  before.OnConnection([&](bool connected, const std::string&) { lost += !connected; });
+  ASSERT_TRUE(before.Put({PlainTuple({"a"}, "x")}, kGenerous));
+  for (const std::string name : {"b", "c"}) {
+    std::filesystem::remove_all(inner);
+    Client after(ClientAt("ipc://" + path));
+    ASSERT_TRUE(after.Put({PlainTuple({name}, "x")}, kGenerous)) << broker.Log();
+    EXPECT_EQ(before.CountOf(AnyOf(name)), 1u);
+  }
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(std::filesystem::status(inner).permissions(), std::filesystem::perms::owner_all);
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, S_IRUSR | S_IWUSR);
+  EXPECT_THAT(broker.Log(), HasSubstr("the socket " + path + " was removed: listening there"));
+  broker.Join();
+}
+
+TEST(BrokerAddresses, ASocketThatCannotBeMadeAgainIsMadeWhenItCan) {
+  TemporaryFolder folder;
+  const std::filesystem::path outer = folder.Path("outer");
+  std::filesystem::create_directories(outer / "inner");
+  const std::string endpoint = "ipc://" + (outer / "inner/s").string();
+  BrokerThread broker(endpoint);
+  Client before(ClientAt(endpoint));
+  ASSERT_TRUE(before.Put({PlainTuple({"a"}, "x")}, kGenerous));
+  std::filesystem::remove_all(outer);
+  ASSERT_TRUE(PollUntil(before, [&] {
+    return broker.Log().find("cannot be made again: " + (outer / "inner").string()) !=
+           std::string::npos;
+  }));
+  std::filesystem::create_directory(outer);
+  Client after(ClientAt(endpoint));
+  EXPECT_TRUE(after.Put({PlainTuple({"b"}, "x")}, kGenerous)) << broker.Log();
+  EXPECT_EQ(before.CountOf(AnyOf("b")), 1u);
+}
+
 TEST(BrokerAddresses, TheSocketOfADeadBrokerIsReplacedAndOtherFilesAreNot) {
   TemporaryFolder folder;
   // What a killed process leaves: a bound socket file that nobody listens at.

@@ -134,6 +134,7 @@ struct Broker::Impl {
       if (access.TakeNewPeers() || access.EndKeys(now_us)) {
         core.SendAwayOthers(access.list(), now_us);
       }
+      for (const std::string& line : sockets.BindLost(now_us)) Log(line);
       WatchConnections(now_us);
       if (sockets.authenticator() != nullptr) {
         sockets.authenticator()->Answer(access.list(), now_us);
@@ -237,7 +238,8 @@ struct Broker::Impl {
   void Wait() {
     if (LookBeforeSleep()) return;
     std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
-    deadline_us = std::min({deadline_us, probes.NextUs(), access.NextLookUs()});
+    deadline_us =
+        std::min({deadline_us, probes.NextUs(), access.NextLookUs(), sockets.NextLookUs()});
     if (!outbox.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kOutboxRetryUs);
     channels.BeginSleep();
     const bool sleeps =

@@ -24,6 +24,9 @@ class BrokerSockets {
   zmq::socket_t& router() { return router_; }
   Authenticator* authenticator() { return authenticator_.get(); }  // null: there are no keys
   const std::vector<std::string>& endpoints() const { return listeners_->endpoints(); }
+  // As of Listeners.
+  std::vector<std::string> BindLost(std::int64_t now_us) { return listeners_->BindLost(now_us); }
+  std::int64_t NextLookUs() const { return listeners_->NextLookUs(); }
   void Close();  // sends what is left; nothing else may be called then
 
   ReceiveResult Receive(ReceivedMultipart& message);

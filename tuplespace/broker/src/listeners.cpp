@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "endpoint.h"
 
@@ -17,6 +19,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::int64_t kCloseWaitUs = 2'000'000;
+constexpr std::int64_t kLookEveryUs = 1'000'000;
 // Whoever may write to the socket may do anything: it is for this user only.
 constexpr mode_t kOwnersOnly = S_IRUSR | S_IWUSR;
 
@@ -35,6 +38,21 @@ int ListenPrivately(const std::string& path, int backlog) {
   const int why = errno;
   if (fd >= 0) close(fd);
   throw std::runtime_error(fmt::format("cannot listen at ipc://{}: {}", path, std::strerror(why)));
+}
+
+// Makes the folder of a socket again if it went with the socket. Why a socket cannot be made there;
+// empty if one can. In a folder of somebody else that one could put his own in its place.
+std::string FolderProblem(const std::string& socket) {
+  const std::string folder = std::filesystem::path(socket).parent_path();
+  if (folder.empty()) return "";
+  if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
+    return fmt::format("{} cannot be made: {}", folder, std::strerror(errno));
+  }
+  struct stat info {};
+  if (lstat(folder.c_str(), &info) != 0) return fmt::format("{}: {}", folder, std::strerror(errno));
+  if (info.st_uid == geteuid() || info.st_uid == 0) return "";
+  return fmt::format("{} belongs to user {} now, must be this one's ({}) or root's", folder,
+                     info.st_uid, geteuid());
 }
 
 }  // namespace
@@ -78,6 +96,49 @@ void Listeners::Bind(const std::string& address) {
   }
 }
 
+std::int64_t Listeners::NextLookUs() const {
+  return ipc_files_.empty() ? INT64_MAX : look_us_;
+}
+
+std::vector<std::string> Listeners::BindLost(std::int64_t now_us) {
+  std::vector<std::string> lines;
+  if (now_us < NextLookUs()) return lines;
+  look_us_ = now_us + kLookEveryUs;
+  for (IpcFile& file : ipc_files_) {
+    struct stat info {};
+    // What is there instead is another broker's, or not ours to remove.
+    if (lstat(file.path.c_str(), &info) == 0 || errno != ENOENT) continue;
+    const std::string problem = BindAgain(file);
+    if (problem.empty()) {
+      lines.push_back(fmt::format("the socket {} was removed: listening there again", file.path));
+    } else if (!std::exchange(file.said_lost, true)) {
+      lines.push_back(
+          fmt::format("the socket {} was removed, and cannot be made again: {}; clients that are "
+                      "connected stay so, and no others can come; trying again every second",
+                      file.path, problem));
+    }
+  }
+  return lines;
+}
+
+// Returns why that failed. To unbind the old listener would end all connections that it accepted.
+std::string Listeners::BindAgain(IpcFile& file) {
+  if (std::string problem = FolderProblem(file.path); !problem.empty()) return problem;
+  try {
+    BindPrivate("ipc://" + file.path, file.path);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  ++file.sockets;
+  struct stat info {};
+  if (stat(file.path.c_str(), &info) == 0) {
+    file.device = info.st_dev;
+    file.inode = info.st_ino;
+  }
+  file.said_lost = false;
+  return "";
+}
+
 void Listeners::Close() {
   monitor_.Drain();
   int closed = 0;
@@ -86,6 +147,7 @@ void Listeners::Close() {
     if (zmq_unbind(router_.handle(), endpoint.c_str()) != 0) continue;
     if (!endpoint.starts_with("inproc://")) ++expected;
   }
+  for (const IpcFile& file : ipc_files_) expected += file.sockets - 1;
   const std::int64_t deadline_us = MonotonicUs() + kCloseWaitUs;
   while (closed < expected && MonotonicUs() < deadline_us) {
     zmq_pollitem_t item{monitor_.handle(), 0, ZMQ_POLLIN, 0};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "seconds_text.h"
 #include "tuplespace/client.h"
 #include "tuplespace/planted.h"
 #include "wire.h"
@@ -339,11 +340,13 @@ void ClientSession::Tick(std::int64_t now_us) {
   NoteUnanswered(now_us);
   if (link_.ping_sent_at_us != kForeverUs &&
       now_us - link_.ping_sent_at_us >= welcome_.silence_us) {
-    LinkDown(fmt::format("nothing heard of the broker for {} us", welcome_.silence_us), now_us);
+    LinkDown(fmt::format("nothing heard of the broker for {}", SecondsText(welcome_.silence_us)),
+             now_us);
     return;
   }
   if (now_us >= StuckUs()) {
-    LinkDown(fmt::format("the broker took nothing for {} us", welcome_.silence_us), now_us);
+    LinkDown(fmt::format("the broker took nothing for {}", SecondsText(welcome_.silence_us)),
+             now_us);
     return;
   }
   if (now_us >= PingDueUs()) link_.ping_due_at_us = now_us;

@@ -14,6 +14,8 @@
 #include <optional>
 #include <utility>
 
+#include "seconds_text.h"
+
 namespace tuplespace {
 
 namespace {
@@ -224,8 +226,8 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
   if (silent_us < silence_us_) return;
   const auto seconds = static_cast<std::uint64_t>(silent_us / 1'000'000) + 1;
   if (unfinished_bytes > seconds * kHeartbeatBytesPerSecond) return;
-  Refuse(descriptor, connection, fmt::format("no message came over it for {} us", silent_us),
-         now_us);
+  Refuse(descriptor, connection,
+         fmt::format("no message came over it for {}", SecondsText(silent_us)), now_us);
 }
 
 bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,

@@ -127,7 +127,8 @@ void MetricsLog::CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to) {
   if (next < earlier.first_step) missing_.push_back({next, earlier.first_step - 1});
 }
 
-MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier) : path_(path) {
+MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier)
+    : path_(path), next_step_(earlier.first_step) {
   RequireKeptFile(path, Devices::kAllowed);
   // Not in the place of a device.
   std::error_code ignored;
@@ -139,10 +140,39 @@ MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier) :
   }
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (descriptor_ < 0) Fail("open", errno);
+  bytes_ = Size().value_or(0);
 }
 
 MetricsLog::~MetricsLog() {
   ::close(descriptor_);
+}
+
+std::optional<std::int64_t> MetricsLog::Size() const {
+  struct stat own = {};
+  if (::fstat(descriptor_, &own) != 0 || !S_ISREG(own.st_mode)) return std::nullopt;
+  return own.st_size;
+}
+
+void MetricsLog::LookForCut() {
+  const std::optional<std::int64_t> size = Size();
+  if (!size) return;
+  const bool is_cut = *size < bytes_;
+  bytes_ = *size;
+  if (!is_cut) return;
+  cut_ = true;
+  missing_.clear();
+  std::int64_t next = 0;
+  std::ifstream file(path_, std::ios::binary);
+  bool torn = false;
+  for (std::string text; std::getline(file, text);) {
+    torn = file.eof();
+    const std::optional<Line> line = torn ? std::nullopt : ParseLine(text);
+    if (!line || !line->of_step || line->step < next) continue;
+    if (line->step > next) missing_.push_back({next, line->step - 1});
+    next = line->step + 1;
+  }
+  if (next < next_step_) missing_.push_back({next, next_step_ - 1});
+  if (torn) Append("\n");
 }
 
 bool MetricsLog::Replaced() const {
@@ -168,6 +198,12 @@ void MetricsLog::Fail(const std::string& doing, int error) const {
 
 std::string MetricsLog::Write(const json& line) {
   std::string text = JsonText(line) + "\n";
+  LookForCut();
+  Append(text);
+  return text;
+}
+
+void MetricsLog::Append(std::string_view text) {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t wrote = ::write(descriptor_, text.data() + done, text.size() - done);
@@ -175,7 +211,7 @@ std::string MetricsLog::Write(const json& line) {
     if (wrote < 0) Fail("write", errno);
     done += static_cast<std::size_t>(wrote);
   }
-  return text;
+  bytes_ += static_cast<std::int64_t>(text.size());
 }
 
 std::string MetricsLog::Step(const StepMetrics& metrics) {
@@ -187,7 +223,9 @@ std::string MetricsLog::Step(const StepMetrics& metrics) {
                {"handlers", metrics.handlers},
                {"reissued", metrics.reissued}};
   if (metrics.gradient_norm) line["grad_norm"] = Finite(*metrics.gradient_norm);
-  return Write(line);
+  std::string text = Write(line);
+  next_step_ = std::max(next_step_, metrics.step + 1);
+  return text;
 }
 
 std::string MetricsLog::Evaluation(const EvaluationMetrics& metrics) {

@@ -52,12 +52,14 @@ class RunFiles {
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
   void WriteReceipt(const Receipt& receipt) const;
+  // Of all steps so far, those of which metrics.jsonl has no line.
+  std::vector<StepRange> MissingMetrics();
   // What the job wants beside the model (output.config).
   void WriteConfig() const;
   // Throws RunLost if another manager has begun the files anew, Error (failure) if somebody has
   // removed them.
   void Check() const;
-  // Of the steps before this life: null before Begin, and without a folder.
+  // Null before Begin, and without a folder.
   const MetricsLog* metrics() const { return metrics_.get(); }
 
   const SnapshotFolder* snapshots() const { return snapshots_ ? &*snapshots_ : nullptr; }
@@ -67,6 +69,7 @@ class RunFiles {
   std::optional<SnapshotWriter::Done> TakeSnapshotDone();
 
  private:
+  void SayIfMetricsAreCut() const;
   void SayIfSnapshotIsSlow();
   std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
   void RemoveLaterSnapshots(const Start& start) const;

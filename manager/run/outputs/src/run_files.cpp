@@ -151,11 +151,34 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
 }
 
 void RunFiles::AddStep(const StepMetrics& metrics) {
-  if (metrics_) kept_metrics_->AddStep(metrics.step, metrics_->Step(metrics));
+  if (!metrics_) return;
+  kept_metrics_->AddStep(metrics.step, metrics_->Step(metrics));
+  SayIfMetricsAreCut();
 }
 
 void RunFiles::AddEvaluation(const EvaluationMetrics& metrics) {
-  if (metrics_) kept_metrics_->AddEvaluation(metrics_->Evaluation(metrics));
+  if (!metrics_) return;
+  kept_metrics_->AddEvaluation(metrics_->Evaluation(metrics));
+  SayIfMetricsAreCut();
+}
+
+std::vector<StepRange> RunFiles::MissingMetrics() {
+  if (!metrics_) return {};
+  metrics_->LookForCut();
+  SayIfMetricsAreCut();
+  return metrics_->missing();
+}
+
+void RunFiles::SayIfMetricsAreCut() const {
+  if (!metrics_->TakeCut()) return;
+  const std::vector<StepRange>& missing = metrics_->missing();
+  context_.Log(fmt::format(
+      "{} was cut by somebody while the job runs{}: the output folder must be left alone until the "
+      "job is done",
+      context_.OutPath(kMetricsName),
+      missing.empty() ? ""
+                      : fmt::format(" and has no line of step {}, as the receipt will say",
+                                    RangesText(missing))));
 }
 
 void RunFiles::AddTuning(const Tuning& tuning) {

@@ -1,10 +1,14 @@
 #include "acan/manager/snapshot_writer.h"
 
 #include <cassert>
+#include <filesystem>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "acan/manager/tile_mover.h"
+#include "fmt/format.h"
 #include "tuplespace/clock.h"
 
 namespace acan {
@@ -12,7 +16,44 @@ namespace {
 
 constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out damaged
 
+// Beyond the time after which a silent broker is lost to the run's own client as well: then the run
+// goes back, and drops the snapshot.
+constexpr std::int64_t kJoinPatienceUs = 15'000'000;
+// A broker whose socket was removed listens again within a second, if it can.
+constexpr std::int64_t kSocketPatienceUs = 3'000'000;
+
 struct Dropped {};  // thrown through Write by Drop
+
+bool SocketIsGone(const std::string& endpoint) {
+  constexpr std::string_view kIpc = "ipc://";
+  std::error_code error;
+  return endpoint.starts_with(kIpc) &&
+         !std::filesystem::exists(endpoint.substr(kIpc.size()), error) && !error;
+}
+
+// A run whose own connection lives need not notice that no other can be made: so the client of a
+// snapshot does not wait for one without a bound.
+class ConnectionWait {
+ public:
+  ConnectionWait(const tuplespace::Client& client, std::string endpoint)
+      : client_(client), endpoint_(std::move(endpoint)) {}
+
+  // Between two calls a disk may be waited for: what counts is how long the client itself waits.
+  void Check() {
+    if (client_.connected()) return since_us_.reset();
+    const std::int64_t now_us = tuplespace::MonotonicUs();
+    if (!since_us_) since_us_ = now_us;
+    const bool gone = SocketIsGone(endpoint_);
+    if (now_us - *since_us_ < (gone ? kSocketPatienceUs : kJoinPatienceUs)) return;
+    throw FailureError(
+        fmt::format("cannot connect to {}{}", endpoint_, gone ? " (the socket is gone)" : ""));
+  }
+
+ private:
+  const tuplespace::Client& client_;
+  const std::string endpoint_;
+  std::optional<std::int64_t> since_us_;  // of which it is known that there is no connection
+};
 
 }  // namespace
 
@@ -71,7 +112,12 @@ bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
   const auto go_on = [this] {
     if (dropped_) throw Dropped{};
   };
-  const bool finite = TileMover(client, go_on).Write(*writer, tensors, tiles);
+  ConnectionWait connection(client, client_options_.endpoint);
+  const auto check = [&] {
+    go_on();
+    connection.Check();
+  };
+  const bool finite = TileMover(client, check).Write(*writer, tensors, tiles);
   if (only_finite && !finite) return false;
   if (!may_commit_()) throw FailureError("the run's other outputs are gone");
   writer->Finish(go_on);

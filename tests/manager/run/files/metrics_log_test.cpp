@@ -89,6 +89,43 @@ TEST(MetricsLogTest, KnowsWhichStepsAreMissing) {
   EXPECT_EQ(RangesText(MetricsLog(path).missing()), "") << "a new one lacks nothing";
 }
 
+// As logrotate does with copytruncate: the file stays the same one.
+TEST(MetricsLogTest, WhatIsCutWhileItIsWrittenIsMissing) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  std::int64_t next = 0;
+  const auto write = [&](int steps) {
+    for (int i = 0; i < steps; ++i) log.Step({next++, 0, 1.0, 0.1, 1.0, 1, 0});
+  };
+  write(3);
+  EXPECT_FALSE(log.TakeCut());
+  std::filesystem::resize_file(path, 0);
+  write(2);
+  EXPECT_TRUE(log.TakeCut());
+  EXPECT_FALSE(log.TakeCut());
+  EXPECT_EQ(RangesText(log.missing()), "0 to 2");
+  EXPECT_FALSE(log.Replaced());
+  // In the middle of the line of step 4: that of step 5 stays whole.
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 5);
+  write(1);
+  EXPECT_EQ(RangesText(log.missing()), "0 to 2 and 4");
+  EXPECT_EQ(RangesText(MetricsLog(path, next).missing()), "0 to 2 and 4");
+}
+
+TEST(MetricsLogTest, WhatIsCutAfterTheLastLineIsMissing) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  log.Step({0, 0, 1.0, 0.1, 1.0, 1, 0});
+  log.LookForCut();
+  EXPECT_FALSE(log.TakeCut());
+  std::filesystem::resize_file(path, 0);
+  log.LookForCut();
+  EXPECT_TRUE(log.TakeCut());
+  EXPECT_EQ(RangesText(log.missing()), "0");
+}
+
 TEST(MetricsLogTest, KnowsTheFirstLossThatWasNotFinite) {
   const TestFolder folder;
   const std::string path = folder.Path("metrics.jsonl");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "request_cost.h"
+#include "seconds_text.h"
 #include "tuplespace/planted.h"
 #include "wire.h"
 
@@ -355,7 +356,8 @@ void BrokerCore::Tick(std::int64_t now_us) {
       if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
     }
     for (const ClientId& client : silent) {
-      GiveUp(client, fmt::format("not heard for {} us", options_.client_silence_us), now_us);
+      GiveUp(client, fmt::format("not heard for {}", SecondsText(options_.client_silence_us)),
+             now_us);
     }
   }
   if (now_us >= space_.NextDeadlineUs()) Step(tuplespace::Tick{}, now_us);

@@ -3,6 +3,7 @@
 // seconds on them. Thread safe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ std::string JsonTextReplacing(const nlohmann::json& value, int indent = -1);
 
 // Throws nlohmann::json::parse_error.
 nlohmann::json ParseJson(std::string_view text);
+// As ParseJson, of whose value one entry for each key is the last. `*repeated`: a key that an
+// object in `text` has more than once, for which other readers may take another entry.
+nlohmann::json ParseJson(std::string_view text, std::optional<std::string>* repeated);
 // If `text` is not JSON, the value is_discarded().
 nlohmann::json ParseJsonOrDiscard(std::string_view text);
 

@@ -83,7 +83,8 @@ struct Receipt {
   std::optional<double> test_perplexity;  // e^test_loss, of models of language (trained_model.h)
   std::optional<double> final_train_loss;
   std::optional<NotFinite> not_finite;
-  // Steps of which metrics.jsonl has no line: it was damaged or lost before the run was resumed.
+  // Steps of which metrics.jsonl has no line: it was damaged or lost before the run was resumed, or
+  // somebody cut the file while the job ran.
   std::vector<StepRange> metrics_missing = {};
 };
 
@@ -106,7 +107,7 @@ Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name);
 void WriteReceipt(const std::string& path, const Receipt& receipt);
 // Throws Error (usage) as ReceiptFromJson, also for files that are missing or no JSON.
 Receipt ReadReceipt(const std::string& path);
-// Without a check of the fields.
+// Without a check of the fields, but none may be there twice: the hash is only of what is read.
 nlohmann::json ReadReceiptJson(const std::string& path);
 
 }  // namespace acan

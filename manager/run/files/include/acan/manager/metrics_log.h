@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "acan/manager/receipt.h"
@@ -64,9 +65,15 @@ class MetricsLog {
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  // Of the steps before the first one: those that have no line, in order, and the first whose loss
-  // was not finite.
+  // Of the steps before the first one, and of those written since if somebody cut the file: those
+  // that have no line, in order.
   const std::vector<StepRange>& missing() const { return missing_; }
+  // Looks whether somebody has cut the file (logrotate's copytruncate does), as each write does
+  // too.
+  void LookForCut();
+  // Whether that was found since the last call.
+  bool TakeCut() { return std::exchange(cut_, false); }
+  // Of the steps before the first one: the first whose loss was not finite.
   const std::optional<StepMetrics>& first_not_finite() const { return first_not_finite_; }
 
   // Each returns the line that it wrote.
@@ -79,12 +86,17 @@ class MetricsLog {
   bool Removed() const;  // none
 
  private:
+  std::optional<std::int64_t> Size() const;  // nullopt: it is no regular file
   void CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to);
   std::string Write(const nlohmann::json& line);
+  void Append(std::string_view text);
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;
   int descriptor_ = -1;
+  std::int64_t next_step_ = 0;  // after those that were written
+  std::int64_t bytes_ = 0;      // that the file should have
+  bool cut_ = false;
   std::vector<StepRange> missing_;
   std::optional<StepMetrics> first_not_finite_;  // of which only `step` and `learning_rate` count
 };
