@@ -111,7 +111,8 @@ steps() { wc -l <"$out/metrics.jsonl"; }
 before=$(steps)
 further() { [ "$(steps)" -gt "$((before + 100))" ]; }
 until_true "no further steps of a manager that was started again" further
-on systemctl stop acan-broker acan-handler@cpu:1 acan-manager@net
+# In one transaction a shutdown orders them by itself; a job of systemctl waits only for earlier ones.
+on systemctl stop acan-manager@net acan-handler@cpu:1 acan-broker
 grep -q 'nothing of it is lost' "$log" || fail "a shutdown loses the last snapshot"
 on systemctl start acan-broker acan-handler@cpu:1 acan-manager@net
 
