@@ -26,9 +26,11 @@ bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
 // Messages that cannot be understood, of one envelope. Each is answered.
 constexpr int kMostMalformed = 64;
 
-// Ids are shown to people and become parts of texts.
+// Ids are shown to people and become parts of texts. ZeroMQ gives who has none an id of its own,
+// which begins with a zero byte.
 bool IsPlainId(const ClientId& id) {
-  return std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  return id.starts_with('\0') ||
+         std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 // nullopt: it may do that.
