@@ -86,7 +86,7 @@ TEST(BrokerCoreTest, WhoSaysNothingThatMakesSenseIsLost) {
 // They are parts of logs, of texts and of files.
 TEST(BrokerCoreTest, IdsThatNobodyCanReadAreRefused) {
   BrokerCore core{BrokerCoreOptions{}};
-  for (const char* id : {"a\nb", "\x1b[31m", "a b", "\xff", "a\x7f"}) {
+  for (const char* id : {"a\nb", "\x1b[31m", "\xff", "a\x7f"}) {
     EXPECT_EQ(JoinCore(core, id, 0), 0u) << id;
   }
   EXPECT_EQ(core.GetStatistics().clients, 0u);

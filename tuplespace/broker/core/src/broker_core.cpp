@@ -30,7 +30,7 @@ constexpr int kMostMalformed = 64;
 // which begins with a zero byte.
 bool IsPlainId(const ClientId& id) {
   return id.starts_with('\0') ||
-         std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+         std::all_of(id.begin(), id.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
 // nullopt: it may do that.
