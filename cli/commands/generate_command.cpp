@@ -87,8 +87,8 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
   if (flags.prompt.has_value() == flags.prompt_tokens.has_value()) {
     throw UsageError("give --prompt TEXT, or --prompt-tokens LIST in its place");
   }
-  RequireLanguageModel(run);  // of any other one no prompt helps
   if (!flags.prompt) return nullptr;
+  RequireLanguageModel(run);  // of any other one no prompt helps
   const std::string path = VocabularyPath(flags);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
