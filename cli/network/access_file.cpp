@@ -37,8 +37,7 @@ std::int64_t EndOfDay(const toml::date& date) {
 
 // TOML has years of four digits. The end of 9999-12-31 is in the year after them.
 bool HasTomlYear(std::int64_t unix_s) {
-  static const std::int64_t first = SecondOf({0, 1, 1}), last = EndOfDay({9999, 12, 31}) - 1;
-  return unix_s >= first && unix_s <= last;
+  return unix_s >= SecondOf({0, 1, 1}) && unix_s < EndOfDay({9999, 12, 31});
 }
 
 // 2027-01-31T18:00:00Z. REQUIRES: HasTomlYear

@@ -83,7 +83,7 @@ std::vector<std::int32_t> ToLabels(const std::string& path, const std::vector<T>
                       "(model.layers, or the bound of \"labels\"): expected 0 to {}",
                       path, i, values[i], classes, classes - 1));
     }
-    labels[i] = static_cast<std::int32_t>(values[i]);
+    labels[i] = static_cast<std::int32_t>(static_cast<double>(values[i]));
   }
   return labels;
 }

@@ -229,7 +229,7 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, R
   if (const auto* supply = std::get_if<Supply>(&body)) {
     // Of tuples that it was allowed to put, as results or otherwise: an answer about others would
     // say whether they are there.
-    const auto refusal = RefusalOf(role, client, Operation::kComplete, supply->tuples);
+    auto refusal = RefusalOf(role, client, Operation::kComplete, supply->tuples);
     if (!refusal || !RefusalOf(role, client, Operation::kPut, supply->tuples)) return std::nullopt;
     return refusal;
   }
