@@ -121,6 +121,16 @@ void operators_parse::RefuseNumber(std::string_view what, std::size_t number, st
   Refuse(fmt::format("{} number {} is unknown; the table has {}", what, number, rows));
 }
 
+void operators_parse::RefuseMeeting(const OperatorRow& row, std::size_t written,
+                                    std::size_t other) {
+  const Operand& operand = row.operands[written];
+  const bool may_be = (operand.may_be >> other & 1) != 0;
+  Refuse(fmt::format("{}: operand {}, which is written, overlaps operand {}: {} must {} {}",
+                     row.name, written, other, operand.text,
+                     may_be ? "be the same matrix as, or lie apart from," : "not overlap",
+                     row.operands[other].text));
+}
+
 Dimensions DimensionsOf(const OperatorRow& row, std::span<const OperandShape> operands,
                         const KernelScalars& scalars) {
   Dimensions dimensions;

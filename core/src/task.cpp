@@ -11,6 +11,7 @@
 #include "acan/core/operators/operators.h"
 #include "fmt/format.h"
 #include "task_generated.h"
+#include "views.h"
 
 namespace acan {
 namespace {
@@ -85,9 +86,16 @@ void CheckPlace(const View& view, const Task& task) {
   }
 }
 
-void CheckShapes(const Call& call, const OperatorRow& row) {
+Meeting MeetingOf(const View& x, const View& y) {
+  if (x.buffer < 0 || y.buffer < 0 || !Overlap(x, y)) return Meeting::kApart;
+  return SameView(x, y) ? Meeting::kSame : Meeting::kOverlap;
+}
+
+void CheckOperands(const Call& call, const OperatorRow& row) {
   try {
     CheckCall(row, Shapes(call), call.scalars);
+    CheckMeetings(
+        row, [&](std::size_t i, std::size_t j) { return MeetingOf(call.views[i], call.views[j]); });
   } catch (const std::invalid_argument& error) {
     Bad(error.what());
   }
@@ -103,7 +111,7 @@ void CheckCalls(const Task& task, std::vector<BufferState>& state) {
     for (const View& view : call.views) {
       if (view.buffer >= 0) CheckPlace(view, task);
     }
-    CheckShapes(call, row);
+    CheckOperands(call, row);
     for (std::size_t i = 0; i < call.views.size(); ++i) {
       if (call.views[i].buffer < 0 || !row.operands[i].reads()) continue;
       const auto index = static_cast<std::size_t>(call.views[i].buffer);

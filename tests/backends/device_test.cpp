@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -153,6 +154,47 @@ TEST(CpuDeviceErrors, NameTheOperandAndWhatWouldBeRight) {
   EXPECT_THROW(device->Launch(Kernel::kColumnSums, args), Invalid) << "block 0";
   EXPECT_THROW(device->CopyIn(Floats({1.0f}), a.matrix), Invalid);
   EXPECT_THAT([] { Make(1000, 0); }, ThrowsMessage<Error>(HasSubstr("0 threads")));
+}
+
+// Shapes that are equal by chance: the result would be written over what is still read.
+TEST(CpuDeviceErrors, ResultsOverWhatIsStillReadAreRefused) {
+  const auto device = Make(10000);
+  const auto space = [&](std::int64_t rows, std::int64_t cols) {
+    return Space(*device, rows, cols);
+  };
+  const OnDevice x = space(2, 4), y = space(2, 4), statistics = space(2, 4), columns = space(1, 4);
+  const OnDevice o = space(2, 4), row = space(1, 2), dy = space(1, 2), mean = space(1, 2);
+  struct Case {
+    Kernel kernel;
+    std::vector<Matrix> m;
+    std::vector<std::int64_t> integers;
+    const char* says;
+  };
+  const Case cases[] = {
+      {Kernel::kColumnNorm,
+       {statistics.matrix, x.matrix, statistics.matrix, columns.matrix, columns.matrix},
+       {},
+       "out[rows, cols] must not overlap statistics[2, cols]"},
+      {Kernel::kColumnNormGradient,
+       {statistics.matrix, x.matrix, statistics.matrix, y.matrix, columns.matrix, columns.matrix,
+        columns.matrix},
+       {},
+       "dx[rows, cols] must not overlap statistics[2, cols]"},
+      {Kernel::kAttentionJoin,
+       {statistics.matrix, o.matrix, x.matrix, statistics.matrix, y.matrix, y.matrix},
+       {2},
+       "o[rows, heads * width] must not overlap left_statistics[rows, 2 * heads]"},
+      {Kernel::kNormScaleGradient,
+       {mean.matrix, Matrix{}, row.matrix, mean.matrix, dy.matrix},
+       {64, 1},
+       "d_scale[1, cols] must not overlap statistics[rows, 2]"}};
+  for (const Case& each : cases) {
+    KernelArgs args;
+    std::ranges::copy(each.m, args.m.begin());
+    std::ranges::copy(each.integers, args.scalars.i.begin());
+    EXPECT_THAT([&] { device->Launch(each.kernel, args); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr(each.says)));
+  }
 }
 
 TEST(CpuIsaNames, AreParsedAndPrinted) {

@@ -136,8 +136,9 @@ std::string Document() {
 #include "acan/core/operators/operators.inc"
   out +=
       "## Kernels\n\n"
-      "A written operand may be the same matrix as a read one of the same shape. In kernels that\n"
-      "are computed tile by tile it overlaps no other operand.\n\n";
+      "A written operand may be the same matrix as a read one whose shape is written in the same\n"
+      "way; it overlaps no other operand in any other way. In kernels that are computed tile by\n"
+      "tile, and where the text says so, it overlaps no operand.\n\n";
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
                       flops, meaning)                                                              \
   out += Section(RowOf(Kernel::enumerator), space, flops);

@@ -99,6 +99,17 @@ TEST(ShapeLanguage, ScalarsSplitRowsAndColumnsIntoProducts) {
       ThrowsMessage<std::invalid_argument>(HasSubstr("operand 4 is [120, 32], must be [120, 48]")));
 }
 
+TEST(ShapeLanguage, ResultsMayBeOperandsWhoseShapesAreWrittenAlike) {
+  EXPECT_EQ(RowOf(Kernel::kAdd).operands[0].may_be, 0b110u);
+  // x and dy, not the statistics.
+  EXPECT_EQ(RowOf(Kernel::kNormGradient).operands[0].may_be, 0b1010u);
+  EXPECT_EQ(RowOf(Kernel::kAttentionJoin).operands[0].may_be, 0b010100u);
+  EXPECT_EQ(RowOf(Kernel::kAttentionJoin).operands[1].may_be, 0b101000u);
+  EXPECT_EQ(RowOf(Kernel::kAttentionGradient).operands[0].may_be, 0u) << "by tiles";
+  EXPECT_EQ(RowOf(Kernel::kMaxPoolingGradient).operands[0].may_be, 0u) << "its meaning says so";
+  EXPECT_EQ(RowOf(GemmForm::kForward).operands[2].may_be, 0u);
+}
+
 TEST(ShapeLanguage, StatisticsOfRowsMayBeAbsent) {
   Shapes shapes = {{true, 9, 70}, {}, {}, {true, 9, 70}, {true, 1, 70}, {true, 1, 70}};
   CheckCall(kLayerNorm, shapes, {});

@@ -2,6 +2,7 @@
 // refused before it reaches a device.
 #include "acan/core/task.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -121,6 +122,41 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
     damage(task);
     EXPECT_THROW(DecodeTask(EncodeTask(task), kInputs), std::invalid_argument) << what;
   }
+}
+
+// A column norm of two rows: its statistics have the shape of its result.
+TEST(TaskTest, RefusesResultsOverWhatTheyMustNotBe) {
+  Task task;
+  task.block = 16;
+  task.buffers = {{2, 4}, {2, 4}, {1, 4}, {2, 6}};
+  task.pieces = {{0, 0, 0, 0, 2, 4}, {1, 2, 0, 0, 1, 4}};
+  const View x{0, 0, 0, 2, 4}, statistics{1, 0, 0, 2, 4}, scale{2, 0, 0, 1, 4};
+  for (const std::int32_t buffer : {1, 3}) {
+    Call fill;
+    fill.kernel = Kernel::kFill;
+    fill.views = {{buffer, 0, 0, 2, task.buffers[static_cast<std::size_t>(buffer)].cols}};
+    task.calls.push_back(fill);
+  }
+  Call norm;
+  norm.kernel = Kernel::kColumnNorm;
+  task.calls.push_back(norm);
+  task.outputs = {{Key{"job", std::int64_t{3}, "act"}, {3, 0, 0, 2, 4}, false}};
+  const auto decode = [&](const View& out, const View& in) {
+    task.calls.back().views = {out, in, statistics, scale, scale};
+    return DecodeTask(EncodeTask(task), 2);
+  };
+  const View first{3, 0, 0, 2, 4}, shifted{3, 0, 2, 2, 4};
+  EXPECT_NO_THROW(decode(first, x));
+  EXPECT_NO_THROW(decode(first, first)) << "in place";
+  using Invalid = std::invalid_argument;
+  EXPECT_THAT(
+      [&] { decode(statistics, x); },
+      testing::ThrowsMessage<Invalid>(testing::HasSubstr(
+          "operand 0, which is written, overlaps operand 2: out[rows, cols] must not overlap "
+          "statistics[2, cols]")));
+  EXPECT_THAT([&] { decode(first, shifted); },
+              testing::ThrowsMessage<Invalid>(testing::HasSubstr(
+                  "must be the same matrix as, or lie apart from, x[rows, cols]")));
 }
 
 TEST(TaskTest, RefusesDamagedBytes) {

@@ -55,16 +55,14 @@ bool Overlap(const Matrix& x, const Matrix& y) {
   return !within_rows || (x_col < y_col + y.cols && y_col < x_col + x.cols);
 }
 
-// Lanes of a tile read what other lanes' tiles may have written, were it the same matrix.
-void CheckNoOverlap(const OperatorRow& row, std::span<const Matrix> m) {
-  for (std::size_t i = 0; i < row.operands.size(); ++i) {
-    if (!row.operands[i].writes() || m[i].buffer == nullptr) continue;
-    for (std::size_t j = 0; j < row.operands.size(); ++j) {
-      if (j == i || m[j].buffer == nullptr || !Overlap(m[i], m[j])) continue;
-      throw std::invalid_argument(
-          fmt::format("{}: operand {}, which is written, overlaps operand {}", row.name, i, j));
-    }
-  }
+bool IsSame(const Matrix& x, const Matrix& y) {
+  return x.buffer == y.buffer && x.offset == y.offset && x.rows == y.rows && x.cols == y.cols &&
+         (x.rows == 1 || x.stride == y.stride);
+}
+
+Meeting MeetingOf(const Matrix& x, const Matrix& y) {
+  if (x.buffer == nullptr || y.buffer == nullptr || !Overlap(x, y)) return Meeting::kApart;
+  return IsSame(x, y) ? Meeting::kSame : Meeting::kOverlap;
 }
 
 }  // namespace
@@ -93,7 +91,7 @@ KernelRegion CheckLaunch(Kernel kernel, const KernelArgs& args) {
   CheckScalars(row, args.scalars);
   CheckOperands(row, args.m);
   const Dimensions dimensions = CheckCall(row, Shapes(row, args.m), args.scalars);
-  if (row.space == KernelSpace::kTile) CheckNoOverlap(row, args.m);
+  CheckMeetings(row, [&](std::size_t i, std::size_t j) { return MeetingOf(args.m[i], args.m[j]); });
   const std::int64_t rows = row.space_rows.ValueOf(dimensions).value_or(0);
   const std::int64_t cols = row.space_cols.ValueOf(dimensions).value_or(0);
   if (rows <= 0 || cols <= 0) {

@@ -47,6 +47,7 @@ struct Expression {
   struct Step {
     Do what = Do::kNumber;
     std::int32_t value = 0;
+    friend constexpr bool operator==(const Step&, const Step&) = default;
   };
 
   Few<Step, kMaxExpressionSteps> steps;  // operands before their operator
@@ -55,6 +56,15 @@ struct Expression {
   // Most are plain products of a number and dimensions, which need no stack. 0: this one is not.
   std::int64_t coefficient = 0;
   Few<std::uint8_t, kMaxExpressionSteps> dimensions;
+
+  // Whether they are written alike.
+  constexpr bool IsSameAs(const Expression& other) const {
+    if (steps.size() != other.steps.size()) return false;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (!(steps[i] == other.steps[i])) return false;
+    }
+    return true;
+  }
 
   // Nothing where the value is beyond 64 bits or a division is by 0.
   constexpr std::optional<std::int64_t> ValueOf(const Dimensions& values) const {

@@ -28,6 +28,8 @@ struct Operand {
   Element element = Element::kFloat32;
   Expression rows, cols;
   Expression touched;  // elements that the call reads or writes; empty: all
+  // Of a written one: the operands that it may be the same matrix as, as bits.
+  std::uint32_t may_be = 0;
 
   constexpr bool reads() const { return access != Access::kWrite; }
   constexpr bool writes() const { return access != Access::kRead; }
@@ -115,6 +117,14 @@ Dimensions DimensionsOf(const OperatorRow& row, std::span<const OperandShape> op
 // what it is and what it must be.
 Dimensions CheckCall(const OperatorRow& row, std::span<const OperandShape> operands,
                      const KernelScalars& scalars);
+
+// How the matrices of two operands of a call lie to each other.
+enum class Meeting : std::uint8_t { kApart, kSame, kOverlap };
+// Checks that what is written overlaps another operand only where the row allows it. `meet` says
+// how two operands lie to each other, by their indexes: apart, where one is absent. Throws as
+// CheckCall.
+template <typename Meet>
+void CheckMeetings(const OperatorRow& row, const Meet& meet);
 
 // Checks the scalars with the rules variant and block. Throws as CheckCall.
 void CheckScalars(const OperatorRow& row, const KernelScalars& scalars);

@@ -159,6 +159,29 @@ constexpr void FindDimensions(OperatorRow& row) {
   }
 }
 
+constexpr std::uint32_t MayBe(const OperatorRow& row, const Operand& written) {
+  const bool overlaps_none = row.space == KernelSpace::kTile ||
+                             row.meaning.find("overlaps no operand") != std::string_view::npos;
+  if (overlaps_none) return 0;
+  std::uint32_t bits = 0;
+  for (std::size_t i = 0; i < row.operands.size(); ++i) {
+    const Operand& read = row.operands[i];
+    const bool is_alike = read.rows.IsSameAs(written.rows) && read.cols.IsSameAs(written.cols);
+    if (read.access == Access::kRead && is_alike) bits |= 1u << i;
+  }
+  return bits;
+}
+
+// What each written operand may be.
+constexpr void FindMeetings(OperatorRow& row) {
+  Few<Operand, ACAN_KERNEL_MATRICES> operands;
+  for (Operand operand : row.operands) {
+    if (operand.access == Access::kWrite) operand.may_be = MayBe(row, operand);
+    operands.Add(operand);
+  }
+  row.operands = operands;
+}
+
 constexpr void CheckRow(const OperatorRow& row) {
   bool writes = false;
   for (const Operand& operand : row.operands) writes = writes || operand.writes();
@@ -197,6 +220,7 @@ constexpr OperatorRow ParseOperator(std::string_view name, std::string_view func
   row.flops = of_flops.Formula();
   if (!of_space.AtEnd() || !of_flops.AtEnd()) throw "operators.inc: text behind an expression";
   operators_parse::FindDimensions(row);
+  operators_parse::FindMeetings(row);
   operators_parse::CheckRow(row);
   return row;
 }
@@ -262,6 +286,26 @@ constexpr const OperatorRow& RowOf(GemmForm form) {
   const auto index = static_cast<std::size_t>(form);
   if (index >= kProducts) operators_parse::RefuseNumber("product", index, kProducts);
   return *kProductRows[index];
+}
+
+namespace operators_parse {
+
+[[noreturn]] void RefuseMeeting(const OperatorRow& row, std::size_t written, std::size_t other);
+
+}  // namespace operators_parse
+
+template <typename Meet>
+void CheckMeetings(const OperatorRow& row, const Meet& meet) {
+  for (std::size_t i = 0; i < row.operands.size(); ++i) {
+    if (!row.operands[i].writes()) continue;
+    for (std::size_t j = 0; j < row.operands.size(); ++j) {
+      if (j == i) continue;
+      const Meeting meeting = meet(i, j);
+      const bool may_be = (row.operands[i].may_be >> j & 1) != 0;
+      if (meeting == Meeting::kApart || (meeting == Meeting::kSame && may_be)) continue;
+      operators_parse::RefuseMeeting(row, i, j);
+    }
+  }
 }
 
 constexpr bool SumIndexComesFirst(GemmForm form, std::size_t operand) {
