@@ -23,6 +23,7 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.own_payload_bytes = 1 << 20;
   limits.open_requests = 256;
   limits.open_patterns = 65'536;
+  limits.unread_bytes_of_key = 2ull << 30;
   limits.get_patterns_of_key = 16;  // all handlers of all jobs ask for one
   limits.leases = 4096;
   limits.per_request = 4096;
@@ -35,6 +36,7 @@ tuplespace::ClientLimits ObserverLimits() {
   limits.own_tuples = limits.own_payload_bytes = limits.leases = 0;
   limits.open_requests = 64;
   limits.open_patterns = 4096;
+  limits.unread_bytes_of_key = 2ull << 30;
   limits.per_request = 4096;
   limits.leaves_nothing = true;
   return limits;

@@ -1,6 +1,7 @@
 // Outbox: what waits for clients that take nothing at present.
 #include "outbox.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -25,16 +26,26 @@ class OutboxTest : public ::testing::Test {
     router_.set(zmq::sockopt::router_mandatory, true);
     router_.set(zmq::sockopt::sndhwm, 1);
     router_.bind("inproc://outbox");
-    dealer_.set(zmq::sockopt::routing_id, kClient);
-    dealer_.set(zmq::sockopt::rcvhwm, 1);
-    dealer_.connect("inproc://outbox");
-    dealer_.send(zmq::str_buffer("here"), zmq::send_flags::none);
-    zmq::message_t ignored;
-    while (ignored.to_string_view() != "here") static_cast<void>(router_.recv(ignored));
+    dealer_ = Connect(kClient);
   }
   std::optional<std::string> Send(std::size_t bytes) {
+    return Send(kClient, Payload::Copy(std::string(bytes, 'b')), {});
+  }
+  std::optional<std::string> Send(const ClientId& client, const Payload& payload,
+                                  const Outbox::Group& group) {
     const std::vector<std::byte> control(8);
-    return outbox_.Send(kClient, kSession, control, {Payload::Copy(std::string(bytes, 'b'))});
+    return outbox_.Send(client, kSession, control, {payload}, group);
+  }
+  // A client that reads nothing.
+  zmq::socket_t Connect(const ClientId& client) {
+    zmq::socket_t dealer(context_, zmq::socket_type::dealer);
+    dealer.set(zmq::sockopt::routing_id, client);
+    dealer.set(zmq::sockopt::rcvhwm, 1);
+    dealer.connect("inproc://outbox");
+    dealer.send(zmq::str_buffer("here"), zmq::send_flags::none);
+    zmq::message_t ignored;
+    while (ignored.to_string_view() != "here") static_cast<void>(router_.recv(ignored));
+    return dealer;
   }
   // Reads what was sent, and has what waits sent, until `done`; false if that takes too long.
   bool ReadUntil(const std::function<bool()>& done) {
@@ -52,7 +63,7 @@ class OutboxTest : public ::testing::Test {
   const std::string kClient = "reader";
   zmq::context_t context_;
   zmq::socket_t router_{context_, zmq::socket_type::router};
-  zmq::socket_t dealer_{context_, zmq::socket_type::dealer};
+  zmq::socket_t dealer_;
   ChannelTable channels_{0, -1};
   Outbox outbox_{router_, channels_, kLimit};
   Receiver receiver_;
@@ -78,6 +89,39 @@ TEST_F(OutboxTest, WhoDoesNotReadIsGivenUpWithTheNextMessage) {
   const auto why = Send(1);
   ASSERT_TRUE(why);
   EXPECT_THAT(*why, HasSubstr("over the limit client_queue_bytes = 4194304"));
+}
+
+constexpr Outbox::Group kGroup{"key", 16 << 20};
+
+TEST_F(OutboxTest, ClientsOfOneKeyShareWhatMayWaitForThem) {
+  const zmq::socket_t other = Connect("other");
+  const zmq::socket_t stranger = Connect("stranger");
+  const auto own = [] { return Payload::Copy(std::string(3 << 20, 'b')); };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Send(kClient, own(), kGroup), std::nullopt);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Send("other", own(), kGroup), std::nullopt);
+  std::optional<std::string> why;
+  std::vector<zmq::socket_t> more;
+  for (int i = 0; i < 4 && !why; ++i) {
+    more.push_back(Connect(fmt::format("more {}", i)));
+    why = Send(fmt::format("more {}", i), own(), kGroup);
+  }
+  ASSERT_TRUE(why);
+  EXPECT_THAT(*why, HasSubstr("16777216 bytes, the most for a key (unread_bytes_of_key)"));
+  EXPECT_EQ(Send("stranger", own(), {"another key", kGroup.limit_bytes}), std::nullopt);
+  // Who is given up makes room.
+  outbox_.Forget("other");
+  outbox_.Forget(kClient);
+  const zmq::socket_t later = Connect("later");
+  EXPECT_EQ(Send("later", own(), kGroup), std::nullopt);
+}
+
+TEST_F(OutboxTest, PayloadsThatTheSpaceKeepsTakeNoMemoryOfAKey) {
+  const std::vector<Payload> kept(64, Payload::Copy(std::string(kLimit, 'b')));
+  std::vector<zmq::socket_t> readers;
+  for (int i = 0; i < 16; ++i) {
+    readers.push_back(Connect(fmt::format("reader {}", i)));
+    EXPECT_EQ(Send(fmt::format("reader {}", i), kept[0], kGroup), std::nullopt) << i;
+  }
 }
 
 }  // namespace

@@ -23,13 +23,22 @@ SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
 
 std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t session,
                                         std::span<const std::byte> control,
-                                        std::vector<Payload> payloads) {
+                                        std::vector<Payload> payloads, const Group& group) {
   const auto it = waiting_.find(client);
   SendResult result = SendResult::kFull;
   SendProgress progress;
   if (it == waiting_.end()) result = SendNow(client, session, control, payloads, progress);
   if (result == SendResult::kUnroutable) return "its connection ended";
   if (result == SendResult::kSent || session == 0) return std::nullopt;
+  Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads),
+                      progress};
+  const std::uint64_t bytes = multipart.Bytes();
+  if (IsOver(group, bytes)) {
+    return fmt::format(
+        "the clients of its key do not read: their answers take {} bytes, the most "
+        "for a key (unread_bytes_of_key)",
+        group.limit_bytes);
+  }
   Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;
   // One message may be as large as it likes, or a client that reads would never get it.
   if (const std::uint64_t unsent = queue.UnsentBytes(); unsent > limit_bytes_) {
@@ -37,9 +46,7 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
         "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}", unsent,
         limit_bytes_);
   }
-  Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads),
-                      progress};
-  queue.bytes += multipart.Bytes();
+  Charge(queue, group, bytes);
   queue.messages.push_back({session, std::move(multipart)});
   return std::nullopt;
 }
@@ -47,6 +54,63 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
 std::uint64_t Outbox::Queue::UnsentBytes() const {
   if (messages.empty()) return 0;
   return bytes - std::min(messages.front().multipart.progress.bytes, bytes);
+}
+
+bool Outbox::IsOver(const Group& group, std::uint64_t bytes) {
+  if (group.name.empty()) return false;
+  const std::string name(group.name);
+  const auto it = groups_.find(name);
+  const std::uint64_t waits = it == groups_.end() ? 0 : it->second.bytes;
+  if (waits + bytes <= group.limit_bytes) return false;
+  // Most of it may be the space's.
+  constexpr std::uint64_t kLooksPerLimit = 16;
+  if (it == groups_.end() || waits + bytes < it->second.next_look_bytes) return false;
+  if (MemoryOf(name) > group.limit_bytes) return true;
+  it->second.next_look_bytes = waits + bytes + group.limit_bytes / kLooksPerLimit;
+  return false;
+}
+
+// Payloads belong in equal parts to all who keep them: the space, and each message with them.
+std::uint64_t Outbox::MemoryOf(const std::string& group) const {
+  std::uint64_t bytes = 0;
+  for (const auto& [client, queue] : waiting_) {
+    if (queue.group != group) continue;
+    for (const Message& message : queue.messages) {
+      bytes += sizeof(Message) + message.multipart.control.size();
+      for (const Payload& payload : message.multipart.payloads) {
+        const auto owners = static_cast<std::uint64_t>(payload.owner().use_count());
+        bytes += payload.size() / std::max<std::uint64_t>(1, owners);
+      }
+    }
+  }
+  return bytes;
+}
+
+// Who joins again may do so with another key, while messages of its earlier session wait.
+void Outbox::Charge(Queue& queue, const Group& group, std::uint64_t bytes) {
+  if (queue.group != group.name) {
+    Uncharge(queue, queue.bytes);
+    queue.group = group.name;
+    bytes += std::exchange(queue.bytes, 0);
+  }
+  queue.bytes += bytes;
+  if (!group.name.empty()) groups_[queue.group].bytes += bytes;
+}
+
+void Outbox::Uncharge(const Queue& queue, std::uint64_t bytes) {
+  const auto it = groups_.find(queue.group);
+  if (it == groups_.end()) return;
+  it->second.bytes -= bytes;
+  if (it->second.bytes == 0) groups_.erase(it);
+}
+
+Outbox::Queues::iterator Outbox::Erase(Queues::iterator queue) {
+  Uncharge(queue->second, queue->second.bytes);
+  return waiting_.erase(queue);
+}
+
+void Outbox::Forget(const ClientId& client) {
+  if (const auto it = waiting_.find(client); it != waiting_.end()) Erase(it);
 }
 
 std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& knows) {
@@ -60,11 +124,13 @@ std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& 
                                         front.multipart.payloads, front.multipart.progress);
       if (result == SendResult::kFull) break;
       lost = result == SendResult::kUnroutable;
-      queue.bytes -= front.multipart.Bytes();
+      const std::uint64_t bytes = front.multipart.Bytes();
+      queue.bytes -= bytes;
+      Uncharge(queue, bytes);
       queue.messages.pop_front();
     }
     if (lost) gone.push_back(it->first);
-    it = lost || queue.messages.empty() ? waiting_.erase(it) : std::next(it);
+    it = lost || queue.messages.empty() ? Erase(it) : std::next(it);
   }
   return gone;
 }

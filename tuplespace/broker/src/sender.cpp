@@ -63,8 +63,11 @@ void Sender::SendEncoded(const ClientId& client, std::uint64_t session, bool com
   if (connections_.IsEnded(client)) return;  // somebody else may have its id by now
   std::span<const std::byte> control = encoder_.Finish();
   if (compressed) control = compressor_.Compress(control);
-  const bool known = core_.Knows(client);
-  const auto lost = outbox_.Send(client, known ? session : 0, control, encoder_.TakeFrames());
+  const Peer* const peer = core_.PeerOf(client);
+  Outbox::Group group;
+  if (peer != nullptr && peer->key) group = {peer->key->name, peer->unread_bytes_of_key};
+  const auto lost =
+      outbox_.Send(client, peer != nullptr ? session : 0, control, encoder_.TakeFrames(), group);
   if (lost) lose_(client, *lost);
 }
 

@@ -96,6 +96,7 @@ class BrokerCore {
   std::vector<std::string> TakeLog() { return statistics_.TakeLog(); }
 
   bool Knows(const ClientId& client) const { return peers_.Knows(client); }
+  const Peer* PeerOf(const ClientId& client) const { return peers_.Find(client); }  // may be null
   std::vector<ClientId> Clients() const;
   Stats GetStatistics() const;
   // As Space's; for tests.

@@ -28,8 +28,9 @@ struct Peer {
   std::uint64_t session = 0;
   std::uint64_t nonce = 0;
   std::string name;
-  bool decompresses = false;       // it takes compressed control frames
-  std::optional<AllowedPeer> key;  // when it joined; nullopt: there are no keys
+  bool decompresses = false;                       // it takes compressed control frames
+  std::optional<AllowedPeer> key;                  // when it joined; nullopt: there are no keys
+  std::uint64_t unread_bytes_of_key = UINT64_MAX;  // as in ClientLimits
   std::int64_t heard_at_us = 0;
   std::vector<BrokerMessage> output;
   std::uint64_t turn = 0;  // in which it was served last
@@ -46,6 +47,10 @@ class PeerTable {
   using Map = std::unordered_map<ClientId, Peer>;
 
   Map::iterator Find(const ClientId& client) { return peers_.find(client); }
+  const Peer* Find(const ClientId& client) const {
+    const auto it = peers_.find(client);
+    return it == peers_.end() ? nullptr : &it->second;
+  }
   bool Knows(const ClientId& client) const { return peers_.contains(client); }
   Map::iterator Add(const ClientId& client) { return peers_.try_emplace(client).first; }
   void Erase(Map::iterator peer) { peers_.erase(peer); }

@@ -267,6 +267,7 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
   if (who != nullptr) {
     joining.principal = who->peer.name;
     joining.limits = who->role->limits;
+    it->second.unread_bytes_of_key = joining.limits.unread_bytes_of_key;
   }
   Step(std::move(joining), now_us);
   return it;

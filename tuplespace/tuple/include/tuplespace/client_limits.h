@@ -15,6 +15,8 @@ struct ClientLimits {
   std::uint64_t open_patterns = UINT64_MAX;  // of its waiting Reads, all together
   // Different patterns of Gets, of all clients of its key together.
   std::uint64_t get_patterns_of_key = UINT64_MAX;
+  // The broker's memory that answers take which clients of its key do not read, all together.
+  std::uint64_t unread_bytes_of_key = UINT64_MAX;
   std::uint64_t leases = UINT64_MAX;
   std::uint64_t per_request = UINT64_MAX;  // tuples, patterns, keys or grants of one request
   // What it puts is ephemeral, whatever it says: nobody else would remove it.
