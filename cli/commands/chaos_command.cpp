@@ -11,6 +11,7 @@
 #include "acan/manager/closest_word.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/manager.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
@@ -238,6 +239,7 @@ int RunChaos(const ChaosFlags& flags) {
   const std::string out_dir =
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
   RequireOtherInputs(job, out_dir);
+  CheckFolderIsFree(out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
   Outcome outcome;
@@ -251,6 +253,8 @@ int RunChaos(const ChaosFlags& flags) {
     outcome.undisturbed = std::move(*undisturbed);
   }
   log.Info("now with faults");
+  // Another may have begun there since.
+  CheckFolderIsFree(out_dir);
   // What an earlier run left there must not help this one.
   std::filesystem::remove_all(out_dir + "/snapshots");
   for (const char* name : {"/metrics.jsonl", "/receipt.json"}) {

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <string>
+#include <vector>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
@@ -97,6 +99,27 @@ AccessFile Add(BrokerFile& file, const std::string& role, const std::string& nam
   return {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}};
 }
 
+// Removes the access files that it wrote unless their keys get onto the list: they would be good
+// for nothing, and the next try would find their names taken.
+class NewAccessFiles {
+ public:
+  NewAccessFiles() = default;
+  ~NewAccessFiles() {
+    for (const std::string& path : paths_) ::unlink(path.c_str());
+  }
+  NewAccessFiles(const NewAccessFiles&) = delete;
+  NewAccessFiles& operator=(const NewAccessFiles&) = delete;
+
+  void Write(const std::string& path, const AccessFile& file) {
+    WriteAccessFile(path, file);
+    paths_.push_back(path);
+  }
+  void Keep() { paths_.clear(); }
+
+ private:
+  std::vector<std::string> paths_;
+};
+
 int Make(const KeygenFlags& flags) {
   if (::mkdir(flags.out.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     throw FailureError(fmt::format("{}: cannot create: {}", flags.out, std::strerror(errno)));
@@ -111,9 +134,11 @@ int Make(const KeygenFlags& flags) {
   const AccessFile handler = Add(file, kHandlerRole, kHandlerRole);
   const AccessFile manager = Add(file, kManagerRole, kManagerRole);
   change.Write(file);
-  WriteAccessFile(PathOf(flags, kHandlerRole), handler);
-  WriteAccessFile(PathOf(flags, kManagerRole), manager);
+  NewAccessFiles files;
+  files.Write(PathOf(flags, kHandlerRole), handler);
+  files.Write(PathOf(flags, kManagerRole), manager);
   change.Finish(Existing::kRefuse);
+  files.Keep();
   PrintLine(fmt::format("{}: stays with the broker", BrokerPath(flags)));
   PrintLine(fmt::format("{}: for handlers, on any number of hosts", PathOf(flags, kHandlerRole)));
   PrintLine(fmt::format("{}: for managers", PathOf(flags, kManagerRole)));
@@ -142,8 +167,10 @@ int AddOne(const KeygenFlags& flags) {
   }
   const AccessFile access = Add(file, flags.add, name, limits);
   change.Write(file);
-  WriteAccessFile(PathOf(flags, name), access);
+  NewAccessFiles files;
+  files.Write(PathOf(flags, name), access);
   change.Finish(Existing::kReplace);
+  files.Keep();
   PrintLine(fmt::format("{}: for a {}{}", PathOf(flags, name), flags.add, TextOf(limits)));
   return 0;
 }

@@ -15,6 +15,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/core/text/one_line.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/closest_word.h"
 #include "command.h"
@@ -35,8 +36,9 @@ First steps:
 
 Exit codes: 0 done, 1 failure, 2 usage, 128 + n stopped by signal n.)";
 
+// What names a file or its content may hold what a terminal obeys.
 void Complain(const std::string& text) {
-  std::fputs(("acan: " + text + "\n").c_str(), stderr);
+  std::fputs(("acan: " + OneLine(text) + "\n").c_str(), stderr);
 }
 
 // CLI11 does not know what the user may have meant.

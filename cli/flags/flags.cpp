@@ -1,10 +1,12 @@
 #include "flags.h"
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "fmt/format.h"
 
 namespace acan::cli {
 
@@ -49,7 +51,14 @@ Flag& Flag::Between(int least, int most) {
 }
 
 Flag& Flag::Between(double least, double most) {
-  option_->check(CLI::Range(least, most));
+  const CLI::Range range(least, most);
+  // No comparison refuses NaN.
+  option_->check([](const std::string& value) {
+    double number = 0;
+    const bool is_number = CLI::detail::lexical_cast(value, number);
+    return is_number && std::isnan(number) ? fmt::format("\"{}\" is no number", value) : "";
+  });
+  option_->check(range);
   return *this;
 }
 

@@ -51,7 +51,6 @@ class GradientBuilder {
   ValueId Finish(ValueId id, NodeId belongs_to);
   // If the contributions are slices that cut the value into parts, these parts in ascending order.
   std::vector<ValueId> PartsOf(ValueId id) const;
-  void CheckGiven(ValueId id) const;
 
   Graph* graph_;
   NodeId forward_nodes_;

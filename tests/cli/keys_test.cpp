@@ -123,6 +123,19 @@ TEST_F(Keys, NothingIsMadeWhileAnotherKeygenIsAtWork) {
   EXPECT_EQ(::access((Key("broker") + ".new").c_str(), F_OK), 0) << "it is the other's";
 }
 
+TEST_F(Keys, NothingIsLeftOfAKeyThatIsNotOnTheList) {
+  ASSERT_EQ(::mkdir((folder_ / "other").c_str(), 0700), 0);
+  folder_.Write("other/manager.key", "somebody's");
+  for (int times = 0; times < 2; ++times) {
+    const Result refused = RunAcan({"keygen", "--out", folder_ / "other"});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, HasSubstr("other/manager.key: cannot create"));
+    EXPECT_NE(::access((folder_ / "other/handler.key").c_str(), F_OK), 0);
+    EXPECT_NE(::access((folder_ / "other/broker.key").c_str(), F_OK), 0);
+  }
+  EXPECT_EQ(ReadFile(folder_ / "other/manager.key"), "somebody's");
+}
+
 TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
   EXPECT_THAT(HandlerRefusal(folder_ / "none.key"),
               HasSubstr("none.key: cannot open as a key file"));

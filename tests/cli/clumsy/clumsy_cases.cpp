@@ -208,6 +208,14 @@ std::vector<ClumsyCase> FlagCases() {
        "$ACAN generate trained --prompt a --temperature nan",
        2,
        {"--temperature"}},
+      {"train: stops within nan seconds",
+       "$ACAN train job.toml --stop-within nan",
+       2,
+       {"--stop-within: \"nan\" is no number"}},
+      {"plan: a link of nan",
+       "$ACAN plan job.toml --hosts 2 --link NaN",
+       2,
+       {"--link: \"NaN\" is no number"}},
       {"generate: negative tokens",
        "$ACAN generate trained --prompt a --tokens -1",
        2,
@@ -234,6 +242,12 @@ std::vector<ClumsyCase> FlagCases() {
        "$ACAN chaos job.toml --seed -1",
        2,
        {"--seed: must be a number from 0 on"}},
+      {"chaos: into the folder of a run that is at work",
+       "mkdir live; echo kept > live/metrics.jsonl; touch live/manager.lock;"
+       " flock live/manager.lock $ACAN chaos job.toml --out live; code=$?;"
+       " grep -qx kept live/metrics.jsonl || exit 99; exit $code",
+       1,
+       {"live is in use", "--out"}},
       {"chaos: no receipt", "$ACAN chaos job.toml --undisturbed none.json", 2, {"none.json"}},
   };
 }

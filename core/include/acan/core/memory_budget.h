@@ -20,13 +20,16 @@ class MemoryBudget {
   explicit MemoryBudget(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
   void Charge(std::uint64_t bytes) {
-    std::uint64_t used = used_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    if (used > limit_bytes_) {
-      used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-      throw OutOfMemory("allocating " + std::to_string(bytes) + " bytes would pass the limit of " +
-                        std::to_string(limit_bytes_) + " bytes (" + std::to_string(used - bytes) +
-                        " in use)");
-    }
+    // What is refused is never counted: another thread would be refused what there is room for.
+    std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit_bytes_ || used > limit_bytes_ - bytes) {
+        throw OutOfMemory("allocating " + std::to_string(bytes) +
+                          " bytes would pass the limit of " + std::to_string(limit_bytes_) +
+                          " bytes (" + std::to_string(used) + " in use)");
+      }
+    } while (!used_bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+    used += bytes;
     std::uint64_t peak = peak_bytes_.load(std::memory_order_relaxed);
     while (peak < used &&
            !peak_bytes_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
