@@ -10,6 +10,16 @@ set(ACAN_ONEDNN AUTO CACHE STRING "Use oneDNN on CPUs where it is installed: AUT
 set_property(CACHE ACAN_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 set(ACAN_SENTENCEPIECE AUTO CACHE STRING "Read SentencePiece models of tokens: AUTO (if the library is found), ON, OFF")
 set_property(CACHE ACAN_SENTENCEPIECE PROPERTY STRINGS AUTO ON OFF)
+foreach(part OPENCL CUDA ONEDNN SENTENCEPIECE)
+  string(TOUPPER "${ACAN_${part}}" wanted)
+  if(wanted MATCHES "^(1|ON|YES|TRUE|Y)$")
+    set(ACAN_${part} ON)
+  elseif(wanted MATCHES "^(0|OFF|NO|FALSE|N)$")
+    set(ACAN_${part} OFF)
+  elseif(NOT wanted STREQUAL "AUTO")
+    message(FATAL_ERROR "ACAN_${part} is \"${ACAN_${part}}\"; expected AUTO, ON or OFF")
+  endif()
+endforeach()
 set(ACAN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;100-real;120" CACHE STRING
     "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES; what nvcc lacks is left out")
 set(ACAN_CPU_ISAS "avx2;avx512" CACHE STRING

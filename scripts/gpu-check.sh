@@ -83,6 +83,13 @@ if [ "${1:-}" = --dry-run ]; then
   build=$(cd "$2" && pwd)
   shift 2
 fi
+case "$#:${1:-}" in
+0: | 1:[!-]*) ;;
+*)
+  echo "usage: scripts/gpu-check.sh [--carry | [--dry-run BUILD] [FOLDER]]" >&2
+  exit 2
+  ;;
+esac
 out=${1:-${OUT:-out/gpu-check}}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)

@@ -94,6 +94,9 @@ if [ "$mode" = all ] || [ "$mode" = tidy ]; then
   tidy=$(tool clang-tidy)
   if [ -z "$tidy" ]; then
     missing clang-tidy || failed=yes
+  elif [ -n "$since" ] && ! git rev-parse --quiet --verify "$since^{commit}" >/dev/null; then
+    say "clang-tidy: NOT RUN: git does not know the revision $since"
+    [ "$if_possible" = yes ] || failed=yes
   else
     python3 scripts/lint_tidy.py "$tidy" "${BUILD:-build/ci}" ${since:+--since "$since"} \
       ${seconds:+--seconds "$seconds"} || failed=yes

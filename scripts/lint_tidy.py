@@ -25,12 +25,14 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CHECKED = ("tuplespace", "core", "model", "backends", "handler", "manager", "cli", "bench")
+CHECKED = ("tuplespace", "core", "model", "backends", "handler", "manager", "generate", "cli",
+           "bench")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -128,10 +130,18 @@ def project_files(file, folders, seen):
                 break
 
 
+def folders_of(words):
+    for word, following in zip(words, [*words[1:], ""]):
+        if word in ("-I", "-isystem"):
+            yield following
+        elif word.startswith("-I"):
+            yield word[2:]
+
+
 def files_of(unit, file):
     """`file` and all files of the project that it includes."""
     folders = [pathlib.Path(unit["directory"], name).resolve()
-               for name in re.findall(r" -(?:I|isystem) ?(\S+)", unit["command"])]
+               for name in folders_of(shlex.split(unit["command"]))]
     files = set()
     project_files(file, [folder for folder in folders if folder.is_relative_to(ROOT)], files)
     return files
@@ -186,7 +196,7 @@ def main():
         changed = changed_since(flags.since)
         if changed is None:
             say(f"clang-tidy: NOT RUN: git does not know the revision {flags.since}")
-            return 0
+            return 1
         waiting = sorted((file for file in units if files[file] & changed),
                          key=lambda file: file not in changed)
     total = len(waiting)

@@ -22,10 +22,24 @@ checks="clang-format clang-tidy clang libclang-rt-14-dev"
 
 say() { printf 'setup: %s\n' "$*"; }
 
+check=no
+case "$#:${1:-}" in
+0:) ;;
+1:--check) check=yes ;;
+*)
+  echo "usage: scripts/setup.sh [--check]" >&2
+  exit 2
+  ;;
+esac
+
 one_line() { printf '%s' "$*" | tr -s ' \n' ' '; }
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
   say "this system has no apt. acan needs what Debian calls: $(one_line "$needed")"
+  if [ "$check" = yes ]; then
+    say "whether it is there is not known: the build will say what it does not find"
+    exit 1
+  fi
   say "going on: the build will say what it does not find"
   exit 0
 fi
@@ -40,7 +54,7 @@ missing_of() {
 missing=$(missing_of "$needed")
 wanted=$(missing_of "$optional")
 
-if [ "${1:-}" = --check ]; then
+if [ "$check" = yes ]; then
   [ -z "$wanted" ] || say "not installed, but not needed either: $wanted"
   unchecked=$(missing_of "$checks")
   [ -z "$unchecked" ] || say "for scripts/lint.sh and scripts/fuzz.sh, not installed: $unchecked"

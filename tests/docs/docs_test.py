@@ -32,12 +32,12 @@ MOST_README_WORDS = 1000
 
 # Folders whose paths in back quotes must exist; what a build or a run makes is none of them.
 FOLDERS = ("backends", "bench", "cli", "cmake", "core", "deploy", "docs", "examples", "generate",
-           "handler", "manager", "scripts", "tests", "tuplespace")
+           "handler", "manager", "model", "scripts", "tests", "tuplespace")
 PRODUCT = ("backends", "bench", "cli", "core", "generate", "handler", "manager", "model", "monitor",
            "python", "tuplespace")
 
 FENCE = re.compile(r"^\s*(```|~~~)")
-LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # its text may begin on the line before
 URL = re.compile(r"https?://\S+")
 
 
@@ -95,6 +95,17 @@ def wrong_paths(root, text):
             choices = re.sub(r"\{[^}]*\}", "*", name)
             if not (root / name).exists() and not list(root.glob(choices.rstrip("/"))):
                 yield f"line {number}: there is no {name}"
+
+
+def wrong_scripts(root, text):
+    """Scripts that a block runs by their paths, and that cannot be run so."""
+    outside = {number for number, _ in lines_outside_code(text)}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if number in outside or not words or not re.fullmatch(r"(\./)?[\w/]+/\w+\.(py|sh)", words[0]):
+            continue
+        if not os.access(root / words[0], os.X_OK):
+            yield f"line {number}: {words[0]} is no program"
 
 
 def long_lines(text):
@@ -279,6 +290,7 @@ def check(root, program):
         text = path.read_text(encoding="utf-8")
         note(path, wrong_links(root, path, text))
         note(path, wrong_paths(root, text))
+        note(path, wrong_scripts(root, text))
         note(path, long_lines(text))
         if program:
             note(path, wrong_commands(help_by(program), text))
@@ -316,6 +328,7 @@ class SelfTest(unittest.TestCase):
                          if "a-b" not in anchors(path.read_text(encoding="utf-8")) else [])
         self.assertEqual(len(list(wrong_links(self.ROOT, path, "[x](no/such.md)\n"))), 1)
         self.assertEqual(len(list(wrong_links(self.ROOT, path, "[x](../outside)\n"))), 1)
+        self.assertEqual(len(list(wrong_links(self.ROOT, path, "[x\ny](no/such.md)\n"))), 1)
         self.assertEqual(list(wrong_links(self.ROOT, path, "```\n[x](no/such.md)\n```\n")), [])
 
     def test_anchors(self):
@@ -325,6 +338,10 @@ class SelfTest(unittest.TestCase):
     def test_paths(self):
         self.assertEqual(list(wrong_paths(self.ROOT, "`core/`, `scripts/*.sh`, `out/x`\n")), [])
         self.assertEqual(len(list(wrong_paths(self.ROOT, "`core/no_such.h`\n"))), 1)
+
+    def test_scripts(self):
+        self.assertEqual(list(wrong_scripts(self.ROOT, "```\nscripts/run.sh\n```\ncore/no.sh\n")), [])
+        self.assertEqual(len(list(wrong_scripts(self.ROOT, "```\n./scripts/no.py --a\n```\n"))), 1)
 
     def test_mentions(self):
         file = self.ROOT / "core/x.h"

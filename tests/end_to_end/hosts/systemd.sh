@@ -3,12 +3,14 @@
 # one command; a manager that is killed and a host that is switched off in the middle go on where they
 # were; a job that is done is not trained again.
 #
-#   systemd.sh ACAN DEPLOY     the program, the folder of the units; exit code 0: so it was, 1: not,
-#                              77: cannot be tried here
+#   systemd.sh ACAN DEPLOY OPERATIONS    the program, the folder of the units, the document whose
+#                                        commands set them up; exit code 0: so it was, 1: not, 77:
+#                                        cannot be tried here
 set -euo pipefail
 
 acan=$(realpath "$1")
 deploy=$(realpath "$2")
+operations=$(realpath "$3")
 what=systemd
 . "$(dirname "$0")/common.sh"
 need findmnt ip nsenter pgrep systemctl unshare
@@ -38,12 +40,11 @@ spaces=(--fork --pid --mount --uts --ipc --net --cgroup --mount-proc)
 why=$(unshare "${spaces[@]}" mount -t cgroup2 cgroup2 "$folder" 2>&1) || skip "namespaces: $why"
 
 # ---- what outlives a reboot: the program, /etc, /var/lib
-mkdir -p "$folder"/{local/bin,var-lib/acan/jobs,units,log}
+mkdir -p "$folder"/{local/bin,var-lib,units,log}
 cp "$acan" "$folder/local/bin/acan"
 cp -a /etc "$folder/etc"
 rm -rf "$folder"/etc/{acan,systemd,init.d,rc?.d}
-mkdir -p "$folder/etc/systemd/system" "$folder/etc/acan"
-install -m 644 "$deploy"/*.service "$folder/etc/systemd/system/"
+mkdir -p "$folder/etc/systemd/system"
 chmod 755 "$folder" "$folder/local" "$folder/local/bin" "$folder/var-lib"
 for target in sysinit basic network-online multi-user shutdown; do
   printf '[Unit]\nDescription=%s\n' "$target" >"$folder/units/$target.target"
@@ -56,7 +57,8 @@ for unit in acan-broker acan-handler@ acan-manager@; do
 done
 write_job "$folder/quiet.toml" 20
 with_snapshots "$folder/quiet.toml"
-cp "$folder/quiet.toml" "$folder/var-lib/acan/jobs/net.toml"
+cp "$folder/quiet.toml" "$folder/net.toml"
+cp -r "$deploy" "$folder/deploy"
 
 # ---- the machine
 cat >"$folder/boot.sh" <<'BOOT'
@@ -70,6 +72,11 @@ mount --bind "$folder/etc" /etc
 mount --bind "$folder/local" /usr/local
 mount --bind "$folder/var-lib" /var/lib
 mount --bind "$folder/units" /lib/systemd/system
+# What its processes leave there goes with it.
+for each in /var/tmp /var/cache; do mount -t tmpfs -o mode=1777 tmpfs "$each"; done
+# /tmp is the host's, too, and may be where the folder is.
+mount --bind "$folder" /mnt
+mount -t tmpfs -o mode=1777 tmpfs /tmp
 umount --recursive --lazy /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
@@ -90,15 +97,13 @@ on() { nsenter --target "$machine" --all -- "$@"; }
 
 # ---- set up as docs/operations.md says
 switch_on
-on useradd --system --user-group acan
-on acan keygen --out /etc/acan/keys >"$folder/keygen.log"
-on cp /etc/acan/keys/handler.key /etc/acan/keys/manager.key /etc/acan
-on chown -R acan: /etc/acan /var/lib/acan
-echo "ACAN_CONNECT=tcp://127.0.0.1:5555" | tee "$folder/etc/acan/handler.env" >"$folder/etc/acan/manager.env"
 train_quietly "$folder/quiet.toml"
 out=$folder/var-lib/acan/out/net
 log=$folder/log/acan-manager@net.log
-on systemctl enable --now --quiet acan-broker acan-handler@cpu:1 acan-manager@net
+commands=$(sed -n '/^## systemd$/,/^## /{/^```sh$/,/^```$/p}' "$operations" | grep -v '^```' |
+  sed -e 's/NAME/net/g' -e 's/@cpu:4/@cpu:1/')
+[ "$(wc -l <<<"$commands")" -ge 8 ] || fail "the document has other commands: $commands"
+on bash -ec "cd /mnt; $commands" >"$folder/set-up.log" 2>&1 || fail "the document's commands"
 
 # ---- its manager is killed
 has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }

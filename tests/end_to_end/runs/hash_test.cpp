@@ -104,7 +104,10 @@ class HashByInstructions : public Hash, public ::testing::WithParamInterface<con
 TEST_P(HashByInstructions, IsTheSame) {
   const Environment environment = {{"ACAN_CPU_ISA", GetParam()}};
   const Result devices = RunAcan({"devices", "--json"}, environment);
-  if (devices.code == 2) GTEST_SKIP() << "this processor has no " << GetParam();
+  const std::string lacks = std::string(" has no ") + GetParam() + ";";
+  if (devices.code == 2 && devices.err.find(lacks) != std::string::npos) {
+    GTEST_SKIP() << "this processor has no " << GetParam();
+  }
   ASSERT_EQ(devices.code, 0) << devices.err;
   ExpectSame({"--handlers", "2xcpu:1@64MiB"}, environment);
 }

@@ -13,7 +13,11 @@ endfunction()
 
 # Not in the build folder: the path of an ipc endpoint is limited to 107 bytes.
 string(RANDOM LENGTH 12 name)
-set(WORK /tmp/tuplespace-consumer-${name})
+set(WORK $ENV{TMPDIR})
+if(WORK STREQUAL "")
+  set(WORK /tmp)
+endif()
+string(APPEND WORK /tuplespace-consumer-${name})
 file(MAKE_DIRECTORY ${WORK})
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --component tuplespace)
 step(${CMAKE_COMMAND} -G "${GENERATOR}" -S ${SOURCE} -B ${WORK}/build
