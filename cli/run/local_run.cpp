@@ -9,6 +9,7 @@
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
 #include "machine.h"
@@ -79,6 +80,9 @@ Watchdog::Options OfManager(Log& log) {
 }
 
 void LogJob(const Job& job, const Data& data, Log& log) {
+  const std::string problem =
+      BatchNormProblem(*BuildModel(job), job.training.batch, data.train_samples());
+  if (!problem.empty()) log.Warning(problem);
   const std::string samples = fmt::format("{} samples to train on, {} to test with",
                                           data.train_samples(), data.test_samples());
   const std::string id = TrainingId(job, data.train_sha256(), data.test_sha256());

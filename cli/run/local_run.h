@@ -34,7 +34,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
 // Says when a manager does not come round any more (ManagerOptions::alive). `log` must outlive it.
 Watchdog::Options OfManager(Log& log);
 
-// Logs the resolved job and the sizes of its data.
+// Logs the resolved job and the sizes of its data, and what is odd about the two together.
 void LogJob(const Job& job, const Data& data, Log& log);
 // Whether this command has written the outputs, or found those of a run that was done.
 enum class Outputs : std::uint8_t { kWritten, kFound };

@@ -358,9 +358,9 @@ TEST_P(KernelTest, MomentumInPlace) {
   });
 }
 
-TEST_P(KernelTest, AdamWInPlace) {
-  ForAll([](Device& device, const Case& at) {
-    const std::array<float, 8> f{1e-3f, 0.1f, 0.001f, 1e-8f, 0.01f, 0.19f, 0.0447f};
+// `rate`: 1 - beta2.
+void CheckAdamW(Device& device, const Case& at, float rate) {
+    const std::array<float, 8> f{1e-3f, 0.1f, rate, 1e-8f, 0.01f, 0.19f, 0.0447f};
     const Host w = Random(at.rows, at.cols, 17);
     const Host m = Random(at.rows, at.cols, 18);
     const Host v = Random(at.rows, at.cols, 19, 0.0f, 1.0f);
@@ -370,7 +370,8 @@ TEST_P(KernelTest, AdamWInPlace) {
     });
     const Host new_v = Make(at.rows, at.cols, [&](auto r, auto c) {
       const float x = g.at(r, c);
-      return std::fma(f[2], std::fma(x, x, -v.at(r, c)), v.at(r, c));
+      return rate > 0.5f ? std::fma(rate * x, x, (1 - rate) * v.at(r, c))
+                         : std::fma(rate, std::fma(x, x, -v.at(r, c)), v.at(r, c));
     });
     const Host new_w = Make(at.rows, at.cols, [&](auto r, auto c) {
       const float decayed = std::fma(-(f[0] * f[4]), w.at(r, c), w.at(r, c));
@@ -389,8 +390,32 @@ TEST_P(KernelTest, AdamWInPlace) {
     EXPECT_EQ(Difference(Fetch(device, first), new_m), "");
     EXPECT_EQ(Difference(Fetch(device, second), new_v), "");
     EXPECT_EQ(Difference(Fetch(device, weight), new_w), "");
+}
+
+TEST_P(KernelTest, AdamWInPlace) {
+  ForAll([](Device& device, const Case& at) {
+    for (const float rate : {0.001f, 0.5f, 0.75f, 1.0f}) CheckAdamW(device, at, rate);
   });
 }
+
+// With beta2 = 0 the step is the learning rate, whatever was before.
+TEST_P(KernelTest, AdamWForgetsLargeGradients) {
+  ForAll([](Device& device, const Case& at) {
+    const Host zero = Make(at.rows, at.cols, [](auto, auto) { return 0.0f; });
+    const Host large = Make(at.rows, at.cols, [](auto, auto) { return 1e8f; });
+    const Host small = Make(at.rows, at.cols, [](auto, auto) { return 1e-4f; });
+    const OnDevice weight = Put(device, zero), first = Put(device, zero);
+    const OnDevice second = Put(device, large), gradient = Put(device, small);
+    KernelArgs args;
+    args.scalars.f = {0.5f, 1.0f, 1.0f, 1e-30f, 0.0f, 1.0f, 1.0f};
+    args.m = {weight.matrix, first.matrix,  second.matrix,  weight.matrix,
+              first.matrix,  second.matrix, gradient.matrix};
+    device.Launch(Kernel::kAdamW, args);
+    const Host found = Fetch(device, weight);
+    for (const float w : found.v) EXPECT_NEAR(w, -0.5f, 1e-6f);
+  });
+}
+
 
 // Not a kernel, but what a device does with kept results that are parts of an operand.
 TEST_P(KernelTest, CopiesPartsToParts) {

@@ -74,6 +74,13 @@ TEST_F(Training, StopsCleanlyBySigint) {
   ExpectNothingLeft();
 }
 
+TEST_F(Training, StopsCleanlyBySighup) {
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  train_.Signal(SIGHUP);
+  EXPECT_EQ(train_.Wait(), 128 + SIGHUP) << train_.err();
+  ExpectNothingLeft();
+}
+
 TEST_F(Training, StopsCleanlyBySigterm) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   train_.Signal(SIGTERM);

@@ -121,10 +121,14 @@ std::string NoTransformersConfig(const ModelOptions& options) {
   if (const auto* gpt = std::get_if<model::GptOptions>(&options)) {
     return gpt->bias ? "" : "GPT2LMHeadModel always has biases: it needs model.bias = true";
   }
-  if (std::holds_alternative<model::LlamaOptions>(options) ||
-      std::holds_alternative<model::BertOptions>(options)) {
-    return "";
+  if (const auto* llama = std::get_if<model::LlamaOptions>(&options)) {
+    if (llama->hidden_size % llama->num_attention_heads == 0) return "";
+    return fmt::format(
+        "LlamaForCausalLM takes a model.hidden_size that is a multiple of "
+        "model.num_attention_heads: {} is none of {}",
+        llama->hidden_size, llama->num_attention_heads);
   }
+  if (std::holds_alternative<model::BertOptions>(options)) return "";
   return fmt::format(
       "no class of transformers has the tensors of kind \"{}\" under acan's names; those of gpt, "
       "llama and bert have a class",
@@ -199,14 +203,18 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   fields.Integer("max_position_embeddings", &options.max_position_embeddings);
   fields.Integer("type_vocab_size", &options.type_vocab_size);
   fields.Number("layer_norm_eps", &options.layer_norm_eps);
+  // ActivationName's words, and transformers' other ones for the same functions.
+  const std::vector<std::pair<std::string, ActivationKind>> activations = {
+      {"gelu", ActivationKind::kGelu},         {"gelu_new", ActivationKind::kGeluTanh},
+      {"silu", ActivationKind::kSilu},         {"tanh", ActivationKind::kTanh},
+      {"relu", ActivationKind::kRelu},         {"sigmoid", ActivationKind::kSigmoid},
+      {"swish", ActivationKind::kSilu},        {"gelu_pytorch_tanh", ActivationKind::kGeluTanh}};
   std::vector<std::string> names;
-  const std::vector<ActivationKind> kinds = {ActivationKind::kGelu, ActivationKind::kGeluTanh,
-                                             ActivationKind::kSilu, ActivationKind::kTanh,
-                                             ActivationKind::kRelu};
-  for (const ActivationKind kind : kinds) names.emplace_back(ActivationName(kind));
-  const std::string name = fields.Word("hidden_act", names);
-  options.hidden_act =
-      kinds[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())];
+  for (const auto& [name, kind] : activations) names.push_back(name);
+  const std::string word = fields.Word("hidden_act", names);
+  options.hidden_act = std::ranges::find(activations, word, [](const auto& row) {
+                         return row.first;
+                       })->second;
   return options;
 }
 

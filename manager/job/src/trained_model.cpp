@@ -98,6 +98,21 @@ std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron) {
   return BuildModel(job);
 }
 
+std::string BatchNormProblem(const TrainedModel& model, std::int64_t batch, std::int64_t samples) {
+  const std::int64_t last = samples % batch;
+  const std::int64_t least = last > 0 ? last : batch;
+  for (const model::Node& node : model.training.nodes()) {
+    if (!std::holds_alternative<model::BatchNorm>(node.op)) continue;
+    const model::Value& x = model.training.value(node.operands.front());
+    if (x.shape.rows * least != 1) continue;
+    return fmt::format(
+        "batch norm '{}' has one value for each channel in a batch of one sample, as {} samples in "
+        "batches of {} have: its output is its bias there, and the running variance takes in a 0",
+        node.name, samples, batch);
+  }
+  return "";
+}
+
 std::string GraphTextOf(const Job& job) {
   return model::WriteGraph(std::visit(Build{Mode::kTraining}, job.model));
 }

@@ -338,6 +338,45 @@ TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
   refused("layers = [4, 3]\n",
           {"output.config = \"transformers\"", "no class of transformers", "kind \"mlp\""});
   refused(gpt + "bias = false\n", {"output.config", "always has biases", "model.bias = true"});
+  refused(
+      "kind = \"llama\"\nhidden_size = 10\nnum_attention_heads = 3\nnum_key_value_heads = 3\n"
+      "head_dim = 6\n",
+      {"output.config", "a multiple of model.num_attention_heads: 10 is none of 3"});
+}
+
+TEST(JobModelTest, ConfigsOfEveryActivationAreRead) {
+  const TestFolder folder;
+  for (const char* activation : {"gelu", "gelu_tanh", "silu", "tanh", "relu", "sigmoid"}) {
+    SCOPED_TRACE(activation);
+    const Job job = ParseModel(fmt::format("kind = \"bert\"\nhidden_act = \"{}\"\n", activation));
+    const std::string path = folder.Write("config.json", TransformersConfig(job.model).dump());
+    EXPECT_EQ(ReadBertConfig(path).hidden_act,
+              std::get<model::BertOptions>(job.model).hidden_act);
+  }
+  const auto of = [&](const char* text) {
+    return ReadBertConfig(folder.Write("config.json", text)).hidden_act;
+  };
+  EXPECT_EQ(of(R"({"hidden_act": "swish"})"), model::ActivationKind::kSilu);
+  EXPECT_EQ(of(R"({"hidden_act": "gelu_pytorch_tanh"})"), model::ActivationKind::kGeluTanh);
+  ExpectError([&] { of(R"({"hidden_act": "mish"})"); }, {"'hidden_act' is \"mish\"", "sigmoid"});
+}
+
+TEST(JobModelTest, BatchNormOfOneValueIsNamed) {
+  const auto of = [](const char* more) {
+    return BuildModel(ParseModel(
+        std::string("kind = \"resnet\"\nimage_size = 4\nwidths = [4, 8]\nblocks = [1, 1]\n"
+                    "num_classes = 3\n") +
+        more));
+  };
+  const auto small = of("");
+  EXPECT_EQ(BatchNormProblem(*small, 4, 8), "");
+  EXPECT_EQ(BatchNormProblem(*small, 4, 6), "");
+  const std::string last = BatchNormProblem(*small, 4, 9);
+  EXPECT_NE(last.find("9 samples in batches of 4"), std::string::npos) << last;
+  EXPECT_NE(BatchNormProblem(*small, 1, 8), "");
+  EXPECT_NE(BatchNormProblem(*small, 4, 1), "");
+  EXPECT_EQ(BatchNormProblem(*of("norm = \"group\"\nnorm_groups = 2\n"), 1, 8), "");
+  EXPECT_EQ(BatchNormProblem(*of("stem = \"small\"\n"), 1, 8), "") << "it has larger maps";
 }
 
 // Whatever a number of a model is, the job is refused with a sentence about it, or has a model

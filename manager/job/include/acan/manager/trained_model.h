@@ -21,6 +21,11 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job);
 // Of a perceptron in which everything is trained.
 std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron);
 
+// Why statistics of batch norm make little of `samples` samples in batches of `batch`: one of the
+// batches, which may be the last of an epoch, has one value for each channel, so its variance is 0.
+// PyTorch refuses such a batch. Empty if none has.
+std::string BatchNormProblem(const TrainedModel& model, std::int64_t batch, std::int64_t samples);
+
 // The job's model as the text of a graph file (acan/model/graph_text.h), from which the same model
 // comes again. Throws as BuildModel.
 std::string GraphTextOf(const Job& job);
