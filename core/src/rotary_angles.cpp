@@ -1,21 +1,41 @@
 #include "acan/core/rotary_angles.h"
 
+#include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "acan/core/exact_math.h"
 
 namespace acan {
+namespace {
+
+double Frequency(std::int64_t pair, std::int64_t head_size, double log_base) {
+  const double exponent = static_cast<double>(2 * pair) / static_cast<double>(head_size);
+  return Exponential(-exponent * log_base);
+}
+
+}  // namespace
+
+std::int64_t MostRotaryPositions(std::int64_t head_size, double base) {
+  assert(head_size > 0 && head_size % 2 == 0 && base > 0.0);
+  if (base >= 1.0) return kMaxRotaryPositions;  // the first pair's frequency, 1, is the largest
+  constexpr double kMostAngle = 1048576.0;      // of Sine and Cosine
+  const double largest = Frequency(head_size / 2 - 1, head_size, Logarithm(base));
+  auto last = static_cast<std::int64_t>(std::floor(kMostAngle / largest));
+  // The quotient is rounded, and so is the product that makes the angle.
+  while (static_cast<double>(last) * largest > kMostAngle) --last;
+  while (static_cast<double>(last + 1) * largest <= kMostAngle) ++last;
+  return std::min(last + 1, kMaxRotaryPositions);
+}
 
 RotaryTables MakeRotaryTables(std::int64_t first, std::int64_t positions, std::int64_t head_size,
                               double base) {
-  assert(head_size > 0 && head_size % 2 == 0 && base > 0.0);
-  assert(first >= 0 && positions >= 0 && first + positions <= std::int64_t{1} << 20);
+  assert(first >= 0 && positions >= 0 && first + positions <= MostRotaryPositions(head_size, base));
   const std::int64_t pairs = head_size / 2;
   const double log_base = Logarithm(base);
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < pairs; ++i) {
-    const double exponent = static_cast<double>(2 * i) / static_cast<double>(head_size);
-    frequencies.push_back(Exponential(-exponent * log_base));
+    frequencies.push_back(Frequency(i, head_size, log_base));
   }
   RotaryTables tables;
   tables.cosine.reserve(static_cast<std::size_t>(positions * pairs));

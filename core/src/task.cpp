@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "acan/core/operators/operators.h"
+#include "acan/core/task_limits.h"
 #include "fmt/format.h"
 #include "task_generated.h"
 #include "views.h"
@@ -20,7 +21,6 @@ constexpr std::uint8_t kGemmCall = 255;
 static_assert(kKernels < kGemmCall);
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
-constexpr std::int32_t kMaxAxis = 1 << 24;  // rows or columns of a buffer
 constexpr std::int32_t kMaxChunk = 1 << 20;
 constexpr std::uint64_t kMaxTaskBytes = 1ull << 60;  // far below where sums of sizes overflow
 
@@ -129,7 +129,7 @@ void CheckCalls(const Task& task, std::vector<BufferState>& state) {
 }
 
 bool IsTooLong(const BufferSpec& buffer) {
-  return buffer.rows > kMaxAxis || buffer.cols > kMaxAxis;
+  return buffer.rows > kMaxMatrixAxis || buffer.cols > kMaxMatrixAxis;
 }
 
 void CheckSizes(const Task& task) {
@@ -142,7 +142,7 @@ void CheckSizes(const Task& task) {
   for (const BufferSpec& buffer : task.buffers) {
     if (buffer.rows <= 0 || buffer.cols <= 0 || IsTooLong(buffer)) {
       Bad(fmt::format("buffer of [{}, {}], must be 1 to {} of each", buffer.rows, buffer.cols,
-                      kMaxAxis));
+                      kMaxMatrixAxis));
     }
   }
 }

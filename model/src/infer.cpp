@@ -6,6 +6,7 @@
 
 #include "acan/core/error.h"
 #include "acan/model/dropout.h"
+#include "words.h"
 
 namespace acan::model {
 namespace {
@@ -78,7 +79,17 @@ void Operands::CheckAgainstTable() const {
     }
     const std::string_view problem = KindProblem(port.kind, (*this)[i]);
     if (!problem.empty()) Fail(i, std::string(problem));
+    // Other integers may be 0.
+    if (port.kind == PortKind::kLengths && InputOf(i)->role != InputRole::kLengths) {
+      Fail(i, fmt::format("an input of the role \"{}\"", Word(InputRole::kLengths)));
+    }
   }
+}
+
+const Input* Operands::InputOf(int operand) const {
+  const Value& value = graph_.value(ids_[static_cast<std::size_t>(operand)]);
+  if (value.source != Source::kInput) return nullptr;
+  return &graph_.inputs()[static_cast<std::size_t>(value.index)];
 }
 
 void Operands::Fail(int operand, const std::string& expected) const {
@@ -111,12 +122,17 @@ void Operands::ExpectSame(int operand, int as) const {
 
 void Operands::ExpectBound(int integers, int owner, std::int64_t size,
                            std::string_view what) const {
-  const Value& value = graph_.value(ids_[static_cast<std::size_t>(integers)]);
-  if (value.source != Source::kInput) return;
-  const std::int64_t bound = graph_.inputs()[static_cast<std::size_t>(value.index)].bound;
-  if (bound <= size) return;
-  Fail(owner, fmt::format("at least {} {}, as the bound of input '{}' is {}", bound, what,
-                          value.name, bound));
+  const Input* input = InputOf(integers);
+  if (input == nullptr) return;
+  // Lengths may be their bound: it counts rows where they are lengths, and is the number of one
+  // more row where they are numbers of rows.
+  const bool numbers_rows =
+      input->role == InputRole::kLengths && PortOf(integers).kind != PortKind::kLengths;
+  const std::int64_t least = numbers_rows ? input->bound + 1 : input->bound;
+  if (least <= size) return;
+  Fail(owner,
+       fmt::format("at least {} {}, as the bound of input '{}' is {}{}", least, what, input->name,
+                   input->bound, numbers_rows ? ", and lengths may be their bound" : ""));
 }
 
 void Operands::ExpectAttribute(bool holds, std::string_view attribute, const std::string& value,

@@ -39,7 +39,8 @@ class Operands {
   void ExpectVector(int operand, std::int64_t features, std::string_view why) const;
   void ExpectSame(int operand, int as) const;
   // Where the integers of `integers` are an input of the graph: the largest that it may hold must
-  // be below `size`, of which operand `owner` has so many `what`.
+  // be below `size`, of which operand `owner` has so many `what`. Of a port of lengths: it must be
+  // at most `size`.
   void ExpectBound(int integers, int owner, std::int64_t size, std::string_view what) const;
   // Of the attribute `attribute`: "node 'a' (scale): factor is inf, but must be finite".
   void ExpectAttribute(bool holds, std::string_view attribute, const std::string& value,
@@ -49,6 +50,7 @@ class Operands {
 
  private:
   const Port& PortOf(int operand) const;
+  const Input* InputOf(int operand) const;  // null if the operand is no input
   std::string Where() const;
 
   const Graph& graph_;

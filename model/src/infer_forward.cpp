@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "acan/core/error.h"
+#include "acan/core/rotary_angles.h"
 #include "infer.h"
 
 namespace acan::model {
@@ -80,6 +81,12 @@ struct Forward {
         fmt::format("even and a divisor of the {} features of 'x'", in.features(0)));
     in.ExpectAttribute(std::isfinite(op.base) && op.base > 0.0f, "base", fmt::format("{}", op.base),
                        "finite and above 0");
+    const std::int64_t most = MostRotaryPositions(op.head_size, static_cast<double>(op.base));
+    if (in.rows(0) > most) {
+      in.Fail(0, fmt::format("at most {} rows, the positions that have angles with the base {} and "
+                             "heads of {} features",
+                             most, op.base, op.head_size));
+    }
     return {Same()};
   }
 

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "acan/core/error.h"
+#include "acan/core/parameter.h"
 #include "acan/model/graph.h"
 #include "words.h"
 
@@ -109,6 +112,43 @@ std::string NodeLine(const Graph& graph, NodeId id) {
       node.gradient_of == kNoNode ? "" : fmt::format(", gradient of node {}", node.gradient_of));
 }
 
+// Of the parameter whose optimizer's state has this name in files: its name; else empty.
+std::string_view ParameterOfState(std::string_view name) {
+  for (const ParameterState state : StatesOf(kMostOptimizerStates).subspan(1)) {
+    const std::string suffix = StateSuffix(state);
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  }
+  return "";
+}
+
+// Files of models and snapshots hold tensors by name, so two may not have the same one.
+void CheckNamesInFiles(const Graph& graph) {
+  std::unordered_set<std::string_view> parameters;
+  for (const Parameter& parameter : graph.parameters()) parameters.insert(parameter.name);
+  std::unordered_map<std::string_view, std::string> owners = {
+      {"__metadata__", "the header of the file"}};
+  const auto take = [&](std::string_view name, const std::string& owner) {
+    const auto [at, is_new] = owners.emplace(name, owner);
+    const std::string_view parameter = ParameterOfState(name);
+    const bool is_state = parameters.contains(parameter);
+    if (is_new && !is_state) return;
+    throw UsageError(fmt::format(
+        "graph: {} and {} would both be '{}' in files of the model; rename one", owner,
+        is_new ? fmt::format("the optimizer's state of parameter '{}'", parameter) : at->second,
+        name));
+  };
+  for (const Parameter& parameter : graph.parameters()) {
+    take(parameter.name, fmt::format("parameter '{}'", parameter.name));
+  }
+  for (const std::string& counter : graph.step_counters()) {
+    take(counter, "the step counter of a batch_norm");
+  }
+  for (const TiedName& tied : graph.tied_names()) {
+    take(tied.name,
+         fmt::format("a tied name of parameter '{}'", graph.parameter(tied.parameter).name));
+  }
+}
+
 }  // namespace
 
 void Validate(const Graph& graph) {
@@ -135,6 +175,7 @@ void Validate(const Graph& graph) {
                       node.name, RowOf(node.op).name));
     }
   }
+  CheckNamesInFiles(graph);
 }
 
 std::vector<std::vector<Use>> UsesOf(const Graph& graph) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "acan/model/graph.h"
+#include "acan/model/input_role.h"
 
 namespace acan::model {
 
@@ -18,7 +19,6 @@ std::string_view Word(DropoutUnit unit);
 std::string_view Word(ExponentialOrder order);
 std::string_view Word(Role role);
 std::string_view Word(FileLayout layout);
-std::string_view Word(InputRole role);
 
 std::string ToText(const Initial& initial);
 

@@ -63,6 +63,21 @@ TEST(RotaryTablesTest, AreThoseOfTheDefinition) {
   }
 }
 
+// Of the first position beyond, the angle would be too large for the sine.
+TEST(RotaryTablesTest, BasesBelowOneHaveFewerPositions) {
+  EXPECT_EQ(MostRotaryPositions(128, 10000.0), kMaxRotaryPositions);
+  EXPECT_EQ(MostRotaryPositions(128, 1.0), kMaxRotaryPositions);
+  EXPECT_EQ(MostRotaryPositions(2, 1e-30), kMaxRotaryPositions) << "its only pair turns by 1";
+  EXPECT_EQ(MostRotaryPositions(64, 1e-45), 1);
+  for (const double base : {0.999, 0.5, 0.01, 0.001, 1e-4}) {
+    const std::int64_t most = MostRotaryPositions(128, base);
+    const double largest = Exponential(-126.0 / 128.0 * Logarithm(base));
+    EXPECT_LE(static_cast<double>(most - 1) * largest, 1048576.0) << base;
+    EXPECT_GT(static_cast<double>(most) * largest, 1048576.0) << base;
+    EXPECT_EQ(MakeRotaryTables(most - 1, 1, 128, base).sine.size(), 64u);
+  }
+}
+
 // A part of the positions has the rows of the whole, and the bits are known.
 TEST(RotaryTablesTest, DoNotDependOnTheCut) {
   const RotaryTables whole = MakeRotaryTables(0, 100, 64, 10000.0);

@@ -66,6 +66,15 @@ TEST(ScheduleTest, Steps) {
   }
 }
 
+TEST(ScheduleTest, StepsOfNothingStayNothing) {
+  Training training;
+  training.learning_rate = 0.0;
+  training.schedule = {ScheduleKind::kStep, 0, 1, 1000.0, 0.0};
+  EXPECT_EQ(LearningRateAt(training, 103, 1000), 0.0) << "the factor is infinite";
+  training.learning_rate = 1e-300;
+  EXPECT_EQ(LearningRateAt(training, 100, 1000), 1e-300 * IntegerPower(1000.0, 100));
+}
+
 TEST(ScheduleTest, CosineFallsFromAllToItsEnd) {
   Training training;
   training.learning_rate = 0.1;

@@ -169,6 +169,68 @@ TEST(Graph, ValidationNamesWhatServesNothing) {
             "it");
 }
 
+// Of parameters, their optimizers' states, step counters and tied names, no two may be one tensor.
+TEST(Graph, ValidationNamesWhatWouldBeOneTensorInFiles) {
+  const auto error = [](const std::string& weight, const std::string& bias,
+                        const std::string& tied = "head", const std::string& counter = "steps") {
+    Graph graph;
+    const ValueId x = graph.AddInput("x", InputRole::kNumbers, 1, 2);
+    const ValueId w = graph.AddParameter(MatrixParameter(weight, 3, 2, Constant{}));
+    const ValueId b = graph.AddParameter(VectorParameter(bias, Role::kBias, 3, Constant{}));
+    graph.AddOutput("y", graph.Add("y", Linear{}, {x, w, b}));
+    graph.AddTiedName(tied, w);
+    graph.AddStepCounter(counter);
+    return ErrorOf([&] { Validate(graph); });
+  };
+  EXPECT_EQ(error("w", "b"), "no error");
+  EXPECT_EQ(error("w", "b.state0"), "no error");
+  EXPECT_EQ(error("w", "w.state2"), "no error");
+  EXPECT_EQ(error("w", "w.state0"),
+            "graph: parameter 'w.state0' and the optimizer's state of parameter 'w' would both be "
+            "'w.state0' in files of the model; rename one");
+  EXPECT_THAT(error("b.state1", "b"), HasSubstr("the optimizer's state of parameter 'b'"));
+  EXPECT_THAT(error("__metadata__", "b"),
+              HasSubstr("parameter '__metadata__' and the header of the file"));
+  EXPECT_THAT(error("w", "b", "b"), HasSubstr("a tied name of parameter 'w' and parameter 'b'"));
+  EXPECT_THAT(error("w", "b", "w"), HasSubstr("a tied name of parameter 'w' and parameter 'w'"));
+  EXPECT_THAT(error("w", "b", "b.state0"), HasSubstr("the optimizer's state of parameter 'b'"));
+  EXPECT_THAT(error("w", "bn.num_batches_tracked", "head", "bn.num_batches_tracked"),
+              HasSubstr("the step counter of a batch_norm and parameter 'bn.num_batches_tracked'"));
+}
+
+// Lengths go to their bound itself, which is the number of one row more.
+TEST(Graph, LengthsThatAreRowsHaveARowForTheirBound) {
+  Small s;
+  const ValueId lengths = s.graph.AddInput("lengths", InputRole::kLengths, 1, 1, 4);
+  const ValueId table = s.graph.AddParameter(MatrixParameter("table", 4, 8, Constant{}));
+  const ValueId more = s.graph.AddParameter(MatrixParameter("more", 5, 8, Constant{}));
+  EXPECT_EQ(s.Error(Embedding{}, {lengths, table}),
+            "node 'n' (embedding): operand 'table' is 'table' of shape [4, 8]; expected at least 5 "
+            "rows, as the bound of input 'lengths' is 4, and lengths may be their bound");
+  const ValueId embedded = s.graph.Add("embedded", Embedding{}, {lengths, more});
+  EXPECT_EQ(s.Error(CrossEntropy{}, {s.graph.Add("y", Linear{}, {embedded, s.weight}), lengths}),
+            "node 'n' (cross_entropy): operand 'logits' is 'y' of shape [samples x 1, 4]; expected "
+            "at least 5 features, as the bound of input 'lengths' is 4, and lengths may be their "
+            "bound");
+  const ValueId longest = s.graph.AddInput("longest", InputRole::kLengths, 1, 1, 6);
+  const ValueId tokens = s.graph.AddInput("tokens", InputRole::kTokens, 1, 1, 6);
+  EXPECT_THAT(
+      s.Error(GlobalPooling{}, {s.x, tokens}),
+      HasSubstr("operand 'lengths' is 'tokens' of shape integers [samples x 1, 1]; expected "
+                "an input of the role \"lengths\""));
+  EXPECT_EQ(s.Error(GlobalPooling{}, {s.x, longest}), "no error") << "it has six rows";
+}
+
+TEST(Graph, RotaryPositionsHaveAngles) {
+  Small s;
+  EXPECT_THAT(s.Error(Rotary{8, 1e-30f}, {s.x}),
+              HasSubstr("operand 'x' is 'x' of shape [samples x 6, 8]; expected at most 1 rows"));
+  const ValueId most = s.graph.AddInput("most", InputRole::kNumbers, 1 << 20, 8);
+  const ValueId more = s.graph.AddInput("more", InputRole::kNumbers, (1 << 20) + 1, 8);
+  EXPECT_THAT(s.Error(Rotary{8}, {more}), HasSubstr("expected at most 1048576 rows"));
+  EXPECT_EQ(s.Error(Rotary{8}, {most}), "no error");
+}
+
 TEST(Gradients, OfAPerceptronAreTheOperatorsOfToday) {
   MlpOptions options;
   options.layers = {5, 4, 3};

@@ -155,6 +155,7 @@ const std::vector<Mistake>& Mistakes() {
       {"/parameters/0/file_layout", "\"OIHW\"", {"'file_layout'", "\"convolution\""}},
       {"/parameters/0/file_layout", "\"convolution\"", {"'file_shape' is missing"}},
       {"/parameters/0/tied_names", "[3]", {"'tied_names' is 3"}},
+      {"/parameters/0/tied_names", "[\"head.bias\"]", {"'head.bias' in files of the model"}},
       {"/parameters/0/shape", "[5, 4]", {"parameter 'hidden.weight'", "unknown key \"shape\""}},
       {"/parameters/0/columns",
        "6",
@@ -225,6 +226,14 @@ TEST(GraphTextTest, WhatIsNoJsonIsNamed) {
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
   EXPECT_THAT(Refusal("{\"format\": \"acan-graph-1\", \"inputs\": [" + deep + "]}"),
               HasSubstr("input 0: is an array, expected an object"));
+}
+
+// Readers may take one or the other.
+TEST(GraphTextTest, KeysThatAreThereTwiceAreNamed) {
+  std::string text = JsonText(SmallFile());
+  const std::string once = "\"features\":4";
+  text.replace(text.find(once), once.size(), "\"features\":9," + once);
+  EXPECT_THAT(Refusal(text), HasSubstr("has the key \"features\" more than once in one object"));
 }
 
 TEST(GraphTextTest, ParametersHaveALimitTogether) {

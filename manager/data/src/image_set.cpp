@@ -187,6 +187,7 @@ void ImageSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const 
   assert(part.sample >= 0 && part.sample < samples());
   assert(static_cast<std::int64_t>(out.size()) == part.positions.size() * part.features.size());
   if (part.input == "labels") {
+    assert(out.size() == 1);
     labels_.ReadWords(part.sample, out);
     return ReplaceIgnored(*FindInput(inputs_, "labels"), out);
   }

@@ -44,7 +44,12 @@ void CheckLabels(const StoredArray& array,
   // The same words are other labels.
   if (input->ignored_in_files) hash->Add(&*none, sizeof *none);
   const std::int64_t ignored = CheckIntegers(
-      array, {0, input->bound - 1, none, fmt::format("the model has {} classes", input->bound)},
+      array,
+      {0, input->bound - 1, none,
+       fmt::format("the model has {} classes{}", input->bound,
+                   none ? ""
+                        : " and ignores no label (a cross_entropy of the order \"lanes\" ignores "
+                          "one)")},
       place, hash);
   if (ignored == array.count()) {
     throw UsageError(

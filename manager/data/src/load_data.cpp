@@ -14,6 +14,7 @@
 #include "acan/manager/dataset.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/trained_model.h"
+#include "acan/model/input_role.h"
 #include "generated.h"
 #include "image_set.h"
 #include "sequence_set.h"
@@ -32,6 +33,15 @@ std::shared_ptr<const SampleSet> InMemory(SampleValues values,
   return std::make_shared<DataSet>(std::move(values), inputs, std::move(sha256));
 }
 
+// `samples`: what has one label each, in words.
+void RequireOneLabel(const WantedInput& labels, const char* samples) {
+  if (labels.positions == 1) return;
+  throw UsageError(
+      fmt::format("the model's input \"labels\" has {} rows, but {} have one label each: give it "
+                  "one row",
+                  labels.positions, samples));
+}
+
 // Which of the job's sets of samples are read.
 enum class Sets : std::uint8_t { kAll, kTest };
 
@@ -40,14 +50,12 @@ Data LoadValues(const Job& job, Sets sets, const std::vector<WantedInput>& input
   const WantedInput& x = *FindInput(inputs, "x");
   const WantedInput* targets = FindInput(inputs, "targets");
   const WantedInput& compared = targets != nullptr ? *targets : *FindInput(inputs, "labels");
-  if (x.role != InputRole::kNumbers) {
-    throw UsageError("the input \"x\" of the model must have the role \"numbers\"");
-  }
-  if (targets == nullptr && compared.positions != 1) {
+  if (targets == nullptr) RequireOneLabel(compared, "rows of numbers");
+  if (job.data.ignore_label) {
     throw UsageError(
-        fmt::format("the model's input \"labels\" has {} rows, but rows of numbers have one label "
-                    "each: give it one row",
-                    compared.positions));
+        fmt::format("data.ignore_label = {}: rows of numbers need a class for each "
+                    "sample; remove it",
+                    *job.data.ignore_label));
   }
   const WantedValues wanted = {
       x.positions * x.features,
@@ -99,6 +107,34 @@ bool HasInputs(const std::vector<WantedInput>& wanted, const std::vector<std::st
   return count == std::ssize(needed) && std::ranges::all_of(wanted, [&](const WantedInput& input) {
            return is_in(needed, input.name) || is_in(also, input.name);
          });
+}
+
+// The roles that an input may have, by its name: what the data hold under that name.
+void CheckRoles(const std::vector<WantedInput>& wanted) {
+  struct Named {
+    std::string_view name;
+    std::vector<InputRole> roles;  // the first is the usual one
+  };
+  static const std::vector<Named> kNamed = {
+      {"x", {InputRole::kNumbers}},
+      {"images", {InputRole::kNumbers}},
+      {"targets", {InputRole::kTargets, InputRole::kNumbers}},
+      {"labels", {InputRole::kLabels, InputRole::kTokens}},
+      {"tokens", {InputRole::kTokens}},
+      {"token_type_ids", {InputRole::kTokens}},
+      {"lengths", {InputRole::kLengths}},
+  };
+  for (const WantedInput& input : wanted) {
+    const auto named = std::ranges::find(kNamed, input.name, &Named::name);
+    if (named == kNamed.end() ||
+        std::ranges::find(named->roles, input.role) != named->roles.end()) {
+      continue;
+    }
+    throw UsageError(
+        fmt::format("the input \"{}\" of the model has the role \"{}\"; it must have the role "
+                    "\"{}\"",
+                    input.name, Word(input.role), Word(named->roles.front())));
+  }
 }
 
 [[noreturn]] void DoesNotFit(const std::string& key, const std::string& what,
@@ -224,6 +260,7 @@ Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wante
 }
 
 Data LoadImages(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
+  RequireOneLabel(*FindInput(wanted, "labels"), "images");
   const DataFiles& files = job.data;
   Data data;
   if (sets == Sets::kAll) {
@@ -270,8 +307,18 @@ std::vector<WantedInput> WantedInputsOf(const Job& job) {
   const auto* perceptron = std::get_if<Model>(&job.model);
   if (perceptron != nullptr) return WantedInputs(*perceptron);
   std::vector<WantedInput> wanted = WantedInputs(BuildModel(job)->evaluation);
+  if (!job.data.ignore_label) return wanted;
+  bool used = false;
   for (WantedInput& input : wanted) {
-    if (input.ignored_label) input.ignored_in_files = job.data.ignore_label;
+    if (!input.ignored_label) continue;
+    input.ignored_in_files = job.data.ignore_label;
+    used = true;
+  }
+  if (!used) {
+    throw UsageError(
+        fmt::format("data.ignore_label = {}: the loss of this job's model ignores no "
+                    "label (a cross_entropy of the order \"lanes\" does); remove it",
+                    *job.data.ignore_label));
   }
   return wanted;
 }
@@ -302,13 +349,15 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph) {
     wanted.back().image = ImageSizeOf(graph, input.value);
     for (const model::Use& use : uses[static_cast<std::size_t>(input.value)]) {
       const auto* loss = std::get_if<model::CrossEntropy>(&graph.node(use.node).op);
-      if (loss != nullptr) wanted.back().ignored_label = loss->ignored_label;
+      const bool ignores = loss != nullptr && loss->order == model::ExponentialOrder::kLanes;
+      if (ignores) wanted.back().ignored_label = loss->ignored_label;
     }
   }
   return wanted;
 }
 
 Data LoadData(const Job& job, const std::vector<WantedInput>& wanted) {
+  CheckRoles(wanted);
   try {
     return job.data.text.used() ? LoadText(job, wanted) : LoadFiles(job, Sets::kAll, wanted);
   } catch (const std::bad_alloc&) {
@@ -322,6 +371,7 @@ Data LoadData(const Job& job) {
 
 Data LoadTestData(const Job& job, const Vocabulary* vocabulary) {
   const std::vector<WantedInput> wanted = WantedInputsOf(job);
+  CheckRoles(wanted);
   try {
     return job.data.text.used() ? LoadTestText(job, *vocabulary, wanted)
                                 : LoadFiles(job, Sets::kTest, wanted);

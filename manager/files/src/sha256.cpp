@@ -48,4 +48,10 @@ std::string Sha256::Hex() {
   return hex;
 }
 
+bool IsSha256(std::string_view text) {
+  constexpr std::size_t kLength = 64;
+  return text.size() == kLength &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 }  // namespace acan

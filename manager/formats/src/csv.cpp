@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,13 +33,9 @@ std::optional<float> ParseNumber(std::string_view text) {
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (rest != end || error == std::errc::invalid_argument) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
-    // Too small is 0 (or denormal) like everywhere else; too large is infinity.
-    double wide = 0;
-    const bool fits = std::from_chars(text.data(), end, wide).ec == std::errc();
-    if (fits) return static_cast<float>(wide);
-    return text.find("e-") != std::string_view::npos || text.find("E-") != std::string_view::npos
-               ? 0.0f
-               : HUGE_VALF;
+    // Too small is 0 (or denormal) like everywhere else; too large is infinity. from_chars does not
+    // say which of the two it is.
+    return static_cast<float>(std::strtod(std::string(text).c_str(), nullptr));
   }
   return value;
 }

@@ -11,6 +11,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/model_config.h"
+#include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/trained_model.h"
 #include "data_keys.h"
@@ -120,6 +121,7 @@ class JobParser {
   void ReadOutput();
 
   std::string Path(const std::string& section, const std::string& key) const;
+  std::string ModelSha256(const std::string& key) const;  // as Sha256::Hex; empty: not set
   // A key that the choice made elsewhere would ignore is a misunderstanding: say so.
   void RefuseUnused(const Section& section, const std::string& key, bool used,
                     const std::string& chosen, const std::string& needs) const {
@@ -155,6 +157,18 @@ std::string JobParser::Path(const std::string& section, const std::string& key) 
   return path;
 }
 
+std::string JobParser::ModelSha256(const std::string& key) const {
+  std::string digits;
+  model_.Text(key, &digits);
+  for (char& c : digits) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  }
+  if (model_.Has(key) && !IsSha256(digits)) {
+    model_.Refuse(key, "must be a SHA-256: 64 hexadecimal digits");
+  }
+  return digits;
+}
+
 void JobParser::RefuseKeysOfOtherKinds(std::string_view kind) const {
   const std::vector<std::string> own = KeysOfKind(kind);
   for (const std::string& key : KeysOfAllKinds()) {
@@ -181,9 +195,7 @@ void JobParser::ReadModel() {
     ReadPerceptron(*perceptron);
   } else if (auto* file = std::get_if<GraphFile>(&job_.model)) {
     if (!model_.Has("file")) Missing("model.file", "kind \"graph\" needs the path of a graph file");
-    std::string sha256;
-    model_.Text("file_sha256", &sha256);
-    *file = ReadGraphFile(Path("model", "file"), sha256);
+    *file = ReadGraphFile(Path("model", "file"), ModelSha256("file_sha256"));
   } else {
     ReadModelKeys(model_, &job_.model);
   }
@@ -191,7 +203,7 @@ void JobParser::ReadModel() {
     Missing("model.task", "choose task = \"masked_language\" or \"classification\"");
   }
   job_.initial_weights = Path("model", "initial_weights");
-  model_.Text("initial_weights_sha256", &job_.initial_weights_sha256);
+  job_.initial_weights_sha256 = ModelSha256("initial_weights_sha256");
   if (job_.initial_weights.empty() && !job_.initial_weights_sha256.empty()) {
     Missing("model.initial_weights", "model.initial_weights_sha256 is of this file");
   }

@@ -8,8 +8,8 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/job.h"
+#include "acan/manager/json_depth.h"
 #include "job_words.h"
-#include "json_depth.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
 

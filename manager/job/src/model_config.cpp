@@ -9,6 +9,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/manager/json_depth.h"
 #include "acan/manager/text_file.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
@@ -150,6 +151,11 @@ class ConfigFields {
     constexpr std::int64_t kMostBytes = 16 << 20;
     fields_ = ParseJsonOrDiscard(ReadTextFile(path, kMostBytes, "a config.json of transformers"));
     if (!fields_.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
+    if (IsDeeperThan(fields_, kMaxJsonDepth)) {
+      throw UsageError(fmt::format(
+          "{}: nests arrays and objects more than {} deep, no config.json of transformers does",
+          path, kMaxJsonDepth));
+    }
   }
 
   void Integer(const char* key, std::int64_t* value) const {

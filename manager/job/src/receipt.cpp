@@ -8,10 +8,10 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/job.h"
+#include "acan/manager/json_depth.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
-#include "json_depth.h"
 
 namespace acan {
 namespace {
@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "acan-receipt-1";
-constexpr std::size_t kSha256Digits = 64;
 constexpr const char* kHashName = "receipt_sha256";
 
 json OrNull(const std::optional<double>& value) {
@@ -55,10 +54,7 @@ class Fields {
   }
   std::string Sha256Text(const char* key) const {
     std::string text = Text(key);
-    if (text.size() != kSha256Digits ||
-        text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      Refuse(key, "a SHA-256: 64 digits 0-9, a-f");
-    }
+    if (!IsSha256(text)) Refuse(key, "a SHA-256: 64 digits 0-9, a-f");
     return text;
   }
   std::optional<double> OptionalNumber(const char* key, double least, double most) const {

@@ -58,7 +58,7 @@ struct Build {
   }
 };
 
-// Tasks count rows in 31 bits, those of a whole batch, too.
+// Plans count rows in 31 bits, those of a whole batch, too.
 void CheckRowsOfBatch(const model::Graph& graph, std::int64_t batch) {
   for (const model::Value& value : graph.values()) {
     if (value.shape.rows_of != model::RowsOf::kSample) continue;

@@ -403,10 +403,16 @@ Graph ReadGraph(std::string_view text, const std::string& name, Mode mode) {
                                  kMaxGraphFileBytes));
   }
   json file;
+  std::optional<std::string> repeated;
   try {
-    file = ParseJson(text);
+    file = ParseJson(text, &repeated);
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("{}: is not valid JSON: {}", name, problem.what()));
+  }
+  if (repeated) {
+    throw UsageError(
+        fmt::format("{}: has the key {} more than once in one object; remove all but one", name,
+                    Shown(json(*repeated))));
   }
   return Reader(file, name, mode).Read();
 }

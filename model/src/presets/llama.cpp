@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "acan/core/error.h"
+#include "acan/core/rotary_angles.h"
 #include "composer.h"
 
 namespace acan::model {
@@ -38,6 +39,7 @@ class LlamaComposer {
                       "unless it is set",
                       o_.head_dim));
     }
+    CheckPositions();
   }
 
   Graph Compose() && {
@@ -58,6 +60,21 @@ class LlamaComposer {
   }
 
  private:
+  void CheckPositions() const {
+    const std::int64_t most = MostRotaryPositions(o_.head_dim, static_cast<double>(o_.rope_theta));
+    if (length_ <= most) return;
+    if (most < kMaxRotaryPositions) {
+      throw UsageError(
+          fmt::format("model: rope_theta = {} is too small for sequences of {} tokens: with "
+                      "head_dim = {}, only positions below {} have angles; a rope_theta from 1 on "
+                      "does for {} positions",
+                      o_.rope_theta, length_, o_.head_dim, most, kMaxRotaryPositions));
+    }
+    throw UsageError(fmt::format(
+        "model: {} = {} must be at most {}, as no more rotary positions have angles",
+        o_.sequence_length == 0 ? "max_position_embeddings" : "sequence_length", length_, most));
+  }
+
   ValueId Dense(const std::string& name, ValueId x, std::int64_t outputs, bool bias) {
     LinearStart start{Normal{0, o_.initializer_range}, std::nullopt};
     if (bias) start.bias = Constant{0};

@@ -167,6 +167,10 @@ TEST(CsvTest, NumbersHeadersAndLineEnds) {
   EXPECT_EQ(Inputs(*data.Load("1stFloor,2020-01-31\n1,-2.5\n0.1,3e20\n")), expected);
   // Too small for 32 bits is 0 or denormal, never an error.
   EXPECT_EQ(Inputs(*data.Load("1e-50,1e-400\n1e-40,-0\n")), (Values{0, 0, 1e-40f, -0.0f}));
+  // However it is written.
+  const std::string zeros(400, '0');
+  EXPECT_EQ(Inputs(*data.Load("0." + zeros + "1,-0." + zeros + "1E0\n1" + zeros + "e-400,1\n")),
+            (Values{0, -0.0f, 1, 1}));
 }
 
 TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
@@ -183,6 +187,7 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused("1,2\n3,-inf\n", {"line 2, column 2", "'-inf'"});
   data.Refused("1,2\n3,1e39\n", {"line 2, column 2", "'1e39' is not finite in 32 bits"});
   data.Refused("1,2\n3,1e999\n", {"line 2, column 2"});
+  data.Refused("1,2\n3,1" + std::string(500, '0') + "e-100\n", {"line 2, column 2", "not finite"});
   data.Refused("1,2\n3,0x10\n", {"line 2, column 2"});
   data.Refused("1,2\n3,4,5\n", {"line 2", "has 3 values", "have 2"});
   data.Refused("1,2\n3\n", {"line 2", "has 1 values"});

@@ -175,7 +175,74 @@ TEST_F(ImageTest, MistakesAreNamed) {
   const std::string whole = ChannelsFirst();
   Refused(whole.substr(0, whole.size() - 1), {"truncated", "(48 bytes", "has 47"});
   Refused("1,2\n3,4\n", {"data.flip is for models of images"}, "flip = true",
-          {{"x", model::InputRole::kNumbers, 1, 2}, {"labels"}});
+          {{"x", model::InputRole::kNumbers, 1, 2}, {"labels", model::InputRole::kLabels}});
+}
+
+TEST_F(ImageTest, ImagesAreNumbers) {
+  std::vector<WantedInput> wanted = ImageInputs(2, 3, 4, 2);
+  for (WantedInput& input : wanted) {
+    if (input.name == "images") input.role = model::InputRole::kTokens;
+  }
+  Refused(ChannelsFirst(), {"\"images\" of the model has the role \"tokens\"", "\"numbers\""}, "",
+          wanted);
+}
+
+// A job with a graph file for images or for rows of numbers, whose loss has this order.
+Data LoadByGraph(const TestFolder& folder, const std::string& inputs, const std::string& order,
+                 const std::string& data) {
+  const std::string rows = inputs == "images" ? "6" : "1";
+  folder.Write("net.json", R"({"format": "acan-graph-1",
+    "inputs": [{"name": ")" + inputs +
+                               R"(", "role": "numbers", "features": 4, "rows": )" + rows +
+                               R"(}, {"name": "labels", "role": "labels", "bound": 2}],
+    "parameters": [{"name": "w", "role": "matrix", "rows": 2, "columns": 4,
+                    "initial": {"constant": 0}}],
+    "nodes": [{"name": "pool", "operator": "global_pooling", "inputs": [")" +
+                               inputs + R"("]},
+              {"name": "head", "operator": "linear", "inputs": ["pool", "w"]},
+              {"name": "loss", "operator": "cross_entropy", "inputs": ["head", "labels"],
+               "attributes": {"order": ")" +
+                               order + R"("}}],
+    "outputs": {}, "loss": "loss"})");
+  return LoadData(ParseJob("[model]\nkind = \"graph\"\nfile = \"net.json\"\n[data]\n" + data, "job",
+                           folder.path(), {}));
+}
+
+// The order "leaves" has a loss for every row.
+TEST_F(ImageTest, LossesByLeavesNeedAClassForEachImage) {
+  folder_.Write("x", ChannelsFirst());
+  const auto load = [this](const std::string& order, const std::string& more = "") {
+    return LoadByGraph(folder_, "images", order, kImageFiles + more).train;
+  };
+  EXPECT_EQ(load("leaves")->sha256(), load("lanes")->sha256());
+  folder_.Write("y", "0\n-100\n");
+  EXPECT_EQ(Integers(*load("lanes"), "labels"), (std::vector<std::int32_t>{0, -100}));
+  ExpectError([&] { load("leaves"); },
+              {"y: the label of sample 1 is -100", "2 classes and ignores no label",
+               "expected 0 to 1", "the order \"lanes\" ignores one"});
+  folder_.Write("y", "0\n7\n");
+  EXPECT_EQ(Integers(*load("lanes", "ignore_label = 7"), "labels"),
+            (std::vector<std::int32_t>{0, -100}));
+  ExpectError([&] { load("leaves", "ignore_label = 7"); },
+              {"data.ignore_label = 7: the loss of this job's model ignores no label"});
+}
+
+TEST_F(ImageTest, RowsOfNumbersIgnoreNoLabel) {
+  folder_.Write("x", "1,2,3,4\n5,6,7,8\n");
+  EXPECT_EQ(LoadByGraph(folder_, "x", "lanes", kImageFiles).train->samples(), 2);
+  ExpectError(
+      [&] { LoadByGraph(folder_, "x", "lanes", kImageFiles + std::string("ignore_label = 1")); },
+      {"data.ignore_label = 1: rows of numbers need a class for each sample"});
+}
+
+// Further rows would be the labels of the images that follow.
+TEST_F(ImageTest, AModelOfImagesHasOneLabelEach) {
+  std::vector<WantedInput> wanted = ImageInputs(2, 3, 4, 2);
+  for (WantedInput& input : wanted) {
+    if (input.name == "labels") input.positions = 6;
+  }
+  Refused(ChannelsFirst(), {"\"labels\" has 6 rows", "images have one label each", "one row"}, "",
+          wanted);
 }
 
 }  // namespace

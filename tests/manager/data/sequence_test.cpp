@@ -146,6 +146,29 @@ TEST_F(SequenceTest, ShapesThatDoNotFitAreNamed) {
   Refused({"tokens: has shape [2, 2], but the model takes [samples, 3], one sequence each"});
 }
 
+// Without a file, lengths that were tokens would be 0.
+TEST_F(SequenceTest, InputsHaveTheRolesOfTheirNames) {
+  const auto with = [](const std::string& name, model::InputRole role) {
+    std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);
+    for (WantedInput& input : wanted) {
+      if (input.name == name) input.role = role;
+    }
+    return wanted;
+  };
+  using enum model::InputRole;
+  const auto refused = [&](const std::string& name, model::InputRole role,
+                           const std::vector<std::string>& parts) {
+    ExpectError([&] { LoadFrom(folder_, kTokenFiles, with(name, role)); }, parts);
+  };
+  refused("lengths", kTokens,
+          {"the input \"lengths\" of the model has the role \"tokens\"", "role \"lengths\""});
+  refused("tokens", kNumbers, {"\"tokens\" of the model has the role \"numbers\""});
+  refused("token_type_ids", kLabels, {"\"token_type_ids\"", "the role \"tokens\""});
+  refused("labels", kTargets, {"\"labels\" of the model has the role \"targets\""});
+  EXPECT_EQ(LoadFrom(folder_, kTokenFiles, with("labels", kTokens)).train->sha256(),
+            Load().train->sha256());
+}
+
 TEST_F(SequenceTest, FilesThatTheModelDoesNotTakeAreNamed) {
   folder_.Write("lengths", "2\n3\n");
   std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);

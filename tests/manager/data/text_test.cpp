@@ -143,7 +143,8 @@ TEST(TextTest, MistakesAreNamed) {
   refused("train_text = \"empty\"", {"empty: the file is empty"}, gpt);
   refused("train_text = \"train\"", {"data.train_text is for models of language", "\"images\""},
           ImageInputs(2, 2, 1, 2));
-  refused("train_text = \"train\"", {"\"x\", \"labels\""}, {{"x"}, {"labels"}});
+  refused("train_text = \"train\"", {"\"x\", \"labels\""},
+          {{"x"}, {"labels", model::InputRole::kLabels}});
 }
 
 TEST(TokenStreamTest, TypesOfFiles) {

@@ -62,6 +62,8 @@ TEST(VocabularyTest, MistakesOfTheFileAreNamed) {
   refused(R"({"tokenizer": "sentencepiece"})", {"'model' must be a text"});
   refused(R"({"tokenizer": "sentencepiece", "model": "/nowhere", "model_sha256": ""})",
           {"/nowhere"});
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  refused(R"({"tokenizer": "characters", "tokens": [)" + deep + "]}", {"v.json: nests arrays"});
   ExpectError([&] { ReadVocabulary(folder.Path("none")); }, {"none: cannot open"});
 }
 

@@ -239,6 +239,51 @@ TEST(GraphFileJobTest, TheJobHasTheFileAsItWas) {
               {path + ": the file has changed: its SHA-256 is ", json.at("file_sha256")});
 }
 
+// The sines of larger angles are not defined.
+TEST(LlamaJobTest, PositionsHaveAngles) {
+  const std::string llama =
+      "kind = \"llama\"\nvocab_size = 64\nhidden_size = 256\nintermediate_size = 32\n"
+      "num_hidden_layers = 1\nnum_attention_heads = 2\n";
+  ParseModel(llama + "rope_theta = 0.01\n");
+  ExpectModelRefused(llama + "rope_theta = 0.001\n",
+                     {"model.rope_theta = 0.001 is too small for sequences of 2048 tokens",
+                      "head_dim = 128, only positions below 1169 have angles"});
+  ParseModel(llama + "rope_theta = 0.001\nsequence_length = 1169\n");
+  ParseModel(llama + "max_position_embeddings = 1048576\n");
+  ExpectModelRefused(llama + "max_position_embeddings = 1048577\n",
+                     {"model.max_position_embeddings = 1048577 must be at most 1048576"});
+  ExpectModelRefused(llama + "max_position_embeddings = 9999999\nsequence_length = 1048577\n",
+                     {"model.sequence_length = 1048577 must be at most 1048576"});
+}
+
+// To print what is wrong takes the stack a frame for each level.
+TEST(BertConfigTest, DeepFilesAreRefused) {
+  const TestFolder folder;
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  const std::string path = folder.Write("config.json", "{\"vocab_size\": " + deep + "}");
+  ExpectError([&] { ReadBertConfig(path); }, {path + ": nests arrays and objects more than 16"});
+}
+
+TEST(GraphFileJobTest, HashesAreOf64Digits) {
+  const TestFolder folder;
+  const std::string path = folder.Write("net.json", GraphTextOf(ParseModel(Kinds()[0].model)));
+  const auto sha256 = JobToJson(ParseGraph(path)).at("model").at("file_sha256").get<std::string>();
+  const auto with = [&](const std::string& digits) {
+    return ParseGraph(path, "file_sha256 = \"" + digits + "\"\n");
+  };
+  std::string upper = sha256;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  EXPECT_EQ(JobToJson(with(upper)), JobToJson(with(sha256)));
+  ExpectError([&] { with(std::string(64, '0')); }, {"the file has changed"});
+  for (const std::string& wrong : {std::string(), std::string("ABC"), sha256.substr(1) + "g"}) {
+    ExpectError([&] { with(wrong); },
+                {"model.file_sha256 = \"" + wrong.substr(0, 40), "64 hexadecimal"});
+    ExpectModelRefused(
+        "layers = [4, 2]\ninitial_weights = \"w\"\ninitial_weights_sha256 = \"" + wrong + "\"\n",
+        {"model.initial_weights_sha256", "64 hexadecimal"});
+  }
+}
+
 TEST(GraphFileJobTest, MistakesAreNamed) {
   const TestFolder folder;
   ExpectModelRefused("kind = \"graph\"\n", {"job.toml has no model.file"});

@@ -14,9 +14,15 @@ struct RotaryTables {
   std::vector<float> sine;
 };
 
+inline constexpr std::int64_t kMaxRotaryPositions = std::int64_t{1} << 20;
+
+// How many positions have angles of which MakeRotaryTables can compute the sine, at least 1: a base
+// below 1 makes angles that are larger than the position. REQUIRES: as MakeRotaryTables.
+std::int64_t MostRotaryPositions(std::int64_t head_size, double base);
+
 // The angle of the position p and the pair i is p x base^(-2i / head_size), computed in double;
 // its cosine and sine are rounded once. REQUIRES: head_size is even and above 0, base > 0,
-// 0 <= first, first + positions <= 2^20. Row 0 is the position `first`.
+// 0 <= first, first + positions <= MostRotaryPositions. Row 0 is the position `first`.
 RotaryTables MakeRotaryTables(std::int64_t first, std::int64_t positions, std::int64_t head_size,
                               double base);
 

@@ -8,6 +8,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/job.h"
+#include "acan/manager/json_depth.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
 #include "tokenizer.h"
@@ -156,6 +157,10 @@ std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text,
                                                   const std::string& path) {
   const json value = ParseJsonOrDiscard(text);
   if (!value.is_object()) throw UsageError(fmt::format("{}: is no JSON object", path));
+  if (IsDeeperThan(value, kMaxJsonDepth)) {
+    throw UsageError(fmt::format(
+        "{}: nests arrays and objects more than {} deep, no vocabulary does", path, kMaxJsonDepth));
+  }
   const auto tokenizer = value.find("tokenizer");
   if (tokenizer != value.end() && *tokenizer == kCharacters) return ReadCharacters(value, path);
   if (tokenizer != value.end() && *tokenizer == kBytes) return std::make_shared<Bytes>();

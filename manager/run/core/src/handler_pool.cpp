@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/task_limits.h"
 #include "acan/core/text/size_text.h"
 #include "acan/manager/excluded.h"
 #include "acan/manager/handler_network.h"
@@ -31,6 +32,21 @@ std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
       return Recompute::kBranches;
   }
   return std::nullopt;
+}
+
+// Where memory is not what a plan lacks.
+std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
+  for (const model::Value& value : graph.values()) {
+    const model::Shape& shape = value.shape;
+    if (std::max(shape.rows, shape.features) <= kMaxMatrixAxis) continue;
+    return fmt::format(
+        "no memory is enough for this model: '{}' has {} rows{} and {} features, and where an "
+        "operator needs all of them at once, the most is {} of each",
+        value.name, shape.rows, shape.rows_of == model::RowsOf::kSample ? " for each sample" : "",
+        shape.features, kMaxMatrixAxis);
+  }
+  return "no memory is enough for this model: its smallest tasks or tuples are larger than the "
+         "space takes";
 }
 
 }  // namespace
@@ -191,6 +207,8 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
     }
     hopeless_bytes_ = largest;
   }
+  if (smallest_need_bytes_ == UINT64_MAX)
+    return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers) {
     const Capacity& first = handlers_.begin()->second;
     return GiveUp{fmt::format(

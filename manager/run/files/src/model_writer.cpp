@@ -21,6 +21,14 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kMetadata = "__metadata__";
+
+// A graph whose names differ in files (model::Validate) has no such tensor.
+[[noreturn]] void RefuseSecond(const std::string& name) {
+  throw std::logic_error(
+      fmt::format("model file: two of its entries would have the name '{}'", name));
+}
+
 TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id) {
   TensorInfo tensor;
   tensor.name = parameter.name;
@@ -44,7 +52,7 @@ std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states) {
     for (const ParameterState state : StatesOf(parameters[i].trained() ? states : 0)) {
       tensor.name = parameters[i].name + StateSuffix(state);
       tensor.matrix.state = state;
-      by_name.emplace(tensor.name, tensor);
+      if (!by_name.emplace(tensor.name, tensor).second) RefuseSecond(tensor.name);
     }
   }
   std::vector<TensorInfo> tensors;
@@ -79,8 +87,8 @@ json ModelWriter::Impl::PlaceTensors(const std::vector<std::string>& counters, s
   const auto place = [&](const std::string& name, const char* type, const json& shape,
                          std::int64_t bytes) {
     const TensorPlace at{*end, *end + bytes};
+    if (name == kMetadata || !by_name.emplace(name, at).second) RefuseSecond(name);
     entries[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {at.begin, at.end}}};
-    by_name[name] = at;
     *end = at.end;
     return at;
   };
@@ -97,7 +105,7 @@ json ModelWriter::Impl::PlaceTensors(const std::vector<std::string>& counters, s
 void ModelWriter::Impl::WriteHeader(json entries, std::map<std::string, std::string> metadata,
                                     std::int64_t end) {
   metadata["format"] = "pt";
-  entries["__metadata__"] = metadata;
+  entries[kMetadata] = metadata;
   std::string text = JsonText(entries);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   for (int i = 0; i < 8; ++i) header += static_cast<char>(text.size() >> (8 * i) & 0xff);

@@ -27,7 +27,8 @@ inline constexpr std::int32_t kNoNode = -1;
 
 // Limits of a graph.
 inline constexpr std::int64_t kMaxNodes = 1 << 20;
-// Tasks count the rows and columns of a matrix in 31 bits.
+// Plans count rows and columns in 31 bits. Where an operator needs all of them at once, a matrix of
+// a task has at most kMaxMatrixAxis (core/task_limits.h): no plan has a larger one.
 inline constexpr std::int64_t kMaxRows = INT32_MAX;                  // of a value, for each sample
 inline constexpr std::int64_t kMaxFeatures = INT32_MAX;              // of a value
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // of a value, for each sample
@@ -165,9 +166,10 @@ class Graph {
   std::unordered_set<std::string> names_;  // of values
 };
 
-// What additions alone cannot check: there is a loss or an output, and every node, parameter and
-// input serves one of the outputs, losses, assignments and gradients. Throws Error (usage) that
-// names what serves nothing.
+// What additions alone cannot check: there is a loss or an output; every node, parameter and input
+// serves one of the outputs, losses, assignments and gradients; and no two tensors of the model's
+// files and snapshots have one name. Throws Error (usage) that names what serves nothing, or what
+// has the name of something else.
 void Validate(const Graph& graph);
 
 // Who reads each value, ascending. Indexed by ValueId.

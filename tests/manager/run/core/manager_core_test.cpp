@@ -1,5 +1,6 @@
 // ManagerCore alone, with a clock and handlers of the test's own: what is put when, what is
 // retired, evaluated and said, and what happens when the handlers change.
+#include "acan/model/gradients.h"
 #include "manager_shell.h"
 
 namespace acan {
@@ -258,6 +259,29 @@ TEST(ManagerCoreTest, GivesUpWhenNoLargerHandlerCanCome) {
   Shell shell(std::move(config));
   shell.Send(Handlers({1000, 2000}), 0);
   EXPECT_NE(shell.gave_up.find("the largest task needs"), std::string::npos) << shell.gave_up;
+}
+
+// A norm needs all features of a row.
+TEST(ManagerCoreTest, SaysWhereNoMemoryIsEnough) {
+  constexpr std::int64_t kWidth = (1 << 24) + 1;
+  model::Graph graph;
+  const auto x = graph.AddInput("x", model::InputRole::kNumbers, 1, kWidth);
+  const auto scale = graph.AddParameter(
+      model::VectorParameter("scale", model::Role::kScale, kWidth, model::Constant{1}));
+  const auto y = graph.Add("norm", model::RmsNorm{}, {x, scale});
+  const auto targets = graph.AddInput("targets", model::InputRole::kTargets, 1, kWidth);
+  graph.AddLoss(graph.Add("loss", model::SquaredError{}, {y, targets}));
+  ManagerConfig config = SmallJob();
+  auto wide = std::make_shared<TrainedModel>(*config.model);
+  wide->training = model::WithGradients(graph);
+  wide->evaluation = graph;
+  config.model = wide;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({std::int64_t{1} << 40}), 0);
+  EXPECT_NE(shell.gave_up.find("no memory is enough for this model: 'x' has 1 rows for each sample "
+                               "and 16777217 features"),
+            std::string::npos)
+      << shell.gave_up;
 }
 
 // Advice that is followed leads to a plan.

@@ -68,6 +68,26 @@ TrainedModel GoodModel() {
   return *BuildModel(Model{.layers = {2, 3, 1}, .loss = Loss::kMeanSquaredError});
 }
 
+// model::Validate refuses such graphs; a file of one could not be read again.
+TEST(ModelTensorsTest, NamesDiffer) {
+  const auto model = [](const std::string& weight, const std::string& bias) {
+    TrainedModel made;
+    const auto x = made.training.AddInput("x", model::InputRole::kNumbers, 1, 2);
+    const auto w =
+        made.training.AddParameter(model::MatrixParameter(weight, 3, 2, model::Constant{}));
+    const auto b = made.training.AddParameter(
+        model::VectorParameter(bias, model::Role::kBias, 3, model::Constant{}));
+    made.training.AddOutput("y", made.training.Add("y", model::Linear{}, {x, w, b}));
+    made.training.AddStepCounter("steps");
+    return made;
+  };
+  EXPECT_EQ(ModelTensors(model("w", "w.state0"), 0).size(), 2u);
+  EXPECT_THROW(ModelTensors(model("w", "w.state0"), 1), std::logic_error);
+  EXPECT_NO_THROW(ModelWriter("", model("w", "b")));
+  EXPECT_THROW(ModelWriter("", model("w", "steps")), std::logic_error);
+  EXPECT_THROW(ModelWriter("", model("__metadata__", "b")), std::logic_error);
+}
+
 TEST(ModelTensorsTest, NamesAreInStringOrder) {
   std::vector<std::int64_t> layers(12, 3);
   const std::vector<TensorInfo> tensors = ModelTensors(Perceptron(layers));

@@ -21,8 +21,8 @@ struct WantedInput {
   std::int64_t positions = 1;  // rows of one sample: tokens, pixels, or 1
   std::int64_t features = 1;
   std::int64_t bound = 0;  // integers only: they are below it (lengths: not above it)
-  // Labels only: what stands where there is no class. Of a set that was loaded: unset if each label
-  // is a class.
+  // Labels only: what stands where there is no class; unset if the loss needs a class everywhere.
+  // Of a set that was loaded: unset if each label is a class.
   std::optional<std::int64_t> ignored_label = {};
   std::optional<model::Extent> image = {};  // of pixels: their rows and columns, if that is known
   std::optional<std::int64_t> ignored_in_files = {};  // what files have in its place; unset: itself

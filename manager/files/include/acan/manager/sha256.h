@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace acan {
 
@@ -19,5 +20,8 @@ class Sha256 {
  private:
   void* context_;
 };
+
+// Whether the text could be what Hex returns.
+bool IsSha256(std::string_view text);
 
 }  // namespace acan
