@@ -11,6 +11,7 @@ namespace {
 using tuplespace::Count;
 using tuplespace::FieldPattern;
 using tuplespace::Get;
+using tuplespace::Hold;
 using tuplespace::Key;
 using tuplespace::List;
 using tuplespace::Pattern;
@@ -69,6 +70,7 @@ TEST_F(AccessRolesTest, ObserversSeeWhatIsThereButNoWeightsAndNoData) {
       EXPECT_TRUE(may(Count{Pattern::Of(key)}));
       EXPECT_FALSE(may(PutOf(key)));
       EXPECT_FALSE(may(GetOf(Pattern::Of(key))));
+      EXPECT_FALSE(may(Hold{{key}, {}}));
       EXPECT_FALSE(may(Retire{Pattern::Of(key), false}));
     }
     EXPECT_FALSE(may(List{{{FieldPattern::Any()}, true}, 1, false}));
@@ -109,6 +111,8 @@ TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
       // The answer would say whether the tuple is there.
       EXPECT_TRUE(May(role, jobs, Supply{PutOf(TileOf(kJob)).tuples})) << role;
       EXPECT_FALSE(May(role, jobs, Supply{PutOf(TileOf(kOtherJob)).tuples})) << role;
+      EXPECT_TRUE(May(role, jobs, Hold{{TileOf(kJob)}, {TileOf(kOtherJob)}})) << role;
+      EXPECT_FALSE(May(role, jobs, Hold{{TileOf(kJob), TileOf(kOtherJob)}, {}})) << role;
     }
     EXPECT_FALSE(May(kObserverRole, jobs, Count{Pattern::Of(TileOf(kOtherJob))}));
     // A handler asks for tasks of any job, and gets those of its.

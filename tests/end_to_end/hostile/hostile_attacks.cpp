@@ -1,6 +1,8 @@
 // One round of each attack.
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <functional>
 #include <limits>
 
 #include "acan/core/names.h"
@@ -26,7 +28,9 @@ namespace {
 
 constexpr std::int64_t kHourUs = 3'600'000'000;
 constexpr std::chrono::seconds kHangsAtMost{10};
-constexpr std::uint32_t kMostAtOnce = 4096;  // of a handler's request
+constexpr std::uint32_t kMostAtOnce = 4096;     // of a handler's request
+constexpr std::uint64_t kSmallOffer = 4 << 20;  // less than others offer, and enough for any task
+constexpr std::chrono::seconds kGivesBackFor{1};
 const Pattern kEverything{{FieldPattern::Any()}, true};
 const Pattern kReceipts{{FieldPattern::Exact("done")}, true};  // of jobs that are done
 
@@ -173,6 +177,36 @@ void TakeAndHang(HostileClient& hostile) {
   lookout->Submit(std::move(read), [&over](tuplespace::ReplyBody&&) { over = true; });
   const auto end = std::chrono::steady_clock::now() + kHangsAtMost;
   while (!over && std::chrono::steady_clock::now() < end) lookout->Poll(HostileClient::kWait);
+}
+
+// Of the Gets that wait, the one with the smallest offer gets the task: of two, each gets what the
+// other gives back.
+void TakeAndGiveBack(HostileClient& hostile) {
+  tuplespace::Client& client = hostile.client();
+  std::array<tuplespace::RequestId, 2> gets{};
+  tuplespace::Get get;
+  get.pattern = RunnableTasks(true, true);
+  get.offer_bytes = kSmallOffer;
+  get.max_count = 16;
+  std::function<void(std::size_t)> ask = [&](std::size_t which) {
+    gets[which] = client.Submit(get, [&, which](tuplespace::ReplyBody&& reply) {
+      if (const auto* grants = std::get_if<tuplespace::Grants>(&reply)) {
+        hostile.progress()->Add({.taken = grants->grants.size()});
+        GiveBack(hostile, grants->grants);
+      }
+      ask(which);
+    });
+  };
+  struct End {
+    tuplespace::Client& client;
+    const std::array<tuplespace::RequestId, 2>& gets;
+    ~End() {
+      for (const tuplespace::RequestId id : gets) client.Abandon(id);
+    }
+  } end{client, gets};
+  for (std::size_t which = 0; which < gets.size(); ++which) ask(which);
+  const auto until = std::chrono::steady_clock::now() + kGivesBackFor;
+  while (std::chrono::steady_clock::now() < until) client.Poll(HostileClient::kWait / 10);
 }
 
 void FillWithAMadeUpRun(HostileClient& hostile) {

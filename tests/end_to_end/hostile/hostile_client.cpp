@@ -110,6 +110,7 @@ std::vector<Attack> AttacksOfAHandler() {
           FailTasks,
           ExtendLeases,
           TakeAndSayNothing,
+          TakeAndGiveBack,
           FillWithAMadeUpRun,
           OpenReads,
           ListAndCount,

@@ -114,6 +114,7 @@ void FailTasks(HostileClient& hostile);
 void ExtendLeases(HostileClient& hostile);
 void TakeAndSayNothing(HostileClient& hostile);  // but that it is there
 void TakeAndHang(HostileClient& hostile);        // says nothing until another has done its task
+void TakeAndGiveBack(HostileClient& hostile);    // each task at once, again and again
 void FillWithAMadeUpRun(HostileClient& hostile);
 void OpenReads(HostileClient& hostile);
 void BeAbsurdlyLarge(HostileClient& hostile);

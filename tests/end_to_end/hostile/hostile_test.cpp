@@ -340,6 +340,11 @@ TEST_F(HostileTest, TasksOfAClientThatHangsGoToOthers) {
   EXPECT_GT(TrainUnder({{"evil", 1, {TakeAndHang}}}).leases_expired, 0u);
 }
 
+TEST_F(HostileTest, TasksThatAreGivenBackAgainAndAgainAreDoneByOthers) {
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
+  EXPECT_GT(TrainUnder({{"evil", 2, {TakeAndGiveBack}}}).benched, 0u);
+}
+
 TEST_F(HostileTest, AMadeUpRunDoesNotFillTheSpace) {
   const Counters counters = TrainUnder({{"evil", 2, {FillWithAMadeUpRun}}});
   EXPECT_GT(counters.refused_results, 0u);

@@ -100,9 +100,12 @@ TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
   EXPECT_TRUE(WorkerRefusal(Retire{Pattern::Of({"me", "w/2"}), false}));
   EXPECT_TRUE(WorkerRefusal(Retire{{{F::Exact("me"), F::Any()}, false}, false}));
   for (const RequestBody& body :
-       std::vector<RequestBody>{Extend{}, Release{}, Fail{}, Hold{}, Cancel{}, GetStats{}}) {
+       std::vector<RequestBody>{Extend{}, Release{}, Fail{}, Cancel{}, GetStats{}}) {
     EXPECT_FALSE(WorkerRefusal(body));
   }
+  EXPECT_FALSE(WorkerRefusal(Hold{{Key{"data", 1}, Key{"me", "w/1"}}, {Key{"task", 1}}}));
+  EXPECT_THAT(*WorkerRefusal(Hold{{Key{"data", 1}, Key{"task", 1}}, {}}),
+              HasSubstr("hold (\"task\", 1)"));
   RequestBody retire = Retire{AnyOf("data"), true};
   EXPECT_FALSE(RefusalOf(Roles()[0], "m/1", retire));
 }
@@ -120,6 +123,7 @@ TEST(RolesOfAccess, MayBeMadeForReadingMetadataAndNoPayload) {
   EXPECT_FALSE(refusal(List{AnyOf("data"), 1, true}));
   EXPECT_FALSE(refusal(Count{AnyOf("data")}));
   EXPECT_FALSE(refusal(GetStats{}));
+  EXPECT_THAT(*refusal(Hold{{}, {Key{"data", 3}}}), HasSubstr("hold tuples, as it may get none"));
   // Reading is more than reading metadata.
   EXPECT_FALSE(refusal(List{Pattern::Of({"me"}), 1, false}));
   EXPECT_TRUE(refusal(Put{{PlainTuple({"data", 3}, "")}}));
@@ -161,6 +165,11 @@ TEST(Limits, NarrowWhatLeavesTheFieldOpenAndRefuseWhatNamesAnother) {
   get.pattern = {{}, true};
   body = get;
   EXPECT_TRUE(RefusalOf(worker, "w/1", body)) << "and has no field to stand in here";
+
+  body = Hold{{Key{"ab", "data"}}, {}};
+  EXPECT_FALSE(RefusalOf(worker, "w/1", body));
+  body = Hold{{Key{"ab", "data"}, Key{"b", "data"}}, {}};
+  EXPECT_THAT(*RefusalOf(worker, "w/1", body), HasSubstr("hold (\"b\", \"data\")"));
 
   Read read;
   read.patterns = {Pattern::Of({"ab", "data"}), {{F::Any(), F::Exact("data")}, true}};

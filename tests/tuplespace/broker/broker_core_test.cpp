@@ -423,6 +423,33 @@ TEST_F(FairBroker, ARequestThatCostsMoreThanATurnIsServed) {
   EXPECT_EQ(core_.GetStatistics().tuples, 50u);
 }
 
+// A Hold names one tuple and moves all tasks that go to its holders first.
+TEST_F(FairBroker, WhatMovesManyTasksEndsTheTurn) {
+  constexpr std::int64_t kTasks = 4 * kTurnCost;
+  const Key tile{"tile", 1};
+  Put put;
+  put.tuples.push_back({.key = tile, .payload = Payload::Copy("x"), .task = {}});
+  for (std::int64_t i = 0; i < kTasks; ++i) {
+    Tuple& task = put.tuples.emplace_back(Tuple{.key = Key{"task", i}, .payload = {}, .task = {}});
+    task.task = TaskSpec{.inputs = {tile}, .affinity = 0};
+  }
+  core_.Receive("honest", To(sessions_["honest"], Request{++next_id_, std::move(put)}), 1);
+  core_.Tick(1);
+  ASSERT_EQ(core_.GetStatistics().tasks_ready, static_cast<std::uint64_t>(kTasks));
+  Answered();
+  ToBroker envelope;
+  envelope.session = sessions_["flood"];
+  for (int i = 0; i < 4; ++i) {
+    envelope.messages.emplace_back(
+        Request{++next_id_, i % 2 == 0 ? Hold{{tile}, {}} : Hold{{}, {tile}}});
+  }
+  core_.Receive("flood", std::move(envelope), 1);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Answered()["flood"], 1u) << i;
+    core_.Tick(1);
+  }
+}
+
 // ---- bytes of what waits
 
 class WaitingBytes : public ::testing::Test {

@@ -99,6 +99,8 @@ TEST(ClientBroker, ABrokerThatIsStartedAgainElsewhereIsFound) {
   Client client(ClientAt(here.Ipc() + "," + there.Ipc()));
   ASSERT_TRUE(client.Put({PlainTuple({"a"}, "old")}));
   EXPECT_EQ(client.endpoint(), here.Ipc());
+  const std::uint64_t first_life = client.broker_life();
+  EXPECT_NE(first_life, 0u);
   std::optional<std::string> read;
   client.Submit(Read{{AnyOf("b")}, true, false, kForeverUs},
                 [&](ReplyBody&& reply) { read = std::get<Found>(reply).tuples[0].payload.text(); });
@@ -111,6 +113,7 @@ TEST(ClientBroker, ABrokerThatIsStartedAgainElsewhereIsFound) {
   EXPECT_EQ(*read, "new");
   EXPECT_EQ(client.endpoint(), there.Ipc());
   EXPECT_EQ(client.CountOf(AnyOf("a")), 0u);  // another space
+  EXPECT_NE(client.broker_life(), first_life);
   // And back.
   broker.reset();
   broker = std::make_unique<BrokerThread>(here.Ipc());

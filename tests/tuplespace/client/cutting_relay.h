@@ -55,6 +55,8 @@ class CuttingRelay {
   // All connections end when so many bytes have passed; later ones pass everything.
   void CutAt(std::uint64_t bytes) { cut_at_ = bytes; }
   bool has_cut() const { return has_cut_; }
+  // What the broker sends is lost from here on, until all connections end.
+  void DropAnswers() { drops_answers_ = true; }
 
  private:
   static constexpr int kBufferBytes = 8 << 10;
@@ -117,13 +119,14 @@ class CuttingRelay {
   }
 
   // False: an end has closed.
-  bool Pass(int from, int to, Direction& direction) {
+  bool Pass(int from, int to, Direction& direction, bool drops = false) {
     if (direction.begin == direction.end) {
       const ssize_t got = recv(from, direction.bytes.data(), direction.bytes.size(), 0);
       if (got == 0 || (got < 0 && errno != EAGAIN)) return false;
       direction.begin = 0;
       direction.end = got > 0 ? static_cast<std::size_t>(got) : 0;
     }
+    if (drops) direction.begin = direction.end;
     if (direction.begin == direction.end) return true;
     const ssize_t put = send(to, direction.bytes.data() + direction.begin,
                              direction.end - direction.begin, MSG_NOSIGNAL);
@@ -147,7 +150,8 @@ class CuttingRelay {
       if (poll(items.data(), items.size(), 1) < 0) continue;
       for (auto link = links_.begin(); link != links_.end();) {
         const bool open = Pass(link->client, link->broker, link->to_broker) &&
-                          Pass(link->broker, link->client, link->to_client);
+                          Pass(link->broker, link->client, link->to_client,
+                               /*drops=*/drops_answers_ && !has_cut_);
         if (!open) {
           // The pause is a fault and waits for nothing: where the other side is when its connection
           // ends depends on how long it was.
@@ -171,6 +175,7 @@ class CuttingRelay {
   std::string endpoint_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_cut_{false};
+  std::atomic<bool> drops_answers_{false};
   std::atomic<std::uint64_t> passed_{0};
   std::atomic<std::uint64_t> cut_at_{UINT64_MAX};
   std::list<Link> links_;

@@ -13,6 +13,7 @@
 #include <latch>
 
 #include "broker_fixture.h"
+#include "cutting_relay.h"
 
 namespace tuplespace {
 namespace {
@@ -295,6 +296,35 @@ TEST(Take, EndsIfTheBrokerIsStoppedAfterItGranted) {
     EXPECT_EQ(error.code(), ErrorCode::kBusy);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("(\"a\", 1)"), HasSubstr(folder.Ipc())));
   }
+}
+
+// The tuple is taken, and the answer is lost with the connection. The request that is sent again
+// comes with a lease that the new session does not know.
+TEST(Take, SaysThatNobodyKnowsIfTheConnectionIsLostAfterItGranted) {
+  BrokerThread broker("tcp://127.0.0.1:*");
+  Client beside(ClientAt(broker.endpoint()));
+  ASSERT_TRUE(beside.Put({PlainTuple({"a", 1}, "taken")}, kGenerous));
+  CuttingRelay relay(broker.endpoint());
+  ClientOptions options = ClientAt(relay.endpoint());
+  options.shared_memory = false;  // what passes there does not pass the relay
+  Client client(options);
+  ASSERT_TRUE(client.CountOf(AnyOf("a"), kGenerous));
+  const std::uint64_t life = client.broker_life();
+  int asked = 0;
+  client.SetInterrupt([&] {
+    if (++asked == 2) return relay.DropAnswers();  // the Get is answered by now
+    if (asked > 2 && !relay.has_cut() && beside.CountOf(AnyOf("a"), kGenerous) == 0) {
+      relay.CutAt(0);
+    }
+  });
+  try {
+    client.Take(AnyOf("a"), kShort);
+    FAIL() << "a tuple was taken and is lost, and nobody hears of it";
+  } catch (const SpaceError& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBusy);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("(\"a\", 1)"), HasSubstr("connection was lost")));
+  }
+  EXPECT_EQ(client.broker_life(), life) << "another session of the same broker";
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(Wire, SessionMessagesSurviveTheTrip) {
   EXPECT_TRUE(
       std::holds_alternative<Bye>(std::get<ToBroker>(ToBrokerOf(Encode(Bye{}))).messages.at(0)));
 
-  const auto welcome = ToClientOf(Encode(Welcome{1, 2, 3, 4, 5, {}, 6}));
+  const auto welcome = ToClientOf(Encode(Welcome{1, 2, 3, 4, 5, {}, 6, true, 7}));
   const auto& got = std::get<Welcome>(std::get<ToClient>(welcome).messages.at(0));
   EXPECT_EQ(got.nonce, 1u);
   EXPECT_EQ(got.session, 2u);
@@ -89,6 +89,8 @@ TEST(Wire, SessionMessagesSurviveTheTrip) {
   EXPECT_EQ(got.control_frame_bytes, 4u);
   EXPECT_EQ(got.message_bytes, 5u);
   EXPECT_EQ(got.broker_us, 6);
+  EXPECT_TRUE(got.decompresses);
+  EXPECT_EQ(got.life, 7u);
   const auto pong = ToClientOf(Encode(Pong{7}));
   EXPECT_EQ(std::get<Pong>(std::get<ToClient>(pong).messages.at(0)).broker_us, 7);
   const auto listening = ToBrokerOf(Encode(Listening{"tcp://10.0.0.1:5", "key", "secret"}));

@@ -70,6 +70,21 @@ bool MayDo(const Role& role, const ClientId& client, Operation operation, const 
   });
 }
 
+// Whoever says that it holds tuples is waited for with tasks, and learns whether they are there.
+std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, const Hold& hold) {
+  const bool gets = std::any_of(role.rules.begin(), role.rules.end(),
+                                [](const Rule& rule) { return Allows(rule, Operation::kGet); });
+  if (!gets) return "hold tuples, as it may get none";
+  for (const Key& key : hold.held) {
+    // What it has read or made; it drops nothing else.
+    const bool may = MayDo(role, client, Operation::kRead, key) ||
+                     MayDo(role, client, Operation::kComplete, key) ||
+                     MayDo(role, client, Operation::kPut, key);
+    if (!may) return fmt::format("hold {}", key.ToString());
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, Operation plain,
                                      const std::vector<Tuple>& tuples) {
   for (const Tuple& tuple : tuples) {
@@ -226,6 +241,7 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, R
     return RefusalOf(role, client, retire->watermark ? Operation::kWatermark : Operation::kRetire,
                      retire->pattern);
   }
+  if (const auto* hold = std::get_if<Hold>(&body)) return RefusalOf(role, client, *hold);
   if (const auto* supply = std::get_if<Supply>(&body)) {
     // Of tuples that it was allowed to put, as results or otherwise: an answer about others would
     // say whether they are there.

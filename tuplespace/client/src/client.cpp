@@ -132,6 +132,9 @@ std::uint64_t Client::unanswered() const {
 const ClientId& Client::id() const {
   return impl_->options.id;
 }
+std::uint64_t Client::broker_life() const {
+  return impl_->session.welcome().life;
+}
 const std::string& Client::endpoint() const {
   return impl_->endpoints.endpoint();
 }

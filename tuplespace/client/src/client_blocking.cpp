@@ -141,15 +141,20 @@ std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
     std::vector<Grant> grants = GetSome(get, left());
     if (grants.empty()) return std::nullopt;
     Grant& grant = grants.front();
+    const std::uint64_t session = impl_->session.session();
     const std::size_t bytes = grant.payload.size();
     const Duration most =
         wait == kForever ? kForever : left() + std::chrono::microseconds(kCompletePatienceUs);
     const auto completed = CompleteTask({grant.key, grant.fence}, {}, most);
-    if (!completed) {
+    // A new session knows nothing of the lease: its answer is the same whether the request had
+    // arrived in the one before or not.
+    const bool is_lost = session != 0 && session != impl_->session.session();
+    if (!completed || (completed->lease == LeaseStatus::kStale && is_lost)) {
       throw SpaceError(ErrorCode::kBusy,
                        fmt::format("{} was granted, but the broker at {} has not said that it was "
-                                   "taken: it may be gone, or come back when its lease ends",
-                                   grant.key.ToString(), impl_->endpoints.endpoint()));
+                                   "taken{}: it may be gone, or come back when its lease ends",
+                                   grant.key.ToString(), impl_->endpoints.endpoint(),
+                                   completed ? " before the connection was lost" : ""));
     }
     if (completed->lease == LeaseStatus::kOk) {
       FoundTuple taken;

@@ -25,6 +25,9 @@ std::int64_t Space::NextDeadlineUs() const {
 Stats Space::GetStatistics() const {
   return impl_->GetStatistics();
 }
+std::uint64_t Space::places_changed() const {
+  return impl_->places_changed();
+}
 const SpaceLimits& Space::limits() const {
   return impl_->limits();
 }
@@ -76,9 +79,11 @@ std::span<Outgoing> Space::Impl::Step(Event&& event, std::int64_t now_us) {
   state_.answers.Clear();
   state_.now_us = now_us;
   ExpireDue();
+  const std::uint64_t placed_before = matching_.ready.placed();
   std::visit([this](auto&& what) { OnEvent(std::forward<decltype(what)>(what)); },
              std::move(event));
   Settle();
+  places_changed_ = matching_.ready.placed() - placed_before;
   return state_.answers.all();
 }
 
@@ -91,6 +96,7 @@ Stats Space::Impl::GetStatistics() const {
   Stats stats = state_.gauges;
   stats.counters = state_.counters;
   stats.tuples = state_.store.stored();
+  stats.known_keys = state_.store.size();
   stats.clients = state_.clients.size();
   return stats;
 }

@@ -27,6 +27,7 @@ class Space::Impl {
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   Stats GetStatistics() const;
+  std::uint64_t places_changed() const { return places_changed_; }
   const SpaceLimits& limits() const { return state_.limits; }
   std::optional<std::string> FindContradiction() const;
 
@@ -49,6 +50,7 @@ class Space::Impl {
   internal::Reading reading_;
   internal::Matching matching_;
   internal::Lifecycle lifecycle_;
+  std::uint64_t places_changed_ = 0;  // by the event of the last Step
 };
 
 }  // namespace tuplespace

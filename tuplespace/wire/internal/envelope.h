@@ -52,6 +52,7 @@ struct Welcome {
   std::optional<Sharing> sharing = {};
   std::int64_t broker_us = 0;  // the broker's clock; 0: it takes no Listening
   bool decompresses = false;   // as in Hello
+  std::uint64_t life = 0;      // of the broker: another one in each; 0: it does not say
 };
 struct Pong {
   std::int64_t broker_us = 0;

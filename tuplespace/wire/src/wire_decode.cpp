@@ -228,7 +228,8 @@ void DecodeBrokerMessage(FrameReader& in, const wire::Message& message, BrokerMe
                   body.message_bytes(),
                   in.Offer(body.sharing()),
                   in.NotNegative(body.broker_us(), "broker_us"),
-                  body.decompresses()};
+                  body.decompresses(),
+                  body.life()};
   } else if (type == Body::Pong) {
     out = Pong{in.NotNegative(As<wire::Pong>(message).broker_us(), "broker_us")};
   } else if (type == Body::Done) {

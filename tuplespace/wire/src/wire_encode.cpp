@@ -392,7 +392,7 @@ void Encoder::Add(const Welcome& welcome) {
       0, wire::Body::Welcome,
       wire::CreateWelcome(impl_->builder, welcome.nonce, welcome.session, welcome.silence_us,
                           welcome.control_frame_bytes, welcome.message_bytes, sharing,
-                          welcome.broker_us, welcome.decompresses)
+                          welcome.broker_us, welcome.decompresses, welcome.life)
           .Union());
 }
 

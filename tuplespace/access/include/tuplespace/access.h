@@ -30,8 +30,9 @@ inline constexpr std::size_t kMaxPeerNameBytes = 32;
 // nullopt for 1..kMaxPeerNameBytes of letters, digits, '.', '_' and '-'; else what is wrong.
 std::optional<std::string> PeerNameProblem(const std::string& name);
 
-// What a request does. Extend, Release, Fail, Hold, Cancel and GetStats concern only what the
-// client has already, or counts: every role may send them.
+// What a request does. Extend, Release, Fail, Cancel and GetStats concern only what the client has
+// already, or counts: every role may send them. Who may get anything may hold what it may read, put
+// or complete a task with.
 enum class Operation : std::uint8_t {
   kReadMetadata,  // Read and List with metadata_only, Count: keys, sizes, hashes, who put it
   kRead,          // Read and List with payloads; and whatever kReadMetadata allows

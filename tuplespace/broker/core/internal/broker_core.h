@@ -32,8 +32,8 @@ struct BrokerCoreOptions {
   std::uint64_t first_session = 1;
   std::uint64_t clients_per_key = 1024;
   // Of one client in one turn (between two Ticks): tuples, patterns and keys that its requests
-  // name, and one for each request. What is more waits for the next turns, in which the others come
-  // first.
+  // name, one for each request, and what they move in the space. What is more waits for the next
+  // turns, in which the others come first.
   std::uint64_t turn_cost = 512;
   // A request that the client's role forbids costs so many times as much. A program that keeps to
   // its role sends next to none, so only a client that floods the broker with them gets less done.
@@ -122,7 +122,8 @@ class BrokerCore {
   void FillPlace(const ClientId& reader, const Peer& peer, FoundTuple& found, std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
   void ServeWaiting(std::int64_t now_us);
-  void Serve(const ClientId& client, Peers::iterator peer, Request&& request, std::int64_t now_us);
+  std::uint64_t Serve(const ClientId& client, Peers::iterator peer, Request&& request,
+                      std::int64_t now_us);
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
   void Lose(Peers::iterator peer, std::int64_t now_us);  // with what waits of it

@@ -26,6 +26,8 @@ class Turns {
 
   // Whether a request of this cost has its turn now; then it counts.
   bool MayServe(Peer& peer, std::uint64_t cost);
+  // What MayServe let pass cost so much more: the next requests of its client wait sooner.
+  static void Charge(Peer& peer, std::uint64_t cost) { peer.cost += cost; }
   enum class Deferred : std::uint8_t {
     kWaits,
     kNoRoom,   // its bytes are too many at present; it is not kept

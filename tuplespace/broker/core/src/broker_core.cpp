@@ -15,6 +15,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
+constexpr std::uint64_t kPlacesForOne = 4;  // changed: they take about as long as one put
 
 // A client counts its nonces from a random one. What it sent over a connection that ended may come
 // after the Hello that it sent over the next one.
@@ -124,7 +125,7 @@ bool BrokerCore::OnRequest(const ClientId& client, Peers::iterator peer, Request
   if (refusal) {
     Refuse(client, peer->second, request.id, std::move(*refusal), now_us);
   } else {
-    Serve(client, peer, std::move(request), now_us);
+    turns_.Charge(peer->second, Serve(client, peer, std::move(request), now_us));
   }
   return true;
 }
@@ -152,13 +153,15 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
   return true;
 }
 
-void BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
-                       std::int64_t now_us) {
+// Returns what it cost beside what CostOf says.
+std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
+                                std::int64_t now_us) {
   Event event(std::in_place_type<Incoming>);
   auto& incoming = std::get<Incoming>(event);
   incoming.client = client;
   incoming.request = std::move(request);
   Step(std::move(event), now_us, peer);
+  return space_.places_changed() / kPlacesForOne;
 }
 
 // A turn's worth of one client; the others that wait have theirs in the next turns.
@@ -174,7 +177,7 @@ void BrokerCore::ServeWaiting(std::int64_t now_us) {
     if (next->refusal) {
       Refuse(*client, peer, next->request.id, std::move(*next->refusal), now_us);
     } else {
-      Serve(*client, it, std::move(next->request), now_us);
+      cost += Serve(*client, it, std::move(next->request), now_us);
     }
   }
   if (!peer.waiting.empty()) return turns_.PutBack(*client);
@@ -236,7 +239,9 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
                       options_.control_frame_bytes,
                       options_.limits.message_bytes,
                       {},
-                      now_us});
+                      now_us,
+                      /*decompresses=*/false,
+                      options_.first_session});
 }
 
 std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {

@@ -1,8 +1,11 @@
 // Client: talks to a broker. One thread owns it; give every thread its own (they are cheap).
 //
 // A request stays with the client until it is answered: when the connection or the broker is lost
-// the client joins again and sends every unanswered request again (puts are idempotent: first put
-// wins). Replies of one client come in the order in which the space answered.
+// the client joins again and sends every unanswered request again. That is harmless for tasks and
+// for tuples that stay: the first put wins. But a plain tuple that was taken and completed, or
+// removed, can be put again. So a Put that is sent again may store such a tuple a second time, if
+// somebody has taken it meanwhile; where that matters, use a tuple with a TaskSpec. Replies of one
+// client come in the order in which the space answered.
 #pragma once
 
 #include <chrono>
@@ -102,7 +105,8 @@ class Client {
   // (Put::under); null: no longer. What was submitted before stays as it is, also where it is sent
   // again.
   void ChangeUnder(std::optional<LeaseRef> lease);
-  // Replaces the open Get `id` (a new offer); the same on_reply stays.
+  // Replaces the open Get `id` (a new offer); the same on_reply stays. Does nothing if no such Get
+  // is open any more.
   void Replace(RequestId id, Get get);
   // Nobody waits for `id` any more: its on_reply will not run, an open Read or Get is cancelled,
   // and what a late answer grants is put back.
@@ -136,16 +140,20 @@ class Client {
   // once until one is.
   void OnDelay(std::function<void(const std::string& text)> handler);
   // Also called, with false, when a broker is there and the handshake with it fails, once until it
-  // succeeds. After a lost connection (or broker) the space has forgotten this client's leases,
-  // ephemeral tuples and holds; unanswered requests are sent again by the client itself.
+  // succeeds. After a lost connection the space has forgotten this client's leases, ephemeral
+  // tuples and holds; unanswered requests are sent again by the client itself. A broker that was
+  // started again has an empty space, without the tuples that were acknowledged before:
+  // broker_life() tells the one from the other.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
   // Sends what is queued, handles what has come; waits at most `timeout` for something to come, or
   // until `extra_fd` (if >= 0) is readable, or Wake() is called. Returns the number of messages
   // handled. Waits are rounded up to a millisecond. Poll at least every few seconds: a client that
-  // is silent for the broker's client_silence_us is lost. REQUIRES: not called by one of its own
-  // handlers. Throws SpaceError if the broker speaks another protocol version, refuses the session,
-  // or does not know this client's key (kForbidden).
+  // is silent for the broker's client_silence_us is lost. What a handler throws leaves Poll;
+  // the client goes on, and the next Poll handles what came behind it. REQUIRES: not called by one
+  // of its own handlers, nor is a blocking call: std::logic_error. Throws SpaceError if the broker
+  // speaks another protocol version, refuses the session, or does not know this client's key
+  // (kForbidden).
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
   // Sends of what is queued what can be sent at once, before more is queued; Poll does the rest.
   // Throws as Poll does if the context is gone.
@@ -163,7 +171,10 @@ class Client {
   DirectCounts direct_counts() const;
   const std::string& local_address() const;  // of the connection over tcp; empty: not known
   bool connected() const;                    // welcomed by a broker, and heard of it lately
-  std::uint64_t unanswered() const;          // requests without a reply
+  // Another number than before: the broker was started again, and the space began empty. 0: it has
+  // not joined one yet, or the broker does not say.
+  std::uint64_t broker_life() const;
+  std::uint64_t unanswered() const;  // requests without a reply
   const ClientId& id() const;
   const std::string& endpoint() const;  // where it is connected, or tries to: one of the list
 
@@ -193,8 +204,9 @@ class Client {
   std::optional<CompleteReply> CompleteTask(const LeaseRef& lease, std::vector<Tuple> results = {},
                                             Duration wait = kForever);
   // Linda's `in`: get, then complete at once; the tuple is gone when this returns one. Once a tuple
-  // was granted this waits some seconds longer than `wait`; if the broker has not said by then
-  // whether it was taken, nobody can, and SpaceError(kBusy) names the key.
+  // was granted this waits some seconds longer than `wait`. If the broker has not said by then
+  // whether it was taken, or the connection was lost before it said so, nobody can say it, and
+  // SpaceError(kBusy) names the key.
   std::optional<FoundTuple> Take(const Pattern& pattern, Duration wait = kForever);
   std::optional<std::uint64_t> RetireAll(const Pattern& pattern, bool watermark = true,
                                          Duration wait = kForever);

@@ -32,6 +32,9 @@ class Space {
   std::int64_t NextDeadlineUs() const;
 
   Stats GetStatistics() const;
+  // How many places of ready tuples the event of the last Step has changed, as others may take them
+  // first now. One request can do that to many tuples that it does not name.
+  std::uint64_t places_changed() const;
   const SpaceLimits& limits() const;
 
   // What contradicts what inside, or nullopt. For tests: walks over everything.

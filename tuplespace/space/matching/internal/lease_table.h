@@ -26,6 +26,7 @@ class LeaseTable {
   // `client` has the tuple from now on. REQUIRES: the tuple is ready, and in no tree any more.
   void Grant(ClientState& client, Record* record, std::int64_t lease_us);
   Record* Find(const ClientState& client, const LeaseRef& lease);  // null: stale, counted
+  std::uint64_t next_fence() const { return next_fence_; }         // all leases so far have less
   // The lease is over; the caller says what becomes of the tuple.
   void Drop(Record* record);
   // Remembers a lease that is about to end without its holder's doing: the holder may complete the

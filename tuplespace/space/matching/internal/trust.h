@@ -39,6 +39,9 @@ class Trust {
   void NoteCompleted(ClientState& client);
   void NoteInVain(ClientState& client, Record* task, std::uint32_t weight, const std::string& what,
                   std::int64_t least_us = 0);
+  // `client` gives back `task`, which others could do. Leases that were granted since have
+  // `next_fence` or more.
+  void NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_fence);
   // What stayed with a client was asked for, and it did not come; something came.
   void NoteNotSupplied(const Record& payload);
   void NoteSupplied(ClientState& client);

@@ -79,6 +79,7 @@ void Trust::EndTrialOn(const Lease& lease) {
 void Trust::EndTrial(ClientState& client) {
   KeyTrust& key = *std::exchange(client.untried_of, nullptr);
   std::erase(key.untried, &client);
+  key.given_back = 0;
   client.trust.times_benched = std::max(client.trust.times_benched, OffencesOf(key));
   benches_.EndGetsOf(client);
   if (state_.now_us >= key.trial_until_us) return;
@@ -101,7 +102,7 @@ void Trust::NoteOffence(ClientState& client, bool others_than_untried, std::int6
 void Trust::NoteCompleted(ClientState& client) {
   if (client.untried_of != nullptr) EndTrial(client);
   ClientTrust& trust = client.trust;
-  trust.in_vain = 0;
+  trust.in_vain = trust.given_back = 0;
   if (trust.times_benched == 0 || ++trust.completed < state_.limits.forgiven_after) return;
   trust.completed = 0;
   --trust.times_benched;
@@ -126,6 +127,27 @@ void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
   const bool others = client.untried_of != nullptr &&
                       benches_.OthersThanUntriedCouldTake(*task, *client.untried_of);
   Bench(client, {task->key, task->put_by, what, least_us, others});
+}
+
+// An honest client gives a task back now and then: the task came too late or was too large, an
+// input is gone, or the client leaves. But whoever gives back what it gets, again and again, keeps
+// it from others as well. What it kept for a while counts as if the lease had run out.
+void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_fence) {
+  const Lease& lease = *task->lease;
+  const std::int64_t kept_us = state_.now_us - lease.counted_from_us;
+  if (kept_us > lease.lease_us / 2) {
+    const std::int64_t leases = 1 + kept_us / std::max<std::int64_t>(1, lease.lease_us);
+    const auto weight = std::min<std::int64_t>(leases, state_.limits.tasks_in_vain);
+    return NoteInVain(client, task, static_cast<std::uint32_t>(weight),
+                      "keeps tasks and gives them back", lease.extended ? kept_us : 0);
+  }
+  if (lease.fence < client.trust.counted_fence) return;  // of one fault many tasks may suffer
+  client.trust.counted_fence = next_fence;
+  std::uint32_t& given_back = client.untried_of != nullptr ? client.untried_of->given_back  //
+                                                           : client.trust.given_back;
+  if (++given_back < state_.limits.returns_in_vain) return;
+  given_back = 0;
+  NoteInVain(client, task, 1, "gives back the tasks that it gets");
 }
 
 // Whoever waits for the payload waits in vain for longer than for most tasks, so once is enough.

@@ -293,6 +293,8 @@ struct Watermark {
 // How far a client is believed to do the tasks that it takes.
 struct ClientTrust {
   std::uint32_t in_vain = 0;        // tasks in a row that it took and did not do
+  std::uint32_t given_back = 0;     // times in a row that it gave tasks back, less those in_vain
+  std::uint64_t counted_fence = 0;  // older leases count with what was given back last
   std::uint32_t times_benched = 0;  // less those that were forgiven
   std::uint32_t completed = 0;      // since the last that was forgiven
   std::int64_t benched_until_us = INT64_MIN;
@@ -307,6 +309,7 @@ struct KeyTrust {
   std::int64_t offence_us = 0;        // when the last one began
   std::uint32_t in_vain = 0;          // tasks that untried clients took and did not do
   std::int64_t in_vain_us = 0;        // when the last one was
+  std::uint32_t given_back = 0;       // as of a client, by all untried ones
   std::int64_t benched_until_us = INT64_MIN;  // untried clients get no tasks,
   std::int64_t trial_until_us = INT64_MIN;    // as one of them failed; or is being tried
   std::uint64_t trial_fence = 0;              // with the task that it has under this fence

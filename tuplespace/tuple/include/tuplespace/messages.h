@@ -73,7 +73,8 @@ struct Tuple {
 
 enum class PutStatus : std::uint8_t {
   kStored,
-  kDuplicate,  // the key is there already (or was completed): dropped, first put wins
+  kDuplicate,  // the key is there already, or is that of a task that is done: dropped, first put
+               // wins. A plain tuple that was completed or removed can be put again
   kConflict,   // as kDuplicate, but the bytes differ: counted as corruption and reported
   kRetired,    // the key lies below a retire watermark: dropped
   kRefused,    // a result of a task that this client does not hold and did not hold, or a tuple of
@@ -317,6 +318,9 @@ struct Stats {
   Counters counters;
   std::uint64_t tuples = 0, payload_bytes = 0, tasks_waiting = 0, tasks_ready = 0, tasks_leased = 0,
                 tasks_parked = 0, open_reads = 0, open_gets = 0, clients = 0, held_keys = 0;
+  // What counts in limits.tuples: the keys of tuples, of tasks that are done, and those that tasks
+  // and Reads wait for.
+  std::uint64_t known_keys = 0;
   // The broker's wall clock when it answered, microseconds since 1970; 0: it does not say.
   std::uint64_t unix_us = 0;
 };

@@ -57,6 +57,7 @@ struct SpaceLimits {
   std::int64_t lease_extensions = 8;
   std::int64_t untried_extensions = 2;
   std::uint32_t tasks_in_vain = 4;        // so many in a row failed or ran out: then it is benched
+  std::uint32_t returns_in_vain = 2;      // so many given back at once count as one of these
   std::int64_t first_bench_us = 500'000;  // twice as long each time
   std::int64_t most_bench_us = 60'000'000;
   std::uint32_t forgiven_after = 32;  // completed tasks for each time
