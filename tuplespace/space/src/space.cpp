@@ -25,6 +25,9 @@ std::int64_t Space::NextDeadlineUs() const {
 Stats Space::GetStatistics() const {
   return impl_->GetStatistics();
 }
+std::uint64_t Space::LookedAtByReads() const {
+  return impl_->LookedAtByReads();
+}
 const SpaceLimits& Space::limits() const {
   return impl_->limits();
 }

@@ -27,6 +27,7 @@ class Space::Impl {
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   Stats GetStatistics() const;
+  std::uint64_t LookedAtByReads() const { return reading_.reads.looked_at(); }
   const SpaceLimits& limits() const { return state_.limits; }
   std::optional<std::string> FindContradiction() const;
 
