@@ -24,7 +24,11 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.open_requests = 256;
   limits.open_patterns = 65'536;
   limits.unread_bytes_of_key = 2ull << 30;
-  limits.get_patterns_of_key = 16;  // all handlers of all jobs ask for one
+  limits.open_pattern_bytes = 32ull << 20;  // of so many keys with 400 bytes each
+  limits.open_pattern_bytes_of_key = 256ull << 20;
+  limits.read_patterns_of_key = 64;         // they ask for whole keys
+  limits.watched_keys_of_key = 1ull << 17;  // one for each Read, as they want all that they name
+  limits.get_patterns_of_key = 16;          // all handlers of all jobs ask for one
   limits.leases = 4096;
   limits.per_request = 4096;
   limits.leaves_nothing = true;
@@ -37,6 +41,10 @@ tuplespace::ClientLimits ObserverLimits() {
   limits.open_requests = 64;
   limits.open_patterns = 4096;
   limits.unread_bytes_of_key = 2ull << 30;
+  limits.open_pattern_bytes = 4ull << 20;
+  limits.open_pattern_bytes_of_key = 64ull << 20;
+  limits.read_patterns_of_key = 64;
+  limits.watched_keys_of_key = 1ull << 15;
   limits.per_request = 4096;
   limits.leaves_nothing = true;
   return limits;

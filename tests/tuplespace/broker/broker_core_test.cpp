@@ -411,6 +411,34 @@ TEST_F(FairBroker, WhatIsRefusedTakesTurnsTooAndCostsMore) {
   EXPECT_EQ(core_.GetStatistics().tuples, 0u);
 }
 
+TEST_F(FairBroker, WhatIsLookedAtForReadsIsOfTheTurn) {
+  constexpr int kTuples = 200;
+  for (int i = 0; i < kTuples; i += 5) {
+    Puts("honest", 5);
+    core_.Tick(1);
+  }
+  ASSERT_EQ(core_.GetStatistics().tuples, kTuples);
+  core_.TakeOutput();
+  Read read{{Pattern{{FieldPattern::Any(), FieldPattern::Exact("none")}, true}}};
+  read.wait_us = 0;
+  ToBroker envelope;
+  envelope.session = sessions_["flood"];
+  for (int i = 0; i < 5; ++i) envelope.messages.emplace_back(Request{++next_id_, read});
+  const auto answered = [this] {
+    std::size_t count = 0;
+    for (const auto& delivery : core_.TakeOutput()) count += delivery.envelope.messages.size();
+    return count;
+  };
+  core_.Tick(1);
+  core_.Receive("flood", std::move(envelope), 1);
+  // Each says that it costs two, and looks at all tuples.
+  EXPECT_EQ(answered(), 1u);
+  for (int i = 1; i < 5; ++i) {
+    core_.Tick(1);
+    EXPECT_EQ(answered(), 1u);
+  }
+}
+
 TEST_F(FairBroker, ARequestThatCostsMoreThanATurnIsServed) {
   Put put;
   for (int i = 0; i < 50; ++i) {

@@ -28,6 +28,9 @@ Stats Space::GetStatistics() const {
 std::uint64_t Space::places_changed() const {
   return impl_->places_changed();
 }
+std::uint64_t Space::LookedAtByReads() const {
+  return impl_->LookedAtByReads();
+}
 const SpaceLimits& Space::limits() const {
   return impl_->limits();
 }

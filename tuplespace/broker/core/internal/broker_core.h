@@ -122,8 +122,9 @@ class BrokerCore {
   void FillPlace(const ClientId& reader, const Peer& peer, FoundTuple& found, std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
   void ServeWaiting(std::int64_t now_us);
+  // How much of the client's turn it took beyond `cost`.
   std::uint64_t Serve(const ClientId& client, Peers::iterator peer, Request&& request,
-                      std::int64_t now_us);
+                      std::uint64_t cost, std::int64_t now_us);
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
   void Lose(Peers::iterator peer, std::int64_t now_us);  // with what waits of it

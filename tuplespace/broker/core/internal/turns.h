@@ -26,8 +26,8 @@ class Turns {
 
   // Whether a request of this cost has its turn now; then it counts.
   bool MayServe(Peer& peer, std::uint64_t cost);
-  // What MayServe let pass cost so much more: the next requests of its client wait sooner.
-  static void Charge(Peer& peer, std::uint64_t cost) { peer.cost += cost; }
+  // What MayServe has let have its turn took so much more of it.
+  static void Charge(Peer& peer, std::uint64_t more) { peer.cost += more; }
   enum class Deferred : std::uint8_t {
     kWaits,
     kNoRoom,   // its bytes are too many at present; it is not kept

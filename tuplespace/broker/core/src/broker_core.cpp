@@ -14,6 +14,7 @@ namespace tuplespace {
 
 namespace {
 
+constexpr std::uint64_t kLooksAsOne = 8;    // a look of the space takes so much less than a tuple
 constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
 constexpr std::uint64_t kPlacesForOne = 4;  // changed: they take about as long as one put
 
@@ -125,7 +126,7 @@ bool BrokerCore::OnRequest(const ClientId& client, Peers::iterator peer, Request
   if (refusal) {
     Refuse(client, peer->second, request.id, std::move(*refusal), now_us);
   } else {
-    turns_.Charge(peer->second, Serve(client, peer, std::move(request), now_us));
+    Turns::Charge(peer->second, Serve(client, peer, std::move(request), cost, now_us));
   }
   return true;
 }
@@ -153,15 +154,19 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
   return true;
 }
 
-// Returns what it cost beside what CostOf says.
+// What a request makes the space look at for Reads, its own and those that wait, is seen only
+// afterwards: a pattern may have any number of tuples before its match, and a tuple any number of
+// Reads that name it.
 std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
-                                std::int64_t now_us) {
+                                std::uint64_t cost, std::int64_t now_us) {
   Event event(std::in_place_type<Incoming>);
   auto& incoming = std::get<Incoming>(event);
   incoming.client = client;
   incoming.request = std::move(request);
+  const std::uint64_t before = space_.LookedAtByReads();
   Step(std::move(event), now_us, peer);
-  return space_.places_changed() / kPlacesForOne;
+  const std::uint64_t in_all = (space_.LookedAtByReads() - before) / kLooksAsOne;
+  return (in_all > cost ? in_all - cost : 0) + space_.places_changed() / kPlacesForOne;
 }
 
 // A turn's worth of one client; the others that wait have theirs in the next turns.
@@ -177,7 +182,7 @@ void BrokerCore::ServeWaiting(std::int64_t now_us) {
     if (next->refusal) {
       Refuse(*client, peer, next->request.id, std::move(*next->refusal), now_us);
     } else {
-      cost += Serve(*client, it, std::move(next->request), now_us);
+      cost += Serve(*client, it, std::move(next->request), next->cost, now_us);
     }
   }
   if (!peer.waiting.empty()) return turns_.PutBack(*client);

@@ -35,6 +35,9 @@ class Space {
   // How many places of ready tuples the event of the last Step has changed, as others may take them
   // first now. One request can do that to many tuples that it does not name.
   std::uint64_t places_changed() const;
+  // How much was ever looked at for Reads, to answer them and while they wait: who serves many
+  // clients tells from it whose requests take more than they seem to.
+  std::uint64_t LookedAtByReads() const;
   const SpaceLimits& limits() const;
 
   // What contradicts what inside, or nullopt. For tests: walks over everything.

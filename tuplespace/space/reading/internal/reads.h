@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "read_room.h"
 #include "residency.h"
 #include "space_pattern_index.h"
 #include "space_state.h"
@@ -14,7 +16,8 @@ namespace tuplespace::internal {
 
 class Reads {
  public:
-  Reads(SpaceState& state, Residency& residency) : state_(state), residency_(residency) {}
+  Reads(SpaceState& state, Residency& residency)
+      : state_(state), residency_(residency), room_(state) {}
 
   void Handle(ClientState& client, RequestId id, Read&& read);
   // `record` can be read since this event: WakeAll looks whether somebody waits for it.
@@ -23,25 +26,33 @@ class Reads {
   void WakeAll();
   void End(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
   void ForgetAllOf(ClientState& client);         // without an answer
+  // How many patterns, and tuples for those that are no whole keys, were ever looked at.
+  std::uint64_t looked_at() const { return looked_at_; }
 
  private:
   // Null: there is none, or none is readable; then one that stays elsewhere was asked for.
   // `look_at` goes down by the tuples that were looked at; if it is 0, the search was not ended.
   Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* look_at);
-  std::optional<RequestError> CheckRoom(const ClientState& client, const ReadWaiter& waiter) const;
+  void StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_us);
   void RefuseBroad(const ReadWaiter& waiter);
+  void RefuseRestless(const ReadWaiter& waiter);
   bool IsSatisfied(ReadWaiter& waiter);  // all: moves the cursor to a pattern without a match
+  bool IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> of_fresh);
   Found Collect(const ReadWaiter& waiter);
   bool Readable(const Record& record, const ReadWaiter& waiter) const;
   bool IsPlaced(const Record& record, const ReadWaiter& waiter) const;
+  std::vector<const ReadWatch*> WatchesOfFresh() const;
+  void Wake(ReadWaiter* waiter, std::span<const ReadWatch* const> of_fresh);
   void Watch(ReadWaiter& waiter);
   void Unwatch(ReadWaiter& waiter);
   void Forget(ReadWaiter* waiter);  // destroys it
 
   SpaceState& state_;
   Residency& residency_;
+  ReadRoom room_;
   PatternIndex<ReadGroup> read_groups_;
   std::vector<Record*> fresh_;  // stored by this event; pinned
+  std::uint64_t looked_at_ = 0;
 };
 
 }  // namespace tuplespace::internal

@@ -52,14 +52,19 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
   waiter->metadata_only = read.metadata_only;
   waiter->in_space = read.in_space;
   waiter->direct = read.direct;
+  waiter->wanted.reserve(read.patterns.size());
   for (Pattern& pattern : read.patterns) {
-    auto exact = pattern.AsExactKey();
-    waiter->wanted.push_back({std::move(pattern), std::move(exact)});
+    if (auto key = pattern.AsExactKey()) {
+      waiter->wanted.emplace_back(*std::move(key));
+    } else {
+      waiter->wanted.emplace_back(std::move(pattern));
+    }
   }
   const bool satisfied = IsSatisfied(*waiter);
   if (waiter->too_broad) return RefuseBroad(*waiter);
   if (!satisfied && read.wait_us > 0) {
-    if (auto busy = CheckRoom(client, *waiter)) {
+    waiter->use = ReadRoom::UseOf(*waiter);
+    if (auto busy = room_.CheckRoom(client, waiter->use, read_groups_.size())) {
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     }
   }
@@ -69,7 +74,13 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
     found.timed_out = !satisfied;
     return state_.answers.Answer(client, id, std::move(found));
   }
+  StartWaiting(std::move(waiter), read.wait_us);
+}
+
+void Reads::StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_us) {
+  ClientState& client = *waiter->client;
   waiter->sequence = state_.next_sequence++;
+  waiter->looks_left = state_.limits.looked_at_in_vain * (waiter->wanted.size() + 1);
   if (waiter->all) {  // what stays elsewhere comes together, not one after the other
     std::uint64_t look_at = state_.limits.looked_at_by_read;
     for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
@@ -77,43 +88,11 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
     }
   }
   Watch(*waiter);
-  if (read.wait_us != kForeverUs)
-    state_.deadlines.Set(&waiter->deadline, state_.After(read.wait_us));
-  client.open_patterns += waiter->wanted.size();
+  if (wait_us != kForeverUs) state_.deadlines.Set(&waiter->deadline, state_.After(wait_us));
+  room_.Take(client, waiter->use);
+  const RequestId id = waiter->id;
   client.reads.emplace(id, std::move(waiter));
   ++state_.gauges.open_reads;
-}
-
-// Each open pattern takes memory, and may take a record for the key that it watches.
-std::optional<RequestError> Reads::CheckRoom(const ClientState& client,
-                                             const ReadWaiter& waiter) const {
-  if (auto busy = state_.CheckRoomForOpenRequest(client)) return busy;
-  const std::size_t patterns = waiter.wanted.size();
-  const std::uint64_t most =
-      std::min(state_.limits.open_patterns_per_client, client.limits.open_patterns);
-  if (client.open_patterns + patterns > most) {
-    return RequestError{ErrorCode::kBusy,
-                        "limits.open_patterns_per_client: " + std::to_string(patterns) +
-                            " more with " + std::to_string(client.open_patterns) +
-                            " open, at most " + std::to_string(most)};
-  }
-  const std::size_t watched = waiter.all ? 1 : patterns;
-  if (state_.store.size() + watched > state_.limits.tuples) {
-    return RequestError{ErrorCode::kBusy,
-                        "limits.tuples: " + std::to_string(watched) + " keys to watch with " +
-                            std::to_string(state_.store.size()) + " there, at most " +
-                            std::to_string(state_.limits.tuples)};
-  }
-  const auto groups = static_cast<std::size_t>(
-      std::count_if(waiter.wanted.begin(), waiter.wanted.end(),
-                    [](const WantedPattern& wanted) { return !wanted.exact; }));
-  if (groups > 0 && read_groups_.size() + groups > state_.limits.read_patterns) {
-    return RequestError{ErrorCode::kBusy, "limits.read_patterns: Reads of " +
-                                              std::to_string(read_groups_.size()) +
-                                              " different patterns are open, at most " +
-                                              std::to_string(state_.limits.read_patterns)};
-  }
-  return std::nullopt;
 }
 
 void Reads::RefuseBroad(const ReadWaiter& waiter) {
@@ -125,10 +104,23 @@ void Reads::RefuseBroad(const ReadWaiter& waiter) {
            "first fields"});
 }
 
+// What comes and goes must not make the space look at a Read for ever: who sends it again pays.
+void Reads::RefuseRestless(const ReadWaiter& waiter) {
+  const std::size_t patterns = waiter.wanted.size();
+  state_.answers.Refuse(
+      *waiter.client->id, waiter.id,
+      {ErrorCode::kBusy, "limits.looked_at_in_vain: tuples came and went while this Read of " +
+                             std::to_string(patterns) +
+                             " patterns waited, and it was looked at in vain more than " +
+                             std::to_string(state_.limits.looked_at_in_vain * (patterns + 1)) +
+                             " times: send it again"});
+}
+
 Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
                          std::uint64_t* look_at) {
-  if (wanted.exact) {
-    Record* record = state_.store.Find(wanted.exact->bytes());
+  ++looked_at_;
+  if (const auto* key = std::get_if<Key>(&wanted)) {
+    Record* record = state_.store.Find(key->bytes());
     if (record == nullptr || !record->stored()) return nullptr;
     if (Readable(*record, waiter)) return record;
     residency_.Want(record);
@@ -137,14 +129,17 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
   Record* first = nullptr;
   Record* elsewhere = nullptr;
   std::string next;
-  const bool ended = state_.store.ScanSome(wanted.pattern, look_at, &next, [&](Record* record) {
-    if (Readable(*record, waiter)) {
-      first = record;
-    } else if (elsewhere == nullptr) {
-      elsewhere = record;
-    }
-    return first == nullptr;
-  });
+  const std::uint64_t before = *look_at;
+  const bool ended =
+      state_.store.ScanSome(std::get<Pattern>(wanted), look_at, &next, [&](Record* record) {
+        if (Readable(*record, waiter)) {
+          first = record;
+        } else if (elsewhere == nullptr) {
+          elsewhere = record;
+        }
+        return first == nullptr;
+      });
+  looked_at_ += before - *look_at;
   assert(ended || *look_at == 0);
   // One will do.
   if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
@@ -186,6 +181,17 @@ bool Reads::IsSatisfied(ReadWaiter& waiter) {
   return satisfied;
 }
 
+// One match will do, and there was none before.
+bool Reads::IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> of_fresh) {
+  std::uint64_t look_at = state_.limits.looked_at_by_read;
+  const bool satisfied = std::any_of(of_fresh.begin(), of_fresh.end(), [&](const ReadWatch* watch) {
+    const auto at = static_cast<std::size_t>(watch - waiter.watches.data());
+    return FindFirst(waiter.wanted[at], waiter, &look_at) != nullptr;
+  });
+  waiter.too_broad = !satisfied && look_at == 0;
+  return satisfied;
+}
+
 Found Reads::Collect(const ReadWaiter& waiter) {
   Found found;
   std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // what was found is found again
@@ -209,14 +215,15 @@ void Reads::Watch(ReadWaiter& waiter) {
     ReadWatch& watch = waiter.watches[i - begin];
     const WantedPattern& wanted = waiter.wanted[i];
     watch.waiter = &waiter;
-    if (wanted.exact) {
-      watch.record = state_.store.FindOrAdd(*wanted.exact);
+    if (const auto* key = std::get_if<Key>(&wanted)) {
+      watch.record = state_.store.FindOrAdd(*key);
       watch.record->watches.PushBack(&watch);
       continue;
     }
-    watch.group = read_groups_.Find(wanted.pattern);
+    const auto& pattern = std::get<Pattern>(wanted);
+    watch.group = read_groups_.Find(pattern);
     if (watch.group == nullptr) {
-      watch.group = read_groups_.Add(std::make_unique<ReadGroup>(ReadGroup{wanted.pattern, {}}));
+      watch.group = read_groups_.Add(std::make_unique<ReadGroup>(ReadGroup{pattern, {}}));
     }
     watch.group->watches.PushBack(&watch);
   }
@@ -240,12 +247,12 @@ void Reads::NoteFresh(Record* record) {
   fresh_.push_back(record);
 }
 
-void Reads::WakeAll() {
-  if (fresh_.empty()) return;
-  std::vector<ReadWaiter*> woken;
+// The watches of what came with this event: those of one Read together, the oldest Read first.
+std::vector<const ReadWatch*> Reads::WatchesOfFresh() const {
+  std::vector<const ReadWatch*> woken;
   const auto wake = [&woken](const IntrusiveList<ReadWatch>& watches) {
     for (const ReadWatch* watch = watches.first(); watch != nullptr; watch = watch->next) {
-      woken.push_back(watch->waiter);
+      woken.push_back(watch);
     }
   };
   for (Record* record : fresh_) {
@@ -257,27 +264,48 @@ void Reads::WakeAll() {
       });
     }
   }
-  const auto older = [](const ReadWaiter* a, const ReadWaiter* b) {
-    return a->sequence < b->sequence;
-  };
-  std::sort(woken.begin(), woken.end(), older);
+  std::sort(woken.begin(), woken.end(), [](const ReadWatch* a, const ReadWatch* b) {
+    return a->waiter != b->waiter ? a->waiter->sequence < b->waiter->sequence : a < b;
+  });
   woken.erase(std::unique(woken.begin(), woken.end()), woken.end());
-  for (ReadWaiter* waiter : woken) {
-    if (IsSatisfied(*waiter)) {
-      End(waiter, false);
-    } else if (waiter->too_broad) {
-      RefuseBroad(*waiter);
-      Forget(waiter);
-    } else {
-      Unwatch(*waiter);
-      Watch(*waiter);
-    }
+  return woken;
+}
+
+void Reads::WakeAll() {
+  if (fresh_.empty()) return;
+  const std::vector<const ReadWatch*> woken = WatchesOfFresh();
+  for (auto first = woken.begin(); first != woken.end();) {
+    ReadWaiter* waiter = (*first)->waiter;
+    const auto last = std::find_if(
+        first, woken.end(), [waiter](const ReadWatch* watch) { return watch->waiter != waiter; });
+    Wake(waiter, {first, last});
+    first = last;
   }
   for (Record* record : fresh_) {
     --record->pins;
     state_.store.EraseIfUnused(record);
   }
   fresh_.clear();
+}
+
+// `of_fresh`: those of its watches for which something came; not empty.
+void Reads::Wake(ReadWaiter* waiter, std::span<const ReadWatch* const> of_fresh) {
+  const std::uint64_t before = looked_at_;
+  const bool satisfied = waiter->all ? IsSatisfied(*waiter) : IsSatisfiedBy(*waiter, of_fresh);
+  const std::uint64_t looks = looked_at_ - before;
+  if (satisfied) return End(waiter, false);
+  if (waiter->too_broad) {
+    RefuseBroad(*waiter);
+    return Forget(waiter);
+  }
+  if (looks > waiter->looks_left) {
+    RefuseRestless(*waiter);
+    return Forget(waiter);
+  }
+  waiter->looks_left -= looks;
+  if (!waiter->all) return;  // it watches all that it names
+  Unwatch(*waiter);
+  Watch(*waiter);
 }
 
 void Reads::End(ReadWaiter* waiter, bool timed_out) {
@@ -292,7 +320,7 @@ void Reads::Forget(ReadWaiter* waiter) {
   Unwatch(*waiter);
   state_.deadlines.Clear(&waiter->deadline);
   --state_.gauges.open_reads;
-  client.open_patterns -= waiter->wanted.size();
+  room_.GiveBack(client, waiter->use);
   client.reads.erase(waiter->id);
 }
 
@@ -300,10 +328,10 @@ void Reads::ForgetAllOf(ClientState& client) {
   for (auto& [id, waiter] : client.reads) {
     Unwatch(*waiter);
     state_.deadlines.Clear(&waiter->deadline);
+    room_.GiveBack(client, waiter->use);
   }
   state_.gauges.open_reads -= client.reads.size();
   client.reads.clear();
-  client.open_patterns = 0;
 }
 
 }  // namespace tuplespace::internal

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "space_deadlines.h"
@@ -192,9 +193,30 @@ inline bool IsAmong(const std::vector<ClientId>& sorted, const ClientId& id) {
          (!key.empty() && std::binary_search(sorted.begin(), sorted.end(), key, std::less<>()));
 }
 
-struct WantedPattern {
-  Pattern pattern;
-  std::optional<Key> exact;  // if it can match one key only
+// What a Read names. A Key: its pattern can match that one only.
+using WantedPattern = std::variant<Key, Pattern>;
+
+// What waiting Reads take: one of them, those of a client, or those of all clients of a key.
+struct ReadUse {
+  std::uint64_t patterns = 0;  // all, whole keys or not
+  std::uint64_t ranges = 0;    // patterns that are no whole keys
+  std::uint64_t watched = 0;   // patterns that are watched: each may take a record
+  std::uint64_t bytes = 0;     // of memory, rather more than less
+
+  ReadUse& operator+=(const ReadUse& more) {
+    patterns += more.patterns;
+    ranges += more.ranges;
+    watched += more.watched;
+    bytes += more.bytes;
+    return *this;
+  }
+  ReadUse& operator-=(const ReadUse& less) {
+    patterns -= less.patterns;
+    ranges -= less.ranges;
+    watched -= less.watched;
+    bytes -= less.bytes;
+    return *this;
+  }
 };
 
 // A List or a Count that goes on slice by slice.
@@ -223,6 +245,8 @@ struct ReadWaiter {
   std::size_t cursor = 0;          // `all`: the pattern that is watched
   bool too_broad = false;          // more than limits.looked_at_by_read were looked at
   std::vector<ReadWatch> watches;  // one (`all`) or one for each pattern
+  ReadUse use;                     // while it waits
+  std::uint64_t looks_left = 0;    // how often it may still be looked at in vain
   Deadline deadline;
 };
 
@@ -325,7 +349,7 @@ struct ClientState {
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
   std::deque<Scan> scans;                       // the first one is at work
-  std::uint64_t open_patterns = 0;              // of `reads`
+  ReadUse read_use;                             // of `reads`
   std::uint64_t lease_count = 0;                // of `leases`
   std::uint64_t own_payload_bytes = 0;          // of `ephemerals`
   GetGroup* last_group = nullptr;               // of its last Get, while the group is there

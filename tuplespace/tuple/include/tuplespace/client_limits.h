@@ -13,6 +13,12 @@ struct ClientLimits {
   std::uint64_t own_payload_bytes = UINT64_MAX;
   std::uint64_t open_requests = UINT64_MAX;  // Reads and Gets that wait, Lists and Counts at work
   std::uint64_t open_patterns = UINT64_MAX;  // of its waiting Reads, all together
+  std::uint64_t open_pattern_bytes = UINT64_MAX;  // the memory that these take
+  // The same of all clients of its key together; patterns of waiting Reads that are no whole keys;
+  // and keys of which one that comes would end a Read, as each may take the place of a tuple.
+  std::uint64_t open_pattern_bytes_of_key = UINT64_MAX;
+  std::uint64_t read_patterns_of_key = UINT64_MAX;
+  std::uint64_t watched_keys_of_key = UINT64_MAX;
   // Different patterns of Gets, of all clients of its key together.
   std::uint64_t get_patterns_of_key = UINT64_MAX;
   // The broker's memory that answers take which clients of its key do not read, all together.

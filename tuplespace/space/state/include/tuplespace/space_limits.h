@@ -21,6 +21,9 @@ struct SpaceLimits {
   std::uint64_t held_keys_per_client = 65'536;
   std::uint64_t get_patterns = 256;    // different patterns with an open Get
   std::uint64_t read_patterns = 4096;  // different patterns, not whole keys, with an open Read
+  // Keys that Reads wait for. Each may take a record, so the other three quarters of `tuples` are
+  // for what is put.
+  std::uint64_t watched_keys = 1'000'000;
   // What a pattern costs the clients of one key, or one client without a key: so much time for each
   // tuple that is looked at to begin it, ten times as much for each that it moves. Who owes more
   // than a second begins no other one.
@@ -28,6 +31,10 @@ struct SpaceLimits {
   // Tuples that are looked at to answer one Read; to begin a List or Count, which then goes on by
   // slices between the requests of others.
   std::uint64_t looked_at_by_read = 65'536;
+  // While a Read waits, its patterns are looked at again when tuples come that it names: so often
+  // for each of them, and for one more, in vain. Then its client has to send it again, which is
+  // work of that client.
+  std::uint64_t looked_at_in_vain = 16;
   std::uint64_t looked_at_at_once = 4096;
   std::uint64_t looked_at_by_slice = 512;
   std::uint64_t watermarks = 65'536;  // of more the one goes that was raised longest ago
