@@ -1,6 +1,8 @@
 // acan eval: a trained model on test data. It is a job of no epochs that starts from the model.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -55,7 +57,9 @@ std::string WholePath(const char* flag, const std::string& given) {
 struct Evaluation {
   Job job;  // with the weights to evaluate as those that it starts from
   Data data;
-  std::string train_sha256;  // of the data that the model was trained on
+  // Of the data that the model was trained on.
+  std::string train_sha256;
+  std::optional<std::int64_t> train_samples;
 };
 
 FinishedRun RunOfFolder(const EvalFlags& flags) {
@@ -210,6 +214,10 @@ Evaluation OfFolder(const EvalFlags& flags) {
                 "--targets), or in a job file with --model");
   }
   evaluation.data.train = evaluation.data.test;  // of which no step is trained
+  evaluation.train_samples = run.receipt.train_samples;
+  // Batches, into which the test data are cut, have no more samples than there are to train on.
+  std::int64_t& batch = evaluation.job.training.batch;
+  batch = std::min(batch, evaluation.train_samples.value_or(batch));
   return evaluation;
 }
 
@@ -218,6 +226,7 @@ Evaluation OfFile(const EvalFlags& flags) {
   evaluation.job = EvaluationJob(flags, JobOfFile(flags), flags.model);
   evaluation.data = LoadData(evaluation.job);
   evaluation.train_sha256 = evaluation.data.train_sha256();
+  evaluation.train_samples = evaluation.data.train_samples();
   return evaluation;
 }
 
@@ -233,6 +242,7 @@ int RunEval(const EvalFlags& flags) {
                             log, signals);
   if (!receipt) return 128 + signals.received();
   receipt->train_sha256 = evaluation.train_sha256;
+  receipt->train_samples = evaluation.train_samples;
   // The run begins to count steps anew, and some models' files have that number.
   receipt->weights_sha256 = ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
   PrintLine(TestText(*receipt));

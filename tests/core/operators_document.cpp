@@ -16,13 +16,24 @@
 namespace acan {
 namespace {
 
+// The end of the words from `at` on that stay in one line: a line that began with a sign would be a
+// list in Markdown.
+std::size_t EndOfWords(std::string_view text, std::size_t at) {
+  std::size_t end = std::min(text.find(' ', at), text.size());
+  while (end + 2 < text.size() && text[end + 2] == ' ' &&
+         std::string_view("*+-").find(text[end + 1]) != std::string_view::npos) {
+    end += 2;
+  }
+  return end;
+}
+
 // Breaks `text` at spaces so that no line has more than 100 columns.
 std::string Wrapped(std::string_view text, std::string_view first, std::string_view others) {
   constexpr std::size_t kColumns = 100;
   std::string out, line(first);
   bool empty = true;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::size_t end = EndOfWords(text, at);
     const std::string_view word = text.substr(at, end - at);
     if (!empty && line.size() + 1 + word.size() > kColumns) {
       out += line + "\n";

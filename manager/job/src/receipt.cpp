@@ -143,6 +143,24 @@ AuditSummary AuditsFromJson(const json& value, const std::string& name) {
   return audits;
 }
 
+json DataToJson(const Receipt& receipt) {
+  json data = {
+      {"train_sha256", receipt.train_sha256},
+      {"test_sha256", receipt.test_sha256.empty() ? json(nullptr) : json(receipt.test_sha256)}};
+  if (receipt.train_samples) data["train_samples"] = *receipt.train_samples;
+  return data;
+}
+
+void DataFromJson(const json& value, const std::string& name, Receipt* receipt) {
+  const Fields fields(value, name);
+  receipt->train_sha256 = fields.Sha256Text("train_sha256");
+  if (!fields.Get("test_sha256").is_null()) receipt->test_sha256 = fields.Sha256Text("test_sha256");
+  // Receipts of earlier releases do not have it.
+  if (!value.contains("train_samples")) return;
+  receipt->train_samples = fields.Count("train_samples");
+  if (receipt->train_samples == 0) fields.Refuse("train_samples", "an integer above 0");
+}
+
 constexpr const char* kLoss = "loss";
 constexpr const char* kWeights = "weights";
 
@@ -235,9 +253,7 @@ json ReceiptToJson(const Receipt& receipt) {
   json all = {
       {"format", kFormat},
       {"job", receipt.job},
-      {"data",
-       {{"train_sha256", receipt.train_sha256},
-        {"test_sha256", receipt.test_sha256.empty() ? json(nullptr) : json(receipt.test_sha256)}}},
+      {"data", DataToJson(receipt)},
       {"code_version", receipt.code_version},
       {"weights_sha256", receipt.weights_sha256},
       {"handlers", handlers},
@@ -271,9 +287,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   Receipt receipt;
   receipt.job = fields.Get("job");
   JobFromJson(receipt.job, name);
-  const Fields data(fields.Get("data"), name + ", data");
-  receipt.train_sha256 = data.Sha256Text("train_sha256");
-  if (!data.Get("test_sha256").is_null()) receipt.test_sha256 = data.Sha256Text("test_sha256");
+  DataFromJson(fields.Get("data"), name + ", data", &receipt);
   receipt.code_version = fields.Text("code_version");
   receipt.weights_sha256 = fields.Sha256Text("weights_sha256");
   const json& handlers = fields.Get("handlers");

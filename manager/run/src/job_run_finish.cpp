@@ -85,6 +85,7 @@ void JobRun::FillReceipt() {
   receipt_.conflicts = notices_.conflicts();
   receipt_.train_sha256 = context_.data.train_sha256();
   receipt_.test_sha256 = context_.data.test_sha256();
+  receipt_.train_samples = context_.data.train_samples();
   receipt_.code_version = ACAN_VERSION;
   receipt_.handlers = statistics_.handlers().All();
   receipt_.tasks_done = beginning_.past().tasks_done + space_.tasks_put();

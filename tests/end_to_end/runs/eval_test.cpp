@@ -119,5 +119,24 @@ TEST_F(Eval, NeedsTheTestDataOfItsRunAlone) {
   EXPECT_NE(Evaluated(other)["test_loss"], receipt["test_loss"]);
 }
 
+// A batch has no more samples than the training set, and the test set is cut into such batches.
+TEST_F(Eval, CutsTheTestDataAsTrainingDid) {
+  const auto name = [this](const char* key, const char* file) {
+    return std::string(key) + "=" + (folder_ / file);
+  };
+  const nlohmann::json receipt =
+      Train(WriteRaggedJob(folder_), out_,
+            {"--handlers", "cpu:1@64MiB", "--set", "train.epochs=1", "--set", "train.batch=1500",
+             "--set", name("data.train_inputs", "test-inputs"),  // fewer than those to test with
+             "--set", name("data.train_labels", "test-labels"),  //
+             "--set", name("data.test_inputs", "train-inputs"),  //
+             "--set", name("data.test_labels", "train-labels")});
+  ASSERT_TRUE(receipt.is_object());
+  EXPECT_EQ(receipt["data"].value("train_samples", 0), kTestSamples);
+  const nlohmann::json evaluated = Evaluated();
+  EXPECT_EQ(evaluated["test_loss"], receipt["test_loss"]);
+  EXPECT_EQ(evaluated["data"], receipt["data"]);
+}
+
 }  // namespace
 }  // namespace acan::testing

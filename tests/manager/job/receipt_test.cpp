@@ -23,6 +23,7 @@ Receipt Sample() {
                "job.toml", "/jobs", {}));
   receipt.train_sha256 = std::string(64, 'a');
   receipt.test_sha256 = std::string(64, '0');
+  receipt.train_samples = 300;
   receipt.code_version = "0.1.0";
   receipt.weights_sha256 = std::string(64, '9');
   receipt.handlers = {{"one", "cpu:1", 1 << 20, 1 << 19, 17}, {"two", "opencl:0", 5, 4, 0}};
@@ -51,6 +52,7 @@ TEST(ReceiptTest, ReadsWhatItWrites) {
   EXPECT_EQ(ReceiptToJson(read), ReceiptToJson(Sample()));
   EXPECT_EQ(read.handlers[1].device, "opencl:0");
   EXPECT_EQ(read.test_accuracy, 0.9);
+  EXPECT_EQ(read.train_samples, 300);
   EXPECT_FALSE(read.final_train_loss.has_value());
   EXPECT_EQ(folder.FileCount(), 1u);
 }
@@ -115,6 +117,8 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   refused("/weights_sha256", "abc", {"'weights_sha256'", "64 digits"});
   refused("/weights_sha256", std::string(64, 'G'), {"64 digits"});
   refused("/data/train_sha256", nullptr, {"data", "'train_sha256'"});
+  refused("/data/train_samples", 0, {"data", "'train_samples' is 0", "above 0"});
+  refused("/data/train_samples", -1, {"data", "'train_samples' is -1"});
   refused("/data", 3, {"data", "expected a JSON object"});
   refused("/handlers", 3, {"'handlers'", "an array"});
   refused("/handlers/1/tasks", "x", {"handlers[1]", "'tasks'"});
@@ -137,6 +141,9 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
     ExpectError([&] { ReceiptFromJson(changed, "receipt.json"); },
                 {"the field '" + key + "' is missing"});
   }
+  json earlier = good;
+  earlier["data"].erase("train_samples");
+  EXPECT_FALSE(ReceiptFromJson(earlier, "receipt.json").train_samples.has_value());
   ExpectError([] { ReceiptFromJson(json::array(), "receipt.json"); }, {"expected a JSON object"});
 }
 

@@ -65,6 +65,8 @@ struct Receipt {
   nlohmann::json job;        // JobToJson
   std::string train_sha256;  // SampleSet::sha256
   std::string test_sha256;   // empty: no test set
+  // Unset: an earlier release wrote it.
+  std::optional<std::int64_t> train_samples;
   std::string code_version;
   std::string weights_sha256;
   std::vector<HandlerSeen> handlers;
