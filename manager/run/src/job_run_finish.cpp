@@ -46,8 +46,8 @@ void JobRun::WriteKept() {
   if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
   if (!written.finite) {
     const std::string where = NotFiniteInitialWeight(context_.job);
-    throw FailureError(fmt::format("the weights with which the run began are not finite{}",
-                                   where.empty() ? "" : ": model.initial_weights: " + where));
+    throw JobFailed(fmt::format("the weights with which the run began are not finite{}",
+                                where.empty() ? "" : ": model.initial_weights: " + where));
   }
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = version;
