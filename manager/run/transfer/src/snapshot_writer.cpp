@@ -5,9 +5,11 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <system_error>
 
 #include "acan/core/error.h"
 #include "acan/manager/tile_mover.h"
+#include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
 
@@ -77,15 +79,26 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
   dropped_ = false;
   running_ = true;
   wait_.Begin(tuplespace::MonotonicUs());
-  thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles), only_finite] {
-    std::optional<Done> done = WriteOrDrop(state, tensors, tiles, only_finite);
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = std::move(done);
-    }
-    running_ = false;
-    on_done_();
-  });
+  const std::int64_t version = state.version;
+  try {
+    thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles),
+                   only_finite] { End(WriteOrDrop(state, tensors, tiles, only_finite)); });
+  } catch (const std::system_error& error) {
+    Done done;
+    done.version = version;
+    done.problem = fmt::format("the system cannot start a thread for it: {}",
+                               SystemErrorText(error.code().value()));
+    End(std::move(done));
+  }
+}
+
+void SnapshotWriter::End(std::optional<Done> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = std::move(done);
+  }
+  running_ = false;
+  on_done_();
 }
 
 // nullopt: it was dropped.
@@ -93,7 +106,8 @@ std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
     const RunState& state, const std::vector<TensorInfo>& tensors,
     const std::vector<TileCell>& tiles, bool only_finite) {
   const std::int64_t begin_us = tuplespace::MonotonicUs();
-  Done done{state.version, 0, "", true};
+  Done done;
+  done.version = state.version;
   try {
     done.finite = Write(state, tensors, tiles, only_finite);
   } catch (const Dropped&) {

@@ -34,7 +34,8 @@ class SnapshotWriter {
   ~SnapshotWriter();  // drops what is under way
 
   // With `only_finite` weights that are not finite do not get onto the disk. `endpoint`: where the
-  // broker of this life of the run is, one of those of `client`.
+  // broker of this life of the run is, one of those of `client`. Without a thread for it the
+  // snapshot fails.
   // REQUIRES: none is under way (Done was taken, or it was dropped).
   void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles,
              bool only_finite, const std::string& endpoint);
@@ -48,6 +49,7 @@ class SnapshotWriter {
 
  private:
   std::optional<Done> WriteOrDrop(const RunState& state, const std::vector<TensorInfo>& tensors,
+  void End(std::optional<Done> done);
                                   const std::vector<TileCell>& tiles, bool only_finite);
   // Whether all weights are finite.
   bool Write(const RunState& state, const std::vector<TensorInfo>& tensors,
