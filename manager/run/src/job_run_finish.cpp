@@ -137,5 +137,6 @@ Receipt JobRun::Finish() {
   takeover_.GiveUp();  // whatever became of the lead: nothing is removed under it any more
   return receipt_;
 }
+  files_.FinishLines();
 
 }  // namespace acan

@@ -16,6 +16,7 @@
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -23,6 +24,7 @@ namespace {
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
 constexpr std::array kWholeFiles = {kModelName,   kConfigName,     kMetricsName, kJobName,
                                     kReceiptName, kVocabularyName, kGraphName};
+constexpr std::int64_t kSayLinesWaitEveryUs = 30'000'000;
 
 }  // namespace
 
@@ -165,12 +167,14 @@ void RunFiles::AddEvaluation(const EvaluationMetrics& metrics) {
 std::vector<StepRange> RunFiles::MissingMetrics() {
   if (!metrics_) return {};
   metrics_->LookForCut();
+  SayIfLinesWait();
   SayIfMetricsAreCut();
   return metrics_->missing();
 }
 
 void RunFiles::SayIfMetricsAreCut() const {
   if (!metrics_->TakeCut()) return;
+  SayIfLinesWait();
   const std::vector<StepRange>& missing = metrics_->missing();
   context_.Log(fmt::format(
       "{} was cut by somebody while the job runs{}: the output folder must be left alone until the "
@@ -192,9 +196,31 @@ void RunFiles::Check() const {
       fmt::format("{} was removed, and with it what it said of the steps so far: the output folder "
                   "must be left alone until the job is done",
                   context_.OutPath(kMetricsName)));
+void RunFiles::SayIfLinesWait() {
+  const std::string problem = metrics_->lines().Problem();
+  const std::int64_t now_us = tuplespace::MonotonicUs();
+  if (problem.empty()) {
+    if (!std::exchange(said_lines_wait_, false)) return;
+    context_.Log(fmt::format("{} is written again", context_.OutPath(kMetricsName)));
+  } else if (now_us >= say_lines_wait_us_) {
+    said_lines_wait_ = true;
+    say_lines_wait_us_ = now_us + kSayLinesWaitEveryUs;
+    context_.Log(fmt::format("{} cannot be written: {}; the lines wait",
+                             context_.OutPath(kMetricsName), problem));
+  }
+}
+
 }
 
 // ---- snapshots ---------------------------------------------------------------------------------
+
+void RunFiles::FinishLines() {
+  if (!metrics_) return;
+  for (LineFile* lines : {&metrics_->lines(), &tuning_log_->lines()}) {
+    lines->TryWaiting();
+    lines->CheckWritten();
+  }
+}
 
 void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
   snapshot_writer_->Start(state, ModelTensors(*context_.model, context_.OptimizerStates()),
@@ -208,6 +234,7 @@ void RunFiles::DropSnapshot(const std::function<void()>& poll) {
     poll();
     SayIfSnapshotIsSlow();
   });
+  metrics_->lines().TryWaiting();  // a snapshot fails while one waits
 }
 
 std::optional<SnapshotWriter::Done> RunFiles::TakeSnapshotDone() {
