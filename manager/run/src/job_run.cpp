@@ -214,6 +214,7 @@ void JobRun::TakeSnapshotDone() {
 // ---- steps -------------------------------------------------------------------------------------
 
 void JobRun::Do(const StepCommitted& action) {
+  beginning_.ForgetWeights();
   const Progress& progress = statistics_.OnStep(action, driver_.core().total_steps());
   if (std::isfinite(action.loss) || !context_.job.stop_if_not_finite) {
     receipt_.final_train_loss = action.loss;

@@ -23,8 +23,8 @@ namespace acan {
 
 class RunFiles {
  public:
-  // Makes the folder, and throws Error (failure) if the outputs cannot be written there. The
-  // references must outlive it.
+  // Makes the folder, and throws Error (failure) if the outputs cannot be written there, or the
+  // disk is full and nothing is there that would make room. The references must outlive it.
   RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client);
 
   // A receipt that is written from here on is of a manager that finishes meanwhile.

@@ -45,7 +45,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
   conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id);
-  const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
+  RequireRoomForModel();
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
   tuplespace::ClientOptions writer_client = client;
@@ -54,6 +54,17 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   snapshot_writer_.emplace(
       *snapshots_, std::move(writer_client), [this] { return SnapshotMayCommit(); },
       [this] { context_.client.Wake(); });
+}
+
+// Snapshots of an earlier run go when this one begins anew, and else all but the newest for the
+// model at the end: so beside some a full disk is no reason not to begin.
+void RunFiles::RequireRoomForModel() const {
+  try {
+    const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
+  } catch (const DiskFull&) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(context_.OutPath(kSnapshotsName), ignored)) throw;
+  }
 }
 
 // ---- receipts ----------------------------------------------------------------------------------
@@ -156,25 +167,25 @@ void RunFiles::AddStep(const StepMetrics& metrics) {
   if (!metrics_) return;
   kept_metrics_->AddStep(metrics.step, metrics_->Step(metrics));
   SayIfMetricsAreCut();
+  SayIfLinesWait();
 }
 
 void RunFiles::AddEvaluation(const EvaluationMetrics& metrics) {
   if (!metrics_) return;
   kept_metrics_->AddEvaluation(metrics_->Evaluation(metrics));
   SayIfMetricsAreCut();
+  SayIfLinesWait();
 }
 
 std::vector<StepRange> RunFiles::MissingMetrics() {
   if (!metrics_) return {};
   metrics_->LookForCut();
-  SayIfLinesWait();
   SayIfMetricsAreCut();
   return metrics_->missing();
 }
 
 void RunFiles::SayIfMetricsAreCut() const {
   if (!metrics_->TakeCut()) return;
-  SayIfLinesWait();
   const std::vector<StepRange>& missing = metrics_->missing();
   context_.Log(fmt::format(
       "{} was cut by somebody while the job runs{}: the output folder must be left alone until the "
@@ -185,17 +196,6 @@ void RunFiles::SayIfMetricsAreCut() const {
                                     RangesText(missing))));
 }
 
-void RunFiles::AddTuning(const Tuning& tuning) {
-  if (tuning_log_) tuning_log_->Write(tuning);
-}
-
-void RunFiles::Check() const {
-  if (!metrics_ || !metrics_->Replaced()) return;
-  if (!metrics_->Removed()) throw RunLost{"another manager has taken over"};
-  throw FailureError(
-      fmt::format("{} was removed, and with it what it said of the steps so far: the output folder "
-                  "must be left alone until the job is done",
-                  context_.OutPath(kMetricsName)));
 void RunFiles::SayIfLinesWait() {
   const std::string problem = metrics_->lines().Problem();
   const std::int64_t now_us = tuplespace::MonotonicUs();
@@ -210,9 +210,9 @@ void RunFiles::SayIfLinesWait() {
   }
 }
 
+void RunFiles::AddTuning(const Tuning& tuning) {
+  if (tuning_log_) tuning_log_->Write(tuning);
 }
-
-// ---- snapshots ---------------------------------------------------------------------------------
 
 void RunFiles::FinishLines() {
   if (!metrics_) return;
@@ -222,7 +222,19 @@ void RunFiles::FinishLines() {
   }
 }
 
+void RunFiles::Check() const {
+  if (!metrics_ || !metrics_->Replaced()) return;
+  if (!metrics_->Removed()) throw RunLost{"another manager has taken over"};
+  throw FailureError(
+      fmt::format("{} was removed, and with it what it said of the steps so far: the output folder "
+                  "must be left alone until the job is done",
+                  context_.OutPath(kMetricsName)));
+}
+
+// ---- snapshots ---------------------------------------------------------------------------------
+
 void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
+  metrics_->lines().TryWaiting();  // a snapshot fails while one waits
   snapshot_writer_->Start(state, ModelTensors(*context_.model, context_.OptimizerStates()),
                           std::move(tiles), context_.job.stop_if_not_finite,
                           context_.client.endpoint());
@@ -234,13 +246,18 @@ void RunFiles::DropSnapshot(const std::function<void()>& poll) {
     poll();
     SayIfSnapshotIsSlow();
   });
-  metrics_->lines().TryWaiting();  // a snapshot fails while one waits
 }
 
 std::optional<SnapshotWriter::Done> RunFiles::TakeSnapshotDone() {
   if (!snapshot_writer_) return std::nullopt;
   SayIfSnapshotIsSlow();
-  return snapshot_writer_->TakeDone();
+  std::optional<SnapshotWriter::Done> done = snapshot_writer_->TakeDone();
+  if (done && done->room_made && !std::exchange(said_room_made_, true)) {
+    context_.Log(
+        "the disk has no room for three snapshots: the older of two goes before the next is "
+        "written");
+  }
+  return done;
 }
 
 // Its thread waits for tiles, or for the disk.

@@ -1,15 +1,16 @@
 #include "acan/manager/snapshot_writer.h"
 
 #include <cassert>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <system_error>
+#include <utility>
 
 #include "acan/core/error.h"
-#include "acan/manager/tile_mover.h"
 #include "acan/core/text/system_error_text.h"
+#include "acan/manager/tile_mover.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
 
@@ -109,7 +110,7 @@ std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
   Done done;
   done.version = state.version;
   try {
-    done.finite = Write(state, tensors, tiles, only_finite);
+    done.finite = Write(state, tensors, tiles, only_finite, &done.room_made);
   } catch (const Dropped&) {
     return std::nullopt;
   } catch (const std::exception& error) {
@@ -120,9 +121,8 @@ std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
 }
 
 bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>& tensors,
-                           const std::vector<TileCell>& tiles, bool only_finite) {
+                           const std::vector<TileCell>& tiles, bool only_finite, bool* room_made) {
   tuplespace::Client client(client_options_);
-  const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
   const auto go_on = [this] {
     if (dropped_) throw Dropped{};
   };
@@ -131,12 +131,19 @@ bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
     go_on();
     connection.Check();
   };
-  const bool finite = TileMover(client, check).Write(*writer, tensors, tiles);
-  if (only_finite && !finite) return false;
-  if (!may_commit_()) throw FailureError("the run's other outputs are gone");
-  writer->Finish(go_on);
-  folder_.KeepNewest(kSnapshotsKept);
-  return finite;
+  const auto check_all = [&] {
+    client.Poll(std::chrono::microseconds(0));
+    check();
+  };
+  return WithRoom(folder_, check_all, room_made, [&] {
+    const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
+    const bool finite = TileMover(client, check).Write(*writer, tensors, tiles);
+    if (only_finite && !finite) return false;
+    if (!may_commit_()) throw FailureError("the run's other outputs are gone");
+    writer->Finish(go_on);
+    folder_.KeepNewest(kSnapshotsKept);
+    return finite;
+  });
 }
 
 void SnapshotWriter::Drop(const std::function<void()>& meanwhile) {
