@@ -94,7 +94,7 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
 }
 
 int RunBroker(const BrokerFlags& flags) {
-  RequireLimits("acan broker");
+  RequireLimits("acan broker", kLeastDescriptors, kLeastThreadsOfBroker);
   RoleProcess role(flags.role, "broker");
   tuplespace::BrokerOptions options;
   options.listen = flags.listen;

@@ -9,8 +9,14 @@
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
+#include <future>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 #include "tuplespace/descriptors.h"
 
@@ -27,6 +33,26 @@ std::uint64_t AddressSpaceInUse() {
   std::uint64_t pages = 0;
   file >> pages;
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Where ZeroMQ gets no thread it ends the process by a signal. So some are tried before.
+void RequireThreads(const std::string& who, std::size_t count) {
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::vector<std::thread> threads;
+  std::optional<int> problem;
+  try {
+    while (threads.size() < count) threads.emplace_back([ended] { ended.wait(); });
+  } catch (const std::system_error& error) {
+    problem = error.code().value();
+  }
+  end.set_value();
+  for (std::thread& thread : threads) thread.join();
+  if (!problem) return;
+  throw FailureError(fmt::format(
+      "the system starts only {} more threads ({}); {} needs at least {}: raise the limit (ulimit "
+      "-u, or pids.max of its control group)",
+      threads.size(), SystemErrorText(*problem), who, count));
 }
 
 void OpenStandardDescriptors() {
@@ -46,7 +72,7 @@ void SetUpProcess() {
   ::prctl(PR_SET_NAME, "acan");
 }
 
-void RequireLimits(const std::string& who, std::size_t descriptors) {
+void RequireLimits(const std::string& who, std::size_t descriptors, std::size_t threads) {
   tuplespace::RaiseDescriptorLimit();
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < descriptors) {
@@ -55,13 +81,15 @@ void RequireLimits(const std::string& who, std::size_t descriptors) {
                     "the limit",
                     limit.rlim_cur, who, descriptors));
   }
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   const std::uint64_t wanted = AddressSpaceInUse() + kAddressSpaceBytes;
-  if (limit.rlim_cur >= wanted) return;
-  throw FailureError(
-      fmt::format("the limit of address space (ulimit -v) is {} KiB; {} needs at least {} "
-                  "KiB, and what the job's values take: raise the limit",
-                  limit.rlim_cur / kKiB, who, wanted / kKiB));
+  if (limited && limit.rlim_cur < wanted) {
+    throw FailureError(
+        fmt::format("the limit of address space (ulimit -v) is {} KiB; {} needs at least {} "
+                    "KiB, and what the job's values take: raise the limit",
+                    limit.rlim_cur / kKiB, who, wanted / kKiB));
+  }
+  RequireThreads(who, threads);
 }
 
 void RequireStacks() {

@@ -114,7 +114,9 @@ void AtomicFile::OpenNameless() {
 }
 
 void AtomicFile::Fail(const std::string& doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error)));
+  const std::string text = fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error));
+  if (error == ENOSPC || error == EDQUOT) throw DiskFull(text);
+  throw FailureError(text);
 }
 
 void AtomicFile::Reserve(std::int64_t bytes) {

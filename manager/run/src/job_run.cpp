@@ -34,6 +34,21 @@ RunSettings SettingsOf(const ManagerOptions& options) {
           .log = options.log};
 }
 
+// Whether the exception that is being handled speaks of the run itself, whoever leads it. Else this
+// manager met a limit of its own surroundings, such as a full disk or too few threads.
+bool IsOfRun() {
+  try {
+    throw;
+  } catch (const HandlersWrong&) {
+  } catch (const NotFiniteFound&) {
+  } catch (const JobFailed&) {
+  } catch (const tuplespace::SpaceError&) {  // the broker would refuse the next manager's, too
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 JobRun::JobRun(const ManagerOptions& options, const Job& job,
@@ -80,7 +95,8 @@ std::optional<Receipt> JobRun::Run() {
   } catch (const RunLost&) {
     throw;
   } catch (...) {
-    takeover_.earlier_runs().SayGoodbye();
+    // What the next manager can go on from stays, as if this one had been killed.
+    if (IsOfRun()) takeover_.earlier_runs().SayGoodbye();
     throw;
   }
 }
@@ -146,7 +162,7 @@ void JobRun::Do(const Quarantine& action) {
 }
 
 void JobRun::Do(const GiveUp& action) {
-  throw FailureError(action.text);
+  throw JobFailed(action.text);
 }
 
 // ---- snapshots ---------------------------------------------------------------------------------
@@ -198,6 +214,7 @@ void JobRun::TakeSnapshotDone() {
 // ---- steps -------------------------------------------------------------------------------------
 
 void JobRun::Do(const StepCommitted& action) {
+  beginning_.ForgetWeights();
   const Progress& progress = statistics_.OnStep(action, driver_.core().total_steps());
   if (std::isfinite(action.loss) || !context_.job.stop_if_not_finite) {
     receipt_.final_train_loss = action.loss;

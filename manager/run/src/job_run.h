@@ -92,6 +92,8 @@ class JobRun {
   // ---- how it ends (job_run_finish.cpp)
   Receipt Finish();
   std::int64_t WholeEpochs(std::int64_t steps) const;
+  template <class Work>
+  auto WithRoom(const Work& work);
   void WriteWeights();
   void WriteKept();
   void AwaitAnswers();

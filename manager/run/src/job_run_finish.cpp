@@ -1,5 +1,6 @@
 // JobRun: how it ends: the outputs, and what the space keeps of it.
 #include <algorithm>
+#include <chrono>
 
 #include "acan/core/error.h"
 #include "acan/core/long_wait.h"
@@ -19,12 +20,27 @@ std::int64_t JobRun::WholeEpochs(std::int64_t steps) const {
   return steps / StepsPerEpoch(context_.data.train_samples(), context_.job.training.batch);
 }
 
+// Does it again if the disk was full and older snapshots, that nobody needs any more, went for it.
+template <class Work>
+auto JobRun::WithRoom(const Work& work) {
+  const SnapshotFolder* snapshots = files_.snapshots();
+  if (snapshots == nullptr) return work();
+  bool room_made = false;
+  const auto go_on = [this] {
+    context_.client.Poll(std::chrono::microseconds(0));
+    takeover_.leadership().Keep();
+  };
+  return acan::WithRoom(*snapshots, go_on, &room_made, work);
+}
+
 // The model that was trained to the end.
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
   const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
-  const TileMover::Written written = space_.Mover().WriteModel(
-      path, *context_.model, driver_.core().total_steps(), *final_tiles_, job.stop_if_not_finite);
+  const TileMover::Written written = WithRoom([&] {
+    return space_.Mover().WriteModel(path, *context_.model, driver_.core().total_steps(),
+                                     *final_tiles_, job.stop_if_not_finite);
+  });
   files_.WriteConfig();
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = driver_.core().total_steps();
@@ -46,8 +62,8 @@ void JobRun::WriteKept() {
   if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
   if (!written.finite) {
     const std::string where = NotFiniteInitialWeight(context_.job);
-    throw FailureError(fmt::format("the weights with which the run began are not finite{}",
-                                   where.empty() ? "" : ": model.initial_weights: " + where));
+    throw JobFailed(fmt::format("the weights with which the run began are not finite{}",
+                                where.empty() ? "" : ": model.initial_weights: " + where));
   }
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = version;
@@ -58,12 +74,14 @@ void JobRun::WriteKept() {
   receipt_.test_perplexity.reset();
   const SnapshotFolder* snapshots = files_.snapshots();
   if (snapshots == nullptr) return;
-  const std::unique_ptr<ModelWriter> writer = snapshots->Begin(StateAt(version));
-  space_.Mover().Write(*writer, ModelTensors(*context_.model, context_.OptimizerStates()),
-                       *final_tiles_);
-  WorkBeside(
-      context_.client, [this] { takeover_.leadership().Keep(); },
-      [&](const std::function<void()>& go_on) { writer->Finish(go_on); });
+  WithRoom([&] {
+    const std::unique_ptr<ModelWriter> writer = snapshots->Begin(StateAt(version));
+    space_.Mover().Write(*writer, ModelTensors(*context_.model, context_.OptimizerStates()),
+                         *final_tiles_);
+    WorkBeside(
+        context_.client, [this] { takeover_.leadership().Keep(); },
+        [&](const std::function<void()>& go_on) { writer->Finish(go_on); });
+  });
   snapshots->RemoveNewerThan(version);
   snapshots->KeepNewest(1);
 }
@@ -112,6 +130,7 @@ void JobRun::AwaitAnswers() {
 
 Receipt JobRun::Finish() {
   tuplespace::Client& client = context_.client;
+  beginning_.ForgetWeights();
   files_.DropSnapshot([this] { takeover_.leadership().PollOnce(); });
   if (!divergence_.kept_version()) WriteWeights();
   const bool ended_early = divergence_.kept_version().has_value();
@@ -119,6 +138,7 @@ Receipt JobRun::Finish() {
   AwaitAnswers();
   FillReceipt();
   NoteTuning(/*at_once=*/true);
+  files_.FinishLines();
   audits_.Finish(&receipt_);
   takeover_.leadership().Confirm();
   files_.Check();

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <zmq.hpp>
 
 #include "acan/manager/folder_lock.h"
 #include "fmt/format.h"
@@ -16,6 +17,11 @@ void CheckFolderIsFree(const std::string& out_dir) {
 struct Manager::Impl {
   std::optional<Receipt> Run();
   void BeginAgain(const RunLost& lost);
+
+  // The clients of snapshots and of later lives start no more threads of ZeroMQ, which ends a
+  // process that gets none. A snapshot has a thread of its own there beside the run.
+  static constexpr int kIoThreads = 2;
+  std::unique_ptr<zmq::context_t> own_context;  // null: one was given
 
   ManagerOptions options;
   Job job;
@@ -64,6 +70,10 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
 Manager::Manager(ManagerOptions options, Job job, Data data) : impl_(std::make_unique<Impl>()) {
   impl_->options = std::move(options);
   impl_->options.resume |= impl_->options.standby;
+  if (impl_->options.context == nullptr) {
+    impl_->own_context = std::make_unique<zmq::context_t>(Impl::kIoThreads);
+    impl_->options.context = impl_->own_context.get();
+  }
   impl_->job = std::move(job);
   impl_->model = BuildModel(impl_->job);
   impl_->data = std::move(data);

@@ -28,8 +28,8 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
     case tuplespace::Notice::Kind::kOrphaned:
       // Then the task is removed, or will be.
       if (results_lost_ || goes_back_ || begins_anew_) return;
-      throw FailureError(fmt::format("task {} can never run, its inputs are gone: {}",
-                                     notice.key.ToString(), notice.text));
+      throw JobFailed(fmt::format("task {} can never run, its inputs are gone: {}",
+                                  notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
       return OnConflict(notice);
     case tuplespace::Notice::Kind::kMistrusted:
@@ -46,14 +46,14 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
   for (const tuplespace::Notice& notice : parked_) {
     if (audits != nullptr && !audits->InputsAreDecided(notice.key)) continue;
     if (notice.text.starts_with(kOfDescription)) {
-      throw FailureError(fmt::format(
+      throw JobFailed(fmt::format(
           "task {} can run nowhere, as its description is refused ({}): no handler is at fault, "
           "but "
           "the plan that acan made of this job. Report this as a defect of acan, with the job",
           notice.key.ToString(), notice.text));
     }
-    throw FailureError(fmt::format("task {} failed too often; handler {} said last: {}",
-                                   notice.key.ToString(), notice.by, notice.text));
+    throw JobFailed(fmt::format("task {} failed too often; handler {} said last: {}",
+                                notice.key.ToString(), notice.by, notice.text));
   }
 }
 

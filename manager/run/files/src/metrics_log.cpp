@@ -1,7 +1,5 @@
 #include "acan/manager/metrics_log.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +14,6 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
-#include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
@@ -128,7 +125,7 @@ void MetricsLog::CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to) {
 }
 
 MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier)
-    : path_(path), next_step_(earlier.first_step) {
+    : path_(path), lines_(path), next_step_(earlier.first_step) {
   RequireKeptFile(path, Devices::kAllowed);
   // Not in the place of a device.
   std::error_code ignored;
@@ -138,26 +135,29 @@ MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier)
     if (earlier.first_step > 0) CopyEarlier(earlier, begun);
     begun.Commit();
   }
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (descriptor_ < 0) Fail("open", errno);
-  bytes_ = Size().value_or(0);
-}
-
-MetricsLog::~MetricsLog() {
-  ::close(descriptor_);
+  lines_.Open(0);
+  lines_.OnSize(Size().value_or(0));
 }
 
 std::optional<std::int64_t> MetricsLog::Size() const {
   struct stat own = {};
-  if (::fstat(descriptor_, &own) != 0 || !S_ISREG(own.st_mode)) return std::nullopt;
+  if (::fstat(lines_.descriptor(), &own) != 0 || !S_ISREG(own.st_mode)) return std::nullopt;
   return own.st_size;
+}
+
+std::int64_t MetricsLog::NextWritten() const {
+  for (const std::string& text : lines_.waiting()) {
+    const std::optional<Line> line = ParseLine(text);
+    if (line && line->of_step) return std::min(next_step_, line->step);
+  }
+  return next_step_;
 }
 
 void MetricsLog::LookForCut() {
   const std::optional<std::int64_t> size = Size();
   if (!size) return;
-  const bool is_cut = *size < bytes_;
-  bytes_ = *size;
+  const bool is_cut = *size < lines_.bytes();
+  lines_.OnSize(*size);
   if (!is_cut) return;
   cut_ = true;
   missing_.clear();
@@ -171,14 +171,14 @@ void MetricsLog::LookForCut() {
     if (line->step > next) missing_.push_back({next, line->step - 1});
     next = line->step + 1;
   }
-  if (next < next_step_) missing_.push_back({next, next_step_ - 1});
-  if (torn) Append("\n");
+  if (const std::int64_t end = NextWritten(); next < end) missing_.push_back({next, end - 1});
+  lines_.OnCut(torn);
 }
 
 bool MetricsLog::Replaced() const {
   struct stat own = {};
   struct stat there = {};
-  return ::fstat(descriptor_, &own) != 0 || ::stat(path_.c_str(), &there) != 0 ||
+  return ::fstat(lines_.descriptor(), &own) != 0 || ::stat(path_.c_str(), &there) != 0 ||
          own.st_ino != there.st_ino || own.st_dev != there.st_dev;
 }
 
@@ -188,30 +188,17 @@ bool MetricsLog::Removed() const {
 }
 
 void MetricsLog::Sync() const {
+  lines_.CheckWritten();
   // A pipe or a device need not know how.
-  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) Fail("sync", errno);
-}
-
-void MetricsLog::Fail(const std::string& doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error)));
+  if (::fdatasync(lines_.descriptor()) == 0 || errno == EINVAL || errno == EROFS) return;
+  lines_.Fail("sync", errno);
 }
 
 std::string MetricsLog::Write(const json& line) {
   std::string text = JsonText(line) + "\n";
   LookForCut();
-  Append(text);
+  lines_.Add(text);
   return text;
-}
-
-void MetricsLog::Append(std::string_view text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = ::write(descriptor_, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) Fail("write", errno);
-    done += static_cast<std::size_t>(wrote);
-  }
-  bytes_ += static_cast<std::int64_t>(text.size());
 }
 
 std::string MetricsLog::Step(const StepMetrics& metrics) {

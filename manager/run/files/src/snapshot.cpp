@@ -168,6 +168,17 @@ void SnapshotFolder::RemoveNewerThan(std::int64_t version) const {
   }
 }
 
+bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
+  const std::size_t before = Files(kSuffix).size();
+  if (before < 2) return false;
+  bool others = false;
+  const auto newest = Newest([](const std::string&) {}, &others, go_on);
+  if (!newest) return false;
+  RemoveNewerThan(newest->state.version);  // they are damaged
+  KeepNewest(1);
+  return Files(kSuffix).size() < before;
+}
+
 void SnapshotFolder::RemoveAll() const {
   KeepNewest(0);
   std::error_code ignored;

@@ -23,8 +23,8 @@ namespace acan {
 
 class RunFiles {
  public:
-  // Makes the folder, and throws Error (failure) if the outputs cannot be written there. The
-  // references must outlive it.
+  // Makes the folder, and throws Error (failure) if the outputs cannot be written there, or the
+  // disk is full and nothing is there that would make room. The references must outlive it.
   RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client);
 
   // A receipt that is written from here on is of a manager that finishes meanwhile.
@@ -51,6 +51,8 @@ class RunFiles {
   void AddStep(const StepMetrics& metrics);
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
+  // At the end. Throws Error (failure) if lines of these still cannot be written.
+  void FinishLines();
   void WriteReceipt(const Receipt& receipt) const;
   // Of all steps so far, those of which metrics.jsonl has no line.
   std::vector<StepRange> MissingMetrics();
@@ -70,6 +72,8 @@ class RunFiles {
 
  private:
   void SayIfMetricsAreCut() const;
+  void SayIfLinesWait();
+  void RequireRoomForModel() const;
   void SayIfSnapshotIsSlow();
   std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
   void RemoveLaterSnapshots(const Start& start) const;
@@ -84,6 +88,9 @@ class RunFiles {
   std::unique_ptr<TuningLog> tuning_log_;
   std::optional<ConflictLog> conflict_log_;
   std::optional<std::string> earlier_receipt_;
+  std::int64_t say_lines_wait_us_ = 0;  // not before
+  bool said_lines_wait_ = false;        // and not yet that they do no more
+  bool said_room_made_ = false;
 };
 
 }  // namespace acan

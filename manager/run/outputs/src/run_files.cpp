@@ -16,6 +16,7 @@
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -23,6 +24,7 @@ namespace {
 // That appear whole or not at all, so that a killed manager may leave unfinished ones.
 constexpr std::array kWholeFiles = {kModelName,   kConfigName,     kMetricsName, kJobName,
                                     kReceiptName, kVocabularyName, kGraphName};
+constexpr std::int64_t kSayLinesWaitEveryUs = 30'000'000;
 
 }  // namespace
 
@@ -43,7 +45,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
   conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id);
-  const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
+  RequireRoomForModel();
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
   tuplespace::ClientOptions writer_client = client;
@@ -52,6 +54,17 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   snapshot_writer_.emplace(
       *snapshots_, std::move(writer_client), [this] { return SnapshotMayCommit(); },
       [this] { context_.client.Wake(); });
+}
+
+// Snapshots of an earlier run go when this one begins anew, and else all but the newest for the
+// model at the end: so beside some a full disk is no reason not to begin.
+void RunFiles::RequireRoomForModel() const {
+  try {
+    const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
+  } catch (const DiskFull&) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(context_.OutPath(kSnapshotsName), ignored)) throw;
+  }
 }
 
 // ---- receipts ----------------------------------------------------------------------------------
@@ -154,12 +167,14 @@ void RunFiles::AddStep(const StepMetrics& metrics) {
   if (!metrics_) return;
   kept_metrics_->AddStep(metrics.step, metrics_->Step(metrics));
   SayIfMetricsAreCut();
+  SayIfLinesWait();
 }
 
 void RunFiles::AddEvaluation(const EvaluationMetrics& metrics) {
   if (!metrics_) return;
   kept_metrics_->AddEvaluation(metrics_->Evaluation(metrics));
   SayIfMetricsAreCut();
+  SayIfLinesWait();
 }
 
 std::vector<StepRange> RunFiles::MissingMetrics() {
@@ -181,8 +196,30 @@ void RunFiles::SayIfMetricsAreCut() const {
                                     RangesText(missing))));
 }
 
+void RunFiles::SayIfLinesWait() {
+  const std::string problem = metrics_->lines().Problem();
+  const std::int64_t now_us = tuplespace::MonotonicUs();
+  if (problem.empty()) {
+    if (!std::exchange(said_lines_wait_, false)) return;
+    context_.Log(fmt::format("{} is written again", context_.OutPath(kMetricsName)));
+  } else if (now_us >= say_lines_wait_us_) {
+    said_lines_wait_ = true;
+    say_lines_wait_us_ = now_us + kSayLinesWaitEveryUs;
+    context_.Log(fmt::format("{} cannot be written: {}; the lines wait",
+                             context_.OutPath(kMetricsName), problem));
+  }
+}
+
 void RunFiles::AddTuning(const Tuning& tuning) {
   if (tuning_log_) tuning_log_->Write(tuning);
+}
+
+void RunFiles::FinishLines() {
+  if (!metrics_) return;
+  for (LineFile* lines : {&metrics_->lines(), &tuning_log_->lines()}) {
+    lines->TryWaiting();
+    lines->CheckWritten();
+  }
 }
 
 void RunFiles::Check() const {
@@ -197,6 +234,7 @@ void RunFiles::Check() const {
 // ---- snapshots ---------------------------------------------------------------------------------
 
 void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
+  metrics_->lines().TryWaiting();  // a snapshot fails while one waits
   snapshot_writer_->Start(state, ModelTensors(*context_.model, context_.OptimizerStates()),
                           std::move(tiles), context_.job.stop_if_not_finite,
                           context_.client.endpoint());
@@ -213,7 +251,13 @@ void RunFiles::DropSnapshot(const std::function<void()>& poll) {
 std::optional<SnapshotWriter::Done> RunFiles::TakeSnapshotDone() {
   if (!snapshot_writer_) return std::nullopt;
   SayIfSnapshotIsSlow();
-  return snapshot_writer_->TakeDone();
+  std::optional<SnapshotWriter::Done> done = snapshot_writer_->TakeDone();
+  if (done && done->room_made && !std::exchange(said_room_made_, true)) {
+    context_.Log(
+        "the disk has no room for three snapshots: the older of two goes before the next is "
+        "written");
+  }
+  return done;
 }
 
 // Its thread waits for tiles, or for the disk.

@@ -1,12 +1,15 @@
 #include "acan/manager/snapshot_writer.h"
 
 #include <cassert>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/tile_mover.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
@@ -77,15 +80,26 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
   dropped_ = false;
   running_ = true;
   wait_.Begin(tuplespace::MonotonicUs());
-  thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles), only_finite] {
-    std::optional<Done> done = WriteOrDrop(state, tensors, tiles, only_finite);
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = std::move(done);
-    }
-    running_ = false;
-    on_done_();
-  });
+  const std::int64_t version = state.version;
+  try {
+    thread_.Start([this, state, tensors = std::move(tensors), tiles = std::move(tiles),
+                   only_finite] { End(WriteOrDrop(state, tensors, tiles, only_finite)); });
+  } catch (const std::system_error& error) {
+    Done done;
+    done.version = version;
+    done.problem = fmt::format("the system cannot start a thread for it: {}",
+                               SystemErrorText(error.code().value()));
+    End(std::move(done));
+  }
+}
+
+void SnapshotWriter::End(std::optional<Done> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = std::move(done);
+  }
+  running_ = false;
+  on_done_();
 }
 
 // nullopt: it was dropped.
@@ -93,9 +107,10 @@ std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
     const RunState& state, const std::vector<TensorInfo>& tensors,
     const std::vector<TileCell>& tiles, bool only_finite) {
   const std::int64_t begin_us = tuplespace::MonotonicUs();
-  Done done{state.version, 0, "", true};
+  Done done;
+  done.version = state.version;
   try {
-    done.finite = Write(state, tensors, tiles, only_finite);
+    done.finite = Write(state, tensors, tiles, only_finite, &done.room_made);
   } catch (const Dropped&) {
     return std::nullopt;
   } catch (const std::exception& error) {
@@ -106,9 +121,8 @@ std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
 }
 
 bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>& tensors,
-                           const std::vector<TileCell>& tiles, bool only_finite) {
+                           const std::vector<TileCell>& tiles, bool only_finite, bool* room_made) {
   tuplespace::Client client(client_options_);
-  const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
   const auto go_on = [this] {
     if (dropped_) throw Dropped{};
   };
@@ -117,12 +131,19 @@ bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
     go_on();
     connection.Check();
   };
-  const bool finite = TileMover(client, check).Write(*writer, tensors, tiles);
-  if (only_finite && !finite) return false;
-  if (!may_commit_()) throw FailureError("the run's other outputs are gone");
-  writer->Finish(go_on);
-  folder_.KeepNewest(kSnapshotsKept);
-  return finite;
+  const auto check_all = [&] {
+    client.Poll(std::chrono::microseconds(0));
+    check();
+  };
+  return WithRoom(folder_, check_all, room_made, [&] {
+    const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
+    const bool finite = TileMover(client, check).Write(*writer, tensors, tiles);
+    if (only_finite && !finite) return false;
+    if (!may_commit_()) throw FailureError("the run's other outputs are gone");
+    writer->Finish(go_on);
+    folder_.KeepNewest(kSnapshotsKept);
+    return finite;
+  });
 }
 
 void SnapshotWriter::Drop(const std::function<void()>& meanwhile) {

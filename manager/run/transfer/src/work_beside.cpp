@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <system_error>
 
 #include "acan/manager/worker_thread.h"
 
@@ -12,6 +13,15 @@ namespace {
 constexpr std::chrono::milliseconds kPoll(50);
 
 struct Ended {};  // thrown through the work when nobody waits for it any more
+
+// Where the system has no thread left.
+void WorkBetween(tuplespace::Client& client, const std::function<void()>& check,
+                 const std::function<void(const std::function<void()>& go_on)>& work) {
+  work([&] {
+    client.Poll(std::chrono::microseconds(0));
+    check();
+  });
+}
 
 }  // namespace
 
@@ -25,7 +35,7 @@ void WorkBeside(tuplespace::Client& client, const std::function<void()>& check,
     std::atomic<bool>& ended;
     ~End() { ended = true; }  // before the thread is joined
   } const end{ended};
-  thread.Start([&] {
+  const auto work_there = [&] {
     try {
       work([&ended] {
         if (ended) throw Ended{};
@@ -35,7 +45,12 @@ void WorkBeside(tuplespace::Client& client, const std::function<void()>& check,
     }
     done = true;
     client.Wake();
-  });
+  };
+  try {
+    thread.Start(work_there);
+  } catch (const std::system_error&) {
+    return WorkBetween(client, check, work);
+  }
   while (!done) {
     client.Poll(kPoll);
     check();

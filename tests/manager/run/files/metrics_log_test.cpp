@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "file_size_limit.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -186,11 +187,61 @@ TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
   EXPECT_TRUE(successor.Removed());
 }
 
+TEST(MetricsLogTest, LinesOfAFullDiskWaitAndAreContinued) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  std::string all;
+  for (std::int64_t step = 0; step < 2; ++step) all += log.Step({step, 0, 1.0, 0.1, 1.0, 1, 0});
+  {
+    const FileSizeLimit limit(all.size() + 5);
+    for (std::int64_t step = 2; step < 4; ++step) all += log.Step({step, 0, 1.0, 0.1, 1.0, 1, 0});
+    EXPECT_EQ(log.lines().Problem(), "File too large");
+    // No snapshot may be seen whose steps have no lines.
+    ExpectError([&] { log.Sync(); }, {path, "cannot write", "File too large"},
+                Error::Kind::kFailure);
+  }
+  EXPECT_EQ(ReadWhole(path), all.substr(0, all.size() / 2 + 5)) << "a part of the third";
+  all += log.Step({4, 0, 1.0, 0.1, 1.0, 1, 0});
+  EXPECT_EQ(ReadWhole(path), all);
+  EXPECT_EQ(log.lines().Problem(), "");
+  log.Sync();
+  EXPECT_FALSE(log.TakeCut());
+  EXPECT_TRUE(log.missing().empty());
+}
+
+TEST(MetricsLogTest, LinesThatWaitAreNotLostWhereTheFileIsCut) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  MetricsLog log(path);
+  const std::string first = log.Step({0, 0, 1.0, 0.1, 1.0, 1, 0});
+  std::string second;
+  {
+    const FileSizeLimit limit(first.size() + 5);
+    second = log.Step({1, 0, 1.0, 0.1, 1.0, 1, 0});
+  }
+  std::filesystem::resize_file(path, 3);
+  const std::string third = log.Step({2, 0, 1.0, 0.1, 1.0, 1, 0});
+  EXPECT_TRUE(log.TakeCut());
+  EXPECT_EQ(RangesText(log.missing()), "0");
+  EXPECT_EQ(ReadWhole(path), first.substr(0, 3) + "\n" + second + third);
+}
+
 TEST(MetricsLogTest, FullDisksAreNamed) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   MetricsLog log("/dev/full");
-  ExpectError([&] { log.Step({}); }, {"/dev/full", "No space left on device"},
+  log.Step({});
+  EXPECT_EQ(log.lines().Problem(), "No space left on device");
+  ExpectError([&] { log.lines().CheckWritten(); }, {"/dev/full", "No space left on device"},
               Error::Kind::kFailure);
+  // Of a run that does not end for it the memory would be full at last.
+  const std::string line(1 << 20, 'x');
+  const auto add_too_many = [&] {
+    for (std::size_t bytes = 0; bytes <= LineFile::kMostWaitingBytes; bytes += line.size()) {
+      log.lines().Add(line);
+    }
+  };
+  ExpectError(add_too_many, {"/dev/full", "No space left on device"}, Error::Kind::kFailure);
   const TestFolder folder;
   ExpectError([&] { MetricsLog(folder.Path("no/m.jsonl")); }, {"no/m.jsonl"},
               Error::Kind::kFailure);

@@ -3,13 +3,12 @@
 #include "acan/manager/sha256.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <stdexcept>
 
+#include "file_size_limit.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -211,27 +210,6 @@ TEST(ModelFileTest, PlacesThatCannotBeWrittenAreNamed) {
     ASSERT_EQ(::chmod(folder.path().c_str(), 0700), 0);
   }
 }
-
-// A file size limit stands for a full disk: the system refuses the space with an error in the same
-// calls. Without its signal ignored the process would be killed instead.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
-};
 
 TEST(ModelFileTest, NoSpaceIsFoundAtTheStart) {
   const TestFolder folder;

@@ -154,6 +154,20 @@ TEST_F(SnapshotTest, OnlyTheNewestAreKept) {
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("snapshots")));
 }
 
+TEST_F(SnapshotTest, RoomIsMadeOfAllButTheNewestThatIsWhole) {
+  const auto make_room = [this] { return Folder().MakeRoom({}); };
+  EXPECT_FALSE(make_room());
+  for (const std::int64_t version : {1, 2, 3, 4}) Write(version);
+  FlipBit(PathOf("4"), 100);
+  EXPECT_TRUE(make_room());
+  EXPECT_EQ(folder_.Names("snapshots"),
+            (std::vector<std::string>{"step-000000000003.safetensors"}));
+  EXPECT_FALSE(make_room()) << "it protects the run";
+  Write(4);
+  for (const char* version : {"3", "4"}) FlipBit(PathOf(version), 100);
+  EXPECT_FALSE(make_room()) << "nobody knows which of them is of use";
+}
+
 TEST_F(SnapshotTest, NewerThanABeginningAreRemoved) {
   for (const std::int64_t version : {9, 10, 11}) Write(version);
   Folder().RemoveNewerThan(10);

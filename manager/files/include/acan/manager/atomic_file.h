@@ -5,10 +5,19 @@
 #include <cstdint>
 #include <string>
 
+#include "acan/core/error.h"
+
 namespace acan {
 
+// The disk, or somebody's share of it, has no room. Whoever can make some may try again.
+class DiskFull : public Error {
+ public:
+  explicit DiskFull(const std::string& text) : Error(Kind::kFailure, text) {}
+};
+
 // Written under a temporary name beside `path`; Commit syncs and renames it. The destructor removes
-// what was not committed. Errors are Error (failure) that name the path and the system's words.
+// what was not committed. Errors are Error (failure) that name the path and the system's words,
+// those for want of room DiskFull.
 //
 // With an empty path the file lies in the folder for temporary files ($TMPDIR, else /tmp) and has
 // no name: it goes with this object, or with the process, however that ends. Commit does nothing.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/manager/line_file.h"
 #include "acan/manager/receipt.h"
 #include "nlohmann/json_fwd.hpp"
 
@@ -50,23 +51,22 @@ struct EarlierMetrics {
 };
 
 // metrics.jsonl: a JSON object a line, each handed to the system at once, so that a reader (or a
-// killed run) has every finished step. For one thread.
+// killed run) has every finished step; on a full disk they wait (LineFile). For one thread.
 class MetricsLog {
  public:
   // Begins the file anew, or, with a `first_step` > 0, goes on with what there is: whole lines of
   // earlier steps stay, later, torn and damaged ones go. Either way the file is a new one under the
   // old name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
-  // sees. Throws Error (failure) naming the path and the system's words; so do the writes (disk
-  // full).
+  // sees. Throws Error (failure) naming the path and the system's words; so do the writes, if too
+  // much waits.
   explicit MetricsLog(const std::string& path, std::int64_t first_step = 0)
       : MetricsLog(path, EarlierMetrics{.first_step = first_step}) {}
   MetricsLog(const std::string& path, const EarlierMetrics& earlier);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
 
+  // Its lines that wait, if some do.
+  LineFile& lines() { return lines_; }
   // Of the steps before the first one, and of those written since if somebody cut the file: those
-  // that have no line, in order.
+  // that have no line, in order. Lines that wait are not among them.
   const std::vector<StepRange>& missing() const { return missing_; }
   // Looks whether somebody has cut the file (logrotate's copytruncate does), as each write does
   // too.
@@ -76,10 +76,10 @@ class MetricsLog {
   // Of the steps before the first one: the first whose loss was not finite.
   const std::optional<StepMetrics>& first_not_finite() const { return first_not_finite_; }
 
-  // Each returns the line that it wrote.
+  // Each returns the line that it added.
   std::string Step(const StepMetrics& metrics);
   std::string Evaluation(const EvaluationMetrics& metrics);
-  // Thread safe. What was written is on disk when it returns.
+  // Thread safe. All lines are on disk when it returns. Throws Error (failure) also if one waits.
   void Sync() const;
   // Thread safe. Whether the file of this name is not this one any more, but another or none.
   bool Replaced() const;
@@ -89,13 +89,11 @@ class MetricsLog {
   std::optional<std::int64_t> Size() const;  // nullopt: it is no regular file
   void CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to);
   std::string Write(const nlohmann::json& line);
-  void Append(std::string_view text);
-  [[noreturn]] void Fail(const std::string& doing, int error) const;
+  std::int64_t NextWritten() const;  // the step after those that do not wait
 
   std::string path_;
-  int descriptor_ = -1;
-  std::int64_t next_step_ = 0;  // after those that were written
-  std::int64_t bytes_ = 0;      // that the file should have
+  LineFile lines_;
+  std::int64_t next_step_ = 0;  // after those that were added
   bool cut_ = false;
   std::vector<StepRange> missing_;
   std::optional<StepMetrics> first_not_finite_;  // of which only `step` and `learning_rate` count

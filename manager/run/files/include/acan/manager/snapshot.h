@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "acan/core/model.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/receipt.h"
 
@@ -44,6 +45,9 @@ class SnapshotFolder {
   // part in the newest it also keeps the newest in which that one had none: where a run goes back
   // to when the handler turns out to be wrong. REQUIRES: none is at work.
   void KeepNewest(std::size_t count) const;
+  // For a full disk: of several, all go but the newest that is whole, and what KeepNewest keeps
+  // with it. False: none has gone. `go_on` as for Newest. REQUIRES: none is at work.
+  bool MakeRoom(const std::function<void()>& go_on) const;
   void RemoveAll() const;
   void RemoveNewerThan(std::int64_t version) const;
   // Removes those in which a handler of `wrong` had a part.
@@ -74,5 +78,20 @@ class SnapshotFolder {
   const std::shared_ptr<const TrainedModel> model_;
   const int states_;
 };
+
+// Does `work`, and does it again if the disk was full and `folder` could make room, which
+// `room_made` is told. `go_on` as for SnapshotFolder::Newest.
+template <class Work>
+auto WithRoom(const SnapshotFolder& folder, const std::function<void()>& go_on, bool* room_made,
+              const Work& work) {
+  *room_made = false;
+  try {
+    return work();
+  } catch (const DiskFull&) {
+    *room_made = folder.MakeRoom(go_on);
+    if (!*room_made) throw;
+  }
+  return work();
+}
 
 }  // namespace acan

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "acan/manager/line_file.h"
+
 namespace acan {
 
 struct Tuning {
@@ -22,23 +24,19 @@ struct Tuning {
   std::int64_t reissued = 0;  // tasks, in this life
 };
 
-// tuning.jsonl: a JSON object a line. Every life of a run goes on with the file. For one thread.
+// tuning.jsonl: a JSON object a line. Every life of a run goes on with the file; on a full disk
+// lines wait (LineFile). For one thread.
 class TuningLog {
  public:
   // `anew`: what is there goes. Throws Error (failure) naming the path and the system's words; so
-  // does Write.
-  TuningLog(std::string path, bool anew);
-  ~TuningLog();
-  TuningLog(const TuningLog&) = delete;
-  TuningLog& operator=(const TuningLog&) = delete;
+  // does Write, if too much waits.
+  TuningLog(const std::string& path, bool anew);
 
   void Write(const Tuning& tuning);
+  LineFile& lines() { return lines_; }
 
  private:
-  [[noreturn]] void Fail(const char* doing, int error) const;
-
-  std::string path_;
-  int descriptor_ = -1;
+  LineFile lines_;
 };
 
 }  // namespace acan

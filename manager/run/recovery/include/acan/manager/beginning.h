@@ -40,7 +40,12 @@ class Beginning {
   // Whether an earlier life's weights were found, not merely the job's initial ones.
   bool GoesOn() const { return source_ == Source::kEarlierLife; }
   TileSource* weights() const { return weights_.get(); }  // null: they are drawn from the seed
-  const RunState& past() const { return past_; }          // of earlier lives
+  // They are in the space for good. A snapshot that is removed now makes room on the disk.
+  void ForgetWeights() {
+    weights_.reset();
+    file_.reset();
+  }
+  const RunState& past() const { return past_; }  // of earlier lives
   // The version to begin with, if it has a snapshot; else 0.
   std::int64_t saved_version() const { return saved_version_; }
   EarlierMetrics TakeMetrics() { return std::move(metrics_); }  // they may be many: once

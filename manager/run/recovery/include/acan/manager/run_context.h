@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "acan/core/error.h"
 #include "acan/manager/job.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/sample_set.h"
@@ -35,6 +36,13 @@ struct NotFiniteFound {
 };
 // By what waits, because of StopRequest.
 struct Stopped {};
+// The job cannot be done, whichever manager leads, or nobody knows what is wrong with what the run
+// has in the space: that goes. After any other Error it stays there, for the next manager: a full
+// disk must not cost more than a kill.
+class JobFailed : public Error {
+ public:
+  explicit JobFailed(const std::string& text) : Error(Kind::kFailure, text) {}
+};
 
 // How a manager goes about the job.
 struct RunSettings {

@@ -22,8 +22,9 @@ class SnapshotWriter {
   struct Done {
     std::int64_t version = 0;
     std::int64_t took_us = 0;
-    std::string problem;  // empty: it is on disk, if its weights may be
-    bool finite = true;   // all weights
+    std::string problem;     // empty: it is on disk, if its weights may be
+    bool finite = true;      // all weights
+    bool room_made = false;  // the disk was full, and an older one went for it
   };
 
   // On the thread: `may_commit` is asked when all is written, before the file gets its name, and if
@@ -34,7 +35,8 @@ class SnapshotWriter {
   ~SnapshotWriter();  // drops what is under way
 
   // With `only_finite` weights that are not finite do not get onto the disk. `endpoint`: where the
-  // broker of this life of the run is, one of those of `client`.
+  // broker of this life of the run is, one of those of `client`. Without a thread for it the
+  // snapshot fails.
   // REQUIRES: none is under way (Done was taken, or it was dropped).
   void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles,
              bool only_finite, const std::string& endpoint);
@@ -47,11 +49,12 @@ class SnapshotWriter {
   std::optional<std::int64_t> SlowSeconds();
 
  private:
+  void End(std::optional<Done> done);
   std::optional<Done> WriteOrDrop(const RunState& state, const std::vector<TensorInfo>& tensors,
                                   const std::vector<TileCell>& tiles, bool only_finite);
   // Whether all weights are finite.
   bool Write(const RunState& state, const std::vector<TensorInfo>& tensors,
-             const std::vector<TileCell>& tiles, bool only_finite);
+             const std::vector<TileCell>& tiles, bool only_finite, bool* room_made);
 
   const SnapshotFolder& folder_;
   tuplespace::ClientOptions client_options_;

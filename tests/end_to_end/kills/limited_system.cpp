@@ -1,0 +1,130 @@
+// Preloaded into a process: a system that has less than the process asks for.
+//
+// LIMITED_DISK=FOLDER: all files in the folder together have at most as many bytes as the number in
+// the file FOLDER.bytes says, if that file exists: then writing and reserving fail as on a full
+// disk, and what is written in part fills it. FOLDER.threads: while this file exists, no thread can
+// be started.
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+template <typename Function>
+Function* Next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+std::int64_t BytesIn(const std::string& folder) {
+  std::int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code gone;
+    const auto size = at->is_regular_file(gone) ? at->file_size(gone) : 0;
+    if (!gone) bytes += static_cast<std::int64_t>(size);
+  }
+  return bytes;
+}
+
+bool LiesIn(int fd, std::string_view folder) {
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path.data(), path.size());
+  return size > 0 &&
+         std::string_view(path.data(), static_cast<std::size_t>(size)).starts_with(folder);
+}
+
+// By how much the file may grow; nullopt: as much as it likes.
+std::optional<std::int64_t> RoomFor(int fd) {
+  const char* folder = std::getenv("LIMITED_DISK");
+  if (folder == nullptr || !LiesIn(fd, std::string(folder) + "/")) return std::nullopt;
+  std::int64_t limit = 0;
+  if (!(std::ifstream(std::string(folder) + ".bytes") >> limit)) return std::nullopt;
+  return std::max<std::int64_t>(0, limit - BytesIn(folder));
+}
+
+std::int64_t SizeOf(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_size : 0;
+}
+
+// How many of the bytes from `begin` on may be written; 0: none, and errno says why.
+std::size_t Allowed(int fd, std::int64_t begin, std::size_t bytes) {
+  const std::optional<std::int64_t> room = RoomFor(fd);
+  if (!room) return bytes;
+  const std::int64_t end = std::min(begin + static_cast<std::int64_t>(bytes), SizeOf(fd) + *room);
+  if (end <= begin) errno = ENOSPC;
+  return static_cast<std::size_t>(std::max<std::int64_t>(0, end - begin));
+}
+
+int Reserve(int fd, int mode, off_t offset, off_t bytes) {
+  const std::optional<std::int64_t> room = RoomFor(fd);
+  if (room && offset + bytes > SizeOf(fd) + *room) {
+    errno = ENOSPC;
+    return -1;
+  }
+  static auto* const next = Next<decltype(::fallocate)>("fallocate");
+  return next(fd, mode, offset, bytes);
+}
+
+ssize_t WriteAt(int fd, const void* from, size_t bytes, off_t offset) {
+  const std::size_t allowed = Allowed(fd, offset, bytes);
+  if (allowed == 0 && bytes > 0) return -1;
+  static auto* const next = Next<decltype(::pwrite)>("pwrite");
+  return next(fd, from, allowed, offset);
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t write(int fd, const void* from, size_t bytes) {
+  const std::size_t allowed = Allowed(fd, SizeOf(fd), bytes);
+  if (allowed == 0 && bytes > 0) return -1;
+  static auto* const next = Next<decltype(::write)>("write");
+  return next(fd, from, allowed);
+}
+
+ssize_t pwrite(int fd, const void* from, size_t bytes, off_t offset) {
+  return WriteAt(fd, from, bytes, offset);
+}
+
+ssize_t pwrite64(int fd, const void* from, size_t bytes, off64_t offset) {
+  return WriteAt(fd, from, bytes, offset);
+}
+
+int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  return Reserve(fd, mode, offset, bytes);
+}
+
+int fallocate64(int fd, int mode, off64_t offset, off64_t bytes) {
+  return Reserve(fd, mode, offset, bytes);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*begin)(void*),
+                   void* argument) noexcept {
+  const char* folder = std::getenv("LIMITED_DISK");
+  if (folder != nullptr && ::access((std::string(folder) + ".threads").c_str(), F_OK) == 0) {
+    return EAGAIN;
+  }
+  static auto* const next = Next<decltype(::pthread_create)>("pthread_create");
+  return next(thread, attributes, begin, argument);
+}
+
+}  // extern "C"

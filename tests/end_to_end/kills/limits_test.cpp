@@ -1,0 +1,262 @@
+// The system has too little of something for a while: disk, or threads. What a run has done is not
+// lost by that, and the weights are those of the undisturbed run.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kAllSteps = 1090;
+
+// A snapshot has 270 kB, the model 136 kB, the metrics of a step 130 bytes.
+std::string WriteJobTo(const TestFolder& folder, const char* name, int every_steps) {
+  return folder.Write(name, R"([model]
+layers = [97, 211, 53, 10]
+activation = "tanh"
+loss = "mse"
+[data]
+generated = "regression"
+samples = 4000
+[train]
+batch = 37
+epochs = 10
+learning_rate = 0.05
+optimizer = "momentum"
+[snapshots]
+every_steps = )" + std::to_string(every_steps) +
+                                "\n");
+}
+
+class LimitsTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const TestFolder folder;
+    const Result result = RunAcan({"train", WriteJobTo(folder, "job.toml", 0), "--handlers",
+                                   "cpu:1", "--out", folder / "out", "--json"});
+    undisturbed_ = nlohmann::json::parse(LastLine(result.out))["weights_sha256"];
+  }
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer wants to be the first library of a process";
+#endif
+  }
+
+  Environment Limited() const {
+    return {{"LD_PRELOAD", ACAN_LIMITED_SYSTEM}, {"LIMITED_DISK", out_}};
+  }
+  // No more than there is, and `more`. It appears whole, as the process reads it meanwhile.
+  void LimitDisk(std::int64_t more = 0) const {
+    std::int64_t bytes = more;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) {
+      std::error_code gone;
+      const auto size = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
+      if (!gone) bytes += static_cast<std::int64_t>(size);
+    }
+    SetDisk(bytes);
+  }
+  void SetDisk(std::int64_t bytes) const {
+    folder_.Write("limit", std::to_string(bytes) + "\n");
+    std::filesystem::rename(folder_ / "limit", out_ + ".bytes");
+  }
+  void FreeDisk() const {
+    std::filesystem::remove(out_ + ".bytes");
+  }
+  void LimitThreads() const {
+    folder_.Write("out.threads", "");
+  }
+  void FreeThreads() const {
+    std::filesystem::remove(out_ + ".threads");
+  }
+
+  std::vector<std::string> ManagerWords(const std::string& out, const std::string& job,
+                                        const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"manager", "--connect", endpoint_, job,
+                                      "--out",   out,         "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::string> HandlerWords() const {
+    return {"handler", "--connect", endpoint_, "--device", "cpu:1", "--memory", "4MiB"};
+  }
+  std::vector<std::string> TrainWords(const std::string& job) const {
+    return {"train", job, "--handlers", "cpu:1@4MiB", "--out", out_, "--json"};
+  }
+
+  static nlohmann::json ReceiptOf(const Program& program) {
+    return nlohmann::json::parse(LastLine(program.out()), nullptr, false);
+  }
+  // All of a run that lost nothing, neither weights nor lines.
+  static void ExpectWhole(const Program& program, const std::string& out) {
+    const auto receipt = ReceiptOf(program);
+    ASSERT_TRUE(receipt.is_object()) << program.err();
+    EXPECT_EQ(receipt["weights_sha256"], undisturbed_) << program.err();
+    EXPECT_TRUE(receipt["metrics_missing"].empty()) << program.err();
+    EXPECT_EQ(StepsIn(out), kAllSteps);
+  }
+  static int StepsIn(const std::string& out) {
+    int next = 0;
+    std::ifstream lines(out + "/metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      EXPECT_TRUE(json.is_object()) << "torn: " << line;
+      if (!json.is_object() || !json.contains("loss")) continue;
+      EXPECT_EQ(json["step"], next++);
+    }
+    return next;
+  }
+  // The step after which a manager said it went on with the weights in the space; -1: it did not.
+  static int BeganInSpaceAfter(const std::string& err) {
+    const std::string text = "going on from the weights in the space, after step ";
+    const std::size_t at = err.find(text);
+    return at == std::string::npos ? -1 : std::stoi(err.substr(at + text.size()));
+  }
+
+  static std::string undisturbed_;
+  TestFolder folder_;
+  std::string never_ = WriteJobTo(folder_, "never.toml", 1'000'000);
+  std::string often_ = WriteJobTo(folder_, "often.toml", 50);
+  std::string out_ = folder_ / "out";
+  std::string endpoint_ = "ipc://" + (folder_ / "space");
+};
+std::string LimitsTest::undisturbed_;
+
+// ---- the manager ends, and its weights stay ----------------------------------------------------
+
+TEST_F(LimitsTest, ADiskThatStaysFullLeavesTheWeightsInTheSpace) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords(out_, never_), Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  LimitDisk(50);
+  EXPECT_EQ(first.Wait(), 1);
+  EXPECT_THAT(first.err(), HasSubstr("No space left on device"));
+  FreeDisk();
+  Program second(ManagerWords(out_, never_, {"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_EQ(BeganInSpaceAfter(second.err()), kAllSteps) << second.err();
+  ExpectWhole(second, out_);
+}
+
+TEST_F(LimitsTest, AStandbyGoesOnWhereAManagerOfAFullDiskEnded) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords(out_, never_), Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords(folder_ / "other", never_, {"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  LimitDisk(50);
+  EXPECT_EQ(first.Wait(), 1);
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_EQ(BeganInSpaceAfter(standby.err()), kAllSteps) << standby.err();
+  ExpectWhole(standby, folder_ / "other");
+}
+
+TEST_F(LimitsTest, ARemovedMetricsFileLeavesTheWeightsInTheSpace) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords(out_, often_));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  std::filesystem::remove_all(out_);
+  EXPECT_EQ(first.Wait(), 1);
+  EXPECT_THAT(first.err(), HasSubstr("/metrics.jsonl was removed"));
+  Program second(ManagerWords(folder_ / "other", often_, {"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_GE(BeganInSpaceAfter(second.err()), 100) << second.err();
+  ExpectWhole(second, folder_ / "other");
+}
+
+// ---- a disk that is full for a while ------------------------------------------------------------
+
+TEST_F(LimitsTest, LinesWaitWhileTheDiskIsFull) {
+  Program train(TrainWords(never_), Limited());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  LimitDisk(50);  // of the next line a part
+  ASSERT_TRUE(train.WaitForErr(out_ + "/metrics.jsonl cannot be written: No space left on device"));
+  ASSERT_TRUE(train.WaitForErr("epoch 4/"));
+  FreeDisk();
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl is written again"));
+  ExpectWhole(train, out_);
+}
+
+// ---- snapshots and the model
+// ---------------------------------------------------------------------
+
+constexpr std::int64_t kSnapshotBytes = 275'000;
+
+TEST_F(LimitsTest, TheOlderSnapshotGoesForTheNextOne) {
+  std::filesystem::create_directory(out_);
+  SetDisk(2 * kSnapshotBytes + 200'000);
+  Program train(TrainWords(often_), Limited());
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("the disk has no room for three snapshots"));
+  EXPECT_THAT(train.err(), Not(HasSubstr("was not written")));
+  ExpectWhole(train, out_);
+}
+
+// What it needs at the end is there only without the second snapshot.
+TEST_F(LimitsTest, TheOlderSnapshotGoesForTheModel) {
+  std::filesystem::create_directory(out_);
+  Program first(TrainWords(often_), Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 5/"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  // To begin again, its metrics are copied.
+  SetDisk(2 * kSnapshotBytes + 30'000 + StepsIn(out_) * 400);
+  const std::vector<std::string> words = {"train",      never_,       "--resume", out_,
+                                          "--handlers", "cpu:1@4MiB", "--json"};
+  Program second(words, Limited());
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("going on from snapshot"));
+  ExpectWhole(second, out_);
+}
+
+// ---- threads
+// -------------------------------------------------------------------------------------
+
+TEST_F(LimitsTest, WithoutThreadsSnapshotsFailAndTheRunGoesOn) {
+  Program train(TrainWords(often_), Limited());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  LimitThreads();
+  ASSERT_TRUE(train.WaitForErr("was not written: the system cannot start a thread for it"));
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  ExpectWhole(train, out_);
+}
+
+TEST_F(LimitsTest, ACommandThatGetsNoThreadsSaysSo) {
+  LimitThreads();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"broker", "--listen", endpoint_}, HandlerWords(),
+        ManagerWords(out_, never_), TrainWords(never_)}) {
+    const Result result = RunAcan(words, Limited());
+    EXPECT_EQ(result.code, 1) << words[0];
+    EXPECT_THAT(result.err, HasSubstr("pids.max")) << words[0];
+  }
+}
+
+TEST_F(LimitsTest, SnapshotsAreWrittenAgainWhenThereAreThreads) {
+  Program train(TrainWords(often_), Limited());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  LimitThreads();
+  ASSERT_TRUE(train.WaitForErr("was not written: the system cannot start a thread for it"));
+  FreeThreads();
+  ASSERT_TRUE(train.WaitForErr("epoch 6/"));
+  train.Signal(SIGTERM);
+  EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("nothing of it is lost"));
+}
+
+}  // namespace
+}  // namespace acan::testing
