@@ -34,7 +34,7 @@ BESIDE = {"beta1": ["train.optimizer=adamw"], "beta2": ["train.optimizer=adamw"]
 # Of keys that do not belong together, and of data that does not fit.
 SENTENCES = re.compile(r"does not use it; remove it|has no such key; it is for kind|has the shape|has shape|"
                        r"has \d+ tokens|the label of sample|needs \S+ at its smallest|rows for each sample|"
-                       r"is too small for|no memory is enough")
+                       r"is too small for")
 PLAN_LIMIT_S, MEMORY_LIMIT = 60, 3 << 30
 
 
