@@ -1,6 +1,7 @@
 #include "process_setup.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -10,9 +11,6 @@
 #include <cstdint>
 #include <fstream>
 #include <future>
-#include <optional>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "acan/core/error.h"
@@ -35,24 +33,34 @@ std::uint64_t AddressSpaceInUse() {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Where ZeroMQ gets no thread it ends the process by a signal. So some are tried before.
+void* WaitAtGate(void* gate) {
+  static_cast<std::shared_future<void>*>(gate)->wait();
+  return nullptr;
+}
+
+// Where ZeroMQ gets no thread it ends the process by a signal. So some are tried before. Their
+// number is what counts, so their stacks are small.
 void RequireThreads(const std::string& who, std::size_t count) {
-  std::promise<void> end;
-  const std::shared_future<void> ended = end.get_future().share();
-  std::vector<std::thread> threads;
-  std::optional<int> problem;
-  try {
-    while (threads.size() < count) threads.emplace_back([ended] { ended.wait(); });
-  } catch (const std::system_error& error) {
-    problem = error.code().value();
+  std::promise<void> opened;
+  std::shared_future<void> gate = opened.get_future().share();
+  pthread_attr_t small;
+  ::pthread_attr_init(&small);
+  ::pthread_attr_setstacksize(&small, kStackBytes);
+  std::vector<pthread_t> threads;
+  int problem = 0;
+  while (problem == 0 && threads.size() < count) {
+    pthread_t thread{};
+    problem = ::pthread_create(&thread, &small, WaitAtGate, &gate);
+    if (problem == 0) threads.push_back(thread);
   }
-  end.set_value();
-  for (std::thread& thread : threads) thread.join();
-  if (!problem) return;
+  ::pthread_attr_destroy(&small);
+  opened.set_value();
+  for (const pthread_t thread : threads) ::pthread_join(thread, nullptr);
+  if (problem == 0) return;
   throw FailureError(fmt::format(
       "the system starts only {} more threads ({}); {} needs at least {}: raise the limit (ulimit "
       "-u, or pids.max of its control group)",
-      threads.size(), SystemErrorText(*problem), who, count));
+      threads.size(), SystemErrorText(problem), who, count));
 }
 
 void OpenStandardDescriptors() {

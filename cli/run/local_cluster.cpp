@@ -39,6 +39,10 @@ constexpr milliseconds kStopPatience{8000};      // then SIGKILL
 constexpr milliseconds kBrokerPatience{60'000};  // until it listens
 constexpr int kLookAgainMs = 1'000;
 constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, of which two belong to a start
+// A control group counts the threads of all its processes: of this one, of the broker and of one
+// handler, without which no cluster does anything.
+constexpr std::size_t kLeastThreadsOfCluster =
+    kLeastThreads + (1 + kLeastThreadsOfBroker) + (1 + kLeastThreads);
 
 // When a process that died is started again: at once, or later and later if it dies young.
 struct Restart {
@@ -355,7 +359,7 @@ LocalCluster::LocalCluster(LocalClusterOptions options, Log& log)
     : impl_(std::make_unique<Impl>(std::move(options), log)) {
   const std::size_t handlers = impl_->slots.size();
   RequireLimits(fmt::format("a cluster of {} handler{}", handlers, handlers == 1 ? "" : "s"),
-                kLeastDescriptors + handlers * kDescriptorsOfHandler);
+                kLeastDescriptors + handlers * kDescriptorsOfHandler, kLeastThreadsOfCluster);
   impl_->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (impl_->wake_fd < 0) {
     throw FailureError(std::string("cannot make an event counter: ") + std::strerror(errno));

@@ -38,8 +38,8 @@ class SpaceNoticesTest : public ::testing::Test {
 };
 
 TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
-  EXPECT_THROW(notices_.On(Parked(), nullptr), Error);
-  EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
+  EXPECT_THROW(notices_.On(Parked(), nullptr), JobFailed);
+  EXPECT_THROW(notices_.On(Orphaned(), nullptr), JobFailed);
 }
 
 // Every handler refuses such a task: who said so last is no worse than the others.
