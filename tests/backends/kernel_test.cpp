@@ -360,36 +360,36 @@ TEST_P(KernelTest, MomentumInPlace) {
 
 // `rate`: 1 - beta2.
 void CheckAdamW(Device& device, const Case& at, float rate) {
-    const std::array<float, 8> f{1e-3f, 0.1f, rate, 1e-8f, 0.01f, 0.19f, 0.0447f};
-    const Host w = Random(at.rows, at.cols, 17);
-    const Host m = Random(at.rows, at.cols, 18);
-    const Host v = Random(at.rows, at.cols, 19, 0.0f, 1.0f);
-    const Host g = Values(at.rows, at.cols, 20);
-    const Host new_m = Make(at.rows, at.cols, [&](auto r, auto c) {
-      return std::fma(f[1], g.at(r, c) - m.at(r, c), m.at(r, c));
-    });
-    const Host new_v = Make(at.rows, at.cols, [&](auto r, auto c) {
-      const float x = g.at(r, c);
-      return rate > 0.5f ? std::fma(rate * x, x, (1 - rate) * v.at(r, c))
-                         : std::fma(rate, std::fma(x, x, -v.at(r, c)), v.at(r, c));
-    });
-    const Host new_w = Make(at.rows, at.cols, [&](auto r, auto c) {
-      const float decayed = std::fma(-(f[0] * f[4]), w.at(r, c), w.at(r, c));
-      const float step = new_m.at(r, c) / (std::sqrt(new_v.at(r, c)) / f[6] + f[3]);
-      return std::fma(-(f[0] / f[5]), step, decayed);
-    });
-    const OnDevice weight = Put(device, w, at.pad);
-    const OnDevice first = Put(device, m);
-    const OnDevice second = Put(device, v);
-    const OnDevice gradient = Put(device, g);
-    KernelArgs args;
-    args.scalars.f = f;
-    args.m = {weight.matrix, first.matrix,  second.matrix,  weight.matrix,
-              first.matrix,  second.matrix, gradient.matrix};
-    device.Launch(Kernel::kAdamW, args);
-    EXPECT_EQ(Difference(Fetch(device, first), new_m), "");
-    EXPECT_EQ(Difference(Fetch(device, second), new_v), "");
-    EXPECT_EQ(Difference(Fetch(device, weight), new_w), "");
+  const std::array<float, 8> f{1e-3f, 0.1f, rate, 1e-8f, 0.01f, 0.19f, 0.0447f};
+  const Host w = Random(at.rows, at.cols, 17);
+  const Host m = Random(at.rows, at.cols, 18);
+  const Host v = Random(at.rows, at.cols, 19, 0.0f, 1.0f);
+  const Host g = Values(at.rows, at.cols, 20);
+  const Host new_m = Make(at.rows, at.cols, [&](auto r, auto c) {
+    return std::fma(f[1], g.at(r, c) - m.at(r, c), m.at(r, c));
+  });
+  const Host new_v = Make(at.rows, at.cols, [&](auto r, auto c) {
+    const float x = g.at(r, c);
+    return rate > 0.5f ? std::fma(rate * x, x, (1 - rate) * v.at(r, c))
+                       : std::fma(rate, std::fma(x, x, -v.at(r, c)), v.at(r, c));
+  });
+  const Host new_w = Make(at.rows, at.cols, [&](auto r, auto c) {
+    const float decayed = std::fma(-(f[0] * f[4]), w.at(r, c), w.at(r, c));
+    const float step = new_m.at(r, c) / (std::sqrt(new_v.at(r, c)) / f[6] + f[3]);
+    return std::fma(-(f[0] / f[5]), step, decayed);
+  });
+  const OnDevice weight = Put(device, w, at.pad);
+  const OnDevice first = Put(device, m);
+  const OnDevice second = Put(device, v);
+  const OnDevice gradient = Put(device, g);
+  KernelArgs args;
+  args.scalars.f = f;
+  args.m = {weight.matrix, first.matrix,  second.matrix,  weight.matrix,
+            first.matrix,  second.matrix, gradient.matrix};
+  device.Launch(Kernel::kAdamW, args);
+  EXPECT_EQ(Difference(Fetch(device, first), new_m), "");
+  EXPECT_EQ(Difference(Fetch(device, second), new_v), "");
+  EXPECT_EQ(Difference(Fetch(device, weight), new_w), "");
 }
 
 TEST_P(KernelTest, AdamWInPlace) {
@@ -415,7 +415,6 @@ TEST_P(KernelTest, AdamWForgetsLargeGradients) {
     for (const float w : found.v) EXPECT_NEAR(w, -0.5f, 1e-6f);
   });
 }
-
 
 // Not a kernel, but what a device does with kept results that are parts of an operand.
 TEST_P(KernelTest, CopiesPartsToParts) {

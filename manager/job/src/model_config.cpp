@@ -211,16 +211,15 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   fields.Number("layer_norm_eps", &options.layer_norm_eps);
   // ActivationName's words, and transformers' other ones for the same functions.
   const std::vector<std::pair<std::string, ActivationKind>> activations = {
-      {"gelu", ActivationKind::kGelu},         {"gelu_new", ActivationKind::kGeluTanh},
-      {"silu", ActivationKind::kSilu},         {"tanh", ActivationKind::kTanh},
-      {"relu", ActivationKind::kRelu},         {"sigmoid", ActivationKind::kSigmoid},
-      {"swish", ActivationKind::kSilu},        {"gelu_pytorch_tanh", ActivationKind::kGeluTanh}};
+      {"gelu", ActivationKind::kGelu},  {"gelu_new", ActivationKind::kGeluTanh},
+      {"silu", ActivationKind::kSilu},  {"tanh", ActivationKind::kTanh},
+      {"relu", ActivationKind::kRelu},  {"sigmoid", ActivationKind::kSigmoid},
+      {"swish", ActivationKind::kSilu}, {"gelu_pytorch_tanh", ActivationKind::kGeluTanh}};
   std::vector<std::string> names;
   for (const auto& [name, kind] : activations) names.push_back(name);
   const std::string word = fields.Word("hidden_act", names);
-  options.hidden_act = std::ranges::find(activations, word, [](const auto& row) {
-                         return row.first;
-                       })->second;
+  options.hidden_act =
+      std::ranges::find(activations, word, [](const auto& row) { return row.first; })->second;
   return options;
 }
 

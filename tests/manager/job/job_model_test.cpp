@@ -395,8 +395,7 @@ TEST(JobModelTest, ConfigsOfEveryActivationAreRead) {
     SCOPED_TRACE(activation);
     const Job job = ParseModel(fmt::format("kind = \"bert\"\nhidden_act = \"{}\"\n", activation));
     const std::string path = folder.Write("config.json", TransformersConfig(job.model).dump());
-    EXPECT_EQ(ReadBertConfig(path).hidden_act,
-              std::get<model::BertOptions>(job.model).hidden_act);
+    EXPECT_EQ(ReadBertConfig(path).hidden_act, std::get<model::BertOptions>(job.model).hidden_act);
   }
   const auto of = [&](const char* text) {
     return ReadBertConfig(folder.Write("config.json", text)).hidden_act;

@@ -97,8 +97,8 @@ ACAN_FN void acan_adamw(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float g = acan_load(&a->m[6], r, c);
   /* beta * old + (1 - beta) * new as PyTorch's lerp: exact where new equals old. */
   const float m = ACAN_FMA(a->f[1], g - m0, m0);
-  /* For a small beta the difference g * g - v0 would lose the new square beside a large old one; the
-   * other form, for every beta, would change what has been trained. */
+  /* For a small beta the difference g * g - v0 would lose the new square beside a large old one;
+   * the other form, for every beta, would change what has been trained. */
   const float rate = a->f[2];
   const float v = rate > 0.5f ? ACAN_FMA(rate * g, g, (1.0f - rate) * v0)
                               : ACAN_FMA(rate, ACAN_FMA(g, g, -v0), v0);
