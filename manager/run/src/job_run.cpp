@@ -90,7 +90,7 @@ std::optional<Receipt> JobRun::Run() {
     return Finish();
   } catch (const Stopped&) {
     SayStopped();
-    takeover_.LeaveToOthers();
+    if (!IsSnapshotMissing()) takeover_.LeaveToOthers();
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
@@ -275,6 +275,14 @@ void JobRun::KeepVersion(std::int64_t version) {
   divergence_.OnKept(version);
   space_.CancelReads();
   final_tiles_ = std::move(whole->tiles);
+}
+
+// A stop was to save the newest version, and could not, as on a full disk: only the space has it.
+bool JobRun::IsSnapshotMissing() const {
+  const bool wanted =
+      files_.snapshots() != nullptr && context_.job.snapshots.every_steps.value_or(1) > 0;
+  return wanted && stop_.trains() &&
+         stop_.SavedOf(driver_.core().committed_steps()) == StopRequest::Saved::kNotAll;
 }
 
 void JobRun::SayStopped() const {

@@ -84,6 +84,7 @@ class JobRun {
   void OnNotFinite(const NotFinite& found);
   void KeepVersion(std::int64_t version);
   void SayStopped() const;
+  bool IsSnapshotMissing() const;
   void SendProgress(const Progress& progress) const;
   void NoteTuning(bool at_once = false);
   RunState StateAt(std::int64_t version) const;

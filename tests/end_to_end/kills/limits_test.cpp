@@ -163,6 +163,23 @@ TEST_F(LimitsTest, AStandbyGoesOnWhereAManagerOfAFullDiskEnded) {
   ExpectWhole(standby, folder_ / "other");
 }
 
+TEST_F(LimitsTest, AStopThatCannotBeSavedLeavesTheWeightsInTheSpace) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords(out_, never_), Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  LimitDisk(50);
+  ASSERT_TRUE(first.WaitForErr("the lines wait"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  EXPECT_THAT(first.err(), HasSubstr("was not written"));
+  FreeDisk();
+  Program second(ManagerWords(out_, never_, {"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_GE(BeganInSpaceAfter(second.err()), 200) << second.err();
+  ExpectWhole(second, out_);
+}
+
 TEST_F(LimitsTest, ARemovedMetricsFileLeavesTheWeightsInTheSpace) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
