@@ -12,7 +12,7 @@ namespace acan::bench {
 namespace {
 
 constexpr std::int64_t kProductBlock = 64;
-constexpr std::size_t kRows = 2;
+constexpr std::size_t kRows = 3;
 constexpr std::size_t kColumns = 4;
 
 struct Product {

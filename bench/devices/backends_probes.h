@@ -50,7 +50,7 @@ class WorkArea {
 
   Device& device() { return device_; }
   Matrix Wide(std::size_t index, MatrixShape shape) const;    // REQUIRES: index < kWide
-  Matrix Row(std::size_t index, std::int64_t cols) const;     // [1, cols]; index < 2
+  Matrix Row(std::size_t index, std::int64_t cols) const;     // [1, cols]; index < 3
   Matrix Column(std::size_t index, std::int64_t rows) const;  // [rows, 1]; the first holds zeros
 
  private:

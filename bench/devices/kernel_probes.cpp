@@ -250,7 +250,7 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
   const Dimensions dimensions =
       attention ? AttentionDimensions(row, shape) : DimensionsOf(row, shape);
   std::size_t read = 0, written = of.in_place ? 0 : WorkArea::kWide - 2, column_written = 1;
-  std::size_t attended = 0;
+  std::size_t row_written = 1, attended = 0;
   std::array<OperandShape, kMaxKernelMatrices> shapes{};
   KernelArgs args;
   args.scalars = of.scalars;
@@ -269,7 +269,7 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
     } else if (shapes[i].cols == 1) {
       args.m[i] = area.Column(operand.writes() ? column_written++ : 0, shapes[i].rows);
     } else if (shapes[i].rows == 1) {
-      args.m[i] = area.Row(operand.writes() ? 1 : 0, shapes[i].cols);
+      args.m[i] = area.Row(operand.writes() ? row_written++ : 0, shapes[i].cols);
     } else {
       args.m[i] =
           area.Wide(operand.writes() ? written++ : read++, {shapes[i].rows, shapes[i].cols});
