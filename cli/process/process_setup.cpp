@@ -38,8 +38,8 @@ void* WaitAtGate(void* gate) {
   return nullptr;
 }
 
-// Where ZeroMQ gets no thread it ends the process by a signal. So some are tried before. Their
-// number is what counts, so their stacks are small.
+// Where ZeroMQ gets no thread it ends the process by a signal. So some are tried before. Of those
+// that other processes will start only the number counts here, not the stacks.
 void RequireThreads(const std::string& who, std::size_t count) {
   std::promise<void> opened;
   std::shared_future<void> gate = opened.get_future().share();
@@ -50,7 +50,8 @@ void RequireThreads(const std::string& who, std::size_t count) {
   int problem = 0;
   while (problem == 0 && threads.size() < count) {
     pthread_t thread{};
-    problem = ::pthread_create(&thread, &small, WaitAtGate, &gate);
+    const bool own = threads.size() < kLeastThreads;
+    problem = ::pthread_create(&thread, own ? nullptr : &small, WaitAtGate, &gate);
     if (problem == 0) threads.push_back(thread);
   }
   ::pthread_attr_destroy(&small);
@@ -59,7 +60,7 @@ void RequireThreads(const std::string& who, std::size_t count) {
   if (problem == 0) return;
   throw FailureError(fmt::format(
       "the system starts only {} more threads ({}); {} needs at least {}: raise the limit (ulimit "
-      "-u, or pids.max of its control group)",
+      "-u, or pids.max of its control group, or ulimit -v for their stacks)",
       threads.size(), SystemErrorText(problem), who, count));
 }
 
