@@ -108,10 +108,6 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
 
 int RunGenerate(const GenerateFlags& flags) try {
   RequireLimits("acan generate");
-  if (!(flags.temperature >= 0 && flags.temperature <= kMostTemperature)) {
-    throw UsageError(fmt::format("--temperature: {} must be a number from 0 to {}",
-                                 flags.temperature, kMostTemperature));
-  }
   Sampling sampling{flags.temperature, flags.top_k, ParseSeed(flags.seed)};
   const FinishedRun run = ReadFinishedRun(flags.folder);
   const std::shared_ptr<const Vocabulary> vocabulary = VocabularyOf(flags, run);

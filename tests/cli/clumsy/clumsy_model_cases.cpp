@@ -301,7 +301,7 @@ std::vector<ClumsyCase> TextCases() {
       {"generate: a temperature that is no number",
        "$ACAN generate gpt --prompt the --temperature nan",
        2,
-       {"--temperature: nan must be a number from 0"}},
+       {"--temperature: \"nan\" is no number"}},
       {"generate: without its vocabulary",
        "rm gpt/vocabulary.json; $ACAN generate gpt --prompt the",
        2,

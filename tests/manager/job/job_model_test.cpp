@@ -393,7 +393,8 @@ TEST(JobModelTest, ConfigsOfEveryActivationAreRead) {
   const TestFolder folder;
   for (const char* activation : {"gelu", "gelu_tanh", "silu", "tanh", "relu", "sigmoid"}) {
     SCOPED_TRACE(activation);
-    const Job job = ParseModel(fmt::format("kind = \"bert\"\nhidden_act = \"{}\"\n", activation));
+    const Job job = ParseModel(fmt::format(
+        "kind = \"bert\"\ntask = \"masked_language\"\nhidden_act = \"{}\"\n", activation));
     const std::string path = folder.Write("config.json", TransformersConfig(job.model).dump());
     EXPECT_EQ(ReadBertConfig(path).hidden_act, std::get<model::BertOptions>(job.model).hidden_act);
   }
