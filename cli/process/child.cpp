@@ -62,7 +62,7 @@ Child::Child(const std::vector<std::string>& arguments) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
   if (pid_ == 0) {
-    for (const int signal : {SIGINT, SIGHUP, kEndChild}) ::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGHUP, EndChildSignal()}) ::signal(signal, SIG_DFL);
     ::signal(SIGTERM, SIG_IGN);  // until the child watches for it
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
@@ -138,7 +138,7 @@ Exit Child::Wait() {
 }
 
 bool AdoptParent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, kEndChild);
+  ::prctl(PR_SET_PDEATHSIG, EndChildSignal());
   return !ParentDied(parent);
 }
 

@@ -56,11 +56,14 @@ class Child {
 
 inline constexpr const char* kChildFlag = "--child-of";
 // Asks a child to end. Not SIGTERM, which whoever stops a whole group of processes sends to each of
-// them: the parent still needs its children then.
-inline constexpr int kEndChild = SIGUSR1;
+// them: the parent still needs its children then. Not SIGUSR1 or SIGUSR2: drivers of OpenCL compile
+// kernels with LLVM, which puts its own handlers in the place of ours.
+inline int EndChildSignal() {
+  return SIGRTMIN + 1;
+}
 
-// In the child: from now on the kernel sends kEndChild when the thread that started us ends. False
-// if `parent` is gone already.
+// In the child: from now on the kernel sends EndChildSignal() when the thread that started us ends.
+// False if `parent` is gone already.
 bool AdoptParent(pid_t parent);
 // Whether that parent has died.
 bool ParentDied(pid_t parent);

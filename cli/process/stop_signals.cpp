@@ -88,11 +88,11 @@ StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>(mode)) {
   impl_->thread = std::thread([this] { impl_->Watch(); });
   Handle({SIGTERM}, OnStopSignal);
   Handle({SIGINT, SIGHUP}, mode == Mode::kAll ? OnStopSignal : SIG_IGN);
-  if (mode == Mode::kOfChild) Handle({kEndChild}, OnStopSignal);
+  if (mode == Mode::kOfChild) Handle({EndChildSignal()}, OnStopSignal);
 }
 
 StopSignals::~StopSignals() {
-  Handle({SIGINT, SIGTERM, SIGHUP, kEndChild}, SIG_DFL);
+  Handle({SIGINT, SIGTERM, SIGHUP, EndChildSignal()}, SIG_DFL);
   const unsigned char end = 0;
   [[maybe_unused]] const auto written = ::write(impl_->pipe[1], &end, 1);
   impl_->thread.join();

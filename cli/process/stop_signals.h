@@ -12,7 +12,7 @@ class StopSignals {
  public:
   enum class Mode {
     kAll,  // SIGINT, SIGTERM and SIGHUP
-    // Of a child (child.h): kEndChild, and SIGTERM if it comes twice. What else a terminal, a
+    // Of a child (child.h): EndChildSignal, and SIGTERM if it comes twice. What else a terminal, a
     // service manager or an administrator sends to all processes of a command is the parent's to
     // act on.
     kOfChild,

@@ -296,7 +296,7 @@ struct LocalCluster::Impl {
 
   // Ends `children`: asks, waits, kills.
   void End(const std::vector<Child*>& children, const std::string& what) {
-    for (Child* child : children) child->Signal(kEndChild);
+    for (Child* child : children) child->Signal(EndChildSignal());
     const Clock::time_point deadline = Clock::now() + kStopPatience;
     const auto alive = [&children] {
       return std::any_of(children.begin(), children.end(),

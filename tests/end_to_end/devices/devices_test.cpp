@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,6 +13,7 @@ namespace acan::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Devices : public ::testing::Test {
  protected:
@@ -68,6 +70,26 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
     ASSERT_TRUE(receipt.is_object()) << list;
     EXPECT_EQ(receipt["weights_sha256"], reference_) << list;
   }
+}
+
+// What a driver brings along may take signals for itself, as LLVM does.
+TEST_P(MixedDevices, EndWhenTheirParentAsksOrDies) {
+  const nlohmann::json device = UsableDevice(GetParam(), OfferedGpus());
+  if (device.is_null()) GTEST_SKIP() << "no " << GetParam() << " device here: not tested";
+  const std::string list = device["name"].get<std::string>() + "@64MiB";
+  const Result trained =
+      RunAcan({"train", job_, "--handlers", list, "--out", folder_ / "ends"}, OfferedGpus());
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, Not(HasSubstr("did not end within")));
+  Program train({"train", job_, "--set", "train.epochs=1000000", "--handlers", list, "--out",
+                 folder_ / "dies"},
+                OfferedGpus());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/")) << train.err();
+  const std::set<pid_t> children = train.Descendants();
+  EXPECT_EQ(children.size(), 2u);
+  train.Signal(SIGKILL);
+  EXPECT_EQ(train.Wait(), -SIGKILL);
+  EXPECT_TRUE(AllGone(children));
 }
 
 TEST_P(MixedDevices, ContinueATextToTheSameText) {
