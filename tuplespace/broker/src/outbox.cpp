@@ -64,9 +64,10 @@ bool Outbox::IsOver(const Group& group, std::uint64_t bytes) {
   if (waits + bytes <= group.limit_bytes) return false;
   // Most of it may be the space's.
   constexpr std::uint64_t kLooksPerLimit = 16;
-  if (it == groups_.end() || waits + bytes < it->second.next_look_bytes) return false;
+  if (it == groups_.end() || it->second.since_look < group.limit_bytes / kLooksPerLimit)
+    return false;
   if (MemoryOf(name) > group.limit_bytes) return true;
-  it->second.next_look_bytes = waits + bytes + group.limit_bytes / kLooksPerLimit;
+  it->second.since_look = 0;
   return false;
 }
 
@@ -94,7 +95,10 @@ void Outbox::Charge(Queue& queue, const Group& group, std::uint64_t bytes) {
     bytes += std::exchange(queue.bytes, 0);
   }
   queue.bytes += bytes;
-  if (!group.name.empty()) groups_[queue.group].bytes += bytes;
+  if (group.name.empty()) return;
+  Account& account = groups_[queue.group];
+  account.bytes += bytes;
+  account.since_look += bytes;
 }
 
 void Outbox::Uncharge(const Queue& queue, std::uint64_t bytes) {

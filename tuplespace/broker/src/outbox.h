@@ -59,7 +59,7 @@ class Outbox {
   // What waits for the clients of a group.
   struct Account {
     std::uint64_t bytes = 0;
-    std::uint64_t next_look_bytes = 0;  // when `bytes` are so many, their memory is added up
+    std::uint64_t since_look = 0;  // bytes that came since their memory was added up
   };
   using Queues = std::unordered_map<ClientId, Queue>;
 
