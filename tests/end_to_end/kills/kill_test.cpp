@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "disturbed_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -46,28 +47,10 @@ class KillTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const TestFolder folder;
-    const Result result = RunAcan(
-        {"train", WriteJob(folder), "--handlers", "cpu:1", "--out", folder / "out", "--json"});
+    const Result result = RunAcan({"train", WriteDisturbedJob(folder, "job.toml", 20), "--handlers",
+                                   "cpu:1", "--out", folder / "out", "--json"});
     undisturbed_ = nlohmann::json::parse(LastLine(result.out))["weights_sha256"];
   }
-  static std::string WriteJob(const TestFolder& folder) {
-    return folder.Write("job.toml", R"([model]
-layers = [97, 211, 53, 10]
-activation = "tanh"
-loss = "mse"
-[data]
-generated = "regression"
-samples = 4000
-[train]
-batch = 37
-epochs = 10
-learning_rate = 0.05
-optimizer = "momentum"
-[snapshots]
-every_steps = 20
-)");
-  }
-
   std::vector<std::string> TrainWords() const {
     return {"train", job_, "--handlers", "2xcpu:1@4MiB", "--out", out_, "--json"};
   }
@@ -106,7 +89,7 @@ every_steps = 20
 
   static std::string undisturbed_;
   TestFolder folder_;
-  std::string job_ = WriteJob(folder_);
+  std::string job_ = WriteDisturbedJob(folder_, "job.toml", 20);
   std::string out_ = folder_ / "out";
   std::string endpoint_ = "ipc://" + (folder_ / "space");
 };

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "disturbed_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -20,30 +21,11 @@ using ::testing::Not;
 
 constexpr int kAllSteps = 1090;
 
-// A snapshot has 261 kB, the model 130 kB, the metrics of a step 170 bytes.
-std::string WriteJobTo(const TestFolder& folder, const char* name, int every_steps) {
-  return folder.Write(name, R"([model]
-layers = [97, 211, 53, 10]
-activation = "tanh"
-loss = "mse"
-[data]
-generated = "regression"
-samples = 4000
-[train]
-batch = 37
-epochs = 10
-learning_rate = 0.05
-optimizer = "momentum"
-[snapshots]
-every_steps = )" + std::to_string(every_steps) +
-                                "\n");
-}
-
 class LimitsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const TestFolder folder;
-    const Result result = RunAcan({"train", WriteJobTo(folder, "job.toml", 0), "--handlers",
+    const Result result = RunAcan({"train", WriteDisturbedJob(folder, "job.toml", 0), "--handlers",
                                    "cpu:1", "--out", folder / "out", "--json"});
     undisturbed_ = nlohmann::json::parse(LastLine(result.out))["weights_sha256"];
   }
@@ -125,8 +107,8 @@ class LimitsTest : public ::testing::Test {
 
   static std::string undisturbed_;
   TestFolder folder_;
-  std::string never_ = WriteJobTo(folder_, "never.toml", 1'000'000);
-  std::string often_ = WriteJobTo(folder_, "often.toml", 50);
+  std::string never_ = WriteDisturbedJob(folder_, "never.toml", 1'000'000);
+  std::string often_ = WriteDisturbedJob(folder_, "often.toml", 50);
   std::string out_ = folder_ / "out";
   std::string endpoint_ = "ipc://" + (folder_ / "space");
 };
