@@ -11,17 +11,6 @@ std::int64_t LeafCount(const Range& range, std::int64_t block) {
   return (range.size() + block - 1) / block;
 }
 
-bool IsNode(const Range& range, std::int64_t axis_size, std::int64_t block) {
-  if (range.begin < 0 || range.end > axis_size || range.size() <= 0) return false;
-  if (range.begin % block != 0) return false;
-  if (range.end != axis_size && range.end % block != 0) return false;
-  const auto leaves = static_cast<std::uint64_t>(LeafCount(range, block));
-  const auto span = static_cast<std::int64_t>(std::bit_ceil(leaves));
-  // A node of `span` leaves starts at a multiple of its span; only the axis' end may cut it short.
-  const std::int64_t first = range.begin / block;
-  return first % span == 0 && (static_cast<std::int64_t>(leaves) == span || range.end == axis_size);
-}
-
 std::pair<Range, Range> Halve(const Range& range, std::int64_t block) {
   const auto leaves = static_cast<std::uint64_t>(LeafCount(range, block));
   assert(leaves > 1);

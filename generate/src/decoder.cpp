@@ -114,15 +114,4 @@ std::vector<float> Decoder::Read(std::span<const std::int32_t> tokens) {
   return Compute(tokens.last(1), output_node_);
 }
 
-std::vector<float> Decoder::ReadEach(std::span<const std::int32_t> tokens) {
-  std::vector<float> all;
-  while (!tokens.empty()) {
-    const std::size_t count = std::min<std::size_t>(tokens.size(), kChunk);
-    const std::vector<float> some = Compute(tokens.first(count), output_node_);
-    all.insert(all.end(), some.begin(), some.end());
-    tokens = tokens.subspan(count);
-  }
-  return all;
-}
-
 }  // namespace acan

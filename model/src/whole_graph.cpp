@@ -69,20 +69,6 @@ bool Matches(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-bool RunsOverSamples(Axis axis) {
-  return axis == Axis::kSamples || axis == Axis::kQueries || axis == Axis::kKeys;
-}
-
-// The length of Axis::kHeads.
-std::int64_t HeadsOf(const Graph& graph, const Node& node) {
-  if (const auto* op = std::get_if<Attention>(&node.op)) return op->key_value_heads;
-  if (const auto* op = std::get_if<AttentionGradient>(&node.op)) return op->forward.key_value_heads;
-  if (const auto* op = std::get_if<Rotary>(&node.op)) {
-    return graph.value(node.operands[0]).shape.features / op->head_size;
-  }
-  return 0;
-}
-
 std::string ParameterLine(const Parameter& p) {
   std::string sizes;
   for (const std::int64_t size : p.file_shape) {
@@ -198,27 +184,6 @@ std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input) {
     if (const auto* op = std::get_if<Patches>(&node.op)) return op->input;
   }
   return std::nullopt;
-}
-
-std::int64_t AxisLength(const Graph& graph, NodeId id, Axis axis, std::int64_t samples) {
-  const Node& node = graph.node(id);
-  const GraphOperatorRow& row = RowOf(node.op);
-  if (axis == Axis::kHeads) return HeadsOf(graph, node);
-  const auto length = [&](const Port& port, ValueId value) -> std::int64_t {
-    if (value == kNoValue) return 0;
-    const Shape& shape = graph.value(value).shape;
-    if (port.columns == axis) return shape.features;
-    if (axis == Axis::kSamples && RunsOverSamples(port.rows)) return samples;
-    if (port.rows != axis) return 0;
-    return axis == Axis::kRows ? shape.TotalRows(samples) : shape.rows;
-  };
-  for (std::size_t i = 0; i < row.operands.size(); ++i) {
-    if (const std::int64_t n = length(row.operands[i], node.operands[i]); n > 0) return n;
-  }
-  for (std::size_t i = 0; i < row.results.size(); ++i) {
-    if (const std::int64_t n = length(row.results[i], node.results[i]); n > 0) return n;
-  }
-  return 0;
 }
 
 std::int64_t ParameterCount(const Graph& graph) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <random>
-#include <set>
 #include <string>
 
 #include "acan/core/philox.h"
@@ -56,25 +55,6 @@ TEST(Range, NodesOfLevelAndRootLevelAreTheTree) {
   }
 }
 
-TEST(Range, IsNodeExactlyForTheTreesNodes) {
-  const std::int64_t block = 16;
-  for (const std::int64_t size : SizesFor(block)) {
-    std::set<std::pair<std::int64_t, std::int64_t>> nodes;
-    for (const auto& level : TreeOf(size, block)) {
-      for (const Range& node : level) nodes.insert({node.begin, node.end});
-    }
-    // All ranges with ends on leaves or at the axis' end, and some beside them.
-    for (std::int64_t begin = -16; begin <= size + 16; begin += 8) {
-      for (std::int64_t end = begin; end <= size + 16; end += 8) {
-        for (const std::int64_t e : {end, size}) {
-          EXPECT_EQ(IsNode({begin, e}, size, block), nodes.contains({begin, e}))
-              << "[" << begin << ", " << e << ") of " << size;
-        }
-      }
-    }
-  }
-}
-
 TEST(Range, HalveGivesTheTwoChildren) {
   for (const std::int64_t block : kBlocks) {
     for (const std::int64_t size : SizesFor(block)) {
@@ -86,7 +66,6 @@ TEST(Range, HalveGivesTheTwoChildren) {
           const auto [left, right] = Halve(node, block);
           EXPECT_EQ(left, tree[level - 1][2 * t]);
           EXPECT_EQ(right, tree[level - 1][2 * t + 1]);
-          EXPECT_TRUE(IsNode(left, size, block) && IsNode(right, size, block));
         }
       }
     }

@@ -490,36 +490,6 @@ TEST(OperatorTable, CutsRunAlongOperandsAndResults) {
   }
 }
 
-TEST(OperatorTable, TellsTheLengthsOfAxes) {
-  Small s;
-  const NodeId linear = s.graph.AddNode("linear", Linear{}, {s.x, s.weight});
-  const auto of = [&](NodeId node, Axis axis) { return AxisLength(s.graph, node, axis, 3); };
-  EXPECT_EQ(of(linear, Axis::kRows), 18);
-  EXPECT_EQ(of(linear, Axis::kOutputs), 4);
-  EXPECT_EQ(of(linear, Axis::kInputs), 8);
-  EXPECT_EQ(of(linear, Axis::kHeads), 0);
-  EXPECT_EQ(of(linear, Axis::kSamples), 0);
-  Attention op;
-  op.heads = 4;
-  op.key_value_heads = 2;
-  const ValueId k = s.graph.AddInput("k", InputRole::kNumbers, 6, 4);
-  const NodeId attention = s.graph.AddNode("attention", op, {s.x, k, k});
-  EXPECT_EQ(of(attention, Axis::kSamples), 3);
-  EXPECT_EQ(of(attention, Axis::kHeads), 2);
-  EXPECT_EQ(of(attention, Axis::kQueries), 6);
-  EXPECT_EQ(of(attention, Axis::kKeys), 6);
-  const ValueId table = s.graph.AddParameter(MatrixParameter("table", 10, 5, Constant{}));
-  const ValueId y = s.graph.Add("embedding", Embedding{}, {s.ids, table});
-  const NodeId gradient =
-      s.graph.AddNode("gradient", EmbeddingGradient{Embedding{}, 10}, {s.ids, y}, 2);
-  EXPECT_EQ(of(gradient, Axis::kOutputs), 10);
-  EXPECT_EQ(of(gradient, Axis::kColumns), 5);
-  // Every axis that may be cut has a length.
-  for (NodeId node = 0; node < static_cast<NodeId>(s.graph.nodes().size()); ++node) {
-    for (const Cut& cut : RowOf(s.graph.node(node).op).cuts) EXPECT_GT(of(node, cut.axis), 0);
-  }
-}
-
 TEST(Dropout, KeepsItsShareAndDrawsApartForEveryCounter) {
   constexpr std::uint64_t kElements = 100'000;
   constexpr float kRate = 0.3f;

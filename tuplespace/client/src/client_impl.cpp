@@ -254,13 +254,12 @@ void Client::Impl::CheckLink() {
 }
 
 std::string Client::Impl::HandshakeFailure() const {
-  if (!options.access) {
-    return "the handshake failed: it is no broker, or one with keys, and this client has none";
-  }
   return fmt::format(
-      "the handshake failed: it is no broker, or has no keys, or is not the one with "
-      "the public key {}",
-      options.access->broker_public_key);
+      "the handshake failed: what listens there is not a broker, {}, or accepts no more connections "
+      "from this host",
+      options.access ? fmt::format("is a broker without keys or with a public key other than {}",
+                                   options.access->broker_public_key)
+                     : "is a broker that asks for a key, of which this client has none");
 }
 
 int Client::Impl::HandleEvents() {

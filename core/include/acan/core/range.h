@@ -26,9 +26,6 @@ struct Range {
 // Leaves in a range that starts at a leaf. REQUIRES: block > 0.
 std::int64_t LeafCount(const Range& range, std::int64_t block);
 
-// Whether `range` is a node of the tree over [0, axis_size).
-bool IsNode(const Range& range, std::int64_t axis_size, std::int64_t block);
-
 // The two children of a node. REQUIRES: LeafCount(range, block) > 1.
 std::pair<Range, Range> Halve(const Range& range, std::int64_t block);
 

@@ -35,8 +35,6 @@ class Decoder {
   // REQUIRES: there is at least one; each is in [0, vocabulary_size);
   // length() + tokens.size() <= positions().
   std::vector<float> Read(std::span<const std::int32_t> tokens);
-  // The same, with the outputs behind each of them: [tokens.size(), vocabulary_size].
-  std::vector<float> ReadEach(std::span<const std::int32_t> tokens);
   // Forgets all tokens.
   void Clear() { length_ = 0; }
 

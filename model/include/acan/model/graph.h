@@ -179,10 +179,6 @@ std::vector<std::vector<Use>> UsesOf(const Graph& graph);
 // image has it. Nothing: none does.
 std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input);
 
-// How long an axis of a node's iteration space is in a batch of `samples`: in rows, samples,
-// positions of a sample, features, or heads. 0 if no operand and no result runs along it.
-std::int64_t AxisLength(const Graph& graph, NodeId node, Axis axis, std::int64_t samples);
-
 // Elements of all parameters that are no statistics, whether frozen or not: what a framework calls
 // the number of parameters. Tied ones count once.
 std::int64_t ParameterCount(const Graph& graph);
