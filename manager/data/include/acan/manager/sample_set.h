@@ -25,8 +25,7 @@ struct WantedInput {
   // In a loaded set it is unset if every label is a class.
   std::optional<std::int64_t> ignored_label = {};
   std::optional<model::Extent> image = {};            // for pixels: height and width, if known
-  std::optional<std::int64_t> ignored_in_files = {};  // what files have instead of it; unset:
-                                                      // itself
+  std::optional<std::int64_t> ignored_in_files = {};  // the files' value instead; unset: itself
 
   std::optional<std::int64_t> IgnoredInFiles() const {
     return ignored_in_files ? ignored_in_files : ignored_label;
