@@ -156,8 +156,7 @@ FoldedBand FoldedBandOf(const model::Window& window, const Range& y) {
   const std::int64_t stride = window.stride.height, padding = window.padding.height;
   const std::int64_t kernel = window.kernel.height, height = window.input.height;
   const std::int64_t count = window.output().height;
-  const std::int64_t before = y.begin + padding - kernel;  // windows that begin here or above end
-                                                           // before y
+  const std::int64_t before = y.begin + padding - kernel;  // windows up to here end before y
   const Range windows{before < 0 ? 0 : before / stride + 1,
                       std::min(count, (y.end - 1 + padding) / stride + 1)};
   const Range inside{windows.begin * stride - padding,

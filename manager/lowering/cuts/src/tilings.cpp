@@ -51,8 +51,8 @@ std::vector<WideLayer> WideLayers(const CutRequest& request) {
 
 // The axes along which the tiles of a wide layer are halved.
 enum class Halving : std::uint8_t {
-  kOutputs,  // the gradient of its operands has no parts to add up
-  kInputs,   // the gradient of its operands has none
+  kOutputs,  // its products have no parts to add up
+  kInputs,   // the gradient of its operands has no parts to add up
   kInTurn,   // both in turn, so that tiles are square
 };
 

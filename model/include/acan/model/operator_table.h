@@ -55,7 +55,6 @@ enum class Axis : std::uint8_t {
 // the largest power of two with g x positions <= block, at least 1. Inside a group the rows form
 // leaves of `block` and the aligned tree (core/range.h), and the tree continues over the groups.
 // With one position per sample this is the tree over the rows themselves.
-// position a sample this is the tree over the rows themselves.
 enum class Halving : std::uint8_t {
   kParts,        // all results run along the axis
   kSums,         // partial sums over leaves of `block`, added by the aligned tree

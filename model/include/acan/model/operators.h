@@ -3,7 +3,6 @@
 //
 // Notation: x[r, c] is an element; a row r of a value of samples is (sample s, position p). n is
 // the number of samples. A REQUIRES is checked when a node is added, and the error names the node.
-// the number of samples. A REQUIRES is checked when a node is added, and the error names the node.
 #pragma once
 
 #include <cstdint>
