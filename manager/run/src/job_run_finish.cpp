@@ -146,7 +146,7 @@ Receipt JobRun::Finish() {
   files_.Check();
   // From now on, a successor finds that the job is done.
   files_.WriteReceipt(receipt_);
-  // A stop would save nothing now, unless there is no broker to end the job with.
+  // Stopping would gain nothing now, unless the broker is gone and cannot be told.
   client.SetInterrupt([this] {
     if (!context_.client.connected()) stop_.Check();
   });

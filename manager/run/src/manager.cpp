@@ -18,8 +18,9 @@ struct Manager::Impl {
   std::optional<Receipt> Run();
   void BeginAgain(const RunLost& lost);
 
-  // Clients of snapshots and of later lives start no more ZeroMQ threads, because ZeroMQ aborts a
-  // process that gets none. In this way a snapshot has a thread of its own besides the run.
+  // The clients of snapshots and of later lives share these threads and start no others, because
+  // ZeroMQ aborts a process that cannot start one. With two, a snapshot has a thread besides
+  // the run's.
   static constexpr int kIoThreads = 2;
   std::unique_ptr<zmq::context_t> own_context;  // null: one was given
 

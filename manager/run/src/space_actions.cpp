@@ -55,7 +55,7 @@ tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read, ReadsInTur
           throw tuplespace::SpaceError(error->code, error->text);
         }
         auto& found = std::get<tuplespace::Found>(reply);
-        if (!found.timed_out) then(std::move(found));  // else it was cancelled
+        if (!found.timed_out) then(std::move(found));  // otherwise it was cancelled
       });
   open_reads_.insert(*id);
   return *id;

@@ -23,7 +23,7 @@ template <std::size_t kIndex = 0>
 std::optional<Operator> OperatorNamed(std::string_view name) {
   using Op = std::variant_alternative_t<kIndex, Operator>;
   if constexpr (std::is_same_v<Op, LinearInputGradient>) {
-    return std::nullopt;  // the first backward one
+    return std::nullopt;  // the first backward operator
   } else {
     if (kIsInFiles<Op> && name == Op::kName) return Op();
     return OperatorNamed<kIndex + 1>(name);

@@ -12,7 +12,7 @@
 
 namespace acan {
 
-// The character at `at`; moves `at` behind it. Overlong forms, surrogates and numbers above
+// The character at `at`; moves `at` past it. Overlong forms, surrogates and numbers above
 // U+10FFFF are not UTF-8 (RFC 3629).
 std::optional<char32_t> NextCharacter(std::string_view text, std::size_t* at);
 

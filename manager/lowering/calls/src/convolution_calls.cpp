@@ -75,7 +75,8 @@ class Unfolding {
     }
     return parts;
   }
-  // Whether every part with so many samples, or so many positions of one sample, can be unfolded.
+  // Whether a part can be unfolded that has as many samples, or positions of one sample, as this
+  // one.
   bool Fits(const Box& part) const {
     if (IsPointwise(window_)) return true;
     if (part.HasWholeSamples()) return part.samples.size() <= at_once_;

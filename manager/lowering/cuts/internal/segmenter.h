@@ -15,7 +15,7 @@
 
 namespace acan {
 
-// The next finer cut of values with so many positions; nullopt if there is none.
+// The next finer cut of values with this many positions; nullopt if there is none.
 std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions);
 // Whether the operator is attention or its gradient.
 bool IsAttention(const model::Operator& op);

@@ -23,8 +23,8 @@ std::uint64_t MatricesOfUpdate(const CutRequest& request, std::int32_t parameter
   return MatricesBesideSums(request.training) + std::max<std::uint64_t>(1, sums) * MatricesOfSum(2);
 }
 
-// What the gradient of a parameter reads: at least so many rows, with so many values along each
-// axis of its tiles.
+// What the gradient of a parameter reads: the minimum number of rows, and how many operands run
+// along each axis of its tiles.
 struct GradientReads {
   std::int64_t rows = 0;
   std::int64_t along_rows = 0;

@@ -25,7 +25,7 @@ std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const Par
 // The maximum number of parts of a sum that one task reads.
 inline constexpr std::uint64_t kMostPartsOfSum = tuplespace::SpaceLimits{}.task_inputs / 4;
 
-// The number of matrices of a part's size that are held while so many parts are added: the parts,
+// The number of matrices of a part's size that are held while `parts` parts are added: the parts,
 // and the intermediate sums of the tree.
 std::uint64_t MatricesOfSum(std::uint64_t parts);
 // The maximum number of matrices that a task holds besides a sum: the values and states of its

@@ -24,8 +24,8 @@ struct BoxSample {
 struct TaskSample {
   PlannedTask task;
   std::int64_t count = 0;
-  // The sequence of kinds repeats so many times, `count` tasks each. Sums of costs add the
-  // repetitions one by one, so that they round as if each kind were listed.
+  // This many consecutive kinds, of `count` tasks each, have the same cost. Sums of costs add them
+  // one by one, so that they round as if each kind were listed.
   std::int64_t repeats = 1;
 };
 // One box of each kind.

@@ -73,8 +73,8 @@ enum class AttentionMask : std::uint8_t {
   kCausal,  // the query at position p sees the keys at positions <= p
 };
 
-// q has `heads` heads of d columns, k and v `key_value_heads` of them; key-value head g serves the
-// heads of its group, g x heads / key_value_heads and those after it. For each sample and head
+// q has `heads` heads of d columns, k and v have `key_value_heads`. Key-value head g serves a group
+// of heads / key_value_heads heads, beginning at g times that number. For each sample and head
 //   s[i, j] = scale x (q[i] . k[j]),  w[i, j] = e^s[i, j] / sum over j of e^s[i, j],
 //   o[i] = sum over j of w'[i, j] v[j]
 // over the keys j that the mask shows and that are below the sample's length. Hidden keys have no

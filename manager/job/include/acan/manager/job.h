@@ -110,9 +110,9 @@ struct TaskLimits {
       timeout_ms;  // a task that is not finished by then is issued again; unset: auto
   RecomputePolicy recompute = RecomputePolicy::kAuto;
   double audit = 0;  // the share of tasks that a second handler computes, too; exact jobs only
-  // Once in so many steps the complete weights are copied into the space; in between, large results
-  // may stay on devices with their own memory. Losing one costs at most so many steps. 1: no result
-  // stays on a device.
+  // The complete weights are copied into the space once in this many steps; in between, large
+  // results may stay on devices with their own memory. Losing one costs at most this many steps. 1:
+  // no result stays on a device.
   std::int64_t resident_steps = 16;
 };
 

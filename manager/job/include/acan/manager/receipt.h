@@ -49,7 +49,7 @@ struct NotFinite {
                           // run that continues checks weights only at its end, so the weights may
                           // be from this step or an earlier one.
   double learning_rate = 0;  // of that step
-  // Set if the run ended there. The weights after so many steps were the last good ones, and a
+  // Set if the run ended there. The weights after this many steps were the last good ones, and a
   // snapshot has them. 0: the initial weights.
   std::optional<std::int64_t> kept_version = {};
 };

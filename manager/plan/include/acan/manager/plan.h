@@ -32,7 +32,7 @@ struct HandlerShares {
   int workers = 1;    // number of parallel boxes that keep all handlers busy
   double gflops = 0;  // of one worker; 0: unknown
   // If the handlers are unequal, the speed of all divided by that of the slowest one, otherwise 0.
-  // The slowest one takes so many times as long for a box as all others need on average for one.
+  // While the slowest one computes a box, all together compute about this many.
   double slowest_share = 0;
 };
 // The shares of handlers with these speeds (GFLOP/s) and `threads` threads in total. The number of

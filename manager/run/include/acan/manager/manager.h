@@ -24,7 +24,7 @@ namespace acan {
 struct ManagerOptions {
   std::string endpoint;
   std::string out_dir;          // empty: nothing is written
-  int expected_handlers = 0;    // wait for so many before planning, for at most some seconds
+  int expected_handlers = 0;    // wait for this many before planning, for some seconds
   bool fixed_handlers = false;  // no others will come: if all are too small, the job ends
   bool resume = false;          // continue an earlier run from the space or from a snapshot
   bool standby = false;         // wait until no other manager has the job, then continue it

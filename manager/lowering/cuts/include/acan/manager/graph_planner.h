@@ -28,8 +28,8 @@ struct CutRequest {
   // unset: the one that the estimate finds fastest. REQUIRES: the model has these graphs.
   std::optional<Recompute> recompute = Recompute::kNothing;
   int workers = 1;  // number of parallel tasks that keep all handlers busy
-  // If handlers are unequal, the speed of all divided by that of the slowest one, otherwise 0. The
-  // slowest one takes so many times as long for a task as all others need on average for one.
+  // If handlers are unequal, the speed of all divided by that of the slowest one, otherwise 0.
+  // While the slowest one computes a task, all together compute about this many.
   double slowest_share = 0;
   double gflops = 0;              // of one worker
   double overhead_us = 0;         // of a task, besides its computation

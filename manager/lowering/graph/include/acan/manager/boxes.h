@@ -31,7 +31,7 @@ struct Box {
   Range samples;
   Range positions;  // for values that are cut within samples; empty: all
   bool HasWholeSamples() const { return positions.size() == 0; }
-  // The rows of a value with so many rows per sample.
+  // The rows of a value with `value_positions` rows per sample.
   Range RowsOf(std::int64_t value_positions) const;
   friend bool operator==(const Box&, const Box&) = default;
 };

@@ -52,7 +52,7 @@ struct AuditVerdict {
 
 class Audits {
  public:
-  // While so many votes are under way, no case begins its first vote. The manager has a Read open
+  // While this many votes are under way, no case begins its first vote. The manager has a Read open
   // for each vote, and a broker allows 1,024 per client.
   static constexpr std::size_t kMostVotes = 256;
 

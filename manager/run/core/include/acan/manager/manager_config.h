@@ -39,7 +39,7 @@ struct ManagerConfig {
   std::int64_t first_version = 0;           // steps done in earlier lives of the run
   std::optional<SnapshotPolicy> snapshots;  // unset: none
   bool knows_links = true;                  // plans consider links; tasks name handlers
-  int expected_handlers = 0;                // wait for so many before planning, for a limited time
+  int expected_handlers = 0;                // wait for this many before planning, for a while
   bool fixed_handlers = false;              // no others will come: do not wait for a larger one
   std::string machine;                      // the manager's, as Capacity::machine
   double overhead_us = 0;                   // of a task, besides its computation; 0: not measured
@@ -47,7 +47,7 @@ struct ManagerConfig {
   std::uint64_t least_removed_bytes = UINT64_MAX;  // spent results of this size or more are removed
   // Handlers that were wrong, and keys ("name/") with several of them: they get no tasks.
   std::set<tuplespace::ClientId> quarantined;
-  std::int64_t kept_versions = 0;  // so many versions before the newest stay complete in the space
+  std::int64_t kept_versions = 0;  // versions before the newest that stay complete in the space
   // Called often during a long step of the core, such as planning. It must not step the core. If it
   // throws, Step throws the same, and the core must not be stepped again.
   std::function<void()> go_on = {};

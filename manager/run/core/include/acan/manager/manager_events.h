@@ -67,7 +67,7 @@ struct StopWanted {};
 struct ResultsLost {
   std::string why;
 };
-// The answer to Stalled: who has completed a task since this manager began to lead.
+// The answer to Stalled: the handlers that completed a task since this manager began to lead.
 struct WorkersSeen {
   std::set<tuplespace::ClientId> workers;
 };

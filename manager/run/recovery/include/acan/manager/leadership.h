@@ -43,7 +43,7 @@ class Leadership {
   // False while the broker has not confirmed the lead: after a reconnection, and during Confirm.
   bool leads() const { return state_ == State::kLeads; }
   // Whether another manager waits for the lead; it continues from this run's tuples. For the end of
-  // a life: throws nothing, and from now on nothing is interrupted.
+  // a life: throws nothing, and removes the client's interrupt.
   bool SomebodyStandsBy();
 
   // Whether a manager that began to wait at `begin_us` may continue to wait for another manager.

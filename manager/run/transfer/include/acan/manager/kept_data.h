@@ -14,8 +14,7 @@ namespace acan {
 
 class KeptData {
  public:
-  static constexpr std::uint64_t kLeastBytes = 64
-                                               << 10;  // smaller data is sent as fast with a grant
+  static constexpr std::uint64_t kLeastBytes = 64 << 10;  // below it, a grant is as fast
 
   // The client must outlive it.
   explicit KeptData(tuplespace::Client& client) : client_(client) {}

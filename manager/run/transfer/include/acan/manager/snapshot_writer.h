@@ -22,7 +22,7 @@ class SnapshotWriter {
   struct Done {
     std::int64_t version = 0;
     std::int64_t took_us = 0;
-    std::string problem;     // empty: it is on disk, unless its weights may not be
+    std::string problem;     // empty: it is on disk, or its weights may not be
     bool finite = true;      // whether all weights are finite
     bool room_made = false;  // the disk was full, and an older snapshot was removed
   };
