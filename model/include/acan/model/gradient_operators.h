@@ -75,8 +75,8 @@ struct LearnedPositionsGradient {
 //   ds[i, j] = w[i, j] (g[i, j] - D[i])
 //   dq[i] = scale x sum over j of ds[i, j] k[j]
 //   dk[j] = scale x sum over i of ds[i, j] q[i]    dv[j] = sum over i of w'[i, j] do[i]
-// dk and dv of a key-value head are sums over its query heads in ascending order. w is computed from
-// q, k and `statistics`; the weights are not stored.
+// dk and dv of a key-value head are sums over its query heads in ascending order. w is computed
+// from q, k and `statistics`; the weights are not stored.
 struct AttentionGradient {
   static constexpr std::string_view kName = "attention_gradient";
   Attention forward;
