@@ -12,7 +12,7 @@
 namespace acan {
 namespace {
 
-// Positions that are computed at once: what a long prompt needs beside the weights stays small.
+// Positions that are computed at once. A small number keeps the buffers of a long prompt small.
 constexpr std::int64_t kChunk = 64;
 
 [[noreturn]] void NoText(const FinishedRun& run, const std::string& why) {
@@ -20,7 +20,7 @@ constexpr std::int64_t kChunk = 64;
                                run.model->kind, why));
 }
 
-// What the loss compares with the labels.
+// The loss operand that is compared with the labels.
 const model::Value& LogitsOf(const model::Graph& graph) {
   const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
   return graph.value(loss.operands.front());
@@ -75,7 +75,7 @@ void Decoder::FindNodes(const FinishedRun& run) {
   }
 }
 
-// The rows of the first result of `last_node`.
+// Computes the nodes up to `last_node` for the tokens. Returns the logits if that is output_node_.
 std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int last_node) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   assert(count > 0 && length_ + count <= positions_);
@@ -103,7 +103,7 @@ std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int la
 
 std::vector<float> Decoder::Read(std::span<const std::int32_t> tokens) {
   assert(!tokens.empty());
-  // Behind all tokens but the last, nobody wants outputs: they need not be computed.
+  // Only the last token's outputs are returned; the earlier tokens only fill the caches.
   std::span<const std::int32_t> before = tokens.first(tokens.size() - 1);
   while (!before.empty() && last_attention_ >= 0) {
     const std::size_t count = std::min<std::size_t>(before.size(), kChunk);

@@ -21,7 +21,7 @@ const model::GraphOutput& FindOutput(const model::Graph& graph, const std::strin
                                names.empty() ? "none" : names));
 }
 
-// A task keeps what a later one reads, so a node is added that reads the output.
+// A task keeps only values that a later node reads, so this adds a node that reads the output.
 model::Graph WithReader(model::Graph graph, model::ValueId output) {
   graph.AddOutput("predicted", graph.Add("predicted", model::Scale{1.0f}, {output}));
   return graph;

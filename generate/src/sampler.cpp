@@ -15,16 +15,17 @@
 namespace acan {
 namespace {
 
-// Apart from all that training draws under the same seed (manager/data/src/random_streams.h).
+// Distinct from every stream that training draws from the same seed
+// (manager/data/src/random_streams.h).
 constexpr std::uint64_t kStream = std::uint64_t{5} << 58;
-// Below it e^x is no normal number, and no draw finds it.
+// Below this, e^x is not a normal number, and such a token is never drawn.
 constexpr double kLeastExponent = -700;
 
 std::size_t Largest(std::span<const float> outputs) {
   return static_cast<std::size_t>(std::ranges::max_element(outputs) - outputs.begin());
 }
 
-// In [0, 1).
+// Uniform in [0, 1).
 double Draw(std::uint64_t seed, std::int64_t position) {
   const acan_philox4 words = acan_philox(seed, static_cast<std::uint64_t>(position), kStream);
   const std::uint64_t bits = (std::uint64_t{words.v[0]} << 32 | words.v[1]) >> 11;
@@ -63,7 +64,7 @@ std::int32_t ChooseToken(std::span<const float> outputs, const Sampling& samplin
   const std::size_t largest = Largest(outputs);
   if (sampling.temperature == 0) return static_cast<std::int32_t>(largest);
   const std::vector<std::size_t> tokens = Candidates(outputs, sampling.top_k);
-  std::vector<double> sums;  // of the weights up to each candidate
+  std::vector<double> sums;  // cumulative weights, by candidate
   double sum = 0;
   for (const std::size_t token : tokens) {
     const double exponent =
@@ -74,7 +75,7 @@ std::int32_t ChooseToken(std::span<const float> outputs, const Sampling& samplin
   }
   const double drawn = Draw(sampling.seed, position) * sum;
   const auto at = std::ranges::upper_bound(sums, drawn);
-  // Rounding may bring the product up to the sum itself.
+  // Rounding may make the product equal to the sum itself.
   const auto index = static_cast<std::size_t>(
       at == sums.end() ? std::ranges::lower_bound(sums, sum) - sums.begin() : at - sums.begin());
   return static_cast<std::int32_t>(tokens[index]);

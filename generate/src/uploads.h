@@ -1,4 +1,4 @@
-// What a model's calls read and give, on a device.
+// Uploads what a model's calls read, runs the calls, and downloads their result.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@
 namespace acan {
 
 BufferPtr UploadWords(Device& device, const void* words, std::size_t count);
-// The values of all parameters, by parameter. Throws OutOfMemory as Device.
+// The values of all parameters, indexed by parameter. Throws OutOfMemory as Device does.
 std::vector<BufferPtr> UploadWeights(Device& device, const ModelReader& weights);
-// Cosines and sines of each table.
+// The cosines and the sines of each rotary table, in turn.
 std::vector<BufferPtr> UploadTables(Device& device, const LoweredGraph& graph);
 // Allocates the buffers that are null and runs the calls. Returns all buffers.
 std::vector<BufferPtr> RunToEnd(Device& device, const RowCalls& rows,
                                 std::vector<BufferPtr> buffers);
-// The same; returns the rows of their result. Throws Error (failure) if it is read in parts only.
+// As RunToEnd; returns the rows of the calls' result. Throws Error (failure) if no single buffer
+// holds the whole result.
 std::vector<float> RunRows(Device& device, const RowCalls& rows, std::vector<BufferPtr> buffers);
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// GradientBuilder: walks a graph backwards and appends what each node's rule asks for.
+// GradientBuilder: walks a graph backwards and appends the nodes that each node's rule requests.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ class GradientBuilder {
   GradientBuilder(Graph* graph, const std::vector<ValueId>& also);
   void Run();
 
-  // ---- for the rule of the node at hand (gradient_rules.cpp) ----
+  // ---- for the current node's rule (gradient_rules.cpp) ----
 
   const Node& node() const { return node_; }
   ValueId operand(int i) const { return node_.operands[static_cast<std::size_t>(i)]; }
@@ -23,11 +23,11 @@ class GradientBuilder {
   const Shape& ShapeOf(ValueId id) const { return graph_->value(id).shape; }
   // The gradient of the first result; kNoValue at a loss.
   ValueId dy() const { return dy_; }
-  // Whether anybody needs the gradient of this operand; false where it is left out.
+  // Whether the gradient of this operand is needed; false for an operand that is left out.
   bool Needs(int operand) const;
   bool NeedsAny(int first, int last) const;
 
-  // Appends a node named after the node at hand and `suffix`; returns its first result.
+  // Appends a node named after the current node and `suffix`; returns its first result.
   ValueId Emit(const std::string& suffix, Operator op, std::vector<ValueId> operands);
   std::vector<ValueId> EmitAll(const std::string& suffix, Operator op,
                                std::vector<ValueId> operands);
@@ -47,15 +47,16 @@ class GradientBuilder {
   void Visit(NodeId id, bool is_loss);
   void FinishOperands(NodeId id);
   void FinishRest();
-  // The sum of what the value was given, in ascending order of the consumers; kNoValue if nothing.
+  // The sum of the gradients given to the value, in ascending order of the consumers; kNoValue if
+  // none.
   ValueId Finish(ValueId id, NodeId belongs_to);
-  // If the contributions are slices that cut the value into parts, these parts in ascending order.
+  // If the contributions are slices that partition the value, their gradients in ascending order.
   std::vector<ValueId> PartsOf(ValueId id) const;
 
   Graph* graph_;
   NodeId forward_nodes_;
   std::vector<bool> needs_;        // by value
-  std::vector<NodeId> first_use_;  // by value; kNoNode if nobody reads it
+  std::vector<NodeId> first_use_;  // by value; kNoNode if no node reads it
   std::map<ValueId, std::vector<Contribution>> given_;
   std::map<ValueId, ValueId> finished_;  // parameters and inputs
   Node node_;

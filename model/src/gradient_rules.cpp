@@ -21,7 +21,7 @@ struct Rule {
   void operator()(const Linear&) const {
     GiveIfNeeded(1, "weight", LinearWeightGradient{}, {b.dy(), x()});
     Bias(2);
-    // Last: what follows it can be computed with it.
+    // Emitted last, so that the nodes that follow it can join its task.
     GiveIfNeeded(0, "x", LinearInputGradient{}, {b.dy(), b.operand(1)});
   }
   void operator()(const Embedding& op) const {
@@ -55,7 +55,7 @@ struct Rule {
     GiveIfNeeded(0, "x", RmsNormGradient{op.epsilon}, {x(), b.operand(1), b.dy()});
     GiveIfNeeded(1, "scale", RmsNormScaleGradient{op.epsilon}, {x(), b.dy()});
   }
-  // The operand's gradient needs both sums, also where scale and bias are frozen.
+  // The operand's gradient needs both sums, even if scale and bias are frozen.
   void operator()(const BatchNorm& op) const {
     const std::vector<ValueId> sums =
         b.EmitAll("sums", BatchNormSums{op.epsilon}, {x(), b.result(1), b.result(2), b.dy()});

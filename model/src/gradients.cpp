@@ -150,7 +150,7 @@ void GradientBuilder::Visit(NodeId id, bool is_loss) {
   if (is_loss || dy_ != kNoValue) ApplyGradientRule(this);
 }
 
-// A parameter's gradient is complete once its first consumer was visited.
+// A parameter's gradient is complete once its first consumer has been visited.
 void GradientBuilder::FinishOperands(NodeId id) {
   const std::vector<ValueId> operands = graph_->node(id).operands;
   for (const ValueId operand : operands) {

@@ -11,7 +11,7 @@
 namespace acan::model {
 namespace {
 
-// What a port takes, in words; empty if `shape` is such.
+// What a port expects, in words; empty if `shape` fits.
 std::string_view KindProblem(PortKind kind, const Shape& shape) {
   const bool floats = shape.element == Element::kFloat;
   const bool samples = shape.rows_of == RowsOf::kSample;
@@ -79,7 +79,7 @@ void Operands::CheckAgainstTable() const {
     }
     const std::string_view problem = KindProblem(port.kind, (*this)[i]);
     if (!problem.empty()) Fail(i, std::string(problem));
-    // Other integers may be 0.
+    // Integers of other roles may be 0.
     if (port.kind == PortKind::kLengths && InputOf(i)->role != InputRole::kLengths) {
       Fail(i, fmt::format("an input of the role \"{}\"", Word(InputRole::kLengths)));
     }
@@ -124,8 +124,8 @@ void Operands::ExpectBound(int integers, int owner, std::int64_t size,
                            std::string_view what) const {
   const Input* input = InputOf(integers);
   if (input == nullptr) return;
-  // Lengths may be their bound: it counts rows where they are lengths, and is the number of one
-  // more row where they are numbers of rows.
+  // Lengths may equal their bound. Used as lengths they count rows; used as row numbers they need
+  // one more row than the bound.
   const bool numbers_rows =
       input->role == InputRole::kLengths && PortOf(integers).kind != PortKind::kLengths;
   const std::int64_t least = numbers_rows ? input->bound + 1 : input->bound;

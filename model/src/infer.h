@@ -1,4 +1,4 @@
-// Shape inference: what a node's operands must be, and what its results are.
+// Shape inference: checks a node's operands and computes the shapes of its results.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace acan::model {
 
-// The shapes of a node's results. `operands` has an entry for every operand of the table (more for
-// a repeated one), kNoValue for those that are left out. Throws Error (usage) that names the node,
-// the operand, its shape and what was expected.
+// The shapes of a node's results. `operands` has an entry for every operand of the table (several
+// for a repeated one), kNoValue for those that are left out. Throws Error (usage) that names the
+// node, the operand, its shape and what was expected.
 std::vector<Shape> InferShapes(const Graph& graph, const std::string& name, const Operator& op,
                                const std::vector<ValueId>& operands);
 
@@ -29,20 +29,19 @@ class Operands {
   std::int64_t rows(int operand) const { return (*this)[operand].rows; }
   std::int64_t features(int operand) const { return (*this)[operand].features; }
 
-  // Presence and kind of every operand, as the table has them.
+  // Checks presence and kind of every operand against the table.
   void CheckAgainstTable() const;
 
   // Each throws unless its condition holds. `why` ends the sentence: "as the weight has 8 inputs".
   void ExpectRows(int operand, std::int64_t rows, std::string_view why) const;
   void ExpectFeatures(int operand, std::int64_t features, std::string_view why) const;
-  // A shared vector or matrix, where it is there.
+  // Checks a shared vector or matrix, if it is present.
   void ExpectVector(int operand, std::int64_t features, std::string_view why) const;
   void ExpectSame(int operand, int as) const;
-  // Where the integers of `integers` are an input of the graph: the largest that it may hold must
-  // be below `size`, of which operand `owner` has so many `what`. Of a port of lengths: it must be
-  // at most `size`.
+  // If `integers` is an input of the graph, its largest possible value must be below `size`, the
+  // number of `what` that operand `owner` has. For a port of lengths it must be at most `size`.
   void ExpectBound(int integers, int owner, std::int64_t size, std::string_view what) const;
-  // Of the attribute `attribute`: "node 'a' (scale): factor is inf, but must be finite".
+  // Checks an attribute: "node 'a' (scale): factor is inf, but must be finite".
   void ExpectAttribute(bool holds, std::string_view attribute, const std::string& value,
                        std::string_view must) const;
 
@@ -50,7 +49,7 @@ class Operands {
 
  private:
   const Port& PortOf(int operand) const;
-  const Input* InputOf(int operand) const;  // null if the operand is no input
+  const Input* InputOf(int operand) const;  // null if the operand is not an input
   std::string Where() const;
 
   const Graph& graph_;
@@ -59,12 +58,12 @@ class Operands {
   const std::vector<ValueId>& ids_;
 };
 
-// The two halves of InferShapes: alternatives before LinearInputGradient, and from it on.
+// The two halves of InferShapes: Operator's alternatives before LinearInputGradient, and the rest.
 std::vector<Shape> InferForward(const Operator& op, const Operands& in);
 std::vector<Shape> InferBackward(const Operator& op, const Operands& in);
 bool IsBackward(const Operator& op);
 
-// Attributes that forward operators and their gradients share.
+// Checks of attributes that forward operators and their gradients share.
 void CheckWindow(const Operands& in, const Window& window);
 void CheckGroups(const Operands& in, const Convolution& op, std::int64_t inputs,
                  std::int64_t outputs);

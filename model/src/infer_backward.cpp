@@ -122,7 +122,7 @@ struct Backward {
     return {Shared(in.features(0), window.kernel.area() * (in.features(1) / op.forward.groups))};
   }
 
-  // A maximum is found again in x.
+  // The gradient of maximum pooling finds the maximum in x.
   void CheckReads(PoolingKind kind) const {
     in.ExpectAttribute(in.Has(0) == (kind == PoolingKind::kMaximum), "operand 'x'",
                        in.Has(0) ? "there" : "missing", "there exactly for maximum pooling");

@@ -1,4 +1,4 @@
-// What looks at a graph as a whole.
+// Functions that examine a whole graph.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace acan::model {
 namespace {
 
-// Which values serve an output, a loss, an assignment or a gradient.
+// Which values serve an output, a loss, an assignment or a gradient, by ValueId.
 std::vector<bool> Serving(const Graph& graph) {
   std::vector<bool> serves(graph.values().size());
   const auto mark = [&](ValueId id) { serves[static_cast<std::size_t>(id)] = true; };
@@ -98,7 +98,7 @@ std::string NodeLine(const Graph& graph, NodeId id) {
       node.gradient_of == kNoNode ? "" : fmt::format(", gradient of node {}", node.gradient_of));
 }
 
-// Of the parameter whose optimizer's state has this name in files: its name; else empty.
+// The name of the parameter whose optimizer state has this name in files; empty if there is none.
 std::string_view ParameterOfState(std::string_view name) {
   for (const ParameterState state : StatesOf(kMostOptimizerStates).subspan(1)) {
     const std::string suffix = StateSuffix(state);
@@ -107,7 +107,7 @@ std::string_view ParameterOfState(std::string_view name) {
   return "";
 }
 
-// Files of models and snapshots hold tensors by name, so two may not have the same one.
+// Files of models and snapshots hold tensors by name, so names must be unique.
 void CheckNamesInFiles(const Graph& graph) {
   std::unordered_set<std::string_view> parameters;
   for (const Parameter& parameter : graph.parameters()) parameters.insert(parameter.name);
@@ -143,7 +143,7 @@ void Validate(const Graph& graph) {
   }
   const std::vector<bool> serves = Serving(graph);
   for (const Value& value : graph.values()) {
-    // A result beside one that serves may be left unread.
+    // A node may leave some of its results unread.
     if (value.source == Source::kNode) continue;
     if (!serves[static_cast<std::size_t>(&value - graph.values().data())]) {
       throw UsageError(fmt::format(

@@ -47,7 +47,7 @@ void DataSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const {
   }
 }
 
-// Values one after the other, from the one at `first` on.
+// Copies consecutive values, beginning at `first`.
 void DataSet::CopyRow(std::string_view input, std::int64_t first,
                       std::span<std::uint32_t> out) const {
   const auto copy = [&](const auto& values) {

@@ -30,7 +30,7 @@ class Teacher {
         values->push_back(scale * SignedUnit(seed, RandomStream(RandomUse::kTeacher, 0), index++));
       }
     };
-    // Hidden sums of about unit variance, so that the non-linearity bends.
+    // Gives the hidden sums a variance of about 1, so that the activation is not nearly linear.
     draw(kHidden * inputs, 3.0f / std::sqrt(static_cast<float>(inputs)), &hidden_weights_);
     draw(kHidden, 1.0f, &hidden_biases_);
     draw(outputs * kHidden, 1.0f, &output_weights_);
@@ -62,7 +62,7 @@ class Teacher {
   std::vector<float> output_weights_;  // [outputs, kHidden]
 };
 
-// Samples [first, first + samples) of the endless sequence that the seed defines.
+// Samples [first, first + samples) of the infinite sequence that the seed defines.
 SampleValues MakeSamples(const Teacher& teacher, std::int64_t first, std::int64_t samples,
                          std::int64_t inputs, std::int64_t outputs, std::uint64_t seed) {
   SampleValues set;

@@ -20,7 +20,7 @@ std::vector<float> ToFloats(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
-// A number below `bound`, which is small: its bias is below bound / 2^32.
+// A number below `bound`. The bias is below bound / 2^32, which is small for small bounds.
 std::int64_t Below(std::uint32_t word, std::int64_t bound) {
   return static_cast<std::int64_t>(std::uint64_t{word} * static_cast<std::uint64_t>(bound) >> 32);
 }
@@ -158,7 +158,7 @@ ImageSet::View ImageSet::ViewOf(std::int64_t sample, std::int64_t epoch) const {
           flip_ && (words.v[2] & 1) != 0};
 }
 
-// What lies outside of the file's image is 0, before it is normalised.
+// Pixels outside of the file's image are 0 before normalization.
 void ImageSet::CopyPixels(const SamplePart& part, std::span<const float> image,
                           std::span<std::uint32_t> out) const {
   const View view = ViewOf(part.sample, part.epoch);

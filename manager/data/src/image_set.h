@@ -15,10 +15,11 @@ namespace acan {
 
 class ImageSet final : public SampleSet {
  public:
-  // `images`: [n, h, w] of one channel, [n, c, h, w] or [n, h, w, c]; uint8, which is scaled
-  // (value / 255), or floats. `labels` [n]. `wanted`: "images" and "labels". With a seed each image
-  // is cropped and flipped as `how` says; without, as for testing, none is. Throws Error (usage)
-  // for files that do not fit each other or the model, and for values that are out of bounds.
+  // `images` has the shape [n, h, w] (one channel), [n, c, h, w] or [n, h, w, c], as uint8, which
+  // is scaled (value / 255), or as floats. `labels` has the shape [n]. `wanted` is "images" and
+  // "labels". With a seed, each image is cropped and flipped as `how` says; without a seed, for
+  // testing, none is. Throws Error (usage) for files that do not fit each other or the model, and
+  // for values that are out of bounds.
   ImageSet(const std::string& images, const std::string& labels, const ImageData& how,
            std::vector<WantedInput> wanted, std::optional<std::uint64_t> seed);
 
@@ -28,7 +29,7 @@ class ImageSet final : public SampleSet {
   void Copy(const SamplePart& part, std::span<std::uint32_t> out) const override;
 
  private:
-  // Where the pixel (0, 0) of a sample as it is trained with lies in the file's image.
+  // Where the pixel (0, 0) of a training sample lies in the file's image.
   struct View {
     std::int64_t top = 0, left = 0;
     bool flipped = false;

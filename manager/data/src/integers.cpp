@@ -41,7 +41,7 @@ void CheckLabels(const StoredArray& array,
                  const std::function<std::string(std::int64_t value)>& place, Sha256* hash,
                  WantedInput* input) {
   const std::optional<std::int64_t> none = input->IgnoredInFiles();
-  // The same words are other labels.
+  // The same words mean other labels if another value stands for "no class".
   if (input->ignored_in_files) hash->Add(&*none, sizeof *none);
   const std::int64_t ignored = CheckIntegers(
       array,

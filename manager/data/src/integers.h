@@ -16,23 +16,23 @@ namespace acan {
 struct IntegerBounds {
   std::int64_t least = 0;
   std::int64_t most = 0;
-  std::optional<std::int64_t> also = {};  // a value that is right, too
+  std::optional<std::int64_t> also = {};  // one more valid value
   std::string reason;                     // "the model has 10 classes"
 };
 
-// Looks at every value, and adds them to `hash` as int32: the same values have the same hash,
-// whatever the type of the file. `place`: of a value, in words. Throws Error (usage) that names the
-// file, the first value that is out of bounds, and its place. Returns how many are `also`.
+// Checks every value, and adds the values to `hash` as int32, so the hash does not depend on the
+// file's type. `place` describes a value's position in words. Throws Error (usage) that names the
+// file, the first value that is out of bounds, and its place. Returns how many values equal `also`.
 std::int64_t CheckIntegers(const StoredArray& array, const IntegerBounds& bounds,
                            const std::function<std::string(std::int64_t value)>& place,
                            Sha256* hash);
 
-// CheckIntegers of labels. Throws also if none of them is a class. Afterwards `input` says whether
-// some are none.
+// CheckIntegers for labels. Also throws if no label is a class. Afterwards input->ignored_label is
+// set only if some labels are not a class.
 void CheckLabels(const StoredArray& array,
                  const std::function<std::string(std::int64_t value)>& place, Sha256* hash,
                  WantedInput* input);
-// What files have in place of a label that is none becomes that label.
+// Replaces the files' ignored value by the label that the loss ignores.
 void ReplaceIgnored(const WantedInput& input, std::span<std::uint32_t> labels);
 
 }  // namespace acan

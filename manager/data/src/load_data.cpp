@@ -33,7 +33,7 @@ std::shared_ptr<const SampleSet> InMemory(SampleValues values,
   return std::make_shared<DataSet>(std::move(values), inputs, std::move(sha256));
 }
 
-// `samples`: what has one label each, in words.
+// `samples` says what has one label each, in words.
 void RequireOneLabel(const WantedInput& labels, const char* samples) {
   if (labels.positions == 1) return;
   throw UsageError(
@@ -42,7 +42,7 @@ void RequireOneLabel(const WantedInput& labels, const char* samples) {
                   labels.positions, samples));
 }
 
-// Which of the job's sets of samples are read.
+// Which of the job's sets are read.
 enum class Sets : std::uint8_t { kAll, kTest };
 
 // Rows of numbers, each with a label or targets.
@@ -96,7 +96,7 @@ std::string NamesOf(const std::vector<WantedInput>& wanted) {
   return names;
 }
 
-// Whether the model has the inputs `needed`, and no others but those that `also` names.
+// Whether the model has exactly the inputs `needed`, and possibly those of `also`.
 bool HasInputs(const std::vector<WantedInput>& wanted, const std::vector<std::string>& needed,
                const std::vector<std::string>& also = {}) {
   const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
@@ -109,7 +109,7 @@ bool HasInputs(const std::vector<WantedInput>& wanted, const std::vector<std::st
          });
 }
 
-// The roles that an input may have, by its name: what the data hold under that name.
+// Checks that each input's role fits the data that its name stands for.
 void CheckRoles(const std::vector<WantedInput>& wanted) {
   struct Named {
     std::string_view name;
@@ -163,7 +163,7 @@ std::shared_ptr<const SampleSet> TestWindows(const Job& job, StoredArray tokens,
   }
 }
 
-// How many tokens the model has.
+// The number of tokens that the model knows.
 std::int64_t TokenBound(const std::vector<WantedInput>& wanted) {
   return std::min(FindInput(wanted, "tokens")->bound, FindInput(wanted, "labels")->bound);
 }
@@ -274,7 +274,7 @@ Data LoadImages(const Job& job, Sets sets, const std::vector<WantedInput>& wante
   return data;
 }
 
-// Text apart, whose test data need the tokens of training.
+// Everything except text, whose test data need the vocabulary of the training data.
 Data LoadFiles(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
   if (job.data.tokens.used()) return LoadTokens(job, sets, wanted);
   const bool generated = !job.data.generated.empty();
@@ -287,7 +287,7 @@ Data LoadFiles(const Job& job, Sets sets, const std::vector<WantedInput>& wanted
   return LoadValues(job, sets, wanted);
 }
 
-// What did not fit into memory.
+// Names the data that did not fit into memory.
 std::string NameOf(const DataFiles& files) {
   if (!files.generated.empty()) {
     return fmt::format("data.generated, data.samples = {}", files.generated_samples);

@@ -1,13 +1,13 @@
-// What the manager draws at random under the job's seed.
+// The streams that the manager draws from with the job's seed.
 #pragma once
 
 #include <cstdint>
 
 namespace acan {
 
-// The high halves of Philox' counters, by use. The initial weights count from (element, tensor),
-// tensor below 2^32, and dropout sets the highest bit (model/dropout.h): these keep apart from both
-// and from each other. Generating text has the half 5 << 58 (generate/).
+// The high halves of Philox counters, by use. Initial weights use the counters (element, tensor)
+// with tensor below 2^32, and dropout sets the highest bit (model/dropout.h), so these collide with
+// neither and not with each other. Generating text uses the high half 5 << 58 (generate/).
 enum class RandomUse : std::uint64_t {
   kWindowOffset = 1ULL << 58,
   kAugmentation = 2ULL << 58,
@@ -21,8 +21,8 @@ inline std::uint64_t RandomStream(RandomUse use, std::uint64_t number) {
   return static_cast<std::uint64_t>(use) | number;
 }
 
-// Unbiased draws below a bound: words of Philox in order, those of the incomplete last round of the
-// bound rejected.
+// Unbiased draws below a bound, from Philox words in order. Words in the incomplete last round of
+// the bound are rejected.
 class BoundedDraws {
  public:
   BoundedDraws(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}

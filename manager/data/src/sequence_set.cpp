@@ -15,7 +15,7 @@ namespace {
 
 using model::InputRole;
 
-// What an input's values must be.
+// The valid values of an input.
 IntegerBounds BoundsOf(const WantedInput& input) {
   switch (input.role) {
     case InputRole::kLengths:

@@ -1,4 +1,4 @@
-// SequenceSet: sequences of tokens of one length, each with a label or a label for each token.
+// SequenceSet: token sequences of one length, each with one label, or with a label per token.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace acan {
 
 struct SequenceFiles {
   std::string tokens;       // [samples, positions]
-  std::string labels;       // [samples] or [samples, positions], as the model wants them
+  std::string labels;       // [samples] or [samples, positions], as the model takes them
   std::string lengths;      // [samples]; empty: all positions count
   std::string token_types;  // [samples, positions]; empty: all 0
 };
 
 class SequenceSet final : public SampleSet {
  public:
-  // `wanted`: "tokens", and perhaps "labels", "lengths" and "token_type_ids". Throws Error (usage)
-  // for files that do not fit each other or the model, and for values out of bounds.
+  // `wanted` is "tokens", and optionally "labels", "lengths" and "token_type_ids". Throws Error
+  // (usage) for files that do not fit each other or the model, and for values out of bounds.
   SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wanted);
 
   std::int64_t samples() const override { return samples_; }
@@ -33,7 +33,7 @@ class SequenceSet final : public SampleSet {
 
  private:
   std::vector<WantedInput> inputs_;
-  std::map<std::string, StoredArray, std::less<>> arrays_;  // by input; none: the default
+  std::map<std::string, StoredArray, std::less<>> arrays_;  // by input; absent: the default
   std::int64_t samples_ = 0;
   std::string sha256_;
 };

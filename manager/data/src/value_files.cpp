@@ -17,7 +17,7 @@ std::string Place(std::size_t index, std::int64_t values_per_sample) {
   return fmt::format("sample {}, value {}", at / values_per_sample, at % values_per_sample);
 }
 
-// Any number type to finite floats.
+// Converts any number type to finite floats.
 std::vector<float> ToFloats(Array&& array) {
   const std::int64_t per_sample = array.values_per_sample();
   const auto check = [&](float value, auto original, std::size_t index) {
@@ -115,7 +115,7 @@ void SetTargets(Array&& array, const std::string& inputs_path, const WantedValue
   }
   set->targets = per_sample;
   if (const auto* bytes = std::get_if<std::vector<std::uint8_t>>(&array.values)) {
-    // As for inputs: an autoencoder's targets are its inputs.
+    // Scaled like inputs, because an autoencoder's targets are its inputs.
     set->scaled_targets = true;
     set->target_values.resize(bytes->size());
     std::transform(bytes->begin(), bytes->end(), set->target_values.begin(),

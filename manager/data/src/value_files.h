@@ -1,4 +1,4 @@
-// Files of samples that are rows of numbers, each with a label or targets.
+// Reads files whose samples are rows of numbers, each with a label or targets.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace acan {
 
-// What a multi-layer perceptron wants of its samples.
+// What a multi-layer perceptron expects of its samples.
 struct WantedValues {
   std::int64_t inputs;
   std::int64_t outputs;
   bool labels;
 };
 
-// Throws Error (usage) as LoadData.
+// Throws Error (usage) as LoadData does.
 SampleValues ReadValueFiles(const std::string& inputs, const std::string& targets,
                             const WantedValues& wanted);
 

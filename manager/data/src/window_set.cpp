@@ -17,10 +17,10 @@ WindowSet::WindowSet(StoredArray tokens, std::vector<WantedInput> wanted,
                      std::optional<std::uint64_t> seed)
     : tokens_(std::move(tokens)), inputs_(std::move(wanted)), seed_(seed) {
   const WantedInput& of_tokens = *FindInput(inputs_, "tokens");
-  const std::int64_t classes = FindInput(inputs_, "labels")->bound;  // each token is a label, too
-  for (WantedInput& input : inputs_) input.ignored_label.reset();    // each token is a class
+  const std::int64_t classes = FindInput(inputs_, "labels")->bound;  // tokens are also labels
+  for (WantedInput& input : inputs_) input.ignored_label.reset();    // every token is a class
   length_ = of_tokens.positions;
-  // The last window and its labels fit behind every offset.
+  // The last window and its labels fit after any offset.
   samples_ = (tokens_.count() - length_) / length_;
   if (samples_ < 1) {
     throw UsageError(

@@ -1,4 +1,4 @@
-// WindowSet: a text as windows of a language model.
+// WindowSet: a text as the windows of a language model.
 //
 //   text      t0 t1 t2 t3 t4 t5 t6 t7 t8 t9 ...      a window has 3 tokens, the offset is 1
 //   sample 0     [t1 t2 t3]                          its labels: t2 t3 t4
@@ -18,10 +18,10 @@ namespace acan {
 
 class WindowSet final : public SampleSet {
  public:
-  // `tokens` [length]; `wanted`: "tokens" and "labels", both of as many positions as a window has
-  // tokens. With a seed the offset of an epoch's windows is drawn below a window's length; without,
-  // as for testing, it is 0. Throws Error (usage) for a text that is too short, and for a token
-  // that the model has no row for.
+  // `tokens` has the shape [length]; `wanted` is "tokens" and "labels", both with as many positions
+  // as a window has tokens. With a seed, the offset of an epoch's windows is drawn below a window's
+  // length; without a seed, for testing, it is 0. Throws Error (usage) for a text that is too
+  // short, and for a token that is outside the model's vocabulary.
   WindowSet(StoredArray tokens, std::vector<WantedInput> wanted, std::optional<std::uint64_t> seed);
 
   std::int64_t samples() const override { return samples_; }
@@ -34,7 +34,7 @@ class WindowSet final : public SampleSet {
 
   StoredArray tokens_;
   std::vector<WantedInput> inputs_;
-  std::int64_t length_;  // tokens of a window
+  std::int64_t length_;  // tokens per window
   std::int64_t samples_;
   std::optional<std::uint64_t> seed_;
   std::string sha256_;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".tmp";
 
-// Unique among the living processes and threads of this host; O_EXCL settles the rest.
+// Unique among the living processes and threads of this host; O_EXCL excludes other collisions.
 std::string TemporaryName(const std::string& path) {
   static std::atomic<unsigned> number{0};
   return fmt::format("{}.{}.{}{}", path, ::getpid(), number++, kSuffix);
@@ -34,7 +34,7 @@ bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Whether a file of this name is one that TemporaryName made for `final_name`.
+// Whether TemporaryName could have made this name for `final_name`.
 bool IsTemporaryName(std::string_view name, std::string_view final_name) {
   if (!name.starts_with(final_name) || !name.ends_with(kSuffix)) return false;
   name.remove_prefix(final_name.size());
@@ -47,15 +47,15 @@ bool IsTemporaryName(std::string_view name, std::string_view final_name) {
          IsNumber(name.substr(dot + 1));
 }
 
-// While it is written it is locked, so that RemoveUnfinished knows. False if that has got hold of
-// it before. Where there are no locks nothing is removed.
+// Locks a file for the time of writing, so that RemoveUnfinished does not remove it. False if
+// RemoveUnfinished got the lock first. On file systems without locks nothing is removed.
 bool LockOwn(int descriptor) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
   struct stat own = {};
   return ::fstat(descriptor, &own) != 0 || own.st_nlink > 0;
 }
 
-// Unless somebody writes it.
+// Removes the file unless a process is still writing it.
 void RemoveIfDead(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return;
@@ -63,8 +63,8 @@ void RemoveIfDead(const std::string& path) {
   ::close(descriptor);
 }
 
-// A rename is on disk only when its directory is. Some file systems cannot sync directories: theirs
-// is then as durable as they make it.
+// A rename is durable only once its directory is synced. If the file system cannot sync
+// directories, the rename is as durable as the file system makes it.
 void SyncDirectoryOf(const std::string& path) {
   const std::filesystem::path directory = std::filesystem::absolute(path).parent_path();
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -80,13 +80,13 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
     OpenNameless();
     return;
   }
-  // Renaming onto a directory would fail only at the end.
+  // Otherwise only the rename at the end would fail.
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) Fail("write", EISDIR);
   while (descriptor_ < 0) {
     temporary_ = TemporaryName(path);
     descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    // Of a process that had the same number and was killed: containers count from 1 each time.
+    // The name exists if a process with the same id was killed; containers reuse low ids.
     if (descriptor_ < 0 && errno == EEXIST) continue;
     if (descriptor_ < 0) Fail("create", errno);
     if (!LockOwn(descriptor_)) ::close(std::exchange(descriptor_, -1));
@@ -106,7 +106,7 @@ void AtomicFile::OpenNameless() {
   if (error) Fail("make a temporary file", error.value());
   descriptor_ = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
   if (descriptor_ >= 0) return;
-  // A file system that makes none without a name: it has one for a moment.
+  // The file system cannot make a file without a name, so it gets one for a moment.
   std::string name = path_;
   descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
   if (descriptor_ < 0) Fail("make a temporary file", errno);

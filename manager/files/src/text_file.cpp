@@ -21,11 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPipePatience{5};  // for the next bytes
+constexpr std::chrono::seconds kPipePatience{5};  // maximum wait for the next bytes
 constexpr std::chrono::milliseconds kLookAgain{20};
 
-// Up to `size` bytes; 0 at the end, -1 and errno after an error. A pipe without a writer yet looks
-// like one whose writer is done: until the first bytes came, that is not its end.
+// Reads up to `size` bytes; returns 0 at the end, -1 and errno after an error. A pipe without a
+// writer looks the same before the first writer as after the last one, so it has ended only if
+// bytes have arrived before.
 ssize_t ReadSome(int fd, bool pipe, bool begun, char* to, std::size_t size) {
   const Clock::time_point deadline = Clock::now() + kPipePatience;
   for (;;) {
@@ -38,7 +39,7 @@ ssize_t ReadSome(int fd, bool pipe, bool begun, char* to, std::size_t size) {
       return -1;
     }
     pollfd item{fd, POLLIN, 0};
-    // Without a writer, or after the last one has gone, poll does not wait.
+    // Before the first writer or after the last one, poll returns at once.
     if (::poll(&item, 1, static_cast<int>(kLookAgain.count())) > 0 &&
         (item.revents & POLLIN) == 0) {
       ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));

@@ -1,4 +1,5 @@
-// CSV of numbers: commas between values, one sample a line, an optional line of column names first.
+// CSV of numbers: comma-separated values, one sample per line, and an optional first line of column
+// names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = 1 << 28;
 constexpr std::int64_t kMaxColumns = 1 << 24;
-constexpr std::size_t kShown = 40;  // of a field in a message
+constexpr std::size_t kShown = 40;  // bytes of a field that a message shows
 
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -25,7 +26,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// The nearest float; infinity and NaN come through as such for the caller to refuse.
+// The nearest float. Infinity and NaN are returned as such; the caller refuses them.
 std::optional<float> ParseNumber(std::string_view text) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const char* const end = text.data() + text.size();
@@ -33,8 +34,7 @@ std::optional<float> ParseNumber(std::string_view text) {
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (rest != end || error == std::errc::invalid_argument) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
-    // Too small is 0 (or denormal) like everywhere else; too large is infinity. from_chars does not
-    // say which of the two it is.
+    // Underflow gives 0 (or a denormal), overflow infinity. from_chars does not distinguish them.
     return static_cast<float>(std::strtod(std::string(text).c_str(), nullptr));
   }
   return value;
@@ -44,7 +44,7 @@ bool IsDigit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Such as "1.5", 1_000, 12% and 4.5.6, but not 1stFloor, 2019Q1 and 2020-01-31.
+// True for "1.5" in quotes, 1_000, 12% and 4.5.6, but not for 1stFloor, 2019Q1 and 2020-01-31.
 bool LooksLikeNumber(std::string_view field) {
   const std::size_t first = field.find_first_not_of("\"' ");
   if (first == std::string_view::npos) return false;
@@ -62,7 +62,7 @@ bool LooksLikeNumber(std::string_view field) {
   return digits;
 }
 
-// A field's beginning as a message may have it: a terminal would obey control characters.
+// The beginning of a field, with control characters escaped, because a terminal would obey them.
 std::string Shown(std::string_view field) {
   constexpr std::size_t kMostBytes = 40;
   std::string text;
@@ -78,7 +78,7 @@ class CsvParser {
  public:
   explicit CsvParser(const std::string& path) : path_(path) {}
 
-  // One line, without its end.
+  // Processes one line without its end.
   void Line(std::string_view line) {
     ++line_;
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
@@ -104,8 +104,8 @@ class CsvParser {
   }
 
  private:
-  // Names only: a line with some numbers in it is a sample with something wrong in it. Passed over
-  // as names it would be missing, and every sample after it would get another's label.
+  // A header has names only. A line with some numbers is a damaged sample: if it were skipped as a
+  // header, every later sample would get another sample's label.
   bool IsHeader(std::string_view line) const {
     std::int64_t column = 0;
     for (std::size_t begin = 0; begin <= line.size();) {
@@ -170,7 +170,7 @@ class CsvParser {
 Array ReadCsv(InputFile& file) {
   constexpr std::size_t kChunkBytes = 1 << 20;
   CsvParser parser(file.path());
-  std::string text;  // what of the last chunk is not a whole line yet
+  std::string text;  // the incomplete line at the end of the last chunk
   std::int64_t total_bytes = 0;
   for (;;) {
     const std::size_t had = text.size();

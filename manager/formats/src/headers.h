@@ -1,4 +1,4 @@
-// What stands before the values in NPY and IDX files, and how many bytes of values must follow.
+// The headers of NPY and IDX files, and checks of the length of the values that follow.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct NpyHeader {
   NumberType type = NumberType::kFloat32;
   std::vector<std::int64_t> shape;
 };
-// In C order and with at least one dimension. Throws Error (usage).
+// In C order and with at least one dimension. Throws Error (usage) for other files.
 NpyHeader ReadNpyHeader(InputFile& file);
 
 inline constexpr std::uint8_t kIdxUint8 = 0x08;
@@ -24,13 +24,13 @@ struct IdxHeader {
 // Throws Error (usage).
 IdxHeader ReadIdxHeader(InputFile& file);
 
-// The bytes of all values: they fit the limit of memory, and the file has as many, and no more.
-// Throws Error (usage).
+// The bytes of all values. Checks that they fit into the memory limit and that the file has exactly
+// as many. Throws Error (usage).
 std::vector<std::uint8_t> ReadRest(InputFile& file, const std::vector<std::int64_t>& shape,
                                    std::int64_t value_bytes);
 
-// For values that stay in the file, of which there are `has` bytes. Throws Error (usage) if the
-// shape says something else.
+// For values that stay in the file, which has `has` bytes of values. Throws Error (usage) if the
+// shape needs a different number.
 void CheckLength(const std::string& path, const std::vector<std::int64_t>& shape,
                  std::int64_t value_bytes, std::int64_t has);
 

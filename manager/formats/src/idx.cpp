@@ -27,7 +27,7 @@ constexpr IdxType kIdxTypes[] = {{kIdxUint8, NumberType::kUint8}, {0x09, NumberT
                                  {0x0b, NumberType::kInt16},      {0x0c, NumberType::kInt32},
                                  {0x0d, NumberType::kFloat32},    {0x0e, NumberType::kFloat64}};
 
-// Files hold big-endian values: turn them in place, as bytes.
+// Converts big-endian values of the file in place.
 template <typename T>
 void SwapBytes(std::vector<T>& values) {
   if constexpr (sizeof(T) == 1) return;

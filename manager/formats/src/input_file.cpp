@@ -19,7 +19,7 @@ namespace acan {
 
 struct InputFile::Gzip {
   Gzip() : input(1 << 18) {
-    // 16: gzip wrapping only.
+    // 16: only the gzip format.
     if (inflateInit2(&stream, 15 + 16) != Z_OK) throw std::bad_alloc();
   }
   ~Gzip() { inflateEnd(&stream); }
@@ -28,11 +28,11 @@ struct InputFile::Gzip {
 
   z_stream stream{};
   std::vector<std::uint8_t> input;
-  bool inside = true;  // a gzip member has begun and not ended
+  bool inside = true;  // within a gzip member
 };
 
 InputFile::InputFile(const std::string& path, Packing packing) : path_(path) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer before it is refused.
+  // O_NONBLOCK: opening a pipe must not wait for a writer, because the pipe is refused anyway.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
     throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
@@ -66,7 +66,7 @@ InputFile::~InputFile() {
 }
 
 std::int64_t InputFile::most_bytes() const {
-  // Deflate cannot pack more than 1032 bytes into one.
+  // Deflate compresses at most 1032 bytes into one.
   constexpr std::int64_t kMostRatio = 1032;
   if (!gzip_) return file_bytes_;
   return file_bytes_ > kMaxDataBytes / kMostRatio ? kMaxDataBytes : file_bytes_ * kMostRatio;
@@ -194,7 +194,7 @@ Error TooLong(const std::string& path, const std::vector<std::int64_t>& shape,
                   ShapeText(shape), wanted));
 }
 
-// `room`: for so many values, once it is known that there are so many.
+// `room` returns memory for the values, and is called once their number is known to be right.
 void ReadRestInto(InputFile& file, const std::vector<std::int64_t>& shape, std::int64_t value_bytes,
                   const std::function<void*(std::size_t count)>& room) {
   const std::int64_t count = CountValues(file.path(), shape, value_bytes, kMaxDataBytes);
@@ -207,7 +207,7 @@ void ReadRestInto(InputFile& file, const std::vector<std::int64_t>& shape, std::
   if (got < static_cast<std::size_t>(wanted)) {
     throw Truncated(file.path(), shape, wanted, fmt::format("{}", got));
   }
-  // Reading on to the end also checks gzip's own checksum.
+  // Reading to the end also checks gzip's checksum.
   std::uint8_t more = 0;
   if (file.Read({&more, 1}) != 0) throw TooLong(file.path(), shape, wanted);
 }
@@ -234,7 +234,7 @@ void CheckLength(const std::string& path, const std::vector<std::int64_t>& shape
 
 namespace {
 
-// Without a value.
+// An empty vector of the type.
 decltype(Array::values) ValuesOf(NumberType type) {
   switch (type) {
     case NumberType::kUint8:

@@ -37,7 +37,7 @@ class HeaderParser {
       const std::string key = Quoted();
       Expect(':');
       if (key == "descr" && !header.descr) {
-        // A list is a structured type: named as such, since its text would not help.
+        // A list is a structured type. The message names it, because its text would not help.
         if (Peek() == '[') Fail("holds records; expected one plain number type");
         header.descr = Quoted();
       } else if (key == "fortran_order" && !header.fortran_order) {
@@ -126,7 +126,7 @@ struct NpyType {
   const char* text;  // as numpy writes it
   NumberType type;
 };
-// A bool is not a byte of an image, which would be scaled, but the number 0 or 1.
+// A bool is the number 0 or 1, and not a byte of an image, which would be scaled.
 constexpr NpyType kNpyTypes[] = {
     {"|u1", NumberType::kUint8},  {"u1", NumberType::kUint8},    {"<u1", NumberType::kUint8},
     {"<u2", NumberType::kUint16}, {"<u4", NumberType::kUint32},  {"<u8", NumberType::kUint64},

@@ -8,7 +8,7 @@
 namespace acan {
 namespace {
 
-// The header of version 1.0 of the format: its length with all before it is a multiple of 64.
+// A header of format version 1.0, padded so that the values begin at a multiple of 64.
 std::string HeaderOf(const std::vector<std::int64_t>& shape) {
   std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{}), }}",
                                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");

@@ -42,7 +42,7 @@ StoredArray OpenNpy(InputFile& file) {
   return {file.path(), std::move(header.shape), header.type, std::move(bytes)};
 }
 
-// `Number`: what the file has. Whatever the type, `out[i] = made(value)`.
+// `Number` is the file's type. Sets `out[i] = made(value i)`.
 template <typename Number, typename Out, typename Make>
 void Convert(std::span<const std::uint8_t> bytes, std::span<Out> out, const Make& make) {
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -128,8 +128,8 @@ class StoredArray::Bytes {
       if (got == 0) Fail("was cut off while it was in use");
       done += static_cast<std::size_t>(got);
     }
-    // After the read: what was changed before is then seen. The hash would not be that of what is
-    // trained with.
+    // Checked after the read, so that earlier changes are noticed: the hash would not be that of
+    // the values used for training.
     struct stat status {};
     const bool same = ::fstat(file_.get(), &status) == 0 &&
                       status.st_mtim.tv_sec == modified_.tv_sec &&
@@ -186,7 +186,7 @@ void StoredArray::ReadIntegers(std::int64_t first, std::span<std::int64_t> out) 
   ReadBytes(first, bytes);
   const auto whole = [&](auto value, std::size_t i) {
     if constexpr (std::is_floating_point_v<decltype(value)>) {
-      constexpr double kMost = 1LL << 53;  // beyond, not every whole number is one
+      constexpr double kMost = 1LL << 53;  // above it, doubles skip whole numbers
       const auto wide = static_cast<double>(value);
       if (!(wide == std::floor(wide) && std::fabs(wide) < kMost)) {
         throw UsageError(fmt::format("{}: {} is {}, expected a whole number", path_,

@@ -37,7 +37,7 @@ int EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string ClosestWord(std::string_view word, const std::vector<std::string>& candidates) {
-  // A wrong word longer than this is no misspelling, and the distance costs its square.
+  // A longer word is not a misspelling, and the cost of the distance is quadratic.
   constexpr std::size_t kMaxWord = 64;
   if (word.size() > kMaxWord) return "";
   std::string best;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxCropPadding = 1024;
 constexpr std::size_t kMaxChannels = 1 << 14;
 
-// What each kind of data uses beside `shuffle`, which serves all of them.
+// The keys that each kind of data uses, besides `shuffle`, which all kinds use.
 struct Kind {
   const char* name;
   std::vector<std::string> chosen_by;
@@ -41,7 +41,7 @@ bool Contains(const std::vector<std::string>& keys, const std::string& key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-// The kind that the section chooses: that of files if it names none.
+// The kind that the section chooses; files of values by default.
 const Kind& ChosenKind(const Section& data) {
   for (const Kind& kind : Kinds()) {
     if (std::ranges::any_of(kind.chosen_by, [&](const auto& key) { return data.Has(key); })) {
@@ -51,7 +51,7 @@ const Kind& ChosenKind(const Section& data) {
   return Kinds().back();
 }
 
-// "data.text or data.train_text": the kinds that use a key.
+// The kinds that use a key: "data.text or data.train_text".
 std::string KindsWith(const std::string& key) {
   std::string text;
   for (const Kind& kind : Kinds()) {
@@ -119,7 +119,7 @@ void ReadTokenKeys(const Section& data, const PathOfKey& path, DataFiles* files)
     data.Refuse("tokens_type",
                 "is for one stream of tokens; sequences with labels are NPY, which says its type");
   }
-  // What the training samples have, the test samples have.
+  // The test samples must have the same files as the training samples.
   for (const std::string key : {"labels", "lengths", "token_types"}) {
     const std::string train = "train_" + key, test = "test_" + key;
     if (tokens.test.empty() ? data.Has(test) : data.Has(test) != data.Has(train)) {

@@ -9,14 +9,14 @@
 
 namespace acan {
 
-// Refuses keys of another kind of data than what the section chooses: `text` or `train_text`,
-// `train_tokens`, `generated`, or else `train_inputs`.
+// Refuses keys that belong to another kind of data than the one that the section chooses by `text`
+// or `train_text`, `train_tokens`, `generated`, or else `train_inputs`.
 void RefuseOtherKinds(const Section& data);
 
-// `path(key)`: the absolute path that the key names; "" if it is not set.
+// `path(key)` returns the absolute path that the key names; "" if the key is not set.
 using PathOfKey = std::function<std::string(const std::string& key)>;
 
-// Each leaves the files alone if the section chooses another kind of data.
+// Each of these changes nothing if the section chooses another kind of data.
 void ReadTextKeys(const Section& data, const PathOfKey& path, TextData* text);
 void ReadTokenKeys(const Section& data, const PathOfKey& path, DataFiles* files);
 void ReadIgnoreLabel(const Section& data, std::optional<std::int64_t>* label);

@@ -31,7 +31,7 @@ constexpr std::int64_t kMaxSnapshotSteps = 1LL << 40;
 constexpr std::size_t kMaxFreezePatterns = 1024;
 constexpr double kMaxClipNorm = 1e30;
 
-// Those of all kinds of models and of all optimizers go behind the key that chooses one.
+// Inserts the keys of all kinds of models and of all optimizers after the key that chooses one.
 std::vector<SectionKeys> WithChosenKeys(std::vector<SectionKeys> sections) {
   for (SectionKeys& section : sections) {
     if (section.section == "model") {
@@ -69,7 +69,7 @@ const std::vector<SectionKeys>& KnownKeys() {
   return kKeys;
 }
 
-// "optimizer = "a" or optimizer = "b"": those that use `key`.
+// The optimizers that use `key`: `optimizer = "a" or optimizer = "b"`.
 std::string OptimizersWith(std::string_view key) {
   std::string text;
   for (const OptimizerRow& row : kOptimizers) {
@@ -79,7 +79,7 @@ std::string OptimizersWith(std::string_view key) {
   return text;
 }
 
-// The name of a key with which `text` begins.
+// The key name with which `text` begins.
 std::string_view WordAt(std::string_view text) {
   return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789"));
 }
@@ -121,8 +121,8 @@ class JobParser {
   void ReadOutput();
 
   std::string Path(const std::string& section, const std::string& key) const;
-  std::string ModelSha256(const std::string& key) const;  // as Sha256::Hex; empty: not set
-  // A key that the choice made elsewhere would ignore is a misunderstanding: say so.
+  std::string ModelSha256(const std::string& key) const;  // as from Sha256::Hex; empty: not set
+  // Refuses a key that would have no effect because of a choice made elsewhere.
   void RefuseUnused(const Section& section, const std::string& key, bool used,
                     const std::string& chosen, const std::string& needs) const {
     if (!used && section.Has(key)) {
@@ -209,7 +209,7 @@ void JobParser::ReadModel() {
   }
 }
 
-// What is wrong with the model, with the place of the key with which their sentence begins.
+// Checks the model. An error message gets the place of the key with which it begins.
 void JobParser::CheckModel() const {
   constexpr std::string_view kPrefix = "model: ";
   try {
@@ -240,7 +240,7 @@ void JobParser::ReadPerceptron(Model& model) {
   model_.Integers("layers", 2, kMaxLayerEntries, 1, kMaxLayerSize, &model.layers);
   std::int64_t parameters = 0;
   for (int i = 0; i < model.layer_count(); ++i) {
-    // At most 2^48 + 2^24 a layer and 63 layers: no overflow.
+    // At most 2^48 + 2^24 per layer and 63 layers, so there is no overflow.
     parameters += (model.inputs(i) + 1) * model.outputs(i);
   }
   if (parameters > kMaxParameters) {
@@ -277,7 +277,7 @@ void JobParser::ReadTraining() {
   train_.Flag("stop_if_not_finite", &job_.stop_if_not_finite);
 }
 
-// `steps` and `epochs` say the same thing. An override of one beats the file's other one.
+// `steps` and `epochs` are alternatives. An override of one replaces the other one of the file.
 void JobParser::ReadLength() {
   Training& training = job_.training;
   train_.Integer("epochs", 0, kMaxEpochs, &training.epochs);
@@ -294,7 +294,7 @@ void JobParser::ReadLength() {
   if (every > 0) training.evaluate_every = every;
 }
 
-// What is done to gradients and parameters, whatever the optimizer.
+// The rules for gradients and parameters that do not depend on the optimizer.
 void JobParser::ReadRules() {
   train_.Number("clip_norm", 0, kMaxClipNorm, &job_.training.clip_norm);
   train_.Word("decay", DecayWords(), &job_.decay);

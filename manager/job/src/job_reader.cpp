@@ -20,7 +20,7 @@ std::string Shortened(std::string_view text) {
   return std::string(text.substr(0, kMost)) + "...";
 }
 
-// The value's own text for messages: 3, 0.5, "three", [784, ...].
+// The value's text for messages: 3, 0.5, "three", [784, ...].
 std::string ValueText(const toml::node& node) {
   if (const auto* text = node.as_string()) return fmt::format("\"{}\"", Shortened(text->get()));
   if (const auto* integer = node.as_integer()) return fmt::format("{}", integer->get());
@@ -62,7 +62,7 @@ bool IsBareWord(const std::string& text) {
   return !text.empty() && text.find_first_of("\"'[]{}\n\r") == std::string::npos;
 }
 
-// The value of an override: TOML if it is that, else a bare word.
+// The value of an override: TOML if it parses, otherwise a bare word.
 toml::table ParseOverrideValue(const std::string& value, const std::string& place) {
   if (const auto dots = TomlDotsProblem(value)) {
     throw UsageError(fmt::format("--set: the value {}", *dots));
@@ -102,7 +102,7 @@ bool HasKey(const SectionKeys& section, std::string_view key) {
   return std::find(section.keys.begin(), section.keys.end(), key) != section.keys.end();
 }
 
-// What to say about an unknown key: its right section if another one knows it, else a near one.
+// The hint for an unknown key: the section that has it, or otherwise a similar key.
 std::string KeyHint(const std::vector<SectionKeys>& known, const SectionKeys& section,
                     std::string_view key) {
   for (const SectionKeys& other : known) {

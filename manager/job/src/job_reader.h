@@ -1,5 +1,5 @@
-// Typed, checked access to the values of a job's TOML text. Every error names the key, its place
-// (a line of the file or the override), what was found and what would be right.
+// Typed, checked access to the values of a job's TOML text. Every error names the key, its place (a
+// line of the file or the override), what was found and what is expected.
 #pragma once
 
 #include <toml++/toml.h>
@@ -14,13 +14,13 @@
 
 namespace acan {
 
-// The keys of every section, in the order in which they are written.
+// The keys of a section, in the order in which they are written.
 struct SectionKeys {
   std::string section;
   std::vector<std::string> keys;
 };
 
-// A parsed job with the overrides in place. Throws Error (usage) for text that is not TOML, for
+// A parsed job with the overrides applied. Throws Error (usage) for text that is not TOML, for
 // unknown sections and keys, and for overrides that are not section.key=value.
 class JobText {
  public:
@@ -43,11 +43,11 @@ class JobText {
   std::map<std::pair<std::string, std::string>, std::string> overrides_;  // key -> "--set ..."
 };
 
-// What a value is, in words: `the string "three"`, "the number 2.5", "an array".
+// Describes a value in words: `the string "three"`, `the number 2.5`, "an array".
 std::string DescribeValue(const toml::node& node);
 
-// One section's values. Readers leave `*value` (the default) alone if the key is not set and throw
-// Error (usage) if what is set is of another type or out of range.
+// One section's values. The readers leave `*value` (the default) unchanged if the key is not set,
+// and throw Error (usage) if its value has another type or is out of range.
 class Section {
  public:
   Section(const JobText& text, std::string name) : text_(text), name_(std::move(name)) {}
@@ -60,7 +60,7 @@ class Section {
   bool IsOverride(const std::string& key) const { return text_.IsOverride(name_, key); }
   void Integer(const std::string& key, std::int64_t least, std::int64_t most,
                std::int64_t* value) const;
-  // Finite; an integer is a number too. `open_least`: the value must be above `least`.
+  // A finite number; integers are allowed. `open_least`: the value must be above `least`.
   void Number(const std::string& key, double least, double most, double* value,
               bool open_least = false) const;
   void Flag(const std::string& key, bool* value) const;
@@ -89,7 +89,7 @@ class Section {
 
   // "line 3 of job.toml". REQUIRES: the key is set.
   std::string Place(const std::string& key) const { return text_.Place(name_, key); }
-  // Throws Error (usage): "train.batch = 0 (line 3 of job.toml): <what would be right>".
+  // Throws Error (usage): "train.batch = 0 (line 3 of job.toml): <what is expected>".
   [[noreturn]] void Refuse(const std::string& key, const std::string& what) const;
 
  private:

@@ -1,4 +1,4 @@
-// A job back to text: JSON for receipts, TOML for printing and for handing on.
+// Converts a job to text: JSON for receipts, TOML for printing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ json OrAuto(const std::optional<T>& value) {
   return value ? json(*value) : json("auto");
 }
 
-// Without the kind, which earlier releases did not write: ids of trainings are hashes of this.
+// Without the kind, which earlier releases did not write, because training ids are hashes of this
+// text.
 json PerceptronToJson(const Model& perceptron) {
   json model = {{"layers", perceptron.layers},
                 {"activation", WordOf(ActivationWords(), perceptron.activation)},
@@ -73,7 +74,7 @@ void TokensToJson(const DataFiles& files, json* data) {
   SetIfAny("test_token_types", files.tokens.test_types, data);
 }
 
-// Nothing where nothing was chosen: jobs of plain numbers stay as they are.
+// Writes only what was chosen, so that jobs without images keep their ids.
 void ImagesToJson(const ImageData& images, json* data) {
   SetIfAny("layout", images.layout, data);
   if (!images.mean.empty()) (*data)["mean"] = images.mean;
@@ -130,7 +131,8 @@ json TrainingToJson(const Training& training) {
   if (training.schedule.kind == ScheduleKind::kCosine) {
     train["final_fraction"] = training.schedule.final_fraction;
   }
-  // What earlier releases did not know is left out where it is not set, so that ids stay the same.
+  // Keys that earlier releases did not know are written only if they are set, so that ids stay the
+  // same.
   if (training.steps) {
     train.erase("epochs");
     train["steps"] = *training.steps;
@@ -171,8 +173,8 @@ namespace {
 constexpr std::array<const char*, 6> kSections = {"model", "data",      "train",
                                                   "tasks", "snapshots", "output"};
 
-// JSON's texts of scalars and of arrays of integers are TOML too, and strings escape the same way,
-// but for one character: TOML wants DEL escaped. No other character has this byte in UTF-8.
+// JSON's texts of scalars and of arrays of integers are valid TOML, and strings are escaped in the
+// same way, except that TOML also wants DEL escaped. No other character has this byte in UTF-8.
 std::string ValueText(const json& value) {
   constexpr char kDelete = '\x7f';
   std::string text = JsonText(value);

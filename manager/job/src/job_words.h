@@ -88,7 +88,7 @@ inline const Words<model::ActivationKind>& ModelWords(model::ActivationKind) {
   return kWords;
 }
 
-// An encoder alone has no loss, so no job can train it.
+// kEncoder is missing, because an encoder alone has no loss and so no job can train it.
 inline const Words<model::BertTask>& ModelWords(model::BertTask) {
   static const Words<model::BertTask> kWords = {
       {"masked_language", model::BertTask::kMaskedLanguage},

@@ -34,7 +34,7 @@ const char* ActivationName(ActivationKind kind) {
     case ActivationKind::kSigmoid:
       return "sigmoid";
     case ActivationKind::kRelu:
-    case ActivationKind::kClippedRelu:  // no key names it
+    case ActivationKind::kClippedRelu:  // no key of a job names it
       break;
   }
   return "relu";
@@ -53,7 +53,7 @@ json ConfigOf(const model::GptOptions& o) {
           {"embd_pdrop", ShortNumber(o.dropout)},
           {"resid_pdrop", ShortNumber(o.dropout)},
           {"layer_norm_epsilon", 1e-5},
-          // GPT2Config's are of OpenAI's vocabulary.
+          // GPT2Config's defaults belong to OpenAI's vocabulary.
           {"bos_token_id", nullptr},
           {"eos_token_id", nullptr}};
 }
@@ -78,7 +78,7 @@ json ConfigOf(const model::LlamaOptions& o) {
           {"attention_bias", o.attention_bias},
           {"mlp_bias", o.mlp_bias},
           {"tie_word_embeddings", o.tie_word_embeddings},
-          // LlamaConfig's are of Meta's vocabulary.
+          // LlamaConfig's defaults belong to Meta's vocabulary.
           {"bos_token_id", nullptr},
           {"eos_token_id", nullptr}};
 }
@@ -102,7 +102,7 @@ json ConfigOf(const model::BertOptions& o) {
       {"layer_norm_eps", ShortNumber(o.layer_norm_eps)},
       {"pad_token_id", o.pad_token_id}};
   if (!classifies) return config;
-  // transformers counts labels by their names.
+  // transformers takes the number of labels from their names.
   for (std::int64_t i = 0; i < o.num_labels; ++i) {
     config["id2label"][fmt::format("{}", i)] = fmt::format("LABEL_{}", i);
     config["label2id"][fmt::format("LABEL_{}", i)] = i;
@@ -110,7 +110,7 @@ json ConfigOf(const model::BertOptions& o) {
   return config;
 }
 
-// Kinds whose classes are not of transformers.
+// Kinds for which transformers has no class.
 template <class Options>
 json ConfigOf(const Options&) {
   return {};
@@ -144,7 +144,7 @@ json TransformersConfig(const ModelOptions& options) {
 
 namespace {
 
-// The fields of a config.json; those that it lacks keep their defaults.
+// The fields of a config.json; missing fields have their defaults.
 class ConfigFields {
  public:
   explicit ConfigFields(const std::string& path) : path_(path) {
@@ -168,7 +168,7 @@ class ConfigFields {
     if (!fields_[key].is_number()) Refuse(key, "a number");
     *value = fields_[key].get<float>();
   }
-  // `words`: what it may be; without the field it is the first.
+  // One of `words`; the first one if the field is missing.
   std::string Word(const char* key, const std::vector<std::string>& words) const {
     if (!fields_.contains(key)) return words.front();
     if (!fields_[key].is_string()) Refuse(key, "a word");
@@ -200,7 +200,7 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   model::BertOptions options;
   fields.Word("model_type", {"bert"});
   fields.Word("position_embedding_type", {"absolute"});
-  fields.False("is_decoder");  // its positions would not see those behind them
+  fields.False("is_decoder");  // a decoder's positions do not see later ones
   fields.Integer("vocab_size", &options.vocab_size);
   fields.Integer("hidden_size", &options.hidden_size);
   fields.Integer("num_hidden_layers", &options.num_hidden_layers);
@@ -209,7 +209,7 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   fields.Integer("max_position_embeddings", &options.max_position_embeddings);
   fields.Integer("type_vocab_size", &options.type_vocab_size);
   fields.Number("layer_norm_eps", &options.layer_norm_eps);
-  // ActivationName's words, and transformers' other ones for the same functions.
+  // ActivationName's words, and transformers' synonyms for the same functions.
   const std::vector<std::pair<std::string, ActivationKind>> activations = {
       {"gelu", ActivationKind::kGelu},  {"gelu_new", ActivationKind::kGeluTanh},
       {"silu", ActivationKind::kSilu},  {"tanh", ActivationKind::kTanh},

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// The presets say which values make a model; these ranges only keep out what no number can be.
+// The presets check which values make a model; these ranges only exclude absurd numbers.
 constexpr std::int64_t kMostCount = std::int64_t{1} << 31;
 constexpr double kMostModelNumber = 1e30;
 constexpr std::size_t kMostStages = 64;
@@ -28,7 +28,7 @@ const std::vector<std::string>& MlpKeys() {
   return kKeys;
 }
 
-// file_sha256 is what receipts have: it holds the file to what was trained.
+// Receipts have file_sha256, which ties the file to the trained model.
 const std::vector<std::string>& GraphKeys() {
   static const std::vector<std::string> kKeys = {"file", "file_sha256"};
   return kKeys;
@@ -95,7 +95,7 @@ struct WriteKey {
 void ReadChoices(const Section&, Model&) {}
 template <class Options>
 void ReadChoices(const Section&, Options&) {}
-// What decides which keys there are is read first.
+// The choices on which other keys depend are read first.
 void ReadChoices(const Section& section, model::BertOptions& options) {
   ReadKey{section}("task", options.task);
   if (options.task == model::BertTask::kClassification || !section.Has("num_labels")) return;
@@ -108,7 +108,7 @@ void ReadChoices(const Section& section, model::ResnetOptions& options) {
   section.Refuse("norm_groups", "only norm = \"group\" uses it; remove it or choose that norm");
 }
 
-// With every key that there may be.
+// Options for which every key exists.
 template <class Options>
 Options WithAllKeys(Options options) {
   if constexpr (std::is_same_v<Options, model::BertOptions>) {

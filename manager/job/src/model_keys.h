@@ -1,6 +1,5 @@
-// The keys of [model] of every kind of model but "mlp", whose keys job.cpp reads. One table of each
-// kind serves reading, writing, and the list of known keys. A key is named as the field of its
-// options.
+// The keys of [model] for every kind of model except "mlp", whose keys job.cpp reads. One table per
+// kind serves reading, writing, and the list of known keys. A key has the name of its option.
 #pragma once
 
 #include <string>
@@ -115,22 +114,22 @@ void ForEachKey(model::ConvnextOptions& o, const Visit& visit) {
 template <class Visit>
 void ForEachKey(GraphFile&, const Visit&) {}  // ReadGraphFile reads them
 
-// The double with the shortest text that gives the same float: 1e-6 stays 1e-06 in JSON.
+// The double with the shortest text that gives the same float, so that 1e-6 is 1e-06 in JSON.
 double ShortNumber(float value);
 
-// The default options of a kind. REQUIRES: a word of kModelKinds.
+// The default options of a kind. REQUIRES: it is a word of kModelKinds.
 ModelOptions DefaultsOf(std::string_view kind);
 
-// The keys of one kind, without those that all have (kind, initial_weights).
+// The keys of one kind, without those that all kinds have (kind, initial_weights).
 std::vector<std::string> KeysOfKind(std::string_view kind);
-// Those of all kinds, each once.
+// The keys of all kinds, each once.
 const std::vector<std::string>& KeysOfAllKinds();
 
-// Reads what is set. Throws Error (usage) for values of another type, and for keys that only
-// another choice of `task` or `norm` uses. REQUIRES: not an MLP.
+// Reads the keys that are set. Throws Error (usage) for values of another type, and for keys that
+// only another choice of `task` or `norm` uses. REQUIRES: not an MLP.
 void ReadModelKeys(const Section& section, ModelOptions* options);
-// Reads the graph file at `path`, and checks it. Throws Error (usage) that names the file, and the
-// node or what else is wrong; also if its hash is another than `sha256` (empty: any).
+// Reads and checks the graph file at `path`. Throws Error (usage) that names the file and the node
+// or other problem; also if its hash is not `sha256` (empty: any).
 GraphFile ReadGraphFile(const std::string& path, const std::string& sha256);
 
 // All keys that the options use. REQUIRES: not an MLP.

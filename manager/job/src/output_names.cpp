@@ -4,7 +4,7 @@
 
 namespace acan {
 
-// Wide enough that the order of names is that of versions.
+// Wide enough that names sort like versions.
 std::string SnapshotFileName(std::int64_t version) {
   return fmt::format("step-{:012}.safetensors", version);
 }

@@ -155,7 +155,7 @@ void DataFromJson(const json& value, const std::string& name, Receipt* receipt) 
   const Fields fields(value, name);
   receipt->train_sha256 = fields.Sha256Text("train_sha256");
   if (!fields.Get("test_sha256").is_null()) receipt->test_sha256 = fields.Sha256Text("test_sha256");
-  // Receipts of earlier releases do not have it.
+  // Receipts of earlier releases lack it.
   if (!value.contains("train_samples")) return;
   receipt->train_samples = fields.Count("train_samples");
   if (receipt->train_samples == 0) fields.Refuse("train_samples", "an integer above 0");
@@ -208,7 +208,7 @@ std::vector<StepRange> RangesFromJson(const Fields& fields, const char* key,
   return ranges;
 }
 
-// Names come from other processes: what is no UTF-8 becomes what a file has in its place.
+// Names come from other processes: invalid UTF-8 is hashed as the replacement that the file has.
 std::string HashOfOthers(json receipt) {
   receipt.erase(kHashName);
   const std::string text = JsonTextReplacing(receipt);
@@ -304,7 +304,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   receipt.tasks_done = fields.Count("tasks_done");
   receipt.tasks_reissued = fields.Count("tasks_reissued");
   receipt.tasks_duplicated = fields.Count("tasks_duplicated");
-  // Receipts of earlier releases have none of these.
+  // Receipts of earlier releases lack these.
   if (value.contains("not_finite") && !value.at("not_finite").is_null()) {
     receipt.not_finite = NotFiniteFromJson(value.at("not_finite"), name + ", not_finite");
   }
@@ -328,7 +328,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
 }
 
 void WriteReceipt(const std::string& path, const Receipt& receipt) {
-  // Names come from other processes: what is no UTF-8 must not lose the receipt.
+  // Names come from other processes: invalid UTF-8 must not prevent writing the receipt.
   WriteFileAtomically(path, JsonTextReplacing(ReceiptToJson(receipt), 2) + "\n");
 }
 

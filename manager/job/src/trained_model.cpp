@@ -58,7 +58,7 @@ struct Build {
   }
 };
 
-// Plans count rows in 31 bits, those of a whole batch, too.
+// Plans count the rows of a whole batch in 31 bits.
 void CheckRowsOfBatch(const model::Graph& graph, std::int64_t batch) {
   for (const model::Value& value : graph.values()) {
     if (value.shape.rows_of != model::RowsOf::kSample) continue;
@@ -118,7 +118,7 @@ std::string GraphTextOf(const Job& job) {
 }
 
 std::optional<double> PerplexityOf(const TrainedModel& model, double mean_loss) {
-  constexpr double kMostLoss = 700;  // of Exponential
+  constexpr double kMostLoss = 700;  // the limit of Exponential
   const model::Graph& graph = model.evaluation;
   if (graph.losses().size() != 1 || !(mean_loss >= 0 && mean_loss <= kMostLoss)) {
     return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<double> PerplexityOf(const TrainedModel& model, double mean_loss) 
   return std::nullopt;
 }
 
-// What takes any model does not ask for a perceptron.
+// Only functions that support just perceptrons ask for one.
 [[noreturn]] static void RefuseOtherKind(std::string_view kind) {
   throw UsageError(
       fmt::format("model.kind = \"{}\": this takes only models of kind \"mlp\"", kind));

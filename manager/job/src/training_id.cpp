@@ -14,7 +14,7 @@ std::string TrainingId(const Job& job, const std::string& train_sha256,
   fields.erase("output");
   fields["train"].erase("stop_if_not_finite");
   fields["train"].erase("evaluate_every");
-  // The data are known by their hashes, wherever the files lie, and so are the model's files.
+  // Hashes identify the data and the model's files, wherever these lie.
   if (fields["model"].contains("file_sha256")) fields["model"].erase("file");
   if (fields["model"].contains("initial_weights_sha256")) fields["model"].erase("initial_weights");
   fields["data"] = {{"shuffle", job.training.shuffle}};

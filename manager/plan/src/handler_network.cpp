@@ -10,23 +10,23 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kMostHandlers = 64;
-// Until they are measured: 1 Gbit/s, and a switch.
+// Assumed until measured: 1 Gbit/s, and a switch.
 constexpr double kAssumedUsPerKib = 8;
 constexpr double kAssumedRoundTripUs = 200;
-constexpr double kOtherKind = 1.9;  // times as slow: 1 and 2.5 Gbit/s, or 5 and 10
+constexpr double kOtherKind = 1.9;  // factor between kinds of links: 1 and 2.5 Gbit/s, or 5 and 10
 constexpr double kMostShared = 8;
-constexpr double kLeastShare = 0.5;  // of the cores that a handler would use, for it to count
-constexpr double kLeastBusy = 0.95;  // of its threads, unless a handler is throttled
+constexpr double kLeastShare = 0.5;  // of the cores that a handler needs, for it to count
+constexpr double kLeastBusy = 0.95;  // minimum share of its threads, unless a handler is throttled
 
 double KnownOr(std::uint32_t measured, double scale, double assumed) {
   return measured > 0 ? measured * scale : assumed;
 }
 
-// The numbers of hosts, in the order in which they are asked for.
+// Numbers the hosts in the order in which they are first requested.
 class Hosts {
  public:
-  // Who shares the broker's memory is on its host. Of others those with one address are on one
-  // host; one that does not know its address is on a host of its own.
+  // Handlers that share the broker's memory are on its host. Other handlers with the same address
+  // are on one host; one without a known address has a host of its own.
   std::size_t NumberOf(const std::string& id, const Capacity& capacity) {
     std::string name;
     if (capacity.bytes_travel) name = capacity.host.empty() ? "id " + id : "at " + capacity.host;
@@ -38,10 +38,10 @@ class Hosts {
   std::map<std::string, std::size_t> numbers_;
 };
 
-// The machines of hosts, and which processors of them handlers may use.
+// The machines of hosts, and the processors of them that handlers may use.
 class Machines {
  public:
-  // `host`: the number of the host on which the handler is.
+  // `host` is the number of the handler's host.
   std::size_t NumberOf(std::size_t host, const Capacity& capacity) {
     std::string name = capacity.machine.empty() ? std::to_string(host) : "id " + capacity.machine;
     return numbers_.try_emplace(std::move(name), numbers_.size()).first->second;
@@ -75,18 +75,18 @@ double BusyCores(const Capacity& capacity) {
 }
 
 // How many of a handler's tasks, or parts of one, run at once. The compute units of a GPU share
-// each kernel, and the next task only comes when they have nothing else to do.
+// each kernel, and the next task begins only when they are idle.
 int ThreadsOf(const Capacity& capacity) {
   return capacity.own_memory ? 1 : std::max(1, capacity.threads);
 }
 
-// A handler that is throttled does not need all of its cores, and says so.
+// A throttled handler reports that it does not use all of its cores.
 bool IsThrottled(const Capacity& capacity) {
   return !capacity.own_memory && BusyCores(capacity) < kLeastBusy * capacity.threads;
 }
 
-// Handlers that measure their speed at the same time share their machine's cores meanwhile: of
-// those of one kind the one that measured most is right. A difference of more than that is real.
+// Handlers that measure their speed at the same time share their machine's cores. So among handlers
+// of one kind, the highest measurement is right, within the factor that sharing can explain.
 void TakeBestSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetwork* network) {
   std::map<std::pair<std::size_t, std::string>, double> best;
   std::size_t i = 0;
@@ -104,7 +104,7 @@ void TakeBestSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetw
   }
 }
 
-// A handler's speed, where others of its machine did not disturb the measurement.
+// A handler's speed, if other handlers of its machine had not disturbed the measurement.
 struct KnownSpeed {
   double gflops = 0;
   double busy_cores = 0;
@@ -115,7 +115,7 @@ struct KnownMachine {
   std::set<int> cpus;
   std::vector<KnownSpeed> handlers;  // the fastest first
 
-  // Those that the processors suffice for.
+  // The handlers for which the processors suffice.
   void Take(std::vector<double>* gflops, int* threads) const {
     double left = static_cast<double>(cpus.size());
     for (const KnownSpeed& handler : handlers) {
@@ -129,8 +129,8 @@ struct KnownMachine {
   }
 };
 
-// Whatever the hosts do while a link is measured makes it seem slower, and the speeds of links
-// differ by more than that from kind to kind. Links that seem unequal make plans that are.
+// Other activity on the hosts makes a measured link seem slower, but different kinds of links
+// differ by more than that. Links that only seem unequal would lead to unequal plans.
 void TakeBestOfEachKind(std::vector<HostLink>* hosts) {
   std::vector<HostLink*> links;
   for (HostLink& link : *hosts) {
@@ -145,7 +145,7 @@ void TakeBestOfEachKind(std::vector<HostLink>* hosts) {
   }
 }
 
-// Where the manager is, is not known: its link is as most of the others are.
+// The manager's link is unknown, and assumed to be like the median of the others.
 HostLink LinkOfManager(const HandlerNetwork& network) {
   std::vector<HostLink> links = network.hosts;
   const auto middle = links.begin() + static_cast<std::ptrdiff_t>(links.size() / 2);
@@ -179,7 +179,7 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
     if (host == network.hosts.size()) {
       link.machine = machines.NumberOf(host, capacity);
       network.hosts.push_back(link);
-    } else {  // measured beside others, it seemed slower
+    } else {  // it seemed slower if measured together with others
       HostLink& known = network.hosts[host];
       known.us_per_kib = std::min(known.us_per_kib, link.us_per_kib);
       known.round_trip_us = std::min(known.round_trip_us, link.round_trip_us);

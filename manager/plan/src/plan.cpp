@@ -12,7 +12,7 @@ namespace acan {
 namespace {
 
 constexpr double kSpeedThatMatters = 0.9;  // share of all speed that the plan is made for
-constexpr double kUnequal = 2;             // fastest over slowest; below, it may be noise
+constexpr double kUnequal = 2;             // fastest over slowest; smaller ratios may be noise
 constexpr double kMostShares = 1e6;
 
 }  // namespace
@@ -67,8 +67,8 @@ HandlerShares SharesOfPart(const HandlerNetwork& network) {
   return SharesOf(std::move(gflops), threads);
 }
 
-// The manager only keeps its lead meanwhile. What a part may take grows with its handlers, as each
-// task that is placed is offered to all of them.
+// During planning, the manager only keeps its lead. The budget of a part grows with its handlers,
+// because each task is offered to all of them.
 constexpr std::int64_t kNodes = 24'000;
 constexpr std::int64_t kOffers = 50'000;  // tasks times handlers
 
@@ -92,8 +92,8 @@ bool HoldsTiles(const PlanRequest& request, const HandlerNetwork& network) {
   return bytes <= room;
 }
 
-// Cuts for the handlers with which a step takes least. nullopt: none fit, or the handlers cannot
-// keep the tiles.
+// The cuts for the set of handlers with the shortest step. nullopt: no cuts fit, or the handlers
+// cannot keep the tiles.
 std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
   std::optional<ChosenCuts> best;
   const std::vector<NetworkPart> parts = PartsOf(*request.network);
@@ -101,7 +101,7 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
     if (!HoldsTiles(request, part.network)) continue;
     SearchBudget budget = BudgetOfEach(parts);
     CutRequest cuts = RequestOf(request, SharesOfPart(part.network));
-    cuts.overhead_us = 0;  // round trips count by themselves
+    cuts.overhead_us = 0;  // round trips are counted separately
     cuts.network = &part.network;
     cuts.budget = &budget;
     std::optional<ChosenCuts> chosen = ChooseCuts(cuts, nullptr);

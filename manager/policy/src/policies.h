@@ -1,4 +1,4 @@
-// The policies behind MakeTaskPolicy, for it and for their tests.
+// The policies behind MakeTaskPolicy, declared for it and for tests.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ inline constexpr std::int64_t kPaperPouch = 100;
 inline constexpr std::int64_t kPaperFirstTimeoutUs = 1'000'000;
 inline constexpr std::int64_t kFixedTimeoutUs = 10'000'000;
 
-// Leases and pouch are learned. The pouch is what keeps every handler busy: by Little's law, the
-// rate at which tasks are done times how long a new one needs to get where it is wanted, must be
-// ready in the space. What waits for inputs is in the pouch as well, and nobody knows how much that
-// is; so the pouch is steered by what the space has ready.
+// Learns leases and the pouch. To keep every handler busy, the number of ready tasks in the space
+// must be, by Little's law, the rate at which tasks complete times the time that a new task needs
+// to reach a handler. Tasks that wait for inputs are in the pouch as well, in unknown number, so
+// this policy controls the pouch by the number of tasks that the space reports as ready.
 class AutoPolicy : public TaskPolicy {
  public:
   explicit AutoPolicy(const TaskLimits& limits);
@@ -31,7 +31,7 @@ class AutoPolicy : public TaskPolicy {
   void Forget() override;
   std::int64_t pouch() const override { return fixed_pouch_.value_or(pouch_); }
   std::int64_t timeout_us() const override { return timeout_us_.value_or(last_lease_us_); }
-  // Tasks that should be ready so that no handler waits.
+  // The number of tasks that should be ready so that no handler waits.
   std::int64_t WantedReady() const;
 
  protected:
@@ -42,14 +42,14 @@ class AutoPolicy : public TaskPolicy {
   const std::optional<std::int64_t> timeout_us_;
   ResponseTimes times_;
   std::int64_t pouch_ = kFirstPouch;
-  std::int64_t waiting_ = 0;  // not put for want of room, when last asked
+  std::int64_t waiting_ = 0;  // tasks that could not be put for lack of room, as of the last query
   mutable std::int64_t last_lease_us_ = kFirstLeaseUs;
-  // Tasks done each second, smoothed over the times at which the space was seen.
+  // Tasks completed per second, smoothed over the reports of the space.
   double rate_ = 0;
   std::int64_t done_ = 0, seen_done_ = 0, seen_us_ = -1;
 };
 
-// Chunks of decreasing size, everything put at once, leases learned.
+// Chunks of decreasing size: puts everything at once and learns leases.
 class ChunkPolicy final : public AutoPolicy {
  public:
   enum class Rule : std::uint8_t { kGuided, kFactoring };
@@ -75,8 +75,9 @@ class FixedPolicy final : public TaskPolicy {
   const std::int64_t timeout_us_;
 };
 
-// The paper's: a pouch is put; when it is done, or when its time-out is over, its tasks are
-// counted, the time-out is corrected, and the next pouch begins with what was not done.
+// The paper's policy: it puts a pouch. When all its tasks are done, or its time-out is over, it
+// counts the completed ones, corrects the time-out, and begins the next pouch with the tasks that
+// are left.
 class PaperPolicy final : public TaskPolicy {
  public:
   explicit PaperPolicy(const TaskLimits& limits);
@@ -99,8 +100,8 @@ class PaperPolicy final : public TaskPolicy {
 
   const std::int64_t pouch_;
   std::int64_t timeout_us_;
-  std::int64_t begun_us_ = -1;  // the pouch that is out; -1: none
-  std::int64_t size_ = 0;       // its tasks, those left over from the last one included
+  std::int64_t begun_us_ = -1;  // when the current pouch began; -1: none
+  std::int64_t size_ = 0;       // its tasks, including those left over from the pouch before
 };
 
 }  // namespace acan

@@ -11,8 +11,8 @@ namespace {
 constexpr double kMeanGain = 1.0 / 8;
 constexpr double kDeviationGain = 1.0 / 4;
 constexpr double kDeviations = 4;
-constexpr double kLeastDeviationUs = 1000;  // where all took the same time
-// Less than that leaves the device within a fraction of the shortest lease.
+constexpr double kLeastDeviationUs = 1000;  // if all took the same time
+// Fewer bytes leave the device within a fraction of the shortest lease.
 constexpr std::uint64_t kFewBytes = 1 << 20;
 
 }  // namespace
@@ -32,8 +32,8 @@ void ResponseTimes::Estimate::Note(double took_us) {
     deviation_us = took_us / 2;
     return;
   }
-  // One task of a handler that was stopped, or took its time on purpose, must not make the leases
-  // of all others long. What really became slower is followed all the same, within a few tasks.
+  // A single task of a handler that was stopped, or was slow on purpose, must not make all leases
+  // long. A real slowdown is still learned within a few tasks.
   took_us = std::min(took_us, mean_us + kDeviations * std::max(deviation_us, kLeastDeviationUs));
   deviation_us += kDeviationGain * (std::fabs(mean_us - took_us) - deviation_us);
   mean_us += kMeanGain * (took_us - mean_us);

@@ -11,14 +11,14 @@
 namespace acan {
 namespace {
 
-constexpr double kTurnaroundS = 0.02;  // from a task's end until the manager has put another one
+constexpr double kTurnaroundS = 0.02;  // from a task's end until the manager has put the next one
 constexpr double kMargin = 2;
 constexpr double kRateGain = 0.5;
 constexpr std::int64_t kLeastTimeoutUs = 10'000;
 constexpr std::int64_t kMostTimeoutUs = 60'000'000;
 
-// In portions of half the pouch, so that a put is worth its message and there are always some to
-// take.
+// Puts in portions of half the pouch, so that a put is worth its message and there are always tasks
+// to take.
 std::int64_t Portion(std::int64_t room, std::int64_t waiting, std::int64_t pouch) {
   const std::int64_t portion = std::min(waiting, std::max<std::int64_t>(1, pouch / 2));
   return room < portion ? 0 : room;
@@ -31,8 +31,7 @@ std::optional<std::int64_t> TimeoutUs(const TaskLimits& limits) {
 
 }  // namespace
 
-// ---- what all have in common
-// ----------------------------------------------------------------------
+// ---- all policies ------------------------------------------------------------------------------
 
 void TaskPolicy::MarkChunks(std::vector<PlannedTask>&) const {}
 void TaskPolicy::OnSpace(const SpaceSeen&, std::int64_t) {}
@@ -82,8 +81,7 @@ std::unique_ptr<TaskPolicy> MakeTaskPolicy(const TaskLimits& limits) {
   return nullptr;
 }
 
-// ---- auto
-// -----------------------------------------------------------------------------------------
+// ---- auto --------------------------------------------------------------------------------------
 
 AutoPolicy::AutoPolicy(const TaskLimits& limits)
     : fixed_pouch_(limits.pouch), timeout_us_(TimeoutUs(limits)) {}
@@ -117,7 +115,7 @@ void AutoPolicy::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
   }
   seen_us_ = now_us;
   seen_done_ = done_;
-  if (waiting_ == 0) return;  // everything there is has been put
+  if (waiting_ == 0) return;  // every available task has been put
   const auto ready = static_cast<std::int64_t>(seen.tasks_ready);
   const std::int64_t wanted = WantedReady();
   if (ready == 0 && seen.open_gets > 0) {
@@ -135,8 +133,7 @@ void AutoPolicy::Forget() {
   waiting_ = 0;
 }
 
-// ---- chunks
-// ---------------------------------------------------------------------------------------
+// ---- chunks ------------------------------------------------------------------------------------
 
 ChunkPolicy::ChunkPolicy(const TaskLimits& limits, Rule rule)
     : AutoPolicy([&limits] {
@@ -146,8 +143,8 @@ ChunkPolicy::ChunkPolicy(const TaskLimits& limits, Rule rule)
       }()),
       rule_(rule) {}
 
-// What both rules call a loop is here what can run at the same time: the tasks of one kind and
-// layer.
+// What both rules call a loop is here a set of tasks that can run at the same time: those of one
+// kind and layer.
 void ChunkPolicy::MarkChunks(std::vector<PlannedTask>& tasks) const {
   std::map<std::pair<TaskKind, int>, std::vector<std::size_t>> loops;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -188,8 +185,7 @@ std::vector<std::int64_t> FactoringChunks(std::int64_t tasks, int handlers) {
   return chunks;
 }
 
-// ---- fixed
-// ----------------------------------------------------------------------------------------
+// ---- fixed -------------------------------------------------------------------------------------
 
 FixedPolicy::FixedPolicy(const TaskLimits& limits)
     : pouch_(limits.pouch.value_or(kPaperPouch)),
@@ -199,8 +195,7 @@ std::int64_t FixedPolicy::Room(std::int64_t waiting, std::int64_t) {
   return Portion(pouch_ - in_flight_, waiting, pouch_);
 }
 
-// ---- the paper's
-// ----------------------------------------------------------------------------------
+// ---- the paper's -------------------------------------------------------------------------------
 
 PaperPolicy::PaperPolicy(const TaskLimits& limits)
     : pouch_(limits.pouch.value_or(kPaperPouch)),
@@ -213,7 +208,8 @@ std::int64_t PaperPolicy::NextDeadlineUs() const {
 void PaperPolicy::BeginPouch(std::int64_t now_us) {
   ++pouches_;
   begun_us_ = now_us;
-  // What is left over was put before, and can be taken again as its leases end.
+  // The tasks that are left over are in the space already, and can be taken again when their leases
+  // end.
   size_ = in_flight_;
 }
 
@@ -235,8 +231,8 @@ void PaperPolicy::AfterPut(std::int64_t tasks, std::int64_t) {
   assert(size_ <= pouch_);
 }
 
-// Less done than was put: the next time-out is longer by the share that is missing. All done before
-// it was over: half of what was not needed goes.
+// If some tasks are missing, the next time-out is longer by their share. If all were done in time,
+// the time-out loses half of what was not needed.
 void PaperPolicy::EndPouch(std::int64_t now_us) {
   assert(size_ > 0);
   if (in_flight_ > 0) {

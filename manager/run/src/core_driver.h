@@ -1,6 +1,6 @@
-// CoreDriver: the ManagerCore of a life, and the events that wait for it: until no handler of the
-// client runs, because what they ask for may wait for the client. Events may come before the core
-// begins. Owned by JobRun, for its thread.
+// CoreDriver: the ManagerCore of a life, and the events queued for it. Events wait until no handler
+// of the client is running, because the resulting actions may wait for the client. Events may
+// arrive before the core begins. Owned by JobRun, for its thread.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class CoreDriver {
  public:
   void Begin(ManagerConfig config) { core_ = std::make_unique<ManagerCore>(std::move(config)); }
   const ManagerCore& core() const { return *core_; }  // REQUIRES: begun
-  // Null: there are none, or the core has not begun.
+  // Null: there are no audits, or the core has not begun.
   const Audits* audits() const { return core_ && core_->audits() ? &*core_->audits() : nullptr; }
 
   void Post(ManagerEvent event) { events_.push_back(std::move(event)); }
@@ -30,11 +30,11 @@ class CoreDriver {
     });
   }
 
-  // REQUIRES of all that follows: begun.
+  // REQUIRES for all following functions: begun.
   void PostTickIfDue(std::int64_t now_us) {
     if (now_us >= core_->NextDeadlineUs()) Post(ClockTick{});
   }
-  // What the core wants after the next event; nullopt: no event waits.
+  // The core's actions after the next event; nullopt: no event waits.
   std::optional<ManagerActions> Step(std::int64_t now_us) {
     if (events_.empty()) return std::nullopt;
     const ManagerEvent event = std::move(events_.front());

@@ -20,7 +20,7 @@ std::optional<std::int64_t> Divergence::OnNotFinite(const NotFinite& found, std:
         loss ? "loss" : "weights", found.step, steps, loss ? "is" : "are", found.learning_rate));
   }
   if (!context_.job.stop_if_not_finite) return std::nullopt;
-  // The loss of a step is that of the weights before it.
+  // The loss of a step belongs to the weights before the step.
   const std::int64_t good = std::max<std::int64_t>(0, loss ? found.step - 1 : found.step);
   if (!finite_through_) throw NotFiniteFound{good};
   return good;

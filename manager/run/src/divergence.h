@@ -1,11 +1,11 @@
 // Divergence: the first loss or weights of a run that are not finite, and what follows.
 //
-// The loss of step s is not finite: then the weights after s steps are bad, and those after s - 1
-// are the last of which a loss was finite. By then they are gone, as keeping them for all steps
+// If the loss of step s is not finite, the weights after s steps are bad, and those after s - 1 are
+// the last ones with a finite loss. They are gone when the loss is known: keeping them in all steps
 // would cost every run the memory of two more versions. So the run goes back to the newest earlier
-// snapshot, or to its beginning, and does those steps again: to the same bits. This second life
-// keeps two versions in the space and looks at the weights of each step, which finds the first ones
-// that are not finite even where no loss shows them (relu makes 0 of a NaN).
+// snapshot, or to its beginning, and repeats those steps with the same bits. This second life keeps
+// two versions in the space and checks the weights of each step, which also finds weights that are
+// not finite although no loss shows it (relu turns a NaN into 0).
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@ namespace acan {
 
 class Divergence {
  public:
-  // `finite_through`: set in a life that looks for the last good weights, which are of this version
-  // at the latest. The context must outlive it.
+  // `finite_through`: set in a life that looks for the last good weights, which belong to this
+  // version or an earlier one. The context must outlive it.
   Divergence(const RunContext& context, std::optional<std::int64_t> finite_through)
       : context_(context), finite_through_(finite_through) {}
 
-  // One version for a loss that is not finite, one for the step that finds it.
+  // One version for a loss that is not finite, and one for the step that discovers it.
   std::int64_t kept_versions() const { return IsSought() ? 2 : 0; }
   bool IsSought() const { return finite_through_.has_value(); }
 
-  // What an earlier life has in its metrics.
+  // Reports a loss in the metrics of an earlier life.
   void OnEarlier(const StepMetrics& first);
-  // Something of a step, of `steps`, is not finite. The version whose weights should be kept, if
-  // the run ends with it; nullopt: it goes on. Throws NotFiniteFound if it has to begin again.
+  // Something of a step, of `steps`, is not finite. Returns the version whose weights should be
+  // kept, if the run ends with it; nullopt: the run continues. Throws NotFiniteFound if a new life
+  // has to begin.
   std::optional<std::int64_t> OnNotFinite(const NotFinite& found, std::int64_t steps);
   void OnKept(std::int64_t version) { found_->kept_version = version; }
 
   const std::optional<NotFinite>& found() const { return found_; }  // the first
-  // The run ended early, with the weights of this version.
+  // The version whose weights are kept, if the run ended early.
   std::optional<std::int64_t> kept_version() const {
     return found_ ? found_->kept_version : std::nullopt;
   }

@@ -34,15 +34,15 @@ RunSettings SettingsOf(const ManagerOptions& options) {
           .log = options.log};
 }
 
-// Whether the exception that is being handled speaks of the run itself, whoever leads it. Else this
-// manager met a limit of its own surroundings, such as a full disk or too few threads.
+// Whether the current exception concerns the run itself, whichever manager leads it. Otherwise it
+// is a limit of this manager's environment, such as a full disk or too few threads.
 bool IsOfRun() {
   try {
     throw;
   } catch (const HandlersWrong&) {
   } catch (const NotFiniteFound&) {
   } catch (const JobFailed&) {
-  } catch (const tuplespace::SpaceError&) {  // the broker would refuse the next manager's, too
+  } catch (const tuplespace::SpaceError&) {  // the broker would refuse it to the next manager, too
   } catch (...) {
     return false;
   }
@@ -71,7 +71,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
 
 std::optional<Receipt> JobRun::Run() {
   statistics_.Begin(MonotonicUs());
-  // What is wrong with the files should be said before anybody is waited for.
+  // Problems with files should be reported before waiting for anything.
   audits_.CheckWritable();
   if (!options_.resume) beginning_.OpenInitialWeights();
   try {
@@ -95,7 +95,7 @@ std::optional<Receipt> JobRun::Run() {
   } catch (const RunLost&) {
     throw;
   } catch (...) {
-    // What the next manager can go on from stays, as if this one had been killed.
+    // What the next manager can continue from stays, as if this one had been killed.
     if (IsOfRun()) takeover_.earlier_runs().SayGoodbye();
     throw;
   }
@@ -157,7 +157,7 @@ void JobRun::Do(const MoveTiles& action) {
 }
 
 void JobRun::Do(const Quarantine& action) {
-  notices_.OnVerdict();  // more of them come while the quarantine is put
+  notices_.OnVerdict();  // more verdicts arrive while the quarantine is put
   audits_.Quarantine(action.verdict, statistics_.handlers().by_id());
 }
 
@@ -267,7 +267,7 @@ void JobRun::OnNotFinite(const NotFinite& found) {
   }
 }
 
-// It may be in another cut than the newest.
+// It may be cut in another way than the newest version.
 void JobRun::KeepVersion(std::int64_t version) {
   auto whole =
       space_.Mover().FindWhole(context_.run, *context_.model, context_.OptimizerStates(), version);
@@ -277,7 +277,8 @@ void JobRun::KeepVersion(std::int64_t version) {
   final_tiles_ = std::move(whole->tiles);
 }
 
-// A stop was to save the newest version, and could not, as on a full disk: only the space has it.
+// Whether a stop should have saved the newest version and could not, as on a full disk, so that
+// only the space has it.
 bool JobRun::IsSnapshotMissing() const {
   const bool wanted =
       files_.snapshots() != nullptr && context_.job.snapshots.every_steps.value_or(1) > 0;

@@ -1,6 +1,6 @@
-// JobRun: one life of a job's training: joins the broker, takes the lead, finds out where to begin,
-// and drives ManagerCore until the job is done, or the lead is lost with the broker or the
-// connection.
+// JobRun: one life of a job's training: joins the broker, takes the lead, finds where to begin, and
+// drives ManagerCore until the job is done, or until the lead, the broker or the connection is
+// lost.
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,31 @@
 
 namespace acan {
 
-// Of this process.
+// The earlier lives of this process.
 struct EarlierLives {
   int count = 0;
-  std::vector<std::string> runs;                   // something of them may be left in the space
-  std::map<std::string, std::string> quarantined;  // handlers that were wrong in one, and why
+  std::vector<std::string> runs;                   // runs that may have tuples left in the space
+  std::map<std::string, std::string> quarantined;  // handlers that were wrong, and why
   std::vector<ResultConflict> conflicts;
-  std::optional<std::int64_t> finite_through = {};  // of NotFiniteFound, after one
-  std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if it was had
+  std::optional<std::int64_t> finite_through = {};  // of the last NotFiniteFound, if any
+  std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if held
 };
 
 class JobRun {
  public:
-  // The references must outlive it. What is left of earlier lives is removed.
+  // The references must outlive it. The remains of earlier lives are removed.
   JobRun(const ManagerOptions& options, const Job& job, std::shared_ptr<const TrainedModel> model,
          const Data& data, EarlierLives earlier);
 
   // nullopt if stopped. Throws Error, RunLost, HandlersWrong, NotFiniteFound.
   std::optional<Receipt> Run();
-  // Thread safe. Run saves what a training has done, for so long at most, and ends.
+  // Thread-safe. Run saves the progress of a training, for at most this long, and ends.
   void Stop(std::int64_t within_us) { stop_.Want(within_us); }
 
-  // For the next life.
+  // ---- for the next life
   std::vector<std::string> RunsLeft() const { return takeover_.earlier_runs().Left(); }
   const std::vector<ResultConflict>& conflicts() const { return notices_.conflicts(); }
-  std::shared_ptr<FolderLock> folder() const { return takeover_.folder().lock(); }  // null: not had
+  std::shared_ptr<FolderLock> folder() const { return takeover_.folder().lock(); }  // null: none
 
  private:
   // ---- where it begins (job_run_begin.cpp)
@@ -62,7 +62,7 @@ class JobRun {
   void Turn();
   void StepAll();
   void Apply(ManagerActions actions);
-  // What the space does.
+  // Actions in the space.
   template <class Action>
   auto Do(Action& action) -> decltype(std::declval<SpaceActions&>().Do(action)) {
     space_.Do(action);

@@ -1,4 +1,4 @@
-// JobRun: how it begins: where an earlier life ended, or anew.
+// JobRun: begins from the end of an earlier life, or anew.
 #include <algorithm>
 
 #include "acan/core/names.h"
@@ -17,8 +17,7 @@ using tuplespace::Pattern;
 
 namespace {
 
-// So often a core that plans for long lets the broker hear of its manager, and the lead be
-// extended.
+// How often a core that plans for long contacts the broker, and extends the lead.
 constexpr std::int64_t kBesideUs = 200'000;
 
 }  // namespace
@@ -49,8 +48,8 @@ std::optional<Receipt> JobRun::Begin() {
   return std::nullopt;
 }
 
-// The receipt, if the job was finished by a manager that this one stood by for, by one that had the
-// lead meanwhile, or by an earlier life that was killed between its last word and its end.
+// The receipt, if the job was finished by the manager for which this one stood by, by one that led
+// meanwhile, or by an earlier life that was killed after its last message and before its end.
 std::optional<Receipt> JobRun::FinishedBefore() {
   std::optional<Receipt> done;
   if (options_.resume) {
@@ -60,7 +59,7 @@ std::optional<Receipt> JobRun::FinishedBefore() {
       done = ReceiptFromJson(json, found.key.ToString());
     }
   }
-  // The file last, at the moment at which this manager begins to change files.
+  // The file is checked last, at the moment when this manager begins to change files.
   if (auto written = files_.NewReceipt()) done = std::move(written);
   if (!done || IsPlanted(ManagerBug::kIgnoresFinishedRun)) return std::nullopt;
   context_.Log("the job is done already");

@@ -1,4 +1,5 @@
-// JobRun: how it ends: the outputs, and what the space keeps of it.
+// JobRun: ends the run: writes the outputs, puts the result for other managers, and removes the
+// run's tuples.
 #include <algorithm>
 #include <chrono>
 
@@ -20,7 +21,8 @@ std::int64_t JobRun::WholeEpochs(std::int64_t steps) const {
   return steps / StepsPerEpoch(context_.data.train_samples(), context_.job.training.batch);
 }
 
-// Does it again if the disk was full and older snapshots, that nobody needs any more, went for it.
+// Repeats `work` if the disk was full and older snapshots, which nobody needs any more, were
+// removed.
 template <class Work>
 auto JobRun::WithRoom(const Work& work) {
   const SnapshotFolder* snapshots = files_.snapshots();
@@ -33,7 +35,7 @@ auto JobRun::WithRoom(const Work& work) {
   return acan::WithRoom(*snapshots, go_on, &room_made, work);
 }
 
-// The model that was trained to the end.
+// Writes the fully trained model.
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
   const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
@@ -54,7 +56,7 @@ void JobRun::WriteWeights() {
   OnNotFinite(found);
 }
 
-// The last good weights of a run that diverged.
+// Writes the last good weights of a run that diverged.
 void JobRun::WriteKept() {
   const std::int64_t version = *divergence_.kept_version();
   const TileMover::Written written =
@@ -68,7 +70,7 @@ void JobRun::WriteKept() {
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = version;
   receipt_.epochs = WholeEpochs(version);
-  // Of whichever epoch was done last; they say nothing of these weights.
+  // These belong to the last evaluated version, and not to these weights.
   receipt_.test_loss.reset();
   receipt_.test_accuracy.reset();
   receipt_.test_perplexity.reset();
@@ -114,7 +116,7 @@ void JobRun::FillReceipt() {
   receipt_.audits = AuditsSoFar();
 }
 
-// Of all requests, and of a last look at the statistics.
+// Waits for the answers to all requests, and for a last query of the statistics.
 void JobRun::AwaitAnswers() {
   statistics_.Look();
   LongWait answers(tuplespace::MonotonicUs());
@@ -142,20 +144,20 @@ Receipt JobRun::Finish() {
   audits_.Finish(&receipt_);
   takeover_.leadership().Confirm();
   files_.Check();
-  // From here on whoever takes over finds that the job is done.
+  // From now on, a successor finds that the job is done.
   files_.WriteReceipt(receipt_);
-  // It is: to stop now would save nothing, unless there is no broker to tell it to.
+  // Stopping would gain nothing now, unless the broker is gone and cannot be told.
   client.SetInterrupt([this] {
     if (!context_.client.connected()) stop_.Check();
   });
-  client.ChangeUnder(std::nullopt);  // the job is done, whoever leads by now
+  client.ChangeUnder(std::nullopt);  // the job is done, whoever leads now
   tuplespace::Tuple done;
   done.key = DoneKey(context_.job_id);
   done.payload = tuplespace::Payload::Copy(JsonTextReplacing(ReceiptToJson(receipt_)));
   client.Put({done});
   if (files_.snapshots() != nullptr && !ended_early) files_.snapshots()->RemoveAll();
   takeover_.earlier_runs().RemoveOwn();
-  takeover_.GiveUp();  // whatever became of the lead: nothing is removed under it any more
+  takeover_.GiveUp();  // whether or not the lead was lost: nothing depends on it any more
   return receipt_;
 }
 

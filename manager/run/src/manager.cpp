@@ -18,8 +18,9 @@ struct Manager::Impl {
   std::optional<Receipt> Run();
   void BeginAgain(const RunLost& lost);
 
-  // The clients of snapshots and of later lives start no more threads of ZeroMQ, which ends a
-  // process that gets none. A snapshot has a thread of its own there beside the run.
+  // The clients of snapshots and of later lives share these threads and start no others, because
+  // ZeroMQ aborts a process that cannot start one. With two, a snapshot has a thread besides
+  // the run's.
   static constexpr int kIoThreads = 2;
   std::unique_ptr<zmq::context_t> own_context;  // null: one was given
 
@@ -28,7 +29,7 @@ struct Manager::Impl {
   std::shared_ptr<const TrainedModel> model;
   Data data;
   EarlierLives earlier;
-  std::mutex mutex;  // of `life` and `stop_within_us`, which Stop uses
+  std::mutex mutex;  // protects `life` and `stop_within_us`, which Stop uses
   std::unique_ptr<JobRun> life;
   std::optional<std::int64_t> stop_within_us;
 };
@@ -55,7 +56,7 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   earlier.runs = life->RunsLeft();
   earlier.conflicts = life->conflicts();
   earlier.folder = life->folder();
-  // Another manager may lead now: then this one stands by.
+  // Another manager may lead now: this one then stands by.
   options.resume = options.standby = true;
   auto next = std::make_unique<JobRun>(options, job, model, data, earlier);
   earlier.folder.reset();

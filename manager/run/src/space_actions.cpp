@@ -29,8 +29,8 @@ void ThrowErrors(ReplyBody&& reply) {
   }
 }
 
-// Where the report of tasks that begins at `begin` ends. An audited task is reported by itself: one
-// that reads its false result, and fails for it, must not keep the audit from beginning.
+// The end of the report that begins with task `begin`. An audited task has its own report: if a
+// task that reads its wrong result fails, this must not delay the audit.
 std::size_t EndOfReport(const PutTasks& action, std::size_t begin, std::size_t most) {
   const std::size_t last = std::min(action.tasks.size(), begin + most);
   std::size_t end = begin + 1;
@@ -55,14 +55,14 @@ tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read, ReadsInTur
           throw tuplespace::SpaceError(error->code, error->text);
         }
         auto& found = std::get<tuplespace::Found>(reply);
-        if (!found.timed_out) then(std::move(found));  // else it was cancelled
+        if (!found.timed_out) then(std::move(found));  // otherwise it was cancelled
       });
   open_reads_.insert(*id);
   return *id;
 }
 
 void SpaceActions::CancelReads() {
-  copying_.reset();  // an answer that is on its way must not begin the next Read of it
+  copying_.reset();  // an answer that is on its way must not begin its next Read
   reports_.Forget();
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
 }
@@ -74,7 +74,7 @@ TileMover SpaceActions::Mover() {
 
 // ---- data and tasks ----------------------------------------------------------------------------
 
-// Hundreds of millions of samples take longer than the lead's lease.
+// May take longer than the lead's lease for hundreds of millions of samples.
 void SpaceActions::OrderEpoch(std::int64_t epoch) {
   const std::int64_t samples = context_.data.train_samples();
   const Training& training = context_.job.training;
@@ -91,7 +91,7 @@ void SpaceActions::OrderEpoch(std::int64_t epoch) {
   ordered_epoch_ = epoch;
 }
 
-// The sample of the set that is sample i of the batch.
+// Maps sample i of the batch to its sample in the set.
 std::function<std::int64_t(std::int64_t)> SpaceActions::SamplesOf(const PutPassData& action) {
   if (!action.test && ordered_epoch_ != action.epoch) OrderEpoch(action.epoch);
   return [this, test = action.test, first = action.first_sample](std::int64_t of_batch) {
@@ -112,11 +112,11 @@ std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {
   return CountLabels(SetOf(pass), pass.pass.rows, pass.epoch, SamplesOf(pass));
 }
 
-// In pieces, the first of which handlers compute while the others are made.
+// Puts the tasks in pieces, so that handlers compute the first ones while others are prepared.
 void SpaceActions::Do(PutTasks& action) {
   const std::size_t count = action.tasks.size();
   tasks_put_ += static_cast<std::int64_t>(count);
-  // Each report is a Read that stays open.
+  // Each report is an open Read.
   const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
   tuplespace::Put put;
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
@@ -137,7 +137,7 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
   tuplespace::Read read;
   read.metadata_only = true;
   std::vector<Work> work;
-  std::vector<std::size_t> first_of;  // into the patterns, of each task
+  std::vector<std::size_t> first_of;  // by task: index into the patterns
   for (std::size_t i = begin; i < end; ++i) {
     first_of.push_back(read.patterns.size());
     read.patterns.push_back(Pattern::Of(action.done_when[i]));
@@ -181,7 +181,8 @@ void SpaceActions::Do(const ReadLosses& action) {
              [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
                LossesRead losses{unit, generation, {}, {}};
                for (const tuplespace::FoundTuple& tuple : found.tuples) {
-                 // Empty: its size is wrong for every job. The core says who put it.
+                 // A wrong size becomes an empty sum, which is wrong for every job. The core knows
+                 // who put it.
                  const std::size_t bytes = tuple.payload.size();
                  const bool fits = bytes == sizeof(float) || bytes == 2 * sizeof(float);
                  std::vector<float> sums(fits ? bytes / sizeof(float) : 0);
@@ -218,7 +219,7 @@ void SpaceActions::Do(const DropVote& action) {
   Submit(tuplespace::Retire{Pattern::Of(action.task), false});
 }
 
-// ---- what goes ---------------------------------------------------------------------------------
+// ---- removals ----------------------------------------------------------------------------------
 
 void SpaceActions::Do(const RemoveResults& action) {
   for (const Key& key : action.keys) Submit(tuplespace::Retire{Pattern::Of(key), false});
@@ -244,16 +245,17 @@ void SpaceActions::Do(const MakeSafe& action) {
   CopyNext(copying_, 0);
 }
 
-// What it still waits for may be retired next, and would then never be found.
+// The tiles that it still waits for may be retired next, and the Read would then never end.
 void SpaceActions::Do(const DropCopy&) {
   if (const auto dropped = std::exchange(copying_, nullptr)) {
     Submit(tuplespace::Cancel{dropped->read});
   }
 }
 
-// The next few tiles, when those before are in the space: what the steps need passes between.
+// Copies the next few tiles after the previous ones are in the space, so that the steps' own data
+// can pass in between.
 void SpaceActions::CopyNext(const std::shared_ptr<Copying>& copying, std::size_t begin) {
-  if (copying != copying_) return;  // it was dropped while an answer was on its way
+  if (copying != copying_) return;  // dropped while an answer was on its way
   const std::vector<TileCell>& tiles = copying->tiles;
   if (begin == tiles.size()) return post_(copying->version);
   tuplespace::Read read;
@@ -274,7 +276,7 @@ void SpaceActions::GoBack(const MoveTiles& action) {
   Mover().Move(context_.run, action.version, action.from, action.to);
 }
 
-// Says who is there, what the space has for them, and a few of the tasks that nobody has done.
+// Says which handlers are present, what the space has for them, and some of the unfinished tasks.
 void SpaceActions::Do(const Stalled& action) {
   std::string workers;
   WorkersSeen seen;

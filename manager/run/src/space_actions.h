@@ -1,4 +1,4 @@
-// SpaceActions: does in the space what ManagerCore asks for, and tells it what came of it.
+// SpaceActions: executes ManagerCore's actions in the space, and reports the outcomes to it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace acan {
 
 class SpaceActions {
  public:
-  // The references must outlive it. `post` takes events for the core, which must not be stepped
+  // The references must outlive it. `post` queues events for the core, which must not be stepped
   // before the action is done.
   SpaceActions(RunContext& context, Leadership& leadership, RunStatistics& statistics,
                AuditTrail& audits, std::function<void(ManagerEvent)> post)
@@ -37,11 +37,11 @@ class SpaceActions {
           SubmitRead(std::move(read), std::move(then));
         }) {}
 
-  // `plan`: the one under which the action was made.
+  // `plan` is the one under which the action was made.
   void PutData(const PutPassData& action, const Plan& plan);
-  // What concerns data that stays here.
+  // Notices about data that stays here.
   void OnNotice(const tuplespace::Notice& notice) { kept_data_.On(notice); }
-  // Of a pass, the rows whose label is a class; -1: all of every pass.
+  // The number of rows of a pass whose label is a class; -1: all rows of every pass.
   std::int64_t CountedRows(const PutPassData& pass);
   void Do(PutTasks& action);
   void Do(const PutVote& action);
@@ -53,23 +53,23 @@ class SpaceActions {
   void Do(const MakeSafe& action);
   void Do(const DropCopy& action);
   void Do(const Stalled& action);
-  // The run goes back; WeightsReady is for the caller to post.
+  // The run goes back; the caller posts WeightsReady.
   void GoBack(const MoveTiles& action);
 
-  // Sends a request and does not wait for its answer; an answer that is an error is thrown by Poll.
+  // Sends a request without waiting for the answer; Poll throws if the answer is an error.
   void Submit(tuplespace::RequestBody body);
   void CancelReads();
   TileMover Mover();
   std::int64_t tasks_put() const { return tasks_put_; }
 
  private:
-  // Of a broker's 1,024 for each client. The others are for the votes of audits, which decide what
-  // the reports wait for.
+  // Of a broker's 1,024 requests per client. The others are for the votes of audits, which decide
+  // the results that the reports wait for.
   static constexpr std::size_t kMostReports = 256;
-  struct Copying {  // of the tiles of a version into the space
+  struct Copying {  // of a version's tiles into the space
     VersionSafe version;
     std::vector<TileCell> tiles;
-    tuplespace::RequestId read = 0;  // of the tiles that are next
+    tuplespace::RequestId read = 0;  // of the next tiles
   };
 
   void OrderEpoch(std::int64_t epoch);
@@ -90,12 +90,12 @@ class SpaceActions {
   KeptData kept_data_;
   std::int64_t tasks_put_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
-  ReadsInTurn reports_;  // of tasks that are done
+  ReadsInTurn reports_;  // of completed tasks
   std::shared_ptr<Copying> copying_;
-  // Reads of the results of votes, by the vote's task: a case has one vote after the other, and the
-  // results of one that was dropped may come late.
+  // Reads of the results of votes, by the vote's task: a case has one vote after another, and the
+  // results of a dropped one may arrive late.
   std::map<tuplespace::Key, tuplespace::RequestId> votes_;
-  std::int64_t ordered_epoch_ = -1;  // the one of `order_`
+  std::int64_t ordered_epoch_ = -1;  // the epoch of `order_`
   std::vector<std::int64_t> order_;
 };
 

@@ -10,7 +10,7 @@
 namespace acan {
 namespace {
 
-// So handlers begin why they refuse a description, as DecodeTask does.
+// The prefix of handlers' messages when they refuse a task description, as from DecodeTask.
 constexpr std::string_view kOfDescription = "task: ";
 
 }  // namespace
@@ -26,7 +26,7 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
       post_(ResultsLost{notice.text});
       return;
     case tuplespace::Notice::Kind::kOrphaned:
-      // Then the task is removed, or will be.
+      // The task is removed in this case, or will be.
       if (results_lost_ || goes_back_ || begins_anew_) return;
       throw JobFailed(fmt::format("task {} can never run, its inputs are gone: {}",
                                   notice.key.ToString(), notice.text));
@@ -57,7 +57,7 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
   }
 }
 
-// Devices of other kinds round otherwise where speed is asked for: that is no fault.
+// In fast precision, devices of different kinds round differently, which is not an error.
 void SpaceNotices::OnConflict(const tuplespace::Notice& notice) {
   if (context_.job.training.precision != Precision::kExact) return;
   context_.Log(

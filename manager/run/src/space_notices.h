@@ -1,5 +1,5 @@
-// SpaceNotices: what the space tells a manager unasked: tasks that fail or can never run, results
-// that are lost or differ.
+// SpaceNotices: handles the space's notices to a manager: tasks that fail or can never run, and
+// results that are lost or differ.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace acan {
 
 class SpaceNotices {
  public:
-  // `post` takes what the core should know, `keep` each conflict when it is new; `conflicts`: of
+  // `post` queues events for the core; `keep` gets each new conflict; `conflicts` are those of
   // earlier lives. The context must outlive it.
   SpaceNotices(const RunContext& context, std::function<void(ManagerEvent)> post,
                std::function<void(const ResultConflict&)> keep,
@@ -25,27 +25,28 @@ class SpaceNotices {
         keep_(std::move(keep)),
         conflicts_(std::move(conflicts)) {}
 
-  // Throws Error (failure) for what no handler can mend. `audits`: null if there are none.
+  // Throws Error (failure) for problems that no handler can solve. `audits`: null if there are
+  // none.
   void On(tuplespace::Notice&& notice, const Audits* audits);
-  // A task fails on every handler if one of its inputs has a wrong size. As long as an audit may
-  // still find that out, it is no reason to end the run: the verdict begins it anew, without who
-  // lied. Later it is one: throws Error (failure).
+  // If an input of a task has a wrong size, the task fails on every handler. While an audit may
+  // still find the cause, this does not end the run: the verdict begins a new life without the
+  // wrong handler. After that it does: throws Error (failure).
   void FollowParked(const Audits* audits) const;
-  // An audit has found out who was wrong, and the run begins anew: nothing of it counts any more.
+  // An audit has found the wrong handler, and the run begins anew: nothing else counts any more.
   void OnVerdict() { begins_anew_ = true; }
-  // From here on the run goes back: its tasks are removed, and what comes late about them does not
-  // count. Audits that could tell why they failed are forgotten.
+  // From now on the run goes back: its tasks are removed, late notices about them do not count, and
+  // the audits that could explain failures are forgotten.
   void OnGoingBack() {
     parked_.clear();
     goes_back_ = true;
   }
-  // It went back, and results were lost again meanwhile or not.
+  // The run went back; `lost_again`: results were lost again in the meantime.
   void OnWentBack(bool lost_again) {
     goes_back_ = false;
     results_lost_ = lost_again;
   }
-  // Adds one, and says whether it was not known yet: a snapshot that a life of this process wrote
-  // names what this one knows already.
+  // Adds a conflict, and returns whether it is new: a snapshot written by an earlier life of this
+  // process contains conflicts that are already known.
   bool AddConflict(const ResultConflict& conflict);
 
   const std::vector<ResultConflict>& conflicts() const { return conflicts_; }
@@ -57,7 +58,7 @@ class SpaceNotices {
   const std::function<void(ManagerEvent)> post_;
   const std::function<void(const ResultConflict&)> keep_;
   std::vector<ResultConflict> conflicts_;   // of all lives
-  std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may tell why
+  std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may explain it
   bool results_lost_ = false;               // until the run has gone back
   bool goes_back_ = false;
   bool begins_anew_ = false;

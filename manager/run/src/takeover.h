@@ -1,6 +1,6 @@
-// Takeover: how a life comes to have what only one manager of a job may have, and how it makes way
-// for the next: the lead, the lock of the output folder, and what earlier lives left in the space.
-// Owned by JobRun, for its thread.
+// Takeover: how a life acquires and releases what only one manager of a job may have: the lead, the
+// lock of the output folder, and the remains of earlier lives in the space. Owned by JobRun, for
+// its thread.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ namespace acan {
 
 class Takeover {
  public:
-  // `lock`, `earlier_runs`: of earlier lives of this process. The references must outlive it.
+  // `lock` and `earlier_runs` are those of earlier lives of this process. The references must
+  // outlive it.
   Takeover(RunContext& context, StopRequest& stop, std::shared_ptr<FolderLock> lock,
            std::vector<std::string> earlier_runs)
       : folder_(context, std::move(lock)),
@@ -33,20 +34,21 @@ class Takeover {
   EarlierRuns& earlier_runs() { return earlier_runs_; }
   const EarlierRuns& earlier_runs() const { return earlier_runs_; }
 
-  // Waits for all of it. The folder comes last: earlier runs have no manager once this one leads.
-  // REQUIRES: leadership().Connect().
+  // Waits until everything is acquired. The folder comes last, because earlier runs have no manager
+  // once this one leads. REQUIRES: leadership().Connect().
   void Take() {
     leadership_.Take();
     earlier_runs_.Find();
     folder_.Take(earlier_runs_.names(), [this] { leadership_.PollOnce(); });
   }
-  // The job is done. The folder goes first: before another manager can have the lead. False: see
+  // The job is done. Releases the folder first, before another manager can lead. False: see
   // Leadership::GiveUp.
   bool GiveUp() {
     folder_.GiveUp();
     return leadership_.GiveUp();
   }
-  // The life ends before the job does. Who stands by goes on from what this run has in the space.
+  // The life ends before the job does. A standby manager continues from this run's tuples in the
+  // space.
   void LeaveToOthers() {
     if (!leadership_.SomebodyStandsBy()) earlier_runs_.SayGoodbye();
   }

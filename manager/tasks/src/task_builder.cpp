@@ -82,8 +82,8 @@ void TaskBuilder::Launch(Kernel kernel, std::vector<View> views, KernelScalars s
 
 int TaskBuilder::Sum(const std::vector<int>& parts, const std::vector<Range>& ranges) {
   assert(!parts.empty() && parts.size() == ranges.size());
-  std::vector<int> at = parts;  // the buffer that holds each partial now
-  std::vector<int> spare;       // sums that were added into others
+  std::vector<int> at = parts;  // the buffer that now holds each partial sum
+  std::vector<int> spare;       // buffers of sums that were added into others
   for (const Combine& combine : CombineOrder(ranges, task_.block)) {
     const int left = at[combine.left];
     const int right = at[combine.right];
@@ -145,7 +145,7 @@ std::uint32_t TaskBuilder::InputIndex(tuplespace::Key key) {
   return index_[at];
 }
 
-// So that half of it, a power of two, stays free.
+// Keeps at least half of the index, whose size is a power of two, free.
 void TaskBuilder::GrowIndex() {
   constexpr std::size_t kLeast = 16;
   index_.assign(std::max(kLeast, 2 * index_.size()), kNoInput);

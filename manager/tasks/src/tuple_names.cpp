@@ -27,7 +27,7 @@ StepTuple KindOf(ParameterState state) {
   return StepTuple::kTile;
 }
 
-// With these the kinds of tuples begin that a step leaves behind besides tasks, audits and tiles.
+// The prefixes of the kinds of tuples that a step leaves besides tasks, audits and tiles.
 const std::array<const char*, 8> kWithoutTiles = {
     WordOf(StepTuple::kActivation),   WordOf(StepTuple::kPreActivation),
     WordOf(StepTuple::kDelta),        kPartPrefix,

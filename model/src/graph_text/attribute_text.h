@@ -1,5 +1,5 @@
-// Words and attributes of graph files, both ways. Attributes are those that the operators' structs
-// visit, but for what the reader decides itself: the numbers of dropouts.
+// Words and attributes of graph files, for reading and writing. The attributes are those that the
+// operators' structs visit, except dropout streams, which the reader numbers itself.
 #pragma once
 
 #include <cstdlib>
@@ -38,7 +38,7 @@ Enum EnumOf(const Fields& fields, const std::string& key, const json& value) {
   fields.Refuse(key, value, fmt::format("one of \"{}\"", fmt::join(words, "\", \"")));
 }
 
-// The number with the shortest text that gives the same float: 0.02 stays 0.02.
+// The double with the shortest text that gives the same float: 0.02 stays 0.02.
 inline double ShortNumber(float value) {
   return std::strtod(fmt::format("{}", value).c_str(), nullptr);
 }

@@ -15,7 +15,7 @@ namespace acan::model {
 std::string Shown(const json& value) {
   constexpr std::size_t kMost = 60;
   if (value.is_object()) return "an object";
-  // Arrays may nest deeper than a stack allows to write them.
+  // Nested arrays are not printed: they may be too deep for the stack.
   const bool is_plain = std::ranges::none_of(
       value, [](const json& entry) { return entry.is_array() || entry.is_object(); });
   if (value.is_array() && (value.size() > kMost / 4 || !is_plain)) return "an array";

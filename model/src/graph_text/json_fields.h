@@ -1,4 +1,4 @@
-// Fields: checked access to one JSON object of a graph file. Every error says where it is.
+// Fields: checked access to one JSON object of a graph file. Every error says where the object is.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace acan::model {
 
 using nlohmann::json;
 
-// What a value is, cut off where it is long.
+// The value as text, shortened if it is long.
 std::string Shown(const json& value);
 
 class Fields {
  public:
-  // `where` begins the sentences: "net.json: node 'head'". Throws Error (usage) if `object` is no
-  // object.
+  // `where` begins the error messages: "net.json: node 'head'". Throws Error (usage) if `object` is
+  // not an object.
   Fields(const json& object, std::string where);
 
   const std::string& where() const { return where_; }
@@ -29,7 +29,7 @@ class Fields {
   void AllowOnly(const std::vector<std::string_view>& keys) const;
 
   std::string Text(const char* key) const;
-  // A text that is not empty and not too long.
+  // A text that is neither empty nor too long.
   std::string Name(const char* key) const;
   std::int64_t Integer(const char* key, std::int64_t least, std::int64_t most) const;
   // At most `most` entries.
@@ -46,7 +46,7 @@ class Fields {
   std::string where_;
 };
 
-// Of `value`, called `key` in messages.
+// The integer `value`; messages call it `key`.
 std::int64_t IntegerOf(const Fields& fields, const std::string& key, const json& value,
                        std::int64_t least, std::int64_t most);
 // A finite number in the range of float32.

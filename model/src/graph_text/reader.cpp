@@ -14,7 +14,8 @@
 namespace acan::model {
 namespace {
 
-// What a file may name: all forward operators but what batch norms are made of in training.
+// The operators that a file may use: all forward operators except RunningAverage, which the reader
+// adds for batch norms in training.
 template <class Op>
 constexpr bool kIsInFiles = !std::is_same_v<Op, RunningAverage>;
 
@@ -22,7 +23,7 @@ template <std::size_t kIndex = 0>
 std::optional<Operator> OperatorNamed(std::string_view name) {
   using Op = std::variant_alternative_t<kIndex, Operator>;
   if constexpr (std::is_same_v<Op, LinearInputGradient>) {
-    return std::nullopt;  // the first backward one
+    return std::nullopt;  // the first backward operator
   } else {
     if (kIsInFiles<Op> && name == Op::kName) return Op();
     return OperatorNamed<kIndex + 1>(name);
@@ -74,7 +75,7 @@ class Reader {
   }
 
  private:
-  // "net.json: node 'head'", or "net.json: node 3" where it has no name to call it by.
+  // "net.json: node 'head'", or "net.json: node 3" if the node has no name.
   std::string Where(const char* what, const json& object, std::size_t place) const {
     const auto name = object.is_object() ? object.find("name") : object.end();
     const bool named = object.is_object() && name != object.end() && name->is_string();
@@ -92,7 +93,7 @@ class Reader {
     return std::holds_alternative<CrossEntropy>(op) || std::holds_alternative<SquaredError>(op);
   }
 
-  // Tasks add up one loss, and leave no rows of it.
+  // Tasks add up one loss and do not keep its rows.
   void CheckOutputs(ValueId loss) const {
     for (const Node& node : graph_.nodes()) {
       const ValueId result = node.results.front();
@@ -111,7 +112,7 @@ class Reader {
     }
   }
 
-  // An output must be a node in evaluation, too.
+  // An output must be a node in evaluation too.
   void CheckPassesNoInput(const std::string& output, const json& node) const {
     const auto passed = passed_inputs_.find(node.get<std::string>());
     if (passed == passed_inputs_.end()) return;
@@ -121,14 +122,14 @@ class Reader {
         output, passed->first, passed->second));
   }
 
-  // What the graph refuses, in this file.
+  // Runs `act` and prefixes the graph's errors with the place in this file.
   template <class Do>
   void At(const Fields& at, const Do& act) const {
     try {
       act();
     } catch (const Error& error) {
       const std::string what = error.what();
-      // The graph names nodes and parameters itself.
+      // The graph's messages may already name the node or parameter.
       const std::string own = at.where().substr(std::min(name_.size() + 2, at.where().size()));
       const bool named = !own.empty() && what.find(own) != std::string::npos;
       throw UsageError(fmt::format("{}: {}", named ? name_ : at.where(), what));
@@ -317,7 +318,7 @@ class Reader {
     attention->dropout_stream = 0;
   }
 
-  // In evaluation it is what it reads.
+  // In evaluation, a dropout's result is its operand.
   void AddDropout(const Fields& fields, Dropout dropout, const std::vector<ValueId>& operands) {
     const std::string name = fields.Name("name");
     NotePassedInput(fields, name);
@@ -389,7 +390,7 @@ class Reader {
   const Mode mode_;
   Graph graph_;
   std::map<std::string, ValueId> values_;  // by the names of the file
-  // Inputs, by the dropouts that pass them on in evaluation.
+  // For dropouts of inputs: the input that each passes on in evaluation.
   std::map<std::string, std::string> passed_inputs_;
   std::int64_t dropout_streams_ = 0;
   std::int64_t elements_ = 0;  // of all parameters

@@ -56,7 +56,7 @@ json ParameterToJson(const Graph& graph, ParameterId id) {
   return out;
 }
 
-// The running average that takes a result of a batch norm; its first operand is the statistic.
+// The running average that reads a result of a batch norm; its first operand is the statistic.
 const Node& AverageOf(const Graph& graph, ValueId result) {
   const auto found = std::ranges::find_if(graph.nodes(), [&](const Node& node) {
     return std::holds_alternative<RunningAverage>(node.op) && node.operands[1] == result;
@@ -89,7 +89,7 @@ json NodeToJson(const Graph& graph, const Node& node) {
   return out;
 }
 
-// On one line, as people read it: the name first.
+// On one line, in a readable order: the name first.
 std::string Line(const json& entry) {
   constexpr const char* kOrder[] = {
       "name",   "operator", "role",        "rows",       "columns",    "features",  "bound",
@@ -102,7 +102,7 @@ std::string Line(const json& entry) {
   return "{" + text + "}";
 }
 
-// A line for each entry.
+// One line per entry.
 std::string Lines(const std::vector<json>& entries) {
   std::string text;
   for (const json& entry : entries) {

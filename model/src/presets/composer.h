@@ -1,5 +1,5 @@
-// What presets are put together from: modules as PyTorch has them, each an operator with the
-// parameters NAME.weight and NAME.bias.
+// Building blocks of presets: modules as in PyTorch, each an operator with the parameters
+// NAME.weight and NAME.bias.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace acan::model {
 
-// Checks options. Messages begin "model: NAME = VALUE".
+// Checks of options. Messages begin "model: NAME = VALUE".
 void CheckCount(std::string_view name, std::int64_t value, std::int64_t least = 1,
                 std::int64_t most = kMaxFeatures);
 void CheckRate(std::string_view name, float value);  // in [0, 1)
 void CheckPositive(std::string_view name, float value);
-// A size must divide each of these.
+// A size that a part must divide.
 struct NamedSize {
   std::string name;
   std::int64_t size = 0;
@@ -28,18 +28,18 @@ void CheckDivides(std::string_view part_name, std::int64_t part,
 // The length of the samples' sequences: `length`, or `most` if it is 0.
 std::int64_t CheckedLength(std::int64_t length, std::string_view most_name, std::int64_t most);
 void CheckImage(const Extent& image_size, std::int64_t channels, std::int64_t num_classes);
-// widths and blocks of stages.
+// Checks the widths and block counts of stages.
 void CheckStages(const std::vector<std::int64_t>& widths, const std::vector<std::int64_t>& blocks);
 inline constexpr std::int64_t kMaxLayers = 10'000;
 
-// How a linear operator or a convolution starts; without `bias` it has none.
+// Initial values of a linear operator or a convolution; it has no bias if `bias` is unset.
 struct LinearStart {
   Initial weight = Constant{};
   std::optional<Initial> bias = Constant{};
   FileLayout layout = FileLayout::kSame;
 };
 
-// A value of images with its size.
+// A value of images, and the images' size.
 struct Image {
   ValueId value = kNoValue;
   Extent size;
@@ -63,7 +63,7 @@ class Composer {
 
   ValueId Linear(const std::string& name, ValueId x, std::int64_t outputs,
                  const LinearStart& start);
-  // A linear operator whose parameters are named apart: torchvision's in_proj_weight.
+  // A linear operator with explicit parameter names, such as torchvision's in_proj_weight.
   ValueId Linear(const std::string& name, const std::string& weight_name,
                  const std::string& bias_name, ValueId x, std::int64_t outputs,
                  const LinearStart& start);
@@ -79,15 +79,15 @@ class Composer {
   ValueId Add(const std::string& name, ValueId a, ValueId b) {
     return graph_.Add(name, model::Add{}, {a, b});
   }
-  // x itself where nothing is drawn.
+  // Returns x itself if the rate is 0 or the mode is evaluation.
   ValueId Dropout(const std::string& name, ValueId x, float rate,
                   DropoutUnit unit = DropoutUnit::kElement);
   // Attributes of an attention of `heads` heads with the usual scale.
   Attention AttentionOf(AttentionMask mask, std::int64_t heads, std::int64_t key_value_heads,
                         std::int64_t head_size, float dropout);
-  // x has the columns of q, k and v after each other.
+  // x has the columns of q, k and v, in this order.
   ValueId FusedAttention(const std::string& name, ValueId x, const Attention& attention);
-  // The loss by classes; logits are an output.
+  // Adds a cross-entropy loss over classes, and the logits as an output.
   void Classify(ValueId logits, std::int64_t classes, float label_smoothing);
 
  private:

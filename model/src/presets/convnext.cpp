@@ -47,7 +47,7 @@ class ConvnextComposer {
  private:
   static inline const LinearStart kStart{TruncatedNormal{0, 0.02f}, Constant{0}};
 
-  // A convolution whose windows touch and do not overlap.
+  // A convolution whose windows are adjacent and do not overlap.
   Image Reduce(const std::string& name, const Image& x, std::int64_t outputs, std::int64_t by) {
     if (x.size.height < by || x.size.width < by) {
       throw UsageError(fmt::format(

@@ -55,7 +55,7 @@ class GptComposer {
   }
 
   ValueId Block(const std::string& name, ValueId x) {
-    // Branches start smaller the more of them are added up.
+    // The more branches are added up, the smaller their initial weights.
     const auto branch = static_cast<float>(static_cast<double>(kDeviation) /
                                            std::sqrt(2.0 * static_cast<double>(options_.n_layer)));
     const std::int64_t width = options_.n_embd;

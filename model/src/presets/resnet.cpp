@@ -40,7 +40,7 @@ class ResnetComposer {
   }
 
  private:
-  // Without bias, as a norm follows. nn.init.kaiming_normal_(mode="fan_out", "relu").
+  // No bias, because a norm follows. nn.init.kaiming_normal_(mode="fan_out", "relu").
   Image Convolve(const std::string& name, const Image& x, std::int64_t outputs,
                  const ConvolutionShape& shape) {
     const auto fan_out = static_cast<double>(outputs * shape.kernel * shape.kernel);

@@ -37,7 +37,7 @@ class VitComposer {
   }
 
  private:
-  // A table that files hold with a first dimension of 1.
+  // A table that files store with a leading dimension of 1.
   ValueId Rows(const std::string& name, std::int64_t rows, const Initial& initial) {
     Parameter table = MatrixParameter(name, rows, o_.hidden_dim, initial);
     table.role = Role::kEmbedding;
@@ -51,7 +51,7 @@ class VitComposer {
     const ValueId images =
         graph.AddInput("images", InputRole::kNumbers, o_.image_size.area(), o_.channels);
     const ValueId token = Rows("class_token", 1, Constant{0});
-    // A convolution whose windows do not overlap is a product with patches.
+    // A convolution whose windows do not overlap is a product with the patches.
     const ValueId patches = graph.Add("patches", Patches{o_.image_size, {p, p}}, {images});
     const std::int64_t inputs = composer_.FeaturesOf(patches);
     const auto deviation = static_cast<float>(std::sqrt(1.0 / static_cast<double>(inputs)));

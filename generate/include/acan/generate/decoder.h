@@ -1,8 +1,9 @@
-// Decoder: a trained model of language on one device, which reads tokens one after the other and
-// says which token may follow. It computes by the calls that training's tasks are made of, always
-// in exact precision, so its outputs have the bits of an evaluation's, on every device.
+// Decoder: a trained language model on one device. It reads tokens one after the other and returns
+// the logits of the token that may follow. It runs the same calls that training's tasks are made
+// of, always in exact precision, so its outputs have the bits of an evaluation on every device.
 //
-// The whole model and the keys and values of one sample must fit into the device. One thread.
+// The whole model and the keys and values of one sample must fit into the device's memory. For one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +18,22 @@
 
 namespace acan {
 
-// Throws Error (usage) for a run whose model is none of language; the sentence names the folder.
+// Throws Error (usage) if the run's model is not a language model; the message names the run's
+// folder.
 void RequireLanguageModel(const FinishedRun& run);
 
 class Decoder {
  public:
-  // Uploads the run's weights. Throws Error (usage) for a model that is none of language, or whose
-  // outputs depend on later tokens: the sentence names the run's folder and why. Throws OutOfMemory
-  // as Device, and Error as FinishedRun::OpenWeights.
+  // Uploads the run's weights. Throws Error (usage) if the model is not a language model or its
+  // outputs depend on later tokens; the message names the run's folder and the reason. Throws
+  // OutOfMemory as Device does, and Error as FinishedRun::OpenWeights does.
   Decoder(std::unique_ptr<Device> device, const FinishedRun& run);
 
-  std::int64_t positions() const { return positions_; }  // the most tokens that it can have read
+  std::int64_t positions() const { return positions_; }  // the maximum of length()
   std::int64_t vocabulary_size() const { return vocabulary_size_; }
-  std::int64_t length() const { return length_; }  // tokens that it has read
+  std::int64_t length() const { return length_; }  // tokens read so far
 
-  // Reads tokens. Returns the outputs (logits) behind the last one, [vocabulary_size].
+  // Reads tokens. Returns the outputs (logits) after the last one, [vocabulary_size].
   // REQUIRES: there is at least one; each is in [0, vocabulary_size);
   // length() + tokens.size() <= positions().
   std::vector<float> Read(std::span<const std::int32_t> tokens);
@@ -48,7 +50,7 @@ class Decoder {
   std::int64_t positions_ = 0;
   std::int64_t vocabulary_size_ = 0;
   int output_node_ = -1;            // makes the logits
-  int last_attention_ = -1;         // before it
+  int last_attention_ = -1;         // the last attention before output_node_; -1: none
   std::vector<BufferPtr> weights_;  // by parameter; null: not read
   std::vector<BufferPtr> tables_;   // cosines and sines of each table
   std::vector<BufferPtr> caches_;   // as RowCalls::caches

@@ -1,4 +1,4 @@
-// Generate: continues a text of tokens.
+// Generate: continues a text given as tokens.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace acan {
 
-// Appends `count` tokens to `text`, and calls `take` with each as soon as it is chosen. What is
-// behind the last Decoder::positions tokens counts; when a text is longer, each token is computed
-// anew from the last ones, which then are at the positions 0, 1, ..., as nanoGPT crops its context.
-// Throws Error (usage) for an empty text and for tokens that the model lacks, and what
-// ChooseToken throws.
+// Appends `count` tokens to `text`, and calls `take` with each as soon as it is chosen. A token
+// depends on the last Decoder::positions tokens before it. Once a text is longer than that, each
+// new token needs a full pass over the last ones, which then have the positions 0, 1, ..., like
+// nanoGPT's cropped context. Throws Error (usage) for an empty text and for tokens outside the
+// vocabulary, and throws what ChooseToken throws.
 void Generate(Decoder& decoder, std::vector<std::int32_t> text, std::int64_t count,
               const Sampling& sampling, const std::function<void(std::int32_t token)>& take);
 

@@ -1,8 +1,8 @@
-// Predictor: what a model gives for whole samples, on one device. It computes by the calls that
-// training's tasks are made of, always in exact precision, so its outputs have the same bits on
-// every device.
+// Predictor: computes a model's outputs for whole samples on one device. It runs the same calls
+// that training's tasks are made of, always in exact precision, so its outputs have the same bits
+// on every device.
 //
-// The whole model and one sample must fit into the device. One thread.
+// The whole model and one sample must fit into the device's memory. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ namespace acan {
 
 class Predictor {
  public:
-  // Uploads the weights. `output`: one of the outputs of `graph`. Throws Error (usage) that lists
-  // them if it is none, and OutOfMemory as Device.
+  // Uploads the weights. `output` is one of the outputs of `graph`; if it is not, the constructor
+  // throws Error (usage) that lists them. Throws OutOfMemory as Device does.
   Predictor(std::unique_ptr<Device> device, const model::Graph& graph, const ModelReader& weights,
             const std::string& output);
 
   std::int64_t rows() const { return rows_; }  // of the output for one sample
   std::int64_t features() const { return features_; }
 
-  // [rows, features] of one sample. REQUIRES: `samples` has the graph's inputs that the output
-  // depends on.
+  // The output for one sample, [rows, features]. REQUIRES: `samples` has the graph's inputs that
+  // the output depends on.
   std::vector<float> Predict(const SampleSet& samples, std::int64_t sample) const;
 
  private:
@@ -38,7 +38,7 @@ class Predictor {
   std::int64_t features_ = 0;
   std::unique_ptr<const LoweredGraph> graph_;
   RowCalls calls_;
-  std::vector<BufferPtr> buffers_;  // of the calls: weights and tables; others null
+  std::vector<BufferPtr> buffers_;  // for the calls: weights and tables are set, others are null
 };
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// Text to tokens.
+// Converts text to tokens.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ struct TokenizedText {
   StoredArray train;
   std::optional<StoredArray> test;
   std::int64_t vocabulary_size = 0;
-  std::string vocabulary;  // what the numbers of tokens mean, as JSON
+  std::string vocabulary;  // the meaning of the token numbers, as JSON
 };
 
-// Of `text`, the first part is for training, the rest for testing; or of train_text and test_text.
-// Throws Error (usage) for text that is not UTF-8, for characters of a test file that the training
-// file lacks, and for a SentencePiece model that cannot be used.
+// Tokenizes `text`, whose first part is for training and the rest for testing, or train_text and
+// test_text. Throws Error (usage) for text that is not UTF-8, for characters of a test file that
+// the training file lacks, and for a SentencePiece model that cannot be used.
 TokenizedText TokenizeText(const TextData& data);
 
-// The part for testing alone, in the numbers that `vocabulary` gives its tokens: those of training,
-// whatever its text and its tokenizer's file are by now. Of train_text nothing is read. REQUIRES:
-// there is text for testing, and `vocabulary` is of data.tokenizer. Throws as TokenizeText.
+// Tokenizes only the test part, with the token numbers of `vocabulary`, which are those of training
+// even if the training text or the tokenizer's file has changed since. Does not read train_text.
+// REQUIRES: there is text for testing, and `vocabulary` is of data.tokenizer. Throws as
+// TokenizeText.
 StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary);
 
 // A SentencePiece model.
@@ -41,11 +42,11 @@ class Pieces {
   // As Vocabulary::TextOf. REQUIRES: 0 <= token < size.
   virtual std::string TextOf(std::int32_t token) const = 0;
 };
-// Throws Error (usage) if `path` is no such model, or if the program was built without
+// Throws Error (usage) if `path` is not a SentencePiece model, or if the program was built without
 // SentencePiece.
 std::unique_ptr<const Pieces> OpenSentencePiece(const std::string& path);
 
-// Of the file's bytes, as vocabulary.json has it. Throws Error (usage) if it cannot be read.
+// The hash of the file's bytes, as in vocabulary.json. Throws Error (usage) if it cannot be read.
 std::string HashOfFile(const std::string& path);
 
 }  // namespace acan

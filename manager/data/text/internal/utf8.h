@@ -1,4 +1,4 @@
-// Characters of UTF-8.
+// Characters in UTF-8.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,16 +12,16 @@
 
 namespace acan {
 
-// The character at `at`, which it passes over. Overlong forms, surrogates and numbers above
-// U+10FFFF are no UTF-8 (RFC 3629).
+// The character at `at`; moves `at` past it. Overlong forms, surrogates and numbers above
+// U+10FFFF are not UTF-8 (RFC 3629).
 std::optional<char32_t> NextCharacter(std::string_view text, std::size_t* at);
 
-// "line 3": where a byte of a text is.
+// The line of a byte of a text: "line 3".
 std::string LineOf(std::string_view text, std::size_t at);
 
 std::string ToUtf8(char32_t character);
 
-// `visit(character, where it begins)` for each.
+// Calls `visit(character, offset of its first byte)` for each character.
 template <typename Visit>
 void ForEachCharacter(const std::string& path, std::string_view text, const Visit& visit) {
   for (std::size_t at = 0; at < text.size();) {

@@ -24,7 +24,7 @@ constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 class PieceModel final : public Pieces {
  public:
   explicit PieceModel(std::string path) : path_(std::move(path)) {
-    const InputFile readable(path_);  // or says why not
+    const InputFile readable(path_);  // throws if it cannot be read
     const auto loaded = model_.Load(path_);
     if (!loaded.ok()) {
       throw UsageError(fmt::format("{}: is no SentencePiece model: {}", path_, loaded.ToString()));

@@ -17,9 +17,9 @@
 namespace acan {
 namespace {
 
-// Of text that is read into memory.
+// For text that is read into memory.
 constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 34;
-// SentencePiece takes all of a text at once, and needs many times as much memory.
+// SentencePiece processes a whole text at once and needs a multiple of its size in memory.
 constexpr std::size_t kMaxSentencePieceBytes = std::size_t{1} << 28;
 
 std::string ReadText(const std::string& path) {
@@ -60,7 +60,7 @@ StoredArray InMemory(const std::string& path, const std::vector<std::int32_t>& t
   return {path, {static_cast<std::int64_t>(tokens.size())}, type, std::move(bytes)};
 }
 
-// In as few bytes as its vocabulary allows.
+// Packs the tokens into the smallest type that holds the vocabulary.
 StoredArray Packed(const std::string& path, const std::vector<std::int32_t>& tokens,
                    std::int64_t vocabulary_size) {
   if (tokens.empty()) throw UsageError(fmt::format("{}: has no tokens", path));
@@ -73,7 +73,7 @@ StoredArray Packed(const std::string& path, const std::vector<std::int32_t>& tok
   return InMemory<std::int32_t>(path, tokens, NumberType::kInt32);
 }
 
-// How many of `count` things are for training.
+// How many of `count` items are for training.
 std::int64_t TrainCount(std::int64_t count, double test_fraction) {
   return static_cast<std::int64_t>(std::floor(static_cast<double>(count) * (1 - test_fraction)));
 }
@@ -84,8 +84,8 @@ std::int64_t TrainCount(std::int64_t count, double test_fraction) {
       data.text, data.test_fraction));
 }
 
-// The texts for training and for testing; the latter is empty if there is none. One text is cut
-// between two characters.
+// The texts for training and for testing; the latter is empty if there is none. A single text is
+// split between two characters.
 std::pair<Text, Text> ReadTexts(const TextData& data) {
   if (data.text.empty()) {
     std::pair<Text, Text> texts{{data.train_text, ReadText(data.train_text)}, {}};
@@ -117,7 +117,7 @@ TokenizedText CharacterTokens(const TextData& data) {
   std::map<char32_t, std::int32_t> numbers;
   const auto add = [&](char32_t character, std::size_t) { numbers.emplace(character, 0); };
   ForEachCharacter(train.path, train.bytes, add);
-  // Of one text all characters are known: its parts differ by chance only.
+  // The two parts of one text share a vocabulary, because their characters differ only by chance.
   if (!data.text.empty()) ForEachCharacter(test.path, test.bytes, add);
   nlohmann::json tokens = nlohmann::json::array();
   for (auto& [character, number] : numbers) {
@@ -151,7 +151,7 @@ TokenizedText CharacterTokens(const TextData& data) {
 
 // ---- bytes -------------------------------------------------------------------------------------
 
-// They stay in the file, however long it is.
+// The bytes stay in the file, whatever its length.
 TokenizedText ByteTokens(const TextData& data) {
   constexpr std::int64_t kBytes = 256;
   const std::string vocabulary = JsonText({{"tokenizer", "bytes"}, {"size", kBytes}}, 1) + "\n";
@@ -217,7 +217,7 @@ TokenizedText TokenizeText(const TextData& data) {
 }
 
 StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary) {
-  if (data.tokenizer == kBytes) {  // they stay in the file
+  if (data.tokenizer == kBytes) {  // the bytes stay in the file
     return data.text.empty() ? OpenRaw(data.test_text, NumberType::kUint8)
                              : std::move(*ByteTokens(data).test);
   }

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kByteValues = 256;
-constexpr std::size_t kMaxTokens = std::size_t{0x110000};  // there are no more characters
+constexpr std::size_t kMaxTokens = std::size_t{0x110000};  // the number of code points
 
 void RequireToken(std::int32_t token, std::int64_t size) {
   if (token >= 0 && token < size) return;
@@ -30,7 +30,7 @@ void RequireToken(std::int32_t token, std::int64_t size) {
 
 class Characters final : public Vocabulary {
  public:
-  // REQUIRES: each text is one character, and they differ.
+  // REQUIRES: each text is one character, and all differ.
   explicit Characters(std::vector<std::string> texts) : texts_(std::move(texts)) {
     for (std::size_t i = 0; i < texts_.size(); ++i) {
       numbers_[texts_[i]] = static_cast<std::int32_t>(i);

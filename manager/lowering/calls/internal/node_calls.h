@@ -1,4 +1,4 @@
-// NodeCalls: what the calls of any node need of its task.
+// NodeCalls: helpers for adding a node's calls to its task.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace acan {
 
-// The first numbers of each kind; the others are 0.
+// Kernel scalars whose first floats and integers are given; the others are 0.
 inline KernelScalars Scalars(std::initializer_list<float> floats,
                              std::initializer_list<std::int64_t> integers) {
   KernelScalars scalars;

@@ -27,12 +27,12 @@ class NormCalls : public NodeCalls {
   void operator()(const model::BatchNormInferenceGradient& op) const;
 
  private:
-  // Of a sum over all rows of the batch's value that `operand` is.
+  // Divides a sum over all rows of the batch by the number of rows that `operand` has.
   View MeanOf(const View& sum, std::size_t operand) const;
   void Divide(const View& out, const View& sum, std::size_t operand) const;
-  // Each column's mean and 1 / sqrt(variance + epsilon), of the rows of the first operand.
+  // Each column's mean and 1 / sqrt(variance + epsilon), over the rows of the first operand.
   View Statistics(const View& sums, const View& squares, float epsilon) const;
-  // The same of a mean and a variance that are parameters.
+  // As Statistics, with a mean and a variance that are parameters.
   View GivenStatistics(const View& mean, const View& variance, float epsilon) const;
   // Operands: x, scale, dy, statistics.
   void NormGradient(std::int64_t kind) const;

@@ -1,4 +1,4 @@
-// The calls of each operator: how a node is computed in a task.
+// The calls of each operator, by which a task computes a node.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace acan {
 
-// Adds the calls of the node at hand. REQUIRES: it is no view and reads rows.
+// Adds the calls of the task's current node. REQUIRES: it is not a view, and it reads rows.
 void AddCalls(SegmentTask& task);
 
-// The keys that queries at these positions of a sample may see, of `positions`.
+// The keys, of `positions`, that queries at these positions of a sample may see.
 Range KeysSeenBy(const model::Attention& op, const Range& queries, std::int64_t positions);
 
-// A call of attention, or of its gradient: some samples, and of each some positions as queries and
-// some as keys, which are nodes of the tree of keys where they are not all.
+// A call of attention or of its gradient: a range of samples, and for each a range of positions as
+// queries and one as keys. A range of keys that is not all keys is a node of the tree of keys.
 struct AttentionCall {
   Range samples;
   Range queries;
   Range keys;
   Range heads;  // of the queries
 };
-// `positions` are those of a sample.
+// `positions` is the number of positions per sample.
 KernelScalars AttentionScalars(const PassContext& context, const model::Attention& op,
                                std::int64_t positions, const AttentionCall& call);
 

@@ -1,4 +1,4 @@
-// The gradient of a product: a sum over rows, in their canonical order.
+// The gradient of a product's weight: a sum over rows, in canonical order.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ inline View Rows(View view, std::int64_t first, std::int64_t count) {
   return view;
 }
 
-// Adds the gradient of a product by its rows, d[outputs, inputs] = dy^T x, in the order of sums
-// over rows. `order` is that of the rows, which are those of `box`.
+// Adds the calls for d[outputs, inputs] = dy^T x, the sum over the rows of `box` in canonical
+// order. `order` is the order of these rows.
 void AddRowProduct(TaskBuilder& builder, const RowOrder& order, const Box& box, const View& dy,
                    const View& x, const View& d);
 

@@ -1,6 +1,6 @@
-// SegmentTask: one task of a segment, for one box of its rows: gathers what other segments made,
-// computes the segment's nodes in their order, and puts what others read. A buffer whose value
-// nobody reads any more serves the next value of its shape.
+// SegmentTask: builds the task of a segment for one box of its rows. The task gathers the values
+// that other segments made, computes the segment's nodes in order, and puts the values that others
+// read. Once a value has no more readers, its buffer serves the next value of the same shape.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,38 @@ namespace acan {
 
 class SegmentTask {
  public:
-  // Part `part` of the segment's column_parts. `context` must outlive it.
+  // Builds part `part` of the segment's column_parts. `context` must outlive it.
   SegmentTask(const PassContext& context, int segment, const Box& box, int part = 0);
   PlannedTask Build() &&;
 
-  // ---- for products by tiles: their first node is computed elsewhere ---------------------------
-  // The buffer that has the part's columns of the segment's first result.
+  // ---- for products by tiles, whose first node is computed elsewhere ----------------------------
+  // The buffer holds the part's columns of the segment's first result.
   void SetProduct(int buffer);
-  // The segment's other nodes, and what others read.
+  // Computes the segment's other nodes, and puts what others read.
   void Finish();
   PlannedTask Take(tuplespace::Key key, std::int64_t priority) &&;
 
-  // ---- for the calls of the node at hand (operator_calls.h) ------------------------------------
+  // ---- for the calls of the current node (operator_calls.h) ------------------------------------
   const PassContext& context() const { return context_; }
-  // Of which the node is computed: the task's, or a part of it that sums have a part for.
+  // The box for which the node is computed: the task's, or the part of it for one part of a sum.
   const Box& box() const { return box_; }
   const LoweredNode& node() const { return context_.graph.node(node_); }
   TaskBuilder& builder() { return builder_; }
   bool Has(std::size_t operand) const;
   View Operand(std::size_t operand);
   View Result(std::size_t result);
-  // Columns of the value that the part has.
+  // The operand's columns that belong to this part.
   Range OperandColumns(std::size_t operand) const;
-  // Contents are undefined; gone after the node.
+  // The contents are undefined. The buffer is released after the current node.
   View Scratch(std::int64_t rows, std::int64_t columns);
   std::int64_t RowsOf(std::size_t operand) const;  // in the box
 
  private:
   struct Held {
     int buffer = -1;
-    Range columns;  // of the root
+    Range columns;  // of the root value
     bool is_made = false;
-    std::vector<Range> filled = {};  // if it is made: columns that others made
+    std::vector<Range> filled = {};  // if is_made: the columns that other segments made
   };
   using Place = std::pair<int, std::int64_t>;  // root, first column
 
@@ -74,21 +74,21 @@ class SegmentTask {
   const Box whole_box_;
   const int part_;
   TaskBuilder builder_;
-  Box box_;                                   // of the calls at hand
-  int node_ = -1;                             // at hand
+  Box box_;                                   // of the current calls
+  int node_ = -1;                             // the current node
   std::map<Place, Held> held_;                // values of samples
-  std::map<int, std::vector<Place>> ending_;  // of held_, by the node that reads last
+  std::map<int, std::vector<Place>> ending_;  // of held_, by the last node that reads it
   std::map<int, View> whole_;                 // gathered parameters and tables, by value and column
-  std::map<int, std::vector<Range>> made_;    // ranges of columns of roots
+  std::map<int, std::vector<Range>> made_;    // by root: the columns that this task made
   struct Sum {
     int value;
     int buffer;
     Range rows;
     Range columns;
-    Box box;  // over whose rows
+    Box box;  // whose rows are summed
   };
-  std::vector<Sum> sums_;            // made
-  std::map<int, int> last_readers_;  // of roots: the segment's last node that touches it
+  std::vector<Sum> sums_;            // that this task made
+  std::map<int, int> last_readers_;  // by root: the last node of the segment that touches it
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> spare_;  // buffers by shape
   std::vector<int> scratch_;
 };

@@ -17,7 +17,7 @@ View Columns(View view, std::int64_t first, std::int64_t count) {
   return view;
 }
 
-// What a group has of channels, outputs and elements of k.
+// The channels, outputs and elements of k of one group.
 struct Groups {
   Groups(const model::Convolution& op, const View& weight)
       : count(op.groups),
@@ -29,13 +29,13 @@ struct Groups {
   std::int64_t count, outputs, k, channels;
 };
 
-// Each pixel alone: the image is unfolded as it is.
+// Whether each output reads a single pixel: the image is its own unfolded form.
 bool IsPointwise(const model::Window& window) {
   const model::Extent one{1, 1}, none{0, 0};
   return window.kernel == one && window.stride == one && window.padding == none;
 }
 
-// Most rows of k elements that are unfolded at once.
+// The maximum number of rows of k elements that are unfolded at once.
 std::int64_t MostUnfolded(const SegmentTask& task, std::int64_t k) {
   constexpr std::uint64_t kShare = 4;  // of a task's memory
   const std::uint64_t bytes = task.context().cuts.task_bytes / kShare;
@@ -45,12 +45,12 @@ std::int64_t MostUnfolded(const SegmentTask& task, std::int64_t k) {
 // Unfolds parts of images into one buffer, which each call of Of() overwrites.
 class Unfolding {
  public:
-  // At most so many rows at once, but at least one row of windows.
+  // Unfolds at most `most_rows` at once, but at least one row of windows.
   Unfolding(SegmentTask& task, const model::Window& window, std::int64_t samples, std::int64_t k,
             std::int64_t most_rows)
       : task_(task), window_(window), out_(window.output()), samples_(samples) {
     if (IsPointwise(window)) return;
-    // Beside those that are wanted.
+    // Rows of windows at the edges that are unfolded in addition to the wanted ones.
     const std::int64_t extra = 2 * EdgeRows();
     at_once_ = std::min(most_rows / out_.area(), samples);
     height_ = std::clamp<std::int64_t>(most_rows / out_.width - extra, 1, out_.height);
@@ -59,7 +59,7 @@ class Unfolding {
     scratch_ = task.Scratch(rows, k);
   }
 
-  // Parts of the output that fit: whole samples, or rows of windows of one.
+  // The parts of the output that fit: whole samples, or rows of windows of one sample.
   std::vector<Box> Parts() const {
     if (IsPointwise(window_)) return {{{0, samples_}, {}}};
     std::vector<Box> parts;
@@ -75,16 +75,17 @@ class Unfolding {
     }
     return parts;
   }
-  // Whether it can unfold any part with so many samples, or so many positions of one.
+  // Whether a part can be unfolded that has as many samples, or positions of one sample, as this
+  // one.
   bool Fits(const Box& part) const {
     if (IsPointwise(window_)) return true;
     if (part.HasWholeSamples()) return part.samples.size() <= at_once_;
     return at_once_ > 0 || part.positions.size() <= (height_ - 1) * out_.width + 1;
   }
 
-  // The unfolded rows of a part, whose samples count from the first of x.
+  // The unfolded rows of a part, whose samples count from the first sample of x.
   View Of(const Box& part, const View& x) {
-    // A part of a sample counts positions of the output, of which there may be more.
+    // A part of a sample counts positions of the output, which may have more than the input.
     if (part.HasWholeSamples() || IsPointwise(window_)) {
       const Range images = part.RowsOf(window_.input.area());
       const View from = Rows(x, images.begin, images.size());
@@ -104,18 +105,18 @@ class Unfolding {
   }
 
  private:
-  // Rows of windows as those of a part of the image, of which the first are not wanted.
+  // The rows of windows of a part of the image, of which the first ones are skipped.
   struct Band {
     Range image;
     std::int64_t padding = 0;  // above and below
     std::int64_t skipped = 0;
   };
 
-  // Rows of windows that are partly above the image, or below it.
+  // The number of rows of windows that lie partly above the image, or partly below it.
   std::int64_t EdgeRows() const {
     return (window_.padding.height + window_.stride.height - 1) / window_.stride.height;
   }
-  // Windows over the image's edge need the padding there, and get it on the other side, too.
+  // Windows over one edge of the image need the padding there, so the other side is padded, too.
   Band BandOf(const Range& y) const {
     const std::int64_t stride = window_.stride.height, padding = window_.padding.height;
     const std::int64_t height = window_.input.height;
@@ -137,13 +138,13 @@ class Unfolding {
   const model::Window& window_;
   const model::Extent out_;
   const std::int64_t samples_;
-  std::int64_t at_once_ = 0;  // samples; 0: a part of one
-  std::int64_t height_ = 0;   // of such a part, in rows of windows
+  std::int64_t at_once_ = 0;  // samples; 0: less than one sample at once
+  std::int64_t height_ = 0;   // of a part of one sample, in rows of windows
   View scratch_;
 };
 
-// Rows of an image, and the rows of windows that have any of them. These windows are all windows of
-// the part `image` of the image under the padding.
+// Wanted rows of an image, and the rows of windows that overlap them. These windows are exactly the
+// windows of the part `image` of the image with this padding.
 struct FoldedBand {
   Range wanted;
   Range windows;
@@ -151,12 +152,12 @@ struct FoldedBand {
   std::int64_t padding = 0;
 };
 
-// As whole images if there is no such part.
+// Returns the whole image if there is no such part.
 FoldedBand FoldedBandOf(const model::Window& window, const Range& y) {
   const std::int64_t stride = window.stride.height, padding = window.padding.height;
   const std::int64_t kernel = window.kernel.height, height = window.input.height;
   const std::int64_t count = window.output().height;
-  const std::int64_t before = y.begin + padding - kernel;  // the last row whose window ends before
+  const std::int64_t before = y.begin + padding - kernel;  // windows up to here end before y
   const Range windows{before < 0 ? 0 : before / stride + 1,
                       std::min(count, (y.end - 1 + padding) / stride + 1)};
   const Range inside{windows.begin * stride - padding,
@@ -164,7 +165,7 @@ FoldedBand FoldedBandOf(const model::Window& window, const Range& y) {
   if (inside.begin >= 0 && inside.end <= height && inside.Contains(y)) {
     return {y, windows, inside, 0};
   }
-  if (windows.begin == 0) {  // padded above; so many more windows that the wanted rows are there
+  if (windows.begin == 0) {  // padded above: adds windows until `image` has the wanted rows
     const std::int64_t least = y.end + 2 * padding - kernel;
     const std::int64_t end = std::max(windows.end, least <= 0 ? 1 : (least - 1) / stride + 2);
     const std::int64_t rows = (end - 1) * stride + kernel - 2 * padding;
@@ -176,7 +177,7 @@ FoldedBand FoldedBandOf(const model::Window& window, const Range& y) {
   return {y, {0, count}, {0, height}, padding};
 }
 
-// Rows of a depthwise weight are channels; its calls want taps.
+// The rows of a depthwise weight are channels, but its calls need taps as rows.
 View Transposed(SegmentTask& task, const View& weight) {
   const View out = task.Scratch(weight.cols, weight.rows);
   task.builder().Launch(Kernel::kTranspose, {out, weight});
@@ -222,7 +223,7 @@ void Convolve(SegmentTask& task, const model::Convolution& op, const View& x, co
 
 namespace {
 
-// What the gradient of one image's input, or of some, is folded of.
+// Computes the gradient of the input of one or several images by folding.
 class Folding {
  public:
   Folding(SegmentTask& task, const model::Window& window, const View& dx, std::int64_t k)
@@ -247,7 +248,7 @@ class Folding {
     image_ = task.Scratch(pixels, dx.cols);
   }
 
-  // dx = the fold of dy x weight, which are those of one group, as dx is.
+  // dx = fold(dy x weight), where all three belong to one group.
   void Compute(const View& dy, const View& weight, const View& dx) {
     const std::int64_t samples = dx.rows / window_.input.area();
     for (std::int64_t s = 0; s < samples; s += std::max<std::int64_t>(1, samples_)) {
@@ -292,12 +293,12 @@ class Folding {
   SegmentTask& task_;
   const model::Window& window_;
   const model::Extent out_;
-  std::int64_t samples_ = 0;  // at once; 0: a band of one
+  std::int64_t samples_ = 0;  // at once; 0: bands of one sample
   std::vector<FoldedBand> bands_;
   View scratch_, image_;
 };
 
-// Sums over the rows of parts that can be unfolded, which are nodes of the tree of rows.
+// Sums over rows, by parts that can be unfolded and are nodes of the tree of rows.
 class UnfoldedSums {
  public:
   UnfoldedSums(SegmentTask& task, const model::Window& window, const RowOrder& order,
@@ -314,7 +315,7 @@ class UnfoldedSums {
   }
 
  private:
-  // A leaf of the tree, wherever it begins in a row of windows.
+  // Enough for a leaf of the tree, wherever it begins in a row of windows.
   static std::int64_t LeastRows(const SegmentTask& task, const model::Window& window) {
     const model::Extent out = window.output();
     const std::int64_t edges =
@@ -322,7 +323,7 @@ class UnfoldedSums {
     return (task.context().cuts.block / out.width + 2 + edges) * out.width;
   }
 
-  // Samples count from the first of the box.
+  // Samples count from the first sample of the box.
   void Add(const Box& part, std::size_t depth, const View& dy, const View& x, const View& sums) {
     const Range rows = part.RowsOf(positions_);
     if (unfolding_.Fits(part)) {

@@ -75,7 +75,7 @@ void NormCalls::operator()(const model::BatchNorm& op) const {
   assert(false);
 }
 
-// Operands: x, sums, squares, dy; of inference: x, mean, variance, dy.
+// Operands: x, sums, squares, dy; in inference: x, mean, variance, dy.
 void NormCalls::operator()(const model::BatchNormSums& op) const {
   const View statistics = Value(1).kind == ValueKind::kParameter
                               ? GivenStatistics(In(1), In(2), op.epsilon)

@@ -64,13 +64,13 @@ class Calls : public NormCalls {
            Scalars({}, {block(), Order(0).group_rows(), 0, op.forward.padding_id}));
   }
   void operator()(const graph::LearnedPositions& op) const {
-    // Within a sample the operand has just the rows of the box.
+    // For a box within a sample, the operand has exactly the rows of the box.
     const View table = In(0);
     const bool is_whole = task_.box().HasWholeSamples();
     Launch(Kernel::kPositions, {Out(0), View{}, is_whole ? Rows(table, op.first, op.rows) : table},
            Scalars({}, {0}));
   }
-  // The rows of the table that are not looked up have no gradient.
+  // Rows of the table that are not looked up have a gradient of 0.
   void operator()(const graph::LearnedPositionsGradient& op) const {
     const View table = Out(0);
     const Box& box = task_.box();
@@ -89,7 +89,7 @@ class Calls : public NormCalls {
   }
   void operator()(const graph::Attention& op) const {
     KernelScalars scalars = ScalarsOf(op);
-    scalars.i[13] = 1;  // finish: all keys are here
+    scalars.i[13] = 1;  // finish: the call has all keys
     Launch(Kernel::kAttention, {Out(0), Out(1), In(0), In(1), In(2), MaybeIn(3)}, scalars);
   }
   void operator()(const graph::AttentionGradient& op) const {
@@ -127,7 +127,7 @@ class Calls : public NormCalls {
                     task_.box().RowsOf(value.rows).begin, task_.OperandColumns(0).begin,
                     value.columns, value.rows}));
   }
-  // What could not become a part of the whole is copied into it.
+  // Copies the operands that could not become views of the result.
   void operator()(const graph::Concat& op) const {
     if (op.axis == graph::SliceAxis::kPositions) return ConcatPositions();
     View part = Out(0);
@@ -163,8 +163,8 @@ class Calls : public NormCalls {
   void operator()(const graph::PatchesGradient& op) const {
     Launch(Kernel::kFold, {Out(0), In(0)}, OfWindow(WindowOf(op.forward)));
   }
-  // Positions that are joined are patches of one row, and patches that come apart are positions.
-  // Else a sample becomes one row first. (An element that is -0 becomes 0.)
+  // Joining positions makes patches of one row, and splitting rows is the inverse. Otherwise each
+  // sample first becomes one row. (An element -0 becomes 0.)
   void operator()(const graph::Reshape& op) const {
     const std::int64_t rows = Value(0).rows;
     if (rows % op.positions == 0) return Unfold(Out(0), In(0), op.positions, rows / op.positions);
@@ -254,7 +254,7 @@ class Calls : public NormCalls {
            Scalars({2.0f / values}, {block()}));
   }
 
-  // AddNode makes it a part of its batch norm (lowered_graph.cpp), and updates compute it.
+  // AddNode attaches it to its batch norm (lowered_graph.cpp), and update tasks compute it.
   void operator()(const graph::RunningAverage&) const { assert(false); }
 
  private:
@@ -274,7 +274,7 @@ class Calls : public NormCalls {
   KernelScalars ActivationScalars(const graph::Activation& op) const {
     return Scalars({op.bound}, {static_cast<std::int64_t>(ActivationOf(op.kind))});
   }
-  // The positions of x from `first` on in a result of `positions`, zeros around them.
+  // Copies x to the positions from `first` on in a result of `positions`, with zeros around it.
   void Place(std::int64_t positions, std::int64_t first) const {
     Launch(Kernel::kPlacePositions, {Out(0), In(0)},
            Scalars({}, {positions, Value(0).rows, first}));
@@ -289,11 +289,11 @@ class Calls : public NormCalls {
       first += Value(i).rows;
     }
   }
-  // Of `rows` rows a sample, each of `joined` rows of x.
+  // Makes `rows` rows per sample, each from `joined` rows of x.
   void Unfold(const View& out, const View& x, std::int64_t rows, std::int64_t joined) const {
     Launch(Kernel::kUnfold, {out, x}, OfWindow(RowsJoined(rows, joined)));
   }
-  // Each of the `rows` rows a sample comes apart into `parts` rows.
+  // Splits each of the `rows` rows per sample into `parts` rows.
   void Fold(const View& out, const View& x, std::int64_t rows, std::int64_t parts) const {
     Launch(Kernel::kFold, {out, x}, OfWindow(RowsJoined(rows, parts)));
   }
@@ -319,13 +319,13 @@ class Calls : public NormCalls {
                              box.HasWholeSamples() ? all : KeysSeenBy(op, queries, positions),
                              {q.begin / width, q.end / width}});
   }
-  // Each row's loss and whether it was right, and the gradient, where there is an `out`.
+  // Each row's loss and whether the answer was right, and the gradient if `out` is given.
   void SoftmaxCrossEntropy(const View& out, const View& per_row, float scale) const {
     Launch(Kernel::kSoftmaxCrossEntropy,
            {out, In(0), In(1), Column(per_row, 0), Column(per_row, 1)},
            Scalars({scale}, {block()}));
   }
-  // Each row's loss and, for classes, whether it was right: one tuple has their sums.
+  // Puts one tuple with the sums of each row's loss and, for classes, of right answers.
   void PutLoss(const View& per_row) const {
     const View sums = task_.builder().All(task_.builder().NewBuffer(1, per_row.cols));
     Launch(Kernel::kColumnDots, {sums, per_row, View{}},

@@ -13,7 +13,7 @@
 namespace acan {
 namespace {
 
-// Everything in one task, every parameter in one tile.
+// One task with all nodes, and one tile per parameter.
 GraphCuts WholeCuts(const LoweredGraph& graph, std::int64_t block, int last_node) {
   GraphCuts cuts;
   cuts.block = block;
@@ -27,7 +27,7 @@ GraphCuts WholeCuts(const LoweredGraph& graph, std::int64_t block, int last_node
   return cuts;
 }
 
-// What each input of the planned task is, by its key.
+// Finds the source of each input of the planned task by its key.
 class Sources {
  public:
   Sources(const PassContext& context, const Box& box) {
@@ -59,10 +59,10 @@ class Sources {
 
 // The scalars of kAttention (operators.inc).
 constexpr std::size_t kQueries = 1, kKeys = 2, kFirstQuery = 5;
-// Its operands.
+// Operands of kAttention.
 constexpr std::size_t kKeyOperand = 3, kValueOperand = 4;
 
-// Attention over all keys so far: those of these rows go behind the cached ones first.
+// Attention over all keys so far: first appends the keys of these rows to the cached ones.
 void AttendToCaches(const LoweredGraph& graph, const Range& positions, RowCalls* rows) {
   const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
   std::vector<std::int64_t> all_positions;
@@ -100,7 +100,7 @@ void AttendToCaches(const LoweredGraph& graph, const Range& positions, RowCalls*
   rows->task.calls = std::move(calls);
 }
 
-// Why an operator needs later rows; nothing: it does not.
+// Why an operator needs later rows; nullopt if it does not.
 struct NeedsLaterRows {
   using Reason = std::optional<std::string>;
 

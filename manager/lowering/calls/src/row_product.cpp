@@ -14,9 +14,9 @@ void AddRowProduct(TaskBuilder& builder, const RowOrder& order, const Box& box, 
     return;
   }
   assert(order.NodesOf(box, box.samples.end).size() == 1);
-  // Leaves end with their groups. A sum is added to its left sibling as soon as both are there, so
-  // that there are few buffers: as RunCalls knows it from (run_calls.h).
-  std::vector<int> open, spare;  // sums of nodes whose siblings are missing; buffers without a sum
+  // Leaves end with their groups. To need few buffers, a sum is added to its left sibling as soon
+  // as both exist, as RunCalls expects (run_calls.h).
+  std::vector<int> open, spare;  // sums whose siblings are missing; unused buffers
   const auto add_last = [&] {
     const View left = builder.All(open[open.size() - 2]), right = builder.All(open.back());
     builder.Launch(Kernel::kAdd, {left, left, right});

@@ -79,7 +79,7 @@ void SegmentTask::Compute(int node) {
   const LoweredNode& n = context_.graph.node(node);
   if (n.is_view || n.is_shared) return;
   if (ReducesRows(context_.graph, node)) {
-    // A part for each node of the tree of sums that the box is made of.
+    // One part for each node of the tree of sums in the box.
     const RowOrder order = context_.OrderOf(context_.ReducedBy(node));
     for (const Box& of : order.NodesOf(whole_box_, context_.pass.rows)) {
       box_ = of;
@@ -114,7 +114,7 @@ void SegmentTask::ReleaseAfter(int node) {
   };
   for (const int buffer : scratch_) release(buffer);
   scratch_.clear();
-  // Only what ends here is looked at: a segment may hold as many values as it has nodes.
+  // Examines only values that end here, because a segment may hold as many values as it has nodes.
   std::vector<Place> ending;
   while (!ending_.empty() && ending_.begin()->first <= node) {
     const std::vector<Place>& places = ending_.begin()->second;
@@ -132,7 +132,7 @@ void SegmentTask::ReleaseAfter(int node) {
   }
 }
 
-// A new one is released behind the last node that reads it.
+// A new value is released after the last node that reads it.
 SegmentTask::Held& SegmentTask::HeldAt(const Place& place) {
   const auto [at, is_new] = held_.try_emplace(place);
   if (is_new) ending_[last_readers_.at(place.first)].push_back(place);
@@ -179,8 +179,8 @@ View SegmentTask::Operand(std::size_t operand) {
   return ViewOf(Find(id, of_root), of_root, value.rows);
 }
 
-// Of the positions of a sample as queries, attention reads other ones as keys, and lengths belong
-// to whole samples.
+// If the box has the positions of a sample as queries, attention reads other positions as keys, and
+// lengths belong to whole samples.
 Box SegmentTask::BoxOf(std::size_t operand) const {
   const auto* attention = std::get_if<model::Attention>(&node().node->op);
   if (whole_box_.HasWholeSamples() || attention == nullptr) return whole_box_;
@@ -191,14 +191,14 @@ Box SegmentTask::BoxOf(std::size_t operand) const {
   return {whole_box_.samples, KeysSeenBy(*attention, whole_box_.positions, positions)};
 }
 
-// Other rows of a value than those of the box: only the node at hand reads them.
+// Gathers rows of a value other than those of the box, which only the current node reads.
 View SegmentTask::GatherBeside(const Box& box, int root, const Range& columns) {
   const int buffer = GatherCells(context_, builder_, root, box, columns);
   if (!builder_.IsInput(buffer)) scratch_.push_back(buffer);
   return builder_.All(buffer);
 }
 
-// `columns` of the root.
+// The buffer that holds `columns` of the value's root.
 SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
   const int root = context_.Value(value).root;
   for (auto it = held_.lower_bound({root, 0}); it != held_.end() && it->first.first == root; ++it) {
@@ -211,8 +211,8 @@ SegmentTask::Held& SegmentTask::Find(int value, const Range& columns) {
   return held;
 }
 
-// The operands of a concatenation may be made by several segments: what others made of `columns` is
-// copied to what this one made.
+// Several segments may make the operands of a concatenation: copies the parts of `columns` that
+// others made into this segment's buffer.
 void SegmentTask::FillFromOthers(int root, const Range& columns, Held* held) {
   std::vector<Range> there = made_.at(root);
   there.insert(there.end(), held->filled.begin(), held->filled.end());
@@ -233,7 +233,7 @@ void SegmentTask::FillFromOthers(int root, const Range& columns, Held* held) {
   }
 }
 
-// Every task that reads a sum adds its parts itself: sums that rows read are vectors.
+// Every task that reads a sum adds its parts itself, because such sums are vectors.
 View SegmentTask::WholeSum(int value) {
   const auto known = whole_.find(value);
   if (known != whole_.end()) return known->second;
@@ -258,7 +258,7 @@ View SegmentTask::WholeSum(int value) {
   return whole_[value] = whole;
 }
 
-// Of a parameter or a table: all of its rows.
+// All rows of a parameter or a table.
 View SegmentTask::GatherParameter(int value, const Range& columns) {
   const LoweredValue& v = context_.Value(value);
   const auto known = whole_.find(value);
@@ -328,7 +328,7 @@ void SegmentTask::PutValues() {
 void SegmentTask::PutSums() {
   for (const auto& [value, buffer, rows, columns, box] : sums_) {
     for (const ParameterTile& tile : context_.TilesOfSum(value)) {
-      // Others are of other parts or boxes.
+      // Other tiles belong to other parts or boxes.
       if (!columns.Contains(tile.columns) || !rows.Contains(tile.rows)) continue;
       builder_.Put(
           context_.SumKey(value, box, tile),

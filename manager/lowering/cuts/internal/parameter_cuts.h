@@ -1,4 +1,4 @@
-// The tiles of the parameters of a graph, for tasks that may need so much memory.
+// Cuts the parameters of a graph into tiles, for tasks that may need a given amount of memory.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace acan {
 
-// Cuts without segments yet: no tile is larger than a task that updates it can hold.
+// Cuts without segments, in which each tile is small enough for a task that updates it.
 GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes);
 
-// Tiles have at least so many columns: the norm of gradients has rows in lane order, whose leaves
-// are not cut.
+// The minimum column level of tiles: the norm of gradients adds rows in lane order, whose leaves
+// cannot be cut.
 int LeastColumnLevel(const CutRequest& request);
 
 }  // namespace acan

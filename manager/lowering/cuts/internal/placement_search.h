@@ -1,4 +1,4 @@
-// The search for a good placement of the tasks of a step. Pure.
+// Searches for a good placement of the tasks of a step. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,34 +10,34 @@
 
 namespace acan {
 
-// By which placements of the same tasks are compared, in us: the step's time, and a little for what
-// it moves. The estimate does not know all that bytes hold up.
+// The score by which placements of the same tasks are compared, in us: the step's time plus a small
+// cost for the bytes that it moves, because the estimate does not know all delays that bytes cause.
 double ScoreOf(const HandlerNetwork& network, const Placement& placed);
 
-// The handlers that make the next versions of tiles.
+// The handlers that make the next version of each tile.
 std::map<TileId, int> HomesOf(const StepShape& shape, const std::vector<int>& handler_of);
 
-// Of a step among many that are alike: when one begins, the handlers still end the step before.
-// Each task runs on its handler. step_us is infinite if one does not fit there.
+// Estimates a step among many equal ones: when it begins, the handlers are still finishing the step
+// before. Each task runs on its named handler. step_us is infinite if a task does not fit there.
 // REQUIRES: `handler_of` names a handler for each task.
 Placement PlaceSteadily(const HandlerNetwork& network, const StepShape& shape,
                         const std::vector<int>& handler_of);
 
-// Each task goes, in order, to the handler that would end it first, or to the one that `pinned`
-// names for it (-1: none). `link_weight`: how many us later a task may end for a us less in which
-// it fills a link. Of one step alone.
+// Gives each task, in order, to the handler that would end it first, or to the one that `pinned`
+// names for it (-1: none). `link_weight` is how many us later a task may end for each us less that
+// it fills a link. Considers a single step.
 Placement PlaceGreedily(const HandlerNetwork& network, const StepShape& shape,
                         const std::map<TileId, int>& home_of, const std::vector<int>& pinned,
                         double link_weight);
 
-// For each way to spread the tiles of weights, the handlers of the tasks that read or make large
-// tiles; -1 for the others. By rows or columns of tiles, or for one weight by rows and for the next
-// by columns, so that what the first makes is where the second reads it.
+// The handlers of the tasks that read or make large tiles, for each way to spread the tiles of
+// weights; -1 for other tasks. Tiles are spread by rows, by columns, or alternately, one weight by
+// rows and the next by columns, so that the second reads its operand where the first made it.
 std::vector<std::vector<int>> SpreadsOfTiles(const HandlerNetwork& network, const StepShape& shape);
 
-// Moves all tasks of a tile, or one of no tile, and swaps those of two tiles, as long as the score
-// falls. So it lets no tile travel that did not. Looks at no more than `tries` placements. Never
-// worse, and the same for the same arguments.
+// Moves all tasks of one tile, or a single task without a tile, and swaps the tasks of two tiles,
+// as long as the score falls. A tile's tasks stay together, so no additional tile has to travel.
+// Tries at most `tries` placements. The result is never worse, and is deterministic.
 Placement Improve(const HandlerNetwork& network, const StepShape& shape, Placement placement,
                   std::int64_t tries);
 

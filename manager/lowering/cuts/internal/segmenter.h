@@ -1,8 +1,8 @@
 // Segmenter: cuts one of a model's two graphs into segments whose tasks fit into a handler.
 //
-// It goes through the nodes once. Each segment is as long as fits, among the segments that were
-// chosen before and with all that follows as one. Then it refines those that do not fit among their
-// neighbours as these turned out.
+// It goes through the nodes once and makes each segment as long as fits, given the segments before
+// it and with all later nodes as one segment. Then it refines the segments that do not fit among
+// the neighbours that they really got.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@
 
 namespace acan {
 
-// The next finer cut of values with so many positions; nullopt: there is none.
+// The next finer cut of values with this many positions; nullopt if there is none.
 std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions);
-// Attention or its gradient.
+// Whether the operator is attention or its gradient.
 bool IsAttention(const model::Operator& op);
-// Of boxes within a sample.
+// The minimum number of positions of a box within a sample.
 inline constexpr std::int64_t kLeastPositions = 16;
 
-// How attention is spread over the workers where boxes are cut within samples. It is cut further
-// where it does not fit into a task.
+// How attention is spread over the workers if boxes are cut within samples. It is cut further if it
+// does not fit into a task.
 enum class AttentionSpread : std::uint8_t {
   kNone,     // a task has all queries of a sample
-  kQueries,  // as many as boxes have positions
-  kHeads,    // parts of the heads
+  kQueries,  // a task has as many queries as boxes have positions
+  kHeads,    // a task has a part of the heads
 };
 
 class Segmenter {
  public:
-  // The references must outlive it. `by_tiles`: whether what multiplies a parameter, and makes its
-  // gradient, is computed by the parameter's tiles, also where it would fit into one task.
+  // The references must outlive it. `by_tiles`, by parameter: whether its products and their
+  // gradients are computed by the parameter's tiles even if they would fit into one task.
   Segmenter(const CutRequest& request, const GraphCuts& cuts, const std::vector<bool>& by_tiles,
             AttentionSpread spread, bool train);
   Segmenter(const Segmenter&) = delete;
   Segmenter& operator=(const Segmenter&) = delete;
 
-  // With boxes of `rows` where the operators allow it. nullopt: something does not fit.
+  // Cuts with boxes of `rows` where the operators allow them. nullopt: something does not fit.
   std::optional<std::vector<Segment>> Cut(const RowCut& rows);
-  // Of the segments that Cut returned: in training what each costs, in evaluation what the largest
-  // task needs. They were measured to see whether they fit.
+  // For the segments that Cut returned: in training the cost of each, in evaluation the need of the
+  // largest task. Cut measures both to see whether segments fit.
   const std::vector<SegmentCost>& costs() const { return costs_; }
   std::uint64_t need_bytes() const { return need_bytes_; }
 
@@ -94,9 +94,9 @@ class Segmenter {
   std::vector<Segment> segments_;
   ValueGrid grid_;  // of segments_
   const PassContext context_;
-  std::vector<SegmentCost> costs_;  // of segments_, once they are refined
+  std::vector<SegmentCost> costs_;  // of segments_, once refined
   std::uint64_t need_bytes_ = 0;
-  int replaced_ = -1;  // the segment that Fits puts others in place of; -1: it puts them behind
+  int replaced_ = -1;  // the segment that Fits replaces by others; -1: it appends them
 };
 
 }  // namespace acan

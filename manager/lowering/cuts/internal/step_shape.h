@@ -1,5 +1,4 @@
-// StepShape: what the placement of a step has to know of its tasks, with numbers in place of keys.
-// Pure.
+// StepShape: what placement needs to know about a step's tasks, with indices instead of keys. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +21,8 @@ struct StepShape {
     std::uint64_t bytes = 0;
     std::optional<TileId> tile;
     bool is_made = false;    // by a task of the step
-    bool is_frozen = false;  // a tile that handlers keep from step to step
-    // Of a tile that a task reads: the tuple that is its next version; unset: none is made.
+    bool is_frozen = false;  // a tile that handlers keep between steps
+    // For a tile that a task reads: the tuple of its next version; unset: none is made.
     std::optional<std::size_t> next_version = {};
   };
   std::vector<OfTask> tasks;

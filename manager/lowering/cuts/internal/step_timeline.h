@@ -1,6 +1,6 @@
-// StepTimeline: when the tasks of some steps begin and end on the handlers that are given them,
-// where bytes cross links. They are given in an order in which they can run; a handler runs its own
-// in this order. Pure.
+// StepTimeline: when the tasks of some steps begin and end on given handlers, if bytes cross links.
+// Tasks are added in an order in which they can run; a handler runs its own tasks in this order.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class StepTimeline {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   static constexpr int kAnybody = -1;
 
-  // The references must outlive it. The tiles that the first step reads are where `home_of` says,
-  // the others wherever they are wanted first.
+  // The references must outlive it. The tiles that the first step reads lie where `home_of` says;
+  // other tiles lie with the first handler that needs them.
   StepTimeline(const HandlerNetwork& network, const StepShape& shape,
                const std::map<TileId, int>& home_of, std::size_t steps);
   StepTimeline(const StepTimeline&) = delete;
@@ -32,24 +32,26 @@ class StepTimeline {
   };
   struct Offer {
     double end_us = 0;
-    double link_us = 0;  // for which it fills links
+    double link_us = 0;  // time for which it occupies links
   };
-  // Whether the task, and all tiles that the handler makes in a step, fit into its memory.
+  // Whether the task, and all tiles that the handler makes in a step, fit into the handler's
+  // memory.
   bool Fits(const TaskOfStep& of, int handler) const;
-  // Of a task for a handler. Nothing changes. REQUIRES: it fits there, as for Settle.
+  // The estimate for running the task on the handler, without side effects. REQUIRES: it fits
+  // there; as for Settle.
   Offer OfferOf(const TaskOfStep& of, int handler);
-  // The handler gets the task.
+  // Assigns the task to the handler.
   void Settle(const TaskOfStep& of, int handler);
 
-  // When all inputs of the task are there. REQUIRES: what makes them was settled.
+  // When all inputs of the task exist. REQUIRES: the tasks that make them are settled.
   double ReadyUs(const TaskOfStep& of) const;
-  // When the handler asks for a task: it has begun its last one.
+  // When the handler asks for its next task, which is when its last one begins.
   double AsksUs(int handler) const {
     return handlers_[static_cast<std::size_t>(handler)].last_begin_us;
   }
-  // When all that was settled of a step is done.
+  // When all settled tasks of a step are done.
   double EndUs(std::size_t step) const { return ends_us_[step]; }
-  // Of the last step; step_us is what the cores of each machine need at least.
+  // The placement of the last step; its step_us is the minimum that each machine's cores need.
   Placement Take();
 
  private:
@@ -58,9 +60,10 @@ class StepTimeline {
   };
   struct At {
     int owner = kAnybody;  // a handler, kManager or kBroker
-    double ready_us = 0;   // there, and known to the broker
+    double ready_us = 0;   // when it is there and the broker knows it
   };
-  // A tuple of one of the steps; the tiles that a step reads are those that the one before made.
+  // A tuple of one of the steps. The tiles that a step reads are the ones that the step before
+  // made.
   using TupleId = std::size_t;
 
   const HostLink& LinkOf(int handler) const {
@@ -91,18 +94,18 @@ class StepTimeline {
     double free_us = 0;
     double last_begin_us = 0;
     std::vector<std::uint64_t> tile_bytes;  // of each step
-    Link within;                            // to and from others of its host
+    Link within;                            // to and from other handlers of its host
   };
   std::vector<OfHandler> handlers_;
   std::vector<Link> links_;    // by host
-  std::vector<double> times_;  // by machine: how many times as long encryption takes
+  std::vector<double> times_;  // by machine: the factor by which encryption is slower
   Link manager_;
   double broker_us_per_kib_ = 0;
-  double broker_out_free_us_ = 0;  // for what it has; what stays elsewhere does not pass it
+  double broker_out_free_us_ = 0;  // for tuples that the broker holds; others bypass it
   std::vector<At> tuples_;
-  std::vector<double> copies_;   // when each handler has a tuple that it did not make
+  std::vector<double> copies_;   // when each handler has a copy of a tuple that it did not make
   std::vector<double> ends_us_;  // by step
-  bool counts_ = false;          // what is settled is of the last step
+  bool counts_ = false;          // whether settled tasks belong to the last step
   Placement placed_;
 };
 

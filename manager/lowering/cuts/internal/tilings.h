@@ -1,9 +1,9 @@
-// Wide layers: which linear operators are computed by the tiles of their weights although they
-// would fit into one task.
+// Wide layers: linear operators that are computed by the tiles of their weights although they would
+// fit into one task.
 //
-// Boxes of rows make a part of every gradient each, and move it. Where a layer has more weights
-// than its operands and results have values over the batch, tiles move less: the task that updates
-// a tile computes its gradient from the operands of the whole batch.
+// With boxes of rows, each box makes and moves a part of every gradient. If a layer has more
+// weights than its operands and results have values over the batch, tiles move less: the task that
+// updates a tile computes its gradient from the operands of the whole batch.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Tiling {
   std::vector<bool> by_tiles;  // of each parameter
 };
 
-// All ways to try. The one without wide layers comes first.
+// All tilings to try. The one without wide layers comes first.
 std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes);
 
 }  // namespace acan

@@ -14,7 +14,8 @@ WorkerSpeed SpeedOf(const CutRequest& request) {
   return {request.workers, request.slowest_share, request.gflops, request.overhead_us};
 }
 
-// Tasks of a segment, or of the updates: those of each stage wait for the stage before.
+// The tasks of a segment, or of the updates, by stage. The tasks of a stage wait for the stage
+// before.
 class Stages {
  public:
   void Add(const TaskSample& sample, const TaskCost& cost, std::int64_t boxes = 1) {

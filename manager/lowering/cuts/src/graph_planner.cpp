@@ -25,7 +25,7 @@ std::int64_t MostPositions(const LoweredGraph& graph) {
   return positions;
 }
 
-// From the coarsest to the finest, none with more samples than the job says: powers of two, and as
+// From the coarsest to the finest cut, within the job's limit of samples: powers of two, and as
 // many even boxes as there are workers, or twice as many.
 std::vector<RowCut> RowCuts(const CutRequest& request) {
   const std::int64_t batch = request.training.batch;
@@ -49,8 +49,8 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
   return cuts;
 }
 
-// A step that takes so long without links may be faster than the best with them, by this estimate:
-// it lets no stage overlap the next.
+// The estimate without links lets no stage overlap the next. So a cut may still beat the best one
+// if this fraction of its estimate does.
 constexpr double kOverlap = 0.7;
 
 constexpr std::int64_t kMostThoroughlyPlaced = 4'096;  // tasks; more would take too long
@@ -72,8 +72,8 @@ double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const C
   return cost.step_us + static_cast<double>(cost.moved_bytes) / 1024 * us_per_kib;
 }
 
-// With boxes of `rows` where that is possible. nullopt: something does not fit, or a step takes at
-// least `limit_us`.
+// Cuts with boxes of `rows` where possible. nullopt: something does not fit, or a step takes
+// `limit_us` or longer.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
                                 double limit_us, AttentionSpread spread = AttentionSpread::kNone) {
   if (request.go_on) request.go_on();
@@ -106,8 +106,8 @@ bool IsBudgetSpent(const CutRequest& request) {
   return request.budget != nullptr && request.budget->nodes <= 0;
 }
 
-// Ways to cut attention beside those that memory asks for: where there are fewer samples than
-// workers.
+// How to spread attention, besides the cuts that memory requires: other ways are tried if there are
+// fewer samples than workers.
 std::vector<AttentionSpread> Spreads(const CutRequest& request, const RowCut& rows) {
   std::vector<AttentionSpread> spreads{AttentionSpread::kNone};
   const std::vector<LoweredNode>& nodes = request.model.training.nodes();
@@ -128,8 +128,8 @@ struct Found {
   AttentionSpread spread = AttentionSpread::kNone;
 };
 
-// Over links a placement that took more effort may turn the order of cuts around that are so near
-// each other. Of each way to cut the parameters the best one is kept.
+// Over links, a placement with more effort may change the order of cuts with nearly equal
+// estimates. The list keeps the best cut of each way to cut the parameters.
 class Shortlist {
  public:
   static constexpr double kNear = 1.1;  // times the best
@@ -159,8 +159,8 @@ class Shortlist {
   std::vector<Found> found_;
 };
 
-// A step takes less than `limit_us`. `shortlist` gets what is near the best; null where no bytes
-// cross links.
+// The best cut whose step takes less than `limit_us`. `shortlist` collects cuts near the best; it
+// is null if no bytes cross links.
 std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
                                 double limit_us, Shortlist* shortlist) {
   constexpr int kMostWorse = 3;
@@ -191,8 +191,8 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
   return best;
 }
 
-// Of `best` and the others the one with which a step takes least when its tasks are placed with
-// more effort; then its step takes so long.
+// The one of `best` and `others` with the shortest step when its tasks are placed with more effort;
+// its step_us becomes that estimate.
 Found BestOf(const CutRequest& request, Found best, std::vector<Found> others) {
   double least_us = best.chosen.cost.step_us;
   for (Found& found : others) {
@@ -206,11 +206,10 @@ Found BestOf(const CutRequest& request, Found best, std::vector<Found> others) {
   return best;
 }
 
-// Whether a step is faster where the backward pass computes something again. The boxes and tiles
-// stay as they are: they hardly depend on it, and to try all of them would take three times as
-// long.
+// Chooses whether the backward pass recomputes values. Boxes and tiles stay the same: they hardly
+// depend on it, and trying all combinations would take three times as long.
 ChosenCuts ChooseRecompute(const CutRequest& request, Found found) {
-  constexpr double kGain = 0.98;  // less than the estimate's error is none
+  constexpr double kGain = 0.98;  // a smaller gain is below the estimate's error
   for (const Recompute recompute : {Recompute::kElements, Recompute::kBranches}) {
     const LoweredGraph& graph = request.model.TrainingOf(recompute);
     if (graph.nodes().size() == request.model.training.nodes().size()) continue;
@@ -222,25 +221,25 @@ ChosenCuts ChooseRecompute(const CutRequest& request, Found found) {
   return std::move(found.chosen);
 }
 
-// Tasks of half of the memory let the next one be fetched while one runs; of larger ones each
-// eighth more is worth it if a step takes so much less by the estimate.
+// With tasks of half of the memory, the next task can be fetched while one runs. Each additional
+// eighth must make the estimated step this much shorter.
 constexpr double kLossPerEighth = 0.1;
 constexpr std::uint64_t kEighths[] = {4, 6, 8};
-// Where nothing fits: tiles follow the size of tasks, and smaller ones may do where larger ones do
-// not. Else more memory could be too little.
+// Tried if nothing fits: the size of tiles follows the size of tasks, and smaller tiles may fit
+// where larger ones do not. Without these, more memory could fail where less suffices.
 constexpr std::uint64_t kFallbackEighths[] = {3, 2, 1};
 
 std::uint64_t EighthsOf(std::uint64_t bytes, std::uint64_t eighths) {
   return bytes / 8 * eighths + bytes % 8 * eighths / 8;
 }
 
-// The way to cut that fits into the least memory.
+// Finds the way to cut that needs the least memory.
 class SmallestMemory {
  public:
   explicit SmallestMemory(const CutRequest& request) : request_(request), rows_(RowCuts(request)) {}
 
-  // More than request.capacity_bytes, with which nothing fits. UINT64_MAX: no memory is enough, as
-  // tuples or tasks are larger than the space takes.
+  // Returns more than request.capacity_bytes, with which nothing fits. UINT64_MAX: no memory is
+  // enough, because a tuple or a task is larger than the space accepts.
   std::uint64_t Find() {
     constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
     std::uint64_t too_little = request_.capacity_bytes;
@@ -249,7 +248,7 @@ class SmallestMemory {
       if (enough > kMostBytes) return UINT64_MAX;
       enough *= 2;
     } while (!AnyWayFits(enough));
-    // The way that was found is followed down; where it ends, another one may go on.
+    // Reduces the memory with the way that fits. Where that way ends, another one may continue.
     for (;;) {
       too_little = request_.capacity_bytes;
       while (enough - too_little > 1) {
@@ -292,8 +291,8 @@ class SmallestMemory {
 
 }  // namespace
 
-// So many nodes are looked at where the request says nothing else, which takes some 20 s. Models of
-// up to 7,000 nodes, which are about 160 blocks of a transformer, have all ways tried.
+// The budget if the request has none, which takes about 20 s. For models of up to 7,000 nodes, or
+// about 160 transformer blocks, all ways are tried.
 constexpr SearchBudget kBudget{.nodes = 4'000'000};
 
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& unbounded,
@@ -313,7 +312,7 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& unbounded,
     if (!found) continue;
     best_us = loss * found->chosen.cost.step_us;
     best = std::move(found);
-    if (best->chosen.cuts.training.size() == 1) break;  // nothing can be longer
+    if (best->chosen.cuts.training.size() == 1) break;  // no segment can be longer
   }
   for (const std::uint64_t eighths : kFallbackEighths) {
     if (best) break;

@@ -17,14 +17,14 @@ int LeastColumnLevel(const CutRequest& request) {
 namespace {
 
 // What updating a tile needs at least, in matrices of its size: the value and states before and
-// after, and two parts of each sum that its gradient is made of.
+// after, and two parts of each sum in its gradient.
 std::uint64_t MatricesOfUpdate(const CutRequest& request, std::int32_t parameter) {
   const auto sums = static_cast<std::uint64_t>(SumsOfGradient(request.model.training, parameter));
   return MatricesBesideSums(request.training) + std::max<std::uint64_t>(1, sums) * MatricesOfSum(2);
 }
 
-// What the gradient of a parameter reads: so many rows at least, of so many values along each axis
-// of its tiles.
+// What the gradient of a parameter reads: the minimum number of rows, and how many operands run
+// along each axis of its tiles.
 struct GradientReads {
   std::int64_t rows = 0;
   std::int64_t along_rows = 0;
@@ -48,8 +48,8 @@ GradientReads ReadsOfGradient(const CutRequest& request, std::int32_t parameter)
   return reads;
 }
 
-// The most levels with which the gradient of a tile fits into a task although its operands, of a
-// whole group of rows, are put together from pieces.
+// Limits the levels such that the gradient of a tile fits into a task even if its operands, of a
+// whole row group, are put together from pieces.
 void LimitByGradient(const CutRequest& request, std::int32_t id, std::uint64_t task_bytes,
                      ParameterCut* cut) {
   const std::int64_t block = request.training.block;
@@ -107,8 +107,9 @@ GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes) {
     cuts.parameters.push_back(cut);
     all += 4 * static_cast<std::uint64_t>(p.elements());
   }
-  // Two updates for each worker: the first ones let the next step begin. Large ones, which take far
-  // longer than a task costs, are four for each worker, so that nobody waits long for the last.
+  // Two updates per worker, so that the first ones let the next step begin. Large updates, which
+  // take far longer than a task's overhead, are four per worker, so that no worker waits long for
+  // the last one.
   constexpr std::uint64_t kLeastUpdateBytes = 64 << 10;
   constexpr std::uint64_t kLargeUpdateBytes = 4 << 20;
   const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));

@@ -13,10 +13,10 @@ namespace acan {
 namespace {
 
 constexpr int kRounds = 4;
-// Tasks times handlers; more would take seconds, in which the manager does nothing else.
+// Tasks times handlers. More would take seconds, during which the manager does nothing else.
 constexpr std::size_t kMostOffers = 65'536;
-// Inputs and results of the tasks that the search for a better placement places in all: about as
-// many tenths of a microsecond.
+// The total number of inputs and results that the search for a better placement places; each takes
+// about a tenth of a microsecond.
 constexpr std::size_t kTriedTuples = 300'000;
 
 Placement NotPlaced(std::size_t tasks) {
@@ -26,13 +26,13 @@ Placement NotPlaced(std::size_t tasks) {
   return placed;
 }
 
-// Keeps the better one of placements.
+// Keeps the best placement.
 class BestPlacement {
  public:
   BestPlacement(const HandlerNetwork& network, const StepShape& shape)
       : network_(network), shape_(shape) {}
 
-  // As the steps of a run follow each other.
+  // Evaluates the placement in steady state, where the steps of a run follow each other.
   void Add(const Placement& greedy) {
     if (greedy.step_us == std::numeric_limits<double>::infinity()) return;
     Placement placed = PlaceSteadily(network_, shape_, greedy.handler_of);
@@ -53,7 +53,7 @@ class BestPlacement {
 }  // namespace
 
 double RoomForTiles(const PlacedHandler& handler) {
-  constexpr double kPart = 0.75;  // of its memory
+  constexpr double kPart = 0.75;  // of a handler's memory
   return kPart * static_cast<double>(handler.memory_bytes);
 }
 
@@ -67,14 +67,14 @@ Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTas
                      PlacementEffort effort) {
   const StepShape shape = ShapeOf(network, tasks);
   BestPlacement best(network, shape);
-  // To end a task as soon as possible may fill a link that others need.
+  // Ending each task as early as possible may fill a link that other tasks need.
   for (const double link_weight : {0.0, 1.0}) {
     std::map<TileId, int> home_of;
     for (int round = 0; round < kRounds; ++round) {
       Placement placed = PlaceGreedily(network, shape, home_of, {}, link_weight);
       const bool settled = placed.home_of == home_of;
       home_of = placed.home_of;
-      // In the first round tiles are wherever they are wanted.
+      // In the first round, tiles lie wherever they are first needed.
       if (round > 0) best.Add(placed);
       if (settled && round > 0) break;
     }
@@ -161,7 +161,7 @@ Placement OfWhole(Placement placement, const NetworkPart& part) {
 }
 
 bool BringsMore(double step_us, double step_us_of_fewer) {
-  constexpr double kGain = 0.9;  // less may be the estimate's error
+  constexpr double kGain = 0.9;  // a smaller gain may be the estimate's error
   return step_us < kGain * step_us_of_fewer;
 }
 

@@ -23,7 +23,7 @@ Placement NotPlaced(const StepShape& shape) {
   return placed;
 }
 
-// The largest tile that a task reads or makes, if it is so large that handlers keep it.
+// The largest tile that a task reads or makes, if handlers keep tiles of its size.
 std::optional<std::size_t> MainTile(const HandlerNetwork& network, const StepShape& shape,
                                     const StepShape::OfTask& task) {
   std::optional<std::size_t> main;
@@ -38,7 +38,7 @@ std::optional<std::size_t> MainTile(const HandlerNetwork& network, const StepSha
   return main;
 }
 
-// The tiles of a step that handlers keep.
+// The tiles of a step that are large enough for handlers to keep.
 struct TileGrid {
   std::map<MatrixId, std::set<std::int64_t>> rows, columns;  // where tiles begin
 };
@@ -53,7 +53,7 @@ TileGrid GridOf(const HandlerNetwork& network, const StepShape& shape) {
   return grid;
 }
 
-// The handler of one of `count` equal parts, where each gets as many as its speed allows.
+// The handler of one of `count` equal parts; each handler gets parts in proportion to its speed.
 int HandlerOfPart(const HandlerNetwork& network, std::size_t part, std::size_t count) {
   double all = 0;
   for (const PlacedHandler& handler : network.handlers) all += std::max(handler.gflops, 1e-9);
@@ -79,14 +79,14 @@ int HandlerOfTile(const HandlerNetwork& network, const TileGrid& grid, const Til
 
 // ---- moves -------------------------------------------------------------------------------------
 
-// Tasks that should be on one handler.
+// Tasks that should run on the same handler.
 using Group = std::vector<std::size_t>;
 
-// All tasks of a tile; then each task that has none.
+// The groups of all tasks of a tile, then a group for each task without a tile.
 std::vector<Group> GroupsOf(const HandlerNetwork& network, const StepShape& shape,
                             std::size_t* of_tiles) {
   std::map<TileId, std::size_t> numbers;
-  // Tiles that one task makes belong together.
+  // Tiles that one task makes belong to the same group.
   for (const StepShape::OfTask& task : shape.tasks) {
     std::optional<std::size_t> number;
     for (const std::size_t output : task.outputs) {
@@ -133,7 +133,7 @@ class Search {
 
  private:
   bool Try(const std::vector<int>& handler_of) {
-    constexpr double kGain = 1e-4;  // so that it ends
+    constexpr double kGain = 1e-4;  // ensures termination
     if (--tries_ < 0) return false;
     Placement placed = PlaceSteadily(network_, shape_, handler_of);
     const double score = ScoreOf(network_, placed);
@@ -175,7 +175,7 @@ class Search {
 
   const HandlerNetwork& network_;
   const StepShape& shape_;
-  std::size_t tiled_ = 0;  // the first groups_, which are those of tiles
+  std::size_t tiled_ = 0;  // the first groups_, which belong to tiles
   const std::vector<Group> groups_;
   Placement best_;
   double score_;
@@ -208,8 +208,8 @@ std::map<TileId, int> HomesOf(const StepShape& shape, const std::vector<int>& ha
 
 namespace {
 
-// The tasks of some steps on the handlers that are named for them, in the order in which these take
-// them: when a handler asks, it gets the first task whose inputs are there.
+// The tasks of some steps on their named handlers, in the order in which these take them: a handler
+// that asks gets the first task whose inputs are there.
 class NamedSteps {
  public:
   NamedSteps(const HandlerNetwork& network, const StepShape& shape,
@@ -239,7 +239,7 @@ class NamedSteps {
     }
   }
 
-  // False if a task does not fit into its handler.
+  // Returns false if a task does not fit into its handler.
   bool Run() {
     for (std::size_t step = 0; step < steps_; ++step) {
       for (std::size_t t = 0; t < shape_.tasks.size(); ++t) QueueIfReady({step, t});
@@ -266,11 +266,11 @@ class NamedSteps {
     std::size_t task = 0;
     bool is_of_next_step = false;
   };
-  // In the order in which the space grants tasks that are ready.
+  // The order in which the space grants ready tasks.
   using Rank = std::tuple<std::size_t, std::int64_t, std::size_t>;  // step, priority, task
   struct Queue {
-    std::set<std::pair<double, Rank>> coming;  // when their inputs are there
-    std::set<Rank> ready;                      // when the handler asks
+    std::set<std::pair<double, Rank>> coming;  // with the time at which their inputs are there
+    std::set<Rank> ready;                      // when the handler asks, by rank
   };
 
   void QueueIfReady(const StepTimeline::TaskOfStep& of) {
@@ -280,7 +280,8 @@ class NamedSteps {
                                     Rank{of.step, shape_.tasks[of.task].priority, of.task});
   }
 
-  // The one that is granted a task next. All that is made later is there later.
+  // The handler that gets the next task. Results made later become available later, and do not
+  // change this choice.
   int NextHandler() {
     int next = kNobody;
     double next_us = kNever;
@@ -325,7 +326,7 @@ class NamedSteps {
 
 Placement PlaceSteadily(const HandlerNetwork& network, const StepShape& shape,
                         const std::vector<int>& handler_of) {
-  constexpr std::size_t kFirst = 1, kSteps = 4;  // the first step begins with idle handlers
+  constexpr std::size_t kFirst = 1, kSteps = 4;  // in the first step, handlers begin idle
   NamedSteps steps(network, shape, handler_of, kSteps);
   if (!steps.Run()) return NotPlaced(shape);
   const StepTimeline& timeline = steps.timeline();
@@ -368,7 +369,7 @@ std::vector<std::vector<int>> SpreadsOfTiles(const HandlerNetwork& network,
   if (grid.rows.empty()) return spreads;
   for (const bool alternates : {true, false}) {
     for (const bool first_by_rows : {true, false}) {
-      std::map<ParameterId, bool> by_rows;  // of a weight and its states
+      std::map<ParameterId, bool> by_rows;  // for a weight and its states
       bool next = first_by_rows;
       for (const auto& [matrix, rows] : grid.rows) {
         if (!by_rows.try_emplace(matrix.parameter, next).second) continue;

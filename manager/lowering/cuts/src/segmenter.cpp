@@ -58,7 +58,7 @@ void Segmenter::Restart(const std::vector<Segment>& segments) {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// No task that computes the node with whole columns needs less.
+// A lower bound of what a task needs that computes the node with whole columns.
 std::uint64_t Segmenter::LeastNeed(std::int64_t node, const RowCut& rows) const {
   const LoweredNode& n = graph_.node(static_cast<int>(node));
   if (n.is_view || n.is_shared) return 0;
@@ -83,8 +83,8 @@ std::uint64_t Segmenter::LeastNeed(std::int64_t node, const RowCut& rows) const 
   return bytes;
 }
 
-// Where a segment that begins at `first` must end at the latest: one with all its nodes would hold
-// too much, of parameters and sums alone or for one node. `first`: not even that node fits.
+// The latest possible end of a segment that begins at `first`: a longer one would hold too much, in
+// parameters and sums alone or for a single node. Returns `first` if not even that node fits.
 std::int64_t Segmenter::EndByMemory(std::int64_t first, std::int64_t limit,
                                     const RowCut& rows) const {
   std::set<int> kept;
@@ -104,8 +104,8 @@ std::int64_t Segmenter::EndByMemory(std::int64_t first, std::int64_t limit,
   return limit;
 }
 
-// Whether tasks of the segment that are not cut by tiles touch more weights than the job allows,
-// where the weights can be cut. Gradients count as their parameters do.
+// Whether tasks of the segment, without tiles, touch more weights than the job allows although the
+// weights can be cut. Gradients count like their parameters.
 bool Segmenter::TouchesTooMuch(const Segment& segment) const {
   if (!request_.size_bytes) return false;
   if (segment.nodes.size() == 1 && !CanBeTiled(graph_, static_cast<int>(segment.nodes.begin))) {
@@ -137,7 +137,7 @@ bool Segmenter::FitsAt(int segment) const {
   return need.need_bytes <= cuts_.task_bytes && need.fits_limits;
 }
 
-// The same, and keeps what it costs.
+// As FitsAt, and keeps the costs.
 bool Segmenter::MeasureAt(int segment) {
   if (train_) {
     costs_.push_back(CostOfSegment(request_, context_, segment, cuts_.task_bytes));
@@ -148,7 +148,8 @@ bool Segmenter::MeasureAt(int segment) {
   return need.need_bytes <= cuts_.task_bytes && need.fits_limits;
 }
 
-// Behind the segments that are there, with all that follows as one; or in place of one of them.
+// Tests the segment after the existing ones, with all later nodes as one segment, or in place of an
+// existing one.
 bool Segmenter::Fits(const Segment& segment) {
   const bool is_whole =
       !segment.by_tiles && !segment.in_updates && !segment.in_phases && segment.column_parts == 1;
@@ -176,7 +177,7 @@ bool Segmenter::Fits(const Segment& segment) {
 
 // ---- segments ----------------------------------------------------------------------------------
 
-// Whether the node's result has as many columns as its operands, each made of the same columns.
+// Whether each column of the node's result depends only on the same column of its operands.
 bool IsElementwise(const LoweredNode& node) {
   const model::Operator& op = node.node->op;
   return std::holds_alternative<model::Activation>(op) ||
@@ -198,8 +199,8 @@ bool Segmenter::IsByTiles(std::int64_t n) const {
   return parameter >= 0 && by_tiles_[static_cast<std::size_t>(parameter)];
 }
 
-// The nodes behind a product that read what it makes, column by column; none where others follow
-// already.
+// The end of the elementwise nodes after a product that read its result; node + 1 if other segments
+// already follow.
 std::int64_t Segmenter::EndOfProduct(std::int64_t node) const {
   if (replaced_ >= 0) return node + 1;
   const auto nodes = static_cast<std::int64_t>(graph_.nodes().size());
@@ -215,7 +216,7 @@ std::int64_t Segmenter::EndOfProduct(std::int64_t node) const {
   return end;
 }
 
-// A product by tiles, with what can be computed behind it.
+// A product by tiles, together with the elementwise nodes after it.
 Segment Segmenter::TiledProduct(std::int64_t node, const RowCut& rows) const {
   const int id = static_cast<int>(node);
   const LoweredNode& product = graph_.node(id);
@@ -231,7 +232,7 @@ Segment Segmenter::TiledProduct(std::int64_t node, const RowCut& rows) const {
   return segment;
 }
 
-// Of all rows, or of as many as fit.
+// For all rows, or for as many as fit.
 std::optional<Segment> Segmenter::ByTiles(std::int64_t node, const RowCut& rows) {
   Segment segment = TiledProduct(node, rows);
   while (!Fits(segment)) {
@@ -242,7 +243,7 @@ std::optional<Segment> Segmenter::ByTiles(std::int64_t node, const RowCut& rows)
   return JoinTiles(segment);
 }
 
-// Behind the segments that are there.
+// The time of the segment if it is added after the existing ones.
 double Segmenter::UsOf(const Segment& segment) {
   Commit(segment);
   const double us = CostOfSegment(request_, context_, static_cast<int>(segments_.size()) - 1).us;
@@ -251,10 +252,10 @@ double Segmenter::UsOf(const Segment& segment) {
   return us;
 }
 
-// With as many tiles in a task as make the product faster. A tile must leave room for its update;
-// to multiply it takes less.
+// Joins as many tiles in a task as make the product faster. A tile is small enough for its update,
+// but multiplying it needs less memory.
 Segment Segmenter::JoinTiles(Segment segment) {
-  constexpr double kGain = 0.98;  // less than the estimate's error is none
+  constexpr double kGain = 0.98;  // a smaller gain is below the estimate's error
   if (request_.size_bytes) return segment;
   const auto first = static_cast<int>(segment.nodes.begin);
   const model::Parameter& p = graph_.graph().parameter(TiledNodeOf(graph_, first).parameter);
@@ -289,7 +290,7 @@ Segment Segmenter::InUpdates(std::int64_t node) const {
   return segment;
 }
 
-// Whether attention has segments of its own, in which it is cut for the workers.
+// Whether attention gets segments of its own, in which it is spread over the workers.
 bool Segmenter::IsSpread(std::int64_t node, const RowCut& rows) const {
   const model::Operator& op = graph_.node(static_cast<int>(node)).node->op;
   if (!rows.IsWithinSamples() || !IsAttention(op)) return false;
@@ -322,7 +323,7 @@ std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows
   std::int64_t limit = first;
   while (limit < nodes && Allows(limit, *allowed) && HasSameBoxes(first, limit, *allowed) &&
          !ReadsSumSince(limit, first) && !ReadsKeysSince(limit, first, *allowed)) {
-    // Where the wanted cut is possible again, a coarser one ends.
+    // A segment with a coarser cut ends where the wanted cut is possible again.
     if (limit > first && !(*allowed == rows) && Allows(limit, rows)) break;
     if (IsByTiles(limit) || (limit > first && IsSpread(limit, rows))) break;
     ++limit;
@@ -333,7 +334,7 @@ std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows
   if (limit <= first + 1 || !fits(first + 1)) return Alone(first, *allowed);
   std::int64_t good = first + 1, bad = limit;
   while (bad - good > 1) {
-    // Most are short: twice as long each time, then halves of what is left.
+    // Most segments are short: doubles the length, and then halves the interval.
     const std::int64_t middle =
         good - first < (bad - good) / 2 ? first + 2 * (good - first) : good + (bad - good) / 2;
     (fits(middle) ? good : bad) = middle;
@@ -341,7 +342,7 @@ std::optional<Segment> Segmenter::Longest(std::int64_t first, const RowCut& rows
   return Segment{{first, good}, *allowed};
 }
 
-// Sums lie in the space in the tiles of their parameter, so they are cut as these are.
+// Sums lie in the space in the tiles of their parameter, so they are cut like these tiles.
 std::optional<Segment> Segmenter::ByColumns(Segment segment) {
   const int id = static_cast<int>(segment.nodes.begin);
   const int result = graph_.node(id).results.front();
@@ -367,7 +368,7 @@ std::optional<Segment> Segmenter::ByColumns(Segment segment) {
   return std::nullopt;
 }
 
-// Parts of the classes are nodes of the tree that adds their exponentials, as are the tiles of a
+// Parts of the classes are nodes of the tree that adds their exponentials, as are the tiles of the
 // layer that makes them.
 std::optional<Segment> Segmenter::ByClasses(Segment segment) {
   const int logits = graph_.node(static_cast<int>(segment.nodes.begin)).operands.front();
@@ -383,7 +384,7 @@ std::optional<Segment> Segmenter::ByClasses(Segment segment) {
   return std::nullopt;
 }
 
-// A loss over many classes, or rows of a large table.
+// For a loss over many classes, rows of a large table, or attention.
 std::optional<Segment> Segmenter::InPhases(Segment segment) {
   const model::Operator& op = graph_.node(static_cast<int>(segment.nodes.begin)).node->op;
   if (IsAttention(op)) {
@@ -398,7 +399,7 @@ std::optional<Segment> Segmenter::InPhases(Segment segment) {
   return Fits(segment) ? std::optional(segment) : std::nullopt;
 }
 
-// As many keys as queries in a task of attention, of as many heads as fit.
+// With as many keys as queries per task of attention, and as many heads as fit.
 std::optional<Segment> Segmenter::BySquares(Segment segment) {
   segment.in_phases = true;
   segment.key_span = segment.rows.positions;
@@ -410,14 +411,15 @@ std::optional<Segment> Segmenter::BySquares(Segment segment) {
   }
 }
 
-// A node that is too large for one task: by the tiles of its parameter, by parts of its columns, in
-// phases, or with smaller boxes.
+// Cuts a node that is too large for one task: by the tiles of its parameter, by parts of its
+// columns, in phases, or with smaller boxes.
 std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
   const int id = static_cast<int>(node);
   RowCut cut = rows;
   for (;;) {
     Segment segment{{node, node + 1}, cut};
-    // The gradient of attention has sums along both axes, so it is not cut along one of them.
+    // The gradient of attention has sums along both axes, so it cannot be cut along only one of
+    // them.
     const bool only_in_phases =
         cut.IsWithinSamples() &&
         std::holds_alternative<model::AttentionGradient>(graph_.node(id).node->op);
@@ -443,7 +445,7 @@ std::optional<Segment> Segmenter::Alone(std::int64_t node, const RowCut& rows) {
   }
 }
 
-// In place of a segment that does not fit.
+// The segments that replace a segment that does not fit.
 std::optional<std::vector<Segment>> Segmenter::Finer(int at) {
   const Segment segment = segments_[static_cast<std::size_t>(at)];
   if (segment.joined_levels > 0) {
@@ -468,7 +470,7 @@ std::optional<std::vector<Segment>> Segmenter::Finer(int at) {
   return std::vector<Segment>{*alone};
 }
 
-// Until each fits among its neighbours as they are.
+// Refines segments until each fits among its actual neighbours.
 bool Segmenter::Refine() {
   for (int round = 0; round < kMostRefinements; ++round) {
     std::vector<Segment> refined;

@@ -1,4 +1,4 @@
-// Which boxes of rows the nodes of a segment allow.
+// Determines which boxes of rows the nodes of a segment allow.
 #include <algorithm>
 #include <bit>
 
@@ -10,8 +10,8 @@ namespace {
 constexpr std::int64_t kMaxRowsWithin = std::int64_t{1} << 31;
 constexpr std::int64_t kAttentionLeaf = 64;  // of queries and keys
 
-// Its table says that it is cut by samples only. A part of learned positions is made of a part of
-// their table.
+// Whether the operator's table row allows only cuts by samples. Learned positions are an exception:
+// a part of them needs only a part of their table.
 bool NeedsWholeSamples(const model::Operator& op) {
   if (std::holds_alternative<model::LearnedPositions>(op)) return false;
   const std::vector<model::Cut>& cuts = model::RowOf(op).cuts;
@@ -62,8 +62,8 @@ bool Segmenter::Allows(std::int64_t n, const RowCut& rows) const {
   return !ReducesRows(graph_, id) || context_.OrderOf(context_.ReducedBy(id)).Allows(rows);
 }
 
-// Whether boxes within samples, of the values that the node at `first` is about, are boxes of those
-// that `node` is about. Values with no more positions than a box are whole in both.
+// Whether boxes within samples have the same positions for the node at `first` and for `node`.
+// Values with no more positions than a box are whole for both.
 bool Segmenter::HasSameBoxes(std::int64_t first, std::int64_t node, const RowCut& rows) const {
   const LoweredNode& n = graph_.node(static_cast<int>(node));
   if (!rows.IsWithinSamples() || n.is_view || n.is_shared) return true;
@@ -72,12 +72,12 @@ bool Segmenter::HasSameBoxes(std::int64_t first, std::int64_t node, const RowCut
   return a == b || std::max(a, b) <= rows.positions;
 }
 
-// Whether a segment of this node alone may have such boxes.
+// Whether a segment with only this node may have such boxes.
 bool Segmenter::AllowsAlone(std::int64_t n, const RowCut& rows) const {
   return Allows(n, rows) || CanCutQueries(n, rows) || CanCutPositions(n, rows);
 }
 
-// The gradient of learned positions by the rows of its table: by whole tiles.
+// Whether the gradient of learned positions can be cut by the rows of its table, into whole tiles.
 bool Segmenter::CanCutPositions(std::int64_t n, const RowCut& rows) const {
   const int id = static_cast<int>(n);
   if (!rows.IsWithinSamples() || !IsPositionsGradient(graph_, id)) return false;
@@ -93,7 +93,7 @@ bool Segmenter::CanCutPositions(std::int64_t n, const RowCut& rows) const {
          RowOrder(cuts_.block, positions).group_samples() == 1;
 }
 
-// Attention by some positions of a sample as queries.
+// Whether attention can be cut by positions of a sample as queries.
 bool Segmenter::CanCutQueries(std::int64_t n, const RowCut& rows) const {
   const LoweredNode& node = graph_.node(static_cast<int>(n));
   return rows.IsWithinSamples() && IsAttention(node.node->op) &&
@@ -101,7 +101,7 @@ bool Segmenter::CanCutQueries(std::int64_t n, const RowCut& rows) const {
          rows.positions < graph_.value(node.operands.front()).rows;
 }
 
-// `rows`, or the next coarser cut that the node allows.
+// `rows`, or the finest coarser cut that the node allows.
 std::optional<RowCut> Segmenter::AllowedFor(std::int64_t node, RowCut rows) const {
   while (!Allows(node, rows)) {
     if (!rows.IsWithinSamples() && rows.samples >= request_.training.batch) return std::nullopt;
@@ -116,8 +116,8 @@ std::optional<RowCut> Segmenter::AllowedFor(std::int64_t node, RowCut rows) cons
   return rows;
 }
 
-// Whether the node reads a sum over all rows that a node from `first` on makes: then it waits for
-// all boxes.
+// Whether the node reads a sum over all rows made by a node from `first` on: then it has to wait
+// for all boxes.
 bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
   const LoweredNode& reader = graph_.node(static_cast<int>(node));
   if (reader.is_view || reader.is_shared) return false;
@@ -127,7 +127,8 @@ bool Segmenter::ReadsSumSince(std::int64_t node, std::int64_t first) const {
   });
 }
 
-// Whether the node reads positions behind its box of what a node from `first` on makes.
+// Whether the node is attention whose keys or values a node from `first` on makes: it reads
+// positions outside of its box.
 bool Segmenter::ReadsKeysSince(std::int64_t node, std::int64_t first, const RowCut& rows) const {
   const LoweredNode& reader = graph_.node(static_cast<int>(node));
   if (!rows.IsWithinSamples() || !IsAttention(reader.node->op)) return false;
@@ -146,7 +147,7 @@ bool Segmenter::ReadsKeysSince(std::int64_t node, std::int64_t first, const RowC
   return false;
 }
 
-// Of what the node makes or, of sums, reads.
+// The positions of the node's results or, for a node that makes sums, of its operands.
 std::int64_t Segmenter::PositionsOf(int node) const {
   const LoweredNode& n = graph_.node(node);
   for (const std::vector<int>* ids : {&n.results, &n.operands}) {

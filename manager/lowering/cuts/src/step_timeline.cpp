@@ -6,17 +6,17 @@
 namespace acan {
 namespace {
 
-// A large result is encrypted whole before it leaves, and decrypted and hashed when it is there:
-// processor time, at each end.
+// A large result is encrypted whole before it is sent, and decrypted and hashed after it arrives.
+// This is the processor time at each end.
 constexpr double kCpuUsPerKib = 2.5;
-// Between two handlers of one host that share no memory, a handler makes one transfer after the
-// other. It is both ends, and the kernel's copies.
+// Between two handlers of one host without shared memory, a handler makes one transfer at a time.
+// The rate includes both ends and the kernel's copies.
 constexpr double kUsPerKibWithinHost = 6;
-// Where computing keeps all cores busy, encryption gets half of one.
+// If computing keeps all cores busy, encryption gets half of one core.
 constexpr double kCrowdedTimes = 2;
-// Messages, matching, hashing. What a round trip takes counts by itself.
+// Messages, matching, hashing. Round trips are counted separately.
 constexpr double kTaskWorkUs = 80;
-// Processor time of a task: of its handler, and of the broker and the manager together.
+// Processor time per task: of its handler, and of the broker and the manager together.
 constexpr double kTaskCpuUs = 60;
 constexpr double kTaskCpuOfManagerUs = 100;
 constexpr int kManager = -2;
@@ -39,7 +39,7 @@ std::vector<double> TimesCrowded(const HandlerNetwork& network) {
   return times;
 }
 
-// Of hosts beside the broker's.
+// Among the hosts other than the broker's.
 double FastestUsPerKib(const HandlerNetwork& network) {
   double fastest = StepTimeline::kNever;
   for (const HostLink& link : network.hosts) {
@@ -73,7 +73,7 @@ StepTimeline::StepTimeline(const HandlerNetwork& network, const StepShape& shape
       if (home != home_of.end()) tuples_[i].owner = home->second;
       continue;
     }
-    // What the manager puts for a step is there before the step begins.
+    // The manager puts a step's data before the step begins.
     const bool is_sent_by_manager = tuple.bytes >= network.least_served_bytes;
     tuples_[i].owner = is_sent_by_manager ? kManager : kBroker;
     if (i < shape.tuples.size() && !is_sent_by_manager) placed_.manager_bytes += tuple.bytes;
@@ -115,7 +115,7 @@ void StepTimeline::AddCpuOfTransfer(int owner, int handler, std::uint64_t bytes)
 
 // ---- transfers ---------------------------------------------------------------------------------
 
-// When it is there without a transfer; kNever: it is not.
+// When the tuple is there without a transfer; kNever: it needs one.
 double StepTimeline::Known(TupleId tuple, int handler) {
   const At& at = tuples_[tuple];
   if (at.owner == kAnybody) return 0;
@@ -146,7 +146,7 @@ double StepTimeline::ArrivalOverLink(TupleId tuple, int handler, double grant_us
   const HostLink& into = network_.hosts[to];
   Link& source = owner == kManager ? manager_ : links_[from];
   const HostLink& out = owner == kManager ? network_.manager : network_.hosts[from];
-  // What the broker has was sent there when it was made.
+  // Tuples that the broker holds were sent to it when they were made.
   const bool leaves = owner != kBroker;
   const double us_per_kib = leaves ? std::max(out.us_per_kib, into.us_per_kib) : into.us_per_kib;
   const double takes_us = Us(bytes, us_per_kib);
@@ -160,7 +160,8 @@ double StepTimeline::ArrivalOverLink(TupleId tuple, int handler, double grant_us
     const std::uint64_t counted = counts_ ? bytes : 0;
     placed_.loads[to].in_bytes += counted;
     if (!leaves) {
-      // Its link is as fast as the fastest that was measured, all of which ended there.
+      // The broker's link is assumed to be as fast as the fastest measured one, because all of them
+      // end there.
       broker_out_free_us_ = begin_us + Us(bytes, broker_us_per_kib_);
       placed_.broker_bytes += counted;
     } else {
@@ -171,7 +172,7 @@ double StepTimeline::ArrivalOverLink(TupleId tuple, int handler, double grant_us
   return left_us + Us(bytes, kCpuUsPerKib) * (times_[out.machine] + times_[into.machine]);
 }
 
-// When `handler` could have the tuple. With `commit`, it gets it.
+// When `handler` could have the tuple. With `commit`, the transfer takes place.
 double StepTimeline::ArrivalUs(TupleId tuple, int handler, double grant_us, bool commit,
                                double* link_us) {
   if (const double there_us = Known(tuple, handler); there_us < kNever) return there_us;
@@ -183,7 +184,7 @@ double StepTimeline::ArrivalUs(TupleId tuple, int handler, double grant_us, bool
   if (commit) {
     const std::uint64_t bytes = ShapeOf(tuple).bytes;
     AddCpuOfTransfer(owner, handler, bytes);
-    // A small one is not kept: it comes again with the next task that reads it.
+    // A small tuple is not kept: it arrives again with the next task that reads it.
     if (bytes >= network_.least_held_bytes) CopyAt(tuple, handler) = arrival_us;
   }
   return arrival_us;
@@ -207,7 +208,7 @@ double StepTimeline::ReadyUs(const TaskOfStep& of) const {
   return us;
 }
 
-// A handler that is given a task fetches what it lacks, also while it runs the task before.
+// A handler fetches the missing inputs of a granted task, even while it runs the task before.
 double StepTimeline::BeginUs(const TaskOfStep& of, int handler, bool commit, double* link_us) {
   const auto h = static_cast<std::size_t>(handler);
   const double grant_us = std::max(ReadyUs(of), handlers_[h].last_begin_us);
@@ -217,7 +218,7 @@ double StepTimeline::BeginUs(const TaskOfStep& of, int handler, bool commit, dou
   for (const std::size_t input : shape_.tasks[of.task].inputs) {
     begin_us =
         std::max(begin_us, ArrivalUs(TupleOf(of.step, input), handler, grant_us, commit, link_us));
-    // The next one comes behind it; without a commit nothing of this stays.
+    // The next input follows this one. Without `commit`, the link is reset afterwards.
     if (!commit) into.in_free_us = std::max(into.in_free_us, begin_us);
   }
   if (!commit) into = before;
@@ -257,7 +258,7 @@ void StepTimeline::Settle(const TaskOfStep& of, int handler) {
   ends_us_[of.step] = std::max(ends_us_[of.step], end_us);
 }
 
-// Small results go to the broker with the message that says that the task is done.
+// Small results are sent to the broker in the message that completes the task.
 void StepTimeline::Make(TupleId tuple, int handler, double end_us) {
   const std::uint64_t bytes = ShapeOf(tuple).bytes;
   const std::size_t host = network_.handlers[static_cast<std::size_t>(handler)].host;
@@ -267,7 +268,7 @@ void StepTimeline::Make(TupleId tuple, int handler, double end_us) {
   const bool is_tile = ShapeOf(tuple).tile.has_value();
   const std::uint64_t least = is_tile ? network_.least_kept_tile_bytes : network_.least_kept_bytes;
   if (bytes >= least || SharesMemory(handler)) return;
-  // They hardly fill the link, and tasks that are placed later may need it earlier.
+  // Small results hardly fill the link, and tasks that are placed later may need it earlier.
   if (counts_) placed_.loads[host].out_bytes += bytes;
   AddCpuOfTransfer(kBroker, handler, bytes);
   at = {kBroker, end_us + Us(bytes, link.us_per_kib) + link.round_trip_us / 2};

@@ -6,15 +6,16 @@
 namespace acan {
 namespace {
 
-// Until they are known: a CPU core, and a broker on the same machine.
+// Assumed until measured: a CPU core, and a broker on the same machine.
 constexpr double kAssumedGflops = 100;
 constexpr double kAssumedOverheadUs = 80;
-// What a worker reads or writes: a core's share of memory, or of the bus of a device.
+// The rate at which a worker reads or writes: a core's share of the memory's or the bus's
+// bandwidth.
 constexpr double kBytesPerUs = 10000;
-// Half of what a task costs is hidden: the next one's messages travel while it is computed.
+// Half of a task's overhead is hidden, because the next task's messages travel while it computes.
 constexpr double kOverheadSeen = 0.5;
-// Nothing hides what passes between two stages: the last result is put while all others sleep, and
-// the first tasks behind it come to who has slept.
+// Between two stages nothing is hidden: the last result is put while all handlers are idle, and
+// they have to wake up for the first tasks of the next stage.
 constexpr double kOverheadsOfStage = 2;
 
 double OverheadUs(const WorkerSpeed& speed) {
@@ -48,7 +49,7 @@ std::uint64_t CopiedBytes(const Task& task) {
 
 double TaskUs(const WorkerSpeed& speed, const Task& task) {
   double us = static_cast<double>(MovedBytes(task) + 2 * CopiedBytes(task)) / kBytesPerUs;
-  Task by_work;  // other calls take as long as their operands need to be read and written
+  Task by_work;  // other calls take the time to read and write their operands
   for (const Call& call : task.calls) {
     if (call.gemm || call.kernel == Kernel::kAttention ||
         call.kernel == Kernel::kAttentionGradient) {
@@ -68,7 +69,7 @@ double StageUs(const WorkerSpeed& speed, double all_us, double largest_us, doubl
   const double rounds = std::ceil(tasks / workers);
   const double even = (all_us + tasks * overhead) / workers;
   const double whole = rounds * (largest_us + overhead);
-  // Of unequal handlers the slowest one ends last.
+  // With unequal handlers, the slowest one ends last.
   const double slowest_us = largest_us * speed.slowest_share / workers;
   return std::max(even, std::min(whole, even + largest_us)) + slowest_us +
          kOverheadsOfStage * OverheadUs(speed);

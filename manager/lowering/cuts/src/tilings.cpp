@@ -39,7 +39,7 @@ std::vector<WideLayer> WideLayers(const CutRequest& request) {
     const model::Parameter& p = graph.graph().parameter(weight);
     // Boxes of rows move a gradient each; tiles move the operands and results of the batch.
     const std::int64_t rows = request.training.batch * graph.value(node.operands[0]).rows;
-    // Over a link the inputs of a narrow layer stay where they are if it is cut along them.
+    // Over links, the inputs of a narrower layer need not move either if it is cut along them.
     constexpr std::int64_t kOfOperands = 4;
     const bool is_wide = kOfOperands * p.elements() >= rows * (p.rows + p.columns);
     if (!is_wide && request.network == nullptr) continue;
@@ -49,11 +49,11 @@ std::vector<WideLayer> WideLayers(const CutRequest& request) {
   return layers;
 }
 
-// Along which axes the tiles of a wide layer are halved.
+// The axes along which the tiles of a wide layer are halved.
 enum class Halving : std::uint8_t {
-  kOutputs,  // its products have no parts to be added up
-  kInputs,   // the gradient of its operands has none
-  kInTurn,   // along both: tiles are square
+  kOutputs,  // its products have no parts to add up
+  kInputs,   // the gradient of its operands has no parts to add up
+  kInTurn,   // both in turn, so that tiles are square
 };
 
 struct TileWish {
@@ -61,8 +61,8 @@ struct TileWish {
   Halving halving = Halving::kOutputs;
 };
 
-// The tiles of a wide layer: as many as wished, and so small that a task can update one from the
-// operands and results of the whole batch.
+// Cuts a wide layer into the wanted number of tiles, each small enough that a task can update it
+// from the operands and results of the whole batch.
 ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const TileWish& wish,
                       const GraphCuts& cuts) {
   const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
@@ -74,7 +74,7 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
   const auto parts = [&](std::int64_t size, int level) {
     return (size + (cuts.block << level) - 1) / (cuts.block << level);
   };
-  // A version before and one after, with the gradient in the place of the new value.
+  // The value and states before and after, with the gradient in the place of the new value.
   const std::uint64_t states = StatesOf(StateCount(request.training.optimizer)).size();
   const auto is_too_large = [&] {
     const std::int64_t rows = span(p.rows, cut.row_level);
@@ -92,12 +92,12 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
     --(by_columns ? cut.column_level : cut.row_level);
   };
   const auto can_be_halved = [&] { return cut.row_level > 0 || cut.column_level > least; };
-  // Nobody needs the gradient of a model's inputs.
+  // The gradient of the model's inputs is not needed.
   const Halving halving = layer.has_input_gradient ? wish.halving : Halving::kOutputs;
   std::int64_t tiles = wish.tiles;
   if (!layer.has_input_gradient && wish.halving == Halving::kInTurn) {
-    // As many as a square layer behind it has parts of its inputs. So each task of that layer reads
-    // one tuple of this one's outputs, and puts nothing together.
+    // As many tiles as the inputs of a square layer after this one have parts. Then each task of
+    // that layer reads one tuple of this layer's outputs and copies nothing.
     for (tiles = 1; tiles * tiles < wish.tiles;) tiles *= 2;
   }
   while (!request.size_bytes && can_be_halved() &&
@@ -108,8 +108,8 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
   return cut;
 }
 
-// How many tiles a wide layer may have for the workers: one or two for each of equal ones, many
-// more for unequal ones, so that the slowest one does not end long after the others.
+// The numbers of tiles that a wide layer may have: one or two per worker if workers are equal, many
+// more if they are unequal, so that the slowest one does not end long after the others.
 std::vector<std::int64_t> TileCounts(const CutRequest& request) {
   std::vector<std::int64_t> counts{request.workers, 2 * std::int64_t{request.workers}};
   if (request.network != nullptr) counts.push_back(std::int64_t{request.workers} * request.workers);
@@ -122,7 +122,8 @@ std::vector<std::int64_t> TileCounts(const CutRequest& request) {
   return counts;
 }
 
-// Over links a tile may go wherever what it is multiplied with is: not with the next one.
+// Over links, each large tile is updated by a task of its own, so that it can move to its operands
+// without the next tile.
 void KeepApart(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
   const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
   const ParameterCut& cut = cuts->parameters[static_cast<std::size_t>(layer.weight)];
@@ -133,7 +134,7 @@ void KeepApart(const CutRequest& request, const WideLayer& layer, GraphCuts* cut
   cuts->update_bytes = std::min(cuts->update_bytes, tile_bytes);
 }
 
-// `layer` is the how manyth wide one.
+// `layer` is the index among the wide layers.
 Halving HalvingOf(Halving pattern, std::size_t layer) {
   if (pattern != Halving::kInputs) return pattern;
   return layer % 2 == 0 ? Halving::kOutputs : Halving::kInputs;

@@ -1,4 +1,4 @@
-// Of which kind an operator is.
+// Tests for the kind of an operator.
 #pragma once
 
 #include <variant>

@@ -27,27 +27,27 @@ struct PassContext {
   const LoweredValue& Value(int id) const { return graph.value(id); }
   const model::Parameter& ParameterOf(std::int32_t id) const { return graph.graph().parameter(id); }
   std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
-  // Those that have some of these columns.
+  // The tiles that have some of these columns.
   std::vector<ParameterTile> TilesWithin(std::int32_t parameter, const Range& columns) const;
-  // The matrices of a parameter that a run keeps: its value and, if it is trained, states.
+  // The matrices that a run keeps for a parameter: its value and, if it is trained, its states.
   std::span<const ParameterState> MatricesOf(std::int32_t parameter) const;
-  // Of one that is frozen: the same in every version.
+  // The key of a tile; for a frozen parameter it is the same in every version.
   tuplespace::Key TileKeyOf(std::int32_t parameter, const ParameterTile& tile, std::int64_t version,
                             ParameterState state = ParameterState::kValue) const;
-  // In which a sum lies in the space: those of its parameter, or all of it.
+  // The tiles in which a sum lies in the space: those of its parameter, or one tile for all of it.
   std::vector<ParameterTile> TilesOfSum(int value) const;
-  // Of the part of a sum that a box makes.
+  // The key of the part of a sum that a box makes.
   tuplespace::Key SumKey(int value, const Box& box, const ParameterTile& tile) const;
   tuplespace::Key SumKey(int value, const Range& place, const ParameterTile& tile) const;
-  // PlannedTask::layer of tasks behind all segments.
+  // PlannedTask::layer of tasks after all segments.
   int LastLayer() const { return static_cast<int>(segments.size()); }
   RowOrder OrderOf(int value) const { return {cuts.block, Value(value).rows}; }
-  // The value over whose rows a node makes sums, or a loss.
+  // The value whose rows a node adds to sums or to a loss.
   int ReducedBy(int node) const;
 };
 
-// Earlier stages of a step first; updates wait until nothing else can be done, those of parameters
-// that the next step reads first before others.
+// Earlier stages of a step come first. Updates wait until nothing else can be done; parameters that
+// the next step reads first are updated first.
 std::int64_t SegmentPriority(const Pass& pass, int segment);
 std::int64_t UpdatePriority(const Pass& pass, std::int64_t place);
 

@@ -1,11 +1,11 @@
-// Which nodes the backward pass computes again, and the nodes with copies of them.
+// Finds the nodes that the backward pass recomputes, and inserts copies of them.
 //
 //   before    x --> norm --> y --> product ...        backward ... product's gradient(y)
 //   after     x --> norm --> y --> product ...        backward ... norm' (x) --> y'
 //                                                                  product's gradient(y')
 //
-// A copy stands before the first node that reads it, so y' can stay within a task, and y within
-// another: neither lies in the space between the passes.
+// A copy stands before the first node that reads it. So y stays within one task and y' within
+// another, and neither lies in the space between the passes.
 #pragma once
 
 #include <vector>
@@ -29,9 +29,9 @@ class ComputedAgain {
   Recompute recompute_;
   std::vector<LoweredNode>& nodes_;
   std::vector<LoweredValue>& values_;
-  const std::vector<LoweredNode> before_;  // nodes_ as they were
+  const std::vector<LoweredNode> before_;  // the original nodes
   std::vector<LoweredNode> after_;
-  std::vector<int> again_;  // of each value: what is read in its place; -1: not known yet
+  std::vector<int> again_;  // by value: the value to read instead; -1: not known yet
 };
 
 }  // namespace acan

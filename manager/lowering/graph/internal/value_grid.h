@@ -18,39 +18,39 @@ RowCut CellRowsOf(const Segment& segment);
 
 class ValueGrid {
  public:
-  // Without any segment yet: all nodes count as one.
+  // Without segments: all nodes count as one segment.
   explicit ValueGrid(const LoweredGraph& graph);
   ValueGrid(const LoweredGraph& graph, const GraphCuts& cuts, const std::vector<Segment>& segments);
 
-  // The next segment: it begins where the last one ends. What follows it counts as one that cuts
-  // nothing finer.
+  // Adds the next segment, which begins where the last one ends. All later nodes count as one
+  // segment that cuts nothing finer.
   void Add(const LoweredGraph& graph, const GraphCuts& cuts, const Segment& segment);
-  // Cuts values as a segment would that takes the place of one that is there.
+  // Cuts values as if the segment replaced an existing one.
   void Overlay(const LoweredGraph& graph, const GraphCuts& cuts, const Segment& segment);
   // Undoes the last Add or Overlay.
   void RemoveLast();
   void RemoveOverlay();
 
-  // Whether the value, which is its own root, is made and read by different segments.
+  // Whether different segments make and read the value, which is its own root.
   bool Crosses(int root) const;
   const RowCut& RowsOf(int root) const { return entry(root).rows; }
-  // The cells of a range of its columns. REQUIRES: somebody makes or reads this very range.
+  // The cells of a range of its columns. REQUIRES: a segment makes or reads exactly this range.
   std::vector<Range> ColumnsWithin(int root, const Range& range) const;
-  // How many they are.
+  // The number of these cells.
   std::int64_t CellsWithin(int root, const Range& range) const;
-  // The segment that makes the node's results; of those that are there, or their number.
+  // The segment that computes the node; the number of segments if none does.
   int SegmentOf(int node) const;
 
  private:
   struct Entry {
     bool is_input = false;
-    std::int32_t first_node = -1;  // that touches it; -1: nobody does
+    std::int32_t first_node = -1;  // the first node that touches the value; -1: none does
     std::int32_t last_node = -1;
-    bool is_cut = false;  // `rows` is that of a segment
+    bool is_cut = false;  // `rows` is a segment's cut
     RowCut rows;
-    std::vector<std::int64_t> points;  // where cells of columns begin and end, ascending
+    std::vector<std::int64_t> points;  // boundaries of the cells' columns, ascending
   };
-  // What a segment changed, as it was before.
+  // The entries that a segment changed, as they were before.
   using Changes = std::vector<std::pair<int, Entry>>;
 
   const Entry& entry(int root) const { return entries_[static_cast<std::size_t>(root)]; }
@@ -63,14 +63,14 @@ class ValueGrid {
                     Changes* changes);
   void TouchByParts(const LoweredGraph& graph, int node, const Segment& of, Changes* changes);
 
-  std::vector<Entry> entries_;      // by value; of roots
-  std::vector<std::int64_t> ends_;  // of the segments' nodes
-  std::vector<Changes> changes_;    // of each segment that was added
+  std::vector<Entry> entries_;      // by value; only roots are used
+  std::vector<std::int64_t> ends_;  // the end of each segment's nodes
+  std::vector<Changes> changes_;    // by segment added
 };
 
-// What a node that is computed by tiles of a parameter does along each axis of it.
+// How a node that is computed by tiles of a parameter uses the parameter's axes.
 struct TiledNode {
-  std::int32_t parameter = -1;  // whose tiles they are
+  std::int32_t parameter = -1;  // whose tiles it is computed by
   // The operands and results that run along the parameter's rows (outputs) and columns (inputs).
   std::vector<int> along_rows;
   std::vector<int> along_columns;

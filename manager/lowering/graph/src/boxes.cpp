@@ -55,7 +55,7 @@ Range RowOrder::PlaceOf(const Box& box) const {
   if (box.HasWholeSamples()) {
     return {group_of(box.samples.begin) * padded_rows_, after_last * padded_rows_};
   }
-  // One sample is a group: boxes within samples are larger than half a block.
+  // A group is one sample, because boxes within samples are larger than half a block.
   const std::int64_t first = group_of(box.samples.begin) * padded_rows_;
   const bool last = box.positions.end == positions_;
   return {first + box.positions.begin,

@@ -10,7 +10,7 @@
 namespace acan {
 namespace {
 
-// What is made of sums alone turns out to be shared when its node is added.
+// A value made only of sums becomes kShared when its node is added.
 ValueKind KindOf(const model::Value& value) {
   switch (value.source) {
     case model::Source::kInput:
@@ -60,7 +60,7 @@ void LoweredGraph::AddNode(const model::Node& node) {
                   [&](int operand) { return operand < 0 || !value(operand).IsOfSamples(); }) &&
       graph_->value(node.results.front()).shape.rows_of == model::RowsOf::kAll;
   if (IsOneOf<model::BatchNormSums, model::BatchNormGradient>(node.op)) {
-    // In place of the mean and the variance, the sums that they are made of.
+    // Replaces the mean and the variance by the sums from which they are computed.
     for (int& operand : lowered.operands) {
       const int sum = SumOfStatistic(operand);
       if (sum >= 0) operand = sum;
@@ -108,7 +108,7 @@ void LoweredGraph::AddBatchNorm(const model::Node& node) {
   std::vector<int> operands(node.operands.begin(), node.operands.end());
   operands.insert(operands.end(), {sums, squares});
   const int id = part(NodePart::kBatchNorm, std::move(operands), {node.results[0]});
-  // The mean and the variance are made of the sums wherever they are read.
+  // Every reader of the mean and the variance computes them from the sums.
   for (const std::size_t statistic : {1, 2}) {
     LoweredValue& made = values_[static_cast<std::size_t>(node.results[statistic])];
     made.kind = ValueKind::kShared;
@@ -126,7 +126,7 @@ int LoweredGraph::SumOfStatistic(int value) const {
   return made_by.operands[made_by.operands.size() - (is_mean ? 2 : 1)];
 }
 
-// What a forward operator leaves for its gradient.
+// Adds the hidden results that a forward operator leaves for its gradient.
 void LoweredGraph::AddHidden(LoweredNode* lowered) {
   const model::Operator& op = lowered->node->op;
   const auto make = [&](std::int64_t columns, bool one_row = false) {
@@ -136,7 +136,7 @@ void LoweredGraph::AddHidden(LoweredNode* lowered) {
     hidden.columns = columns;
     lowered->results.push_back(AddValue(std::move(hidden)));
   };
-  // The hidden results of the forward node follow those that the graph knows.
+  // The hidden results of the forward node follow those that the graph names.
   const auto take = [&](std::size_t known) {
     assert(lowered->node->gradient_of != model::kNoNode);
     const LoweredNode& forward =
@@ -206,7 +206,7 @@ void LoweredGraph::ViewSlice(LoweredNode* node) {
   node->is_view = true;
 }
 
-// The operands are written into the result, where each is made by a node for nobody else.
+// Makes operands views of the result, where a node makes each of them for no other reader.
 void LoweredGraph::ViewConcat(LoweredNode* node) {
   const int whole = node->results.front();
   std::vector<int> seen;
@@ -216,7 +216,7 @@ void LoweredGraph::ViewConcat(LoweredNode* node) {
     seen.push_back(operand);
     return is_new && x.kind == ValueKind::kRows && x.root == operand &&
            !std::holds_alternative<model::Slice>(this->node(x.producer).node->op) &&
-           !this->node(x.producer).is_view;  // else its own parts would have to move with it
+           !this->node(x.producer).is_view;  // otherwise its own parts would have to move with it
   });
   if (!possible || value(whole).root != whole) return;
   std::int64_t first = 0;
@@ -248,7 +248,7 @@ void LoweredGraph::FindGradients() {
     const model::Value& of = graph_->value(gradient.of);
     if (of.source != model::Source::kParameter) continue;
     gradients_[static_cast<std::size_t>(of.index)] = gradient.value;
-    // All sums that it is made of have its shape.
+    // All sums that contribute to it have its shape.
     std::vector<int> open{gradient.value};
     while (!open.empty()) {
       const int id = open.back();
@@ -298,7 +298,7 @@ std::int64_t HeadsOf(const LoweredGraph& graph, const LoweredNode& node) {
   return graph.value(node.operands.front()).columns / rotary.head_size;
 }
 
-// Axes that calls can be cut along within one task's rows.
+// Axes along which calls can be cut for the rows of one task.
 bool IsCutByColumns(model::Axis axis) {
   return axis == model::Axis::kColumns || axis == model::Axis::kHeads;
 }
@@ -310,7 +310,7 @@ std::int64_t ColumnUnits(const LoweredGraph& graph, int node) {
   if (IsOneOf<model::CrossEntropy, model::Concat, model::Slice, model::BatchNorm,
               model::BatchNormSums, model::BatchNormGradient, model::BatchNormInference,
               model::BatchNormInferenceGradient>(lowered.node->op)) {
-    return 1;  // classes are cut in phases, and vectors that belong to columns are read whole
+    return 1;  // classes are cut in phases; vectors that belong to columns are read whole
   }
   if (const auto* loss = std::get_if<model::CrossEntropyGradient>(&lowered.node->op);
       loss != nullptr && loss->forward.order != model::ExponentialOrder::kLanes) {

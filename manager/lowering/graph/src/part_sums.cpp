@@ -15,7 +15,7 @@ std::vector<Box> PartBoxesOf(const PassContext& context, int node) {
   const int reduced = context.ReducedBy(node);
   const RowOrder order = context.OrderOf(reduced);
   const std::int64_t samples = context.pass.rows;
-  // All boxes of a sample together make the part that the sample has of learned positions.
+  // All boxes of a sample together make the sample's part of the gradient of learned positions.
   const bool of_samples =
       segment.rows.IsWithinSamples() && IsPositionsGradient(context.graph, node);
   const RowCut rows = of_samples ? RowCut{1, 0} : segment.rows;
@@ -59,7 +59,8 @@ std::uint64_t MatricesBesideSums(const Training& training) {
 
 namespace {
 
-// Of each of `names.sums` sums whose parts have so many bytes, for one task.
+// The maximum number of parts, of this many bytes, that one task adds for each of `names.sums`
+// sums.
 std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, const SumNames& names) {
   const std::uint64_t room = context.cuts.task_bytes / bytes;
   const std::uint64_t most_of_sums =
@@ -88,7 +89,7 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
   auto split = parts.end();
   while (split == parts.end()) {
     assert(LeafCount(both, context.cuts.block) > 1);
-    both.end = Halve(both, context.cuts.block).first.end;  // what may be missing is behind it
+    both.end = Halve(both, context.cuts.block).first.end;  // missing parts are at its end
     split = std::find_if(parts.begin(), parts.end(),
                          [&](const SumPart& p) { return p.range.begin == both.end; });
   }

@@ -68,7 +68,8 @@ tuplespace::Key PassContext::SumKey(int value, const Box& box, const ParameterTi
   return SumKey(value, OrderOf(ReducedBy(Value(value).producer)).PlaceOf(box), tile);
 }
 
-// The gradient of an operator's result comes first; a convolution's operand has other positions.
+// The gradient of the operator's result is the first operand; a convolution's x has other
+// positions.
 int PassContext::ReducedBy(int node) const {
   for (const int operand : graph.node(node).operands) {
     if (operand >= 0 && Value(operand).IsOfSamples()) return operand;

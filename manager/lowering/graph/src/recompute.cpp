@@ -10,7 +10,8 @@ namespace {
 
 bool IsCheap(const model::Operator& op) {
   if (const auto* activation = std::get_if<model::Activation>(&op)) {
-    // Else the gradient reads the result, and the operand would have to be kept in its place.
+    // Otherwise the gradient reads the result, and recomputing it would require keeping the
+    // operand.
     return model::ReadsFor(activation->kind) == model::GradientReads::kOperand;
   }
   return IsOneOf<model::SwiGlu, model::LayerNorm, model::RmsNorm, model::Dropout, model::Rotary,
@@ -35,8 +36,8 @@ ComputedAgain::ComputedAgain(Recompute recompute, std::vector<LoweredNode>* node
   const bool has_branches = has([](const LoweredNode& n) {
     return !n.is_backward && std::holds_alternative<model::Add>(n.node->op);
   });
-  // Within each branch the backward pass waits for sums over all rows. What it computed again
-  // before would have to be kept over them.
+  // With batch norm, the backward pass waits within each branch for sums over all rows, and would
+  // have to keep over this wait what it recomputed before.
   const bool waits = has([](const LoweredNode& n) { return n.part == NodePart::kBatchSums; });
   if (recompute_ == Recompute::kBranches && (!has_branches || waits)) {
     recompute_ = Recompute::kElements;
@@ -53,7 +54,7 @@ void ComputedAgain::Run() {
     place[id] = static_cast<std::int32_t>(after_.size());
     after_.push_back(std::move(node));
   }
-  // Values that were there name the node that makes them as it was numbered before.
+  // Existing values name their producer by its old number.
   for (std::size_t value = 0; value < again_.size(); ++value) {
     std::int32_t& producer = values_[value].producer;
     if (producer >= 0) producer = place[static_cast<std::size_t>(producer)];
@@ -73,9 +74,9 @@ bool ComputedAgain::IsAgain(const LoweredNode& node) const {
   return own_results && (recompute_ == Recompute::kBranches ? IsOfBranch(op) : IsCheap(op));
 }
 
-// What a backward node reads in place of the value.
+// The value that a backward node reads instead of this one.
 int ComputedAgain::Again(int id) {
-  // Copies are read as they are.
+  // Copies are read directly.
   if (id < 0 || id >= static_cast<int>(again_.size())) return id;
   if (again_[static_cast<std::size_t>(id)] >= 0) return again_[static_cast<std::size_t>(id)];
   LoweredValue value = values_[static_cast<std::size_t>(id)];

@@ -53,7 +53,7 @@ ValueGrid::ValueGrid(const LoweredGraph& graph) : entries_(graph.values().size()
   for (std::size_t root = 0; root < entries_.size(); ++root) {
     Entry& entry = entries_[root];
     entry.is_input = graph.values()[root].kind == ValueKind::kInput;
-    if (entry.is_input) {  // all of it is put, also where only slices are read
+    if (entry.is_input) {  // all of it is put, even if only slices are read
       entry.points.insert(entry.points.end(), {0, graph.values()[root].columns});
     }
     std::sort(entry.points.begin(), entry.points.end());
@@ -70,7 +70,7 @@ ValueGrid::ValueGrid(const LoweredGraph& graph, const GraphCuts& cuts,
   }
 }
 
-// Its operands and results are cells, unless somebody cuts them finer.
+// The node's operands and results are cells, unless a segment cuts them finer.
 void ValueGrid::TouchNode(const LoweredGraph& graph, int node) {
   const LoweredNode& lowered = graph.node(node);
   if (lowered.is_view || lowered.is_shared) return;
@@ -132,7 +132,7 @@ void ValueGrid::Touch(const LoweredGraph& graph, int value, const Segment& of,
   const LoweredValue& v = graph.value(value);
   if (!graph.RootOf(value).IsOfSamples()) return;
   Entry& entry = entries_[static_cast<std::size_t>(v.root)];
-  std::vector<std::int64_t> points;  // that are new
+  std::vector<std::int64_t> points;  // the new ones
   const auto add = [&](std::int64_t point) {
     if (!std::binary_search(entry.points.begin(), entry.points.end(), point)) {
       points.push_back(point);
@@ -161,7 +161,7 @@ void ValueGrid::TouchByParts(const LoweredGraph& graph, int node, const Segment&
     const std::vector<int>& ids = is_result ? lowered.results : lowered.operands;
     for (std::size_t port = 0; port < ids.size(); ++port) {
       if (ids[port] < 0) continue;
-      std::vector<Range> columns;  // the whole is known already
+      std::vector<Range> columns;  // the columns of the whole are known already
       for (int part = 0; of.column_parts > 1 && part < of.column_parts; ++part) {
         columns.push_back(ColumnsOf(graph, node, is_result, port, part, PartsOf(of)));
       }

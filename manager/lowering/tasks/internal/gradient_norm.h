@@ -1,9 +1,8 @@
-// The norm of all gradients together, and the factor that clips them.
+// The norm of all gradients together, and the factor that clips gradients.
 //
-// The squares of a row of a gradient are added in lane order, the rows of a parameter in leaves of
-// `block` and the aligned tree, and the parameters that are trained, in their order, by the aligned
-// tree with one of them a leaf. Tiles are nodes of the first two trees, so any cut gives the same
-// bits:
+// The squares of a gradient's row are added in lane order; the rows of a parameter in leaves of
+// `block` and the aligned tree; and the trained parameters, in order, by the aligned tree with one
+// parameter per leaf. Tiles are nodes of the first two trees, so any cut gives the same bits:
 //
 //            columns ->
 //          +---------+---------+    each tile: [rows, 1], the squares of its part of each row
@@ -20,12 +19,12 @@
 
 namespace acan {
 
-// The tasks that make the sum of squares and the factor, and put gradients whole that lie in the
-// space in parts (WholeGradientOf), in an order in which they can run.
+// The tasks that make the sum of squares and the factor, in an order in which they can run. They
+// also put those gradients whole that lie in the space in parts (WholeGradientOf).
 // REQUIRES: the training clips, and a tile has all columns or a multiple of 64.
 std::vector<PlannedTask> GradientNormTasks(const PassContext& context);
 
-// Columns of the tiles of which lane order can be made.
+// The unit of a tile's columns: a leaf of the lane order.
 inline constexpr std::int64_t kLaneLeafColumns = 64;
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// The gradients of parameters, tile by tile, as tasks that update parameters read them.
+// The gradients of parameters, tile by tile, as update tasks read them.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +20,32 @@ struct TileOf {
   std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
 };
 
-// Tiles that one task makes, in the order of the parameters: of those parameters that `takes`.
-// Those of a task have room for all parts of their gradients, or for what these are computed of:
-// only a tile alone has its parts added by other tasks first.
+// The tiles that each task makes, in the order of the parameters, for the parameters that `takes`
+// accepts. The tiles of one task together have room for all parts of their gradients, or for the
+// values from which these are computed. Only for a task with a single tile do other tasks add parts
+// first.
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes);
 
-// Whether a sum is computed by the tasks that read its tiles, and by no other task.
+// Whether only the tasks that read a sum's tiles compute it.
 bool IsComputedByUpdates(const PassContext& context, int value);
-// The operands of such a sum, and the columns of them that a tile is made of.
+// The operands of such a sum, and the columns of them that a tile needs.
 std::vector<std::pair<int, Range>> OperandsOfSum(const LoweredNode& node,
                                                  const ParameterTile& tile);
-// The cells in which these columns of a value of samples lie, of the whole batch.
+// The number of cells of the whole batch that contain these columns of a value of samples.
 std::int64_t CellsOfBatch(const PassContext& context, int value, const Range& columns);
 
-// Reads sums over all rows, and what is made of some, in the tiles of a parameter. What has too
-// many parts for one task is added by tasks of its own.
+// Reads sums over all rows, and values computed from such sums, by the tiles of a parameter. A sum
+// with too many parts for one task is added up by additional tasks.
 class TileSums {
  public:
-  // Appends such tasks to `tasks`. Both must outlive it.
+  // Appends such additional tasks to `tasks`. Both references must outlive it.
   TileSums(const PassContext& context, std::vector<PlannedTask>* tasks)
       : context_(context), tasks_(tasks) {}
 
-  // The buffer of the tile of a sum, or of additions of sums. The task's own tasks have `priority`.
+  // The buffer of a tile of a sum, or of additions of sums. Additional tasks have `priority`.
   int Buffer(TaskBuilder& task, int value, const TileOf& of, std::int64_t priority) const;
-  // Of a sum. REQUIRES: its kind is kSum.
+  // As Buffer, for a sum. REQUIRES: its kind is kSum.
   int SumBuffer(TaskBuilder& task, int value, const TileOf& of, std::int64_t priority) const;
 
  private:
@@ -54,8 +55,8 @@ class TileSums {
   std::vector<PlannedTask>* tasks_;
 };
 
-// Where the tile of a gradient lies in the space whole. `is_made`: by the task that boxes run;
-// otherwise one that reads its parts has to put it.
+// Where the tile of a gradient lies whole in the space. `is_made`: the task of the boxes makes it;
+// otherwise the task that reads its parts has to put it.
 struct WholeGradient {
   tuplespace::Key key;
   bool is_made = false;

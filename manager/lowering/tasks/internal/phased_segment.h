@@ -1,10 +1,10 @@
-// The tasks of a segment that is computed in phases: a node that is too large for a task, and whose
-// parts along another axis than rows are put together by further tasks.
+// The tasks of a segment that is computed in phases: a node that is too large for a task is cut
+// along another axis than rows, and further tasks combine the parts.
 //
-//   embedding      by rows of the table: each part has what its rows give, -0 elsewhere; their sum
-//                  is the whole, as x + -0 = x for every x
-//   cross entropy  by nodes of the tree over the classes: the largest of each part, the largest of
-//                  all, sums of exponentials of each part, sums of all
+//   embedding      by rows of the table: each part has the values of its rows and -0 elsewhere.
+//                  Their sum is the result, because x + -0 = x for every x.
+//   cross entropy  by nodes of the tree over the classes, in four phases: the maximum of each part,
+//                  the maximum of all, the sums of exponentials of each part, the sums of all
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace acan {
 
-// Leaves of sums over classes: those of the lane order.
+// The length of the leaves of sums over classes, as in the lane order.
 inline constexpr std::int64_t kClassLeaf = 64;
 
-// Of the boxes `boxes` only.
+// Only for `boxes`.
 std::vector<PlannedTask> PhasedTasks(const PassContext& context, int segment,
                                      const std::vector<Box>& boxes);
 

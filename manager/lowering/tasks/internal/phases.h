@@ -1,4 +1,4 @@
-// What the tasks of nodes that are computed in phases have in common.
+// Phases: what the tasks of nodes that are computed in phases have in common.
 #pragma once
 
 #include <cassert>
@@ -39,7 +39,7 @@ class Phases {
     return GatherCells(context_, task, v.root, box,
                        {v.first_column + columns.begin, v.first_column + columns.end});
   }
-  // What others read of a result.
+  // Puts the cells of a result that other segments read.
   void PutResult(TaskBuilder& task, std::size_t result, const Box& box, int buffer) const {
     const LoweredValue& v = context_.Value(node_.results[result]);
     assert(v.first_column == 0 || context_.grid.Crosses(v.root));
@@ -48,7 +48,7 @@ class Phases {
              v.first_column);
   }
 
-  // Of the tuples between phases.
+  // The key of a tuple between phases.
   tuplespace::Key PartKey(const Box& box, const Range& part, std::int64_t phase) const {
     return context_.keys.Box(StepTuple::kForwardPart, node_id_, RowsOf(box), part,
                              {phase, phase + 1});
@@ -63,7 +63,7 @@ class Phases {
     tasks_.push_back(std::move(task).Finish(TaskKey(name, box, part, phase),
                                             Priority() + (phase > 0 ? 1 : 0), segment_));
   }
-  // Adds parts until one task can read those that are left.
+  // Adds parts until one task can read the remaining ones.
   std::vector<SumPart> Reduced(const Box& box, std::vector<SumPart> parts, std::int64_t columns,
                                std::int64_t phase) {
     SumNames names;

@@ -1,4 +1,4 @@
-// The tasks of the segments of a pass, all of them or some of each kind.
+// The tasks of the segments of a pass: all of them, or samples of each kind.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 namespace acan {
 
 std::vector<Box> BoxesOfSegment(const PassContext& context, int segment);
-// The tasks of these boxes of a segment, behind those that are there.
+// Appends the tasks of these boxes of a segment to `tasks`.
 void AppendTasks(const PassContext& context, int segment, const std::vector<Box>& boxes,
                  std::vector<PlannedTask>* tasks);
 
-// ---- to measure --------------------------------------------------------------------------------
+// ---- samples for measuring ----------------------------------------------------------------------
 
-// So many boxes or tasks need and move the same; this is one of them.
+// A box or task that represents `count` ones with the same needs and the same moved bytes.
 struct BoxSample {
   Box box;
   std::int64_t count = 0;
-  bool needs_most = false;  // no box without this needs more than all that have it
+  bool needs_most = false;  // the box that needs most is among those with this flag
 };
 struct TaskSample {
   PlannedTask task;
   std::int64_t count = 0;
-  // So many kinds of `count` tasks each follow each other that cost the same: sums of costs add
-  // them one by one, so that they round as if each kind were there.
+  // This many consecutive kinds, of `count` tasks each, have the same cost. Sums of costs add them
+  // one by one, so that they round as if each kind were listed.
   std::int64_t repeats = 1;
 };
 // One box of each kind.
 std::vector<BoxSample> SampleBoxes(const PassContext& context, int segment);
-// One task of each kind, of those of a box.
+// One task of each kind, among the tasks of a box.
 std::vector<TaskSample> SampleTasks(const PassContext& context, int segment, const Box& box);
 
 }  // namespace acan

@@ -8,7 +8,7 @@
 
 namespace acan {
 
-// Of the boxes `boxes` only.
+// Only for `boxes`.
 std::vector<PlannedTask> TiledTasks(const PassContext& context, int segment,
                                     const std::vector<Box>& boxes);
 // As SampleTasks.

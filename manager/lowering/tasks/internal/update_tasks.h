@@ -1,4 +1,5 @@
-// The tasks that add up gradients and update parameters, and those that make the first version.
+// The tasks that add up gradients and update parameters, and the tasks that make the initial
+// weights.
 #pragma once
 
 #include <vector>
@@ -8,9 +9,9 @@
 
 namespace acan {
 
-// Of a training pass.
+// The update tasks of a training pass.
 std::vector<PlannedTask> UpdateTasks(const PassContext& context);
-// One task of each kind, to measure them.
+// One task of each kind, for measuring.
 std::vector<TaskSample> SampleUpdates(const PassContext& context);
 std::vector<PlannedTask> InitializeTasks(const PassContext& context);
 

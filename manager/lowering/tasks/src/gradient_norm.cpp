@@ -10,8 +10,8 @@ namespace acan {
 namespace {
 
 constexpr Range kNoRange{0, 0};
-constexpr std::int64_t kOneGroup = std::int64_t{1} << 30;  // more rows than a tile has
-constexpr float kEpsilon = 1e-6f;                          // PyTorch's, beside the norm
+constexpr std::int64_t kOneGroup = std::int64_t{1} << 30;  // more than the rows of any tile
+constexpr float kEpsilon = 1e-6f;                          // as in PyTorch, added to the norm
 constexpr std::int32_t kAllParameters = -1;
 
 class NormBuilder {
@@ -34,7 +34,7 @@ class NormBuilder {
   }
 
  private:
-  // Of elements [rows, columns] of a parameter: their sum, or of each row.
+  // Of elements [rows, columns] of a parameter: the key of their sum, or of each row's sum.
   tuplespace::Key SquaresKey(std::int32_t parameter, const Range& rows,
                              const Range& columns) const {
     return context_.keys.Box(StepTuple::kSquaresPart, parameter, kNoRange, rows, columns);
@@ -43,7 +43,7 @@ class NormBuilder {
     return {0, context_.ParameterOf(parameter).columns};
   }
 
-  // The squares of some tiles, whose gradients become whole on the way.
+  // Adds the squares of some tiles. Their gradients become whole in the process.
   void BuildSquares(const std::vector<TileOf>& bundle, std::size_t place) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     const std::int64_t priority = UpdatePriority(context_.pass, 0);
@@ -70,7 +70,7 @@ class NormBuilder {
     return sum;
   }
 
-  // The key of a parameter's sum of squares.
+  // Makes the parameter's sum of squares; returns its key.
   tuplespace::Key SumOfParameter(std::int32_t parameter) {
     std::vector<SumPart> rows;
     const std::vector<ParameterTile> tiles = context_.Tiles(parameter);
@@ -93,7 +93,7 @@ class NormBuilder {
     return SquaresKey(parameter, all, columns);
   }
 
-  // The key of the sum over all columns of some rows.
+  // Adds the sums of some rows over all columns; returns the key.
   tuplespace::Key SumAlongColumns(std::int32_t parameter, const Range& rows,
                                   std::vector<SumPart> parts) {
     const Range all = AllColumns(parameter);

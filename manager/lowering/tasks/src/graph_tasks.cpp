@@ -93,7 +93,7 @@ std::vector<DataCell> GraphTasks::InputCells(const Pass& pass) const {
   const model::Graph& graph = GraphOf(pass).graph();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const int value = graph.inputs()[i].value;
-    if (!context.grid.Crosses(value)) continue;  // nobody reads it
+    if (!context.grid.Crosses(value)) continue;  // not read by any segment
     const LoweredValue& v = context.Value(value);
     for (const Box& box : BoxesOf(context.grid.RowsOf(value), pass.rows, v.rows)) {
       const Range rows = box.RowsOf(v.rows);

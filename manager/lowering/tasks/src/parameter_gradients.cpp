@@ -13,7 +13,8 @@ namespace acan {
 
 namespace {
 
-// Of a tile's size, to make its gradient of all parts; 0: it is not trained, or there is no batch.
+// How many matrices of a tile's size a gradient takes while its parts are added; 0: the parameter
+// is not trained, or there is no batch.
 std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
   if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
@@ -28,7 +29,7 @@ std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
   return matrices;
 }
 
-// Most inputs of a task from which it makes a tile's gradient.
+// The maximum number of inputs from which a task makes a tile's gradient.
 std::uint64_t InputsOfGradient(const PassContext& context, int value, const TileOf& of) {
   if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
@@ -46,7 +47,7 @@ std::uint64_t InputsOfGradient(const PassContext& context, int value, const Tile
   return inputs;
 }
 
-// What a task that computes a tile of a sum gathers for it, of values of samples.
+// The bytes of values of samples that a task gathers to compute a tile of a sum.
 std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf& of) {
   if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
@@ -83,8 +84,8 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
       const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
       const std::uint64_t more_inputs =
           MatricesBesideSums(context.training) + InputsOfGradient(context, gradient, of);
-      // A bundle may pass its share by a little: a task for a bias alone costs more than the bias's
-      // arithmetic.
+      // A bundle may exceed its share slightly: a separate task for a bias would cost more than the
+      // bias's arithmetic.
       const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
       const bool is_too_much =
           is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;
@@ -127,7 +128,7 @@ std::int64_t CellsOfBatch(const PassContext& context, int value, const Range& co
                                   {v.first_column + columns.begin, v.first_column + columns.end});
 }
 
-// From the rows of the whole batch.
+// Computes the tile from the rows of the whole batch.
 int TileSums::Compute(TaskBuilder& task, int value, const TileOf& of) const {
   const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
   const Box all{{0, context_.pass.rows}, {}};

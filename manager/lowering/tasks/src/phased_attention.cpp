@@ -9,9 +9,9 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kLeaf = 64;  // of keys and queries, whatever the block of other sums
+constexpr std::int64_t kLeaf = 64;  // of keys and queries, independent of the block of other sums
 
-// What parts are of; the numbers are in keys.
+// The axis of the parts; the values occur in keys.
 enum class Kind : std::uint8_t { kOfQueries, kOfKeys };
 
 const model::Attention& ForwardOf(const LoweredNode& node) {
@@ -38,7 +38,7 @@ class PhasedAttention : public Phases {
         queries_(NodesOfSpan(positions_, Segment().rows.positions)),
         keys_(NodesOfSpan(positions_, Segment().key_span)) {}
 
-  // One part of the heads of a sample. `count`: so many parts are like this one.
+  // Adds the tasks of one part of the heads of a sample, which represents `count` such parts.
   void Build(const Range& sample, int part, std::int64_t count) {
     sample_ = sample;
     part_ = part;
@@ -73,7 +73,7 @@ class PhasedAttention : public Phases {
   }
 
  private:
-  // The nodes of keys of which the queries see some. The forward pass leaves out keys behind them.
+  // The nodes of keys that the queries see at least partly. The forward pass skips keys after them.
   std::vector<Range> KeysOf(const Range& queries) const {
     const Range seen = KeysSeenBy(op_, queries, positions_);
     std::vector<Range> nodes;
@@ -92,7 +92,7 @@ class PhasedAttention : public Phases {
     return std::count_if(queries_.begin(), queries_.end(),
                          [&](const Range& queries) { return Sees(queries, keys); }) == 1;
   }
-  // Of a node, in the tree whose leaves are blocks.
+  // The place of a node in the tree whose leaves are blocks.
   Range PlaceOf(const Range& positions) const {
     const std::int64_t block = context_.cuts.block;
     return {positions.begin / kLeaf * block, (positions.end + kLeaf - 1) / kLeaf * block};
@@ -119,7 +119,7 @@ class PhasedAttention : public Phases {
     if (node_.operands.size() <= kPort || node_.operands[kPort] < 0) return {};
     return task.All(Gather(task, kPort, {sample_, {}}, {0, 1}));
   }
-  // The part's columns of a result, which lie in the buffer from `column` on.
+  // Puts the part's columns of a result, which begin at `column` of the buffer.
   void PutPart(TaskBuilder& task, std::size_t port, const Range& positions, int buffer,
                std::int64_t column) const {
     const LoweredValue& v = context_.Value(node_.results[port]);
@@ -137,7 +137,7 @@ class PhasedAttention : public Phases {
     const std::int64_t number = 2 * std::int64_t{part_} + static_cast<std::int64_t>(kind);
     return {number, number + 1};
   }
-  // `place`: in the tree of the positions that are added up.
+  // `place` is in the tree over the positions that are added.
   tuplespace::Key PartKeyOf(Kind kind, const Range& positions, const Range& place) const {
     return context_.keys.Box(is_gradient_ ? StepTuple::kBackwardPart : StepTuple::kForwardPart,
                              node_id_, RowsOf(positions), place, NumberOf(kind));
@@ -161,8 +161,7 @@ class PhasedAttention : public Phases {
     return AttentionScalars(context_, op_, positions_, {sample_, queries, keys, Heads()});
   }
 
-  // ---- forward: a triple is a matrix [queries, columns of o, then of the statistics]
-  // --------------
+  // ---- forward: a triple is a matrix [queries, columns of o, then of the statistics] ------------
 
   std::int64_t TripleColumns() const { return ResultColumns(0).size() + ResultColumns(1).size(); }
   View OutputOf(TaskBuilder& task, int triple) const {
@@ -244,8 +243,7 @@ class PhasedAttention : public Phases {
     AddWhole(std::move(task), Kind::kOfQueries, queries);
   }
 
-  // ---- gradient: parts of dk and dv lie side by side
-  // ---------------------------------------------
+  // ---- gradient: parts of dk and dv lie side by side -------------------------------------------
 
   void BuildGradient(const Range& queries, const Range& keys) {
     TaskBuilder task = NewAttentionTask();
@@ -326,8 +324,8 @@ class PhasedAttention : public Phases {
   const std::int64_t positions_;
   const std::vector<Range> queries_;
   const std::vector<Range> keys_;
-  std::vector<std::int64_t> counts_;  // of tasks_
-  // Of the tasks at hand.
+  std::vector<std::int64_t> counts_;  // by task in tasks_
+  // Of the current tasks.
   Range sample_;
   int part_ = 0;
 };

@@ -74,7 +74,7 @@ class PhasedCrossEntropy : public Phases {
   }
 
  private:
-  // The tuple of each row's largest logit and the column where it is met first.
+  // The key of a tuple with each row's largest logit and the first column that has it.
   tuplespace::Key Maxima(const Box& box) {
     const std::int64_t rows = RowsOf(box).size();
     for (const Range& of : classes_) {
@@ -102,8 +102,8 @@ class PhasedCrossEntropy : public Phases {
     return key;
   }
 
-  // The hidden results, each row's loss, and for each node of the tree of sums over rows what the
-  // rows' losses and right answers add up to.
+  // Puts the hidden results, each row's loss, and, for each node of the tree of sums over rows, the
+  // sums of the losses and right answers.
   void Finish(const Box& box, const tuplespace::Key& largest, const std::vector<SumPart>& parts) {
     const std::int64_t rows = RowsOf(box).size();
     const auto& op = std::get<model::CrossEntropy>(node_.node->op);

@@ -18,7 +18,7 @@ const Segment& SegmentAt(const PassContext& context, int segment) {
   return context.segments[static_cast<std::size_t>(segment)];
 }
 
-// Of the values that are cut within samples.
+// The positions of the values that are cut within samples.
 std::int64_t PositionsOf(const PassContext& context, int segment) {
   const Range& nodes = SegmentAt(context, segment).nodes;
   for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
@@ -42,7 +42,7 @@ bool Computes(const PassContext& context, int segment) {
   return false;
 }
 
-// The whole ones, and what the end of the axis leaves.
+// A whole range, and the shorter one that may be left at the end of the axis.
 std::vector<std::pair<Range, std::int64_t>> SampleRanges(std::int64_t axis, std::int64_t span) {
   std::vector<std::pair<Range, std::int64_t>> samples;
   const std::int64_t whole = axis / span;
@@ -51,7 +51,7 @@ std::vector<std::pair<Range, std::int64_t>> SampleRanges(std::int64_t axis, std:
   return samples;
 }
 
-// Boxes that are made of nodes of the same sizes.
+// Boxes that consist of nodes of the same sizes count as one kind.
 std::vector<BoxSample> SampleUneven(const std::vector<Box>& boxes, std::int64_t batch) {
   const RowOrder of_samples(1, 1);
   std::map<std::vector<std::int64_t>, BoxSample> by_nodes;
@@ -77,7 +77,7 @@ std::vector<BoxSample> FirstNeedsMost(std::vector<BoxSample> samples) {
   return samples;
 }
 
-// Whether boxes further behind read more keys, or read and make other rows of learned positions.
+// Whether later boxes read more keys, or read and make other rows of learned positions.
 bool BoxesDiffer(const PassContext& context, int segment) {
   const Range& nodes = SegmentAt(context, segment).nodes;
   for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
@@ -91,7 +91,7 @@ bool BoxesDiffer(const PassContext& context, int segment) {
   return false;
 }
 
-// Boxes within samples, each of a kind of its own. One of those at both ends needs most.
+// Boxes within samples, each its own kind. The first or one of the last two needs most.
 std::vector<BoxSample> SampleQueries(const RowCut& cut, std::int64_t batch,
                                      std::int64_t positions) {
   std::vector<BoxSample> samples;
@@ -103,7 +103,7 @@ std::vector<BoxSample> SampleQueries(const RowCut& cut, std::int64_t batch,
   return samples;
 }
 
-// Parts that have as many columns and cells of each operand and result.
+// Parts with the same number of columns and cells of each operand and result count as one kind.
 std::vector<std::pair<int, std::int64_t>> SampleParts(const PassContext& context,
                                                       const Segment& segment) {
   if (segment.column_parts == 1) return {{0, 1}};
@@ -198,7 +198,7 @@ std::vector<TaskSample> SampleTasks(const PassContext& context, int segment, con
   }
   if (SegmentAt(context, segment).by_tiles) return SampleTiledTasks(context, segment, box);
   if (SegmentAt(context, segment).in_phases) {
-    // Their parts are few, and each has its own cells.
+    // There are few of these parts, and each has its own cells.
     for (PlannedTask& task : PhasedTasks(context, segment, {box})) {
       samples.push_back({std::move(task), 1});
     }

@@ -15,8 +15,8 @@
 namespace acan {
 namespace {
 
-// A product [rows, made] = [rows, read] with a matrix whose tiles run along both: linear operators
-// read along its columns and make along its rows, their gradients the other way round.
+// A product [rows, made] = [rows, read] with a matrix whose tiles run along both axes: linear
+// operators read along its columns and make along its rows, their gradients the other way round.
 class TiledSegment {
  public:
   TiledSegment(const PassContext& context, int segment)
@@ -78,15 +78,15 @@ class TiledSegment {
   }
 
  private:
-  // Added to what a linear operator makes; -1: none.
+  // The bias of a linear operator; -1: none.
   int Bias() const { return IsForward() && node_.operands.size() > 2 ? node_.operands[2] : -1; }
   bool IsProduct() const {
     return IsForward() || std::holds_alternative<model::LinearInputGradient>(node_.node->op);
   }
-  // The ranges of a product's columns, and those that a task sums over.
+  // Made: the ranges of the product's result columns. Read: the ranges over which a task sums.
   const std::vector<Range>& Made() const { return IsForward() ? rows_ : columns_; }
   const std::vector<Range>& Read() const { return read_; }
-  // Values of samples that have the product's columns.
+  // Values of samples that have the product's result columns.
   std::vector<int> AlongMade() const {
     std::vector<int> values{node_.results[0]};
     const Range& nodes = context_.segments[static_cast<std::size_t>(segment_)].nodes;
@@ -100,7 +100,8 @@ class TiledSegment {
     }
     return values;
   }
-  // The first of the ranges with as many columns and cells of the values, and how many they are.
+  // The first range of each kind, and how many there are. Ranges of one kind have as many columns
+  // and cells of the values.
   std::vector<std::pair<Range, std::int64_t>> Kinds(const std::vector<Range>& ranges,
                                                     const std::vector<int>& values) const {
     std::map<std::vector<std::int64_t>, std::pair<Range, std::int64_t>> kinds;
@@ -143,7 +144,7 @@ class TiledSegment {
                        {v.first_column + columns.begin, v.first_column + columns.end});
   }
 
-  // Adds the bias, if there is one, computes the nodes behind the product, and puts the cells.
+  // Adds the bias, if there is one, computes the nodes after the product, and puts the cells.
   void FinishProduct(SegmentTask& segment_task, int sums, const Range& made) const {
     TaskBuilder& task = segment_task.builder();
     int out = sums;
@@ -168,8 +169,8 @@ class TiledSegment {
     return context_.keys.Task(name, context_.training.precision, segment_, Rows(), made, read);
   }
 
-  // Multiplies the tiles that a node of the tree has, and adds what they make. `spare` has sums
-  // [rows, made] that were added into others.
+  // Multiplies the tiles of a node of the tree, and adds their products. `spare` has buffers of
+  // sums [rows, made] that were added into others.
   int Multiply(TaskBuilder& task, const Range& made, const Range& read,
                std::vector<int>* spare) const {
     if (read.size() <= tile_span_) return MultiplyTile(task, made, read, spare);
@@ -211,8 +212,8 @@ class TiledSegment {
     tasks_.push_back(std::move(task).Take(TaskKey(name, made, Read().front()), Priority()));
   }
 
-  // What the task that adds the last parts holds beside them: the bias, what the nodes behind the
-  // product read and make, and cells that are copied.
+  // What the task that adds the last parts holds besides them: the bias, what the nodes after the
+  // product read and make, and copied cells.
   std::uint64_t MatricesBehind(const Range& made) const {
     std::uint64_t matrices = 1;
     const std::vector<int> values = AlongMade();
@@ -225,7 +226,7 @@ class TiledSegment {
     return matrices;
   }
 
-  // By parts of what it is summed over.
+  // Splits the product along the axis that it sums over.
   void BuildSplitProduct(const Range& made) {
     const Range rows = Rows();
     const StepTuple part_kind = IsForward() ? StepTuple::kForwardPart : StepTuple::kBackwardPart;
@@ -237,7 +238,7 @@ class TiledSegment {
     std::vector<std::int64_t> last_kind;
     for (const Range& range : Read()) {
       parts.push_back({range, names.key(range)});
-      // What is only measured is built once for all parts alike that follow each other.
+      // For samples, consecutive equal parts are built once.
       if (is_sampled_) {
         std::vector<std::int64_t> kind = KindOfRead(range);
         if (kind == last_kind) {
@@ -265,8 +266,8 @@ class TiledSegment {
     tasks_.push_back(std::move(task).Take(TaskKey(name, made, {0, 0}), Priority() + 1));
   }
 
-  // A tile of the gradient of a linear operator's weight, or of a table: a part for each node of
-  // the tree that the box has.
+  // A tile of the gradient of a linear operator's weight, or of a table: one part for each node of
+  // the tree in the box.
   void BuildGradient(const ParameterTile& tile) {
     TaskBuilder task(TaskKind::kUpdate, context_.training);
     const auto* table = std::get_if<model::EmbeddingGradient>(&node_.node->op);
@@ -292,7 +293,7 @@ class TiledSegment {
     Add(std::move(task), TaskName::kGradient, tile.rows, tile.columns, Priority());
   }
 
-  // `rows` of the batch, of a view that has the rows of the box.
+  // `rows` of the batch from a view that has the rows of the box.
   View RowsOfView(View view, const Range& rows) const {
     view.row += static_cast<std::int32_t>(rows.begin - Rows().begin);
     view.rows = static_cast<std::int32_t>(rows.size());
@@ -315,7 +316,7 @@ class TiledSegment {
   Box box_;
   std::vector<PlannedTask> tasks_;
   bool is_sampled_ = false;
-  std::vector<std::int64_t> repeats_;  // of tasks_, where they are sampled
+  std::vector<std::int64_t> repeats_;  // of tasks_, if sampled
 };
 
 }  // namespace

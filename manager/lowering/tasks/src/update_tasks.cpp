@@ -25,7 +25,7 @@ class UpdateBuilder {
     return std::move(tasks_);
   }
 
-  // Bundles are of one kind if their tiles have the same shapes and sums.
+  // Bundles whose tiles have the same shapes and sums are of one kind.
   std::vector<TaskSample> Sample() && {
     std::vector<TaskSample> samples;
     if (Clips()) {
@@ -64,7 +64,7 @@ class UpdateBuilder {
     return kind;
   }
 
-  // How the sums that a gradient is made of are cut.
+  // Appends how the sums of a gradient are cut.
   void AddSums(int value, std::vector<std::int64_t>* sums) const {
     if (value < 0) return sums->push_back(-1);
     const LoweredValue& v = context_.Value(value);
@@ -80,7 +80,7 @@ class UpdateBuilder {
                                context_.Value(context_.ReducedBy(v.producer)).rows});
   }
 
-  // How many cells sums are computed of that no other task computes.
+  // Appends the numbers of cells read by sums that only update tasks compute.
   void AddCells(int value, const TileOf& of, std::vector<std::int64_t>* cells) const {
     if (value < 0) return;
     const LoweredValue& v = context_.Value(value);
@@ -148,7 +148,7 @@ class UpdateBuilder {
              true);
   }
 
-  // The next version of a parameter that the loss does not depend on.
+  // Puts the next version of a parameter on which the loss does not depend: it is unchanged.
   void Keep(TaskBuilder& task, const TileOf& of) {
     for (const ParameterState state : context_.MatricesOf(of.parameter)) {
       const int buffer =
@@ -159,7 +159,7 @@ class UpdateBuilder {
     }
   }
 
-  // Multiplied by the factor that clips all gradients.
+  // The gradient multiplied by the factor that clips all gradients.
   int ClippedGradient(TaskBuilder& task, const TileOf& of) {
     if (factor_.buffer < 0) {
       factor_ = task.All(task.Input(context_.keys.Batch(StepTuple::kClipFactor), 1, 1));
@@ -180,7 +180,7 @@ class UpdateBuilder {
       before.push_back(
           task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state),
                      of.rows(), of.columns()));
-      // The new values take the gradient's place: it is read before they are written.
+      // The new value is written in place of the gradient, which is read before.
       const bool value = state == ParameterState::kValue;
       after.push_back(value ? task.Writable(gradient) : task.NewBuffer(of.rows(), of.columns()));
     }
@@ -209,10 +209,10 @@ class UpdateBuilder {
   const PassContext& context_;
   std::vector<PlannedTask> tasks_;
   const TileSums sums_;
-  // Of the task at hand.
+  // Of the current task.
   std::int64_t priority_ = 0;
   View factor_;
-  std::uint64_t preferred_bytes_ = 0;  // of the tile whose holder should get it
+  std::uint64_t preferred_bytes_ = 0;  // of the tile whose holder is preferred
   std::map<std::int32_t, std::vector<std::int64_t>> sums_of_;  // parameters, for KindOf
 };
 

@@ -19,10 +19,10 @@ using tuplespace::PayloadHash;
 
 namespace {
 
-// Of TaskSpec::not_by, with some left for those that are quarantined.
+// The limit of names in TaskSpec::not_by, minus some room for quarantined handlers.
 constexpr std::size_t kMostExcluded = 48;
 
-// The same task for somebody else: keys of its own, nothing kept on the device.
+// The same task for another handler: it has its own keys, and keeps nothing on the device.
 PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
   PlannedTask vote = task;
   const std::vector<tuplespace::Field> fields = task.key.Fields();
@@ -45,7 +45,7 @@ PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
   return vote;
 }
 
-// Of a TaskSpec::not_by: whether it names this client, or its key.
+// Whether a TaskSpec::not_by names this client or its key.
 bool Contains(const std::vector<ClientId>& clients, const ClientId& id) {
   return std::any_of(clients.begin(), clients.end(),
                      [&](const ClientId& one) { return one == id || one == OwnerOf(id); });
@@ -106,7 +106,7 @@ void Audits::OnVote(AuditId audit, const std::vector<SeenResult>& results) {
   for (const acan::Output& output : outputs) {
     const auto found = std::find_if(results.begin(), results.end(),
                                     [&](const SeenResult& each) { return each.key == output.key; });
-    if (found == results.end()) return;  // of a vote that was dropped
+    if (found == results.end()) return;  // the vote was dropped
     CheckSize(output, *found);
     ballot.by.push_back(found->put_by);
     ballot.hash.push_back(found->hash);
@@ -191,8 +191,8 @@ std::map<ClientId, int> Audits::BallotsOf(const Case& one) {
   return ballots;
 }
 
-// Owners of different keys; of one key only while nobody else has voted, as whoever has a key may
-// have any number of clients that say the same.
+// Clients with different keys. Clients with one key count as two only while no other key has voted,
+// because a key may have any number of clients that say the same.
 bool Audits::AreTwo(const ClientId& a, const ClientId& b, const std::set<ClientId>& owners) {
   return OwnerOf(a) != OwnerOf(b) || (a != b && owners.size() == 1);
 }
@@ -205,7 +205,7 @@ bool Audits::Decide(AuditId id, const Case& one) {
   for (std::size_t i = 0; i < one.first.size(); ++i) {
     const Ballot* right = nullptr;
     for (const Ballot& a : one.ballots) {
-      // Without a hash it has no bytes, or does not show them: no result of a task is so.
+      // A result without a hash has no bytes, or does not show them, and so cannot be right.
       const bool confirmed =
           a.hash[i] && std::any_of(one.ballots.begin(), one.ballots.end(), [&](const Ballot& b) {
             return AreTwo(a.by[i], b.by[i], owners) && a.hash[i] == b.hash[i];
@@ -229,7 +229,7 @@ bool Audits::Decide(AuditId id, const Case& one) {
   return true;
 }
 
-// Closes the case if somebody computed the same task twice with different results. An honest
+// Closes the case if a handler computed the same task twice with different results, which an honest
 // handler never does.
 bool Audits::DecideByContradiction(AuditId id, const Case& one) {
   std::set<ClientId> wrong;
@@ -247,7 +247,7 @@ bool Audits::DecideByContradiction(AuditId id, const Case& one) {
   return true;
 }
 
-// No honest handler computes a result of another size, and every task that reads it fails.
+// No honest handler computes a result of another size, and such a result makes every reader fail.
 void Audits::CheckSize(const acan::Output& output, const SeenResult& result) {
   if (result.bytes == output.view.bytes()) return;
   AddWrong({result.put_by},
@@ -269,7 +269,8 @@ bool Audits::SomebodyCan(const Case& one, const std::vector<ClientId>& not_by) c
   });
 }
 
-// Nobody new is there, but whoever contradicts himself is wrong, too: each may vote once more.
+// If no new voter is present, each earlier voter may vote once more, because one that contradicts
+// itself is wrong.
 std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
   const std::map<ClientId, int> ballots = BallotsOf(one);
   for (const auto& [client, count] : ballots) {
@@ -287,8 +288,8 @@ std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
   return std::nullopt;
 }
 
-// Somebody with another key than all who have voted; if all who are there have one key, another
-// client of it.
+// The handlers that may not vote: all clients of the keys that have voted. If all handlers present
+// have one key, only the clients that have voted.
 std::vector<ClientId> Audits::NewVoters(const Case& one) const {
   const std::set<ClientId> voters = VotersOf(one);
   std::set<ClientId> owners;
@@ -304,7 +305,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
   const bool differ = one.ballots.size() > 1;
   one.asks_again = false;
   if (!SomebodyCan(one, *not_by)) {
-    if (handlers_.empty()) return;  // somebody must come in any case, and may vote
+    if (handlers_.empty()) return;  // a handler must come in any case, and may vote
     if (!differ) {
       ++skipped_;
       unconfirmed_.insert(voters.begin(), voters.end());
@@ -348,7 +349,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
   output_.put.push_back(*one.vote);
 }
 
-// It was given or is dropped.
+// Called when the vote was cast or dropped.
 void Audits::TakeBackVote(AuditId id, Case& one) {
   one.vote.reset();
   voting_.erase(id);

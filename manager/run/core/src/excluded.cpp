@@ -9,7 +9,7 @@ using tuplespace::KeyPrefixOf;
 
 namespace {
 
-// More than one device of somebody may be bad.
+// More than one device of the owner of a key may be faulty.
 constexpr int kMostWrongOfKey = 4;
 
 }  // namespace

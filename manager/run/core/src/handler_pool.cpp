@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
 constexpr std::int64_t kSettleUs = 500'000;
-constexpr std::int64_t kSayAfterUs = 2'000'000;  // nobody there, or nobody large enough
+constexpr std::int64_t kSayAfterUs = 2'000'000;  // no handler is there, or none is large enough
 constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
-// Of all work, what the handlers do for whose memory the large tasks are cut.
+// The share of all work that is done by the handlers for whose memory large tasks are cut.
 constexpr double kShareOfLargeHandlers = 0.75;
 
 std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
@@ -34,7 +34,7 @@ std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
   return std::nullopt;
 }
 
-// Where memory is not what a plan lacks.
+// Why there is no plan although memory is not the problem.
 std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
   for (const model::Value& value : graph.values()) {
     const model::Shape& shape = value.shape;
@@ -58,7 +58,7 @@ void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
     if (usable && !HasClient(config_.quarantined, id)) handlers_.emplace(id, capacity);
   }
-  // Better than nobody.
+  // Handlers that never did a task are still better than none.
   const auto is_idler = [this](const auto& handler) { return idlers_.contains(handler.first); };
   if (!std::all_of(handlers_.begin(), handlers_.end(), is_idler)) {
     std::erase_if(handlers_, is_idler);
@@ -69,8 +69,8 @@ void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
   }
 }
 
-// Handlers over links measure these when they join, one sooner than the other. A plan for the first
-// of them alone would stay.
+// Handlers with links measure them when they join, some sooner than others. A plan for the first
+// ones alone would stay in force.
 bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
   const bool waits = config_.knows_links && !config_.fixed_handlers;
   if (!waits || now_us - grown_us_ >= kSettleUs) return false;
@@ -92,7 +92,7 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
     if (!patient) SayNobodyIsThere(now_us, out);
     return {};
   }
-  // A handler that was lost may come back at once: give it a moment before cutting anew.
+  // A lost handler may return soon, so this waits a moment before cutting anew.
   if (plan != nullptr && patient) return {};
   return TryToPlan(plan, now_us, out);
 }
@@ -130,8 +130,8 @@ std::uint64_t HandlerPool::LargestMemory() const {
   return largest;
 }
 
-// The smallest memory that a handler must have to take part in the large tasks: the smallest of the
-// largest handlers that together do most of the work. Smaller ones do the small tasks.
+// The smallest memory of a handler that takes part in large tasks: the smallest among the largest
+// handlers that together do most of the work. Smaller handlers do the small tasks.
 std::uint64_t HandlerPool::PlanningCapacity() const {
   std::vector<std::pair<std::uint64_t, double>> by_size;
   double total = 0;
@@ -171,8 +171,8 @@ PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capa
   return request;
 }
 
-// The smallest need depends on both keys, and on the model: where a tile with its optimizer's state
-// is the largest part, only the block helps; where one sample is, neither does.
+// The smallest need depends on both keys and on the model. If a tile with its optimizer state is
+// the largest part, only a smaller block helps; if one sample is, neither helps.
 std::string HandlerPool::SettingsThatFit() const {
   const auto fits = [this](const Training& training) {
     return MakePlan(RequestFor(training, LargestMemory()), nullptr).has_value();
@@ -195,7 +195,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
   const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
   if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) return {};
   if (plan == nullptr && MayOthersCome(now_us)) return {};
-  // What was too little is so whoever else has come.
+  // Memory that was too small for every plan remains too small, whichever handlers join.
   if (const std::uint64_t largest = LargestMemory(); largest > hopeless_bytes_) {
     std::optional<Plan> next = PlanFor(PlanningCapacity());
     if (!next) next = PlanFor(largest);

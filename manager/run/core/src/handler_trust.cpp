@@ -34,7 +34,7 @@ std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResul
   if (!audits_) return std::nullopt;
   for (const SeenResult& result : results) {
     if (!HasClient(config_.quarantined, result.put_by)) continue;
-    // It got no task, so it guessed the name of the run and put this on purpose.
+    // It gets no tasks, so it guessed the run's name and put this result on purpose.
     return GiveUp{
         fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
                     result.put_by, result.key.ToString())};
@@ -43,7 +43,7 @@ std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResul
   return std::nullopt;
 }
 
-// Whether it was audited or not.
+// Whether the task was audited or not.
 ManagerAction HandlerTrust::OnWrongLoss(const WrongLoss& wrong) const {
   if (audits_) return Quarantine{{{*wrong.by}, wrong.text}};
   return GiveUp{
@@ -86,8 +86,8 @@ std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
   for (std::string& line : audit.say) out.push_back(Say{std::move(line)});
   for (auto& [id, task] : audit.drop) out.push_back(DropVote{id, std::move(task)});
   for (AuditVote& vote : audit.put) {
-    // As many as a task can leave out. One that is gone would have to come back under its id to
-    // vote, and would then be one voice among others.
+    // As many as a task can exclude. A handler that has left would have to return with the same id
+    // to vote, and would then be one vote among several.
     const std::size_t room = kMostExclusions - std::min(kMostExclusions, vote.task.not_by.size());
     const auto count = static_cast<std::ptrdiff_t>(std::min(room, excluded_.size()));
     vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.begin() + count);

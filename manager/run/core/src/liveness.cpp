@@ -30,7 +30,7 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   if (needs_handler && unworked_us_ >= 0) unworked_us_ = now_us;
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
   if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
-    unworked_us_ = now_us;  // what is done about it has its time
+    unworked_us_ = now_us;  // gives the advice time to take effect
     say_us_ = now_us + kSayStallAgainUs;
     if (space_.tasks_ready > 0) return Advice::kReplan;
     return went_back_++ < kMostGoneBack ? Advice::kGoBack : Advice::kGiveUp;

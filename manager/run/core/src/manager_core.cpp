@@ -91,7 +91,7 @@ void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out)
       FindWrongLoss(*config_.model, cut_.Tasks(), unit->passes, *unit->losses, event.put_by);
   if (!wrong) return;
   if (wrong->by) return End(trust_.OnWrongLoss(*wrong), out);
-  unit->unexplained = wrong->text;  // the audits of the unit may say who it was
+  unit->unexplained = wrong->text;  // audits of the unit may find the cause
 }
 
 // ---- units -------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ bool ManagerCore::IsFinished(const Unit& unit) const {
   return unit.IsDone() && trust_.IsDecided(unit.id);
 }
 
-// Commits what is finished, in order, and keeps the pouch full.
+// Commits finished units, in order, and keeps the pouch full.
 void ManagerCore::Advance(std::int64_t now_us, ManagerActions& out) {
   if (phase_ != Phase::kWorking) return;
   if (stop_wanted_) return SaveToStop(now_us, out);
@@ -133,7 +133,7 @@ void ManagerCore::PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out) 
   put.unit = unit.id;
   put.generation = cut_.generation();
   put.first = unit.next;
-  // Tasks whose results are removed one by one are large, and few.
+  // Tasks whose results are removed one by one are large and few.
   put.report_every = unit.spent ? 1 : static_cast<std::size_t>(policy_->report_every());
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.to_put[unit.next++];
@@ -192,7 +192,7 @@ void ManagerCore::CommitTrain(const Unit& unit, std::int64_t now_us, ManagerActi
   out.push_back(RemoveStep{unit.step, !kept});
 }
 
-// What was committed may be lost with a handler, or with the space.
+// Saves the committed version, which may otherwise be lost with a handler or with the space.
 void ManagerCore::KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions& out) {
   const std::int64_t version = versions_.committed;
   if (!unit.tiles_resident) {
@@ -201,7 +201,7 @@ void ManagerCore::KeepSafe(const Unit& unit, std::int64_t now_us, ManagerActions
   }
   if (version == steps_.total) return;
   const bool save = snapshots_.IsDue(version, now_us);
-  // A snapshot at times of its own waits for a version whose tiles are in the space anyway.
+  // A snapshot without a fixed interval waits for a version whose tiles are in the space anyway.
   const bool waits = unit.tiles_resident && !snapshots_.HasFixedSteps();
   if (save && !waits) BeginSnapshot(version, now_us, out);
   if (!unit.tiles_resident || safe_.version()) return;
@@ -247,8 +247,8 @@ void ManagerCore::On(const StopWanted&, std::int64_t, ManagerActions& out) {
       fmt::format("stopping: the snapshot of step {} is being written", *snapshots_.version())});
 }
 
-// The tiles of the newest version stay in the space as no later step is committed any more. One
-// under way is finished first: it may be all that can be had in time.
+// The tiles of the newest version stay in the space, because no later step is committed. A snapshot
+// under way is finished first: it may be the only one that can be finished in time.
 void ManagerCore::SaveToStop(std::int64_t now_us, ManagerActions& out) {
   if (snapshots_.version()) return;
   const std::int64_t version = versions_.committed;

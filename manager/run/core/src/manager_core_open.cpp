@@ -1,4 +1,4 @@
-// ManagerCore: how the next unit is opened, which is when its tasks are made.
+// ManagerCore: opens the next unit and makes its tasks.
 #include <algorithm>
 
 #include "acan/core/schedule.h"
@@ -8,9 +8,9 @@
 namespace acan {
 namespace {
 
-// A snapshot keeps its tiles from being retired: then the space would fill.
+// A snapshot prevents its tiles from being retired, so the space would fill up.
 constexpr std::int64_t kMostStepsBeyondSnapshot = 16;
-constexpr std::int64_t kEvaluationRows = 1024;  // of the test set in one unit, about
+constexpr std::int64_t kEvaluationRows = 1024;  // approximate samples of the test set in one unit
 
 }  // namespace
 
@@ -29,7 +29,7 @@ bool ManagerCore::OpenNextUnit(ManagerActions& out) {
     return false;
   }
   policy_->MarkChunks(unit.to_put);
-  // An audit needs the inputs of its task for as long as it can be asked for.
+  // An audit needs the inputs of its task for as long as it may request a vote.
   if (!trust_.audits() && unit.step >= versions_.spent_from) {
     unit.spent.emplace(unit.to_put, config_.least_removed_bytes);
     if (unit.spent->empty()) unit.spent.reset();
@@ -38,7 +38,7 @@ bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   return true;
 }
 
-// The last version always is: the receipt has its accuracy.
+// The last version is always evaluated, because the receipt has its accuracy.
 bool ManagerCore::IsEvaluated(std::int64_t version) const {
   return version == steps_.total || (version > 0 && version % steps_.evaluate_every == 0);
 }
@@ -93,19 +93,19 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   out.push_back(std::move(read));
 }
 
-// The tasks of `pass` divide the loss by the rows that count.
+// Adds the number of rows that count, by which the tasks of `pass` divide the loss.
 PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
   if (config_.counted_rows) data.pass.counted_rows = config_.counted_rows(data);
   pass->counted_rows = data.pass.counted_rows;
   return data;
 }
 
-// Large results may stay on devices with memory of their own, and with handlers whose bytes would
-// cross a link: tiles, save those of the last version. What only the tasks of the unit read may
-// stay if there is but one handler to read it, or if a link is to be spared what nobody else reads.
-// With one handler whose memory is its own small results of a step stay if a large one does, and
-// small tiles if a large tile does: a version of which no tile stays is safe.
-// What the manager itself reads (`read`) does not stay: the step would wait for its maker.
+// Large results may stay on devices with their own memory, and with handlers whose bytes would
+// cross a link. Tiles may stay, except those of the last version. Results that only tasks of the
+// unit read may stay if there is only one handler, or if this spares a link. If there is only one
+// handler, and its memory is its own, small results of a step may stay if a large one does, and
+// small tiles if a large tile does, because a version of which no tile stays is safe. Results that
+// the manager itself reads (`read`) do not stay, because the step would wait for their maker.
 void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const {
   const std::map<std::string, Capacity>& handlers = pool_.handlers();
   const auto any_of = [&handlers](auto&& predicate) {
@@ -113,7 +113,7 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
                        [&](const auto& handler) { return predicate(handler.second); });
   };
   const bool any = any_of([](const Capacity& capacity) { return capacity.KeepsResults(); });
-  // An audit compares bytes.
+  // None may stay if the job has audits, which compare bytes.
   const bool kept = config_.kept_versions > 0;
   if (!any || trust_.audits() || kept || config_.limits.resident_steps <= 1) return;
   if (!safe_.MayStay(unit.step)) return;
@@ -136,8 +136,9 @@ void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& rea
   };
   const std::uint64_t least_tile = config_.least_removed_bytes;
   const std::uint64_t least = travels ? LeastKeptOverLinks(least_tile) : least_tile;
-  // The step is lost with its handler anyway then, and its version if a tile stays. Bytes that
-  // leave a device only to come back cost both times more than the messages of those that stay.
+  // The step is lost with its handler anyway in this case, and so is its version if a tile stays.
+  // Bytes that leave a device only to return cost more, both times, than the messages about those
+  // that stay.
   if (let_stay(least_tile, least) && alone) let_stay(unit.tiles_resident ? 1 : least_tile, 1);
 }
 

@@ -1,4 +1,4 @@
-// ManagerCore: when the steps are cut anew, and how the run goes back.
+// ManagerCore: cuts the steps anew, and goes back.
 #include <algorithm>
 #include <utility>
 
@@ -75,8 +75,9 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   }
 }
 
-// Whoever lost them has them no more, and what was made of them cannot be made again: the tasks and
-// inputs of earlier steps are gone. So the run goes back to where nothing was on a device only.
+// The holder no longer has the results, and their successors cannot be computed again, because the
+// tasks and inputs of earlier steps are gone. So the run goes back to a version that was on no
+// device only.
 void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out) {
   if (!cut_.plan() || phase_ == Phase::kFinished) return;
   out.push_back(Say{fmt::format("{}: going back from step {} to step {}", event.why,
@@ -86,7 +87,7 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
   GoBack(*cut_.plan(), out);
 }
 
-// Starts under a first plan, or goes back to the last safe version and starts from there.
+// Starts with the first plan, or goes back to the last safe version and starts from there.
 void ManagerCore::Replan(Plan plan, ManagerActions& out) {
   cut_.BeginGeneration();
   const bool anew = cut_.plan().has_value();
@@ -100,13 +101,14 @@ void ManagerCore::Replan(Plan plan, ManagerActions& out) {
 }
 
 void ManagerCore::GoBack(Plan plan, ManagerActions& out) {
-  // The tiles of a snapshot that is under way may be cut anew.
+  // The tiles of the current snapshot may be cut anew.
   if (snapshots_.Drop()) out.push_back(DropSnapshot{});
   MoveTiles move;
   move.generation = cut_.generation();
-  // A handler may still finish a task that it took before, and what a task of the same name makes
-  // now is there before that is taken: until then it needs its inputs. The last ones may have been
-  // of an evaluation of the version with which the next step begins.
+  // A handler may still complete a task that it took before. Its results, which have the same
+  // names, may then exist before the new task of that name is taken, and that task needs its inputs
+  // until then. The last such tasks may belong to an evaluation of the version with which the next
+  // step begins.
   versions_.spent_from = std::max(versions_.spent_from, steps_.next + 1);
   if (!IsPlanted(ManagerBug::kGoesBackToUnsafeVersion)) versions_.committed = versions_.safe;
   safe_.GoBackTo(versions_.committed);

@@ -11,12 +11,12 @@
 namespace acan {
 namespace {
 
-// The named handler may be late because others are; after some steps it is not worth waiting for.
+// The named handler may be late because others are; after some steps, waiting is not worthwhile.
 constexpr double kStepsToWait = 4;
-// Who takes the task in its place needs its tiles, and then the named handler needs them again.
+// A handler that takes the task instead needs its tiles, and then the named one needs them again.
 constexpr double kTileTransfersToWait = 2;
 constexpr double kLeastWaitUs = 50e3;
-constexpr double kMostWaitUs = 60e6;  // the space has a limit of its own
+constexpr double kMostWaitUs = 60e6;  // the space has its own limit
 
 }  // namespace
 
@@ -66,7 +66,7 @@ void NamedHandlers::NameDataAhead(std::vector<PlannedTask>* tasks) const {
       if (is_data && bytes >= least_kept_bytes_) of.reads.emplace(input, bytes);
     }
   }
-  of_handlers.erase(-1);  // anybody
+  of_handlers.erase(-1);  // -1: any handler
   for (const auto& [handler, of] : of_handlers) {
     for (const auto& [key, bytes] : of.reads) of.tells->ahead.push_back({InNextStep(key), bytes});
   }

@@ -8,12 +8,12 @@
 namespace acan {
 namespace {
 
-// The key of the sum of squares behind the losses of training passes.
+// The key of the sum of squares after the losses of training passes.
 std::optional<tuplespace::Key> NormKey(const PassTasks& tasks, const std::vector<Pass>& passes) {
   return tasks.GradientNorm(passes.front());
 }
 
-// Every model that is trained has one loss.
+// Every trained model has exactly one loss.
 const model::Node& LossNode(const TrainedModel& model) {
   const model::Graph& graph = model.evaluation;
   return graph.node(graph.value(graph.losses().front()).index);
@@ -89,7 +89,7 @@ bool CountsRightAnswers(const TrainedModel& model) {
 }
 
 double LossesOf(const TrainedModel& model, const std::vector<Pass>& passes) {
-  // The loss' first operand, logits or outputs.
+  // The loss' first operand: logits or outputs.
   const model::Shape& of_outputs = model.evaluation.value(LossNode(model).operands.front()).shape;
   const std::int64_t each = CountsRightAnswers(model) ? 1 : of_outputs.features;
   std::int64_t losses = 0;

@@ -64,7 +64,7 @@ WorkerSpeed SpeedOf(const ManagerConfig& config, const std::vector<Capacity>& ha
   return {shares.workers, shares.slowest_share, shares.gflops, config.overhead_us};
 }
 
-// What moves when one handler has memory for everything.
+// The bytes that move if one handler has memory for everything.
 std::uint64_t LeastMoved(const ManagerConfig& config, const PlannedModel& model) {
   constexpr std::uint64_t kPlenty = std::uint64_t{1} << 50;
   Capacity all;
@@ -111,7 +111,7 @@ void AddStages(const PlannedModel& model, const std::vector<PlannedTask>& tasks,
   }
 }
 
-// The same handlers, and those of the last host once more on another one.
+// The handlers, with another host that has the same handlers as the last one.
 std::vector<Capacity> WithOneMore(std::vector<Capacity> handlers) {
   const std::string last = handlers.back().host;
   const std::size_t count = handlers.size();

@@ -8,7 +8,8 @@
 namespace acan {
 namespace {
 
-// However often handlers are lost, nothing stays for 2 to the power of this many steps at most.
+// However often handlers are lost, results stop staying for at most 2 to the power of this many
+// steps.
 constexpr int kMostDoublings = 6;
 
 }  // namespace
@@ -33,7 +34,7 @@ bool SafeTimer::Note(std::int64_t version) {
   return std::exchange(version_, std::nullopt).has_value();
 }
 
-// One loss may be of a handler that is lost once. After it, steps go on as fast as before it.
+// A first loss may remain the only one, so the steps after it are as fast as before.
 void SafeTimer::OnLost(std::int64_t version) {
   ++losses_;
   if (++lost_in_a_row_ < 2) return;

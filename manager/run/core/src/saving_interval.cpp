@@ -6,7 +6,7 @@
 namespace acan {
 namespace {
 
-constexpr double kAssumedUsBetweenLosses = 3600e6;  // counts as one loss
+constexpr double kAssumedUsBetweenLosses = 3600e6;  // an assumed interval that ends with a loss
 constexpr std::int64_t kFirstIntervalUs = 1'000'000;
 constexpr std::int64_t kLeastIntervalsOfOne = 10;
 

@@ -8,7 +8,7 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kAssumedSnapshotUs = 50'000;  // until one was taken
+constexpr std::int64_t kAssumedSnapshotUs = 50'000;  // until one is measured
 
 }  // namespace
 

@@ -24,7 +24,7 @@ constexpr std::string_view kChain = R"({"chain":")";
 constexpr std::string_view kRecord = R"(","record":)";
 constexpr std::size_t kMostUnwrittenBytes = 64 << 10;
 constexpr std::size_t kMostLineBytes = 1 << 20;
-constexpr std::int64_t kBytesBetween = 1 << 20;  // two calls of go_on
+constexpr std::int64_t kBytesBetween = 1 << 20;  // between two calls of go_on
 
 std::string ChainOf(const std::string& before, std::string_view record) {
   Sha256 hash;
@@ -44,7 +44,7 @@ int OpenToAppend(const std::string& path) {
   return descriptor;
 }
 
-// What is wrong with a line, and its chain.
+// The problem of a line, if any, and the line's chain.
 std::optional<std::string> ProblemOf(const std::string& line, const std::string& before,
                                      std::string* chain) {
   const std::size_t begin = kChain.size() + kDigits + kRecord.size();
@@ -69,7 +69,7 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
   if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   AuditLogCheck check;
   check.head = std::string(kDigits, '0');
-  std::int64_t went_on = 0;  // at so many bytes
+  std::int64_t went_on = 0;  // the number of bytes at the last call
   for (std::string line; std::getline(file, line);) {
     if (file.eof()) {
       check.torn = true;
@@ -121,7 +121,7 @@ AuditLog::~AuditLog() {
   try {
     Flush();
   } catch (const Error&) {
-    // Whoever wants to know calls Flush.
+    // Errors are ignored here: callers that need them call Flush.
   }
   ::close(descriptor_);
 }
@@ -136,7 +136,7 @@ void AuditLog::Fail(const std::string& doing, int error) const {
 
 void AuditLog::Add(nlohmann::json record) {
   record["n"] = records_++;
-  // Names come from other processes: what is no UTF-8 must not end the run.
+  // Names come from other processes: invalid UTF-8 must not end the run.
   const std::string text = JsonTextReplacing(record);
   head_ = ChainOf(head_, text);
   unwritten_ += fmt::format("{}{}{}{}}}\n", kChain, head_, kRecord, text);

@@ -17,7 +17,7 @@
 namespace acan {
 namespace {
 
-// A kill may have cut the last one short.
+// A kill may have cut the last line short.
 bool EndsInALine(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || file.tellg() <= 0) return true;

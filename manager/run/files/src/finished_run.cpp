@@ -31,7 +31,7 @@ FinishedRun ReadFinishedRun(const std::string& folder) {
   FinishedRun run;
   run.folder = folder;
   nlohmann::json receipt = ReadReceiptJson(path);
-  // The folder has a copy of a graph file, so it may be moved to where the file is not.
+  // The folder has a copy of the graph file, so it may be moved to where the original is not.
   const nlohmann::json::json_pointer file("/job/model/file");
   const std::string copy = PathIn(folder, kGraphName);
   if (std::filesystem::exists(copy, ignored) && receipt.contains(file)) receipt[file] = copy;

@@ -25,7 +25,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostBytes = 4096;
-// CheckFree holds a lock for a moment, which must not be taken for an owner's.
+// CheckFree holds the lock for a moment, which must not be mistaken for an owner.
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBetweenTries(5);
 
@@ -105,7 +105,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
       ::close(descriptor);
       return nullptr;
     }
-    // Its owner removed it, or another one has replaced it.
+    // The owner removed the file, or another process replaced it.
     if (!IsFileOf(path, descriptor)) {
       ::close(descriptor);
       continue;
@@ -148,7 +148,7 @@ std::unique_ptr<FolderLock> FolderLock::TakeOver(const std::string& folder,
 void FolderLock::CheckFree(const std::string& folder) {
   const int descriptor =
       ::open(LockPathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) return;  // who wants to write there will say what is wrong
+  if (descriptor < 0) return;  // a writer of the folder will report the problem
   const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   const FolderOwner owner = ReadOwner(descriptor);
   ::close(descriptor);
@@ -182,7 +182,7 @@ std::optional<FolderOwner> FolderLock::OwnerOf(const std::string& folder) {
   return owner;
 }
 
-// Where there are no locks another one may have written to the same file.
+// Without working locks, another process may have written to the same file.
 bool FolderLock::IsOwn() const {
   return IsFileOf(path_, descriptor_) && ReadOwner(descriptor_).run == run_;
 }

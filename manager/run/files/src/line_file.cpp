@@ -64,7 +64,7 @@ void LineFile::OnSize(std::int64_t bytes) {
   bytes_ = bytes;
 }
 
-// What the file had of the first line that waits may be gone: it is written again as a whole.
+// The written part of the first waiting line may be gone, so the whole line is written again.
 void LineFile::OnCut(bool torn) {
   begun_ = 0;
   if (torn) {

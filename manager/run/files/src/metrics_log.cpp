@@ -31,10 +31,10 @@ json Finite(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-// A line of a step or an evaluation; nullopt: it is damaged.
+// The line of a step or an evaluation; nullopt if it is damaged.
 struct Line {
   std::int64_t step = 0;
-  bool of_step = false;  // else of an evaluation
+  bool of_step = false;  // false: of an evaluation
   bool finite = true;
   double learning_rate = 0;
 };
@@ -42,7 +42,7 @@ struct Line {
 std::optional<Line> ParseLine(const std::string& text) {
   const json value = ParseJsonOrDiscard(text);
   if (!value.is_object() || !value.contains("step")) return std::nullopt;
-  // As it is written, without a sign: "-0" is damage.
+  // As this class writes it, without a sign: "-0" indicates damage.
   if (!value.at("step").is_number_unsigned()) return std::nullopt;
   Line line;
   line.step = value.at("step").get<std::int64_t>();
@@ -77,13 +77,13 @@ MetricsLines LastLines(const std::string& path, std::size_t most_bytes) {
   file.seekg(static_cast<std::streamoff>(begin));
   std::string text(std::istreambuf_iterator<char>(file), {});
   MetricsLines lines = LinesByStep(text);
-  // The first may be one of two.
+  // The first of them may have lost its evaluation line.
   if (begin > 0 && !lines.empty()) lines.erase(lines.begin());
   return lines;
 }
 
-// The whole lines of steps before the first one, of the file and of those that come from elsewhere.
-// Each step has one, in order; evaluations lie between.
+// Copies the whole lines of steps before the first one, from the file and from other sources: one
+// line per step, in order, with evaluations in between.
 void MetricsLog::CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to) {
   std::int64_t bytes = 0;
   std::int64_t next = 0;  // step
@@ -127,7 +127,7 @@ void MetricsLog::CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to) {
 MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier)
     : path_(path), lines_(path), next_step_(earlier.first_step) {
   RequireKeptFile(path, Devices::kAllowed);
-  // Not in the place of a device.
+  // A device is not replaced by a file.
   std::error_code ignored;
   const fs::file_status there = fs::status(path, ignored);
   if (!fs::exists(there) || fs::is_regular_file(there)) {
@@ -189,7 +189,7 @@ bool MetricsLog::Removed() const {
 
 void MetricsLog::Sync() const {
   lines_.CheckWritten();
-  // A pipe or a device need not know how.
+  // Pipes and devices may not support it.
   if (::fdatasync(lines_.descriptor()) == 0 || errno == EINVAL || errno == EROFS) return;
   lines_.Fail("sync", errno);
 }

@@ -11,7 +11,7 @@ using model::FileLayout;
 constexpr std::int64_t kFloatBytes = sizeof(float);
 constexpr std::int64_t kChunkBytes = 1 << 20;
 
-// Values k = 0, 1, ... of the file from element `element` on.
+// `count` values of the file, beginning at element `element`.
 FileRun RunAt(const TensorPlace& place, std::int64_t element, std::int64_t first,
               std::int64_t stride, std::int64_t count) {
   return {place.begin + element * kFloatBytes, static_cast<std::size_t>(first),
@@ -20,7 +20,7 @@ FileRun RunAt(const TensorPlace& place, std::int64_t element, std::int64_t first
 
 void RunsOfSame(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& r,
                 const std::function<void(const FileRun&)>& run) {
-  // Whole rows lie one after the other: one stretch.
+  // Whole rows are contiguous: one run.
   const std::int64_t stretches = r.cols == tensor.cols ? 1 : r.rows;
   const std::int64_t count = r.cols == tensor.cols ? r.rows * r.cols : r.cols;
   for (std::int64_t i = 0; i < stretches; ++i) {
@@ -28,7 +28,7 @@ void RunsOfSame(const TensorInfo& tensor, const TensorPlace& place, const Rectan
   }
 }
 
-// file[cols, rows]
+// The file has [cols, rows].
 void RunsOfTransposed(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& r,
                       const std::function<void(const FileRun&)>& run) {
   for (std::int64_t i = 0; i < r.cols; ++i) {
@@ -36,13 +36,13 @@ void RunsOfTransposed(const TensorInfo& tensor, const TensorPlace& place, const 
   }
 }
 
-// The least n with n x step + first >= bound, from 0 on.
+// The smallest n >= 0 with n x step + first >= bound.
 std::int64_t FirstAtLeast(std::int64_t bound, std::int64_t first, std::int64_t step) {
   return bound <= first ? 0 : (bound - first + step - 1) / step;
 }
 
-// file[outputs, inputs, taps], and here [outputs, (taps, inputs)]: the columns of one input are
-// `inputs` apart, and its taps follow each other in the file.
+// The file has [outputs, inputs, taps], the matrix [outputs, (taps, inputs)]: the columns of one
+// input are `inputs` apart, and its taps are contiguous in the file.
 void RunsOfConvolution(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& r,
                        const std::function<void(const FileRun&)>& run) {
   const std::int64_t inputs = tensor.shape.at(1);
@@ -58,7 +58,7 @@ void RunsOfConvolution(const TensorInfo& tensor, const TensorPlace& place, const
   }
 }
 
-// Collects runs that follow each other in the file, and hands them on in large pieces.
+// Collects consecutive runs of the file, and passes them on in large pieces.
 class Batch {
  public:
   explicit Batch(std::function<void(const std::vector<FileRun>&, std::int64_t bytes)> take)
@@ -79,7 +79,7 @@ class Batch {
  private:
   const std::function<void(const std::vector<FileRun>&, std::int64_t bytes)> take_;
   std::vector<FileRun> runs_;
-  std::int64_t end_ = 0;  // of the last one
+  std::int64_t end_ = 0;  // of the last run
 };
 
 bool IsInOnePiece(const std::vector<FileRun>& runs) {

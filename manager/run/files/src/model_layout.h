@@ -1,4 +1,4 @@
-// Where a model's tensors lie in a safetensors file.
+// The layout of a model's tensors in a safetensors file.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace acan {
 
 inline constexpr std::int64_t kMaxModelHeaderBytes = 16 << 20;
 
-// The name of a snapshot's checksum in the header: SHA-256 over the whole file, with its own digits
-// taken as zeros and the tensors in the order of their names.
+// The name of a snapshot's checksum in the header: SHA-256 over the whole file, with the checksum's
+// own digits as zeros and the tensors in the order of their names.
 inline constexpr const char* kChecksumName = "file_sha256";
 inline const std::string kNoChecksum(64, '0');
 
@@ -25,7 +25,7 @@ inline std::size_t ChecksumPlace(const std::string& header) {
   return at == std::string::npos ? at : at + before.size();
 }
 
-// The bytes of one tensor in the file, from the file's start.
+// The position of one tensor's bytes in the file.
 struct TensorPlace {
   std::int64_t begin = 0;
   std::int64_t end = 0;  // exclusive
@@ -43,21 +43,22 @@ struct Rectangle {
   std::int64_t cols = 0;
 };
 
-// A stretch of the file: its value k is value first + k x stride of the rectangle, row-major.
+// A contiguous run of values in the file: value k is value first + k x stride of the rectangle,
+// row-major.
 struct FileRun {
-  std::int64_t offset = 0;  // of its first byte, from the file's start
+  std::int64_t offset = 0;  // of its first byte in the file
   std::size_t first = 0;
   std::size_t stride = 1;
   std::size_t count = 0;
 };
 
-// Calls `run` for every contiguous stretch of the rectangle, with ascending offsets.
+// Calls `run` for every contiguous run of the rectangle, with ascending offsets.
 // REQUIRES: the rectangle is inside the tensor.
 void ForEachRun(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& rectangle,
                 const std::function<void(const FileRun&)>& run);
 
-// Writes or reads the rectangle's values, row-major, by few and large calls of `write` or `read`,
-// which get an offset, bytes and their number.
+// Writes or reads the rectangle's values, row-major, in few and large calls of `write` or `read`,
+// which get an offset, a pointer and a number of bytes.
 using WriteBytes = std::function<void(std::int64_t, const void*, std::size_t)>;
 using ReadBytes = std::function<void(std::int64_t, void*, std::size_t)>;
 void WriteRectangle(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& rectangle,
@@ -65,7 +66,7 @@ void WriteRectangle(const TensorInfo& tensor, const TensorPlace& place, const Re
 void ReadRectangle(const TensorInfo& tensor, const TensorPlace& place, const Rectangle& rectangle,
                    std::span<float> out, const ReadBytes& read);
 
-// Adds the tensors' bytes in the order given; `read` fills a buffer from an offset.
+// Adds the tensors' bytes in the given order; `read` fills a buffer from an offset.
 void HashTensors(const std::vector<TensorPlace>& places, const ReadBytes& read, Sha256* hash);
 
 }  // namespace acan

@@ -32,14 +32,15 @@ std::string FirstOf(const std::vector<std::string>& names, const char* which) {
   return fmt::format("{} tensors{} (the first is '{}')", names.size(), which, names.front());
 }
 
-// Tensors of transformers' files that are masks and tables, which classes make anew.
+// Masks and tables in transformers' files, which its classes recreate.
 bool IsBuffer(const std::string& name) {
   return name.ends_with("embeddings.position_ids") || name.ends_with(".attn.bias") ||
          name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-// What transformers puts before the names of a base model inside of a model with a head: a file of
-// the base model alone lacks it. Empty: the model has no such names, or the file has them.
+// The prefix that transformers adds to the names of a base model inside a model with a head, if the
+// file, of the base model alone, lacks it. Empty if the model has no such names, or if the file has
+// them.
 std::string MissingPrefix(const SafetensorsFile& file, const model::Graph& graph) {
   for (std::string prefix : {"transformer.", "bert.", "model."}) {
     const auto begins = [&prefix](const std::string& name) { return name.starts_with(prefix); };
@@ -62,7 +63,7 @@ struct ModelReader::Impl {
   void CheckNames(const TrainedModel& model) const;
   void CheckTensor(const TensorInfo& tensor) const;
   void CheckTied(const std::string& name, const model::Parameter& parameter) const;
-  // The name in the file of a tensor of the model.
+  // The file's name of a tensor of the model.
   std::string InFile(const std::string& name) const {
     return added + (name.starts_with(prefix) ? name.substr(prefix.size()) : name);
   }
@@ -70,14 +71,14 @@ struct ModelReader::Impl {
   std::shared_ptr<const SafetensorsFile> file;
   std::string prefix;    // as MissingPrefix
   std::string added;     // what the file has before the model's names
-  bool is_base = false;  // the file may have more than the model
+  bool is_base = false;  // the file may have tensors beyond the model's
   int states = 0;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;                // of `tensors`
   std::map<std::string, TensorPlace> of_weights;  // parameters and step counters, by name
 };
 
-// The most states that a parameter has in the file.
+// The maximum number of optimizer states that a parameter has in the file.
 int ModelReader::Impl::CountStates(const model::Graph& graph) const {
   for (int count = kMostOptimizerStates; count > 0; --count) {
     const std::string suffix = StateSuffix(StatesOf(count).back());
@@ -88,7 +89,7 @@ int ModelReader::Impl::CountStates(const model::Graph& graph) const {
   return 0;
 }
 
-// What the file lacks, and what it has that is not of the model.
+// Checks for tensors that the file lacks, and for those that are not the model's.
 void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
   std::set<std::string> unknown;
   for (const auto& [name, stored] : file->tensors()) unknown.insert(name);
@@ -130,7 +131,7 @@ void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
   }
 }
 
-// The second tensor is not read any more, so it must be the same.
+// Only the first tensor is read, so the second one must be equal.
 void ModelReader::Impl::CheckTied(const std::string& name,
                                   const model::Parameter& parameter) const {
   const auto second = file->tensors().find(name);

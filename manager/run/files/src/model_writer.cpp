@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 
-// A graph whose names differ in files (model::Validate) has no such tensor.
+// Cannot happen for a graph whose names differ in files (model::Validate).
 [[noreturn]] void RefuseSecond(const std::string& name) {
   throw std::logic_error(
       fmt::format("model file: two of its entries would have the name '{}'", name));
@@ -66,7 +66,7 @@ struct ModelWriter::Impl {
   void Begin(const TrainedModel& model, const SnapshotExtras& extras);
   json PlaceTensors(const std::vector<std::string>& counters, std::int64_t* end);
   void WriteHeader(json entries, std::map<std::string, std::string> metadata, std::int64_t end);
-  // Reads all tensors back into `hash`, and calls `go_on`, if there is one, after each MiB.
+  // Reads all tensors back into `hash`, and calls `go_on`, if set, after each MiB.
   void HashValues(const std::function<void()>& go_on, Sha256* hash) const;
   void WriteChecksum(const std::function<void()>& go_on);
 
@@ -75,12 +75,12 @@ struct ModelWriter::Impl {
   bool checksum = false;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;             // of `tensors`
-  std::map<std::string, TensorPlace> by_name;  // of step counters, too
+  std::map<std::string, TensorPlace> by_name;  // including step counters
   std::int64_t values_left = 0;
 };
 
-// The header's entries, with places from the end of the header on. Step counters come first: their
-// 8 bytes stay aligned.
+// The header's entries, with places relative to the end of the header. Step counters come first, so
+// that their 8 bytes are aligned.
 json ModelWriter::Impl::PlaceTensors(const std::vector<std::string>& counters, std::int64_t* end) {
   json entries = json::object();
   *end = 0;
@@ -101,7 +101,7 @@ json ModelWriter::Impl::PlaceTensors(const std::vector<std::string>& counters, s
   return entries;
 }
 
-// The file's beginning: the header's length, the header, blanks up to a multiple of 8.
+// The file begins with the header's length and the header, padded with blanks to a multiple of 8.
 void ModelWriter::Impl::WriteHeader(json entries, std::map<std::string, std::string> metadata,
                                     std::int64_t end) {
   metadata["format"] = "pt";

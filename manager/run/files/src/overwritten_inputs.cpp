@@ -20,7 +20,7 @@ struct InputFile {
   fs::path path;
 };
 
-// Paths are absolute, which no other text of [data] is.
+// All texts of [data] that are absolute paths are input files.
 std::vector<InputFile> InputFilesOf(const Job& job) {
   std::vector<InputFile> files;
   if (!job.initial_weights.empty()) {
@@ -38,7 +38,7 @@ std::vector<InputFile> InputFilesOf(const Job& job) {
   return files;
 }
 
-// What a run writes or removes, as far as it is there.
+// The files that a run writes or removes, including all existing snapshots.
 std::vector<fs::path> OutputsIn(const fs::path& folder) {
   std::vector<fs::path> outputs;
   for (const char* name : kOutputFiles) outputs.push_back(folder / name);
@@ -55,7 +55,7 @@ void RequireOtherInputs(const Job& job, const std::string& out_dir) {
   const std::vector<fs::path> outputs = OutputsIn(out_dir);
   for (const InputFile& input : InputFilesOf(job)) {
     for (const fs::path& output : outputs) {
-      std::error_code none;  // of a file that is not there
+      std::error_code none;  // the file does not exist
       if (!fs::equivalent(input.path, output, none)) continue;
       throw UsageError(fmt::format(
           "{}: {} is the file {}, which a run with this --out replaces or removes: choose another "

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostDimensions = 8;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;  // far more than any model's
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;  // far more than any model has
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes)
   }
 }
 
-// Reads the header of a file that is being opened.
+// Reads the header while the file is opened.
 class SafetensorsFile::Header {
  public:
   explicit Header(SafetensorsFile& file) : file_(file) {}
@@ -113,7 +113,7 @@ json SafetensorsFile::Header::Parse() {
         !names.insert(parsed.get<std::string>()).second) {
       file_.Refuse(fmt::format("the header has {} twice", JsonText(parsed)));
     }
-    // Nothing in a header is deep; a file that is must not exhaust anything.
+    // No valid header is deep; a malicious one must not exhaust the stack.
     if (depth > 8) file_.Refuse("the header is nested too deeply");
     return true;
   };

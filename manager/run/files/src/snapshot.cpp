@@ -38,7 +38,7 @@ std::string StateText(const RunState& state) {
   }
   if (state.train_loss && std::isfinite(*state.train_loss))
     fields["train_loss"] = *state.train_loss;
-  // A handler chooses some of the words of a conflict.
+  // The texts of conflicts contain words that handlers choose.
   return JsonTextReplacing(fields);
 }
 
@@ -117,7 +117,7 @@ std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
 void SnapshotFolder::KeepNewest(std::size_t count) const {
   const std::vector<std::string> paths = Files(kSuffix);
   std::error_code ignored;
-  std::set<std::string> sought;  // in all of those so far
+  std::set<std::string> sought;  // contributors to all snapshots so far
   if (count > 0 && !paths.empty()) {
     const std::vector<std::string> newest = ContributorsOf(paths.front());
     sought.insert(newest.begin(), newest.end());
@@ -135,7 +135,7 @@ void SnapshotFolder::KeepNewest(std::size_t count) const {
   for (const std::string& path : Files(kUnfinishedSuffix)) fs::remove(path, ignored);
 }
 
-// Of a file that cannot be read: none, as of one without audits.
+// For a file that cannot be read: none, as for one without audits.
 std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path) const {
   try {
     const SafetensorsFile file(path);
@@ -174,7 +174,7 @@ bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
   bool others = false;
   const auto newest = Newest([](const std::string&) {}, &others, go_on);
   if (!newest) return false;
-  RemoveNewerThan(newest->state.version);  // they are damaged
+  RemoveNewerThan(newest->state.version);  // newer ones are damaged
   KeepNewest(1);
   return Files(kSuffix).size() < before;
 }
@@ -182,7 +182,7 @@ bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
 void SnapshotFolder::RemoveAll() const {
   KeepNewest(0);
   std::error_code ignored;
-  fs::remove(folder_, ignored);  // unless something else is in it
+  fs::remove(folder_, ignored);  // fails if something else is in it
 }
 
 std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
@@ -212,7 +212,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
   return state;
 }
 
-// Null if it lacks some, which an earlier version of acan may not have written.
+// Null if the file lacks tensors, as one of an earlier version of acan may.
 std::shared_ptr<const ModelReader> SnapshotFolder::ReadTensors(
     const std::shared_ptr<const SafetensorsFile>& file, bool* others) const {
   try {

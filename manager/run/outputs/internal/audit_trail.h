@@ -1,6 +1,5 @@
-// AuditTrail: whose results are in a run, and which handlers were wrong: the audit log, the
-// handlers in quarantine, and those that had a part in the weights. See audits.h for what is
-// audited.
+// AuditTrail: records whose results a run contains, and which handlers were wrong: the audit log,
+// the quarantined handlers, and the contributors to the weights. audits.h says what is audited.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +20,25 @@ namespace acan {
 
 class AuditTrail {
  public:
-  // `log_path`: of the AuditLog; empty: none. `quarantined`: client ids of handlers that were wrong
-  // in an earlier life, or keys ("name/") of which several were, and why. The context must outlive
-  // it.
+  // `log_path` is the path of the AuditLog; empty: none. `quarantined` has the client ids of
+  // handlers that were wrong in an earlier life, or keys ("name/") with several of them, and the
+  // reason. The context must outlive it.
   AuditTrail(RunContext& context, std::string log_path,
              std::map<std::string, std::string> quarantined)
       : context_(context), log_path_(std::move(log_path)), quarantined_(std::move(quarantined)) {}
 
   // Throws Error (failure) if the log cannot be written.
   void CheckWritable() const;
-  // When this manager leads, and so is the only one that adds to the log: until then another one,
-  // or an earlier life, may have lines for it. It may be long.
+  // Called when this manager leads and so is the only one that adds to the log. Before that,
+  // another manager or an earlier life may still write to it. The log may be long.
   void Open(Leadership& leadership);
-  // The space keeps who is quarantined for the next manager of this job, too. Their snapshots go.
+  // Reads the quarantine, which the space keeps for the next manager of this job, too. Removes the
+  // snapshots to which these handlers contributed.
   void FindQuarantined(const SnapshotFolder* snapshots);
-  // A life begins from `past`.
+  // A life begins in the state `past`.
   void Begin(const RunState& past);
 
-  // Whether it wants to know of every result.
+  // Whether it needs to know every result.
   bool Watches() const { return context_.job.tasks.audit > 0 || log_; }
   bool LogsAll() const { return log_.has_value(); }
   void OnResults(const std::vector<SeenResult>& results);
@@ -48,12 +48,12 @@ class AuditTrail {
   void Flush();  // to the system
   void Sync();   // to the disk
 
-  // The run is done: adds what there is to `receipt`, and ends the quarantine.
+  // The run is done: adds its records to `receipt`, and ends the quarantine.
   void Finish(Receipt* receipt);
 
   const std::map<std::string, std::string>& quarantined() const { return quarantined_; }
-  // Of whose results something may be in what is there now. Where every result is audited: in what
-  // was there when this life began; Audits::unconfirmed has the others.
+  // The handlers whose results may be in the current weights. If every result is audited, only
+  // those that were there when this life began; Audits::unconfirmed has the others.
   const std::set<std::string>& contributors() const { return contributors_; }
 
  private:
@@ -66,7 +66,7 @@ class AuditTrail {
   std::optional<AuditLog> log_;
 };
 
-// What is known of the results that a read has found.
+// What is known about the results that a Read has found.
 std::vector<SeenResult> SeenResults(tuplespace::Found&& found);
 
 }  // namespace acan

@@ -1,5 +1,5 @@
-// RunFiles: what a life of a run has in its output folder, and the lines of metrics that it keeps
-// in the space beside them. Without a folder all of it does nothing.
+// RunFiles: the files of one life of a run in its output folder, and the copies of metrics lines
+// that it keeps in the space. Without a folder it does nothing.
 #pragma once
 
 #include <cstdint>
@@ -23,43 +23,45 @@ namespace acan {
 
 class RunFiles {
  public:
-  // Makes the folder, and throws Error (failure) if the outputs cannot be written there, or the
-  // disk is full and nothing is there that would make room. The references must outlive it.
+  // Creates the folder. Throws Error (failure) if the outputs cannot be written there, or if the
+  // disk is full and there is nothing whose removal would make room. The references must outlive
+  // it.
   RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client);
 
-  // A receipt that is written from here on is of a manager that finishes meanwhile.
+  // A receipt written from now on belongs to a manager that finished in the meantime.
   void NoteReceipt() { earlier_receipt_ = ReceiptText(); }
-  // Such a receipt, if it is of this job.
+  // Such a receipt, if it belongs to this job.
   std::optional<Receipt> NewReceipt() const;
 
-  // Where the files go on.
+  // The state from which the files continue.
   struct Start {
-    bool goes_on = false;  // false: what an earlier run has left goes
+    bool goes_on = false;  // false: the files of earlier runs are removed
     std::int64_t version = 0;
     EarlierMetrics metrics;
     bool is_new = true;  // false: an earlier life or process has begun this run
   };
-  // Begins all files. REQUIRES: called without a pause after it was looked whether there is a new
-  // receipt. Then a manager that has lost the lead, and does not know it, either wrote its receipt
-  // before, or finds that its metrics were replaced. `submit` sends a request.
+  // Begins all files. REQUIRES: called immediately after a check for a new receipt. Then a manager
+  // that has lost the lead without noticing either wrote its receipt before, or notices that its
+  // metrics were replaced. `submit` sends a request.
   void Begin(Start start, std::function<void(tuplespace::RequestBody)> submit);
 
-  // Those that an earlier life or process found, also after its last snapshot.
+  // Conflicts that an earlier life or process found, including those after its last snapshot.
   std::vector<ResultConflict> EarlierConflicts() const;
-  // At once, as a conflict ends no run: the manager may be killed before the next snapshot.
+  // Written at once, because a conflict does not end the run, and the manager may be killed before
+  // the next snapshot.
   void KeepConflict(const ResultConflict& conflict) const;
   void AddStep(const StepMetrics& metrics);
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
-  // At the end. Throws Error (failure) if lines of these still cannot be written.
+  // Called at the end. Throws Error (failure) if lines still cannot be written.
   void FinishLines();
   void WriteReceipt(const Receipt& receipt) const;
-  // Of all steps so far, those of which metrics.jsonl has no line.
+  // All steps so far that have no line in metrics.jsonl.
   std::vector<StepRange> MissingMetrics();
-  // What the job wants beside the model (output.config).
+  // Writes the additional configuration that the job requests (output.config).
   void WriteConfig() const;
-  // Throws RunLost if another manager has begun the files anew, Error (failure) if somebody has
-  // removed them.
+  // Throws RunLost if another manager has begun the files anew, Error (failure) if they have been
+  // removed.
   void Check() const;
   // Null before Begin, and without a folder.
   const MetricsLog* metrics() const { return metrics_.get(); }
@@ -82,14 +84,14 @@ class RunFiles {
   RunContext& context_;
   FolderClaim& folder_;
   std::optional<SnapshotFolder> snapshots_;
-  std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread looks at it
+  std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread reads it
   std::optional<SnapshotWriter> snapshot_writer_;
   std::optional<KeptMetrics> kept_metrics_;
   std::unique_ptr<TuningLog> tuning_log_;
   std::optional<ConflictLog> conflict_log_;
   std::optional<std::string> earlier_receipt_;
-  std::int64_t say_lines_wait_us_ = 0;  // not before
-  bool said_lines_wait_ = false;        // and not yet that they do no more
+  std::int64_t say_lines_wait_us_ = 0;  // the earliest time
+  bool said_lines_wait_ = false;        // and has not said yet that they are written
   bool said_room_made_ = false;
 };
 

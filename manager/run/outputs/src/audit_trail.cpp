@@ -15,8 +15,7 @@ namespace {
 
 using tuplespace::Tuple;
 
-// A task can leave out no more.
-// Besides those whose key is quarantined.
+// The number of handlers that a task can exclude, not counting those covered by a quarantined key.
 constexpr std::size_t kMostQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
 
 std::int64_t UnixUs() {
@@ -82,7 +81,8 @@ void AuditTrail::Begin(const RunState& past) {
 void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
   const double share = context_.job.tasks.audit;
   for (const SeenResult& result : results) {
-    // Where every result is audited only those count that nobody could confirm: Audits knows them.
+    // If every result is audited, only results that nobody could confirm count, and Audits knows
+    // them.
     if (share > 0 && share < 1) contributors_.insert(result.put_by);
     if (!log_) continue;
     log_->Add({{"what", "result"},

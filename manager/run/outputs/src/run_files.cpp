@@ -21,7 +21,7 @@
 namespace acan {
 namespace {
 
-// That appear whole or not at all, so that a killed manager may leave unfinished ones.
+// Files that are written atomically, of which a killed manager may leave temporary files.
 constexpr std::array kWholeFiles = {kModelName,   kConfigName,     kMetricsName, kJobName,
                                     kReceiptName, kVocabularyName, kGraphName};
 constexpr std::int64_t kSayLinesWaitEveryUs = 30'000'000;
@@ -40,7 +40,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     throw FailureError(
         fmt::format("cannot make the output folder {}: {}", out_dir, error.message()));
   }
-  // Fails now, not after the training, if the outputs cannot be written here.
+  // Fails now rather than after the training if the outputs cannot be written.
   for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
@@ -49,15 +49,16 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
   tuplespace::ClientOptions writer_client = client;
-  writer_client.direct = false;  // it keeps nothing
+  writer_client.direct = false;  // this client keeps nothing
   writer_client.name = "snapshots of " + context_.settings.source;
   snapshot_writer_.emplace(
       *snapshots_, std::move(writer_client), [this] { return SnapshotMayCommit(); },
       [this] { context_.client.Wake(); });
 }
 
-// Snapshots of an earlier run go when this one begins anew, and else all but the newest for the
-// model at the end: so beside some a full disk is no reason not to begin.
+// Snapshots of an earlier run are removed when this run begins anew; otherwise all but the newest
+// are removed to make room for the model at the end. So if there are snapshots, a full disk does
+// not prevent the beginning.
 void RunFiles::RequireRoomForModel() const {
   try {
     const ModelWriter probe(context_.OutPath(kModelName), *context_.model);
@@ -91,7 +92,7 @@ std::optional<Receipt> RunFiles::NewReceipt() const {
 void RunFiles::WriteReceipt(const Receipt& receipt) const {
   if (!context_.HasFolder()) return;
   acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
-  conflict_log_->Remove();  // the receipt has them
+  conflict_log_->Remove();  // the receipt has the conflicts
 }
 
 // ---- conflicts ---------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ void RunFiles::WriteConfig() const {
 
 // ---- metrics -----------------------------------------------------------------------------------
 
-// Snapshots newer than where this begins are damaged, or came late from a manager that lost the
+// Snapshots newer than the beginning are damaged, or were written late by a manager that lost the
 // lead.
 void RunFiles::RemoveLaterSnapshots(const Start& start) const {
   if (start.goes_on) {
@@ -129,8 +130,9 @@ void RunFiles::RemoveLaterSnapshots(const Start& start) const {
 
 void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> submit) {
   if (!context_.HasFolder()) return;
-  // Of an earlier run, or another training: none of them may lie beside what this run writes, or be
-  // taken for its model if it never ends. The receipt goes first, as it speaks of the others.
+  // These files of an earlier run or another training must not lie beside this run's outputs, or be
+  // mistaken for its model if it never ends. The receipt is removed first, because it refers to the
+  // others.
   for (const char* name : {kReceiptName, kModelName, kConfigName, kVocabularyName, kGraphName}) {
     std::filesystem::remove(context_.OutPath(name));
   }
@@ -140,11 +142,11 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   start.metrics.first_step = start.version;
   metrics_ = std::make_unique<MetricsLog>(metrics_path, start.metrics);
   folder_.OnFilesBegun();
-  // For who takes over from this manager, before there are weights that he could begin with.
+  // For a successor of this manager, before there are weights from which it could continue.
   kept_metrics_.emplace(std::move(submit), context_.job_id, context_.run);
   kept_metrics_->AddEarlier(LastLines(metrics_path, KeptMetrics::kMostBytes));
-  // The thread of a manager that lost the lead may be writing one still, and looks at the metrics
-  // before it is done: so once more after those were replaced.
+  // The thread of a manager that lost the lead may still be writing a snapshot, and checks the
+  // metrics before it commits. So this is repeated after the metrics were replaced.
   RemoveLaterSnapshots(start);
   if (!metrics_->missing().empty()) {
     context_.Log(
@@ -234,7 +236,7 @@ void RunFiles::Check() const {
 // ---- snapshots ---------------------------------------------------------------------------------
 
 void RunFiles::StartSnapshot(const RunState& state, std::vector<TileCell> tiles) {
-  metrics_->lines().TryWaiting();  // a snapshot fails while one waits
+  metrics_->lines().TryWaiting();  // a snapshot fails while a line waits
   snapshot_writer_->Start(state, ModelTensors(*context_.model, context_.OptimizerStates()),
                           std::move(tiles), context_.job.stop_if_not_finite,
                           context_.client.endpoint());
@@ -260,15 +262,16 @@ std::optional<SnapshotWriter::Done> RunFiles::TakeSnapshotDone() {
   return done;
 }
 
-// Its thread waits for tiles, or for the disk.
+// The snapshot's thread waits for tiles or for the disk.
 void RunFiles::SayIfSnapshotIsSlow() {
   if (const auto seconds = snapshot_writer_->SlowSeconds()) {
     context_.Log(fmt::format("a snapshot is still being written after {} s", *seconds));
   }
 }
 
-// On the writer's thread. A snapshot without the metrics of all its steps must never be seen: not
-// after a power cut, and not if another manager has begun since, from an earlier version.
+// Runs on the writer's thread. A snapshot without the metrics of all its steps must never become
+// visible: not after a power failure, and not if another manager has begun from an earlier version
+// meanwhile.
 bool RunFiles::SnapshotMayCommit() const {
   metrics_->Sync();
   return !metrics_->Replaced();

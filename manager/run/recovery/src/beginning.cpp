@@ -22,9 +22,9 @@ namespace {
 using tuplespace::FieldPattern;
 
 constexpr std::chrono::seconds kEarlierTilePatience(3);
-constexpr std::int64_t kMostStepsAhead = 3;  // that ManagerCore has in the space
+constexpr std::int64_t kMostStepsAhead = 3;  // the maximum number of uncommitted steps in the space
 
-// Lines of finished steps in metrics.jsonl: what the run before this one had committed.
+// The number of steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
   if (!std::filesystem::is_regular_file(metrics_path)) return 0;  // /dev/zero has no end
   std::ifstream file(metrics_path);
@@ -64,7 +64,7 @@ void Beginning::GoOnFrom(std::unique_ptr<TileSource> weights) {
   source_ = Source::kEarlierLife;
 }
 
-// An earlier run's folder may be another one: then its files say nothing of these weights.
+// The folder may belong to another run; then its files say nothing about these weights.
 bool Beginning::FileMetricsAreOfThisJob() const {
   if (!context_.HasFolder()) return false;
   const std::string path = context_.OutPath(kJobName);
@@ -78,11 +78,11 @@ bool Beginning::FileMetricsAreOfThisJob() const {
   }
 }
 
-// Steps whose metrics are neither in the file nor in the space were not committed; they are cheap
-// to do again. If it is further ahead than a manager ever is of what it has committed, its metrics
-// were lost: then the weights are worth more.
+// Steps whose metrics are neither in the file nor in the space were not committed, and are cheap to
+// repeat. But if the weights are further ahead than a manager ever is of its commits, the metrics
+// were lost, and the weights are worth more.
 void Beginning::FindInSpace(const std::string& run) {
-  leadership_.Keep();  // there may be hundreds, where the broker was lost again and again
+  leadership_.Keep();  // there may be hundreds of runs if the broker was lost repeatedly
   tuplespace::Client& client = context_.client;
   client.RetireAll(TasksOf(run, FieldPattern::Any()), false);
   std::optional<double> loss;
@@ -135,20 +135,20 @@ void Beginning::Find(const SnapshotFolder* snapshots,
   bool others = false;
   if (snapshots != nullptr) FindInSnapshots(*snapshots, &others);
   metrics_.keep_file = GoesOn() || FileMetricsAreOfThisJob();
-  // Of whose results those weights were made is not known if they may be wrong, nor whether they
-  // are good where the run diverged.
+  // It is unknown who contributed to the weights in the space, which matters with audits, and
+  // whether they are good if the run diverged.
   if (context_.job.tasks.audit == 0 && !limits_.finite_through) {
     for (const std::string& run : earlier_runs) FindInSpace(run);
   }
-  // Beginning anew removes what is in the folder: a wrong job must not cost another one's
-  // snapshots. Damaged ones are of no use to anybody.
+  // Beginning anew removes the folder's content: a wrong job must not destroy another job's
+  // snapshots. Damaged snapshots need no protection.
   if (!GoesOn() && limits_.earlier_lives == 0 && others) {
     throw UsageError(fmt::format(
         "none of the snapshots in {} can be used (see above): name the job that they are of, or "
         "begin anew without --resume",
         context_.OutPath(kSnapshotsName)));
   }
-  // Who stands by may see the run before the one that its leader begins.
+  // A standby manager may see the finished run before the one that its leader begins.
   const bool resumes = !context_.settings.standby && limits_.earlier_lives == 0;
   if (!GoesOn() && resumes && context_.HasFolder()) {
     RequireNoOtherFinishedRun(context_.settings.out_dir, context_.job_id);

@@ -52,7 +52,7 @@ void EarlierRuns::RemoveOwn() {
 void EarlierRuns::SayGoodbye() {
   context_.client.SetInterrupt(nullptr);
   try {
-    // Without the lead another manager may be reading what this one made.
+    // Without the lead, another manager may be reading this run's tuples.
     if (context_.client.connected() && leadership_.leads()) Remove(context_.run, kGoodbyeWait);
   } catch (const std::exception&) {
   } catch (const RunLost&) {
@@ -62,8 +62,7 @@ void EarlierRuns::SayGoodbye() {
 void EarlierRuns::Remove(const std::string& name, Client::Duration wait) {
   const auto tiles = context_.client.RetireAll(
       {{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true, wait);
-  // Where the weights may still be there, another manager may go on from them: it needs the
-  // metrics.
+  // If the weights may remain, another manager may continue from them, and needs the metrics.
   if (!tiles) return;
   context_.client.RetireAll(KeptMetrics::AllOf(context_.job_id, name), false, wait);
 }

@@ -15,17 +15,17 @@ using tuplespace::MonotonicUs;
 
 constexpr std::int64_t kLookEveryUs = 500'000;
 constexpr std::int64_t kSayEveryUs = 30'000'000;
-// A broker that was killed is there again sooner; who resumes waits longer.
+// A killed broker returns sooner than this; a manager with --resume waits longer.
 constexpr std::int64_t kKeptWithoutLeadUs = 5'000'000;
 
 }  // namespace
 
-// Another manager may lead at a broker that was started anew, and wait for the folder.
+// Another manager may lead at a restarted broker, and wait for the folder.
 void FolderClaim::GiveUpIfWithoutLeadSince(std::int64_t since_us) {
   if (lock_ && MonotonicUs() - since_us > kKeptWithoutLeadUs) lock_.reset();
 }
 
-// The broker says who of its managers leads, but nothing of those at other brokers.
+// The broker decides between its own managers, but knows nothing of managers at other brokers.
 void FolderClaim::Take(const std::vector<std::string>& earlier_runs,
                        const std::function<void()>& poll) {
   if (!context_.HasFolder()) return;
@@ -44,10 +44,10 @@ void FolderClaim::Take(const std::vector<std::string>& earlier_runs,
     owner.emplace();
     lock_ = FolderLock::Take(folder, context_.run, &*owner, &said);
     if (!said.empty()) context_.Log(said);
-    // A manager of this job that has lost the lead, and does not know it.
+    // The owner is a manager of this job that has lost the lead without noticing.
     if (!lock_ && works_here()) lock_ = FolderLock::TakeOver(folder, context_.run);
     if (lock_) return;
-    // One that waits for a broker gives it up soon.
+    // A manager that waits for a broker releases the lock soon.
     if (!Leadership::MayWait(context_.settings, begin_us)) {
       throw FailureError(FolderLock::InUse(folder, *owner));
     }

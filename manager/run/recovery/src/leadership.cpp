@@ -24,13 +24,13 @@ using tuplespace::Tuple;
 constexpr std::int64_t kLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr std::int64_t kSayNoBrokerUs = 2'000'000;
-constexpr std::int64_t kWaitForLeadUs = 1'000'000;  // at once
+constexpr std::int64_t kWaitForLeadUs = 1'000'000;  // per request
 constexpr auto kAnswerWait = std::chrono::seconds(2);
 
 }  // namespace
 
 bool Leadership::MayWait(const RunSettings& settings, std::int64_t begin_us) {
-  // The lease of one that was killed just now may still run.
+  // The lease of a manager that was just killed may still run.
   return settings.standby ||
          (settings.resume && MonotonicUs() - begin_us < kLeaseUs + kExtendEveryUs);
 }
@@ -41,8 +41,8 @@ void Leadership::OnConnection(bool connected, const std::string& why) {
     context_.Log(
         fmt::format("lost the broker at {}: {}; waiting for it", context_.client.endpoint(), why));
   }
-  // Leases go back when a connection ends: what comes next must not be written before it is known
-  // whether nobody else leads meanwhile.
+  // Leases return when a connection ends, so nothing may be written before the broker has confirmed
+  // that no other manager leads.
   if (IsPlanted(ManagerBug::kKeepsLeadOverReconnection)) return;
   state_ = State::kAsks;
   if (connected && lease_) Extend();
@@ -80,13 +80,13 @@ void Leadership::Take() {
   get.pattern = Pattern::Of(key);
   get.lease_us = kLeaseUs;
   get.wait_us = 0;
-  Tuple standby;  // a leader that is stopped leaves its weights to who stands by
+  Tuple standby;  // a leader that is stopped leaves its weights to standby managers
   standby.key = StandbyKey(context_.job_id, client.id());
   standby.ephemeral = true;
   const std::int64_t begin_us = MonotonicUs();
   for (bool said = false;;) {
     stop_.Check();
-    // Again each time: it goes when the job is done, and when the broker is lost with the leader.
+    // Repeated each time: the tuple disappears when the job is done, and when the broker is lost.
     client.Put({tuple});
     std::vector<tuplespace::Grant> grants = client.GetSome(get);
     if (!grants.empty()) {
@@ -97,7 +97,7 @@ void Leadership::Take() {
       Extend();
       return;
     }
-    // A broker that was started anew since the lead was put.
+    // The broker has been restarted since the lead was put.
     if (client.CountOf(Pattern::Of(key)) == 0u) continue;
     if (!MayWait(context_.settings, begin_us)) {
       throw FailureError(fmt::format(
@@ -128,9 +128,10 @@ void Leadership::Extend() {
         !IsPlanted(ManagerBug::kIgnoresLostLead)) {
       throw RunLost{"the lead was lost with the broker or the connection"};
     }
-    // The lead may have ended between this answer and the question that waits for another one.
+    // The lead may have ended after this answer and before a question whose answer is still
+    // awaited.
     if (number != extends_) return;
-    // Another manager may have had it meanwhile.
+    // Another manager may have had the folder meanwhile.
     if (folder_.IsLostAfterBegin()) {
       throw RunLost{"the output folder was given up without a broker"};
     }
@@ -165,9 +166,9 @@ void Leadership::PollOnce() {
 bool Leadership::GiveUp() {
   tuplespace::Client& client = context_.client;
   const std::string& job_id = context_.job_id;
-  // Not only this run's: one that never began may have put its name after this one looked.
+  // Not only this run's name: a run that never began may have put its name after this one looked.
   client.RetireAll(AllRuns(job_id), false);
-  // A broker that was started anew may have got results of runs of which it never heard.
+  // A restarted broker may have results of runs that it does not know.
   client.RetireAll({{FieldPattern::Prefix(job_id + "-")}, true}, false);
   client.RetireAll(KeptMetrics::AllOf(job_id), false);
   return client.CompleteTask(*lease_)->lease == tuplespace::LeaseStatus::kOk;

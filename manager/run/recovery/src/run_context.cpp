@@ -9,7 +9,7 @@
 namespace acan {
 namespace {
 
-// The end of a client's id is random; with keys it begins with a name.
+// The end of a client's id is random; with keys, the id begins with a name.
 std::string RunName(const std::string& job_id, const std::string& client_id) {
   return job_id + "-" +
          client_id.substr(client_id.size() - std::min<std::size_t>(client_id.size(), 12));

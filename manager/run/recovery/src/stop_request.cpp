@@ -12,12 +12,12 @@ void StopRequest::Want(std::int64_t within_us) {
   client_.Wake();
 }
 
-// Before there is a training there is nothing to save.
+// Before a training begins there is nothing to save.
 void StopRequest::Check() {
   if (alive_) alive_();
   const std::int64_t within_us = within_us_;
   if (within_us == kGoOn) return;
-  // What a broker has that cannot be asked stays there; waiting for it may take for ever.
+  // If the broker is unreachable, its tuples stay there; waiting for it may take forever.
   if (!trains_ || within_us <= 0 || !client_.connected()) throw Stopped{};
   if (stage_ == Stage::kGoesOn) {
     stage_ = Stage::kWanted;

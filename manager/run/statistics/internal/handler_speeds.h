@@ -1,4 +1,4 @@
-// HandlerSpeeds: how fast the handlers that are present compute, from what they report. Pure.
+// HandlerSpeeds: how fast the handlers present compute, as they report. Pure.
 #pragma once
 
 #include <map>
@@ -10,18 +10,18 @@ namespace acan {
 
 class HandlerSpeeds {
  public:
-  // Those that are present now, by client id.
+  // The handlers present now, by client id.
   void See(const std::map<std::string, Capacity>& present);
   void Note(const std::string& id, const Report& report);
 
   std::size_t present() const { return present_.size(); }
-  double Gflops() const;  // of those present together
-  double busy_s() const;  // of all that ever reported
+  double Gflops() const;  // total of the handlers present
+  double busy_s() const;  // total of all handlers that ever reported
 
  private:
   struct Reported {
     Report last;
-    double gflops = 0;  // between the last two reports in which it worked; 0: not known
+    double gflops = 0;  // between the last two reports with work; 0: unknown
   };
   std::map<std::string, Capacity> present_;
   std::map<std::string, Reported> reported_;

@@ -1,5 +1,5 @@
-// KnownHandlers: who has worked for a run, for its receipt. A handler that is started again has a
-// new client id each time, so of those that left only the last ones are kept by themselves.
+// KnownHandlers: the handlers that worked for a run, for its receipt. A restarted handler has a new
+// client id each time, so of the handlers that left only the last ones are kept individually.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ class KnownHandlers {
  public:
   static constexpr std::size_t kMostGone = 1000;
 
-  // All that are there now. Of more than kMostGone that left, those that left first are put
-  // together.
+  // All handlers present. If more than kMostGone have left, those that left first are merged into
+  // one entry.
   void See(const std::map<std::string, Capacity>& present);
-  // Of one that is not known by itself: nothing.
+  // Does nothing for a handler that is not kept individually.
   void OnReport(const std::string& id, const Report& report);
   void OnTask(const std::string& id);
 
   const std::map<std::string, HandlerSeen>& by_id() const { return handlers_; }
-  // And one more, if there are others that left.
+  // Includes the merged entry, if there is one.
   std::vector<HandlerSeen> All() const;
 
  private:
   void PutTogether(const std::string& id);
 
   std::map<std::string, HandlerSeen> handlers_;   // by client id
-  std::map<std::string, std::uint64_t> seen_at_;  // the last look at which each was there
+  std::map<std::string, std::uint64_t> seen_at_;  // the number of the last See with it
   std::uint64_t looks_ = 0;
   HandlerSeen others_;
   std::int64_t other_count_ = 0;

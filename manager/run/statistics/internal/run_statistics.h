@@ -1,5 +1,5 @@
-// RunStatistics: who works for a run and how fast, from what handlers and the space say of
-// themselves; and what people are told of it. For one thread.
+// RunStatistics: which handlers work for a run and how fast, from the reports of handlers and of
+// the space; and what is displayed about the run. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +24,28 @@ namespace acan {
 
 class RunStatistics {
  public:
-  // `post` takes what the core should know. The context must outlive it.
+  // `post` queues events for the core. The context must outlive it.
   RunStatistics(RunContext& context, std::function<void(ManagerEvent)> post)
       : context_(context), post_(std::move(post)) {}
 
   void Begin(std::int64_t now_us) { begin_us_ = now_us; }
   double SecondsSinceBegin() const;
 
-  // Asks the space for news, if it is time; the answers come while the client polls.
+  // Queries the space if it is time; the answers arrive while the client polls.
   void LookIfDue();
-  // Asks once more at the end. Whether the answers are still to come: looking().
+  // Queries once more at the end. looking() says whether answers are missing.
   void Look();
   bool looking() const { return listing_ || counting_; }
 
   void OnTaskDone(const std::string& handler, const Work& work);
-  // What is told after a step, of `steps`.
+  // The progress after a step, of `steps`.
   const Progress& OnStep(const StepCommitted& step, std::int64_t steps);
   const Progress& OnEvaluated(const Evaluated& evaluated);
   void OnNotFinite(std::int64_t step) { progress_.not_finite_step = step; }
   const Progress& progress() const { return progress_; }
 
-  // How the policy stands; nullopt if it is not time to say so: at each new pouch, and as often as
-  // the handlers are looked at. `at_once`: it is time.
+  // The state of the policy, at each new pouch and as often as the handlers are queried; nullopt if
+  // it is not time. `at_once`: it is time.
   std::optional<Tuning> Tune(const TaskPolicy& policy, std::int64_t step, bool at_once = false);
 
   const KnownHandlers& handlers() const { return known_; }

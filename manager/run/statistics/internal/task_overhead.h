@@ -1,4 +1,4 @@
-// What a task costs beside its computing.
+// Measures what a task costs besides its computation.
 #pragma once
 
 #include "acan/manager/leadership.h"
@@ -6,7 +6,7 @@
 
 namespace acan {
 
-// In microseconds, estimated from some round trips to the broker; takes some 20 ms.
+// In microseconds, estimated from some round trips to the broker; takes about 20 ms.
 double MeasureTaskOverheadUs(RunContext& context, Leadership& leadership);
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// TimeLeft: when a run will be done, estimated from the steps that it did.
+// TimeLeft: estimates the remaining time of a run from the steps that it did.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 namespace acan {
 
 // The time before the end of the first step is not counted: connecting, planning and filling caches
-// happen once and say nothing about the other steps. Not thread safe; no clock.
+// happen once and say nothing about other steps. Not thread-safe; no clock.
 class TimeLeft {
  public:
-  // Steps after the first one, and the time that they took, before there is an estimate: the mean
-  // of fewer steps, or of steps within less time, is mostly noise.
+  // The minimum number of steps after the first one, and the minimum time that they took, before
+  // there is an estimate: a mean over less is mostly noise.
   static constexpr std::int64_t kLeastSteps = 5;
   static constexpr std::int64_t kLeastUs = 1'000'000;
 
@@ -21,7 +21,7 @@ class TimeLeft {
     last_us_ = now_us;
   }
 
-  // The seconds that `steps` more steps will take; nullopt while too few are done.
+  // The seconds that `steps` more steps will take; nullopt while too few steps are done.
   std::optional<double> Seconds(std::int64_t steps) const {
     const std::int64_t counted = steps_ - 1;
     const std::int64_t took_us = last_us_ - first_us_;

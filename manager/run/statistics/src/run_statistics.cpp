@@ -15,13 +15,14 @@ using tuplespace::MonotonicUs;
 using tuplespace::ReplyBody;
 
 constexpr std::int64_t kLookEveryUs = 250'000;
-// Thousands of handlers are listed less often: what that costs does not grow with their number.
-constexpr std::int64_t kListEveryUs = 1'000;  // for each of them
+// Large numbers of handlers are listed less often, so that the cost does not grow with their
+// number.
+constexpr std::int64_t kListEveryUs = 1'000;  // per handler
 constexpr std::size_t kUsualCapacityBytes = 4 << 10;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 constexpr std::uint32_t kMostListed = 4096;
 
-// Those that are begun: the run may end within one.
+// The number of epochs that are begun; the run may end within the last one.
 std::int64_t Epochs(const RunContext& context) {
   const Training& training = context.job.training;
   if (!training.steps) return training.epochs;
@@ -46,7 +47,7 @@ void RunStatistics::Look() {
   CountTuples();
 }
 
-// Who is there, and what they did.
+// Finds the handlers present, and what they did.
 void RunStatistics::ListHandlers() {
   next_list_us_ = MonotonicUs() + std::max(kLookEveryUs, listing_pause_us_);
   listing_ = true;
@@ -64,11 +65,11 @@ void RunStatistics::OnHandlers(const tuplespace::Found& found) {
   for (const tuplespace::FoundTuple& tuple : found.tuples) {
     bytes += tuple.payload.size();
     const std::optional<Capacity> capacity = CapacityFromJson(std::string(tuple.payload.text()));
-    // The broker gives it no tasks of other jobs.
+    // The broker gives it no tasks of this job.
     if (!capacity || !context_.job_id.starts_with(capacity->jobs)) continue;
     seen.handlers.emplace(tuple.put_by, *capacity);
   }
-  // Also those that count for nothing: whoever has a handler's key may put many and large ones.
+  // Counts all tuples, because anyone with a handler's key may put many large ones.
   listing_pause_us_ =
       kListEveryUs * static_cast<std::int64_t>(found.tuples.size() + bytes / kUsualCapacityBytes);
   known_.See(seen.handlers);
@@ -92,7 +93,7 @@ void RunStatistics::ListReports() {
   });
 }
 
-// What the space has for the handlers, and what it counted.
+// Finds the number of tasks that the space has ready, and its counters.
 void RunStatistics::CountTuples() {
   next_count_us_ = MonotonicUs() + kLookEveryUs;
   counting_ = true;
@@ -106,7 +107,7 @@ void RunStatistics::CountTuples() {
 }
 
 void RunStatistics::OnCounters(const tuplespace::Counters& now) {
-  // A broker that was started anew counts from zero.
+  // A restarted broker counts from zero.
   if (!first_counters_ || now.puts < first_counters_->puts) first_counters_ = now;
   const tuplespace::Counters& first = *first_counters_;
   progress_.reissued = now.leases_expired + now.leases_returned + now.failed -

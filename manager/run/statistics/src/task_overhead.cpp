@@ -11,22 +11,23 @@ namespace acan {
 namespace {
 
 constexpr int kRoundTrips = 16;
-constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough to go to sleep
-// What all do for a task that is not waiting: messages, matching, mapping and hashing its inputs.
+constexpr std::chrono::milliseconds kBetweenRoundTrips(1);  // long enough for threads to block
+// The processor work for a task that is not waiting: messages, matching, mapping and hashing
+// inputs.
 constexpr double kTaskWorkUs = 80;
 constexpr double kRoundTripsOfTask = 3;
 
 }  // namespace
 
-// It is mostly waking up who takes part: three times the two that a round trip wakes, with the
-// handler's device, the next handler and the manager. Between two tasks all have slept, so they do
-// between these round trips. The least of some is that of an idle machine, which is what the plan
-// should assume.
+// A task's overhead is mostly the waking of other threads: about three times the two wake-ups of a
+// round trip, with the handler's device, the next handler and the manager. All of them have blocked
+// between two tasks, as they do between these round trips. The minimum is that of an idle machine,
+// which the plan should assume.
 double MeasureTaskOverheadUs(RunContext& context, Leadership& leadership) {
   double least_us = 0;
   for (int i = 0; i < kRoundTrips; ++i) {
     context.client.Poll(kBetweenRoundTrips);
-    const auto answered = std::make_shared<bool>(false);  // the answer may come after a throw
+    const auto answered = std::make_shared<bool>(false);  // the answer may arrive after a throw
     const std::int64_t begin_us = tuplespace::MonotonicUs();
     context.client.Submit(tuplespace::GetStats{},
                           [answered](tuplespace::ReplyBody&&) { *answered = true; });

@@ -28,7 +28,7 @@ void KeptData::Put(std::vector<tuplespace::Tuple> tuples,
                  });
 }
 
-// What the space has from elsewhere, or does not take, need not be here.
+// Drops payloads that the space has from elsewhere or does not accept.
 void KeptData::OnReply(const std::vector<Key>& keys, const tuplespace::ReplyBody& reply) {
   const auto* put = std::get_if<tuplespace::PutReply>(&reply);
   if (put == nullptr) return;
@@ -43,7 +43,7 @@ void KeptData::On(const Notice& notice) {
   if (notice.kind != Notice::Kind::kWanted || kept == kept_.end()) return;
   tuplespace::Supply supply;
   supply.tuples.push_back({.key = notice.key, .payload = kept->second, .task = {}});
-  // An answer says that it is there, or that nobody needs it any more.
+  // After the answer the space has the payload, or no longer needs it.
   client_.Submit(std::move(supply),
                  [this, key = notice.key](tuplespace::ReplyBody&&) { Drop(key); });
 }

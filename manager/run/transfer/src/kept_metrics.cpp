@@ -64,8 +64,8 @@ void KeptMetrics::AddEarlier(const MetricsLines& lines) {
   if (packed.steps > 0) PutPacked(packed);
 }
 
-// Each step at once, before the weights before it are retired: a manager that takes over from them
-// must find the lines of all steps that made them.
+// Puts each step at once, before the weights before it are retired: a manager that continues from
+// these weights must find the lines of all steps that made them.
 void KeptMetrics::AddStep(std::int64_t step, const std::string& line) {
   const Tuple one{step, 1, std::exchange(evaluations_, {}) + line};
   if (!IsPlanted(ManagerBug::kMetricsAreNotKept)) Put(one);
@@ -91,9 +91,9 @@ MetricsLines KeptMetrics::Read(tuplespace::Client& client, const std::string& jo
     const std::size_t end = std::min(patterns.size(), begin + kTuplesOfOneRead);
     const std::vector<Pattern> some(patterns.begin() + static_cast<std::ptrdiff_t>(begin),
                                     patterns.begin() + static_cast<std::ptrdiff_t>(end));
-    // Nobody removes them: their manager is gone. If it is not, less is found.
+    // Nobody removes these tuples, because their manager is gone. If it is not, fewer are found.
     for (const auto& found : client.ReadAll(some, std::chrono::seconds(3))) {
-      // A step may have been put alone and with others: what it says is the same.
+      // A step may have been put alone and with others; the lines are the same.
       lines.merge(LinesByStep(found.payload.text()));
     }
   }

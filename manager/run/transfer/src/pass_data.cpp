@@ -9,7 +9,7 @@
 namespace acan {
 namespace {
 
-// Memory for a payload that nobody has written to yet.
+// Memory for a payload that is not written yet.
 struct Room {
   std::shared_ptr<const void> owner;
   std::span<std::uint32_t> words;
@@ -38,7 +38,7 @@ tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int
   const std::int64_t positions = input->positions;
   const std::int64_t columns = cell.features.size();
   Room room = RoomFor(static_cast<std::size_t>(cell.rows.size() * columns), pool);
-  // Sample after sample; a cell may begin and end within one.
+  // One sample after another; a cell may begin and end within a sample.
   for (std::int64_t row = cell.rows.begin; row < cell.rows.end;) {
     const std::int64_t of_batch = row / positions;
     const std::int64_t first = row % positions;

@@ -17,10 +17,10 @@
 namespace acan {
 namespace {
 
-constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out damaged
+constexpr std::size_t kSnapshotsKept = 2;  // the last one may turn out to be damaged
 
-// Beyond the time after which a silent broker is lost to the run's own client as well: then the run
-// goes back, and drops the snapshot.
+// Longer than the time after which the run's own client considers a silent broker lost, too: then
+// the run goes back, and drops the snapshot.
 constexpr std::int64_t kJoinPatienceUs = 15'000'000;
 // A broker whose socket was removed listens again within a second, if it can.
 constexpr std::int64_t kSocketPatienceUs = 3'000'000;
@@ -34,14 +34,14 @@ bool SocketIsGone(const std::string& endpoint) {
          !std::filesystem::exists(endpoint.substr(kIpc.size()), error) && !error;
 }
 
-// A run whose own connection lives need not notice that no other can be made: so the client of a
-// snapshot does not wait for one without a bound.
+// The run does not notice that new connections fail while its own connection works, so the
+// snapshot's client must not wait for one without a limit.
 class ConnectionWait {
  public:
   ConnectionWait(const tuplespace::Client& client, std::string endpoint)
       : client_(client), endpoint_(std::move(endpoint)) {}
 
-  // Between two calls a disk may be waited for: what counts is how long the client itself waits.
+  // The disk may be slow between two calls, so only the client's own waiting time counts.
   void Check() {
     if (client_.connected()) return since_us_.reset();
     const std::int64_t now_us = tuplespace::MonotonicUs();
@@ -55,7 +55,7 @@ class ConnectionWait {
  private:
   const tuplespace::Client& client_;
   const std::string endpoint_;
-  std::optional<std::int64_t> since_us_;  // of which it is known that there is no connection
+  std::optional<std::int64_t> since_us_;  // since when it is known to be disconnected
 };
 
 }  // namespace
@@ -75,7 +75,7 @@ void SnapshotWriter::Start(const RunState& state, std::vector<TensorInfo> tensor
                            std::vector<TileCell> tiles, bool only_finite,
                            const std::string& endpoint) {
   thread_.Join();
-  // Trying other places first would delay each snapshot by a second and more.
+  // Trying other endpoints first would delay each snapshot by a second or more.
   client_options_.endpoint = endpoint;
   dropped_ = false;
   running_ = true;
@@ -102,7 +102,7 @@ void SnapshotWriter::End(std::optional<Done> done) {
   on_done_();
 }
 
-// nullopt: it was dropped.
+// nullopt if it was dropped.
 std::optional<SnapshotWriter::Done> SnapshotWriter::WriteOrDrop(
     const RunState& state, const std::vector<TensorInfo>& tensors,
     const std::vector<TileCell>& tiles, bool only_finite) {

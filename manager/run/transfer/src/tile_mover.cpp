@@ -32,7 +32,7 @@ std::map<MatrixId, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors)
   return places;
 }
 
-// Copies the values that two tiles of one matrix have in common. Values are row-major.
+// Copies the values in which two tiles of one matrix overlap. Values are row-major.
 void CopyOverlap(const TileCell& from, std::span<const float> values, const TileCell& to,
                  std::vector<float>* out) {
   const Range rows{std::max(from.outputs.begin, to.outputs.begin),
@@ -57,7 +57,7 @@ std::span<const float> Floats(const tuplespace::Payload& payload) {
   return {reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)};
 }
 
-// The parts into which the ends of `ranges` cut an axis of `size`, by where they begin, and its
+// The boundaries of the parts into which `ends` cut an axis of `size`, ascending, including its
 // end.
 std::vector<std::int64_t> Ends(std::vector<std::int64_t> ends, std::int64_t size) {
   ends.push_back(0);
@@ -116,7 +116,7 @@ std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
       throw FailureError(
           fmt::format("{} has {} bytes, must have {}", tile.key.ToString(), payload.size(), bytes));
     }
-    // One that came inside a control frame lies anywhere.
+    // A payload that arrived inside a control frame may be unaligned.
     const bool aligned = reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0;
     return aligned ? payload : tuplespace::Payload::Copy(payload.data(), bytes);
   }
@@ -162,7 +162,7 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
   for (const TileCell& tile : tiles) Put(tile, source.Read(tile));
 }
 
-// One tensor of one version at a time, as the broker sends so many tuples at once and no more.
+// Queries one tensor of one version at a time, because the broker limits the tuples of a reply.
 std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t version,
                                          const std::vector<TensorInfo>& tensors) {
   std::vector<TileCell> tiles;
@@ -171,7 +171,7 @@ std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t ve
                                 ? FrozenTilesOf(run, tensor.matrix.parameter)
                                 : TilesOf(run, FieldPattern::Exact(version), tensor.matrix);
     for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
-      if (found.resident) continue;  // with a handler, which may be lost before it is read
+      if (found.resident) continue;  // it is with a handler, which may be lost before it is read
       if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
     }
   }
@@ -182,7 +182,7 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run,
                                                      const TrainedModel& model, int states,
                                                      std::int64_t newest) {
   const std::vector<TensorInfo> tensors = ModelTensors(model, states);
-  // A small one, in a few tiles, says which versions there are.
+  // The tiles of a small tensor with few tiles show which versions exist.
   const auto smallest = std::ranges::min_element(tensors, {}, [](const TensorInfo& tensor) {
     return std::pair(tensor.frozen, tensor.rows * tensor.cols);
   });
@@ -207,7 +207,7 @@ std::optional<TileMover::Whole> TileMover::FindWhole(const std::string& run,
 
 void TileMover::Move(const std::string& run, std::int64_t version,
                      const std::vector<TileCell>& from, const std::vector<TileCell>& to) {
-  // Tasks first: none may find its inputs gone.
+  // Removes tasks first, so that none finds its inputs missing.
   client_.RetireAll(TasksOf(run, FieldPattern::AtLeast(version)), false);
   for (const Pattern& pattern : AllAfter(run, version)) client_.RetireAll(pattern, false);
   for (const Pattern& pattern : StepWithoutTiles(run, version)) client_.RetireAll(pattern, false);

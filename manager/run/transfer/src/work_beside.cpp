@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kPoll(50);
 
 struct Ended {};  // thrown through the work when nobody waits for it any more
 
-// Where the system has no thread left.
+// For a system without a free thread.
 void WorkBetween(tuplespace::Client& client, const std::function<void()>& check,
                  const std::function<void(const std::function<void()>& go_on)>& work) {
   work([&] {

@@ -1,5 +1,5 @@
-// What dropout draws: a pure function of (seed, step, stream, element), by Philox. Forward and
-// backward pass, any cut and any device draw the same.
+// Dropout's random draws: a pure function of (seed, step, stream, element), by Philox. The forward
+// and the backward pass, any cut and any device draw the same numbers.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace acan::model {
 
-// Philox counts by (low, high). Initial weights have high = the parameter's number, below 2^32;
-// dropout has the highest bit set, so the two never meet.
+// Philox counters are (low, high). For initial weights, high is the parameter's number, below 2^32;
+// for dropout, high has its highest bit set, so the two never collide.
 inline constexpr std::int64_t kMaxDropoutStreams = 1 << 20;
 inline constexpr std::int64_t kMaxDropoutSteps = std::int64_t{1} << 41;
 
@@ -26,7 +26,7 @@ inline bool DropoutKeeps(std::uint64_t seed, std::int64_t step, std::int64_t str
   return acan_unit_float(words.v[element % 4]) >= rate;
 }
 
-// What a kept element is multiplied by.
+// The factor by which a kept element is multiplied.
 inline float DropoutScale(float rate) {
   return static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)));
 }

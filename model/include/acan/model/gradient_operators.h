@@ -1,6 +1,6 @@
-// Operators that only gradients need, next to the forward operator that each belongs to. dy is the
-// loss' gradient with respect to that operator's result y, and so on. They have no gradients
-// themselves.
+// Operators that only gradients need, in the order of the forward operators that they belong to. dy
+// is the loss' gradient with respect to the forward operator's result y, and so on. These operators
+// have no gradients themselves.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +75,8 @@ struct LearnedPositionsGradient {
 //   ds[i, j] = w[i, j] (g[i, j] - D[i])
 //   dq[i] = scale x sum over j of ds[i, j] k[j]
 //   dk[j] = scale x sum over i of ds[i, j] q[i]    dv[j] = sum over i of w'[i, j] do[i]
-// dk and dv of a key-value head add up its heads in ascending order. w comes from q, k and
-// `statistics`, not from stored weights.
+// dk and dv of a key-value head are sums over its query heads in ascending order. w is computed
+// from q, k and `statistics`; the weights are not stored.
 struct AttentionGradient {
   static constexpr std::string_view kName = "attention_gradient";
   Attention forward;
@@ -168,7 +168,7 @@ struct BatchNormInferenceGradient {
                          const BatchNormInferenceGradient&) = default;
 };
 
-// As LayerNormGradient, the sums over the positions and channels of a sample's group.
+// As LayerNormGradient, with the sums over the positions and channels of a sample's group.
 struct GroupNormGradient {
   static constexpr std::string_view kName = "group_norm_gradient";
   GroupNorm forward;
@@ -215,8 +215,8 @@ struct ConvolutionWeightGradient {
                          const ConvolutionWeightGradient&) = default;
 };
 
-// Each dy goes to the pixel that was the maximum, or in equal shares to the window's pixels; what
-// meets in a pixel is added in ascending order of the window's (oy, ox).
+// Each dy goes to the pixel that was the maximum, or in equal shares to the window's pixels.
+// Contributions to one pixel are added in ascending order of the window's (oy, ox).
 struct PoolingGradient {
   static constexpr std::string_view kName = "pooling_gradient";
   Pooling forward;
@@ -267,8 +267,9 @@ struct SliceGradient {
   friend bool operator==(const SliceGradient&, const SliceGradient&) = default;
 };
 
-// dx = dy x f'(x), from what ReadsFor(kind) says: f is 0 or 1 times x for both relus (a select: an
-// infinite dy behind a closed relu stays out), 1 - y^2 for tanh, y (1 - y) for sigmoid.
+// dx = dy x f'(x), computed from the value that ReadsFor(kind) names. f' is 0 or 1 for both relus
+// (a select, so an infinite dy does not pass a closed relu), 1 - y^2 for tanh, y (1 - y) for
+// sigmoid.
 struct ActivationGradient {
   static constexpr std::string_view kName = "activation_gradient";
   Activation forward;
@@ -288,7 +289,8 @@ struct SwiGluGradient {
 };
 
 // dlogits[r, c] = (p[c] - (1 - t) [c = label] - t / C) / divisor; 0 in ignored rows. The divisor is
-// CrossEntropy's, over the whole batch, so tasks get its reciprocal from who knows the labels.
+// CrossEntropy's, over the whole batch, so the manager, which knows all labels, gives each task its
+// reciprocal.
 struct CrossEntropyGradient {
   static constexpr std::string_view kName = "cross_entropy_gradient";
   CrossEntropy forward;

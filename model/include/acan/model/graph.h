@@ -1,9 +1,9 @@
-// Graph: a model as operators over named values. Nodes are in an order in which each reads only
-// what is there before it; the order is part of the model, as it decides the order of additions.
+// Graph: a model as operators over named values. Each node reads only values that precede it. The
+// order of the nodes is part of the model, because it decides the order of additions.
 //
-// A graph is built by adding to it, and every addition is checked, so a graph has no node whose
-// shapes do not meet. Errors are acan::Error (usage); they name the node, the operand, its shape
-// and what was expected. One thread at a time may change a graph; const calls are thread-safe.
+// A graph is built by adding to it. Every addition is checked, so the shapes of a graph's nodes
+// always match. Errors are acan::Error (usage); they name the node, the operand, its shape and what
+// was expected. Only one thread at a time may change a graph; const calls are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ inline constexpr std::int32_t kNoNode = -1;
 
 // Limits of a graph.
 inline constexpr std::int64_t kMaxNodes = 1 << 20;
-// Plans count rows and columns in 31 bits. Where an operator needs all of them at once, a matrix of
-// a task has at most kMaxMatrixAxis (core/task_limits.h): no plan has a larger one.
+// Plans count rows and columns in 31 bits. A matrix of a task has at most kMaxMatrixAxis rows and
+// columns (core/task_limits.h), so no plan exists for an operator that needs a longer axis at once.
 inline constexpr std::int64_t kMaxRows = INT32_MAX;                  // of a value, for each sample
 inline constexpr std::int64_t kMaxFeatures = INT32_MAX;              // of a value
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // of a value, for each sample
@@ -36,10 +36,10 @@ inline constexpr std::int64_t kMaxSide = 1 << 15;  // of images, windows and pat
 
 enum class InputRole : std::uint8_t {
   kNumbers,  // floats
-  kTargets,  // floats that a loss compares with
+  kTargets,  // floats that a loss compares its operand with
   kTokens,   // integers in [0, bound)
   kLabels,   // integers in [0, bound), or the ignored label
-  kLengths,  // integers in [1, bound], one a sample
+  kLengths,  // integers in [1, bound], one per sample
 };
 
 struct Input {
@@ -67,13 +67,13 @@ struct Node {
   NodeId gradient_of = kNoNode;  // of a backward node: the forward node that it belongs to
 };
 
-// A value under the name by which others ask for it.
+// A value and the name of the output.
 struct GraphOutput {
   std::string name;
   ValueId value = kNoValue;
 };
 
-// After each step the parameter (a statistic) takes the value.
+// After each step the parameter (a statistic) gets the value.
 struct Assignment {
   ParameterId parameter = 0;
   ValueId value = kNoValue;
@@ -84,8 +84,8 @@ struct Gradient {
   ValueId value = kNoValue;
 };
 
-// Files of other tools may have a parameter's tensor a second time, under this name:
-// "lm_head.weight", where the head is the table of tokens. Files of ours do not.
+// A second name under which other tools' files may contain a parameter's tensor, for example
+// "lm_head.weight", where the head is the token table. acan does not write it.
 struct TiedName {
   std::string name;
   ParameterId parameter = 0;
@@ -100,28 +100,29 @@ struct Use {
 
 class Graph {
  public:
-  // `rows` for each sample. kLengths takes one row and one feature, other integers one feature.
+  // `rows` is per sample. kLengths takes one row and one feature, other integers take one feature.
   ValueId AddInput(const std::string& name, InputRole role, std::int64_t rows,
                    std::int64_t features, std::int64_t bound = 0);
   ValueId AddParameter(Parameter parameter);
-  // Operands that are left out at the end may be missing. Returns the node's first result; others
-  // are node(...).results.
+  // Trailing operands that are left out may be missing from `operands`. Returns the node's first
+  // result; node(...).results has all of them.
   ValueId Add(const std::string& name, Operator op, std::vector<ValueId> operands);
   NodeId AddNode(const std::string& name, Operator op, std::vector<ValueId> operands,
                  NodeId gradient_of = kNoNode);
 
-  // Names of outputs differ; one value may have several.
+  // Output names are unique; one value may have several.
   void AddOutput(const std::string& name, ValueId value);
-  // `value` is the first result of a loss operator, and is added once. The batch's loss is the sum
-  // of all of them, each over its operator's divisor.
+  // `value` is the first result of a loss operator, and may be added only once. The batch's loss is
+  // the sum of all losses, each divided by its operator's divisor.
   void AddLoss(ValueId value);
-  // At most one for a parameter, whose role is kStatistic, and which has the value's shape.
+  // At most one per parameter. The parameter has the role kStatistic and the value's shape.
   void AddAssignment(ParameterId parameter, ValueId value);
-  // What WithGradients found. REQUIRES: equal shapes.
+  // Records a gradient that WithGradients made. REQUIRES: equal shapes.
   void AddGradient(ValueId of, ValueId value);
-  // Files count training steps under this name (an I64 scalar): "bn1.num_batches_tracked".
+  // Files have a count of training steps under this name (an I64 scalar):
+  // "bn1.num_batches_tracked".
   void AddStepCounter(const std::string& name);
-  // REQUIRES: `parameter` is the value of one.
+  // REQUIRES: `parameter` is the value of a parameter.
   void AddTiedName(const std::string& name, ValueId parameter);
 
   void SetFrozen(ParameterId parameter, bool frozen);
@@ -138,7 +139,7 @@ class Graph {
   const std::vector<std::string>& step_counters() const { return step_counters_; }
   const std::vector<TiedName>& tied_names() const { return tied_names_; }
 
-  // REQUIRES: the id is one of this graph's.
+  // REQUIRES: the id belongs to this graph.
   const Value& value(ValueId id) const { return values_.at(static_cast<std::size_t>(id)); }
   const Node& node(NodeId id) const { return nodes_.at(static_cast<std::size_t>(id)); }
   const Parameter& parameter(ParameterId id) const {
@@ -166,26 +167,26 @@ class Graph {
   std::unordered_set<std::string> names_;  // of values
 };
 
-// What additions alone cannot check: there is a loss or an output; every node, parameter and input
-// serves one of the outputs, losses, assignments and gradients; and no two tensors of the model's
-// files and snapshots have one name. Throws Error (usage) that names what serves nothing, or what
-// has the name of something else.
+// Checks what additions alone cannot: that there is a loss or an output; that every node, parameter
+// and input serves an output, a loss, an assignment or a gradient; and that no two tensors of the
+// model's files and snapshots have the same name. Throws Error (usage) that names the unused item
+// or the duplicate name.
 void Validate(const Graph& graph);
 
-// Who reads each value, ascending. Indexed by ValueId.
+// The uses of each value, ascending, indexed by ValueId.
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
 
-// Of an input whose rows are pixels: the image's size, as the first operator that reads it as an
-// image has it. Nothing: none does.
+// For an input whose rows are pixels: the image's size, as declared by the first operator that
+// reads it as an image; nullopt if there is no such operator.
 std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input);
 
-// Elements of all parameters that are no statistics, whether frozen or not: what a framework calls
-// the number of parameters. Tied ones count once.
+// The number of elements of all parameters that are not statistics, frozen or not, as frameworks
+// count parameters. Tied parameters count once.
 std::int64_t ParameterCount(const Graph& graph);
 
-// Freezes the parameters whose names match: '*' stands for any characters, also none. Running
-// statistics go on, as in PyTorch. Throws Error (usage) for a pattern that no other parameter
-// matches.
+// Freezes the parameters whose names match: '*' stands for any characters, or none. Running
+// statistics are still updated, as in PyTorch. Throws Error (usage) for a pattern that matches
+// nothing but statistics, or nothing at all.
 void Freeze(Graph* graph, const std::vector<std::string>& patterns);
 
 enum class DecayRule : std::uint8_t {
@@ -194,7 +195,7 @@ enum class DecayRule : std::uint8_t {
 };
 void SetDecay(Graph* graph, DecayRule rule);
 
-// Every input, parameter, node and output, a line each. Equal graphs have equal dumps, on every
+// Every input, parameter, node and output, one per line. Equal graphs have equal dumps on every
 // machine.
 std::string Dump(const Graph& graph);
 

@@ -1,5 +1,5 @@
-// Graph files: a model's graph as JSON text, which people write, and which other programs make.
-// docs/graph_files.md defines the format. Pure: whoever has the text reads and writes the file.
+// Graph files: a model's graph as JSON text, written by people or by other programs.
+// docs/graph_files.md defines the format. Pure: the caller reads and writes the files.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ inline constexpr std::size_t kMaxGraphOperands = 4096;  // of one node
 inline constexpr std::size_t kMaxGraphNameBytes = 512;
 inline constexpr std::int64_t kMaxGraphElements = std::int64_t{1} << 40;  // of all parameters
 
-// The graph of the text, for training or for evaluation: then nothing is dropped, and batch norms
-// take their running statistics. Both have the same parameters in the same order, as presets do.
-// Throws Error (usage) that begins with `name` and names the input, parameter or node, what was
-// found and what is expected.
+// Builds the graph of the text, for training or for evaluation. In evaluation, dropout does
+// nothing, and batch norms use their running statistics. Both graphs have the same parameters in
+// the same order, as presets do. Throws Error (usage) that begins with `name` and names the input,
+// parameter or node, what was found and what is expected.
 Graph ReadGraph(std::string_view text, const std::string& name, Mode mode);
 
-// The text from which ReadGraph makes the same graph again. REQUIRES: `training` was made by a
+// The text from which ReadGraph builds the same graph. REQUIRES: `training` was made by a
 // preset or by ReadGraph in the mode kTraining, and has no gradients.
 std::string WriteGraph(const Graph& training);
 

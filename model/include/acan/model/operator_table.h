@@ -1,9 +1,11 @@
-// The table of operators: for each its name, its operands and results, and how its iteration space
-// may be cut. Validation, dumps and planners read it; there is no other list of operators.
+// The table of operators: for each operator its name, its operands and results, and how its
+// iteration space may be cut. Validation, dumps and planners read it; there is no other list of
+// operators.
 //
-// To add one: its struct in operators.h or gradient_operators.h, its place in Operator, its row,
-// its shapes (src/infer_*.cpp), its gradient (src/gradient_rules.cpp); in the tests its definition
-// in the reference and a case among the operators' gradients, which fail until both are there.
+// To add an operator, add its struct to operators.h or gradient_operators.h, its alternative to
+// Operator, its row here, its shapes (src/infer_*.cpp) and its gradient (src/gradient_rules.cpp).
+// In the tests, add its definition to the reference and a case to the operators' gradients; they
+// fail until both are there.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +33,9 @@ using Operator = std::variant<
     ConvolutionWeightGradient, PoolingGradient, GlobalPoolingGradient, PatchesGradient,
     SliceGradient, ActivationGradient, SwiGluGradient, CrossEntropyGradient, SquaredErrorGradient>;
 
-// Axes of iteration spaces. A range of an axis selects the part of an operand that is named below.
+// Axes of iteration spaces. A range of an axis selects the part of an operand given below.
 enum class Axis : std::uint8_t {
-  kWhole,    // no axis: all of it is read or made, whatever the cut
+  kWhole,    // no axis: all of it is read or made under any cut
   kSamples,  // all rows of a range of samples
   kRows,     // any range of rows
   kQueries,  // positions of each sample in the range of kSamples, as queries
@@ -45,13 +47,14 @@ enum class Axis : std::uint8_t {
   kTaps,     // k = (ky, kx, input channel) of a convolution
 };
 
-// What the halves of an axis make of the results that do not run along it; of those that do, each
-// half makes its own part. Both halves read the operands that do not run along the axis whole.
+// What the two halves of a cut axis make of the results that do not run along it. (Of results that
+// do, each half makes its own part.) Both halves read operands that do not run along the axis
+// whole.
 //
-// Sums over rows must not depend on how samples are cut. So a row group is g samples, g the largest
-// power of two with g x positions <= block, at least 1; inside a group the rows are leaves of
-// `block` and the aligned tree (core/range.h), and the tree goes on over the groups. With one
-// position a sample this is the tree over the rows themselves.
+// Sums over rows must not depend on how samples are cut. So a row group is g samples, where g is
+// the largest power of two with g x positions <= block, at least 1. Inside a group the rows form
+// leaves of `block` and the aligned tree (core/range.h), and the tree continues over the groups.
+// With one position per sample this is the tree over the rows themselves.
 enum class Halving : std::uint8_t {
   kParts,        // all results run along the axis
   kSums,         // partial sums over leaves of `block`, added by the aligned tree
@@ -81,7 +84,7 @@ enum class Presence : std::uint8_t {
   kRepeated,  // the last operand: once or more
 };
 
-// An operand or a result, and which axes its rows and columns run along.
+// An operand or a result, and the axes along which its rows and columns run.
 struct Port {
   std::string_view name;
   PortKind kind;
@@ -90,19 +93,20 @@ struct Port {
   Presence presence = Presence::kRequired;
 };
 
-// What the table says of one operator.
+// The table's row for one operator.
 struct GraphOperatorRow {
   std::string_view name;
   std::vector<Port> operands;
   std::vector<Port> results;
-  std::vector<Cut> cuts;  // an axis that is not here is not cut
+  std::vector<Cut> cuts;  // an axis that is not listed cannot be cut
 };
 
-// In the order of Operator's alternatives. Thread-safe; lives as long as the program.
+// Rows are in the order of Operator's alternatives. Thread-safe; the table is never destroyed.
 const std::vector<GraphOperatorRow>& OperatorTable();
 const GraphOperatorRow& RowOf(const Operator& op);
 
-// "name" or "name(attribute=value, ...)": equal operators, and only they, have equal texts.
+// "name" or "name(attribute=value, ...)". Two operators have equal texts if and only if they are
+// equal.
 std::string ToText(const Operator& op);
 
 std::string_view ToText(Axis axis);

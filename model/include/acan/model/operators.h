@@ -1,5 +1,5 @@
-// The operators of a graph: one struct for each, whose members are its attributes. Operands,
-// results and cuts are in the table (operator_table.h); the operands below are named as there.
+// The operators of a graph: one struct for each, whose members are its attributes. The table
+// (operator_table.h) has the operands, results and cuts; the formulas below use its names.
 //
 // Notation: x[r, c] is an element; a row r of a value of samples is (sample s, position p). n is
 // the number of samples. A REQUIRES is checked when a node is added, and the error names the node.
@@ -25,7 +25,7 @@ struct Linear {
 // y[r, c] = table[ids[r], c]. REQUIRES of the data: 0 <= ids[r] < rows of the table.
 struct Embedding {
   static constexpr std::string_view kName = "embedding";
-  std::int64_t padding_id = -1;  // the table's row of this id gets no gradient; -1: all do
+  std::int64_t padding_id = -1;  // the table's row with this id gets no gradient; -1: all do
   template <class Self, class Visit>
   static void Attributes(Self& self, Visit visit) {
     visit("padding_id", self.padding_id);
@@ -34,7 +34,7 @@ struct Embedding {
 };
 
 // The same rows for each sample: y[(s, p), c] = table[first + p, c], 0 <= p < rows. Learned
-// positions are added to what they belong to; a class token is put before it.
+// positions are added to another value; a class token is concatenated before it.
 struct LearnedPositions {
   static constexpr std::string_view kName = "learned_positions";
   std::int64_t first = 0;
@@ -51,8 +51,8 @@ struct LearnedPositions {
 
 enum class Rotation : std::uint8_t { kForward, kBack };  // kBack: its transpose, by -angle
 
-// Rotary positions as Hugging Face's Llama has them: in each head of `head_size` = d columns, the
-// pair (i, i + d/2), 0 <= i < d/2, is turned by the angle p x base^(-2i/d) in row (s, p):
+// Rotary positions as in Hugging Face's Llama: in each head of `head_size` = d columns, the pair
+// (i, i + d/2), 0 <= i < d/2, is rotated by the angle p x base^(-2i/d) in row (s, p):
 //   y[i] = x[i] cos - x[i + d/2] sin;  y[i + d/2] = x[i + d/2] cos + x[i] sin
 struct Rotary {
   static constexpr std::string_view kName = "rotary";
@@ -73,19 +73,19 @@ enum class AttentionMask : std::uint8_t {
   kCausal,  // the query at position p sees the keys at positions <= p
 };
 
-// q has `heads` heads of d columns, k and v `key_value_heads` of them; key-value head g serves the
-// heads of its group, g x heads / key_value_heads and those after it. For each sample and head
+// q has `heads` heads of d columns, k and v have `key_value_heads`. Key-value head g serves a group
+// of heads / key_value_heads heads, beginning at g times that number. For each sample and head
 //   s[i, j] = scale x (q[i] . k[j]),  w[i, j] = e^s[i, j] / sum over j of e^s[i, j],
 //   o[i] = sum over j of w'[i, j] v[j]
-// over the keys j that the mask shows and that are below the sample's length. Keys that are hidden
-// do not exist. w' is w after dropout, which draws element ((s x positions + i) x heads + head) x
+// over the keys j that the mask shows and that are below the sample's length. Hidden keys have no
+// effect at all. w' is w after dropout, which draws element ((s x positions + i) x heads + head) x
 // positions + j of `dropout_stream` (dropout.h). Rows of queries beyond the length are computed
 // like others. REQUIRES of the data: 1 <= length <= positions.
 //
-// The second result has for each row and head what the backward pass needs to compute the weights
-// again: (K, sum), where K = the largest n over the visible keys, e^s = 2^n x p with n the integer
-// nearest to s / ln 2, and sum = the sum of e^s x 2^-K. Head h has columns 2h and 2h + 1. In fp32
-// what is below 2^-100 of the largest is 0.
+// The second result has, for each row and head, what the backward pass needs to recompute the
+// weights: (K, sum), where K = the largest n over the visible keys, e^s = 2^n x p with n the
+// integer nearest to s / ln 2, and sum = the sum of e^s x 2^-K. Head h has columns 2h and 2h + 1.
+// In fp32, values below 2^-100 of the largest count as 0.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   AttentionMask mask = AttentionMask::kCausal;
@@ -108,8 +108,8 @@ struct Attention {
 
 // ---- norms ----
 
-// Over the features of each row: h = (x - mean) / sqrt(variance + epsilon), the variance being the
-// mean of (x - mean)^2; y = h x scale + bias, each where it is there.
+// Over the features of each row: h = (x - mean) / sqrt(variance + epsilon), where the variance is
+// the mean of (x - mean)^2; y = h x scale + bias. Scale and bias are optional.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
   float epsilon = 1e-5f;
@@ -131,9 +131,9 @@ struct RmsNorm {
   friend bool operator==(const RmsNorm&, const RmsNorm&) = default;
 };
 
-// While training: mean and variance of each column over all rows of the batch (the variance is the
+// In training: mean and variance of each column over all rows of the batch (the variance is the
 // mean of (x - mean)^2), y = (x - mean) / sqrt(variance + epsilon) x scale + bias. The results mean
-// and variance have no gradient; they are there for the running averages.
+// and variance have no gradient; the running averages read them.
 struct BatchNorm {
   static constexpr std::string_view kName = "batch_norm";
   float epsilon = 1e-5f;
@@ -144,7 +144,7 @@ struct BatchNorm {
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 
-// The same with a mean and a variance that are given: evaluation, and frozen statistics.
+// As BatchNorm, with a given mean and variance: for evaluation, and for frozen statistics.
 struct BatchNormInference {
   static constexpr std::string_view kName = "batch_norm_inference";
   float epsilon = 1e-5f;
@@ -160,7 +160,8 @@ enum class Correction : std::uint8_t {
   kUnbiased,  // x rows / (rows - 1), as PyTorch corrects the running variance; none for one row
 };
 
-// y = (1 - momentum) x running + momentum x value, corrected. `positions` x n rows made the value.
+// y = (1 - momentum) x running + momentum x corrected value. `value` comes from `positions` x n
+// rows.
 struct RunningAverage {
   static constexpr std::string_view kName = "running_average";
   float momentum = 0.1f;
@@ -176,7 +177,7 @@ struct RunningAverage {
 };
 
 // As a layer norm over all positions of a sample and the channels of one of `groups` equal ranges
-// of channels; scale and bias have one element for each channel.
+// of channels; scale and bias have one element per channel.
 struct GroupNorm {
   static constexpr std::string_view kName = "group_norm";
   std::int64_t groups = 1;  // divides the channels
@@ -211,7 +212,7 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-// Channels are `groups` equal ranges; output channel o of group g reads the input channels of g.
+// Channels form `groups` equal ranges; output channel o of group g reads the input channels of g.
 //   y[(s, oy, ox), o] = bias[o] + sum over k of weight[o, k] x x[(s, iy, ix), i]
 // with k = (ky x kernel.width + kx) x inputs of a group + i; pixels outside the image are 0.
 struct Convolution {
@@ -228,8 +229,8 @@ struct Convolution {
 
 enum class PoolingKind : std::uint8_t { kMaximum, kAverage };
 
-// Each channel alone. Maximum: pixels outside the image do not exist; of equal pixels the first in
-// the order (ky, kx) counts. Average: divides by the kernel's area; pixels outside are 0.
+// Each channel separately. Maximum: pixels outside the image are skipped; of equal pixels the first
+// in the order (ky, kx) counts. Average: divides by the kernel's area; pixels outside are 0.
 struct Pooling {
   static constexpr std::string_view kName = "pooling";
   PoolingKind kind = PoolingKind::kMaximum;
@@ -242,8 +243,8 @@ struct Pooling {
   friend bool operator==(const Pooling&, const Pooling&) = default;
 };
 
-// Over the positions of a sample, with lengths over those below its length: one row a sample. Of
-// equal maxima the first counts.
+// Over the positions of a sample, or, with lengths, over those below its length: one row per
+// sample. Of equal maxima the first counts.
 struct GlobalPooling {
   static constexpr std::string_view kName = "global_pooling";
   PoolingKind kind = PoolingKind::kAverage;
@@ -270,7 +271,7 @@ struct Patches {
 
 // ---- shapes ----
 
-// The elements of a sample, in their order, as `positions` rows. REQUIRES: they fill the rows.
+// The elements of a sample, in order, as `positions` rows. REQUIRES: they fill the rows.
 struct Reshape {
   static constexpr std::string_view kName = "reshape";
   std::int64_t positions = 1;
@@ -283,7 +284,7 @@ struct Reshape {
 
 enum class SliceAxis : std::uint8_t { kPositions, kFeatures };
 
-// Positions of each sample, or features, [begin, end).
+// The range [begin, end) of the positions of each sample, or of the features.
 struct Slice {
   static constexpr std::string_view kName = "slice";
   SliceAxis axis = SliceAxis::kFeatures;
@@ -298,7 +299,7 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-// The operands one after the other along the axis.
+// Concatenates the operands along the axis.
 struct Concat {
   static constexpr std::string_view kName = "concat";
   SliceAxis axis = SliceAxis::kFeatures;
@@ -338,7 +339,7 @@ struct Scale {
   friend bool operator==(const Scale&, const Scale&) = default;
 };
 
-// y[r, c] = x[r, c] x scale[0, c]: ConvNeXt's layer scale
+// y[r, c] = x[r, c] x scale[0, c], as ConvNeXt's layer scale
 struct ScaleColumns {
   static constexpr std::string_view kName = "scale_columns";
   template <class Self, class Visit>
@@ -356,7 +357,7 @@ enum class ActivationKind : std::uint8_t {
   kSigmoid,
 };
 
-// What an activation's gradient reads beside dy. Where it is the result, the operand need not be
+// What an activation's gradient reads besides dy. If it reads the result, the operand need not be
 // kept.
 enum class GradientReads : std::uint8_t { kOperand, kResult };
 GradientReads ReadsFor(ActivationKind kind);  // gelus and silu: their operand
@@ -387,7 +388,7 @@ enum class DropoutUnit : std::uint8_t {
 };
 
 // y = x / (1 - rate) where the draw keeps it, else 0 (dropout.h). `stream` numbers the dropouts of
-// a graph, attention's included. The gradient is the same operator, so it draws again.
+// a graph, including attention's. The gradient is the same operator, which draws the same numbers.
 struct Dropout {
   static constexpr std::string_view kName = "dropout";
   float rate = 0.0f;
@@ -402,23 +403,23 @@ struct Dropout {
   friend bool operator==(const Dropout&, const Dropout&) = default;
 };
 
-// ---- losses: the batch's loss is the sum of their first results over a divisor ----
+// ---- losses: the batch's loss is the sum of their first results, over a divisor ----
 
-// The order in which the exponentials of a row are added. It decides the bits.
+// The order in which the exponentials of a row are added. The order decides the bits.
 enum class ExponentialOrder : std::uint8_t {
-  kLanes,   // sixteen sums, then their tree
-  kLeaves,  // leaves of additions, then their tree: perceptrons have always had it
+  kLanes,   // sixteen partial sums, which a tree adds
+  kLeaves,  // chains of additions over leaves, which a tree adds: what perceptrons use
 };
 
 // With t = label_smoothing and C classes, a row's loss is
 //   (1 - t) x -log p[label] + t / C x sum over c of -log p[c],  p = softmax(logits[r]);
-// 0 where the label is `ignored_label`. correct = 1 where the first largest logit is the label's.
+// and 0 where the label is `ignored_label`. correct = 1 if the label's logit is the first largest.
 // The divisor is the number of rows whose label is not ignored.
 struct CrossEntropy {
   static constexpr std::string_view kName = "cross_entropy";
   float label_smoothing = 0.0f;
   std::int64_t ignored_label = -100;  // negative: no class
-  // kLeaves: without label smoothing, and no label is ignored.
+  // With kLeaves there is no label smoothing, and no label is ignored.
   ExponentialOrder order = ExponentialOrder::kLanes;
   template <class Self, class Visit>
   static void Attributes(Self& self, Visit visit) {

@@ -1,4 +1,4 @@
-// Parameters: what a model's file has under a name, and what training does with it.
+// Parameters: the named tensors of a model's file, and how training treats them.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace acan::model {
 
 enum class Role : std::uint8_t {
   kMatrix,     // of a linear operator or a convolution
-  kBias,       // of those and of norms
-  kScale,      // of norms, and a layer scale
+  kBias,       // of linear operators, convolutions and norms
+  kScale,      // of norms, and of a layer scale
   kEmbedding,  // rows that are looked up: tokens, positions, a class token
-  kStatistic,  // a running statistic: not trained, but it changes with every step
+  kStatistic,  // a running statistic: not trained, but updated in every step
 };
 
 // ---- initial distributions. An element is a function of (seed, the parameter's number, the
@@ -34,7 +34,7 @@ struct Normal {
   float deviation = 1.0f;
   friend bool operator==(const Normal&, const Normal&) = default;
 };
-// Normal(mean, deviation), drawn from the part of it in [low, high]: nn.init.trunc_normal_.
+// Normal(mean, deviation) restricted to [low, high]: nn.init.trunc_normal_.
 struct TruncatedNormal {
   float mean = 0.0f;
   float deviation = 1.0f;
@@ -45,25 +45,25 @@ struct TruncatedNormal {
 using Initial = std::variant<Constant, Uniform, Normal, TruncatedNormal>;
 
 // +-1 / sqrt(inputs): nn.Linear's and nn.Conv2d's default, for weights and biases. Computed in
-// fp32, as the first jobs did: their hashes depend on it.
+// fp32; the hashes of existing jobs depend on that.
 Initial UniformByInputs(std::int64_t inputs);
 // +-sqrt(6 / (inputs + outputs)): nn.init.xavier_uniform_
 Initial XavierUniform(std::int64_t inputs, std::int64_t outputs);
 
-// How a tensor in a file becomes the matrix [rows, columns] here.
+// How a tensor in a file maps to the matrix [rows, columns] in memory.
 enum class FileLayout : std::uint8_t {
-  kSame,         // the elements lie in the same order
+  kSame,         // the elements have the same order
   kTransposed,   // the file has [columns, rows]: Hugging Face's Conv1D
   kConvolution,  // the file has [outputs, inputs, height, width], here [outputs, (h, w, inputs)]
 };
 
 struct Parameter {
-  std::string name;  // that of PyTorch's state dict: "transformer.h.0.attn.c_attn.weight"
+  std::string name;  // as in PyTorch's state dict: "transformer.h.0.attn.c_attn.weight"
   Role role = Role::kMatrix;
   std::int64_t rows = 1;  // weight[outputs, inputs]; vectors are [1, features]
   std::int64_t columns = 1;
   Initial initial = Constant{};
-  std::vector<std::int64_t> file_shape;  // in the file: any rank
+  std::vector<std::int64_t> file_shape;  // of any rank
   FileLayout file_layout = FileLayout::kSame;
   bool frozen = false;  // keeps its values: no gradient, no update
   bool decayed = true;  // weight decay applies to it

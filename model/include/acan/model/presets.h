@@ -1,10 +1,10 @@
-// Models that people train, from options that are named as nanoGPT, Hugging Face or torchvision
-// name them. Parameters have the names of those frameworks' state dicts; README.md lists which
-// classes load them, and how layouts differ.
+// Standard models, built from options with the names that nanoGPT, Hugging Face or torchvision use.
+// Parameters have the names of those frameworks' state dicts; README.md lists which classes load
+// them, and how layouts differ.
 //
-// Every function throws Error (usage) for options that make no model; the sentence names the
-// option, its value and what would be right. Both modes of a preset have the same parameters in the
-// same order, which is also the order of their Philox numbers.
+// Every function throws Error (usage) for invalid options; the message names the option, its value
+// and what is expected. The training and the evaluation graph of a preset have the same parameters
+// in the same order, which is also the order of their Philox numbers.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace acan::model {
 
-// Training: dropout draws, batch norm takes the batch's statistics. Evaluation: neither.
+// Training: dropout is active, and batch norm uses the batch's statistics. Evaluation: neither.
 enum class Mode : std::uint8_t { kTraining, kEvaluation };
 
 enum class LossKind : std::uint8_t { kCrossEntropy, kSquaredError };
 
-// ---- multi-layer perceptron: what acan trained first ----
+// ---- multi-layer perceptron ----
 
-// layers = inputs, hidden..., outputs. Every hidden layer is followed by the activation, the last
-// by nothing. Inputs "x" and, by the loss, "labels" or "targets"; output "outputs".
+// layers = inputs, hidden..., outputs. The activation follows every hidden layer; nothing follows
+// the last layer. Inputs "x" and, depending on the loss, "labels" or "targets"; output "outputs".
 // Parameters: layers.0.weight, layers.0.bias, layers.1.weight, ...
 struct MlpOptions {
   std::vector<std::int64_t> layers;
@@ -78,8 +78,8 @@ enum class BertTask : std::uint8_t {
   // BertModel: outputs "last_hidden_state", "pooler_output" and "sentence_embedding", the mean of
   // the first over the positions below the length; no loss.
   kEncoder,
-  kMaskedLanguage,  // BertForMaskedLM: labels for each token, ignored where nothing is masked
-  kClassification,  // BertForSequenceClassification: one label a sample
+  kMaskedLanguage,  // BertForMaskedLM: a label per token, ignored where nothing is masked
+  kClassification,  // BertForSequenceClassification: one label per sample
 };
 
 // Hugging Face's BERT. Inputs "tokens", "token_type_ids", "lengths" and, with a loss, "labels".
@@ -126,13 +126,13 @@ Graph Vit(const VitOptions& options, Mode mode);
 
 enum class ResnetBlock : std::uint8_t { kBasic, kBottleneck };
 enum class ResnetStem : std::uint8_t {
-  kImageNet,  // 7x7 by steps of 2, then a maximum over 3x3 by steps of 2
-  kSmall,     // 3x3: for images of some 32x32 pixels
+  kImageNet,  // a 7x7 convolution with stride 2, then 3x3 maximum pooling with stride 2
+  kSmall,     // a 3x3 convolution: for images of about 32x32 pixels
 };
 enum class NormKind : std::uint8_t { kBatch, kGroup };
 
 // torchvision's ResNet; the defaults are resnet18's. Stage i has blocks[i] blocks of widths[i]
-// channels (kBottleneck: four times as many at its end); all but the first begin with a step of 2.
+// channels (a kBottleneck block outputs four times as many); all but the first begin with stride 2.
 struct ResnetOptions {
   Extent image_size{224, 224};
   std::int64_t channels = 3;
@@ -155,7 +155,7 @@ struct ConvnextOptions {
   std::vector<std::int64_t> widths{96, 192, 384, 768};
   std::vector<std::int64_t> blocks{3, 3, 9, 3};
   float layer_scale = 1e-6f;
-  float stochastic_depth_prob = 0.1f;  // of the last block; it grows from 0 with the depth
+  float stochastic_depth_prob = 0.1f;  // of the last block; the rate grows from 0 with the depth
   std::int64_t num_classes = 1000;
   float label_smoothing = 0.0f;
 };

@@ -11,7 +11,7 @@
 //   sample 1 |                |
 //            +----------------+
 //
-// How many samples there are is no part of a graph: the same graph serves every batch.
+// The number of samples is not part of a graph: one graph serves every batch size.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// DataSet: samples in memory, each of numbers and a label or targets: what a multi-layer perceptron
-// takes.
+// DataSet: samples in memory, each with numbers and a label or targets, as a multi-layer perceptron
+// takes them.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,13 @@ struct SampleValues {
   bool scaled_targets = false;       // the file had uint8
 };
 
-// Of the values in memory: shapes, then inputs, then targets.
+// The hash of the values in memory: shapes, then inputs, then targets.
 std::string HashOf(const SampleValues& values);
 
 class DataSet final : public SampleSet {
  public:
-  // `inputs`: "x", and "labels" or "targets". A sample of `values` has as many values as their
-  // positions and features together, row by row. uint8 inputs are scaled: value / 255.0f, correctly
-  // rounded.
+  // `inputs` are "x", and "labels" or "targets". A sample of `values` has (positions x features)
+  // values of each input, row by row. uint8 inputs are scaled: value / 255.0f, correctly rounded.
   DataSet(SampleValues values, std::vector<WantedInput> inputs, std::string sha256);
 
   std::int64_t samples() const override { return values_.samples; }

@@ -1,4 +1,4 @@
-// LoadData: the samples of a job, for the inputs that its model has.
+// LoadData: loads the samples of a job for the inputs of its model.
 #pragma once
 
 #include <vector>
@@ -11,19 +11,19 @@
 
 namespace acan {
 
-// What a model takes: "x" and "labels" or "targets" of a multi-layer perceptron, as model::Mlp
-// names them; or a graph's inputs, in the graph's order.
+// The inputs that a model takes: "x" and "labels" or "targets" for a multi-layer perceptron, as
+// model::Mlp names them; or a graph's inputs, in the graph's order.
 std::vector<WantedInput> WantedInputs(const Model& model);
 std::vector<WantedInput> WantedInputs(const model::Graph& graph);
 
 // Reads and checks the job's data. Throws Error (usage) that names the file, the place in it, the
-// value found and what would be right.
+// value found and what is expected.
 Data LoadData(const Job& job, const std::vector<WantedInput>& wanted);
 // For the multi-layer perceptron of the job.
 Data LoadData(const Job& job);
-// The test data alone, to evaluate a model that is trained: no file of the training data is read,
-// unless one file has both, and Data::train is null. Text has the numbers that `vocabulary` gives
-// its tokens; null for data that is no text. REQUIRES: the job names test data.
+// Loads only the test data, to evaluate a trained model; Data::train is null. Reads no file of the
+// training data unless one file contains both. Text is tokenized with the numbers of `vocabulary`,
+// which is null for other data. REQUIRES: the job names test data.
 Data LoadTestData(const Job& job, const Vocabulary* vocabulary);
 
 }  // namespace acan

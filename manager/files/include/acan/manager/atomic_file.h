@@ -1,4 +1,4 @@
-// A file that appears under its name whole or not at all.
+// AtomicFile: a file that appears under its name complete or not at all.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,19 @@
 
 namespace acan {
 
-// The disk, or somebody's share of it, has no room. Whoever can make some may try again.
+// The disk or a quota is full. The caller may free space and try again.
 class DiskFull : public Error {
  public:
   explicit DiskFull(const std::string& text) : Error(Kind::kFailure, text) {}
 };
 
-// Written under a temporary name beside `path`; Commit syncs and renames it. The destructor removes
-// what was not committed. Errors are Error (failure) that name the path and the system's words,
-// those for want of room DiskFull.
+// The file is written under a temporary name beside `path`; Commit syncs and renames it. The
+// destructor removes a file that was not committed. Errors are Error (failure) that name the path
+// and the system's message, or DiskFull if there is no space.
 //
 // With an empty path the file lies in the folder for temporary files ($TMPDIR, else /tmp) and has
-// no name: it goes with this object, or with the process, however that ends. Commit does nothing.
+// no name: it disappears with this object, or with the process, however the process ends. Commit
+// then does nothing.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -28,8 +29,8 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Makes the file `bytes` long and, where the file system can, reserves the space: a disk too full
-  // is found before the work, not after it.
+  // Makes the file `bytes` long and, if the file system can, reserves the space, so that a full
+  // disk is noticed before the work.
   void Reserve(std::int64_t bytes);
   void WriteAt(std::int64_t offset, const void* data, std::size_t bytes);
   // Reads back exactly `bytes`.
@@ -45,11 +46,11 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-// Removes what writers of `path` that were killed have left beside it. What is being written,
-// by whichever process, stays, and so does what cannot be removed.
+// Removes the temporary files that killed writers of `path` left beside it. Keeps files that any
+// process is still writing, and ignores files that cannot be removed.
 void RemoveUnfinished(const std::string& path);
 
-// Writes all of `text` to `path` in this way.
+// Writes `text` to `path` through an AtomicFile.
 void WriteFileAtomically(const std::string& path, const std::string& text);
 
 }  // namespace acan

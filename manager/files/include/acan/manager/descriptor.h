@@ -1,11 +1,11 @@
-// A file descriptor that its owner closes.
+// Descriptor: a file descriptor that its owner closes.
 #pragma once
 
 #include <unistd.h>
 
 namespace acan {
 
-// Owns `fd`, which may be negative: an open that failed.
+// Owns `fd`, which may be negative if an open failed.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}

@@ -5,7 +5,7 @@
 
 namespace acan {
 
-// "host7", or "localhost" if the system does not tell.
+// "host7", or "localhost" if the system does not report a name.
 std::string HostName();
 
 }  // namespace acan

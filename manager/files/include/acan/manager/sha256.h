@@ -1,4 +1,4 @@
-// Sha256: the hash by which files and weights are known.
+// Sha256: the hash that identifies files and weights.
 #pragma once
 
 #include <cstddef>

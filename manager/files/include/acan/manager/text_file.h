@@ -1,4 +1,4 @@
-// Files that people name, which may be something else than files.
+// Files that users name, whose paths may lead to something else than a regular file.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,20 +9,20 @@
 
 namespace acan {
 
-// All of a file of at most `max_bytes`. It may be a pipe: then somebody must write into it within
-// some seconds, so that this never waits for ever. `what` says what is expected, say "a job file".
-// Throws Error (usage) that names the path: it cannot be opened or read, is a directory, is longer,
-// is a pipe that nobody writes to. `check`, if there is one, is told what was opened, before
-// anything is read, and may throw.
+// The content of a file of at most `max_bytes`. It may be a pipe, into which another process must
+// write within some seconds, so that this never blocks forever. `what` says what is expected, for
+// example "a job file". Throws Error (usage) that names the path if it cannot be opened or read, is
+// a directory, is longer, or is a pipe without a writer. `check`, if set, is called with the status
+// of the opened file before anything is read, and may throw.
 std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what,
                          const std::function<void(const struct stat& opened)>& check = {});
 
 enum class Devices { kAllowed, kRefused };
 enum class Links { kFollowed, kRefused };
-// Whether a run can write its records to `path` and read them again when it is resumed: nothing is
-// there, or a file, or a device (/dev/null) if they are allowed; and no link to a file if links are
-// refused. Throws Error (failure) that says what is there, before an open of a pipe could wait for
-// a reader.
+// Checks that a run can write its records to `path` and read them again when it is resumed: the
+// path is free, or is a file, or a device (/dev/null) if devices are allowed, and it is not a link
+// to a file if links are refused. Throws Error (failure) that says what the path is, before opening
+// a pipe could block.
 void RequireKeptFile(const std::string& path, Devices devices, Links links = Links::kFollowed);
 
 }  // namespace acan

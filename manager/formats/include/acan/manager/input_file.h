@@ -1,4 +1,5 @@
-// A data file's bytes in order (gzip undone when the content is gzip) and the array that it holds.
+// InputFile: the bytes of a data file in order, with gzip content decompressed. Array: the values
+// that such a file holds.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@ namespace acan {
 inline constexpr std::int64_t kMaxDataBytes = 1LL << 36;  // values of one file, decompressed
 inline constexpr std::int64_t kMaxCsvBytes = 1LL << 32;   // text of one CSV file, decompressed
 
-// kByContent: what begins as gzip does is unpacked. kNone: any bytes may be values.
+// kByContent: decompresses a file that begins with gzip's magic bytes. kNone: any bytes may be
+// values.
 enum class Packing { kByContent, kNone };
 
 class InputFile {
  public:
-  // Throws Error (usage) if the file cannot be opened or is no regular file.
+  // Throws Error (usage) if the file cannot be opened or is not a regular file.
   explicit InputFile(const std::string& path, Packing packing = Packing::kByContent);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -26,13 +28,13 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   bool packed() const { return gzip_ != nullptr; }
-  // The bytes that were passed over. Of a packed file they count decompressed.
+  // The number of bytes consumed; for a gzip file, of decompressed bytes.
   std::int64_t position() const { return position_; }
-  // Another descriptor of the same file, for the caller to close. Throws Error (failure).
+  // Another descriptor of the same file; the caller closes it. Throws Error (failure).
   int Duplicate() const;
-  // A bound on the decompressed size, known before reading: what a header may claim at most.
+  // An upper bound on the decompressed size, known before reading, to check a header's claim.
   std::int64_t most_bytes() const;
-  // The next bytes without passing over them; fewer than `bytes` only at the end of the file.
+  // The next bytes without consuming them; fewer than `bytes` only at the end of the file.
   std::span<const std::uint8_t> Peek(std::size_t bytes);
   // Reads the next bytes; fewer than asked for only at the end. Throws Error (usage) for damaged
   // gzip, Error (failure) if the system cannot read.
@@ -47,7 +49,7 @@ class InputFile {
   int descriptor_ = -1;
   std::int64_t file_bytes_ = 0;
   std::int64_t position_ = 0;
-  std::vector<std::uint8_t> ahead_;  // read but not yet passed over
+  std::vector<std::uint8_t> ahead_;  // read but not yet consumed
   std::unique_ptr<Gzip> gzip_;       // null: plain
 };
 
@@ -84,18 +86,18 @@ struct Array {
 // "[60000, 28, 28]"
 std::string ShapeText(const std::vector<std::int64_t>& shape);
 
-// Reads the values that follow a header: as many as `shape` says and then the end of the file.
-// Nothing is allocated before the shape is known to fit the limits and the file.
-// Throws Error (usage) for empty shapes, too many values, files too short or too long.
+// Reads the values that follow a header: exactly as many as `shape` says, up to the end of the
+// file. Allocates nothing before it knows that the shape fits the limits and the file.
+// Throws Error (usage) for empty shapes, too many values, and files that are too short or too long.
 Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape, NumberType type);
 
-// Parsers, one for each format. Throw Error (usage) as ReadArray.
+// Parsers, one for each format. They throw Error (usage) as ReadArray does.
 Array ReadIdx(InputFile& file);
 Array ReadNpy(InputFile& file);
 Array ReadCsv(InputFile& file);
 
-// Reads a file of any of the formats, told apart by content. Throws Error (usage) that names the
-// file, the place in it, what was found and what would be right.
+// Reads a file of any of the formats, which it recognizes by content. Throws Error (usage) that
+// names the file, the place in it, what was found and what is expected.
 Array ReadArray(const std::string& path);
 
 }  // namespace acan

@@ -14,7 +14,7 @@ namespace acan {
 class NpyWriter {
  public:
   NpyWriter(const std::string& path, const std::vector<std::int64_t>& shape);
-  // The next values. REQUIRES: there are not more than `shape` says.
+  // Appends the next values. REQUIRES: there are not more than `shape` says.
   void Write(std::span<const float> values);
   // REQUIRES: all values were written.
   void Finish();

@@ -1,8 +1,8 @@
 // StoredArray: the values of a file that may be larger than memory. They stay in the file and are
-// read when they are asked for.
+// read on demand.
 //
-// Files are read with pread, not mapped: a mapped file that shrinks ends the process with SIGBUS,
-// while a read that comes up short is an error like any other. The system's page cache serves both.
+// Files are read with pread, not mapped: if a mapped file shrinks, SIGBUS ends the process, while a
+// short read is an ordinary error. The system's page cache serves both.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@ namespace acan {
 std::int64_t BytesOf(NumberType type);
 bool IsInteger(NumberType type);
 
-// Row-major. Immutable: safe to read from any thread, and cheap to copy.
+// Row-major. Immutable: any thread may read it. Cheap to copy.
 class StoredArray {
  public:
   // `shape`: as for Array. `bytes`: little-endian values, exactly as many as `shape` says.
   StoredArray(std::string path, std::vector<std::int64_t> shape, NumberType type,
               std::vector<std::uint8_t> bytes);
-  // The rest of a file that is not packed. Throws Error (usage) if its length does not fit `shape`.
+  // The values are the rest of a file that is not compressed. Throws Error (usage) if its length
+  // does not fit `shape`.
   StoredArray(const InputFile& file, std::vector<std::int64_t> shape, NumberType type);
 
   const std::string& path() const { return path_; }
@@ -40,15 +41,15 @@ class StoredArray {
   // The bytes of values [first, ...). REQUIRES: `out` holds whole values that exist.
   // Throws Error (failure) if the file has changed since it was opened, or cannot be read.
   void ReadBytes(std::int64_t first, std::span<std::uint8_t> out) const;
-  // Integers below 2^63; of floats those that are whole. Throws Error (usage) for others, and as
-  // ReadBytes.
+  // Integers below 2^63; floats must be whole numbers. Throws Error (usage) for other values, and
+  // as ReadBytes does.
   void ReadIntegers(std::int64_t first, std::span<std::int64_t> out) const;
-  // The bits of int32. REQUIRES: ReadIntegers finds such values. Throws as ReadBytes.
+  // The bits of int32 values. REQUIRES: ReadIntegers finds such values. Throws as ReadBytes.
   void ReadWords(std::int64_t first, std::span<std::uint32_t> out) const;
   // Throws as ReadBytes.
   void ReadFloats(std::int64_t first, std::span<float> out) const;
 
-  // "sample 3, value 17", or "value 17" of an array of one dimension.
+  // "sample 3, value 17", or "value 17" for an array of one dimension.
   std::string Place(std::int64_t value) const;
 
  private:
@@ -61,11 +62,12 @@ class StoredArray {
   std::int64_t first_ = 0;  // this array's first value in `bytes_`
 };
 
-// A file of any of the formats, told apart by content. NPY and IDX of uint8 stay in the file unless
-// they are packed with gzip; the others are read into memory. Throws Error (usage) as ReadArray.
+// Opens a file of any of the formats, which it recognizes by content. NPY and uint8 IDX files stay
+// on disk unless they are compressed with gzip; other files are read into memory. Throws Error
+// (usage) as ReadArray does.
 StoredArray OpenArray(const std::string& path);
-// A file of nothing but values, as numpy.ndarray.tofile writes it: an array [values]. One that
-// begins as gzip does is not unpacked: these may be values, too.
+// Opens a file of raw values, as numpy.ndarray.tofile writes it: an array [values]. A file that
+// begins like gzip is not decompressed, because those bytes may be values, too.
 StoredArray OpenRaw(const std::string& path, NumberType type);
 
 }  // namespace acan

@@ -1,4 +1,5 @@
-// Job: what to train, on which data, how. Read from TOML; every value is checked while it is read.
+// Job: what to train, on which data, and how. Read from TOML; every value is checked when it is
+// read.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ inline constexpr std::int64_t kMaxSamples = 1LL << 31;
 inline constexpr const char* kCharacters = "characters";
 inline constexpr const char* kBytes = "bytes";
 
-// Text for a model of language, in UTF-8: `text`, whose last part is for testing, or train_text and
-// perhaps test_text. All empty: no text.
+// Text for a language model, in UTF-8: either `text`, whose last part is for testing, or train_text
+// and optionally test_text. All empty: no text.
 struct TextData {
   std::string text;
   double test_fraction = 0.1;
@@ -41,7 +42,7 @@ struct TextData {
   bool used() const { return !text.empty() || !train_text.empty(); }
 };
 
-// Files of tokens: a stream for a model of language, or, if there are labels (train_targets),
+// Files of tokens: a stream for a language model, or, if there are labels (train_targets),
 // sequences of one length. All empty: no tokens.
 struct TokenData {
   std::string train, test;
@@ -54,12 +55,12 @@ struct TokenData {
 
 // How images are used.
 struct ImageData {
-  std::string layout;                   // "CHW" or "HWC"; empty: by what fits
-  std::vector<double> mean, deviation;  // of each channel; empty: none
-  std::int64_t crop_padding = 0;        // for training, and so is `flip`
+  std::string layout;                   // "CHW" or "HWC"; empty: inferred from the shape
+  std::vector<double> mean, deviation;  // per channel; empty: none
+  std::int64_t crop_padding = 0;        // for training only, as is `flip`
   bool flip = false;
 
-  // The first key that was set to something; null: none.
+  // The first key that is set; null if none is.
   const char* UsedKey() const {
     if (!layout.empty()) return "layout";
     if (!mean.empty()) return "mean";
@@ -73,54 +74,56 @@ struct DataFiles {
   // Absolute. Relative paths are relative to the job file; in overrides, to the current directory.
   std::string train_inputs, train_targets;  // train_targets: labels for cross_entropy
   std::string test_inputs, test_targets;    // both empty: no test set
-  // generated = "regression": no files; a fixed random teacher makes the samples from the seed.
+  // generated = "regression": no files; a fixed random teacher network generates the samples from
+  // the seed.
   std::string generated;
   std::int64_t generated_samples = 0;
   TextData text;
   TokenData tokens;
   ImageData images;
-  std::optional<std::int64_t> ignore_label;  // stands for no class in labels; unset: -100 does
+  std::optional<std::int64_t> ignore_label;  // the label that stands for "no class"; unset: -100
 };
 
-// When tasks are put, for how long they are leased and how many are taken together
+// How many tasks are in flight, how long they are leased, and how many a handler takes together
 // (manager/task_policy.h).
 enum class Policy : std::uint8_t {
   kAuto,       // leases and pouch are learned
-  kPaper,      // a pouch at a time, with a time-out that follows the share that was done in time
-  kGuided,     // "gss": chunks of what is left divided by the handlers
-  kFactoring,  // batches of half of what is left, in equal chunks
+  kPaper,      // puts a pouch at a time; the time-out follows the share done in time
+  kGuided,     // "gss": each chunk is the remaining tasks divided by the handlers
+  kFactoring,  // batches of half of the remaining tasks, in equal chunks
   kFixed,      // a fixed pouch and time-out
 };
 
-// Whether the backward pass computes activations again that the forward pass need not keep then.
+// Whether the backward pass recomputes activations, so that the forward pass need not keep them.
 enum class RecomputePolicy : std::uint8_t {
-  kAuto,  // where the estimate of a step's time says that it gains
+  kAuto,  // where it reduces a step's estimated time
   kNever,
-  kAlways,  // all that lie within a branch of the model
+  kAlways,  // all values that lie within a branch of the model
 };
 
 struct TaskLimits {
   Policy policy = Policy::kAuto;
-  std::optional<std::uint64_t>
-      size_bytes;                          // most bytes of weights that a task touches; unset: auto
-  std::optional<std::int64_t> batch_rows;  // most samples that a task covers; unset: auto
-  std::optional<std::int64_t> pouch;       // most tasks in flight; unset: auto
+  std::optional<std::uint64_t> size_bytes;  // maximum bytes of weights of a task; unset: auto
+  std::optional<std::int64_t> batch_rows;   // maximum samples that a task covers; unset: auto
+  std::optional<std::int64_t> pouch;        // maximum tasks in flight; unset: auto
   std::optional<std::int64_t>
-      timeout_ms;  // a task not finished by then is issued again; unset: auto
+      timeout_ms;  // a task that is not finished by then is issued again; unset: auto
   RecomputePolicy recompute = RecomputePolicy::kAuto;
-  double audit = 0;  // share of the tasks that a second handler computes, too; exact jobs only
-  // Every so many steps the weights go into the space whole; between, large results may stay on
-  // devices with memory of their own. Losing one costs at most so many steps. 1: none stays.
+  double audit = 0;  // the share of tasks that a second handler computes, too; exact jobs only
+  // The complete weights are copied into the space once in this many steps; in between, large
+  // results may stay on devices with their own memory. Losing one costs at most this many steps. 1:
+  // no result stays on a device.
   std::int64_t resident_steps = 16;
 };
 
 struct SnapshotSchedule {
-  // Steps between two; 0: none; unset: by what a snapshot costs and how often the run was lost.
+  // Steps between two snapshots; 0: none; unset: from a snapshot's cost and how often the run was
+  // lost.
   std::optional<std::int64_t> every_steps;
 };
 
-// A model that a graph file describes (acan/model/graph_text.h). The job has the file's text, so
-// that it stays what it was when the job was read.
+// A model that a graph file describes (acan/model/graph_text.h). The job holds the file's text, so
+// later changes of the file do not affect it.
 struct GraphFile {
   std::string path;                         // absolute, or relative to the current folder
   std::string sha256;                       // of the text
@@ -128,12 +131,12 @@ struct GraphFile {
   Loss loss = Loss::kCrossEntropy;          // the graph's
 };
 
-// What [model] says, by its kind; Model is the multi-layer perceptron, "mlp".
+// The options of [model], by its kind; Model is the multi-layer perceptron, "mlp".
 using ModelOptions =
     std::variant<Model, model::GptOptions, model::LlamaOptions, model::BertOptions,
                  model::VitOptions, model::ResnetOptions, model::ConvnextOptions, GraphFile>;
 
-// The kinds' words in job files, in the order of ModelOptions.
+// The words of the kinds in job files, in the order of ModelOptions.
 inline constexpr std::string_view kModelKinds[] = {"mlp", "gpt",    "llama",    "bert",
                                                    "vit", "resnet", "convnext", "graph"};
 static_assert(std::size(kModelKinds) == std::variant_size_v<ModelOptions>);
@@ -142,10 +145,10 @@ inline std::string_view KindOf(const ModelOptions& options) {
   return kModelKinds[options.index()];
 }
 
-// What lies beside the model's file in the output folder.
+// A configuration file to write beside the model's file in the output folder.
 enum class OutputConfig : std::uint8_t {
   kNone,
-  kTransformers,  // config.json, with which transformers loads the folder
+  kTransformers,  // config.json, so that transformers can load the folder
 };
 
 struct Job {
@@ -158,37 +161,37 @@ struct Job {
   TaskLimits tasks;
   SnapshotSchedule snapshots;
   OutputConfig output_config = OutputConfig::kNone;
-  // A loss or weights that are not finite end the run, which keeps the last good weights. Without
-  // it the run goes on, and the receipt says where it was.
+  // If set, a loss or weights that are not finite end the run, which keeps the last good weights.
+  // Otherwise the run continues, and the receipt says where the first one was.
   bool stop_if_not_finite = true;
   // Names of parameters that keep their values; '*' stands for any characters.
   std::vector<std::string> freeze;
   model::DecayRule decay = model::DecayRule::kEverything;  // to what weight decay applies
 
-  // The model's options, of a perceptron. Throws Error (usage) for any other kind: whoever asks
-  // can train no other one yet.
+  // The options of a perceptron. Throws Error (usage) for any other kind of model; callers support
+  // only perceptrons.
   const Model& perceptron() const;
   Model& perceptron();
-  // What the loss compares with: classes or values.
+  // What the loss compares the outputs with: classes or values.
   Loss loss() const;
 };
 
-// Why no job can have `path` as one of its files' paths, after "<where it comes from>: ".
+// Why `path` cannot be the path of one of a job's files, as the end of "<where it comes from>: ".
 std::optional<std::string> PathProblem(const std::string& path);
 
 // Reads a job file, applies `overrides` ("train.epochs=3", values as TOML; a bare word is a
 // string), checks everything and makes file paths absolute. Throws Error (usage) that names the
-// file, the line, the key, the value, what would be right, and for unknown keys or words the
-// nearest one.
+// file, the line, the key, the value and what is expected, and for unknown keys or words the
+// nearest known one.
 Job LoadJob(const std::string& path, const std::vector<std::string>& overrides);
 // The same for a job in memory; relative paths are relative to `directory`.
 Job ParseJob(const std::string& toml, const std::string& name, const std::string& directory,
              const std::vector<std::string>& overrides);
 
-// All values, defaults filled in: what the receipt keeps. Keys that the job's optimizer, loss,
-// schedule or activation do not use are left out (setting them is an error).
+// All values, including defaults, as the receipt keeps them. Keys that the job's optimizer, loss,
+// schedule or activation does not use are left out (setting them is an error).
 nlohmann::json JobToJson(const Job& job);
-// TOML of the same values: ParseJob(JobToToml(job)) gives the same job.
+// TOML with the same values: ParseJob(JobToToml(job)) gives the same job.
 std::string JobToToml(const Job& job);
 // The job of a receipt: the inverse of JobToJson. Throws Error (usage) for anything else.
 Job JobFromJson(const nlohmann::json& json, const std::string& name);

@@ -1,5 +1,5 @@
-// JSON that nests deeply, as nobody's but an attacker's does: to copy or to print it takes a stack
-// frame for each level, so it must be refused first.
+// Protects against deeply nested JSON, which only an attacker sends. Copying or printing it takes a
+// stack frame per level, so it must be refused first.
 #pragma once
 
 #include "nlohmann/json.hpp"

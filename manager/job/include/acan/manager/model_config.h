@@ -1,4 +1,4 @@
-// The configuration that other frameworks want beside a model's weights.
+// The configuration files that other frameworks need beside a model's weights.
 #pragma once
 
 #include <string>
@@ -8,15 +8,14 @@
 
 namespace acan {
 
-// Why there is no config.json of transformers for the model, as the end of a sentence; empty: there
-// is one.
+// Why the model has no config.json for transformers, as the end of a sentence; empty if it has one.
 std::string NoTransformersConfig(const ModelOptions& options);
 
-// What config.json has, so that transformers' class of the model loads the folder
+// The content of config.json, with which transformers' class for the model loads the folder
 // (`GPT2LMHeadModel.from_pretrained`). REQUIRES: NoTransformersConfig is empty.
 nlohmann::json TransformersConfig(const ModelOptions& options);
 
-// The other way round: the options of the BertModel that a config.json of transformers describes.
+// The inverse, for BERT: the options of the BertModel that a config.json of transformers describes.
 // Throws Error (usage) that names the file, the field, its value and what is expected.
 model::BertOptions ReadBertConfig(const std::string& path);
 

@@ -1,4 +1,4 @@
-// The names of what a run writes, relative to its output folder.
+// The names of the files that a run writes, relative to its output folder.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ inline constexpr const char* kConflictsName = "conflicts.jsonl";
 inline constexpr const char* kJobName = "job.json";
 inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only
-inline constexpr const char* kGraphName = "graph.json";            // of graph files: a copy
+inline constexpr const char* kGraphName = "graph.json";            // a copy of a graph file
 inline constexpr const char* kSnapshotsName = "snapshots";         // a folder
 
 // All of these files.
@@ -23,10 +23,10 @@ inline constexpr std::array kOutputFiles = {kModelName,   kConfigName,     kMetr
                                             kTuningName,  kConflictsName,  kJobName,
                                             kReceiptName, kVocabularyName, kGraphName};
 
-// The file of the snapshot of `version` in the folder kSnapshotsName. The order of these names, as
-// strings, is that of the versions.
+// The name of the snapshot of `version` in the folder kSnapshotsName. As strings, these names have
+// the order of the versions.
 std::string SnapshotFileName(std::int64_t version);
-// The same with the folder: "snapshots/step-000000000012.safetensors".
+// With the folder: "snapshots/step-000000000012.safetensors".
 std::string SnapshotName(std::int64_t version);
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// The id of a training: two jobs have the same one if they come to the same weights.
+// The id of a training: two jobs with the same id train the same weights.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace acan {
 
-// Sixteen hex digits: a hash over all that decides the bits of a training (the job without its task
-// sizes and snapshots, the data by their hashes, SampleSet::sha256, and the weights that it begins
-// with by theirs, where HoldToInitialWeights has set it), and over nothing else.
+// Sixteen hex digits: a hash over exactly what decides the bits of a training. That is the job
+// without its task sizes and snapshots, the data by their hashes (SampleSet::sha256), and the
+// initial weights by their hash, if HoldToInitialWeights has set it.
 std::string TrainingId(const Job& job, const std::string& train_sha256,
                        const std::string& test_sha256);
 

@@ -1,4 +1,4 @@
-// The network that a plan is made for, from what handlers say of themselves.
+// Builds the network that a plan is made for from what handlers report.
 #pragma once
 
 #include <map>
@@ -11,21 +11,22 @@
 
 namespace acan {
 
-// Tiles of so many bytes stay with handlers (UINT64_MAX: nothing does). Of results that only their
-// step reads, smaller ones stay as well where bytes cross links: through the broker they would go
-// to each of their readers, the maker included, over the one link of the broker. A tile that stays
-// is kept until a later version is safe, so small tiles do not.
+// The size from which handlers keep results where bytes cross links. Tiles of
+// `least_kept_tile_bytes` or more stay with handlers (UINT64_MAX: no tile does). Results that only
+// their own step reads stay from a smaller size on: through the broker they would cross its one
+// link to each of their readers, including the maker. Small tiles do not stay, because a tile that
+// stays is kept until a later version is safe.
 std::uint64_t LeastKeptOverLinks(std::uint64_t least_kept_tile_bytes);
 
-// `handlers`: by client id, whose order is that of HandlerNetwork::handlers. `manager_machine`: as
-// Capacity::machine; the broker is taken to be there, too. nullopt: nothing is to
-// be gained by placing tasks, as there are no two hosts, or more handlers than can be placed.
+// `handlers` is ordered by client id, as is HandlerNetwork::handlers. `manager_machine` is the
+// manager's Capacity::machine; the broker is assumed to run there, too. nullopt if placing tasks
+// gains nothing: there are fewer than two hosts, or more handlers than can be placed.
 std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
                                         std::uint64_t least_kept_tile_bytes,
                                         const std::string& manager_machine = {});
 
-// Of handlers that share memory. Of those of one machine only as many count, the fastest first, as
-// its processors suffice for: one more would take its time from the others.
+// For handlers that share memory. Of the handlers of one machine, the fastest count, as many as its
+// processors suffice for: one more would take its time from the others.
 HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers);
 
 }  // namespace acan

@@ -1,5 +1,5 @@
-// PassTasks: the tasks of one pass (a training step, an evaluation batch, or the initialisation)
-// under a plan, as tuples that name their inputs. Pure; nothing is put or computed here.
+// PassTasks: the tasks of one pass (a training step, an evaluation batch, or the initialization)
+// under a plan, as tuples that name their inputs. Pure: nothing is put or computed here.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace acan {
 
 using PlannedModel = std::shared_ptr<const LoweredModel>;
-// The graphs of a model as calls see them. They share it. Throws Error (failure) for operators that
+// Lowers the graphs of a model; they share the model. Throws Error (failure) for operators that
 // have no calls yet.
 PlannedModel LowerModel(const std::shared_ptr<const TrainedModel>& model);
 
@@ -27,14 +27,15 @@ class PassTasks {
       : model_(std::move(model)), training_(training), plan_(plan) {}
 
   std::vector<PlannedTask> Initialize(const std::string& job) const;
-  // In an order in which they can run.
+  // The tasks, in an order in which they can run.
   std::vector<PlannedTask> Tasks(const Pass& pass) const;
   std::vector<DataCell> DataCells(const Pass& pass) const;
-  // What the manager computes itself for a pass: tuples with their bytes.
+  // The tables that the manager computes for a pass: tuples with their bytes.
   std::vector<tuplespace::Tuple> Tables(const Pass& pass) const;
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
   std::vector<LossCell> Losses(const Pass& pass) const;
-  // Where the sum of the squares of all gradients lies, [1, 1]; nullopt: nobody asks for it.
+  // The key of the sum of the squares of all gradients, [1, 1]; nullopt if the training does not
+  // need it.
   std::optional<tuplespace::Key> GradientNorm(const Pass& pass) const;
 
  private:

@@ -1,4 +1,4 @@
-// The bugs that the simulation can switch on in the manager.
+// Bugs that the simulation can switch on in the manager.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// ResponseTimes: how long tasks take from the lease to the completion, learned for each kind of
-// task and each size (powers of two of its operations and of the bytes that leave its device) as
-// TCP learns its retransmission time-out: a smoothed mean and a smoothed deviation (V. Paxson et
-// al., RFC 6298, 2011). The lease of the next task of that kind and size follows from both. TCP
-// must not learn from what it sent twice, because an answer does not say to which of the two
-// (Karn); ours does, so late completions count too, and teach that the lease was too short. The
-// doubling after an expiry is the space's (PROTOCOL.md).
+// ResponseTimes: learns how long tasks take from the lease to the completion, for each kind of task
+// and each size (powers of two of its operations and of the bytes that leave its device). It uses
+// TCP's estimate of the retransmission time-out: a smoothed mean and a smoothed deviation (V.
+// Paxson et al., RFC 6298, 2011), from which the lease of the next task of that kind and size
+// follows. TCP must not learn from retransmitted segments, because an answer does not say which
+// transmission it belongs to (Karn). A completion does say so, so late completions count, too, and
+// show that the lease was too short. The space doubles a lease after an expiry (PROTOCOL.md).
 //
 // Pure: no clock. For one thread.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace acan {
 
-// What decides how long a task takes.
+// What determines how long a task takes.
 struct Work {
   TaskKind kind = TaskKind::kForward;
   std::uint64_t flops = 0;
@@ -25,16 +25,16 @@ struct Work {
 };
 Work WorkOf(const Task& task);
 
-inline constexpr std::int64_t kFirstLeaseUs = 2'000'000;   // before anything was learned
-inline constexpr std::int64_t kLeastLeaseUs = 200'000;     // below, busy machines look hung
+inline constexpr std::int64_t kFirstLeaseUs = 2'000'000;   // before anything is learned
+inline constexpr std::int64_t kLeastLeaseUs = 200'000;     // shorter: busy machines look hung
 inline constexpr std::int64_t kMostLeaseUs = 600'000'000;  // ten minutes
 
 class ResponseTimes {
  public:
   void Note(const Work& work, std::int64_t took_us);
-  // From kLeastLeaseUs to kMostLeaseUs.
+  // Between kLeastLeaseUs and kMostLeaseUs.
   std::int64_t LeaseUs(const Work& work) const;
-  // Smoothed over all tasks in the order in which they ended; 0 before the first.
+  // Smoothed over all tasks in the order of their ends; 0 before the first.
   double MeanUs() const { return all_.mean_us; }
 
  private:

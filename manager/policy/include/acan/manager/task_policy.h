@@ -1,8 +1,8 @@
-// TaskPolicy: how many tasks are in the space at once (the pouch), for how long a taker has each,
-// and how many a handler takes together. Policies change when things are computed, never what: the
-// weights are the same bits under each.
+// TaskPolicy: decides how many tasks are in the space at once (the pouch), how long they are
+// leased, and how many a handler takes together. A policy changes when tasks are computed, and
+// never the bits of the weights.
 //
-// Pure: no clock, no space. ManagerCore tells it what happens and asks. For one thread.
+// Pure: no clock, no space. ManagerCore reports events to it and queries it. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace acan {
 
-// One task that is done, as the space tells it.
+// A completed task, as the space reports it.
 struct TaskDone {
   Work work;
   std::int64_t took_us = 0;       // from its lease to its completion
-  std::uint32_t times_taken = 1;  // more than one: it was issued again
+  std::uint32_t times_taken = 1;  // above one: it was issued again
 };
 
-// What the space says of itself now and then.
+// What the space reports about itself from time to time.
 struct SpaceSeen {
-  std::uint64_t tasks_ready = 0;  // could be taken, and are not
-  std::uint64_t open_gets = 0;    // handlers that wait for a task
+  std::uint64_t tasks_ready = 0;  // ready, but not taken
+  std::uint64_t open_gets = 0;    // from handlers that wait for a task
   std::uint64_t tasks_leased = 0;
 };
 
@@ -33,30 +33,31 @@ class TaskPolicy {
  public:
   virtual ~TaskPolicy() = default;
 
-  // How many tasks may be put now. `waiting`: how many the manager has ready to put.
+  // How many tasks may be put now. `waiting` is the number of tasks that the manager has ready to
+  // put.
   virtual std::int64_t Room(std::int64_t waiting, std::int64_t now_us) = 0;
-  // Of a task that is put now.
+  // The lease of a task that is put now.
   virtual std::int64_t LeaseUs(const Work& work) const = 0;
-  // The lease is a time limit: handlers do not extend it.
+  // Whether the lease is a time limit, which handlers do not extend.
   virtual bool timed() const = 0;
-  // Writes into the tasks of one unit how many a handler should take together.
+  // Writes into the tasks of one unit how many of them a handler should take together.
   virtual void MarkChunks(std::vector<PlannedTask>& tasks) const;
   virtual void OnTime(std::int64_t now_us);
-  virtual std::int64_t NextDeadlineUs() const;  // of OnTime
+  virtual std::int64_t NextDeadlineUs() const;  // for OnTime
 
   virtual void OnSpace(const SpaceSeen& seen, std::int64_t now_us);
   void OnHandlers(int handlers) { handlers_ = handlers; }
   void OnPut(std::int64_t tasks, std::int64_t now_us);
   void OnDone(std::int64_t tasks, const std::vector<TaskDone>& done, std::int64_t now_us);
-  // What is in flight is given up: it will neither end nor be put again under its name.
+  // Forgets the tasks in flight: they will neither end nor be put again under their names.
   virtual void Forget();
 
-  virtual std::int64_t pouch() const = 0;       // most tasks in flight
-  virtual std::int64_t timeout_us() const = 0;  // the one in force, or that of the last task put
-  // Of how many tasks together the end should be reported.
+  virtual std::int64_t pouch() const = 0;       // maximum number of tasks in flight
+  virtual std::int64_t timeout_us() const = 0;  // the current one, or that of the last task put
+  // How many tasks share one report of their completion.
   virtual std::int64_t report_every() const;
   std::int64_t in_flight() const { return in_flight_; }
-  std::int64_t pouches() const { return pouches_; }  // begun so far; policies without: 0
+  std::int64_t pouches() const { return pouches_; }  // begun so far; 0 for policies without pouches
 
  protected:
   virtual void AfterPut(std::int64_t tasks, std::int64_t now_us);
@@ -67,15 +68,15 @@ class TaskPolicy {
   std::int64_t pouches_ = 0;
 };
 
-// The policy that the job names; what `limits` fixes is not learned.
+// The policy that the job names. Values that `limits` fixes are not learned.
 std::unique_ptr<TaskPolicy> MakeTaskPolicy(const TaskLimits& limits);
 
-// The sizes of the chunks into which `tasks` are cut for `handlers`: each takes what is left
-// divided by the handlers, rounded up (C. D. Polychronopoulos and D. J. Kuck, "Guided
-// self-scheduling", IEEE Transactions on Computers C-36, 1987).
+// The sizes of the chunks into which `tasks` are cut for `handlers`: each chunk is the number of
+// remaining tasks divided by the handlers, rounded up (C. D. Polychronopoulos and D. J. Kuck,
+// "Guided self-scheduling", IEEE Transactions on Computers C-36, 1987).
 std::vector<std::int64_t> GuidedChunks(std::int64_t tasks, int handlers);
-// In batches: each batch is half of what is left, in one equal chunk for each handler (S. Flynn
-// Hummel, E. Schonberg and L. E. Flynn, "Factoring", Communications of the ACM 35, 1992).
+// Chunks in batches: each batch is half of the remaining tasks, in equal chunks, one per handler
+// (S. Flynn Hummel, E. Schonberg and L. E. Flynn, "Factoring", Communications of the ACM 35, 1992).
 std::vector<std::int64_t> FactoringChunks(std::int64_t tasks, int handlers);
 
 }  // namespace acan

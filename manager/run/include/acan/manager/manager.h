@@ -24,50 +24,53 @@ namespace acan {
 struct ManagerOptions {
   std::string endpoint;
   std::string out_dir;          // empty: nothing is written
-  int expected_handlers = 0;    // wait for so many before planning, at most some seconds
-  bool fixed_handlers = false;  // no others will come: too small ones end the job
-  bool resume = false;    // go on from what an earlier run has left: in the space, or a snapshot
-  bool standby = false;   // wait until no other manager has the job, then go on from what it left
-  std::string source;     // where the job came from, for messages
-  std::string machine;    // on which it runs, as Capacity::machine; empty: not known
-  std::string audit_log;  // the file of an AuditLog of all results; empty: none
-  // Results that no task of their step needs any more go when they have so many bytes; a request
-  // for each smaller one would cost more than its memory is worth. With audits all stay for a step.
+  int expected_handlers = 0;    // wait for this many before planning, for some seconds
+  bool fixed_handlers = false;  // no others will come: if all are too small, the job ends
+  bool resume = false;          // continue an earlier run from the space or from a snapshot
+  bool standby = false;         // wait until no other manager has the job, then continue it
+  std::string source;           // the origin of the job, for messages
+  std::string machine;          // of this process, as Capacity::machine; empty: unknown
+  std::string audit_log;        // the path of an AuditLog of all results; empty: none
+  // Spent results of this size or more are removed at once; requests for smaller ones would cost
+  // more than their memory is worth. With audits all results stay for a step.
   std::uint64_t least_removed_bytes = 256 << 10;
-  // Plans are made for the links of the handlers, and tasks name the handlers that should get them.
-  // Without this, for tests and experiments, all handlers count as on one host.
+  // Plans consider the links of the handlers, and tasks name the handlers that should get them. If
+  // false, for tests and experiments, all handlers count as on one host.
   bool knows_links = true;
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
-  // Over tcp, where no memory is shared with the broker: data goes from here to handlers; without
-  // this, and where this cannot be reached, through the broker.
+  // Over tcp, where no memory is shared with the broker, data goes directly from this process to
+  // handlers. If false, and for handlers that cannot reach this process, it goes through the
+  // broker.
   bool direct = true;
-  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
+  zmq::context_t* context = nullptr;                 // shared for inproc; null: its own
   std::function<void(const Progress&)> progress;     // on Run's thread; may be null
   std::function<void(const Tuning&)> tuning;         // on Run's thread; may be null
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
-  // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
+  // Called about once a second or more often on Run's thread, unless that thread is stuck; may be
+  // null.
   std::function<void()> alive = {};
 };
 
-// Throws Error (failure) if a manager writes to this output folder: who, and what to do. Managers
-// look themselves when they lead; this is for whoever wants to know before anything is started.
+// Throws Error (failure) if a manager writes to this output folder; the message says which one, and
+// what to do. Managers check this when they lead; this function allows an earlier check.
 void CheckFolderIsFree(const std::string& out_dir);
 
 class Manager {
  public:
-  // Takes the data as loaded. Throws Error if the job is impossible or the folder not writable.
+  // Takes ownership of the data. Throws Error if the job is impossible or the folder is not
+  // writable.
   Manager(ManagerOptions options, Job job, Data data);
   ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
-  // Trains, evaluates, writes the outputs. If the broker or the connection to it is lost, goes on
-  // from what is in the space, or from the last snapshot; if another manager leads by then, stands
-  // by until that one is done or gone. A run that diverged ends early, with the last good weights
-  // (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
+  // Trains, evaluates, and writes the outputs. If the broker or the connection is lost, continues
+  // from the tuples in the space, or from the last snapshot; if another manager leads by then,
+  // stands by until that one is done or gone. A run that diverged ends early, with the last good
+  // weights (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
-  // Thread safe. Ends Run at once, or, where a training is under way, as soon as a snapshot of its
-  // newest version is written, after `within` at the latest. May be called again.
+  // Thread-safe. Ends Run at once or, during a training, as soon as a snapshot of its newest
+  // version is written, at the latest after `within`. May be called again.
   void Stop(std::chrono::microseconds within = std::chrono::microseconds(0));
 
  private:

@@ -1,4 +1,4 @@
-// What the tasks of a pass are, and what they are given and make: plain values.
+// The tasks of a pass, their input data and their results: plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace acan {
 
-// A task with what the space must know of it.
+// A task with the attributes that the space needs.
 struct PlannedTask {
   tuplespace::Key key;
   std::vector<tuplespace::Key> inputs;
@@ -21,12 +21,12 @@ struct PlannedTask {
   int layer = 0;
   Task task;
   std::vector<tuplespace::ClientId> not_by = {};  // handlers that must not get it
-  tuplespace::ClientId prefers = {};              // the handler for which it is kept,
-  std::int64_t prefer_us = 0;                     // for so long
+  tuplespace::ClientId prefers = {};              // the handler for which it is reserved
+  std::int64_t prefer_us = 0;                     // for this time
 };
 
-// Tasks of a segment, or of one place among the updates, that wait for others of it have higher
-// priorities than these: by the number of their stage.
+// Each segment, and each place among the updates, has this many priorities, one per stage: tasks
+// that wait for other tasks of it have higher numbers than those.
 inline constexpr std::int64_t kStagesOfSegment = 4;
 inline std::int64_t StageOf(std::int64_t priority) {
   return priority % kStagesOfSegment;
@@ -35,17 +35,17 @@ inline std::int64_t StageOf(std::int64_t priority) {
 struct Pass {
   std::string job;
   std::int64_t step = 0;      // reads weights of this version; a training step makes step + 1
-  std::int64_t batch_id = 0;  // 0: training; 1..: evaluation batches of one version
+  std::int64_t batch_id = 0;  // 0: training; 1..: the evaluation batches of one version
   std::int64_t rows = 0;      // samples
   bool train = true;
   KernelScalars optimizer;                     // of this step
   KernelScalars optimizer_without_decay = {};  // for parameters that do not decay
   std::int64_t counted_rows = -1;              // rows whose label is not ignored; -1: all
-  bool timed = false;                          // the lease is the job's own time limit
+  bool timed = false;                          // the lease is a time limit
 };
 
-// A cell that the manager puts for a pass: of one input of the model, rows of the whole batch
-// (row = sample of the batch x positions of the input + position), and features.
+// A cell that the manager puts for a pass: rows of the whole batch of one input of the model (row =
+// sample of the batch x positions of the input + position), and features.
 struct DataCell {
   tuplespace::Key key;
   std::string input;  // as model::Graph names it
@@ -53,18 +53,19 @@ struct DataCell {
   Range features;
 };
 
-// One tuple [1, n] for each box of the rows of the loss: the sum of its losses and, for classes, of
-// right answers.
+// One tuple [1, n] for each box of the rows of the loss: the sum of its losses and, for classes,
+// the number of correct answers.
 struct LossCell {
   tuplespace::Key key;
-  Range place;            // in the order in which they are added: a node of a tree (range.h)
-  std::int64_t rows = 0;  // how many losses it sums
-  // Its task makes the losses of sums that other tasks made; else of outputs and targets alone.
+  Range place;            // in the order of addition: a node of a tree (range.h)
+  std::int64_t rows = 0;  // number of losses that it sums
+  // Its task computes the losses from sums that other tasks made; otherwise from outputs and
+  // targets alone.
   bool is_of_sums = false;
 };
 
-// The part [outputs, inputs] of a parameter (a vector is a row), or of the optimizer's state for
-// it, in one version.
+// A part [outputs, inputs] of a parameter (a vector is a row), or of its optimizer state, in one
+// version.
 struct TileCell {
   tuplespace::Key key;
   MatrixId matrix;

@@ -1,4 +1,4 @@
-// TaskBuilder: a task while its buffers, calls and results are added one by one.
+// TaskBuilder: builds a task by adding buffers, calls and results one by one.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class TaskBuilder {
 
   // A new buffer [rows, cols].
   int NewBuffer(std::int64_t rows, std::int64_t cols);
-  // A buffer that is the whole input tuple `key`.
+  // A buffer that the input tuple `key` fills.
   int Input(tuplespace::Key key, std::int64_t rows, std::int64_t cols);
-  // Input tuple `key` = [rows, cols] at (row, col) of `buffer`.
+  // Places the input tuple `key`, [rows, cols], at (row, col) of `buffer`.
   void AddPiece(int buffer, tuplespace::Key key, std::int64_t row, std::int64_t col,
                 std::int64_t rows, std::int64_t cols);
   bool IsInput(int buffer) const { return is_input_[static_cast<std::size_t>(buffer)]; }
@@ -34,8 +34,8 @@ class TaskBuilder {
   void Gemm(GemmForm form, int a, int b, int c) { Product(form, All(a), All(b), All(c)); }
   void Product(GemmForm form, View a, View b, View c);
   void Launch(Kernel kernel, std::vector<View> views, KernelScalars scalars = {});
-  // Reduces partial sums over `ranges` by the canonical tree; returns the buffer of the whole. A
-  // part -1 is a sum of nothing: the tree passes the other one through.
+  // Reduces partial sums over `ranges` by the canonical tree; returns the buffer of the total. A
+  // part -1 is an empty sum, which the tree skips.
   int Sum(const std::vector<int>& parts, const std::vector<Range>& ranges);
 
   void Put(tuplespace::Key key, View view, bool keep = false);
@@ -49,8 +49,8 @@ class TaskBuilder {
 
   Task task_;
   std::vector<tuplespace::Key> inputs_;
-  // The places of inputs_ by the hashes of their keys, with open addressing: planning looks at
-  // millions of inputs, and a map would allocate a node and a copy of the key for each.
+  // An index into inputs_ by the hashes of keys, with open addressing: planning looks up millions
+  // of inputs, and a map would allocate a node and a copy of the key for each.
   std::vector<std::uint32_t> index_;
   std::vector<bool> is_input_;
   std::int32_t affinity_ = -1;

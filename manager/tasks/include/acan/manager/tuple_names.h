@@ -1,4 +1,4 @@
-// The keys of what the manager plans; acan/core/tuple_kinds.h has their layout.
+// The keys of the tuples that the manager plans; acan/core/tuple_kinds.h defines their layout.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,23 @@ namespace acan {
 
 tuplespace::Key TileKey(const std::string& job, std::int64_t version, MatrixId matrix,
                         const Range& outputs, const Range& inputs);
-// Of a parameter that is not trained: the same in every version.
+// A tile of a parameter that is not trained: the same in every version.
 tuplespace::Key FrozenTileKey(const std::string& job, ParameterId parameter, const Range& outputs,
                               const Range& inputs);
 // All tiles of a matrix.
 tuplespace::Pattern TilesOf(const std::string& job, tuplespace::FieldPattern version,
                             MatrixId matrix);
 tuplespace::Pattern FrozenTilesOf(const std::string& job, ParameterId parameter);
-// The inverse of both: the version and the tile of a key, if it is one of a tile.
+// The inverse of TileKey and FrozenTileKey: the version and the tile, if the key is that of a tile.
 std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const tuplespace::Key& key);
-// What the tasks of a step were given and made, but for tiles.
+// The tuples of a step, inputs and results of its tasks, except tiles.
 std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::int64_t step);
-// All tiles of a version; not those that are frozen.
+// All tiles of a version, except frozen ones.
 std::vector<tuplespace::Pattern> TilesOfVersion(const std::string& job, std::int64_t version);
 
-// All that later steps were given and made, and the tiles of later versions; not those that are
-// frozen.
+// The tuples of all later steps, and the tiles of later versions, except frozen ones.
 std::vector<tuplespace::Pattern> AllAfter(const std::string& job, std::int64_t step);
-// Of a step, or of all later ones.
+// The tasks of one step, or of all later steps.
 tuplespace::Pattern TasksOf(const std::string& job, tuplespace::FieldPattern step);
 
 // The keys of the tuples of one pass.
@@ -41,7 +40,7 @@ class PassKeys {
  public:
   PassKeys(std::string job, std::int64_t step, std::int64_t batch_id)
       : job_(std::move(job)), step_(step), batch_id_(batch_id) {}
-  // Of boundary `boundary`: the inputs of that layer.
+  // The features at boundary `boundary`: the inputs of that layer.
   tuplespace::Key Features(StepTuple kind, int boundary, const Range& rows,
                            const Range& features) const;
   tuplespace::Key Rows(StepTuple kind, const Range& rows) const;

@@ -1,4 +1,4 @@
-// Chooses the cuts of a graph for the handlers that are there, by an estimate of a step's time.
+// Chooses the cuts of a graph for the handlers present, by an estimate of a step's time.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +12,46 @@
 
 namespace acan {
 
-// How much ChooseCuts may still look at where bytes cross links, as every cut has to be made there.
-// It counts down what it looked at, and ends with the best so far.
+// How much more ChooseCuts may examine where bytes cross links, because there each cut has to be
+// made in full. The search counts it down, and ends with the best cuts found so far.
 struct SearchBudget {
-  std::int64_t nodes = 0;  // of the graph, once for each cut
-  std::int64_t tasks = 0;  // that are made to be placed
+  std::int64_t nodes = 0;  // of the graph; all of them count for each cut
+  std::int64_t tasks = 0;  // that are made in order to be placed
 };
 
 struct CutRequest {
   const LoweredModel& model;
   const Training& training;
-  std::uint64_t capacity_bytes = 0;         // what the smallest handler that must take part holds
-  std::optional<std::uint64_t> size_bytes;  // most bytes of a tile of a parameter; unset: auto
-  std::optional<std::int64_t> batch_rows;   // most samples of one task; unset: auto
-  // unset: what the estimate says is fastest. REQUIRES: the model has these graphs.
+  std::uint64_t capacity_bytes = 0;         // memory of the smallest handler that must take part
+  std::optional<std::uint64_t> size_bytes;  // maximum bytes of a parameter's tile; unset: auto
+  std::optional<std::int64_t> batch_rows;   // maximum samples of one task; unset: auto
+  // unset: the one that the estimate finds fastest. REQUIRES: the model has these graphs.
   std::optional<Recompute> recompute = Recompute::kNothing;
-  int workers = 1;  // how many tasks at once keep all handlers busy
-  // If handlers are unequal, the speed of all over that of the slowest one, else 0: it takes so
-  // many times as long for a task as all others need on average for one.
+  int workers = 1;  // number of parallel tasks that keep all handlers busy
+  // If handlers are unequal, the speed of all divided by that of the slowest one, otherwise 0.
+  // While the slowest one computes a task, all together compute about this many.
   double slowest_share = 0;
   double gflops = 0;              // of one worker
-  double overhead_us = 0;         // of a task beside its computing
-  std::uint64_t tuple_bytes = 0;  // most bytes of a tuple
-  std::uint64_t task_inputs = 0;  // most inputs of a task
-  // Where bytes cross links; null: nowhere. Then a step's time is that of PlaceTasks. A cut with
-  // more tasks than the budget has counts as if all bytes crossed the fastest link. REQUIRES: a
-  // network has a budget. Without one, ChooseCuts has one of its own for nodes.
+  double overhead_us = 0;         // of a task, besides its computation
+  std::uint64_t tuple_bytes = 0;  // maximum bytes of a tuple
+  std::uint64_t task_inputs = 0;  // maximum inputs of a task
+  // The network if bytes cross links, otherwise null. With a network, a step's time is PlaceTasks'
+  // estimate. A cut with more tasks than the budget allows counts as if all bytes crossed the
+  // fastest link. REQUIRES: a network has a budget. Without a network and a budget, ChooseCuts uses
+  // a budget of its own for nodes.
   const HandlerNetwork* network = nullptr;
   SearchBudget* budget = nullptr;
   std::function<void()> go_on = {};  // called at least once for each cut; may be null, may throw
 };
 
-// What a training step under the cuts costs, as estimated from one task of each kind; no other is
-// made.
+// The estimated cost of a training step under the cuts, from one task of each kind; no other task
+// is made.
 struct CutCost {
   double step_us = 0;
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;         // inputs and results of all tasks
-  std::uint64_t largest_need_bytes = 0;  // of a task; in ChosenCuts of evaluations, too
-  bool fits_limits = true;               // no task is larger than the space and the handlers take
+  std::uint64_t largest_need_bytes = 0;  // of any task, including evaluation tasks in ChosenCuts
+  bool fits_limits = true;               // no task exceeds the limits of the space and the handlers
 };
 CutCost CostOf(const CutRequest& request, const GraphCuts& cuts);
 
@@ -58,9 +59,9 @@ struct ChosenCuts {
   GraphCuts cuts;
   CutCost cost;
 };
-// nullopt if no cuts fit; then `smallest_need_bytes` is the least capacity for which there are
-// some: with one byte less there are none. UINT64_MAX: no capacity is enough, as a tuple or a task
-// is larger than the space takes. To find it takes many times as long as to choose.
+// nullopt if no cuts fit. Then `smallest_need_bytes` is the smallest capacity for which cuts exist;
+// UINT64_MAX if no capacity is enough, because a tuple or a task is larger than the space accepts.
+// Finding it takes many times as long as choosing cuts.
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request, std::uint64_t* smallest_need_bytes);
 
 // "9 segments, ...": for logs.

@@ -1,5 +1,5 @@
-// Placement: which handler should run which task of a step where bytes cross links, and how long
-// the step then takes by estimate. Pure.
+// Placement: which handler should run each task of a step where bytes cross links, and the
+// estimated time of the step. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace acan {
 
-// What has processors that all processes on it share. It has one host or, as where containers have
-// addresses of their own, several.
+// Hardware with processors that all processes on it share. It has one host, or several if, for
+// example, containers have their own addresses.
 struct HostMachine {
-  int cores = 0;             // that handlers may use; 0: not known, enough for all
-  bool has_manager = false;  // the manager and the broker compute there, too
+  int cores = 0;             // that handlers may use; 0: unknown, assumed to be enough
+  bool has_manager = false;  // the manager and the broker run there, too
 };
 
-// A host, and its way to all others, in either direction.
+// A host, and its link to all others, in either direction.
 struct HostLink {
   double us_per_kib = 0;     // 0: the broker's host, whose handlers share its memory
   double round_trip_us = 0;  // to the broker and back
@@ -33,7 +33,7 @@ struct PlacedHandler {
   int threads = 1;
   double gflops = 0;  // 0: not known
   std::uint64_t memory_bytes = UINT64_MAX;
-  double busy_cores = 1;  // of its machine, while it computes
+  double busy_cores = 1;  // cores of its machine that are busy while it computes
 };
 
 struct HandlerNetwork {
@@ -41,17 +41,17 @@ struct HandlerNetwork {
   std::vector<HostLink> hosts;
   std::vector<PlacedHandler> handlers;
   HostLink manager;
-  // Smaller tiles, and other results smaller than that, go to the broker at once.
+  // Tiles below the first size, and other results below the second, are sent to the broker at once.
   std::uint64_t least_kept_tile_bytes = 0;
   std::uint64_t least_kept_bytes = 0;
-  // Smaller samples come from the broker, larger ones from the manager.
+  // Input data below this size comes from the broker, larger data from the manager.
   std::uint64_t least_served_bytes = 0;
-  // Smaller inputs come from the broker with each task that reads them: handlers keep neither them
-  // nor what they make of that size.
+  // Inputs below this size come from the broker with each task that reads them: handlers cache
+  // neither such inputs nor their own results of that size.
   std::uint64_t least_held_bytes = 0;
 };
 
-// A tile, whatever its version.
+// A tile, of any version.
 struct TileId {
   MatrixId matrix;
   std::int64_t row = 0, column = 0;  // where it begins
@@ -64,25 +64,25 @@ struct LinkLoad {
 };
 
 struct Placement {
-  std::vector<int> handler_of;    // of each task: index into HandlerNetwork::handlers; -1: anybody
-  std::map<TileId, int> home_of;  // the handler that makes the next version of a tile
-  std::vector<LinkLoad> loads;    // of a step, by host
-  std::uint64_t manager_bytes = 0;  // that leave the manager's host
-  std::uint64_t broker_bytes = 0;   // that leave the broker's, of tuples that it has
-  std::vector<double> cpu_us;       // of a step, by machine: of all its processors together
-  double step_us = 0;               // infinite: not placed, or a task fits nowhere
+  std::vector<int> handler_of;      // by task: index into HandlerNetwork::handlers; -1: any handler
+  std::map<TileId, int> home_of;    // the handler that makes the next version of a tile
+  std::vector<LinkLoad> loads;      // of one step, by host
+  std::uint64_t manager_bytes = 0;  // sent from the manager's host
+  std::uint64_t broker_bytes = 0;   // sent from the broker's host, of tuples that the broker holds
+  std::vector<double> cpu_us;       // of one step, by machine: the sum over its processors
+  double step_us = 0;               // infinite: not placed, or a task fits into no handler
 };
 
 enum class PlacementEffort : std::uint8_t {
   kQuick,     // to compare cuts
-  kThorough,  // to run it: also moves what it has placed while a step takes less
+  kThorough,  // to run the placement: also moves placed tasks while that shortens the step
 };
 
-// `tasks`: of a step, in an order in which they can run. The tiles are where the step before has
-// made them. All that a handler lacks of the inputs of its task arrives over links that carry one
-// tuple after the other; a handler fetches the inputs of a task while it runs the one before, which
-// may be of the step before. The step takes at least as long as the cores of each machine compute,
-// encrypt and pass messages. A placement with more effort never takes longer, by this estimate.
+// `tasks` are those of a step, in an order in which they can run. Each tile lies where the previous
+// step made it. The inputs that a handler lacks arrive over links that carry one tuple after
+// another; a handler fetches the inputs of a task while it runs the task before, which may belong
+// to the step before. The step takes at least as long as the cores of each machine need to compute,
+// encrypt and pass messages. A placement with more effort never has a longer estimate.
 // REQUIRES: network.handlers is not empty.
 Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks,
                      PlacementEffort effort);
@@ -90,21 +90,22 @@ Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTas
 // Bytes of tiles that a handler can keep.
 double RoomForTiles(const PlacedHandler& handler);
 
-// Some of the handlers.
+// A subset of the handlers.
 struct NetworkPart {
   HandlerNetwork network;     // with all hosts
-  std::vector<int> handlers;  // their places in the whole
+  std::vector<int> handlers;  // their indices in the whole network
 };
-// All handlers; and fewer hosts, the fastest first, or fewer handlers of each, as a handler more
-// may cost more than it brings. Handlers of a part that keep more cores busy than their machine has
-// share these: each is slower than it has measured. The smallest part comes first.
+// The network of all handlers, and networks with fewer hosts, the fastest first, or fewer handlers
+// per host, because an additional handler may cost more than it brings. If the handlers of a part
+// need more cores than their machine has, they share them: each is slower than it has measured. The
+// smallest part comes first.
 std::vector<NetworkPart> PartsOf(const HandlerNetwork& network);
-// Whether a step is so much shorter than with fewer handlers that the estimate can be believed.
+// Whether a step is so much shorter than with fewer handlers that the estimate is credible.
 bool BringsMore(double step_us, double step_us_of_fewer);
-// As if it had been placed in the whole.
+// The placement with the handlers' indices in the whole network.
 Placement OfWhole(Placement placement, const NetworkPart& part);
-// On the part on which the step takes least; on none (step_us is infinite) where tasks and handlers
-// are too many for the manager to wait for it.
+// Places the tasks on the part for which a step takes the least time; places nothing (step_us is
+// infinite) if tasks and handlers are so many that the manager could not wait for the result.
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// What tasks cost by estimate: the time to compute and to move what they read and make.
+// Estimated costs of tasks: the time to compute, and to move inputs and results.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 namespace acan {
 
 struct WorkerSpeed {
-  int workers = 1;  // how many tasks at once keep all handlers busy
-  // Of unequal handlers, the speed of all over that of the slowest one; 0: they are equal.
+  int workers = 1;  // number of parallel tasks that keep all handlers busy
+  // For unequal handlers, the speed of all divided by that of the slowest one; 0: they are equal.
   double slowest_share = 0;
-  double gflops = 0;       // of one worker; 0: not known, a CPU core's
-  double overhead_us = 0;  // of a task beside its computing; 0: not known, on one machine
+  double gflops = 0;       // of one worker; 0: unknown, a CPU core's is assumed
+  double overhead_us = 0;  // of a task, besides its computation; 0: unknown, one machine is assumed
 };
 
-// Inputs and results.
+// The bytes of inputs and results.
 std::uint64_t MovedBytes(const Task& task);
-// Of them, what a task puts together of pieces, or cuts out of a larger buffer.
+// The part of these bytes that a task copies: pieces put together, or cut out of a larger buffer.
 std::uint64_t CopiedBytes(const Task& task);
-// Of one worker, without the overhead.
+// The time of a task on one worker, without the overhead.
 double TaskUs(const WorkerSpeed& speed, const Task& task);
-// Until tasks that need nothing of each other are done, when whoever is free takes the next.
+// The time until a stage of independent tasks is done, if each idle worker takes the next one.
 double StageUs(const WorkerSpeed& speed, double all_us, double largest_us, double tasks);
 
 }  // namespace acan

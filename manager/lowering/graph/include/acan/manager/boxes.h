@@ -1,4 +1,4 @@
-// Boxes: the part of a batch that a task covers, and the order in which sums over rows are added.
+// Boxes: the parts of a batch that tasks cover, and the order in which sums over rows are added.
 //
 // A value has `positions` rows for each sample. A box is a range of samples, or a range of the
 // positions of one sample:
@@ -21,56 +21,56 @@ namespace acan {
 
 // How samples, and the positions of each, are cut into boxes.
 struct RowCut {
-  std::int64_t samples = 1;    // of a box
-  std::int64_t positions = 0;  // of a box of one sample: block x a power of two; 0: all
+  std::int64_t samples = 1;    // per box
+  std::int64_t positions = 0;  // per box of one sample: block x a power of two; 0: all
   bool IsWithinSamples() const { return positions > 0; }
   friend bool operator==(const RowCut&, const RowCut&) = default;
 };
 
 struct Box {
   Range samples;
-  Range positions;  // of each value that has as many; empty: all
+  Range positions;  // for values that are cut within samples; empty: all
   bool HasWholeSamples() const { return positions.size() == 0; }
-  // Of a value with so many rows for each sample.
+  // The rows of a value with `value_positions` rows per sample.
   Range RowsOf(std::int64_t value_positions) const;
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-// The boxes of a batch, ascending. `positions` is that of the values that are cut within samples.
+// The boxes of a batch, ascending. `positions` is that of the values cut within samples.
 std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
-// Those of `cut` inside `box`, which is one of a cut that is as coarse or coarser.
+// The boxes of `cut` inside `box`, which belongs to an equal or coarser cut.
 std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions);
-// A cut whose boxes lie inside the boxes of both.
+// A cut whose boxes lie inside boxes of both.
 RowCut FinerOf(const RowCut& a, const RowCut& b);
 
-// The canonical order of sums over the rows of values with so many positions: groups of whole
-// samples, inside a group leaves of `block` rows and the aligned tree, then the tree over groups.
-// A group is `group_samples` samples: the largest power of two with group_samples x positions <=
-// block, at least 1.
+// The canonical order of sums over the rows of values with `positions` rows per sample: row groups
+// of whole samples; inside a group, leaves of `block` rows and the aligned tree; then the tree over
+// groups. A group has `group_samples` samples: the largest power of two with group_samples x
+// positions <= block, at least 1.
 class RowOrder {
  public:
   RowOrder(std::int64_t block, std::int64_t positions);
 
   std::int64_t group_samples() const { return group_samples_; }
   std::int64_t group_rows() const { return group_samples_ * positions_; }
-  // Whether rows one after the other, in leaves of `block`, are the order: no group has a short
+  // Whether the order is that of consecutive rows in leaves of `block`: no group ends with a short
   // leaf before another group.
   bool IsPlain() const { return group_rows() == padded_rows_; }
-  // The place of a box in the tree: where a group is shorter than a power of two of leaves, the
-  // leaves that are missing count. So parts of sums can be added by CombineOrder(places, block).
+  // The place of a box in the tree. If a group is shorter than a power of two of leaves, the
+  // missing leaves count, so that CombineOrder(places, block) can add the parts of sums.
   Range PlaceOf(const Box& box) const;
-  // Whether each box of this cut is made of nodes of the tree.
+  // Whether each box of this cut consists of nodes of the tree.
   bool Allows(const RowCut& cut) const;
-  // The fewest nodes of the tree that make up a box of a cut that it allows, ascending: where six
-  // samples are cut in the middle, the second box is {3, 4} and {4, 6}. The batch has
-  // `batch_samples`; its end may cut nodes short.
+  // The smallest set of nodes of the tree that makes up a box of an allowed cut, ascending. For
+  // example, if six samples are cut in the middle, the second box has {3, 4} and {4, 6}. The batch
+  // has `batch_samples`; its end may cut nodes short.
   std::vector<Box> NodesOf(const Box& box, std::int64_t batch_samples) const;
 
  private:
   std::int64_t block_;
   std::int64_t positions_;
   std::int64_t group_samples_ = 1;
-  std::int64_t padded_rows_ = 0;  // of a group: block x a power of two
+  std::int64_t padded_rows_ = 0;  // rows of a padded group: block x a power of two
 };
 
 }  // namespace acan

@@ -1,5 +1,5 @@
 // GraphTasks: the tasks of a pass of a graph under its cuts, as tuples that name their inputs.
-// Pure; nothing is put or computed here.
+// Pure: nothing is put or computed here.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace acan {
 
-// What a model computes in training, with gradients, and in evaluation: the same parameters in the
-// same order. Immutable; any thread.
+// A model's graphs for training, with gradients, and for evaluation, with the same parameters in
+// the same order. Immutable; for any thread.
 struct LoweredModel {
   LoweredGraph training;
   LoweredGraph evaluation;
-  // The training graph with Recompute::kElements and kBranches. Empty: cuts have kNothing.
+  // The training graph with Recompute::kElements and kBranches. If empty, cuts have kNothing.
   std::vector<LoweredGraph> computing_again = {};
 
   const LoweredGraph& TrainingOf(Recompute recompute) const {
@@ -28,30 +28,32 @@ struct LoweredModel {
     return computing_again[static_cast<std::size_t>(recompute) - 1];
   }
 };
-// Of a model's two graphs.
+// Lowers a model's two graphs.
 LoweredModel LowerGraphs(const std::shared_ptr<const model::Graph>& training,
                          const std::shared_ptr<const model::Graph>& evaluation);
 
-// The cells of a model's values under its cuts. Immutable; it keeps references to nobody.
+// The cells of a model's values under its cuts. Immutable; holds no references.
 struct GraphGrids;
 struct PassContext;
 std::shared_ptr<const GraphGrids> MakeGrids(const LoweredModel& model, const GraphCuts& cuts);
 
 class GraphTasks {
  public:
-  // The references must outlive it. `grids`: of this model and these cuts; null: they are made.
+  // The references must outlive it. `grids` belongs to this model and these cuts; if it is null,
+  // the constructor makes it.
   GraphTasks(const LoweredModel& model, const Training& training, const GraphCuts& cuts,
              std::shared_ptr<const GraphGrids> grids = nullptr);
 
   std::vector<PlannedTask> Initialize(const std::string& job) const;
-  // In an order in which they can run.
+  // The tasks, in an order in which they can run.
   std::vector<PlannedTask> Tasks(const Pass& pass) const;
   std::vector<DataCell> InputCells(const Pass& pass) const;
-  // What the manager computes: tuples with their bytes.
+  // The tables that the manager computes: tuples with their bytes.
   std::vector<tuplespace::Tuple> Tables(const Pass& pass) const;
   std::vector<TileCell> Tiles(const std::string& job, std::int64_t version) const;
   std::vector<LossCell> Losses(const Pass& pass) const;
-  // Where the sum of the squares of all gradients lies, [1, 1]; nullopt: nobody asks for it.
+  // The key of the sum of the squares of all gradients, [1, 1]; nullopt if the training does not
+  // need it.
   std::optional<tuplespace::Key> GradientNorm(const Pass& pass) const;
 
  private:

@@ -1,19 +1,20 @@
-// Audits: which tasks are computed a second time by another handler, and what follows if the
-// results differ. A pure state machine beside ManagerCore: no clock, no random source, no space.
+// Audits: decides which tasks a second handler computes again, and what follows if the results
+// differ. A pure state machine beside ManagerCore: no clock, no random source, no space.
 //
-// A drawn task is a case. Its first ballot is the results that count; a vote is the same task under
-// keys of its own, for somebody who has not voted. A result that two different handlers computed is
-// the right one; who computed another is wrong. Where nobody new is there, all vote once more, and
-// who contradicts himself is wrong, whatever is right. Handlers with one access key are two only
-// where all ballots are theirs. What has no hash is nobody's right result, however many put it.
-// Whoever puts a result of another size than the task makes is wrong without any vote. Where nobody
-// else is there who could vote, the case is skipped; while nobody is there at all it waits, as
-// everything does. A vote names neither the first results nor whose they are, and nobody can tell
-// from outside which tasks are drawn: the draw depends on a secret.
+// Each drawn task opens a case. The case's first ballot is the results that count; a vote is the
+// same task under its own keys, for a handler that has not voted yet. A result that two different
+// handlers computed is right, and handlers that computed another one are wrong. If no new voter is
+// present, all voters vote once more, and a handler that contradicts itself is wrong, whichever
+// result is right. Two handlers with the same access key count as two only if all ballots come from
+// that key. A result without a hash is never right, however many handlers put it. A handler that
+// puts a result of another size than the task makes is wrong without any vote. If no other handler
+// is present that could vote, the case is skipped; while no handler is present at all, it waits,
+// like everything else. A vote names neither the first results nor their makers, and nobody can
+// tell from outside which tasks are drawn, because the draw depends on a secret.
 //
-// Only so many votes are under way at once, those of the earliest cases: a vote may need the right
-// result of an earlier case, but not that of a later one. Only a case's first vote waits for others
-// to end, so that what the others need is decided.
+// The number of simultaneous votes is limited, and the earliest cases vote first: a vote may need
+// the right result of an earlier case, but not that of a later one. Only the first vote of a case
+// waits for other votes to end, so that the cases they belong to get decided.
 #pragma once
 
 #include <cstddef>
@@ -31,68 +32,69 @@
 
 namespace acan {
 
-// A result as the space knows it.
+// A result as the space reports it.
 struct SeenResult {
   tuplespace::Key key;
   tuplespace::ClientId put_by;
-  std::optional<tuplespace::PayloadHash> hash;  // unset: it has no bytes
+  std::optional<tuplespace::PayloadHash> hash;  // unset: the tuple has no bytes
   std::uint64_t bytes = 0;
 };
 
 using AuditId = std::uint64_t;
 struct AuditVote {
   AuditId audit = 0;
-  PlannedTask task;  // its results are for OnVote, in the order of its outputs
+  PlannedTask task;  // its results are reported by OnVote, in the order of its outputs
 };
 struct AuditVerdict {
   std::vector<tuplespace::ClientId> wrong;  // sorted
-  std::string text;                         // for people
+  std::string text;                         // for the user
 };
 
 class Audits {
  public:
-  // With more votes under way no first one begins. The manager has a Read open for each, and a
-  // broker lets it have 1,024.
+  // While this many votes are under way, no case begins its first vote. The manager has a Read open
+  // for each vote, and a broker allows 1,024 per client.
   static constexpr std::size_t kMostVotes = 256;
 
-  // `share` of all tasks, 0..1. REQUIRES: `secret` is not known to handlers.
+  // `share` is the share of all tasks that is audited, 0..1. REQUIRES: handlers do not know
+  // `secret`.
   Audits(double share, std::uint64_t secret) : share_(share), secret_(secret) {}
 
   // ---- events ----------------------------------------------------------------------------------
 
-  // Draws, and says whether the task is drawn: then its case is open until it is decided. `unit`:
-  // the caller's.
+  // Draws, and returns whether the task is drawn; its case is then open until it is decided. `unit`
+  // is the caller's unit.
   bool OnPut(std::int64_t unit, const PlannedTask& task);
-  // Results of tasks, drawn or not.
+  // Results of tasks, whether drawn or not.
   void OnResults(const std::vector<SeenResult>& results);
   void OnVote(AuditId audit, const std::vector<SeenResult>& results);
-  // Who may vote: all that are present and not quarantined.
+  // The handlers that may vote: all that are present and not quarantined.
   void OnHandlers(const std::map<std::string, Capacity>& handlers);
-  // All tasks are taken back.
+  // Forgets all cases, because all tasks are withdrawn.
   void Forget();
 
-  // ---- what follows ----------------------------------------------------------------------------
+  // ---- outcomes --------------------------------------------------------------------------------
 
   struct Output {
     std::vector<AuditVote> put;
-    std::vector<std::pair<AuditId, tuplespace::Key>> drop;  // votes that nobody is left to take
+    std::vector<std::pair<AuditId, tuplespace::Key>> drop;  // votes that nobody can take
     std::optional<AuditVerdict> verdict;
-    // Results differ, and all who are there have said what they say: nobody is right.
+    // The results differ, and no handler present can decide which one is right.
     std::optional<std::string> undecided;
     std::vector<std::string> say;
   };
   Output TakeOutput() { return std::exchange(output_, {}); }
 
   std::size_t OpenIn(std::int64_t unit) const;
-  // Why the run waits for another handler, to decide between results that differ; null: it need
-  // not. Valid until the next call of another method.
+  // Why the run waits for another handler that decides between different results; null if it does
+  // not wait. Valid until another method is called.
   const std::string* Undecided() const;
-  // False: an input of this task, or of this vote, is a result whose case is open. Then it may be
-  // wrong, and the task may fail on every handler for that. True also for tasks without a case.
+  // False: an input of this task, or of this vote, is a result whose case is open. The input may
+  // then be wrong, so the task may fail on every handler. True also for tasks without a case.
   bool InputsAreDecided(const tuplespace::Key& task) const;
   std::uint64_t passed() const { return passed_; }
-  std::uint64_t skipped() const { return skipped_; }  // nobody else was there
-  // Whose results were in the cases that were skipped: nobody has confirmed those.
+  std::uint64_t skipped() const { return skipped_; }  // for lack of another handler
+  // The handlers whose results were in skipped cases, where nobody has confirmed them.
   const std::set<tuplespace::ClientId>& unconfirmed() const { return unconfirmed_; }
 
  private:
@@ -104,18 +106,18 @@ class Audits {
     std::int64_t unit = 0;
     PlannedTask task;
     std::uint64_t need_bytes = 0;
-    std::vector<std::optional<SeenResult>> first;  // until all are there
+    std::vector<std::optional<SeenResult>> first;  // until all of them are there
     std::vector<Ballot> ballots;
     std::optional<AuditVote> vote;  // under way
     int votes = 0;
-    bool asks_again = false;  // the vote is for who has voted before: nobody new was there
-    std::string undecided;    // why another handler must come to decide it; empty: none must
+    bool asks_again = false;  // the vote is for an earlier voter, because no new one was there
+    std::string undecided;    // why the case waits for another handler; empty: it does not
   };
 
   static std::set<tuplespace::ClientId> VotersOf(const Case& one);
-  // How many ballots each of them has.
+  // The number of ballots of each voter.
   static std::map<tuplespace::ClientId, int> BallotsOf(const Case& one);
-  // Whether two clients count as two. `owners`: of all ballots of the case.
+  // Whether two clients count as two. `owners` are those of all ballots of the case.
   static bool AreTwo(const tuplespace::ClientId& a, const tuplespace::ClientId& b,
                      const std::set<tuplespace::ClientId>& owners);
 
@@ -138,10 +140,10 @@ class Audits {
   std::map<std::string, Capacity> handlers_;
   AuditId next_id_ = 1;
   std::map<AuditId, Case> cases_;
-  std::map<tuplespace::Key, std::pair<AuditId, std::size_t>> awaited_;  // first results, of cases
-  std::map<std::int64_t, std::size_t> open_;                            // cases of each unit
-  std::set<AuditId> voting_;   // cases with a vote under way
-  std::set<AuditId> waiting_;  // cases whose first vote waits for one of these to end
+  std::map<tuplespace::Key, std::pair<AuditId, std::size_t>> awaited_;  // first results, for cases
+  std::map<std::int64_t, std::size_t> open_;  // number of open cases, by unit
+  std::set<AuditId> voting_;                  // cases with a vote under way
+  std::set<AuditId> waiting_;  // cases whose first vote waits for another vote to end
   std::uint64_t passed_ = 0;
   std::uint64_t skipped_ = 0;
   std::set<tuplespace::ClientId> unconfirmed_;

@@ -1,6 +1,6 @@
-// CurrentPlan: how a job's steps are cut into tasks at present. Each cut has a generation, and so
-// has the same cut after the run went back: answers to tasks of an older one are ignored. Pure.
-// Owned by ManagerCore, for its thread.
+// CurrentPlan: how a job's steps are cut into tasks at present. Each cut has a generation; so has
+// the same cut after the run went back. Answers about tasks of an older generation are ignored.
+// Pure. Owned by ManagerCore, for its thread.
 #pragma once
 
 #include <cstdint>
@@ -26,30 +26,30 @@ class CurrentPlan {
   CurrentPlan& operator=(const CurrentPlan&) = delete;
 
   const PlannedModel& model() const { return model_; }
-  const std::optional<Plan>& plan() const { return plan_; }  // unset: there is none yet
+  const std::optional<Plan>& plan() const { return plan_; }  // unset: there is no plan yet
   std::uint64_t generation() const { return generation_; }
   bool IsCurrent(std::uint64_t generation) const { return generation == generation_; }
 
-  // From now on answers to what was put until now are ignored.
+  // From now on, answers about earlier tasks are ignored.
   void BeginGeneration() { ++generation_; }
   void Set(Plan plan) {
     plan_ = std::move(plan);
     named_.Clear();
     is_placed_ = false;
   }
-  // The handlers that are there have changed, if they are others than before.
+  // Sets the handlers present, and forgets the placement if they have changed.
   void SetHandlers(const std::map<std::string, Capacity>& handlers) {
     if (handlers_ == handlers) return;
     handlers_ = handlers;
     is_placed_ = false;
   }
 
-  // REQUIRES of both: plan().
+  // REQUIRES for both: plan().
   PassTasks Tasks() const { return {model_, config_.training, *plan_}; }
   std::vector<TileCell> Tiles(std::int64_t version) const {
     return Tasks().Tiles(config_.run, version);
   }
-  // Which handlers should get which tasks. REQUIRES: plan().
+  // The handlers that should get each task. REQUIRES: plan().
   const NamedHandlers& named() {
     if (config_.knows_links && !is_placed_) {
       Pass pass;

@@ -1,4 +1,4 @@
-// Excluded: the handlers of a job whose results were wrong. No task goes to them.
+// Excluded: the handlers that get no more tasks of a job because their results were wrong.
 #pragma once
 
 #include <map>
@@ -11,18 +11,18 @@
 
 namespace acan {
 
-// Who is accountable for what a client does: its key ("name/") if it came with one, else itself.
-// Whoever has a key can have any number of client ids.
+// The party accountable for a client: its key ("name/") if it has one, otherwise the client itself.
+// A key may have any number of clients.
 tuplespace::ClientId OwnerOf(const tuplespace::ClientId& client);
 
-// Whether `clients` has this client, or all clients of its key.
+// Whether `clients` contains this client, or the key that covers it.
 bool HasClient(const std::set<tuplespace::ClientId>& clients, const tuplespace::ClientId& client);
 
-// Without those whose key is there, too: what TaskSpec::not_by has to name.
+// The clients without those whose key is in the set, too: what TaskSpec::not_by has to name.
 std::set<tuplespace::ClientId> WithoutCovered(const std::set<tuplespace::ClientId>& clients);
 
-// The keys of which so many clients are in `wrong` that all their clients should be. Never the key
-// of all handlers that are `present`: then nobody would be left.
+// The keys with so many clients in `wrong` that all their clients should be excluded. Never the key
+// of all handlers that are `present`, because then no handler would be left.
 std::vector<tuplespace::ClientId> KeysToExclude(const std::set<tuplespace::ClientId>& wrong,
                                                 const std::set<tuplespace::ClientId>& present);
 

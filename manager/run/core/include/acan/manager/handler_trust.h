@@ -1,6 +1,7 @@
-// HandlerTrust: whose results a manager believes. Who is quarantined gets no task; results are
-// compared by audits, if the job has them; and who was wrong ends this life of the run, or the job
-// where nobody can tell who it was. Pure: no clock. Owned by ManagerCore, for its thread.
+// HandlerTrust: decides which handlers' results a manager trusts. Quarantined handlers get no
+// tasks, and audits, if the job has them, compare results. A wrong handler ends this life of the
+// run; if nobody can tell which handler was wrong, the job ends. Pure: no clock. Owned by
+// ManagerCore, for its thread.
 #pragma once
 
 #include <cstdint>
@@ -26,31 +27,32 @@ class HandlerTrust {
 
   const std::optional<Audits>& audits() const { return audits_; }  // unset: no task is audited
 
-  // A task of the unit is about to be put: keeps it from who is quarantined. Returns its results if
-  // an audit must hear of them.
+  // A task of the unit is about to be put: excludes quarantined handlers from it. Returns the keys
+  // of its results if it is audited.
   std::vector<tuplespace::Key> OnPut(UnitId unit, PlannedTask& task);
-  // An action that it returns is the last one of this life.
+  // If it returns an action, this is the last one of this life.
   std::optional<ManagerAction> OnResults(const std::vector<SeenResult>& results);
   // REQUIRES: `wrong.by` is set.
   ManagerAction OnWrongLoss(const WrongLoss& wrong) const;
-  // Of a unit whose audits, if there were any, have found nothing. `what`: WrongLoss::text.
+  // For a unit whose audits, if any, have found nothing. `what` is WrongLoss::text.
   static ManagerAction OnUnexplained(const std::string& what);
   void OnVote(const VoteDone& event);
-  // `handlers`: as Audits::OnHandlers; `present`: all that are there, who is quarantined, too.
+  // `handlers`: as for Audits::OnHandlers. `present`: all handlers present, including quarantined
+  // ones.
   void OnHandlers(const std::map<std::string, Capacity>& handlers,
                   const std::map<std::string, Capacity>& present);
-  void Forget();  // all tasks are taken back
-  // What follows from the audits; votes are leased as `policy` says.
+  void Forget();  // all tasks are withdrawn
+  // What follows from the audits. `policy` determines the leases of votes.
   std::optional<ManagerAction> Follow(std::uint64_t generation, const TaskPolicy& policy,
                                       ManagerActions& out);
-  // Whether no result of the unit is in doubt.
+  // Whether no audit of the unit is undecided.
   bool IsDecided(UnitId unit) const { return !audits_ || audits_->OpenIn(unit) == 0; }
   // As Audits::Undecided.
   const std::string* Undecided() const { return audits_ ? audits_->Undecided() : nullptr; }
 
  private:
   const ManagerConfig& config_;
-  // Who is quarantined, as TaskSpec::not_by has it. Those that are there come first.
+  // The quarantined handlers, as for TaskSpec::not_by. Those that are present come first.
   std::vector<tuplespace::ClientId> excluded_;
   std::optional<Audits> audits_;
 };

@@ -1,5 +1,5 @@
-// Liveness: notices that a run makes no progress, and what should be done about it. Pure: no clock.
-// For one thread.
+// Liveness: notices when a run makes no progress, and advises what to do. Pure: no clock. For one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@ class Liveness {
   enum class Advice : std::uint8_t {
     kNone,
     kSay,     // tell the user what the run waits for
-    kReplan,  // tasks can be taken, and nobody takes them: they may fit none of those who work
-    kGoBack,  // no task can be taken or is: something of the step is gone
-    kGiveUp,  // as before, and going back did not help
+    kReplan,  // tasks are ready, but nobody takes them: they may fit no handler that works
+    kGoBack,  // no task is ready or leased: something of the step is lost
+    kGiveUp,  // as kGoBack, but going back did not help
   };
 
-  // Tasks were done, or there is nothing that anybody should do.
+  // Tasks were completed, or there is nothing to do.
   void OnProgress(std::int64_t now_us);
-  void OnNewStep() { went_back_ = 0; }  // one is finished that never was before
+  void OnNewStep() { went_back_ = 0; }  // a step that was never finished before
   void OnSpace(const SpaceSeen& seen, std::int64_t now_us);
-  // Several times a second. A longer pause (a stopped process, a lost connection) does not count.
-  // `needs_handler`: the run cannot go on before another handler comes, and nothing is gone.
+  // Called several times a second. A longer pause (a stopped process, a lost connection) does not
+  // count as a stall. `needs_handler`: the run has to wait for another handler, and nothing is
+  // lost.
   Advice OnTick(std::int64_t now_us, bool needs_handler = false);
   double IdleSeconds(std::int64_t now_us) const {
     return static_cast<double>(now_us - progress_us_) * 1e-6;
@@ -33,8 +34,8 @@ class Liveness {
  private:
   std::int64_t progress_us_ = 0;
   std::int64_t tick_us_ = 0;
-  std::int64_t say_us_ = 0;       // not before
-  std::int64_t unworked_us_ = 0;  // since when no task is taken; -1: some are
+  std::int64_t say_us_ = 0;       // the earliest time to say so
+  std::int64_t unworked_us_ = 0;  // since when no task is leased; -1: some are
   int went_back_ = 0;             // since the last new step
   SpaceSeen space_;
 };

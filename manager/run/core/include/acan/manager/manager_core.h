@@ -1,11 +1,10 @@
-// ManagerCore: what a manager decides, as a pure state machine: which tasks to put when, when a
-// step is finished and may be retired, when the boxes must be cut anew. No socket, clock, file or
-// data.
+// ManagerCore: the decisions of a manager, as a pure state machine: which tasks to put and when,
+// when a step is finished and may be retired, and when the boxes must be cut anew. No socket,
+// clock, file or data.
 //
-// Work comes in units, in one fixed order: the initial weights, then training steps, with the
-// batches of an evaluation where an epoch ends. A few units are in the space at once; the tasks
-// wait there for their inputs, so the manager is not on the critical path. Units are committed in
-// order.
+// Work comes in units, in a fixed order: the initial weights, then training steps, with the batches
+// of an evaluation at the end of each epoch. A few units are in the space at once; their tasks wait
+// there for inputs, so the manager is not on the critical path. Units are committed in order.
 #pragma once
 
 #include <algorithm>
@@ -53,21 +52,21 @@ class ManagerCore {
     kNotBegun,
     kWorking,
     kMoving,    // MoveTiles is under way
-    kFinished,  // nothing follows
+    kFinished,  // there are no further actions
   };
   enum class Weights : std::uint8_t { kNone, kOpened, kThere };  // of the first version
   struct Steps {
     std::int64_t per_epoch = 0;
     std::int64_t total = 0;
     std::int64_t evaluate_every = 0;
-    std::int64_t next = 0;  // to open
+    std::int64_t next = 0;  // the next step to open
   };
   // As numbers of steps.
   struct Versions {
     std::int64_t committed = 0;
-    std::int64_t reported = 0;    // more than committed ones after going back
-    std::int64_t safe = 0;        // the newest that is in the space whole: no device has to live
-    std::int64_t spent_from = 0;  // of earlier steps nothing is removed before it is retired
+    std::int64_t reported = 0;    // more than `committed` after going back
+    std::int64_t safe = 0;        // the newest that is in the space whole, not just on a device
+    std::int64_t spent_from = 0;  // results of earlier steps are kept until the step is retired
     std::int64_t retired_below = 0;
   };
 
@@ -90,7 +89,7 @@ class ManagerCore {
   bool OpenNextUnit(ManagerActions& out);
   void OpenInitialize(Unit& unit, ManagerActions& out);
   void OpenTrain(Unit& unit, ManagerActions& out);
-  std::int64_t FirstSampleOf(std::int64_t step) const;  // of its epoch
+  std::int64_t FirstSampleOf(std::int64_t step) const;  // within its epoch
   std::int64_t RowsOf(std::int64_t step) const;
   void OpenEvaluate(Unit& unit, ManagerActions& out);
   PutPassData WithCounted(PutPassData data, Pass* pass) const;

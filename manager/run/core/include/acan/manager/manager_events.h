@@ -1,4 +1,4 @@
-// What ManagerCore is told, and what it asks for. Plain values.
+// The events and the actions of ManagerCore. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -28,28 +28,28 @@ struct HandlersSeen {
 struct ChunkDone {
   UnitId unit = 0;
   std::uint64_t generation = 0;
-  std::size_t first = 0;  // its first task's place in the unit
+  std::size_t first = 0;  // the index of its first task in the unit
   std::size_t tasks = 0;
-  std::vector<TaskDone> done = {};       // what is known of them
-  std::vector<SeenResult> results = {};  // of those of done_when and audited
+  std::vector<TaskDone> done = {};       // what is known about the tasks
+  std::vector<SeenResult> results = {};  // the results in done_when, and those of audited tasks
 };
 struct VoteDone {
   AuditId audit = 0;
   std::uint64_t generation = 0;
   std::vector<SeenResult> results;
 };
-// Sums of a unit's passes, in the order of PassTasks::Losses of each pass; the last one is that of
+// The sums of a unit's passes, in the order of PassTasks::Losses of each pass, followed by
 // PassTasks::GradientNorm, if there is one.
 struct LossesRead {
   UnitId unit = 0;
   std::uint64_t generation = 0;
-  std::vector<std::vector<float>> sums;      // of a loss and, for classes, right answers
-  std::vector<tuplespace::ClientId> put_by;  // of each
+  std::vector<std::vector<float>> sums;      // the loss and, for classes, right answers
+  std::vector<tuplespace::ClientId> put_by;  // the maker of each
 };
 struct WeightsReady {
   std::uint64_t generation = 0;
 };  // after LoadWeights or MoveTiles
-// The snapshot that was asked for is on disk, or could not be written.
+// The requested snapshot is on disk, or could not be written.
 struct SnapshotDone {
   std::int64_t version = 0;
   std::int64_t took_us = 0;
@@ -60,14 +60,14 @@ struct VersionSafe {
   std::uint64_t generation = 0;
   std::int64_t version = 0;
 };
-// Somebody wants the run to stop: nothing is begun any more, the newest version is saved, and then
-// ReadyToStop comes. A run whose tasks are all done finishes instead.
+// A request to stop the run: begin nothing more, save the newest version, and then return
+// ReadyToStop. A run whose tasks are all done finishes instead.
 struct StopWanted {};
-// Results that stayed on a device are gone.
+// Results that stayed on a device are lost.
 struct ResultsLost {
   std::string why;
 };
-// Answers Stalled: who has done a task since this manager leads.
+// The answer to Stalled: the handlers that completed a task since this manager began to lead.
 struct WorkersSeen {
   std::set<tuplespace::ClientId> workers;
 };
@@ -87,28 +87,28 @@ struct PutPassData {
 struct PutTasks {
   UnitId unit = 0;
   std::uint64_t generation = 0;
-  std::size_t first = 0;  // place in the unit of the first task; the others follow it
+  std::size_t first = 0;  // the index in the unit of the first task; the others follow it
   std::vector<PlannedTask> tasks;
-  std::vector<tuplespace::Key> done_when;  // one result of each task: those that are there are done
-  std::vector<std::vector<tuplespace::Key>> audited;  // of each task: its results, if it is audited
-  std::vector<Work> work;                             // of each task
-  std::vector<std::int64_t> lease_us;                 // of each task
-  // A ChunkDone for so many tasks, in this order; an audited one has a ChunkDone of its own.
+  std::vector<tuplespace::Key> done_when;  // one result of each task, which exists if it is done
+  std::vector<std::vector<tuplespace::Key>> audited;  // by task: its results, if it is audited
+  std::vector<Work> work;                             // by task
+  std::vector<std::int64_t> lease_us;                 // by task
+  // How many tasks, in this order, share a ChunkDone; an audited task has its own.
   std::size_t report_every = 1;
 };
-// A task of an audit: when all its results are there, VoteDone.
+// A task of an audit. VoteDone follows when all its results exist.
 struct PutVote {
   std::uint64_t generation = 0;
   AuditVote vote;
   std::int64_t lease_us = 0;
 };
-// Nobody is left who could take it: no VoteDone.
+// No handler is left that could take this vote: no VoteDone follows.
 struct DropVote {
   AuditId audit = 0;
   tuplespace::Key task;
 };
-// These handlers computed wrong results. Whatever may be made of any result of theirs must not be
-// used: this life of the run is over.
+// These handlers computed wrong results. Nothing that may depend on their results may be used, so
+// this life of the run is over.
 struct Quarantine {
   AuditVerdict verdict;
 };
@@ -122,44 +122,44 @@ struct LoadWeights {
   std::int64_t version = 0;
   std::vector<TileCell> tiles;
 };
-// Of a unit that goes on.
+// Removes results of a unit that is still in progress.
 struct RemoveResults {
   std::vector<tuplespace::Key> keys;
 };
-// All that the tasks of a step made for each other, and what they were given.
+// Removes the inputs and results of a step's tasks.
 struct RemoveStep {
   std::int64_t step = 0;
-  bool tiles = false;  // the tiles of that version as well
+  bool tiles = false;  // also the tiles of that version
 };
 struct RetireThrough {
   std::int64_t step = 0;
 };
-// The run goes back to `version`: tasks and all that was made of later steps is removed, open
-// requests are forgotten, and the tiles `from` are put as `to` (if they differ).
+// The run goes back to `version`: removes all tasks and the results of later steps, forgets open
+// requests, and puts the tiles `from` as `to` (if they differ).
 struct MoveTiles {
   std::uint64_t generation = 0;
   std::int64_t version = 0;
   std::vector<TileCell> from, to;
 };
-// Has the tiles of a version copied into the space that stay with handlers, a few at a time, beside
-// everything else; then VersionSafe. They are not removed until then, or until it is dropped.
+// Copies into the space those tiles of a version that stay with handlers, a few at a time, in the
+// background; VersionSafe follows. They are not removed until then, or until DropCopy.
 struct MakeSafe {
   std::uint64_t generation = 0;
   std::int64_t version = 0;
   std::vector<TileCell> tiles;
 };
-// The copying under way is not wanted any more: no VersionSafe.
+// Cancels the current copying: no VersionSafe follows.
 struct DropCopy {};
-// Writes the tiles of a version to disk, beside everything else; then SnapshotDone. The tiles stay
-// in the space until then.
+// Writes the tiles of a version to disk in the background; SnapshotDone follows. The tiles stay in
+// the space until then.
 struct TakeSnapshot {
   std::int64_t version = 0;
   std::vector<TileCell> tiles;
 };
-// The snapshot under way is not wanted any more: no SnapshotDone.
+// Cancels the current snapshot: no SnapshotDone follows.
 struct DropSnapshot {};
-// The run makes no progress: somebody should hear what it waits for. Answered by WorkersSeen if
-// `asks_who_works`.
+// The run makes no progress: report what it waits for. If `asks_who_works`, WorkersSeen is the
+// answer.
 struct Stalled {
   std::int64_t step = 0;
   double seconds = 0;         // without progress
@@ -167,15 +167,15 @@ struct Stalled {
   SpaceSeen space;
   bool asks_who_works = false;
 };
-// What could be saved before the stop that was asked for is saved.
+// The requested stop: everything that could be saved is saved.
 struct ReadyToStop {
-  std::int64_t version = 0;        // the steps that are done
-  std::int64_t saved_version = 0;  // those that the newest snapshot has
+  std::int64_t version = 0;        // steps done
+  std::int64_t saved_version = 0;  // the newest snapshot's
 };
 struct StepCommitted {
   std::int64_t step = 0, epoch = 0, rows = 0;
   double loss = 0, learning_rate = 0;
-  std::optional<double> gradient_norm;  // before it was clipped
+  std::optional<double> gradient_norm;  // before clipping
 };
 struct Evaluated {
   std::int64_t step = 0, epoch = 0;

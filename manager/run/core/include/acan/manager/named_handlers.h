@@ -1,6 +1,6 @@
-// NamedHandlers: which handlers are named for the tasks of a run, where bytes cross links. Only the
-// time of a step depends on it: whoever is named and does not come is passed over after a while.
-// Pure. Owned by CurrentPlan, for the manager's thread.
+// NamedHandlers: the handlers that tasks name, where bytes cross links. This affects only the time
+// of a step: if a named handler does not take its task, another one may after a while. Pure. Owned
+// by CurrentPlan, for the manager's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ namespace acan {
 
 class NamedHandlers {
  public:
-  // `step`: the tasks of a full step under the plan that is in force.
+  // `step` has the tasks of a full step under the current plan.
   void Find(const std::map<std::string, Capacity>& handlers, const ManagerConfig& config,
             const std::vector<PlannedTask>& step);
   void Clear() { placement_.reset(); }
 
-  // Names the handlers of the tasks of a step. One with other tasks than a full step, as the last
-  // of an epoch may be, is left as it is.
+  // Names the handlers of a step's tasks. Does nothing for a step with other tasks than a full
+  // step, for example the last one of an epoch.
   void NameForStep(std::vector<PlannedTask>* tasks) const;
-  // Each handler also hears, with its first update or else its last task, which data of the step
-  // after its tasks will read: their bytes may come while it still computes. REQUIRES: that step
-  // has as many rows.
+  // Announces to each handler, in its first update task or otherwise its last task, which data its
+  // tasks will read in the next step, so that it can fetch them while it still computes. REQUIRES:
+  // the next step has as many rows.
   void NameDataAhead(std::vector<PlannedTask>* tasks) const;
-  // Of an evaluation: each goes where most bytes of its inputs are.
+  // For an evaluation: each task names the handler that holds most bytes of its inputs.
   void NameForEvaluation(std::vector<PlannedTask>* tasks) const;
-  // Those that make the first tiles.
+  // For the tasks that make the first tiles.
   void NameForTiles(std::vector<PlannedTask>* tasks) const;
 
  private:
@@ -41,7 +41,7 @@ class NamedHandlers {
 
   std::vector<tuplespace::ClientId> ids_;
   double slowest_us_per_kib_ = 0;
-  std::uint64_t least_kept_bytes_ = 0;  // less comes with the task that needs it
+  std::uint64_t least_kept_bytes_ = 0;  // smaller data comes with the task that needs it
   std::optional<Placement> placement_;
 };
 

@@ -1,4 +1,4 @@
-// PlanForecast: how a job's steps would be cut for handlers, without running anything.
+// PlanForecast: how a job's steps would be cut for given handlers, without running anything.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace acan {
 
-// The tasks of a step that wait for the same things: one kind of task of a layer or a segment.
+// The tasks of a step that wait for the same inputs: one kind of task of a layer or a segment.
 struct StageForecast {
   std::string what;       // "layer 1", "transformer.h.0.ln_1 to transformer.h.0.attn", "updates"
   const char* kind = "";  // TaskKindName
@@ -23,34 +23,34 @@ struct StageForecast {
   double us = 0;  // until all are done, by estimate
 };
 
-// Of a step, by estimate.
+// Estimates for a step.
 struct HostForecast {
   std::string name;        // Capacity::host; empty: the broker's
-  std::int64_t tasks = 0;  // that its handlers should do
+  std::int64_t tasks = 0;  // placed on its handlers
   LinkLoad load;           // of its link
 };
 
 struct PlanForecast {
   Plan plan;
-  int workers = 1;                    // tasks at once that keep all handlers busy
+  int workers = 1;                    // number of parallel tasks that keep all handlers busy
   std::vector<StageForecast> stages;  // in the order in which they can run
-  std::int64_t tasks = 0;             // of a step, as all that follows
+  std::int64_t tasks = 0;             // per step, like all following fields
   std::uint64_t moved_bytes = 0;
-  std::uint64_t least_moved_bytes = 0;  // by one handler with memory for everything
+  std::uint64_t least_moved_bytes = 0;  // if one handler had memory for everything
   double step_us = 0;                   // by estimate
-  // Where bytes cross links; else empty.
+  // Set only where bytes cross links.
   std::vector<HostForecast> hosts;
-  // That leave the manager's host, and the broker's for tuples that it has.
+  // Sent from the manager's host, and from the broker's for tuples that it holds.
   std::uint64_t manager_bytes = 0, broker_bytes = 0;
-  // With one host more, like the last one; 0: where nothing crosses links.
+  // With one more host like the last one; 0 if no bytes cross links.
   double step_us_with_one_more = 0;
-  // Of each handler, how many of the tasks fit into it.
+  // For each handler, how many of the tasks fit into its memory.
   std::vector<std::pair<Capacity, std::int64_t>> handlers;
 };
 
-// The plan with which a run would begin if just these handlers were there. Throws Error (failure)
-// with what a run would say if there is none. Of handlers whose bytes travel those with one
-// Capacity::host are on one host. REQUIRES: `handlers` is not empty.
+// The plan with which a run would begin if exactly these handlers were present. If there is none,
+// throws Error (failure) with the run's message. Handlers whose bytes travel are on one host if
+// they have the same Capacity::host. REQUIRES: `handlers` is not empty.
 PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacity>& handlers);
 
 }  // namespace acan

@@ -1,6 +1,7 @@
-// SpentResults: which results of a unit nobody needs any more while the unit goes on, such as
-// activations and partial sums: all tasks of the unit that read them are done. What no task of the
-// unit reads is for others (tiles of the next version, losses) and never spent.
+// SpentResults: finds the results of a unit that are no longer needed while the unit continues,
+// such as activations and partial sums, because all tasks of the unit that read them are done.
+// Results that no task of the unit reads are for others (tiles of the next version, losses) and
+// never spent.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +14,23 @@ namespace acan {
 
 class SpentResults {
  public:
-  // Looks at results of `least_bytes` and more.
+  // Considers results of `least_bytes` or more.
   SpentResults(const std::vector<PlannedTask>& tasks, std::uint64_t least_bytes);
 
   bool empty() const { return results_.empty(); }
-  // REQUIRES: called once for each task, by its place in `tasks`, when it is known to be done.
-  // Adds what is spent now; a result only after the task that makes it is known to be done, too, as
-  // that is found out by asking for the result.
+  // Adds the results that are spent now to `spent`. A result is spent only after the task that
+  // makes it is known to be done, too, because asking for the result is how the manager learns
+  // that.
+  // REQUIRES: called once for each task, by its index in `tasks`, when it is known to be done.
   void Done(std::size_t task, std::vector<tuplespace::Key>* spent);
 
  private:
   struct Result {
     tuplespace::Key key;
-    std::size_t waits_for = 0;  // tasks
+    std::size_t waits_for = 0;  // the number of tasks that are not done
   };
   std::vector<Result> results_;
-  std::vector<std::vector<std::size_t>> of_task_;  // into results_, what each makes or reads
+  std::vector<std::vector<std::size_t>> of_task_;  // by task: what it makes or reads, in results_
 };
 
 }  // namespace acan

@@ -1,5 +1,5 @@
-// Unit: what ManagerCore opens and commits as one: the initial weights, a training step, or some
-// batches of an evaluation.
+// Unit: the work that ManagerCore opens and commits together: the initial weights, a training step,
+// or some batches of an evaluation.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ struct Unit {
   std::vector<Pass> passes;
   std::vector<PlannedTask> to_put;    // in an order in which they can run
   std::size_t next = 0;               // into `to_put`
-  bool tiles_resident = false;        // those that it makes may stay on a device
-  std::optional<SpentResults> spent;  // unset: all are kept until the unit is committed
-  std::size_t in_flight = 0;          // tasks
+  bool tiles_resident = false;        // the tiles that it makes may stay on a device
+  std::optional<SpentResults> spent;  // unset: all results are kept until the unit is committed
+  std::size_t in_flight = 0;          // number of tasks
   bool loads_weights = false;         // LoadWeights is under way
-  // One for each of PassTasks::Losses of each pass, then that of PassTasks::GradientNorm.
+  // One entry for each of PassTasks::Losses of each pass, then one for PassTasks::GradientNorm.
   std::optional<std::vector<std::vector<float>>> losses;
-  std::optional<std::string> unexplained;  // a loss that is wrong, and nobody knows who made it so
+  std::optional<std::string> unexplained;  // describes a wrong loss of unknown cause
 
   bool IsPut() const { return next == to_put.size(); }
   bool IsDone() const {

@@ -1,5 +1,5 @@
-// UnitQueue: the units that are opened and not committed, in their order. Each has an id that no
-// other unit of this life has. Pure. Owned by ManagerCore, for its thread.
+// UnitQueue: the units that are open and not committed, in order. Each has an id that is unique in
+// this life. Pure. Owned by ManagerCore, for its thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace acan {
 
 class UnitQueue {
  public:
-  // Of the unit that is added next.
+  // The id of the unit that is added next.
   UnitId next_id() const { return next_id_; }
   // REQUIRES: its id is next_id().
   void Add(Unit unit) {
@@ -25,7 +25,7 @@ class UnitQueue {
     units_.pop_front();
     return unit;
   }
-  // Null if it was committed, or the run went back behind it.
+  // Null if the unit was committed, or dropped because the run went back.
   Unit* Find(UnitId id) {
     for (Unit& unit : units_) {
       if (unit.id == id) return &unit;

@@ -1,10 +1,11 @@
-// AuditLog: who computed what, in a file that shows when it was changed. JSON lines, each with the
-// SHA-256 of the line before and its own record:
+// AuditLog: a log of who computed what, in a file that reveals changes. It has JSON lines, each
+// with a hash that covers the lines before it and its own record:
 //
 //   {"chain":"<64 hex digits>","record":{"n":0,...}}
 //
-// chain = SHA-256(the chain before, as hex + the record, as written); before the first line it is
-// 64 zeros. So the last chain, which the receipt keeps (audit_log_head), stands for the whole file.
+// chain = SHA-256(the previous chain, as hex + the record, as written); before the first line the
+// chain is 64 zeros. So the last chain, which the receipt keeps (audit_log_head), covers the whole
+// file.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +17,39 @@
 
 namespace acan {
 
-// What a walk over a log finds.
+// The result of checking a log.
 struct AuditLogCheck {
-  std::int64_t records = 0;  // that are right, from the beginning
-  std::string head;          // the chain of the last of them
-  std::int64_t bytes = 0;    // that they take
-  bool torn = false;         // there is a last line without an end: what wrote it was killed
-  std::optional<std::string> problem;  // of the first line that is broken; names its number
+  std::int64_t records = 0;            // correct ones, from the beginning
+  std::string head;                    // the chain of the last correct record
+  std::int64_t bytes = 0;              // the size of the correct records
+  bool torn = false;                   // the last line is incomplete, because its writer was killed
+  std::optional<std::string> problem;  // with the first broken line; names its number
 };
-// Throws Error (usage) if the file cannot be read. It may be long: `go_on`, if there is one, is
-// called after each MiB or so, and may throw to end it.
+// Throws Error (usage) if the file cannot be read. The file may be long: `go_on`, if set, is called
+// about once per MiB, and may throw to end the check.
 AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on = {});
 
 class AuditLog {
  public:
-  // Makes the file, or goes on with one that is there: it is only ever appended to. A torn last
-  // line is cut off, and said. Throws Error (usage) for a file that is no unbroken log, Error
-  // (failure) naming the path and the system's words. `go_on`: as for CheckAuditLog.
-  // REQUIRES: nobody else adds to it from here on.
+  // Creates the file, or continues an existing one, to which it only appends. Cuts off an
+  // incomplete last line, and then sets `*said`. Throws Error (usage) for a file that is not an
+  // unbroken log, Error (failure) with the path and the system's message. `go_on`: as for
+  // CheckAuditLog.
+  // REQUIRES: nobody else adds to the file from now on.
   explicit AuditLog(const std::string& path, std::string* said = nullptr,
                     const std::function<void()>& go_on = {});
-  ~AuditLog();  // writes what is left
+  ~AuditLog();  // writes what is buffered
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  // Makes the file if it is not there, and changes nothing. Throws Error (failure) if it cannot be
-  // written.
+  // Creates the file if it does not exist, and changes nothing. Throws Error (failure) if it cannot
+  // be written.
   static void CheckWritable(const std::string& path);
 
-  // "n", the record's number, is added. Kept in memory until Flush, or until it is some KiB.
+  // Adds the record with its number, "n". Buffered until Flush, or until the buffer has some KiB.
   void Add(nlohmann::json record);
-  void Flush();  // hands it to the system: it outlives this process
-  void Sync();   // and to the disk: it outlives the machine's power
+  void Flush();  // to the system: survives the end of this process
+  void Sync();   // to the disk: survives a power failure
   const std::string& head() const { return head_; }
 
  private:

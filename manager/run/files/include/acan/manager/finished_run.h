@@ -1,4 +1,4 @@
-// FinishedRun: what the folder of a finished run has, for those who use its model.
+// FinishedRun: the content of a finished run's folder, for users of its model.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@ namespace acan {
 struct FinishedRun {
   std::string folder;
   Receipt receipt;
-  Job job;                 // the receipt's
-  std::string model_path;  // of a run that diverged: the snapshot that it kept
+  Job job;                 // from the receipt
+  std::string model_path;  // if the run diverged: the snapshot that it kept
   std::shared_ptr<const TrainedModel> model;
 
-  // Throws Error (usage) if the file is not of this model, and Error (failure) if it has other
-  // weights than the receipt says. Reads all of the file.
+  // Throws Error (usage) if the file does not fit the model, and Error (failure) if its weights
+  // differ from the receipt's. Reads the whole file.
   std::unique_ptr<ModelReader> OpenWeights() const;
 };
 
 // `folder` is the output folder (--out) of a run. Throws Error (usage) that names what is missing
-// or wrong: there is no receipt before a run is done.
+// or wrong: a run that is not done has no receipt.
 FinishedRun ReadFinishedRun(const std::string& folder);
 
-// Before --resume in `folder` with the job whose id is `job_id`: throws Error (usage) if the run
-// there is done and was another training, as it would be lost.
+// Called before --resume in `folder` with the job whose id is `job_id`. Throws Error (usage) if the
+// folder has a finished run of another training, which would be lost.
 void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job_id);
 
 }  // namespace acan

@@ -1,10 +1,10 @@
-// FolderLock: an output folder has one manager that writes to it.
+// FolderLock: ensures that only one manager writes to an output folder.
 //
 // The lock is flock(2) on the file `manager.lock` in the folder, so it ends with its process,
-// however that dies; a shared file system that passes locks on (NFS does) holds it for other hosts,
-// too. What the file says of its owner is for messages, and for the one exception: of two managers
-// of one job at one broker the broker says who leads, and that one may take the folder from the
-// other, which may be stopped or cut off.
+// however that ends. On a shared file system that forwards locks (NFS does) it also excludes other
+// hosts. The file's text about its owner serves messages, with one exception: if two managers of
+// one job share a broker, the broker decides which one leads, and the leader may take the folder
+// from the other one, which may be stopped or disconnected.
 #pragma once
 
 #include <sys/types.h>
@@ -16,34 +16,34 @@
 namespace acan {
 
 struct FolderOwner {
-  pid_t pid = 0;  // 0: the file does not say who it is
+  pid_t pid = 0;  // 0: the file does not name its owner
   std::string host;
   std::string since;  // "2026-11-23 21:00:00 UTC"
-  std::string run;    // names its tuples in the space that it works with
+  std::string run;    // the prefix of its tuples' keys in the space that it uses
 };
 
 class FolderLock {
  public:
-  // Null if somebody has the lock: `*owner` becomes who. `*said` becomes what the user should know,
-  // if there is something: the folder was left by another host, or has no locks. Throws Error
-  // (failure) if the file cannot be made.
+  // Null if another process has the lock; `*owner` is then set to it. `*said` is set if there is
+  // something to tell the user: the folder was left by another host, or does not support locks.
+  // Throws Error (failure) if the file cannot be created.
   static std::unique_ptr<FolderLock> Take(const std::string& folder, const std::string& run,
                                           FolderOwner* owner, std::string* said);
-  // The lock of this name becomes this one's, whoever has it; the other owner finds that by
-  // IsOwn(). REQUIRES: the broker says that this process leads, and the owner does not.
+  // Takes the lock from any owner; the previous one notices through IsOwn(). REQUIRES: the broker
+  // says that this process leads, and the owner does not.
   static std::unique_ptr<FolderLock> TakeOver(const std::string& folder, const std::string& run);
-  // Throws Error (failure), as InUse says it, if somebody has the lock.
+  // Throws Error (failure) with the text of InUse if another process has the lock.
   static void CheckFree(const std::string& folder);
   // "the output folder out is in use by pid 17 on host vm since ...: ..., what to do".
   static std::string InUse(const std::string& folder, const FolderOwner& owner);
 
-  ~FolderLock();  // removes the file, if it is its own still
+  ~FolderLock();  // removes the file, if it is still its own
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // nullopt: the file is gone.
+  // nullopt: the file does not exist.
   static std::optional<FolderOwner> OwnerOf(const std::string& folder);
-  bool IsOwn() const;  // false: somebody else has taken the folder, or removed the file
+  bool IsOwn() const;  // false: another process has taken the folder, or removed the file
   void SetRun(const std::string& run);
 
  private:

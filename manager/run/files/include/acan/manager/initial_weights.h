@@ -1,4 +1,4 @@
-// The file of weights that a training begins with.
+// The file with the initial weights of a training.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace acan {
 
-// Sets job->initial_weights_sha256 by reading the file; does nothing for a job that has none.
-// Throws if it cannot be read, and UsageError if the job has another hash: it is that of a run that
-// has begun, with other weights. Such a run goes on without the file, if the file is no longer
-// there.
+// Reads the file and sets job->initial_weights_sha256; does nothing for a job without such a file.
+// Throws if the file cannot be read, and UsageError if the job already has a different hash: then a
+// run with other weights has begun. Such a run continues without the file if the file no longer
+// exists.
 void HoldToInitialWeights(Job* job);
 
-// "w.safetensors: tensor 'a' has the value nan", if the file has a value that is not finite. Empty
-// if it has none, and if there is no file (any more).
+// "w.safetensors: tensor 'a' has the value nan" if the file has a value that is not finite. Empty
+// if all values are finite, or if the file does not exist (any more).
 std::string NotFiniteInitialWeight(const Job& job);
 
 }  // namespace acan

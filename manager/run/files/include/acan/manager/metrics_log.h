@@ -1,4 +1,4 @@
-// MetricsLog: the course of a run, metrics.jsonl.
+// MetricsLog: the metrics of a run's steps and evaluations, metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -24,79 +24,81 @@ struct StepMetrics {
   double learning_rate = 0;
   double samples_per_s = 0;
   std::int64_t handlers = 0;
-  std::int64_t reissued = 0;  // tasks, since the run's start
-  // Of all gradients, before they were clipped; unset: they are not.
+  std::int64_t reissued = 0;  // tasks, since the start of the run
+  // Of all gradients, before clipping; unset if they are not clipped.
   std::optional<double> gradient_norm = {};
 };
 
 struct EvaluationMetrics {
-  std::int64_t step = 0;  // the last one done before
+  std::int64_t step = 0;  // the last step before it
   std::int64_t epoch = 0;
   double test_loss = 0;
   std::optional<double> test_accuracy;
 };
 
-// Lines of metrics.jsonl by their "step": what was evaluated before that step, and the step's own.
+// Lines of metrics.jsonl by their "step": the evaluation before that step, and the step's own line.
 using MetricsLines = std::map<std::int64_t, std::string>;
-// Lines that are no JSON object with a step are left out.
+// Ignores lines that are not a JSON object with a step.
 MetricsLines LinesByStep(std::string_view text);
 // The last lines of a file, of about `most_bytes`.
 MetricsLines LastLines(const std::string& path, std::size_t most_bytes);
 
-// What of metrics.jsonl there is when a run goes on.
+// The metrics that exist when a run continues.
 struct EarlierMetrics {
-  std::int64_t first_step = 0;  // lines of earlier steps stay, later or torn ones are cut off
-  MetricsLines carried = {};    // from elsewhere; they count before those of the file
-  bool keep_file = true;        // false: what is in the file is of another run
+  std::int64_t first_step = 0;  // lines of earlier steps stay; later or incomplete ones are removed
+  MetricsLines carried = {};    // from another source; they take precedence over the file's
+  bool keep_file = true;        // false: the file's content belongs to another run
 };
 
-// metrics.jsonl: a JSON object a line, each handed to the system at once, so that a reader (or a
-// killed run) has every finished step; on a full disk they wait (LineFile). For one thread.
+// metrics.jsonl has one JSON object per line. Each is passed to the system at once, so that a
+// reader sees every finished step, even of a killed run; on a full disk, lines wait (LineFile). For
+// one thread.
 class MetricsLog {
  public:
-  // Begins the file anew, or, with a `first_step` > 0, goes on with what there is: whole lines of
-  // earlier steps stay, later, torn and damaged ones go. Either way the file is a new one under the
-  // old name: a manager that has lost the lead, and does not know it yet, writes to one that nobody
-  // sees. Throws Error (failure) naming the path and the system's words; so do the writes, if too
+  // Begins the file anew, or, with a `first_step` > 0, continues it: whole lines of earlier steps
+  // stay; later, incomplete and damaged ones are removed. Either way a new file replaces the old
+  // one, so that a manager that has lost the lead without noticing it writes to a file that nobody
+  // sees. Throws Error (failure) with the path and the system's message; so do the writes, if too
   // much waits.
   explicit MetricsLog(const std::string& path, std::int64_t first_step = 0)
       : MetricsLog(path, EarlierMetrics{.first_step = first_step}) {}
   MetricsLog(const std::string& path, const EarlierMetrics& earlier);
 
-  // Its lines that wait, if some do.
+  // The file's writer, with the lines that wait.
   LineFile& lines() { return lines_; }
-  // Of the steps before the first one, and of those written since if somebody cut the file: those
-  // that have no line, in order. Lines that wait are not among them.
+  // In order: the steps before `first_step` that have no line, and, if another process truncated
+  // the file, the later ones that have none. Lines that wait are not missing.
   const std::vector<StepRange>& missing() const { return missing_; }
-  // Looks whether somebody has cut the file (logrotate's copytruncate does), as each write does
-  // too.
+  // Checks whether another process has truncated the file (as logrotate's copytruncate does). Each
+  // write checks it, too.
   void LookForCut();
   // Whether that was found since the last call.
   bool TakeCut() { return std::exchange(cut_, false); }
-  // Of the steps before the first one: the first whose loss was not finite.
+  // The first of the steps before `first_step` whose loss was not finite.
   const std::optional<StepMetrics>& first_not_finite() const { return first_not_finite_; }
 
   // Each returns the line that it added.
   std::string Step(const StepMetrics& metrics);
   std::string Evaluation(const EvaluationMetrics& metrics);
-  // Thread safe. All lines are on disk when it returns. Throws Error (failure) also if one waits.
+  // Thread-safe. All lines are on disk when it returns. Throws Error (failure), also if a line
+  // waits.
   void Sync() const;
-  // Thread safe. Whether the file of this name is not this one any more, but another or none.
+  // Thread-safe. Whether the path no longer leads to this file, but to another one or to none.
   bool Replaced() const;
-  bool Removed() const;  // none
+  bool Removed() const;  // whether it leads to none
 
  private:
-  std::optional<std::int64_t> Size() const;  // nullopt: it is no regular file
+  std::optional<std::int64_t> Size() const;  // nullopt: not a regular file
   void CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to);
   std::string Write(const nlohmann::json& line);
-  std::int64_t NextWritten() const;  // the step after those that do not wait
+  std::int64_t NextWritten() const;  // the step after the last line that does not wait
 
   std::string path_;
   LineFile lines_;
-  std::int64_t next_step_ = 0;  // after those that were added
+  std::int64_t next_step_ = 0;  // after the last line added
   bool cut_ = false;
   std::vector<StepRange> missing_;
-  std::optional<StepMetrics> first_not_finite_;  // of which only `step` and `learning_rate` count
+  std::optional<StepMetrics> first_not_finite_;  // only `step` and `learning_rate` are set
 };
 
 }  // namespace acan

@@ -1,6 +1,6 @@
-// Models in safetensors files: the output of a run, and its snapshots, which have the optimizer's
-// state beside the parameters. Tensors lie as the model's framework has them (model/README.md);
-// rectangles of our matrices are written and read piece by piece.
+// Models in safetensors files: the output of a run, and its snapshots, which contain the
+// optimizer's state besides the parameters. Tensors have the layout of the model's framework
+// (model/README.md); rectangles of the matrices are written and read piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace acan {
 
-// A tensor of a file: a parameter, or the optimizer's state for it.
+// A tensor of a file: a parameter, or optimizer state of a parameter.
 struct TensorInfo {
-  std::string name;  // in the file; of a state: "layers.0.weight.state0"
+  std::string name;  // in the file; of state: "layers.0.weight.state0"
   MatrixId matrix;
-  // Of the matrix as tiles cover it. A vector is a row.
+  // Of the matrix that tiles cover. A vector is a row.
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::vector<std::int64_t> shape;  // in the file
@@ -29,29 +29,29 @@ struct TensorInfo {
   bool frozen = false;
 };
 
-// Tensors of a model in the order of their names as strings ("layers.10.bias" before
-// "layers.2.bias"): the order of the hash. With `states` matrices of optimizer state for each
-// parameter that is trained.
+// The tensors of a model in the order of their names as strings ("layers.10.bias" before
+// "layers.2.bias"), which is the order of the hash, with `states` matrices of optimizer state for
+// each trained parameter.
 std::vector<TensorInfo> ModelTensors(const TrainedModel& model, int states = 0);
 
-// What a snapshot has beside the parameters.
+// What a snapshot contains besides the parameters.
 struct SnapshotExtras {
   int states = 0;
-  std::int64_t steps = 0;                       // behind it: what step counters say
+  std::int64_t steps = 0;                       // steps done, for step counters
   std::map<std::string, std::string> metadata;  // texts in the file's header
 };
 
-// Writes a safetensors file without ever holding the model: rectangles of tensors in any order. The
-// file appears under its name only when Finish succeeds (written beside it, synced, renamed); the
-// destructor removes what is unfinished. Its space is reserved at the start where the file system
-// can.
+// Writes a safetensors file from rectangles of tensors in any order, without ever holding the
+// model. The file is written beside its path, synced and renamed: it appears under its name only
+// when Finish succeeds, and the destructor removes an unfinished file. Its space is reserved at the
+// start if the file system can do that.
 class ModelWriter {
  public:
-  // A model after `steps` training steps, which its step counters say. Throws Error (failure)
-  // naming the path and the system's words (not writable, disk full). With an empty path no file is
-  // kept, and Finish's hash is all that comes of it.
+  // A model after `steps` training steps, for step counters. Throws Error (failure) with the path
+  // and the system's message (not writable, disk full). With an empty path no file is kept, and
+  // only Finish's hash remains.
   ModelWriter(const std::string& path, const TrainedModel& model, std::int64_t steps = 0);
-  // A snapshot: also carries a checksum of the whole file in its header.
+  // A snapshot, which also has a checksum of the whole file in its header.
   ModelWriter(const std::string& path, const TrainedModel& model, const SnapshotExtras& extras);
   ~ModelWriter();
   // Writes the rectangle [row, row + rows) x [col, col + cols) of tensor `index` of ModelTensors.
@@ -59,9 +59,9 @@ class ModelWriter {
   void Write(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
              std::int64_t cols, std::span<const float> values);
   // REQUIRES: everything was written. Returns the SHA-256 over the raw little-endian bytes of all
-  // tensors in name order, read back from the file: without optimizer state, weights_sha256.
-  // `go_on`, if there is one, is called after each MiB that was read, and may throw to end it; then
-  // comes the wait for the disk, which for a large file is long.
+  // tensors in name order, read back from the file: without optimizer state, this is
+  // weights_sha256. `go_on`, if set, is called after each MiB read, and may throw to end it; then
+  // follows the wait for the disk, which is long for a large file.
   std::string Finish(const std::function<void()>& go_on = {});
 
  private:
@@ -69,19 +69,18 @@ class ModelWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-// Reads a model's tensors out of a safetensors file piece by piece; values may lie in any order.
-// The constructor throws Error (usage) for a file that cannot be read (SafetensorsFile) or does not
-// have the model's tensors: it names the tensor, its shape and what was expected. A file may lack
-// step counters, may have the optimizer's state, may have masks and tables that classes of
-// transformers make anew, may lack the prefix of a base model ("bert."), and may have a tied tensor
-// a second time if it is equal, which takes the time of reading both. Const methods may run on
-// several threads.
+// Reads a model's tensors from a safetensors file piece by piece, in any order. The constructor
+// throws Error (usage) for a file that cannot be read (SafetensorsFile) or lacks tensors of the
+// model; it names the tensor, its shape and what was expected. A file may lack step counters, may
+// have the optimizer's state, may have masks and tables that classes of transformers recreate, may
+// lack the prefix of a base model ("bert."), and may have a tied tensor a second time if it is
+// equal; this check reads both. Const methods may run on several threads.
 class ModelReader {
  public:
   ModelReader(const std::string& path, const TrainedModel& model);
   ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model);
-  // `model` is the base of the file's model: `prefix` ("bert.") may stand before its names, and
-  // what the file has beside them, such as a head, is not read.
+  // `model` is the base of the file's model: its names may have the prefix `prefix` ("bert.") in
+  // the file, and other tensors of the file, such as a head, are not read.
   ModelReader(const std::string& path, const TrainedModel& model, const std::string& prefix);
   ~ModelReader();
   // ModelTensors of the model, with as many states as the file has.
@@ -89,7 +88,7 @@ class ModelReader {
   int states() const;
   void Read(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
             std::int64_t cols, std::span<float> out) const;
-  std::string WeightsSha256() const;  // of the parameters and step counters
+  std::string WeightsSha256() const;  // over the parameters and step counters
 
  private:
   struct Impl;

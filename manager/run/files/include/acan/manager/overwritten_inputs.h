@@ -1,4 +1,4 @@
-// RequireOtherInputs: no run overwrites what its job reads.
+// RequireOtherInputs: ensures that no run overwrites its job's input files.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace acan {
 
-// Throws Error (usage) if a file that the job reads is, under whatever name, one that a run writes
-// or removes in `out_dir`: its initial weights, its graph file, its data. Each Manager looks; who
-// calls it before says so before data are loaded and processes started.
+// Throws Error (usage) if a file that the job reads (initial weights, graph file, data) is, under
+// any name, one that a run writes or removes in `out_dir`. Each Manager checks this; calling it
+// earlier reports the problem before data are loaded and processes are started.
 void RequireOtherInputs(const Job& job, const std::string& out_dir);
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// SafetensorsFile: what a safetensors file says that it has, checked, and read piece by piece.
+// SafetensorsFile: a safetensors file with a checked header, read piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace acan {
 
-// One tensor's entry in the header. Elements have 4 bytes, or 8 where `type` is "I64".
+// One tensor's entry in the header. Elements have 4 bytes, or 8 if `type` is "I64".
 struct StoredTensor {
   std::string type;                 // "F32" or "I64"
   std::vector<std::int64_t> shape;  // of any rank; empty: one element
-  std::int64_t begin = 0;           // of its bytes, from the file's start
+  std::int64_t begin = 0;           // of its bytes, as an offset in the file
   std::int64_t end = 0;             // exclusive
 
   std::int64_t bytes() const { return end - begin; }
 };
 
-// The constructor throws Error (usage), naming the file, for one that is truncated, malformed,
+// The constructor throws Error (usage) that names the file if it is truncated, malformed,
 // inconsistent, or has elements of another type than F32 and I64. Tensors may lie in any order, but
 // neither overlap nor leave gaps. Const methods may run on several threads.
 class SafetensorsFile {
@@ -33,10 +33,11 @@ class SafetensorsFile {
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Throws Error: failure if the system cannot read, usage if the file was cut short meanwhile.
+  // Throws Error: failure if the system cannot read, usage if the file has been truncated
+  // meanwhile.
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
-  // Whether the file is, bit for bit, the snapshot that was written. Reads all of it, and calls
-  // `go_on`, if there is one, after each MiB.
+  // Whether the file is, bit for bit, the snapshot that was written. Reads the whole file, and
+  // calls `go_on`, if set, after each MiB.
   bool ChecksumIsRight(const std::function<void()>& go_on = {}) const;
 
   // Throws Error (usage): "PATH: what".

@@ -1,7 +1,7 @@
-// Snapshots: all weights and optimizer state of one version in a file, from which a run goes on
-// after everything else was lost. A file is a safetensors file whose header also has a checksum
-// over all of it and what a run must know to go on. Which handlers wrote the values, and how they
-// were cut, leaves no trace: a snapshot resumes under any plan.
+// Snapshots: all weights and optimizer state of one version in a file, from which a run can
+// continue after everything else is lost. A snapshot is a safetensors file whose header also has a
+// checksum of the whole file and the state of the run. It does not depend on which handlers
+// computed the values and how they were cut, so a run can continue from it under any plan.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,40 @@
 
 namespace acan {
 
-// What a run knows when it has `version` behind it.
+// The state of a run after `version` steps.
 struct RunState {
   std::int64_t version = 0;  // steps done
   std::optional<double> train_loss;
   std::int64_t tasks_done = 0;
-  double seconds = 0;         // of work so far, all lives of the run together
+  double seconds = 0;         // of work so far, over all lives of the run
   std::int64_t failures = 0;  // how often it had to be resumed
-  // Handlers (client ids) of whose results something may be in it, if the run has audits; sorted.
+  // If the run has audits: the handlers (client ids) whose results may have contributed to the
+  // weights; sorted.
   std::vector<std::string> contributors = {};
   std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
   std::vector<ResultConflict> conflicts = {};          // of all lives
 };
 
-// Touches only its own kind of files. One thread at a time may write or remove.
+// Touches only snapshot files. Only one thread at a time may write or remove.
 class SnapshotFolder {
  public:
   SnapshotFolder(std::string folder, std::string training_id,
                  std::shared_ptr<const TrainedModel> model, int states);
 
-  // A writer for `state.version`, in the folder, which is made if it is not there. Throws Error
-  // (failure).
+  // A writer for `state.version`. Creates the folder if needed. Throws Error (failure).
   std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
-  // Removes all but the newest `count`, and what killed writers left. For each handler that had a
-  // part in the newest it also keeps the newest in which that one had none: where a run goes back
-  // to when the handler turns out to be wrong. REQUIRES: none is at work.
+  // Removes all but the newest `count` snapshots, and the remains of killed writers. For each
+  // handler that contributed to the newest snapshot it also keeps the newest one to which that
+  // handler did not contribute: the run goes back to it if the handler turns out to be wrong.
+  // REQUIRES: no writer is at work.
   void KeepNewest(std::size_t count) const;
-  // For a full disk: of several, all go but the newest that is whole, and what KeepNewest keeps
-  // with it. False: none has gone. `go_on` as for Newest. REQUIRES: none is at work.
+  // Frees space on a full disk: of several snapshots, removes all but the newest intact one and
+  // those that KeepNewest keeps with it. False: nothing was removed. `go_on`: as for Newest.
+  // REQUIRES: no writer is at work.
   bool MakeRoom(const std::function<void()>& go_on) const;
   void RemoveAll() const;
   void RemoveNewerThan(std::int64_t version) const;
-  // Removes those in which a handler of `wrong` had a part.
+  // Removes the snapshots to which a handler of `wrong` contributed.
   void RemoveOf(const std::set<std::string>& wrong) const;
 
   struct Found {
@@ -58,9 +60,10 @@ class SnapshotFolder {
     RunState state;
     std::shared_ptr<const ModelReader> file;
   };
-  // The newest that is whole. What is torn, damaged or of another training is named through `say`
-  // and passed over; `*others` becomes whether something whole was, which has an owner elsewhere.
-  // Files may be large: `go_on` is called after each MiB, and may throw to end it.
+  // The newest intact snapshot. Snapshots that are incomplete, damaged or of another training are
+  // reported through `say` and skipped; `*others` is set to whether one of these is intact, so that
+  // another job or another version of acan may need it. Files may be large: `go_on` is called after
+  // each MiB, and may throw to end it.
   std::optional<Found> Newest(const std::function<void(const std::string&)>& say, bool* others,
                               const std::function<void()>& go_on = {}) const;
 
@@ -79,8 +82,8 @@ class SnapshotFolder {
   const int states_;
 };
 
-// Does `work`, and does it again if the disk was full and `folder` could make room, which
-// `room_made` is told. `go_on` as for SnapshotFolder::Newest.
+// Does `work`, and repeats it if the disk was full and `folder` could make room, and then sets
+// `*room_made`. `go_on`: as for SnapshotFolder::Newest.
 template <class Work>
 auto WithRoom(const SnapshotFolder& folder, const std::function<void()>& go_on, bool* room_made,
               const Work& work) {

@@ -1,4 +1,4 @@
-// Beginning: from which weights, and from which step, a life of a run goes on.
+// Beginning: finds the weights and the step from which a life of a run continues.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +20,36 @@ namespace acan {
 class Beginning {
  public:
   struct Limits {
-    int earlier_lives = 0;  // of this process
-    // Set: weights after later steps are not good.
+    int earlier_lives = 0;  // in this process
+    // If set, weights of later versions are not good.
     std::optional<std::int64_t> finite_through;
   };
   // The references must outlive it.
   Beginning(RunContext& context, Leadership& leadership, Limits limits)
       : context_(context), leadership_(leadership), limits_(limits) {}
 
-  // The weights that the job names, if it does. Before any file is touched: those of an earlier run
-  // must not go for one that cannot begin. Throws Error (usage).
+  // Opens the initial weights, if the job names a file. Called before any file is changed, so that
+  // a run that cannot begin does not destroy the files of an earlier one. Throws Error (usage).
   void OpenInitialWeights();
-  // The furthest whole state that can be had: what a manager that died left in the space, or the
-  // newest snapshot; else the beginning. `snapshots`: null without a folder.
+  // Finds the newest complete state: what an earlier manager left in the space, or the newest
+  // snapshot; otherwise the beginning. `snapshots` is null without a folder.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs);
 
-  // Of this process.
+  // In this process.
   bool IsFirstLife() const { return limits_.earlier_lives == 0; }
-  // Whether an earlier life's weights were found, not merely the job's initial ones.
+  // Whether weights of an earlier life were found, not just the job's initial weights.
   bool GoesOn() const { return source_ == Source::kEarlierLife; }
-  TileSource* weights() const { return weights_.get(); }  // null: they are drawn from the seed
-  // They are in the space for good. A snapshot that is removed now makes room on the disk.
+  TileSource* weights() const { return weights_.get(); }  // null: drawn from the seed
+  // Called once the weights are safe in the space. Removing a snapshot after this makes room on the
+  // disk.
   void ForgetWeights() {
     weights_.reset();
     file_.reset();
   }
-  const RunState& past() const { return past_; }  // of earlier lives
-  // The version to begin with, if it has a snapshot; else 0.
+  const RunState& past() const { return past_; }  // the state after earlier lives
+  // The version to begin with if a snapshot has it, otherwise 0.
   std::int64_t saved_version() const { return saved_version_; }
-  EarlierMetrics TakeMetrics() { return std::move(metrics_); }  // they may be many: once
+  EarlierMetrics TakeMetrics() { return std::move(metrics_); }  // call once; they may be many
 
  private:
   enum class Source : std::uint8_t { kNothing, kInitialWeights, kEarlierLife };
@@ -62,7 +63,7 @@ class Beginning {
   Leadership& leadership_;
   const Limits limits_;
   Source source_ = Source::kNothing;
-  std::shared_ptr<const ModelReader> file_;  // behind `weights_`, if they are in one
+  std::shared_ptr<const ModelReader> file_;  // the file that `weights_` reads, if any
   std::unique_ptr<TileSource> weights_;
   RunState past_;
   std::int64_t saved_version_ = 0;

@@ -1,4 +1,4 @@
-// EarlierRuns: what other lives of a job have left in the space, and how it is removed.
+// EarlierRuns: finds and removes what other lives of a job have left in the space.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@ namespace acan {
 
 class EarlierRuns {
  public:
-  // `names`: of earlier lives of this process. The references must outlive it.
+  // `names` are those of earlier lives of this process. The references must outlive it.
   EarlierRuns(RunContext& context, Leadership& leadership, std::vector<std::string> names)
       : context_(context), leadership_(leadership), names_(std::move(names)) {}
 
-  // Adds what other managers of this job have left, and puts the name of this run.
+  // Adds the runs of other managers of this job, and puts the name of this run.
   void Find();
   const std::vector<std::string>& names() const { return names_; }
-  // The runs of which something may be left in the space, this one's among them.
+  // The runs that may have tuples left in the space, including this one.
   std::vector<std::string> Left() const;
 
   void RemoveAll();
-  void RemoveOwn();  // all that this run has in the space
-  // As RemoveOwn, at the end of a life. Whatever comes of it, handlers of late replies included, is
-  // passed over: why the run ends is known already, and is what must leave.
+  void RemoveOwn();  // all tuples of this run
+  // As RemoveOwn, at the end of a life. Ignores all errors, including those of handlers of late
+  // replies, because the reason why the run ends is already known and must be reported.
   void SayGoodbye();
 
  private:

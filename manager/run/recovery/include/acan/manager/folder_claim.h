@@ -1,6 +1,6 @@
-// FolderClaim: the output folder's lock in the life of a run: from when this manager leads to its
-// end. A manager that waits for the lead or for a broker gives it up, as it may be another one's
-// turn.
+// FolderClaim: holds the output folder's lock during a life of a run, from the time when this
+// manager leads. A manager that waits for the lead or for a broker releases the lock, because
+// another one may need it.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace acan {
 
 class FolderClaim {
  public:
-  // `lock`: what an earlier life of this process had. `context` must outlive it.
+  // `lock` is the lock that an earlier life of this process held. `context` must outlive it.
   FolderClaim(const RunContext& context, std::shared_ptr<FolderLock> lock)
       : context_(context), lock_(std::move(lock)) {}
 
-  // Has the lock, or waits for it as long as the settings say; without a folder does nothing.
-  // `poll` waits for a little while and keeps the lead. Throws Error (failure) if it is another
-  // one's. `earlier_runs`: of this job; they have no manager, since this one leads.
+  // Acquires the lock, and waits for it as long as the settings allow; does nothing without a
+  // folder. `poll` waits briefly and keeps the lead. Throws Error (failure) if another manager has
+  // the lock. `earlier_runs` are runs of this job; they have no manager, because this one leads.
   void Take(const std::vector<std::string>& earlier_runs, const std::function<void()>& poll);
   void GiveUpIfWithoutLeadSince(std::int64_t since_us);
   void GiveUp() { lock_.reset(); }
 
-  // Files are begun: from here on they are this life's only while it has the lock.
+  // Files are begun: from now on they belong to this life only while it has the lock.
   void OnFilesBegun() { files_begun_ = true; }
   bool IsLostAfterBegin() const { return files_begun_ && !lock_; }
-  std::shared_ptr<FolderLock> lock() const { return lock_; }  // null: not had
+  std::shared_ptr<FolderLock> lock() const { return lock_; }  // null: not held
 
  private:
   const RunContext& context_;

@@ -1,5 +1,5 @@
-// Leadership: a job has one manager that leads. It holds a tuple under a lease; who else wants the
-// job waits for that tuple.
+// Leadership: ensures that only one manager leads a job. The leader holds a tuple under a lease;
+// other managers of the job wait for that tuple.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,38 @@ namespace acan {
 
 class Leadership {
  public:
-  // At most so long a leader waits for the broker at once.
+  // The maximum time that a leader waits for the broker at once.
   static constexpr std::int64_t kPollUs = 50'000;
 
   // The references must outlive it.
   Leadership(RunContext& context, StopRequest& stop, FolderClaim& folder)
       : context_(context), stop_(stop), folder_(folder) {}
 
-  // Waits for the broker, for as long as it takes. From here on the client's waits throw Stopped.
+  // Waits for the broker without limit. From now on, the client's waits throw Stopped.
   void Connect();
-  // Has the lead, or waits for it as long as the settings say. Throws Error (failure) if another
-  // manager has the job.
+  // Takes the lead, and waits for it as long as the settings allow. Throws Error (failure) if
+  // another manager has the job.
   void Take();
-  // For whatever may wait longer than the lease: extends it now and then. Throws Stopped, RunLost.
+  // Extends the lead from time to time. Anything that may wait longer than the lease calls this.
+  // Throws Stopped, RunLost.
   void Keep();
-  // Asks for the last time whether this manager leads, and waits for the answer: files have no
-  // leases, so whoever begins to change them has to know.
+  // Asks again whether this manager leads, and waits for the answer: files have no leases, so a
+  // manager must be sure before it changes them.
   void Confirm();
-  // For a while: the connection has ended, and nobody knows who leads.
+  // Waits for a while after the connection has ended, when it is unknown who leads.
   void Await();
-  // The job is done: what was left of it in the space goes, and then the lead. False: the lead had
-  // ended before, so what the client retired under it may still be there.
+  // The job is done: removes its tuples from the space, and then the lead. False: the lead had
+  // ended before, so tuples that the client retired under it may still be there.
   bool GiveUp();
-  void PollOnce();  // for a little while at most, and keeps the lead
+  void PollOnce();  // waits briefly, and keeps the lead
 
-  // False while the broker is asked again: after a reconnection, and by Confirm.
+  // False while the broker has not confirmed the lead: after a reconnection, and during Confirm.
   bool leads() const { return state_ == State::kLeads; }
-  // Whether another manager waits for the lead; he goes on from what this run has in the space.
-  // Throws nothing, and interrupts nothing any more: for the end of a life.
+  // Whether another manager waits for the lead; it continues from this run's tuples. For the end of
+  // a life: throws nothing, and removes the client's interrupt.
   bool SomebodyStandsBy();
 
-  // Whether a manager that began to wait at `begin_us` may wait on for what another one has.
+  // Whether a manager that began to wait at `begin_us` may continue to wait for another manager.
   static bool MayWait(const RunSettings& settings, std::int64_t begin_us);
 
  private:
@@ -59,9 +60,9 @@ class Leadership {
   FolderClaim& folder_;
   State state_ = State::kDoesNotLead;
   std::optional<tuplespace::LeaseRef> lease_;
-  std::uint64_t extends_ = 0;  // sent; only the answer to the newest says who leads
+  std::uint64_t extends_ = 0;  // number sent; only the answer to the last one counts
   std::int64_t next_extend_us_ = 0;
-  std::int64_t disconnected_us_ = 0;  // since when, if it is
+  std::int64_t disconnected_us_ = 0;  // since when, if disconnected
 };
 
 }  // namespace acan

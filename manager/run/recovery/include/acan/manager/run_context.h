@@ -1,5 +1,5 @@
 // RunContext: what all parts of one life of a run share. A life lasts from the first connection to
-// the broker until the job is done, or until what the life was made of is lost; then another
+// the broker until the job is done, or until the basis of the life is lost; then the next one
 // begins.
 #pragma once
 
@@ -18,38 +18,38 @@
 
 namespace acan {
 
-// ---- how a life ends, if not with the job: thrown ----------------------------------------------
+// ---- how a life ends, if not with the job: thrown types ----------------------------------------
 
-// What this life was made of is gone, or somebody else may lead: begin another one.
+// The tuples of this life are lost, or another manager may lead: begin another life.
 struct RunLost {
   std::string why;
 };
-// Handlers were wrong: what this life made of their results must go. Begin another one without
-// them.
+// Handlers were wrong: everything in this life that depends on their results must be removed. Begin
+// another life without them.
 struct HandlersWrong {
-  std::map<std::string, std::string> handlers;  // client ids, and why
+  std::map<std::string, std::string> handlers;  // client ids, and the reasons
 };
-// The run diverged. Versions up to `finite_through` may be good, no later one is. Begin another
-// life, which does the steps from the last good version on again, and keeps the last good weights.
+// The run diverged. Versions up to `finite_through` may be good, later ones are not. Begin another
+// life, which repeats the steps from the last good version, and keeps the last good weights.
 struct NotFiniteFound {
   std::int64_t finite_through = 0;
 };
-// By what waits, because of StopRequest.
+// Thrown by functions that wait, because of a StopRequest.
 struct Stopped {};
-// The job cannot be done, whichever manager leads, or nobody knows what is wrong with what the run
-// has in the space: that goes. After any other Error it stays there, for the next manager: a full
-// disk must not cost more than a kill.
+// The job cannot be done by any manager, or nobody knows what is wrong with the run's tuples in the
+// space: they are removed. After any other Error they stay for the next manager, so that a full
+// disk costs no more than a kill.
 class JobFailed : public Error {
  public:
   explicit JobFailed(const std::string& text) : Error(Kind::kFailure, text) {}
 };
 
-// How a manager goes about the job.
+// How a manager runs the job.
 struct RunSettings {
   std::string endpoint;
   std::string out_dir;   // empty: nothing is written
-  std::string source;    // where the job came from, for messages
-  bool resume = false;   // go on from what an earlier run has left: in the space, or a snapshot
+  std::string source;    // the origin of the job, for messages
+  bool resume = false;   // continue an earlier run from the space or from a snapshot
   bool standby = false;  // wait until no other manager has the job
   std::function<void(const std::string& line)> log;  // may be null
 };
@@ -73,7 +73,7 @@ struct RunContext {
   const Data& data;
   const std::string job_id;  // TrainingId
   tuplespace::Client client;
-  const std::string run;  // names this life's tuples
+  const std::string run;  // the prefix of this life's keys
 };
 
 }  // namespace acan

@@ -1,7 +1,7 @@
-// KeptData: data of passes that stays with the manager, from which handlers fetch it: over links it
-// then crosses neither the broker's link nor the broker.
+// KeptData: data of passes that stays with the manager, from which handlers fetch it, so that over
+// links it crosses neither the broker nor the broker's link.
 //
-// One thread owns it, the client's.
+// Owned by the client's thread.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace acan {
 
 class KeptData {
  public:
-  static constexpr std::uint64_t kLeastBytes = 64 << 10;  // less is as soon sent with a grant
+  static constexpr std::uint64_t kLeastBytes = 64 << 10;  // below it, a grant is as fast
 
   // The client must outlive it.
   explicit KeptData(tuplespace::Client& client) : client_(client) {}
 
-  // Puts `tuples`: large payloads stay here if handlers can fetch them from here. What comes of
-  // that goes to `on_reply`, as of any Put.
+  // Puts `tuples`. Large payloads stay here if handlers can fetch them from here. `on_reply` gets
+  // the reply, as for any Put.
   void Put(std::vector<tuplespace::Tuple> tuples, tuplespace::Client::ReplyHandler on_reply);
-  // What the space wants is supplied, for who cannot fetch it; what it has released goes.
+  // Supplies payloads that the space wants for readers that cannot fetch them; drops released ones.
   void On(const tuplespace::Notice& notice);
   std::size_t size() const { return kept_.size(); }
 

@@ -1,6 +1,6 @@
-// KeptMetrics: what metrics.jsonl says of a run's finished steps, kept in the space beside the
-// weights, for a manager on another host that goes on with them and has no such file.
-// A tuple has the lines of one step or of many (OtherTuple::kMetrics).
+// KeptMetrics: copies of the lines of metrics.jsonl, kept in the space beside the weights for a
+// manager on another host that continues the run without the file. A tuple has the lines of one
+// step or of many (OtherTuple::kMetrics).
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@ namespace acan {
 
 class KeptMetrics {
  public:
-  // The space keeps no more of a run: the oldest lines go first.
+  // The maximum per run; the oldest lines are removed first.
   static constexpr std::size_t kMostBytes = 16 << 20;
   static constexpr std::int64_t kStepsOfOneTuple = 256;
 
-  // `submit` sends a request and does not wait for its answer.
+  // `submit` sends a request without waiting for the answer.
   KeptMetrics(std::function<void(tuplespace::RequestBody)> submit, std::string job_id,
               std::string run)
       : submit_(std::move(submit)), job_id_(std::move(job_id)), run_(std::move(run)) {}
 
-  // What earlier lives of the run wrote. REQUIRES: the first call.
+  // The lines of earlier lives of the run. REQUIRES: called first.
   void AddEarlier(const MetricsLines& lines);
-  // The line of an evaluation goes with that of the step that follows it.
+  // The line of an evaluation is stored with that of the next step.
   void AddEvaluation(const std::string& line) { evaluations_ += line; }
   void AddStep(std::int64_t step, const std::string& line);
 
-  // What the space has of `run`.
+  // The lines of `run` in the space.
   static MetricsLines Read(tuplespace::Client& client, const std::string& job_id,
                            const std::string& run);
   static tuplespace::Pattern AllOf(const std::string& job_id, const std::string& run);
@@ -50,8 +50,8 @@ class KeptMetrics {
   const std::string job_id_;
   const std::string run_;
   std::string evaluations_;  // since the last step
-  Tuple open_;               // steps that have a tuple each until there are enough for one
-  std::deque<std::pair<tuplespace::Key, std::size_t>> packed_;  // the oldest first, and their bytes
+  Tuple open_;               // steps with a tuple each, until they fill one tuple
+  std::deque<std::pair<tuplespace::Key, std::size_t>> packed_;  // oldest first, with their bytes
   std::size_t packed_bytes_ = 0;
 };
 

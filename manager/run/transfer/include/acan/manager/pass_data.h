@@ -11,17 +11,17 @@
 
 namespace acan {
 
-// One cell. `sample_at`: the sample of `set` that is sample i of the batch. Integers are put as the
-// bits of int32. The payload is made in `pool` where that is not null and has room.
+// One cell. `sample_at(i)` is the sample of `set` that is sample i of the batch. Integers are put
+// as the bits of int32. The payload is made in `pool` if that is not null and has room.
 // REQUIRES: the set has the cell's input. Throws as SampleSet::Copy.
 tuplespace::Tuple CellTuple(const DataCell& cell, const SampleSet& set, std::int64_t epoch,
                             const std::function<std::int64_t(std::int64_t)>& sample_at,
                             tuplespace::SharedPool* pool);
 
-// Whether some labels of the set are none.
+// Whether some labels of the set are not a class.
 bool HasIgnoredLabels(const SampleSet& set);
-// How many labels of so many samples of a batch are a class. REQUIRES: HasIgnoredLabels.
-// Throws as SampleSet::Copy.
+// How many labels of the batch's `samples` samples are a class. REQUIRES: HasIgnoredLabels. Throws
+// as SampleSet::Copy.
 std::int64_t CountLabels(const SampleSet& set, std::int64_t samples, std::int64_t epoch,
                          const std::function<std::int64_t(std::int64_t)>& sample_at);
 

@@ -1,8 +1,8 @@
-// ReadsInTurn: Reads that wait in the space, a few at once and the others in turn. A client may
-// have only so many (SpaceLimits::open_requests_per_client), and its other requests need room as
-// well.
+// ReadsInTurn: a queue of Reads of which only a few wait in the space at once, because the number
+// of a client's open requests is limited (SpaceLimits::open_requests_per_client) and its other
+// requests need room, too.
 //
-// One thread owns it, the client's.
+// Owned by the client's thread.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ namespace acan {
 class ReadsInTurn {
  public:
   using Then = std::function<void(tuplespace::Found&&)>;
-  // Sends a Read, and calls `then` once with what it found, or never.
+  // Sends a Read, and calls `then` at most once, with the result.
   using Submit = std::function<void(tuplespace::Read, Then then)>;
 
-  // At most `most` > 0 of them wait in the space. `submit` is called by Add and by the answers.
+  // At most `most` > 0 of them wait in the space. Add and the answers call `submit`.
   ReadsInTurn(std::size_t most, Submit submit) : most_(most), submit_(std::move(submit)) {}
 
-  // What a Read waits for must not need the answer of a later one.
+  // A Read must not wait for something that depends on the answer of a later one.
   void Add(tuplespace::Read read, Then then);
-  // Forgets those that were not sent. The caller cancels the others; an answer of theirs that is on
-  // its way still reaches its `then`.
+  // Forgets the Reads that were not sent. The caller cancels the others; `then` still gets an
+  // answer that is already on its way.
   void Forget() { turn_ = std::make_shared<Turn>(); }
 
  private:

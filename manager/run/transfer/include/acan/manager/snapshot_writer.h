@@ -1,5 +1,5 @@
-// SnapshotWriter: reads the tiles of a version out of the space and writes them to disk, on a
-// thread of its own with a client of its own, while the run goes on.
+// SnapshotWriter: reads the tiles of a version from the space and writes them to disk while the run
+// continues, on its own thread with its own client.
 #pragma once
 
 #include <atomic>
@@ -22,37 +22,37 @@ class SnapshotWriter {
   struct Done {
     std::int64_t version = 0;
     std::int64_t took_us = 0;
-    std::string problem;     // empty: it is on disk, if its weights may be
-    bool finite = true;      // all weights
-    bool room_made = false;  // the disk was full, and an older one went for it
+    std::string problem;     // empty: it is on disk, or its weights may not be
+    bool finite = true;      // whether all weights are finite
+    bool room_made = false;  // the disk was full, and an older snapshot was removed
   };
 
-  // On the thread: `may_commit` is asked when all is written, before the file gets its name, and if
-  // it says no the snapshot fails; `on_done` is called when a Done can be taken, or it was dropped.
-  // `folder` must outlive this.
+  // The thread calls `may_commit` when everything is written, before the file gets its name; if it
+  // returns false, the snapshot fails. The thread calls `on_done` when a Done can be taken, or
+  // after a drop. `folder` must outlive this object.
   SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
                  std::function<bool()> may_commit, std::function<void()> on_done);
-  ~SnapshotWriter();  // drops what is under way
+  ~SnapshotWriter();  // drops the current snapshot
 
-  // With `only_finite` weights that are not finite do not get onto the disk. `endpoint`: where the
-  // broker of this life of the run is, one of those of `client`. Without a thread for it the
-  // snapshot fails.
+  // With `only_finite`, weights that are not finite are not written to the disk. `endpoint` is the
+  // broker's endpoint in this life of the run, one of those of `client`. The snapshot fails if the
+  // system has no thread for it.
   // REQUIRES: none is under way (Done was taken, or it was dropped).
   void Start(const RunState& state, std::vector<TensorInfo> tensors, std::vector<TileCell> tiles,
              bool only_finite, const std::string& endpoint);
-  // Waits for the thread to end; what it wrote so far is removed. A large file may be on its way to
-  // the disk: `meanwhile`, if there is one, is called again and again until `on_done` was called.
-  // It waits a little each time, and may throw; then Drop must be called once more.
+  // Waits for the thread to end; removes what it has written so far. If a large file is on its way
+  // to the disk, this takes long: `meanwhile`, if set, is called repeatedly until `on_done` was
+  // called. It should wait a little each time, and may throw; then Drop must be called again.
   void Drop(const std::function<void()>& meanwhile = {});
   std::optional<Done> TakeDone();
-  // For how many seconds one has been under way, if it takes long and it is time to say so.
+  // The age of the current snapshot in seconds, if it takes long and it is time to say so.
   std::optional<std::int64_t> SlowSeconds();
 
  private:
   void End(std::optional<Done> done);
   std::optional<Done> WriteOrDrop(const RunState& state, const std::vector<TensorInfo>& tensors,
                                   const std::vector<TileCell>& tiles, bool only_finite);
-  // Whether all weights are finite.
+  // Returns whether all weights are finite.
   bool Write(const RunState& state, const std::vector<TensorInfo>& tensors,
              const std::vector<TileCell>& tiles, bool only_finite, bool* room_made);
 

@@ -1,5 +1,5 @@
-// TileMover: brings weights into the space, out of it, and from one cut to another. It holds a few
-// tiles at a time, never the model.
+// TileMover: moves weights into the space, out of it, and from one cut to another. It holds a few
+// tiles at a time, never the whole model.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@
 
 namespace acan {
 
-// Whether `tiles` have every value of a matrix of `rows` x `cols`. They may overlap, as a handler
-// may finish what it took before boxes were cut anew: what they have in common is the same.
+// Whether `tiles` cover a matrix of `rows` x `cols`. They may overlap, because a handler may
+// complete a task that it took before the boxes were cut anew; overlapping values are the same.
 bool AreWhole(const std::vector<TileCell>& tiles, std::int64_t rows, std::int64_t cols);
 
-// Where values of weights and optimizer state are read from.
+// A source of weights and optimizer state.
 class TileSource {
  public:
   virtual ~TileSource() = default;
@@ -29,7 +29,7 @@ class TileSource {
   virtual std::vector<float> Read(const TileCell& tile) = 0;
 };
 
-// A model file or snapshot. Optimizer state that it does not have is zeros.
+// A model file or snapshot. Missing optimizer state is read as zeros.
 class FileTiles final : public TileSource {
  public:
   explicit FileTiles(const ModelReader& file);
@@ -37,25 +37,25 @@ class FileTiles final : public TileSource {
 
  private:
   const ModelReader& file_;
-  std::map<MatrixId, std::size_t> places_;  // in the file's order
+  std::map<MatrixId, std::size_t> places_;  // indices in the file's order
 };
 
 class TileMover {
  public:
-  // `check` is called between tiles, and while a file is finished; it throws to stop. `say` is told
-  // what is waited for when that takes long; it may be null.
+  // `check` is called between tiles, and while a file is finished; it throws to stop. `say` gets a
+  // message if something takes long; it may be null.
   TileMover(tuplespace::Client& client, std::function<void()> check,
             std::function<void(const std::string&)> say = {})
       : client_(client), check_(std::move(check)), say_(std::move(say)) {}
 
-  // Puts `tiles` with the source's values.
+  // Puts `tiles` with the values of the source.
   void Load(TileSource& source, const std::vector<TileCell>& tiles);
-  // Removes the run's tasks from `version` on, what they made, and later versions; puts `to` out of
-  // the values of `from`; removes those of `from` that are not in `to`.
+  // Removes the run's tasks from `version` on, their results, and later versions. Then puts `to`
+  // with the values of `from`, and removes the tiles of `from` that are not in `to`.
   void Move(const std::string& run, std::int64_t version, const std::vector<TileCell>& from,
             const std::vector<TileCell>& to);
 
-  // The newest version of `run`, at most `newest`, of which every value is in the space; its tiles.
+  // The newest version of `run`, up to `newest`, whose every value is in the space, and its tiles.
   struct Whole {
     std::int64_t version = 0;
     std::vector<TileCell> tiles;
@@ -63,27 +63,28 @@ class TileMover {
   std::optional<Whole> FindWhole(const std::string& run, const TrainedModel& model, int states,
                                  std::int64_t newest);
 
-  // Streams `tiles` into a file, which is left to be finished. Whether all parameters are finite.
+  // Streams `tiles` into a file, which the caller finishes. Returns whether all parameters are
+  // finite.
   bool Write(ModelWriter& writer, const std::vector<TensorInfo>& tensors,
              const std::vector<TileCell>& tiles);
   struct Written {
     std::string weights_sha256;  // empty: not written
     bool finite = true;
   };
-  // Streams the parameters among `tiles` into a safetensors file. With an empty path the file is
-  // only made for its hash; with `only_finite` it is not made if a value is not finite.
-  // `steps` are behind it.
+  // Streams the parameters among `tiles` into a safetensors file of a model after `steps` steps.
+  // With an empty path the file is made only for its hash; with `only_finite` it is not made if a
+  // value is not finite.
   Written WriteModel(const std::string& path, const TrainedModel& model, std::int64_t steps,
                      const std::vector<TileCell>& tiles, bool only_finite);
-  bool AreFinite(const std::vector<TileCell>& tiles);  // the parameters among them
+  bool AreFinite(const std::vector<TileCell>& tiles);  // only the parameters are checked
 
-  // Waits for the tile's floats, where they came if those can lie there: they may be many. With a
-  // `patience`, nullopt if the broker did not have it for that long.
+  // Waits for the tile's floats, and returns them without a copy if they are aligned. With a
+  // `patience`, nullopt if the broker did not have them for that long.
   std::optional<tuplespace::Payload> Fetch(const TileCell& tile,
                                            std::optional<std::chrono::seconds> patience = {});
 
  private:
-  // The tiles of one version, of all tensors.
+  // The tiles of one version, for all tensors.
   std::vector<TileCell> TilesIn(const std::string& run, std::int64_t version,
                                 const std::vector<TensorInfo>& tensors);
   void Put(const TileCell& tile, std::vector<float> values);
@@ -93,15 +94,15 @@ class TileMover {
   std::function<void(const std::string&)> say_;
 };
 
-// Tiles that are in the space, in whatever cut.
+// Tiles in the space, in any cut.
 class SpaceTiles final : public TileSource {
  public:
-  // `patience` (TileMover::Fetch): for those of a run that nobody keeps there any more. A run's own
-  // are there, however long a slow broker takes.
+  // `patience` (see TileMover::Fetch) is for the tiles of a run that no longer maintains them. A
+  // run's own tiles are there, however long a slow broker takes.
   SpaceTiles(TileMover mover, std::vector<TileCell> tiles,
              std::optional<std::chrono::seconds> patience)
       : mover_(std::move(mover)), tiles_(std::move(tiles)), patience_(patience) {}
-  // Throws TileGone if there is a patience.
+  // Throws TileGone if a patience is set and runs out.
   std::vector<float> Read(const TileCell& tile) override;
 
  private:

@@ -1,4 +1,4 @@
-// WorkerThread: a thread for one piece of work at a time. It is all that the manager knows of
+// WorkerThread: a thread for one piece of work at a time. It is the manager's only interface to
 // threads, so that a simulation can run the work on its own single thread.
 #pragma once
 
