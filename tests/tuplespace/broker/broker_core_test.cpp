@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 
 #include "session_messages.h"
@@ -272,6 +273,21 @@ TEST(BrokerCoreTest, AClientThatIsLostIsToldSo) {
   const auto& error = std::get<RequestError>(output[0].envelope.messages.at(0));
   EXPECT_EQ(error.code, ErrorCode::kHelloRequired);
   EXPECT_THAT(error.text, HasSubstr("not heard"));
+}
+
+// An answer outside its session would be lost where others wait for the client already.
+TEST(BrokerCoreTest, AMessageThatCannotBeReadIsAnsweredInItsSession) {
+  BrokerCore core{BrokerCoreOptions{}};
+  const std::uint64_t session = JoinCore(core, "a", 0);
+  core.TakeOutput();
+  core.ReceiveBad("a", {ErrorCode::kBadRequest, "garbage"}, 1);
+  core.ReceiveBad("b", {ErrorCode::kBadRequest, "garbage"}, 1);
+  std::map<ClientId, std::uint64_t> sessions;
+  for (const auto& delivery : core.TakeOutput()) {
+    ASSERT_TRUE(std::holds_alternative<RequestError>(delivery.envelope.messages.at(0)));
+    sessions[delivery.client] = delivery.envelope.session;
+  }
+  EXPECT_EQ(sessions, (std::map<ClientId, std::uint64_t>{{"a", session}, {"b", 0}}));
 }
 
 TEST(BrokerCoreTest, BadMessagesAreCountedAndLoggedRarely) {

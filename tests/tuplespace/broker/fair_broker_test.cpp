@@ -88,6 +88,15 @@ TEST_F(FairBroker, WhoLeavesIsServedFirst) {
   EXPECT_EQ(core_.GetStatistics().tuples, 20u);
 }
 
+TEST_F(FairBroker, WhoClosesItsConnectionAfterItsByeIsServedFirst) {
+  Puts("flood", 20, /*bye=*/true);
+  core_.Lost("flood", "its connection ended", 1);
+  EXPECT_TRUE(core_.Knows("flood"));
+  for (int i = 0; i < 4; ++i) core_.Tick(1);
+  EXPECT_FALSE(core_.Knows("flood"));
+  EXPECT_EQ(core_.GetStatistics().tuples, 20u);
+}
+
 TEST_F(FairBroker, WhoSendsFasterThanItIsServedIsLost) {
   for (int i = 0; i < 10 && core_.Knows("flood"); ++i) Puts("flood", 100);
   EXPECT_FALSE(core_.Knows("flood"));
@@ -150,6 +159,30 @@ TEST_F(FairBroker, WhatIsLookedAtForReadsIsOfTheTurn) {
   for (int i = 1; i < 5; ++i) {
     core_.Tick(1);
     EXPECT_EQ(answered(), 1u);
+  }
+}
+
+TEST_F(FairBroker, WhatAListLooksAtIsOfTheTurn) {
+  constexpr int kTuples = 200;
+  for (int i = 0; i < kTuples; i += 5) {
+    Puts("honest", 5);
+    core_.Tick(1);
+  }
+  core_.TakeOutput();
+  ToBroker envelope;
+  envelope.session = sessions_["flood"];
+  for (int i = 0; i < 4; ++i) {
+    List list{{{FieldPattern::Any()}, true}};
+    list.limit = kTuples;
+    envelope.messages.emplace_back(Request{++next_id_, list});
+  }
+  core_.Tick(1);
+  core_.Receive("flood", std::move(envelope), 1);
+  for (int i = 0; i < 4; ++i) {
+    std::size_t answered = 0;
+    for (const auto& delivery : core_.TakeOutput()) answered += delivery.envelope.messages.size();
+    EXPECT_EQ(answered, 1u) << i;
+    core_.Tick(1);
   }
 }
 

@@ -426,6 +426,31 @@ TEST(UnreadMessages, HaveALimit) {
   EXPECT_THAT(broker.Log(), HasSubstr("unread_bytes = 8388608"));
 }
 
+TEST(UnreadMessages, OfAllConnectionsHaveALimit) {
+  BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
+  options.connections.unread_bytes_of_all = 12 << 20;
+  SleepingBroker broker(options);
+  std::vector<Raw> open;
+  for (int i = 0; i < 3; ++i) {
+    Raw& raw = open.emplace_back(broker.endpoint());
+    EXPECT_TRUE(raw.Say(Greeting("NULL") + Ready("unread " + std::to_string(i))));
+    EXPECT_TRUE(raw.Hear(Greeting("NULL").size() + 8));
+  }
+  const Raw lullaby = Lullaby(broker);
+  const std::string frame = FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
+  for (int i = 0; i < 3; ++i) {
+    for (int n = 0; n < 64 * (i == 1 ? 3 : 1); ++n) ASSERT_TRUE(open[i].Say(frame));
+    open[i].WaitUntilRead();
+  }
+  // As in the test above.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  broker.WakeUp();
+  EXPECT_TRUE(open[1].IsHungUp()) << "which has sent most";
+  Client honest(ClientAt(broker.endpoint()));
+  EXPECT_TRUE(honest.GetStatistics(kGenerous));
+  EXPECT_THAT(broker.Log(), HasSubstr("unread_bytes_of_all = 12582912"));
+}
+
 TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {
   ConnectionLimits limits;
   limits.unfinished_bytes = 8 << 20;

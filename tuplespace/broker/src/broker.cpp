@@ -20,6 +20,7 @@
 #include "intake.h"
 #include "log_pause.h"
 #include "outbox.h"
+#include "running_clock.h"
 #include "segment_table.h"
 #include "sender.h"
 #include "wake_up.h"
@@ -99,10 +100,10 @@ struct Broker::Impl {
         connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
                     options.client_silence_us),
         core(core_options),
-        sender(core, connections, segments, channels, outbox,
+        sender(clock, core, connections, segments, channels, outbox,
                [this](const ClientId& client, const std::string& why) { Lose(client, why); }),
-        intake(options, core_options.control_frame_bytes, access, sockets, connections, segments,
-               channels, core, sender) {}
+        intake(options, core_options.control_frame_bytes, clock, access, sockets, connections,
+               segments, channels, core, sender) {}
   ~Impl() {
     Try([this] {
       core.SayGoodbye();
@@ -130,11 +131,14 @@ struct Broker::Impl {
       // Who sends without a pause must not keep others from being lost for ever.
       unread_turns = sockets.has_input() ? unread_turns + 1 : 0;
       if (!sockets.has_input() || unread_turns % kUnreadTurns == 0) LoseEnded();
-      const std::int64_t now_us = MonotonicUs();
+      const std::int64_t now_us = clock.NowUs();
       if (access.TakeNewPeers() || access.EndKeys(now_us)) {
         core.SendAwayOthers(access.list(), now_us);
       }
-      for (const std::string& line : sockets.BindLost(now_us)) Log(line);
+      const std::vector<std::string> bound = sockets.BindLost(now_us);
+      for (const std::string& line : bound) Log(line);
+      // Binding may have consumed the socket's signal that a message has come.
+      if (!bound.empty()) sockets.ExpectInput();
       WatchConnections(now_us);
       if (sockets.authenticator() != nullptr) {
         sockets.authenticator()->Answer(access.list(), now_us);
@@ -146,7 +150,7 @@ struct Broker::Impl {
       if (outbox.TakeUsedSocket()) sockets.ExpectInput();
       if (received == 0 && !connections.HasEndedClients()) {
         Wait();
-      } else if (now_us >= sockets.polled_at_us() + kUnpolledUs) {
+      } else if (MonotonicUs() >= sockets.polled_at_us() + kUnpolledUs) {
         sockets.Poll(0, wake.fd());
       }
     }
@@ -190,7 +194,7 @@ struct Broker::Impl {
 
   // Finds out whose connection has ended.
   void Probe() {
-    if (!probes.active() || !probes.Take(MonotonicUs())) return;
+    if (!probes.active() || !probes.Take(clock.NowUs())) return;
     sockets.ExpectInput();
     for (const ClientId& client : core.Clients()) {
       if (outbox.Waits(client) || connections.IsEnded(client)) continue;
@@ -202,7 +206,7 @@ struct Broker::Impl {
   void Lose(const ClientId& client, const std::string& why) {
     intake.ReceiveLast(client);
     outbox.Forget(client);
-    core.Lost(client, why, MonotonicUs());
+    core.Lost(client, why, clock.NowUs());
   }
 
   void Flush() {
@@ -240,12 +244,13 @@ struct Broker::Impl {
     std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
     deadline_us =
         std::min({deadline_us, probes.NextUs(), access.NextLookUs(), sockets.NextLookUs()});
-    if (!outbox.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kOutboxRetryUs);
+    if (!outbox.empty()) deadline_us = std::min(deadline_us, clock.NowUs() + kOutboxRetryUs);
     channels.BeginSleep();
     const bool sleeps =
         wake.BeginSleep() && !channels.HasInput() && !sockets.has_input() && !sockets.has_news();
     const std::int64_t begin_us = MonotonicUs();
-    const bool rung = sockets.Poll(sleeps ? deadline_us : 0, wake.fd());
+    if (sleeps) clock.AnnounceSleep(deadline_us);
+    const bool rung = sockets.Poll(sleeps ? clock.ToSourceUs(deadline_us) : 0, wake.fd());
     channels.EndSleep();
     if (sleeps) spin.Slept(sockets.polled_at_us() - begin_us);
     wake.EndSleep(rung);
@@ -262,6 +267,7 @@ struct Broker::Impl {
   const BrokerCoreOptions core_options;
   AccessControl access;
   BrokerSockets sockets;
+  RunningClock clock;
   WakeUp wake;
   AdaptiveSpin spin;
   SegmentTable segments;

@@ -10,9 +10,11 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kBacklog = 1024;     // connections that wait to be accepted: many start at once
-constexpr int kQueuedParts = 256;  // of kPartBytes at most, per client, inside ZeroMQ
-constexpr int kLingerMs = 200;     // for the last answers and the Goodbye
+constexpr int kBacklog = 1024;  // connections that wait to be accepted: many start at once
+// Of kPartBytes at most, for each client inside ZeroMQ. They count for no limit of a key, so there
+// are few of them; what follows waits in the Outbox.
+constexpr int kQueuedParts = 8;
+constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
 
 std::vector<std::string> AddressesOf(const BrokerOptions& options) {
   std::vector<std::string> addresses;
@@ -32,7 +34,7 @@ BrokerSockets::BrokerSockets(const BrokerOptions& options, PackingLimits limits)
       context_(own_context_ ? *own_context_ : *options.context),
       authenticator_(options.access ? std::make_unique<Authenticator>(context_) : nullptr),
       router_(context_, zmq::socket_type::router),
-      receiver_(limits) {
+      receiver_(limits, options.connections.unfinished_bytes_of_key) {
   const std::vector<std::string> addresses = AddressesOf(options);
   Configure(options);
   monitor_ = std::make_unique<Monitor>(context_, router_);

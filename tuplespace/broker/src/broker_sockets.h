@@ -32,6 +32,8 @@ class BrokerSockets {
   ReceiveResult Receive(ReceivedMultipart& message);
   // What this client has begun to send is dropped.
   void ForgetUnfinished(const ClientId& client) { receiver_.Forget(client); }
+  // As of Receiver.
+  std::vector<std::string> TakeDropped() { return receiver_.TakeDropped(); }
   // There may be something to receive.
   bool has_input() const { return has_input_; }
   void ExpectInput() { has_input_ = true; }

@@ -58,12 +58,24 @@ const AccessList::Entry* Intake::Authorized(const ReceivedMultipart& from, std::
 // Part of a message has come through the socket; `message_` says of whom. Only who has joined may
 // have us keep it.
 void Intake::OnPart() {
-  const std::int64_t now_us = MonotonicUs();
+  const std::int64_t now_us = clock_.NowUs();
   const ClientId& client = message_.routing_id;
   const AccessList::Entry* who = access_.has_keys() ? Authorized(message_, now_us) : nullptr;
   connections_.Heard(message_.connection, who != nullptr ? client : "", message_.socket_bytes);
   if ((access_.has_keys() && who == nullptr) || !core_.Heard(client, now_us))
     sockets_.ForgetUnfinished(client);
+  GiveUpOversized();
+}
+
+// The clients whose unfinished messages were dropped, because those of their key were too large
+// together. They join again and send what is unanswered.
+void Intake::GiveUpOversized() {
+  for (const ClientId& client : sockets_.TakeDropped()) {
+    if (!core_.Knows(client)) continue;
+    core_.GiveUp(client,
+                 "the unfinished messages of its key are larger than unfinished_bytes_of_key",
+                 clock_.NowUs());
+  }
 }
 
 // A whole message of a client that may be here says nothing. Nobody knows its session, so records
@@ -77,7 +89,7 @@ void Intake::OnUnreadable(const ClientId& client, const RequestError& error, std
 
 // `message_` has come through the socket.
 void Intake::OnMessage() {
-  const std::int64_t now_us = MonotonicUs();
+  const std::int64_t now_us = clock_.NowUs();
   const ClientId& client = message_.routing_id;
   const AccessList::Entry* who = access_.has_keys() ? Authorized(message_, now_us) : nullptr;
   connections_.Heard(message_.connection, who != nullptr ? client : "", message_.socket_bytes);
@@ -95,7 +107,7 @@ void Intake::OnMessage() {
 
 // Through the sender's channel.
 void Intake::OnNearby(const ReceivedMultipart& nearby) {
-  const std::int64_t now_us = MonotonicUs();
+  const std::int64_t now_us = clock_.NowUs();
   const AccessList::Entry* who = access_.has_keys() ? Authorized(nearby, now_us) : nullptr;
   if (access_.has_keys() && who == nullptr) return;
   connections_.HeardBeside(nearby.connection, who != nullptr ? nearby.routing_id : "");

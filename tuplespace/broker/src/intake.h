@@ -12,6 +12,7 @@
 #include "channel_table.h"
 #include "compression.h"
 #include "connections.h"
+#include "running_clock.h"
 #include "segment_table.h"
 #include "sender.h"
 
@@ -19,11 +20,12 @@ namespace tuplespace {
 
 class Intake {
  public:
-  Intake(const BrokerOptions& options, std::uint64_t control_frame_bytes, AccessControl& access,
-         BrokerSockets& sockets, Connections& connections, SegmentTable& segments,
-         ChannelTable& channels, BrokerCore& core, Sender& sender)
+  Intake(const BrokerOptions& options, std::uint64_t control_frame_bytes, RunningClock& clock,
+         AccessControl& access, BrokerSockets& sockets, Connections& connections,
+         SegmentTable& segments, ChannelTable& channels, BrokerCore& core, Sender& sender)
       : check_payloads_(options.check_payloads),
         control_frame_bytes_(control_frame_bytes),
+        clock_(clock),
         access_(access),
         sockets_(sockets),
         connections_(connections),
@@ -39,6 +41,7 @@ class Intake {
  private:
   const AccessList::Entry* Authorized(const ReceivedMultipart& from, std::int64_t now_us);
   void OnPart();
+  void GiveUpOversized();
   void OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us);
   void OnMessage();
   void OnNearby(const ReceivedMultipart& nearby);
@@ -47,6 +50,7 @@ class Intake {
 
   const bool check_payloads_;
   const std::uint64_t control_frame_bytes_;
+  RunningClock& clock_;
   AccessControl& access_;
   BrokerSockets& sockets_;
   Connections& connections_;

@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "tuplespace/clock.h"
-
 namespace tuplespace {
 
 void Sender::SendAll() {
@@ -17,7 +15,7 @@ bool Sender::IsGone(zmq::socket_t& router, const ClientId& client) {
   encoder_.Begin(0);
   // A client that listens takes the clock of any Pong, and this one may come before it has used
   // that of its Welcome.
-  encoder_.Add(Pong{MonotonicUs()});
+  encoder_.Add(Pong{clock_.NowUs()});
   SendProgress progress;
   return Send(router, &client, encoder_.Finish(), {}, progress) == SendResult::kUnroutable;
 }

@@ -15,6 +15,7 @@
 #include "compression.h"
 #include "connections.h"
 #include "outbox.h"
+#include "running_clock.h"
 #include "segment_table.h"
 #include "sockets.h"
 #include "wire.h"
@@ -25,9 +26,10 @@ class Sender {
  public:
   // `lose` is called for a client that takes nothing any more, in the middle of a sending.
   using Lose = std::function<void(const ClientId& client, const std::string& why)>;
-  Sender(BrokerCore& core, const Connections& connections, SegmentTable& segments,
+  Sender(RunningClock& clock, BrokerCore& core, const Connections& connections, SegmentTable& segments,
          ChannelTable& channels, Outbox& outbox, Lose lose)
-      : core_(core),
+      : clock_(clock),
+        core_(core),
         connections_(connections),
         segments_(segments),
         channels_(channels),
@@ -49,6 +51,7 @@ class Sender {
   void Share(const ClientId& client, const std::optional<Sharing>& offer, Welcome& welcome);
   void SendEncoded(const ClientId& client, std::uint64_t session, bool compressed);
 
+  RunningClock& clock_;
   BrokerCore& core_;
   const Connections& connections_;
   SegmentTable& segments_;

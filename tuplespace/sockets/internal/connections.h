@@ -65,12 +65,15 @@ class Connections {
     std::uint64_t taken_bytes = 0;
     std::uint64_t seen_bytes = 0;  // received by the kernel at the last look
     std::uint64_t taken_since = 0;
-    std::uint64_t drains = 0;  // as drains_ then
+    std::uint64_t drains = 0;         // as drains_ then
+    std::uint64_t backlog_bytes = 0;  // received and not looked at, at the last look
     std::int64_t heard_at_us = 0;
     std::int64_t drop_at_us = INT64_MAX;
   };
 
   void Look(int descriptor, Connection& connection, std::int64_t now_us);
+  // Ends the connection with the largest backlog if all backlogs together are too large.
+  void LookAtAllBacklogs(std::int64_t now_us);
   // Whether it was within what may wait.
   bool LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
                      std::int64_t now_us);

@@ -119,6 +119,7 @@ class Assembly {
   using Result = std::variant<More, UnpackedWhole, Assembled, RequestError>;
   Result Add(std::span<const std::byte> part);
   bool empty() const { return bytes_ == 0; }
+  std::uint64_t received_bytes() const { return received_; }  // of the message that is open
 
  private:
   Result Begin(std::span<const std::byte> part);

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <zmq.hpp>
@@ -15,6 +14,7 @@
 #include "packing.h"
 #include "tuplespace/clock.h"
 #include "tuplespace/payload.h"
+#include "unfinished_messages.h"
 
 namespace tuplespace {
 
@@ -57,19 +57,23 @@ enum class ReceiveResult : std::uint8_t {
 // Receives what comes through one socket.
 class Receiver {
  public:
-  explicit Receiver(PackingLimits limits = {}) : limits_(limits) {}
+  // `unfinished_bytes_of_user`: for a ROUTER, as in UnfinishedMessages.
+  explicit Receiver(PackingLimits limits = {}, std::uint64_t unfinished_bytes_of_user = UINT64_MAX)
+      : unfinished_(limits, unfinished_bytes_of_user) {}
 
   // Throws zmq::error_t if the context is gone.
   ReceiveResult Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message);
   // Of a ROUTER: the message that this peer has begun to send, if any, is dropped with what follows
   // of it.
-  void Forget(const std::string& routing_id) { open_.erase(routing_id); }
+  void Forget(const std::string& routing_id) { unfinished_.Forget(routing_id); }
+  // Of a ROUTER: the peers whose message was dropped because those of their user were too large
+  // together, since the last call.
+  std::vector<std::string> TakeDropped() { return unfinished_.TakeDropped(); }
 
  private:
   ReceiveResult Take(ReceivedMultipart& message, zmq::message_t&& part);
 
-  const PackingLimits limits_;
-  std::unordered_map<std::string, Assembly> open_;  // by routing id
+  UnfinishedMessages unfinished_;
 };
 
 enum class SendResult : std::uint8_t { kSent, kFull, kUnroutable };

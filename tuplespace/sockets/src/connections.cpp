@@ -199,6 +199,7 @@ void Connections::Tick(std::int64_t now_us) {
     if (!here->second.refused) Look(here->first, here->second, now_us);
     look_at_us_ = std::min(look_at_us_, here->second.drop_at_us);
   }
+  LookAtAllBacklogs(now_us);
   if (!connections_.empty()) look_at_us_ = std::min(look_at_us_, now_us + kLookEveryUs);
 }
 
@@ -240,12 +241,32 @@ bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uin
   connection.taken_bytes += std::exchange(connection.taken_since, 0);
   connection.seen_bytes = bytes;
   const std::uint64_t looked_at = connection.known_bytes + connection.taken_bytes;
-  if (bytes <= looked_at || bytes - looked_at <= limits_.unread_bytes) return true;
+  connection.backlog_bytes = bytes - std::min(bytes, looked_at);
+  if (connection.backlog_bytes <= limits_.unread_bytes) return true;
   Refuse(descriptor, connection,
          fmt::format("{} bytes of it wait to be looked at, over the limit unread_bytes = {}",
-                     bytes - looked_at, limits_.unread_bytes),
+                     connection.backlog_bytes, limits_.unread_bytes),
          now_us);
   return false;
+}
+
+void Connections::LookAtAllBacklogs(std::int64_t now_us) {
+  std::uint64_t bytes = 0;
+  auto largest = connections_.end();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    const Connection& connection = it->second;
+    if (!connection.peer || connection.refused) continue;
+    bytes += connection.backlog_bytes;
+    if (largest == connections_.end() || connection.backlog_bytes > largest->second.backlog_bytes) {
+      largest = it;
+    }
+  }
+  if (bytes <= limits_.unread_bytes_of_all) return;
+  Refuse(largest->first, largest->second,
+         fmt::format("{} bytes of all connections wait to be looked at, over the limit "
+                     "unread_bytes_of_all = {}, and most of them are of this one",
+                     bytes, limits_.unread_bytes_of_all),
+         now_us);
 }
 
 void Connections::Refuse(int descriptor, Connection& connection, const std::string& why,

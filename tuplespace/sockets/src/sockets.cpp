@@ -169,16 +169,7 @@ ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMult
 
 ReceiveResult Receiver::Take(ReceivedMultipart& message, zmq::message_t&& part) {
   const std::span<const std::byte> bytes{part.data<const std::byte>(), part.size()};
-  // Most messages come in one part.
-  const auto open = open_.empty() ? open_.end() : open_.find(message.routing_id);
-  Assembly fresh(limits_);
-  Assembly& assembly = open == open_.end() ? fresh : open->second;
-  Assembly::Result result = assembly.Add(bytes);
-  if (open == open_.end() && !fresh.empty()) {
-    open_.emplace(message.routing_id, std::move(fresh));
-  } else if (open != open_.end() && assembly.empty()) {
-    open_.erase(open);
-  }
+  Assembly::Result result = unfinished_.Add(message.routing_id, message.user, bytes);
   if (std::holds_alternative<Assembly::More>(result)) return ReceiveResult::kPart;
   if (auto* error = std::get_if<RequestError>(&result)) {
     // A program of another version may have another head.

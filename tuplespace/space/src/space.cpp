@@ -31,6 +31,9 @@ std::uint64_t Space::places_changed() const {
 std::uint64_t Space::LookedAtByReads() const {
   return impl_->LookedAtByReads();
 }
+std::uint64_t Space::LookedAtByScans() const {
+  return impl_->LookedAtByScans();
+}
 const SpaceLimits& Space::limits() const {
   return impl_->limits();
 }

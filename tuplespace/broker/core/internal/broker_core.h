@@ -65,7 +65,8 @@ class BrokerCore {
   void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us);
   // The session cannot go on, and the client is told so. REQUIRES: it has joined.
   void GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us);
-  // The connection of this client is gone. Does nothing if it is not joined.
+  // The connection of this client is gone. Does nothing if it has not joined, or if it has said
+  // Bye: then its session ends when its waiting requests have been served.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
   // Clients whose key is not on this list, has ended, or stands for something else there than when
   // they joined, are told so and lost.
@@ -127,6 +128,7 @@ class BrokerCore {
                       std::uint64_t cost, std::int64_t now_us);
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
+  void LogAndLose(const ClientId& client, const std::string& why, std::int64_t now_us);
   void Lose(Peers::iterator peer, std::int64_t now_us);  // with what waits of it
   void Leave(Peers::iterator peer, std::int64_t now_us);
   // `sender`: whom most answers are for, if anybody; else the end of peers_.

@@ -154,18 +154,19 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
   return true;
 }
 
-// What a request makes the space look at for Reads, its own and those that wait, is seen only
-// afterwards: a pattern may have any number of tuples before its match, and a tuple any number of
-// Reads that name it.
+// How much a request makes the space look at is known only afterwards: a pattern may have any number
+// of tuples before its match, a List or Count any number of matches, and a tuple any number of
+// waiting Reads that name it.
 std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
                                 std::uint64_t cost, std::int64_t now_us) {
   Event event(std::in_place_type<Incoming>);
   auto& incoming = std::get<Incoming>(event);
   incoming.client = client;
   incoming.request = std::move(request);
-  const std::uint64_t before = space_.LookedAtByReads();
+  const auto looks = [this] { return space_.LookedAtByReads() + space_.LookedAtByScans(); };
+  const std::uint64_t before = looks();
   Step(std::move(event), now_us, peer);
-  const std::uint64_t in_all = (space_.LookedAtByReads() - before) / kLooksAsOne;
+  const std::uint64_t in_all = (looks() - before) / kLooksAsOne;
   return (in_all > cost ? in_all - cost : 0) + space_.places_changed() / kPlacesForOne;
 }
 
@@ -305,6 +306,9 @@ bool BrokerCore::Heard(const ClientId& client, std::int64_t now_us) {
 void BrokerCore::ReceiveBad(const ClientId& client, const RequestError& error,
                             std::int64_t now_us) {
   CountBad(client, error.text, now_us);
+  // A joined client gets it in order with its other answers, which may wait.
+  const auto it = peers_.Find(client);
+  if (it != peers_.end()) return peers_.Send(client, it->second, RequestError{error});
   peers_.SendStray(client, 0, RequestError{error});
 }
 
@@ -335,15 +339,20 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
                                 ? list.WhyNot(peer.key->public_key)
                                 : "this key was revoked, or stands for something else now";
     peers_.SendStray(client, peer.session, RequestError{ErrorCode::kForbidden, why});
-    Lost(client, why, now_us);
+    LogAndLose(client, why, now_us);
   }
 }
 
 void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {
   const auto it = peers_.Find(client);
-  if (it == peers_.end()) return;
+  // After its Bye a client closes its connection. What it asked for before that is still served.
+  if (it == peers_.end() || it->second.leaves) return;
+  LogAndLose(client, why, now_us);
+}
+
+void BrokerCore::LogAndLose(const ClientId& client, const std::string& why, std::int64_t now_us) {
   statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
-  Lose(it, now_us);
+  Lose(peers_.Find(client), now_us);
 }
 
 void BrokerCore::Lose(Peers::iterator peer, std::int64_t now_us) {
@@ -357,7 +366,7 @@ void BrokerCore::GiveUp(const ClientId& client, const std::string& why, std::int
   peers_.SendStray(
       client, session,
       RequestError{ErrorCode::kHelloRequired, fmt::format("session {} is over: {}", session, why)});
-  Lost(client, why, now_us);
+  LogAndLose(client, why, now_us);
 }
 
 void BrokerCore::Tick(std::int64_t now_us) {

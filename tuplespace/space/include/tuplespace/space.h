@@ -38,6 +38,10 @@ class Space {
   // How much was ever looked at for Reads, to answer them and while they wait: who serves many
   // clients tells from it whose requests take more than they seem to.
   std::uint64_t LookedAtByReads() const;
+  // How much Lists and Counts have ever looked at as part of the step in which they came. A listed
+  // tuple counts as several looks, because it is copied. Slices of later steps do not count: in
+  // those all clients have their turns already.
+  std::uint64_t LookedAtByScans() const;
   const SpaceLimits& limits() const;
 
   // What contradicts what inside, or nullopt. For tests: walks over everything.

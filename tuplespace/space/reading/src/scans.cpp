@@ -6,6 +6,12 @@
 
 namespace tuplespace::internal {
 
+namespace {
+
+constexpr std::uint64_t kListedAsLooks = 2;  // what copying a tuple into an answer takes
+
+}  // namespace
+
 void Scans::Handle(ClientState& client, RequestId id, List&& list) {
   if (auto problem = list.pattern.Problem()) {
     return state_.answers.Refuse(*client.id, id,
@@ -33,9 +39,7 @@ void Scans::Handle(ClientState& client, RequestId id, Count&& count) {
 
 void Scans::Begin(ClientState& client, Scan&& scan) {
   // Behind its own others, so that nobody gets more than one turn by asking more often.
-  if (client.scans.empty() && Slice(scan, state_.limits.looked_at_at_once)) {
-    return AnswerTo(client, std::move(scan));
-  }
+  if (client.scans.empty() && SliceAtOnce(scan)) return AnswerTo(client, std::move(scan));
   if (auto busy = state_.CheckRoomForOpenRequest(client)) {
     return state_.answers.Refuse(*client.id, scan.id, std::move(*busy));
   }
@@ -43,8 +47,15 @@ void Scans::Begin(ClientState& client, Scan&& scan) {
   client.scans.push_back(std::move(scan));
 }
 
-bool Scans::Slice(Scan& scan, std::uint64_t most) {
-  return state_.store.ScanSome(scan.pattern, &most, &scan.next, [&](const Record* record) {
+bool Scans::SliceAtOnce(Scan& scan) {
+  std::uint64_t look_at = state_.limits.looked_at_at_once;
+  const bool ended = Slice(scan, &look_at);
+  looked_at_ += state_.limits.looked_at_at_once - look_at + kListedAsLooks * scan.found.tuples.size();
+  return ended;
+}
+
+bool Scans::Slice(Scan& scan, std::uint64_t* look_at) {
+  return state_.store.ScanSome(scan.pattern, look_at, &scan.next, [&](const Record* record) {
     if (!scan.lists) {
       ++scan.count;
       return true;
@@ -76,7 +87,8 @@ void Scans::Continue() {
   ClientState& client = *scanning_.front();
   scanning_.pop_front();
   assert(!client.scans.empty());
-  if (Slice(client.scans.front(), state_.limits.looked_at_by_slice)) {
+  std::uint64_t look_at = state_.limits.looked_at_by_slice;
+  if (Slice(client.scans.front(), &look_at)) {
     AnswerTo(client, std::move(client.scans.front()));
     client.scans.pop_front();
   }

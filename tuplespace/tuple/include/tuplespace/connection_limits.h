@@ -15,8 +15,13 @@ struct ConnectionLimits {
   // Received of a message without its end. Looked at four times a second, so what arrives in that
   // time comes on top.
   std::uint64_t unfinished_bytes = 4ull << 30;
+  // Received of messages without their end, of all clients of one key together. The client with the
+  // largest such message loses its session.
+  std::uint64_t unfinished_bytes_of_key = 4ull << 30;
   // Bytes that one connection may have sent and nobody has looked at yet, over tcp.
   std::uint64_t unread_bytes = 1ull << 30;
+  // The same for all connections together. The connection with the most of them is ended.
+  std::uint64_t unread_bytes_of_all = 4ull << 30;
 };
 
 }  // namespace tuplespace
