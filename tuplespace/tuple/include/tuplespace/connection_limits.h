@@ -1,21 +1,21 @@
-// What the tcp connections of a broker, or of a client that listens, may do.
+// Limits of the tcp connections of a broker, or of a client that listens.
 #pragma once
 
 #include <cstdint>
 
 namespace tuplespace {
 
-// What tcp connections may do before anybody knows who they are, and authenticated ones as well. A
-// connection that passes a limit is ended, counted, and logged once in a while.
+// Limits of tcp connections, before and after authentication. A connection that exceeds a limit is
+// closed and counted; at intervals a log line reports it.
 struct ConnectionLimits {
-  // In all; fewer if the process may not have so many descriptors.
+  // In total; fewer if the process may not open that many descriptors.
   std::uint64_t connections = 4096;
   std::uint64_t connections_per_address = 512;
-  std::int64_t handshake_us = 10'000'000;  // until a handshake is done
-  // Received of a message without its end. Looked at four times a second, so what arrives in that
-  // time comes on top.
+  std::int64_t handshake_us = 10'000'000;  // the time until a handshake must be done
+  // The most that a connection may receive of a message without its end. Checked four times a
+  // second, so more may arrive between checks.
   std::uint64_t unfinished_bytes = 4ull << 30;
-  // Bytes that one connection may have sent and nobody has looked at yet, over tcp.
+  // The bytes that one tcp connection may have sent and nobody has read yet.
   std::uint64_t unread_bytes = 1ull << 30;
 };
 
