@@ -10,8 +10,8 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kBacklog = 1024;     // connections that wait to be accepted: many start at once
-constexpr int kQueuedParts = 256;  // of kPartBytes at most, per client, inside ZeroMQ
+constexpr int kBacklog = 1024;     // connections that may wait to be accepted: many start at once
+constexpr int kQueuedParts = 256;  // of at most kPartBytes each, for each client, inside ZeroMQ
 constexpr int kLingerMs = 200;     // for the last answers and the Goodbye
 
 std::vector<std::string> AddressesOf(const BrokerOptions& options) {
@@ -53,7 +53,8 @@ void BrokerSockets::Configure(const BrokerOptions& options) {
                   std::clamp<std::int64_t>(options.connections.handshake_us / 1000, 1, INT32_MAX)));
   router_.set(zmq::sockopt::backlog, kBacklog);
   router_.set(zmq::sockopt::router_mandatory, true);
-  // With keys nobody may take the place of a connection that is there, as it might be another's.
+  // With keys, a new connection must not take over the id of an existing one, which may belong to
+  // another client.
   router_.set(zmq::sockopt::router_handover, !options.access);
   router_.set(zmq::sockopt::sndhwm, kQueuedParts);
 }

@@ -25,7 +25,7 @@ void Residency::Begin(ClientState& client, Record* record, std::uint64_t bytes,
   record->residence->with = &client;
   record->residence->made_for = task_owner;
   record->residence->bytes = bytes;
-  // Whoever waited for the tuple is about to be woken, and asks for it then.
+  // Clients that wait for the tuple are about to be woken, and ask for the payload then.
 }
 
 // The first put wins, although its bytes are not here for comparison. So no other copy counts as
