@@ -13,8 +13,8 @@ namespace {
 using tuplespace::Payload;
 
 constexpr std::int64_t kReportEveryUs = 500'000;
-// A report about at most this many tasks is delayed until this time, as many handlers may share a
-// broker.
+// A report about fewer than this many new tasks is delayed until this time, as many handlers may
+// share a broker.
 constexpr std::uint64_t kFewTasks = 16;
 constexpr std::int64_t kReportOfFewUs = 4'000'000;
 constexpr std::int64_t kSayWaitingUs = 2'000'000;

@@ -56,7 +56,8 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
   // A Get that was replaced while its answer was in flight is open again at the broker.
   const bool open_again = pending.sent > 1 && std::holds_alternative<Get>(pending.request.body);
   const bool internal = pending.internal;
-  Erase(requests_.pending.find(reply.id));  // insertions may have moved the iterators
+  Erase(requests_.pending.find(
+      reply.id));  // insertions in the meantime may have invalidated iterators
   if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
   if (!internal) events_.emplace_back(std::move(reply));
 }

@@ -42,8 +42,9 @@ struct TaskGranted {
 struct GetEnded {};  // the latest get ended without a task
 struct InputsArrived {
   FlightId flight = 0;
-  std::vector<std::pair<std::size_t, std::uint64_t>> bytes = {};  // of each, if it is to be kept
-};                                                                // those that were fetched
+  // The index and size of each fetched input; empty if inputs are not kept.
+  std::vector<std::pair<std::size_t, std::uint64_t>> bytes = {};
+};
 // A tuple that was fetched ahead is here; 0 bytes: it did not come.
 struct AheadArrived {
   tuplespace::Key key;
@@ -53,9 +54,10 @@ struct AheadArrived {
 struct NotKept {
   tuplespace::Key key;
 };
+// The task cannot or will not be run here, and goes back.
 struct GivenUp {
   FlightId flight = 0;
-};  // cannot or will not be run here; the task goes back
+};
 struct KeptResult {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
@@ -71,12 +73,14 @@ struct TaskFailed {
   FlightId flight = 0;
   std::string cause;
 };
+// The results' bytes have left this process.
 struct Released {
   FlightId flight = 0;
-};  // the results' bytes have left this process
+};
+// The space may have ended this handler's leases.
 struct ConnectionLost {
-  bool bytes_travel = false;  // of the new connection: what leaves crosses a link
-};                            // the space may have given our leases back
+  bool bytes_travel = false;  // over the new connection, what leaves this handler crosses a link
+};
 // About results that stay on the device. KeptWanted: a client asks for this one. KeptSupplied: its
 // bytes have left. SupplyFailed: they could not leave. KeptReleased: no client needs them, because
 // the tuple is gone or another client has put it.
@@ -103,12 +107,13 @@ using HandlerEvent =
 
 // ---- actions -----------------------------------------------------------------------------------
 
+// Opens a get and cancels the open one.
 struct AskForTask {
   std::uint64_t offer_bytes = 0;
   std::uint32_t count = 1;
   bool share = false;            // leave some for others
-  std::uint32_t ns_per_kib = 0;  // other clients should wait this long for what is held here
-};                               // open a get; an open one is cancelled
+  std::uint32_t ns_per_kib = 0;  // see tuplespace::Get
+};
 struct StopAsking {};
 struct FetchInputs {
   FlightId flight = 0;
@@ -118,10 +123,11 @@ struct FetchInputs {
 struct FetchAhead {
   tuplespace::Key key;
 };
+// The device runs tasks in the order of these actions.
 struct RunTask {
   FlightId flight = 0;
   bool resident = false;  // keep those results on the device that may stay there
-};                        // in this order, on the device
+};
 struct ReportDone {
   FlightId flight = 0;
   tuplespace::LeaseRef lease;
@@ -138,10 +144,11 @@ struct ExtendLease {
   tuplespace::LeaseRef lease;
   std::int64_t lease_us = 0;
 };
+// Moves the input to the cache.
 struct KeepInput {
   FlightId flight = 0;
   tuplespace::Key key;
-};  // move it to the cache
+};
 // An input that came from elsewhere is in the cache from now on, for this and other flights.
 struct KeepArrived {
   FlightId flight = 0;
@@ -162,9 +169,10 @@ struct TakeCached {
 struct AnnounceHeld {
   std::vector<tuplespace::Key> held, dropped;
 };
+// Sends the tuple's bytes. Then KeptSupplied, SupplyFailed or KeptReleased.
 struct SupplyKept {
   tuplespace::Key key;
-};  // sends its bytes; then KeptSupplied, SupplyFailed or KeptReleased
+};
 
 using HandlerAction =
     std::variant<AskForTask, StopAsking, FetchInputs, FetchAhead, RunTask, ReportDone, ReportFailed,

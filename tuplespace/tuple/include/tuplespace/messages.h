@@ -242,9 +242,10 @@ struct Extend {
   LeaseRef lease;
   std::int64_t lease_us = 0;
 };
+// Gives the tuple back unchanged. Counts no failure.
 struct Release {
   LeaseRef lease;
-};  // puts it back unchanged; counts no fault
+};
 // The task failed on this device. It becomes ready again, first for other clients. After
 // limits.task_failures failures it is parked and its owner gets a Notice.
 struct Fail {
@@ -275,9 +276,10 @@ struct Hold {
   std::vector<Key> held;
   std::vector<Key> dropped;
 };
+// Ends an open Read or Get, which is answered as timed out.
 struct Cancel {
   RequestId request = 0;
-};  // an open Read or Get, which is answered as timed out
+};
 struct GetStats {};
 struct Ok {};
 

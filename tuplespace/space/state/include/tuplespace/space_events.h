@@ -16,10 +16,11 @@ struct ClientJoined {
   std::string principal = {};
   ClientLimits limits = {};
 };
+// The client's leases end, its ephemeral tuples are removed, and its open requests and holds are
+// forgotten.
 struct ClientLost {
   ClientId client;
-};  // its leases return, its ephemeral tuples go, its
-    // open requests and holds are forgotten
+};
 // From now on the client serves the payloads that stay with it to readers that have their places.
 struct ClientListens {
   ClientId client;
