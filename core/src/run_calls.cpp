@@ -38,7 +38,7 @@ std::size_t RunConvolution(Device& device, const Task& task, const std::vector<B
   Device::Following then{};
   const bool has_then = task.calls.size() - i > 2 && !task.calls[i + 2].gemm;
   if (has_then) then = {task.calls[i + 2].kernel, ArgsOf(task, buffers, task.calls[i + 2])};
-  // The call behind may be the next group's unfolding.
+  // The next call may be the next group's unfolding.
   const bool bundled = has_then && then.kernel != Kernel::kUnfold;
   device.Convolve(task.precision, task.block, ArgsOf(task, buffers, first), matrix(second.views[1]),
                   matrix(second.views[2]), bundled ? &then : nullptr);

@@ -4,7 +4,7 @@
 //
 //   Begin --> those without a place: Read{direct} --> found, or its place
 //         --> those with a place:    Fetch        --> found, or failed
-//   when nothing is under way: Read of all that failed --> found --> the answer
+//   when nothing is in progress: Read of all that failed --> found --> the answer
 //
 // Not thread safe; for one thread.
 #pragma once

@@ -19,7 +19,7 @@ constexpr int kPeerBacklog = 128;
 
 std::string Announced(const std::string& bound, const std::string& address) {
   const std::size_t colon = bound.rfind(':');
-  const std::string host = bound.substr(6, colon - 6);  // behind tcp://
+  const std::string host = bound.substr(6, colon - 6);  // after tcp://
   const bool any = host == "0.0.0.0" || host == "[::]";
   return any && !address.empty() ? "tcp://" + address + bound.substr(colon) : bound;
 }

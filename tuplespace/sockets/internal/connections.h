@@ -29,7 +29,7 @@ class Connections {
   // `silence_us`: a connection without a whole message for this long is closed.
   Connections(ConnectionLimits limits, std::int64_t silence_us);
 
-  void Accepted(int descriptor, std::int64_t now_us);  // limits are for tcp
+  void Accepted(int descriptor, std::int64_t now_us);  // the limits apply only to tcp
   bool Ended(int descriptor);                          // false: no message ever came over it
   // Whether it was accepted and is not known to have ended.
   bool Has(int descriptor) const { return connections_.count(descriptor) > 0; }

@@ -36,16 +36,15 @@ namespace tuplespace {
 inline constexpr std::size_t kPackedHeadBytes = 32;
 inline constexpr std::size_t kPartHeadBytes = 24;
 inline constexpr std::size_t kPartBytes =
-    (1 << 20) + (64 << 10);                             // of a part that is sent: a usual tile fits
+    (1 << 20) + (64 << 10);                             // size of a sent part: a usual tile fits
 inline constexpr std::size_t kMostPartBytes = 2 << 20;  // maximum size of a received part
 // An upper bound of what CURVE adds to a part.
 inline constexpr std::size_t kEncryptionBytes = 256;
 
 // How far a message has been sent. Pass the same object to each attempt.
 struct SendProgress {
-  std::uint64_t number =
-      0;                    // of the message, different for all that one sender sends; 0: not begun
-  std::uint64_t bytes = 0;  // sent so far, of the packed message
+  std::uint64_t number = 0;  // the message's, different for all messages of a sender; 0: not begun
+  std::uint64_t bytes = 0;   // sent so far, of the packed message
 };
 
 // Cuts one message into parts. REQUIRES: its control frame and payloads outlive it; progress.number

@@ -41,7 +41,7 @@ struct ReceivedMultipart {
   std::size_t control_begin = 0, control_bytes = 0;
   std::vector<Payload> payloads;  // each owns its memory, or keeps little more than that alive
   std::optional<RequestError>
-      problem;  // then it cannot be read; all else but the first four is empty
+      problem;  // the message cannot be read; only the first four fields are set
 
   std::span<const std::byte> control() const {
     return {static_cast<const std::byte*>(frame.data()) + control_begin, control_bytes};

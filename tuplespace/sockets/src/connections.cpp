@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/tcp.h>  // glibc's tcp_info ends too early
+#include <linux/tcp.h>  // glibc's tcp_info lacks newer fields
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -32,6 +32,8 @@ struct Listening {
   std::string secret;
 };
 
+// A client joins, or joins again after it lost its connection. Requests may follow the Welcome.
+// The nonce ties a Welcome to its Hello; a Hello with a new nonce begins a new session.
 struct Hello {
   std::uint64_t nonce = 0;
   std::string name;  // for people; at most kMaxNameBytes
@@ -68,9 +70,8 @@ struct Goodbye {};  // the broker ends
 // messages.
 struct ClientSegments {
   std::string sees;  // the proof that the client sees the broker's probe; empty: not said
-  std::vector<std::uint64_t>
-      returned;                        // the broker's: read no more, once for each time it was sent
-  std::vector<std::uint64_t> dropped;  // the client's segments that it will not use again
+  std::vector<std::uint64_t> returned;  // the broker's, not read any more; once for each time sent
+  std::vector<std::uint64_t> dropped;   // the client's segments that it will not use again
 };
 struct BrokerSegments {
   // A segment of the client that the broker does not use any more, and that was named `count`

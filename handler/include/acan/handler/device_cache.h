@@ -5,7 +5,7 @@
 //   entry     pins   may go
 //   plain     0      at any time, the coldest first
 //   plain     > 0    when no task uses it any more
-//   owed      any    when its bytes have left, or nobody needs them
+//   owed      any    when its bytes have left, or no client needs them
 //
 // Every entry's bytes count once here, and not in the tasks that use it.
 #pragma once

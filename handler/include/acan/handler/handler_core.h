@@ -3,10 +3,10 @@
 //
 // Memory: every byte counts once, and the sum of these never exceeds the limit:
 //
-//   a task, from grant to result    what it gathers or computes with, whichever is more, but for
-//                                   the entries of the cache that it uses
+//   a task, from grant to result    the memory to gather its inputs or to compute, whichever is
+//                                   more, without the cache entries that it uses
 //   a task whose results leave      the results that are not in the cache
-//   what is fetched ahead           all of it, until it is in the cache
+//   a tuple fetched ahead           all of it, until it is in the cache
 //   the cache (device_cache.h)      all of its entries
 //
 // The offer is what tasks and entries that cannot go leave of the limit. A task that fits the offer

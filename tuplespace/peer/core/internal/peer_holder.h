@@ -5,10 +5,10 @@
 //     fetch --> ticket is good --> ASKED: the client's own thread is asked for the payload
 //                                     |  Provide
 //                                     v
-//               SENDING, at most window_bytes ahead of what the reader says it has
+//               SENDING, at most window_bytes ahead of what the reader has confirmed
 //                                     |
 //                                     v
-//               DONE when all is sent and said to be there
+//               DONE when everything is sent and confirmed
 //
 // Transfers proceed in the order in which they began. A transfer ends early if the reader stops it,
 // its connection ends, the payload is withdrawn, or nothing is heard about it for stall_us.

@@ -60,7 +60,7 @@ class PeerReader {
   std::vector<std::vector<std::byte>> TakeOutput();
   std::vector<FetchedPayload> TakeFetched();
   bool idle() const { return open_.empty() && waiting_.empty(); }
-  bool failed() const { return failed_; }  // since the last Fetch that began anew
+  bool failed() const { return failed_; }  // and no Fetch was called since
   bool heard() const { return heard_; }    // the holder has answered at least once
 
  private:

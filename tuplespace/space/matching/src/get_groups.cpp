@@ -9,7 +9,7 @@ namespace tuplespace::internal {
 namespace {
 
 constexpr std::int64_t kMostOwedUs = 1'000'000;
-constexpr std::uint64_t kPlacedAsLookedAt = 10;  // times
+constexpr std::uint64_t kPlacedAsLookedAt = 10;  // cost of a placement, in examined tuples
 
 }  // namespace
 

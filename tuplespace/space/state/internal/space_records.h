@@ -132,14 +132,14 @@ enum class RecordState : std::uint8_t {
   kParked,  // a task that failed too often, or whose inputs cannot come
 };
 
-// Which clients may take a ready tuple now.
+// Which clients may take a ready tuple now. Clients in TaskSpec::not_by never get it.
 enum class Placement : std::uint8_t {
   kNone,      // not decided (yet)
   kFree,      // any client
   kReserved,  // only the named client or holders of its affinity input, until late
   kLate,      // any client, preferred ones first
   kBarred,    // any client except those on which it failed, until barred_until_us
-};            // clients in TaskSpec::not_by never get it
+};
 
 struct Record {
   explicit Record(Key k) : key(std::move(k)) {}
@@ -277,7 +277,7 @@ struct GetWaiter {
   std::uint64_t sequence = 0;
   Taker taker;
   bool benched =
-      false;  // its client is: it is not in its group's `waiters`, and ends with the bench
+      false;  // it is not in its group's `waiters`, and ends with the bench of its client
   Deadline deadline;
 };
 

@@ -74,12 +74,12 @@ struct Tuple {
 
 enum class PutStatus : std::uint8_t {
   kStored,
-  kDuplicate,  // the key is there already, or is that of a task that is done: dropped, first put
-               // wins. A plain tuple that was completed or removed can be put again
+  kDuplicate,  // dropped: the key exists or is that of a done task, and the first put wins. A plain
+               // tuple that was completed or removed can be put again
   kConflict,   // as kDuplicate, but the bytes differ: counted as corruption and reported
   kRetired,    // dropped: the key is below a retire watermark
-  kRefused,    // a result of a task that this client does not hold and did not hold, or a tuple of
-               // a Put under a lease that it does not hold: dropped
+  kRefused,    // dropped: a result of a task that this client does not hold and did not hold, or a
+               // tuple of a Put under a lease that it does not hold
 };
 
 struct LeaseRef {
@@ -337,8 +337,8 @@ struct Notice {
     kParked,    // the task failed too often; `text` has the last cause, `by` who reported it
     kOrphaned,  // an input was retired or removed, so the task can never run
     kConflict,  // two puts of one key with different bytes; `by` names the second
-    kLost,      // a result of its task, this one and perhaps others, was lost with `by`, with whom
-                // its payload stayed. Comes before notices of tasks that it orphaned
+    kLost,      // this result of the client's task, and perhaps others, was lost with `by`, with
+                // which its payload stayed. Precedes the notices of tasks that it orphaned
     kWanted,    // another client asks for the payload: supply it
     kReleased,  // the tuple is gone
     // To the client that put the task `key`: client `by` kept or completed it in a forbidden way
