@@ -12,7 +12,7 @@ struct ConnectionLimits {
   std::uint64_t connections = 4096;
   std::uint64_t connections_per_address = 512;
   std::int64_t handshake_us = 10'000'000;  // the time until a handshake must be done
-  // The most that a connection may receive of a message without its end. Checked four times a
+  // How many bytes of an unfinished message a connection may have sent. Checked four times a
   // second, so more may arrive between checks.
   std::uint64_t unfinished_bytes = 4ull << 30;
   // The bytes that one tcp connection may have sent and nobody has read yet.
