@@ -70,7 +70,7 @@ RequestError Damaged(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
-// Uninitialised memory; null if there is none.
+// Uninitialised memory, whose pages are touched only when its bytes arrive; null if there is none.
 std::shared_ptr<std::byte> Allocate(std::uint64_t bytes) {
   if (bytes > std::numeric_limits<std::size_t>::max() - kPayloadAlign) return nullptr;
   void* memory =
