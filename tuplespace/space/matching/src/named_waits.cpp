@@ -10,7 +10,7 @@ namespace {
 // quarter; each task that the client itself takes doubles the time.
 constexpr std::uint32_t kKeptLessIfNotTaken = 2;
 constexpr std::uint32_t kMostKeptLess = 20;
-// Without keys a client can use any number of ids; beyond this number nothing is remembered.
+// Without keys a client can use any number of ids; beyond this number the oldest are forgotten.
 constexpr std::size_t kMostRemembered = 4096;
 
 }  // namespace
