@@ -15,8 +15,8 @@ using tuplespace::Rule;
 
 namespace {
 
-// What a handler needs, many times over: its own tuples are its capacity and a report or two, its
-// open requests one Get and the inputs of the tasks that it has taken.
+// Many times what a handler needs: it puts a capacity and a report or two, and its open requests
+// are one Get and the inputs of the tasks that it has taken.
 tuplespace::ClientLimits HandlerLimits() {
   tuplespace::ClientLimits limits;
   limits.own_tuples = 64;
@@ -24,11 +24,12 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.open_requests = 256;
   limits.open_patterns = 65'536;
   limits.unread_bytes_of_key = 2ull << 30;
-  limits.open_pattern_bytes = 32ull << 20;  // of so many keys with 400 bytes each
+  limits.open_pattern_bytes = 32ull << 20;  // for this many keys of 400 bytes each
   limits.open_pattern_bytes_of_key = 256ull << 20;
-  limits.read_patterns_of_key = 64;         // they ask for whole keys
-  limits.watched_keys_of_key = 1ull << 17;  // one for each Read, as they want all that they name
-  limits.get_patterns_of_key = 16;          // all handlers of all jobs ask for one
+  limits.read_patterns_of_key = 64;  // handlers read whole keys
+  limits.watched_keys_of_key =
+      1ull << 17;  // one for each Read, as handlers wait for all keys that they name
+  limits.get_patterns_of_key = 16;  // all handlers of all jobs use the same one
   limits.leases = 4096;
   limits.per_request = 4096;
   limits.leaves_nothing = true;
@@ -50,9 +51,10 @@ tuplespace::ClientLimits ObserverLimits() {
   return limits;
 }
 
-constexpr std::size_t kRun = 0;  // in the keys of steps; begins with the id of the job
-constexpr std::size_t kJob = 1;  // in the keys of ("leader", job) and the like
-constexpr std::size_t kId = 1;   // in the keys of handlers, reports and probes
+constexpr std::size_t kRun =
+    0;  // index in the keys of steps; the run begins with the id of the job
+constexpr std::size_t kJob = 1;  // index in the keys of ("leader", job) and the like
+constexpr std::size_t kId = 1;   // index in the keys of handlers, reports and probes
 
 Rule Limited(Rule rule, std::size_t field) {
   rule.limited_field = field;
@@ -64,7 +66,7 @@ std::vector<Operation> AllOperations() {
           Operation::kComplete, Operation::kRetire, Operation::kWatermark};
 }
 
-// For all tuples with the job in the second place.
+// Adds rules for all tuples that have the job as their second field.
 void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& rules) {
   rules.push_back({operations,
                    {{FieldPattern::Exact(WordOf(OtherTuple::kMetrics)), FieldPattern::Any()}, true},
@@ -87,22 +89,22 @@ void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& ru
 
 std::vector<Role> AccessRoles() {
   const Pattern everything{{FieldPattern::Any()}, true};
-  // (run, step, what, ...): what is no step's has a string in the second place.
+  // (run, step, what, ...). Keys of other tuples have a string as the second field.
   const Pattern of_steps{
       {FieldPattern::Any(), FieldPattern::AtLeast(INT64_MIN), FieldPattern::Any()}, true};
-  // What handlers say of themselves.
+  // What handlers publish about themselves.
   const std::vector<Rule> about_handlers{Rule{{Operation::kRead}, AllHandlers(), {}},
                                          Rule{{Operation::kRead}, AllReports(), {}}};
 
   const Rule tasks{{Operation::kGet}, RunnableTasks(true, true), {}};
-  // It knows the inputs of its tasks by their keys.
+  // A handler knows the inputs of its tasks by their keys.
   Rule inputs{{Operation::kRead}, of_steps, {}};
   inputs.whole_keys = true;
   const Rule results{{Operation::kComplete}, of_steps, {}};
   const Rule itself{{Operation::kPut}, AllHandlers(), kId};
   const Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
   const Rule its_probes{{Operation::kPut, Operation::kRead, Operation::kRetire}, AllProbes(), kId};
-  // Handlers measure one after the other. The names of others' keys are not for limited ones.
+  // Handlers measure one after the other. Limited handlers may not see the names of others' keys.
   const Rule all_probes{{Operation::kReadMetadata}, AllProbes(), {}};
   const Role handler{kHandlerRole,
                      {tasks, inputs, results, itself, its_reports, its_probes, all_probes},

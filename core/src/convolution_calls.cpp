@@ -23,7 +23,7 @@ bool IsReadLater(const Task& task, std::size_t from, const View& view) {
     for (std::size_t j = 0; j < call.views.size(); ++j) {
       if (!Overlap(call.views[j], view)) continue;
       if (operands[j].reads()) return true;
-      // These write all of their result.
+      // These overwrite their whole result.
       const bool writes_all = call.gemm || call.kernel == Kernel::kUnfold;
       made_anew = made_anew || (writes_all && SameView(call.views[j], view));
     }

@@ -14,11 +14,11 @@ enum class ConvolutionPass : std::uint8_t {
   kInputGradient,  // a product and its folding: Device::ConvolveBack
 };
 
-// Whether something reads what `view` has before call `from`: a later call, or who gets an output.
+// Whether a call from `from` on, or an output, reads what `view` contains before that call.
 bool IsReadLater(const Task& task, std::size_t from, const View& view);
 
-// What calls[first] and the one behind it are together, where nothing else reads the unfolded
-// image.
+// What calls[first] and the next call compute together, provided that nothing else reads the
+// unfolded image.
 ConvolutionPass FindConvolution(const Task& task, std::size_t first);
 
 }  // namespace acan

@@ -36,7 +36,7 @@ double SineSeries(double z) {
   return z + z * (s * sum);
 }
 
-// x = quarter * pi / 2 + rest, |rest| <= pi / 4. pi / 2 is in three parts, of which the first two
+// x = quarter * pi / 2 + rest, |rest| <= pi / 4. pi / 2 is split into three parts; the first two
 // have 33 bits, so that their products with the quarter are exact.
 struct Quarters {
   std::int64_t quarter;
@@ -61,7 +61,7 @@ double PowerOfTwo(std::int64_t n) {
 double Exponential(double x) {
   assert(x >= -700.0 && x <= 700.0);
   const double n = std::floor(x * 1.44269504088896338700 + 0.5);
-  // ln 2 in two parts; the product with the first is exact.
+  // ln 2 in two parts; the product with the first part is exact.
   const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
   // Taylor; |r| <= 0.35, so the first dropped term is below 4e-18.
   double sum = 1.0;
@@ -71,7 +71,7 @@ double Exponential(double x) {
 
 double Logarithm(double x) {
   assert(x >= 2.2250738585072014e-308 && x <= 1.7976931348623157e+308);
-  // x = m * 2^e, m in [1, 2); then in [sqrt(1/2), sqrt(2)).
+  // x = m * 2^e with m in [1, 2), which is then moved to [sqrt(1/2), sqrt(2)).
   const auto bits = std::bit_cast<std::uint64_t>(x);
   auto e = static_cast<double>(static_cast<std::int64_t>(bits >> 52) - 1023);
   double m = std::bit_cast<double>((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);

@@ -18,25 +18,25 @@ bool IsGradient(const Call& call) {
   return call.gemm && call.form == GemmForm::kGradient;
 }
 
-// Whether `view` are the rows behind `before`, no more than `most`.
+// Whether `view` covers the rows directly behind `before`, and at most `most` of them.
 bool Continues(const View& before, const View& view, std::int32_t most) {
   return view.buffer == before.buffer && view.col == before.col && view.cols == before.cols &&
          view.row == before.row + before.rows && view.rows <= most;
 }
 
-// One addition into the left one of two whole matrices.
+// Whether the call adds the whole buffer `right` to the whole buffer `left`.
 bool AddsInto(const Call& call, int left, int right) {
   return !call.gemm && call.kernel == Kernel::kAdd && call.views[0].buffer == left &&
          call.views[1].buffer == left && call.views[2].buffer == right;
 }
 
-// Follows the calls of a sum in the order in which a binary counter adds: after group g, as many
-// sums are joined as the number g has ones at its end, and in the end all that are left.
+// Follows the calls of a sum. Additions happen in the order of a binary counter: after group g, as
+// many sums are joined as g has trailing one bits; at the end all remaining sums are joined.
 class Walk {
  public:
   Walk(const Task& task, std::size_t first) : task_(task), at_(first) {}
 
-  // Whether there are at least so many groups and all their additions.
+  // Whether there are at least `least_groups` groups with all their additions.
   bool Run(std::uint64_t least_groups) {
     while (TakeProduct()) {
       for (std::uint64_t bits = groups_++; (bits & 1) != 0; bits >>= 1) {
@@ -93,14 +93,14 @@ class Walk {
   std::uint64_t groups_ = 0;
   std::int32_t group_rows_ = 0;
   View last_a_, last_b_;
-  std::vector<int> open_;   // buffers of sums that wait for their right siblings
-  std::vector<int> parts_;  // all buffers that a product was written to; the first is the result's
+  std::vector<int> open_;   // buffers of sums whose right sibling is still missing
+  std::vector<int> parts_;  // all buffers that products are written to; the first has the result
 };
 
-// Whether call `from` or a later one, or an output, reads a part but the first before a product
-// makes it anew.
+// Whether call `from` or a later one, or an output, reads a part other than the first before a
+// product overwrites it.
 bool PartsAreReadLater(const Task& task, std::size_t from, const std::vector<int>& parts) {
-  std::vector<std::uint8_t> stale(task.buffers.size(), 0);  // of each buffer
+  std::vector<std::uint8_t> stale(task.buffers.size(), 0);  // for each buffer
   for (std::size_t i = 1; i < parts.size(); ++i) stale[static_cast<std::size_t>(parts[i])] = 1;
   std::size_t left = parts.size() - 1;
   const auto is_stale = [&](const View& view) {

@@ -17,11 +17,11 @@ using tuplespace::Pattern;
 
 namespace {
 
-// What other processes say may be anything. A number that its type cannot hold, which JSON's own
-// conversions would make another number of, is refused as a field of another type is.
+// What other processes send is not trusted. A number that does not fit its type, which JSON's own
+// conversions would turn into another number, is refused like a field of the wrong type.
 struct Malformed {};
 
-// Whatever is added up of such, and whoever reads it again, has room for it.
+// Small enough that sums of such numbers, and every later reader of them, have room.
 constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
 constexpr std::uint64_t kMostThreads = 1 << 20;
 constexpr std::size_t kMostCpus = 4096;
@@ -33,7 +33,7 @@ std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most =
   return value.get<std::uint64_t>();
 }
 
-// A clock may have jumped back meanwhile, so a time may be negative.
+// May be negative if `least` is, because a clock may have jumped back meanwhile.
 double AmountOf(const json& object, const char* name, double least = 0) {
   const double value = object.at(name).get<double>();
   if (!(value >= least && value <= static_cast<double>(kMostCounted))) throw Malformed();
@@ -42,9 +42,10 @@ double AmountOf(const json& object, const char* name, double least = 0) {
 
 constexpr std::uint64_t kMostLink = std::uint64_t{1} << 30;  // ns for a KiB, us for a round trip
 constexpr std::size_t kMostTextBytes = 256;
-constexpr std::size_t kMostCapacityBytes = 64 << 10;  // one with kMostCpus has half of it
+constexpr std::size_t kMostCapacityBytes = 64
+                                           << 10;  // a capacity with kMostCpus takes half of this
 
-// Logs and receipts show it.
+// Cuts a text for logs and receipts to one short line.
 std::string ShortLine(std::string text) {
   if (text.size() > kMostTextBytes) {
     std::size_t end = kMostTextBytes;
@@ -54,7 +55,7 @@ std::string ShortLine(std::string text) {
   return OneLine(text);
 }
 
-// Handlers of earlier programs say nothing of it.
+// Handlers of earlier versions do not send these fields.
 void ReadLink(const json& object, Capacity* capacity) {
   if (!object.contains("host")) return;
   capacity->host = ShortLine(object.at("host").get<std::string>());
@@ -65,11 +66,11 @@ void ReadLink(const json& object, Capacity* capacity) {
       static_cast<std::uint32_t>(CountOf(object, "link_round_trip_us", kMostLink));
 }
 
-// Handlers of earlier programs say nothing of it.
+// Handlers of earlier versions do not send these fields.
 void ReadMachine(const json& object, Capacity* capacity) {
   if (!object.contains("machine")) return;
   capacity->machine = ShortLine(object.at("machine").get<std::string>());
-  if (capacity->machine.empty()) return;  // what follows says nothing without it
+  if (capacity->machine.empty()) return;  // the other fields mean nothing without it
   const json& cpus = object.at("cpus");
   if (!cpus.is_array() || cpus.size() > kMostCpus) throw Malformed();
   for (const json& cpu : cpus) {

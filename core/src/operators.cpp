@@ -15,7 +15,7 @@ constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
   throw std::invalid_argument(what);
 }
 
-// 0 where the expression has no value: no matrix has that size.
+// 0 if the expression has no value: no matrix has that size.
 std::int64_t ValueOf(const Expression& expression, const Dimensions& dimensions) {
   return expression.ValueOf(dimensions).value_or(0);
 }
@@ -28,8 +28,8 @@ std::int64_t SizeOf(const OperandShape& shape, bool of_cols) {
   return of_cols ? shape.cols : shape.rows;
 }
 
-// Sets all dimensions of the row, those that operands give to 0. The others stay as they are:
-// clearing them would take as long as all the rest.
+// Sets all dimensions of the row; those that come from operands become 0. Other entries of `out`
+// stay as they are, because clearing them would take as long as everything else.
 void TakeFromScalars(const OperatorRow& row, const KernelScalars& scalars, Dimensions& out) {
   for (std::size_t i = 0; i < row.dimensions.size(); ++i) out[i] = 0;
   for (const OperatorRow::FromScalar& from : row.from_scalars) {
@@ -40,7 +40,8 @@ void TakeFromScalars(const OperatorRow& row, const KernelScalars& scalars, Dimen
   }
 }
 
-// The size that solves it, or 0: `actual` is not a multiple of the other factors.
+// The size that makes `product` equal `actual`, or 0 if `actual` is not a multiple of the other
+// factors.
 std::int64_t Solve(const Expression& product, std::size_t dimension, std::int64_t actual,
                    const Dimensions& known) {
   Dimensions dimensions = known;
@@ -61,7 +62,7 @@ inline void TakeFromOperand(const OperatorRow& row, const OperatorRow::FromOpera
       Solve(from.of_cols ? operand.cols : operand.rows, from.dimension, actual, out);
 }
 
-// "rows = 4, cols = 5": what the expressions of an operand were computed from.
+// The dimensions from which an operand's expressions were computed, such as "rows = 4, cols = 5".
 std::string Values(const OperatorRow& row, const Operand& operand, const Dimensions& dimensions) {
   std::string text;
   for (std::size_t i = 0; i < row.dimensions.size(); ++i) {

@@ -1,4 +1,4 @@
-// What a row of optimizers.h must be, checked where it is compiled.
+// Checks the rows of optimizers.h at compile time.
 #include "acan/core/optimizers.h"
 
 #include "acan/core/operators/operators.h"
@@ -6,7 +6,7 @@
 namespace acan {
 namespace {
 
-// The weights and the states are written; the same and the gradient are read.
+// The kernel writes the weights and the states, and reads these and the gradient.
 constexpr bool FitsItsKernel(const OptimizerRow& row) {
   const auto written = 1 + static_cast<std::size_t>(row.states);
   const auto& operands = RowOf(row.kernel).operands;

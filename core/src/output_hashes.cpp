@@ -14,11 +14,11 @@ struct LastWrite {
   View view;
 };
 
-// Of each output. Goes through the calls once, as a task may have thousands of calls and a hundred
-// outputs.
+// Returns the last write of each output. Visits the calls once, as a task may have thousands of
+// calls and a hundred outputs.
 std::vector<std::optional<LastWrite>> FindLastWrites(const Task& task) {
   std::vector<std::optional<LastWrite>> last(task.outputs.size());
-  std::vector<std::vector<std::size_t>> open(task.buffers.size());  // outputs, of each buffer
+  std::vector<std::vector<std::size_t>> open(task.buffers.size());  // outputs, by buffer
   for (std::size_t i = 0; i < task.outputs.size(); ++i) {
     open[static_cast<std::size_t>(task.outputs[i].view.buffer)].push_back(i);
   }

@@ -43,15 +43,15 @@ bool IsPowerOfTwo(std::int64_t n) {
 
 std::vector<Combine> CombineOrder(const std::vector<Range>& ranges, std::int64_t block) {
   assert(!ranges.empty());
-  // Each entry is a finished node: its range and the partial that holds its sum. Two neighbours are
-  // siblings when halving their union gives them back.
+  // Each entry is a finished node: its range and the index of its sum. Two neighbours are siblings
+  // if halving their union returns them.
   std::vector<std::pair<Range, std::size_t>> nodes;
   std::vector<Combine> order;
   const std::int64_t end = ranges.back().end;
   const auto siblings = [&](const Range& left, const Range& right) {
     const Range both{left.begin, right.end};
-    // What begins where the sibling of a left child does, and is longer, is that sibling and what
-    // is missing behind it.
+    // A range that begins where a left child's sibling does, and is longer, is that sibling and the
+    // missing leaves behind it.
     if (right.size() > left.size() && left.size() % block == 0 &&
         IsPowerOfTwo(left.size() / block) &&
         (left.begin - ranges.front().begin) % (2 * left.size()) == 0) {

@@ -11,14 +11,14 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kLeastRows = 16;  // more than any operand has that is not cut
+constexpr std::int64_t kLeastRows = 16;  // kernels' operands that samples do not cut have fewer
 
-// Images of kUnfold or kFold.
+// The number of samples in the images of kUnfold or kFold.
 std::int64_t SamplesOf(const Call& call, const View& images) {
   return images.rows / (call.scalars.i[0] * call.scalars.i[1]);
 }
 
-// Whether samples cut a view of the call: else each part has all of it.
+// Whether samples cut a view of the call. If not, each part uses the whole view.
 bool IsCutBySamples(const Call& call, std::size_t view) {
   if (call.gemm) return view != 1;  // the weight
   return call.kernel == Kernel::kUnfold || call.kernel == Kernel::kFold ||
@@ -47,7 +47,7 @@ class Chain {
     bool is_written;
   };
 
-  // How many calls were added, 0 if they cannot be.
+  // Returns how many calls were added; 0 if the call at `at` cannot be added.
   std::size_t Take(std::size_t at) {
     const Call& call = task_.calls[at];
     const ConvolutionPass pass = FindConvolution(task_, at);
@@ -79,7 +79,7 @@ class Chain {
     return calls;
   }
 
-  // Rows of one part must be whole samples of each call: the first convolution says how many.
+  // Rows of one part must be whole samples of each call. The first convolution sets their number.
   bool AgreesOn(std::int64_t samples) const {
     if (samples_ == 0 || samples_ == samples) return samples > 0;
     return samples > 0 && samples_ % samples == 0 &&
@@ -88,7 +88,7 @@ class Chain {
            });
   }
 
-  // Devices that run parts seldom make the unfolded image, so its bytes do not count.
+  // Devices that run parts rarely make the unfolded image, so its bytes do not count.
   bool Add(const Call& call, std::int64_t samples, const View* unfolded) {
     const auto operands = RowOfCall(call).operands;
     for (std::size_t i = 0; i < call.views.size(); ++i) {
@@ -111,7 +111,7 @@ class Chain {
     return true;
   }
 
-  // Where one is written, both are the same rows, cut alike, or have nothing in common.
+  // If either is written, both must be the same rows and cut alike, or must not overlap.
   static bool Agree(const Used& a, const Used& b) {
     if (!Overlap(a.view, b.view) || (!a.is_written && !b.is_written)) return true;
     return a.is_cut && b.is_cut && a.view.row == b.view.row && a.view.rows == b.view.rows;

@@ -22,7 +22,7 @@ KernelArgs ArgsOf(const Task& task, const std::vector<BufferPtr>& buffers, const
   return args;
 }
 
-// A convolution of two calls, and what stands behind it where the device may do both at once.
+// Runs a convolution of two calls, and the following call where the device may run it with them.
 std::size_t RunConvolution(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
                            std::size_t i) {
   const ConvolutionPass pass = FindConvolution(task, i);
@@ -38,15 +38,15 @@ std::size_t RunConvolution(Device& device, const Task& task, const std::vector<B
   Device::Following then{};
   const bool has_then = task.calls.size() - i > 2 && !task.calls[i + 2].gemm;
   if (has_then) then = {task.calls[i + 2].kernel, ArgsOf(task, buffers, task.calls[i + 2])};
-  // The call behind may be the next group's unfolding.
+  // The next call may be the next group's unfolding.
   const bool bundled = has_then && then.kernel != Kernel::kUnfold;
   device.Convolve(task.precision, task.block, ArgsOf(task, buffers, first), matrix(second.views[1]),
                   matrix(second.views[2]), bundled ? &then : nullptr);
   return bundled ? 3 : 2;
 }
 
-// The calls from `i` as the gradient of a convolution's weights: how many they are, 0 if they are
-// none, or if the device does better with each call alone.
+// If the calls from `i` on are the gradient of a convolution's weights, runs them and returns how
+// many they are. Returns 0 if they are not, or if the device is faster with each call alone.
 std::size_t RunWeightGradient(Device& device, const Task& task,
                               const std::vector<BufferPtr>& buffers, std::size_t i) {
   const Call& unfold = task.calls[i];
@@ -64,7 +64,7 @@ std::size_t RunWeightGradient(Device& device, const Task& task,
   return done ? 1 + sum->calls : 0;
 }
 
-// The calls from `i` as one product over groups of rows: as above.
+// As RunWeightGradient, for calls that are one product over groups of rows.
 std::size_t RunGroupProducts(Device& device, const Task& task,
                              const std::vector<BufferPtr>& buffers, std::size_t i) {
   const std::optional<GroupProducts> sum = FindGroupProducts(task, i, /*least_groups=*/2);
@@ -75,7 +75,7 @@ std::size_t RunGroupProducts(Device& device, const Task& task,
   return done ? sum->calls : 0;
 }
 
-// The call at `i`, and those that the device takes with it: how many they are.
+// Runs the call at `i`, together with those that the device can run with it. Returns how many.
 std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
                     std::size_t i) {
   if (const std::size_t calls = RunConvolution(device, task, buffers, i); calls != 0) return calls;
@@ -92,7 +92,7 @@ std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPt
   const Matrix a = MatrixOf(task, buffers, call.views[0]);
   const Matrix b = MatrixOf(task, buffers, call.views[1]);
   const Matrix c = MatrixOf(task, buffers, call.views[2]);
-  // What stands behind a product is mostly its activation or its update.
+  // A product is usually followed by its activation or its update.
   if (i + 1 < task.calls.size() && !task.calls[i + 1].gemm) {
     const Call& then = task.calls[i + 1];
     device.GemmThen(call.form, task.precision, task.block, a, b, c, then.kernel,
@@ -103,7 +103,7 @@ std::size_t RunNext(Device& device, const Task& task, const std::vector<BufferPt
   return 1;
 }
 
-// Runs a chain of calls from `i` on part by part.
+// Runs the calls of a chain, starting at `i`, part by part.
 void RunByParts(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
                 std::size_t i, const RowChain& chain, std::int64_t part_bytes,
                 OutputHashes& hashes) {
@@ -142,12 +142,12 @@ std::vector<std::optional<tuplespace::PayloadHash>> RunCallsAndHash(
   OutputHashes hashes(device, task, buffers, hashed);
   const bool may_run_by_parts = !device.info().own_memory;
   const std::int64_t part_bytes = near_bytes * device.info().threads;
-  std::size_t no_chain_before = 0;  // the calls before this one are no chain that pays
+  std::size_t no_chain_before = 0;  // no chain that pays starts before this call
   for (std::size_t i = 0; i < task.calls.size();) {
     std::size_t calls = 0;
     if (may_run_by_parts && i >= no_chain_before) {
       const RowChain chain = FindRowChain(task, i);
-      // How often a part is read again while it is near.
+      // How often a part is read while it is in a cache.
       const std::size_t passes = chain.steps + hashes.CountMadeBy(i, chain.count);
       if (chain.steps > 0 && passes >= 2 && chain.bytes >= 2 * part_bytes) {
         RunByParts(device, task, buffers, i, chain, part_bytes, hashes);

@@ -30,7 +30,7 @@ double LearningRateAt(const Training& training, std::int64_t step, std::int64_t 
       break;
     case ScheduleKind::kStep:
       assert(schedule.step_every > 0);
-      // The power may be infinite.
+      // The power may be infinite, and 0 times it would be NaN.
       if (training.learning_rate == 0.0) return training.learning_rate;
       return training.learning_rate *
              IntegerPower(schedule.step_factor, after / schedule.step_every);

@@ -22,7 +22,8 @@ static_assert(kKernels < kGemmCall);
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
 constexpr std::int32_t kMaxChunk = 1 << 20;
-constexpr std::uint64_t kMaxTaskBytes = 1ull << 60;  // far below where sums of sizes overflow
+constexpr std::uint64_t kMaxTaskBytes = 1ull
+                                        << 60;  // small enough that sums of sizes cannot overflow
 
 [[noreturn]] void Bad(const std::string& what) {
   throw std::invalid_argument("task: " + what);
@@ -38,7 +39,7 @@ const OperatorRow& RowOf(const Call& call) {
   return call.gemm ? acan::RowOf(call.form) : acan::RowOf(call.kernel);
 }
 
-// The shapes of a call's operands, without memory from the heap.
+// The shapes of a call's operands, stored without heap memory.
 class Shapes {
  public:
   // REQUIRES: call.views.size() <= kMaxKernelMatrices.
@@ -182,7 +183,7 @@ flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& build
                                            const Call& call) {
   std::vector<wire::View> views;
   for (const View& view : call.views) views.push_back(ToWire(view));
-  // Trailing zeros are the default: they are not sent. -0 is none.
+  // Trailing zeros are the default and are not sent. -0 is not such a zero.
   std::size_t floats = call.scalars.f.size();
   while (floats > 0 && std::bit_cast<std::uint32_t>(call.scalars.f[floats - 1]) == 0) --floats;
   std::size_t integers = call.scalars.i.size();
@@ -194,8 +195,8 @@ flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& build
                           static_cast<std::uint8_t>(call.form), views_at, floats_at, integers_at);
 }
 
-// What varies in size lies in an honest description once, so all of it together is no longer than
-// the description. Parts that share their bytes could ask for any amount of memory.
+// Each part of variable size occurs once in an honest description, so all of them together are no
+// longer than the description. Parts that share their bytes could demand any amount of memory.
 class Budget {
  public:
   explicit Budget(std::size_t bytes) : left_(bytes) {}
@@ -208,8 +209,8 @@ class Budget {
   std::size_t left_;
 };
 
-// `to` has zeros where fewer came. Copied as bytes: FlatBuffers' verifier aligns the length of a
-// vector, but not elements of 8 bytes.
+// REQUIRES: `to` has zeros, which remain where `from` is shorter. The values are copied as bytes,
+// because FlatBuffers' verifier aligns the length of a vector but not elements of 8 bytes.
 template <typename T, typename Vector, std::size_t kMost>
 void DecodeScalars(const Vector* from, std::array<T, kMost>& to) {
   if (from == nullptr || from->size() == 0) return;
@@ -299,7 +300,7 @@ TaskMemory MemoryOf(const Task& task) {
   for (const Output& output : task.outputs) {
     const BufferSpec& buffer = task.buffers[static_cast<std::size_t>(output.view.buffer)];
     if (output.view.rows != buffer.rows || output.view.cols != buffer.cols) {
-      add(memory.computing_bytes, output.view.bytes());  // cut out, so copied
+      add(memory.computing_bytes, output.view.bytes());  // only part of the buffer, so it is copied
     }
   }
   return memory;
@@ -381,7 +382,7 @@ tuplespace::Payload EncodeTask(const Task& task) {
 }
 
 Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
-  // A payload that came inside a control frame lies anywhere; FlatBuffers reads aligned words.
+  // A payload inside a control frame may be unaligned; FlatBuffers reads aligned words.
   const bool aligned = reinterpret_cast<std::uintptr_t>(given.data()) % alignof(std::int64_t) == 0;
   const tuplespace::Payload bytes = aligned ? given : tuplespace::Payload::Copy(given.text());
   flatbuffers::Verifier verifier(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

@@ -1,4 +1,4 @@
-// How views of a task's buffers lie to each other, and what the table says of a call.
+// Compares views of a task's buffers, and finds the operator row of a call.
 #pragma once
 
 #include "acan/core/operators/operators.h"
@@ -6,7 +6,7 @@
 
 namespace acan {
 
-// What the table says of the call.
+// The row of operators.inc that describes the call.
 inline const OperatorRow& RowOfCall(const Call& call) {
   return call.gemm ? RowOf(call.form) : RowOf(call.kernel);
 }

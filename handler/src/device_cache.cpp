@@ -11,11 +11,11 @@ namespace acan {
 using tuplespace::Key;
 
 namespace {
-// What is not asked for again here goes when it was not used for so long.
+// An entry that is not used for this long goes.
 constexpr std::int64_t kColdUs = 10'000'000;
 }  // namespace
 
-// Nobody will ask this handler for the older version again.
+// This handler will not be asked for the older version again.
 void DeviceCache::BecomeNewest(const Key& key, Actions& out) {
   const std::string identity = WithoutStep(key);
   const auto older = newest_.find(identity);
@@ -23,12 +23,12 @@ void DeviceCache::BecomeNewest(const Key& key, Actions& out) {
     const auto it = entries_.find(older->second);
     assert(it != entries_.end());
     if (it->second.owed) {
-      // The space says when nobody needs it.
+      // The space will say when no client needs it.
     } else if (it->second.pins > 0) {
       it->second.doomed = true;
       newly_dropped_.push_back(older->second);
     } else {
-      const Key gone = older->second;  // Remove erases what `older` points to
+      const Key gone = older->second;  // Remove destroys what `older` refers to
       Remove(gone, out);
     }
   }
@@ -120,7 +120,7 @@ void DeviceCache::FlushHolds(Actions& out) {
 
 // ---- what goes ---------------------------------------------------------------------------------
 
-// It will hardly be asked for again, and its memory is often another handler's, who waits for it.
+// These entries will hardly be needed again, and another handler often waits for their memory.
 void DeviceCache::DropOlder(const Key& input, Actions& out) {
   if (step_ && input.bytes().compare(0, step_->bytes().size(), step_->bytes()) == 0) return;
   std::optional<Key> step = StepOf(input);
@@ -149,7 +149,7 @@ void DeviceCache::DropCold(std::int64_t now_us, Actions& out) {
 
 void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
   if (bytes_ <= most_bytes) return;
-  // Ordered once: a large task may need the room of many small inputs.
+  // Sorted once, as a large task may need the room of many small inputs.
   std::vector<std::map<Key, Entry>::iterator> coldest_first;
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if (!it->second.IsHeld()) coldest_first.push_back(it);
@@ -159,7 +159,7 @@ void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
   });
   for (const auto& entry : coldest_first) {
     if (bytes_ <= most_bytes) return;
-    Remove(Key(entry->first), out);  // a copy: the entry goes
+    Remove(Key(entry->first), out);  // a copy, as the entry is destroyed
   }
   assert(bytes_ <= most_bytes);
 }
@@ -203,7 +203,7 @@ bool DeviceCache::EndOwed(const Key& key) {
   return true;
 }
 
-// The space knows already that it is not held here.
+// The space already knows that it is not held here.
 void DeviceCache::Release(const Key& key, Actions& out) {
   if (!EndOwed(key)) return;
   Entry& entry = entries_.at(key);

@@ -71,7 +71,7 @@ std::optional<Payload> FaultInjector::FlipEach(const Payload& payload, double ra
   if (rate <= 0) return std::nullopt;
   const std::uint64_t bits = payload.size() * 8;
   std::vector<std::uint64_t> flipped;
-  // The distance between two flips is geometric, so that a small rate costs little.
+  // The distance between two flips has a geometric distribution, so a small rate costs little.
   for (double at = 0;;) {
     at += rate < 1 ? std::floor(std::log(Uniform()) / std::log1p(-rate)) : 0;
     if (at >= static_cast<double>(bits)) break;

@@ -13,12 +13,13 @@ namespace {
 using tuplespace::Payload;
 
 constexpr std::int64_t kReportEveryUs = 500'000;
-// Of so few tasks only after this time: many handlers share a broker, and each has few then.
+// A report about fewer than this many new tasks is delayed until this time, as many handlers may
+// share a broker.
 constexpr std::uint64_t kFewTasks = 16;
 constexpr std::int64_t kReportOfFewUs = 4'000'000;
 constexpr std::int64_t kSayWaitingUs = 2'000'000;
 
-// A broker in this process has its results copied.
+// A broker in this process gets copies of the results.
 std::shared_ptr<tuplespace::SharedPool> PoolOf(const HandlerOptions& options) {
   const bool in_process = options.endpoint.starts_with("inproc://");
   return options.shared_memory && !in_process ? tuplespace::SharedPool::Make() : nullptr;
@@ -103,7 +104,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
       at_once ? now_us : std::min({core.NextDeadlineUs(), next_report_us, look_for_turn_at_us});
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
   client.Poll(std::chrono::microseconds(wait_us));
-  SupplyNext();  // behind what was submitted: the next task may wait for that
+  SupplyNext();  // after the submitted requests: the next task may wait for those
   for (const FlightId flight : releases->Take()) {
     flights.erase(flight);
     Step(Released{flight});
@@ -117,16 +118,15 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   }
   if (stop && !draining) {
     draining = true;
-    device_wait.Begin(NowUs());  // who stops it hears soon what that waits for
+    device_wait.Begin(NowUs());  // so that whoever stops it soon sees what it waits for
     for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
     Step(Drain{});
-    // Results can only leave if somebody takes them: without a broker there is nothing to wait
-    // for.
+    // Results can leave only if a broker takes them; without one there is nothing to wait for.
   }
   return !core.drained() && !(draining && !client.connected());
 }
 
-// A device may hang for ever, with a driver that does. Nobody else can tell.
+// A device may hang for ever, as its driver may. No other process can detect it.
 void Handler::Impl::SayIfDeviceIsStuck() {
   const std::int64_t now_us = NowUs();
   const std::optional<std::int64_t> since_us = device_thread->BusySinceUs();

@@ -35,7 +35,8 @@ std::int64_t HandlerCore::NextDeadlineUs() const {
   return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), cache_.NextCheckUs()});
 }
 
-// Of many tasks, which are short, the mean stands for each: this is asked after every event.
+// If there are many tasks, which are then short, the average stands for each, as this runs after
+// every event.
 Workload HandlerCore::WorkloadAt(std::int64_t now_us) const {
   Workload work{working_, 0, 0, flights_.empty(), FreeBytes(), reserved_bytes_, link_.ns_per_kib()};
   const Pace& pace = demand_.pace();
@@ -61,8 +62,8 @@ std::uint64_t HandlerCore::FreeBytes() const {
   return limit_bytes_ - std::min(limit_bytes_, HeldBytes());
 }
 
-// Beside the entries of the cache that it uses now. Whole ones are there until it ends; pieces are
-// there beside what it computes with.
+// Without the cache entries that the flight uses at the time. Whole ones stay until it ends; pieces
+// stay in addition to the buffers that it computes with.
 std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flight) {
   std::uint64_t pinned_bytes = 0, whole_bytes = 0;
   for (const Pinned& pinned : flight.pinned) {
@@ -73,9 +74,9 @@ std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flig
                   event.computing_bytes - std::min(event.computing_bytes, whole_bytes));
 }
 
-// Pieces that nobody else uses leave the cache if the task does not fit beside them. So a task
-// always fits that needs no more than was free before it was granted: its charge and the entries
-// that it newly pins are then at most its need.
+// If the task does not fit otherwise, pieces that only it uses leave the cache. So a task always
+// fits if it needs no more than was free before the grant: its charge and the entries that it newly
+// pins are then at most its need.
 bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out) {
   const auto fits = [&] { return ChargeOf(event, flight) <= FreeBytes(); };
   for (auto pinned = flight.pinned.begin(); pinned != flight.pinned.end() && !fits();) {
@@ -91,7 +92,7 @@ bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight,
   return true;
 }
 
-// The space believes that what it sent is kept.
+// The space believes that the inputs that it sent are kept.
 void HandlerCore::DropSent(const TaskGranted& event) {
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     const bool counts = event.sent[i] && event.input_bytes[i] >= event.kept_from_bytes;
@@ -99,10 +100,10 @@ void HandlerCore::DropSent(const TaskGranted& event) {
   }
 }
 
-// What came over a link is there for the other tasks of this handler, too. A whole input was
-// counted as the task's; a piece is kept beside its copy if there is room. What has another size
-// than the task says somebody has put who lies: the task fails, and a result of this handler may
-// have the same key.
+// Inputs that came over a link are kept for the handler's other tasks, too. A whole input was
+// counted as the task's; a piece is kept beside its copy if there is room. An input whose size
+// differs from the task's description was put by a client that lies: the task fails, and the input
+// is not kept, as a result of this handler may have the same key.
 void HandlerCore::KeepInputs(FlightId id, Flight& flight,
                              const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
                              std::int64_t now_us, Actions& out) {
@@ -175,7 +176,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     flight.input_to_keep = KeptResult{event.inputs[*keep], event.input_bytes[*keep]};
   }
   if (draining_ || !Reserve(event, id, flight, out)) {
-    // Granted against an older, larger offer, or while stopping: it goes back untouched.
+    // Granted for an older, larger offer, or while stopping: it goes back unchanged.
     Unpin(flight, now_us, out);
     DropSent(event);
     out.push_back(PutBack{id, flight.lease});
@@ -216,13 +217,14 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& o
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   it->second.phase = Phase::kQueued;
-  // The next ones should travel while this one is computed.
+  // The next inputs should travel while this task is computed.
   if (!event.bytes.empty()) demand_.NoteInputs(now_us - it->second.granted_us);
   KeepInputs(event.flight, it->second, event.bytes, now_us, out);
   out.push_back(RunTask{event.flight, it->second.resident_bytes > 0});
 }
 
-// What comes takes room from the offer, so the two largest tasks fit beside it, as beside results.
+// Tuples that arrive reduce the offer, so the two largest tasks must fit beside them, as beside
+// results.
 void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
   for (const auto& [key, bytes] : ahead) {
     const std::uint64_t taken = std::min(limit_bytes_, HeldBytes() + MostNeeded());
@@ -233,7 +235,7 @@ void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
   }
 }
 
-// It is kept if nothing else has to go for it, until a task needs it or something else does.
+// The tuple is kept if no other entry has to go for it, until a task needs it or its room.
 void HandlerCore::On(const AheadArrived& event, std::int64_t now_us, Actions& out) {
   const auto coming = coming_.find(event.key);
   assert(coming != coming_.end());
@@ -274,7 +276,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   // Two results may be the same buffer.
   std::uint64_t charge_bytes = std::min(event.result_bytes, flight.need_bytes);
   for (const KeptResult& kept : event.kept) {
-    // Until they are released they must stay, as their bytes are those of the results.
+    // They must stay until they are released, as their bytes are those of the results.
     if (cache_.Add(kept, now_us, out)) charge_bytes -= std::min(charge_bytes, kept.bytes);
     cache_.Pin(kept.key, now_us);
     flight.pinned.push_back({kept.key, kept.bytes});
@@ -312,10 +314,10 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const ConnectionLost& event, std::int64_t, Actions& out) {
   link_.Begin(event.bytes_travel);
-  // A space that was started anew does not know what we hold: say it again. Tasks in flight run on;
-  // their results count if they are the first, whatever became of the leases.
+  // A restarted space does not know what this handler holds, so it is announced again. Tasks in
+  // flight continue; their results count if they are the first, whatever happened to the leases.
   cache_.AnnounceAll();
-  // It has forgotten what we owe it, but for what it hears of only now.
+  // The space has forgotten what it is owed, except results that it learns of only now.
   cache_.SupplyAll(out);
 }
 
@@ -358,7 +360,7 @@ bool HandlerCore::MayExtend(const Flight& flight, std::int64_t now_us) const {
   return now_us - progress_us_ < kPatienceLeases * flight.lease_us;
 }
 
-// It was computed, or will not be here.
+// The flight was computed, or will not be computed here.
 void HandlerCore::EndWork(Flight& flight) {
   assert(working_ > 0 && flight.phase != Phase::kSending);
   --working_;

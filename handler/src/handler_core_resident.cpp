@@ -8,12 +8,13 @@
 namespace acan {
 
 namespace {
-// With nothing to do for so long what is owed is supplied.
+// Owed entries are supplied when the handler has been idle for this long.
 constexpr std::int64_t kIdleUs = 50'000;
-// And for so many times what that takes: over a link, others' bytes are what is mostly waited for.
-// A device that is much faster than its host has nothing to do in each step, and owes all weights.
+// And for this many times as long as the supplies take: over a link, a handler mostly waits for the
+// bytes of others. A device that is much faster than its host is idle in each step and owes all
+// weights.
 constexpr std::int64_t kIdleSupplies = 4;
-// Then work may come, and the thread that takes it brings the bytes from the device.
+// A limit, as work may come, and the thread that takes it also fetches the bytes from the device.
 constexpr std::uint64_t kSuppliedAtOnceBytes = 16u << 20;
 }  // namespace
 
@@ -34,7 +35,8 @@ void HandlerCore::On(const KeptSupplied& event, std::int64_t, Actions&) {
   cache_.EndOwed(event.key);
 }
 
-// Who asks is told in the end that it is lost; a handler that leaves does not wait for that.
+// A client that waits for the payload is told in the end that it is lost. A handler that leaves
+// does not wait for that.
 void HandlerCore::On(const SupplyFailed& event, std::int64_t, Actions&) {
   if (draining_) {
     cache_.EndOwed(event.key);

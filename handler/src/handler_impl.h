@@ -1,6 +1,6 @@
-// What a Handler consists of. handler.cpp: how it begins, its loop, what it says of itself;
-// handler_tasks.cpp: tasks, from grant to result; handler_resident.cpp: results that stay on the
-// device; handler_link.cpp: how it measures its link.
+// The parts of a Handler. handler.cpp: construction, the loop, and reports; handler_tasks.cpp:
+// tasks, from grant to result; handler_inputs.cpp: missing inputs; handler_resident.cpp: results
+// that stay on the device; handler_link.cpp: measuring the link.
 #pragma once
 
 #include <atomic>
@@ -28,24 +28,25 @@
 namespace acan {
 
 struct Handler::Impl {
-  // Reports come soon after the first tasks, so that short jobs are seen, and then ever less often.
+  // Reports follow soon after the first tasks, so that short jobs are seen, and later ever less
+  // often.
   static constexpr std::int64_t kFirstReportUs = 10'000;
   using Key = tuplespace::Key;
   using ReplyBody = tuplespace::ReplyBody;
 
-  // A flight as the I/O thread knows it.
+  // A flight, as the I/O thread knows it.
   struct Flight {
     std::shared_ptr<const Task> task;
     std::vector<Key> input_keys;
     std::vector<TaskInput> inputs;
     std::optional<std::size_t> keep_input;
-    bool input_is_resident = false;              // with another handler, which is asked for it
-    std::vector<tuplespace::FoundTuple> placed;  // of inputs: where they are, as far as is known
+    bool input_is_resident = false;              // at another handler, which is asked for it
+    std::vector<tuplespace::FoundTuple> placed;  // the known places of inputs
     DeviceOutcome outcome;
   };
 
   explicit Impl(HandlerOptions given);
-  // Requests that nobody answered keep results, whose release would wake a client that is gone.
+  // Requests without an answer keep results, whose release would wake a client that is gone.
   ~Impl() {
     if (!IsPlanted(HandlerBug::kResultsWakeLostClient)) releases->Close();
   }
@@ -71,7 +72,7 @@ struct Handler::Impl {
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
   void SupplyNext();
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
-  // ---- inputs that are not here (handler_inputs.cpp)
+  // ---- missing inputs (handler_inputs.cpp)
   tuplespace::Payload CameForAnother(const Key& key) const;
   void Fetch(FlightId id, const std::vector<Key>& missing);
   void Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted);
@@ -128,21 +129,21 @@ struct Handler::Impl {
   std::shared_ptr<ReleaseQueue> releases;
   std::unordered_map<FlightId, Flight> flights;
   std::unordered_map<Key, BufferPtr> cached;
-  std::unordered_map<Key, int> resident_puts;          // that are not answered yet
-  std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched so; empty: under way
-  std::unordered_set<Key> under_way;                   // for the inputs of a task
-  std::vector<FetchInputs> fetches;                    // that wait for something
-  std::deque<Key> supplies;        // of what is cached; what has gone meanwhile is passed over
+  std::unordered_map<Key, int> resident_puts;          // puts that are not answered yet
+  std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched ahead; empty: in progress
+  std::unordered_set<Key> under_way;                   // fetches for the inputs of a task
+  std::vector<FetchInputs> fetches;                    // these wait for something
+  std::deque<Key> supplies;        // cached entries to supply; those that are gone are skipped
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};
   bool draining = false;
   std::optional<FaultInjector> injector;
   LinkProbe link_probe;
-  std::uint64_t connection = 0;  // how manyth
+  std::uint64_t connection = 0;  // the number of the current connection
   std::int64_t probe_number = kWaitsToMeasure;
-  std::int64_t turn_until_us = 0;  // to measure: then others are not waited for any more
-  bool claims_turn = false;        // it has said that it measures, and has not begun
+  std::int64_t turn_until_us = 0;  // after this, it measures without waiting for others
+  bool claims_turn = false;        // it has marked that it measures, but has not begun
   std::int64_t look_for_turn_at_us = tuplespace::kForeverUs;
   HandlerReport report;
   std::int64_t report_number = 0;
@@ -150,10 +151,10 @@ struct Handler::Impl {
   std::int64_t report_every_us = kFirstReportUs;
   std::uint64_t reported_tasks = UINT64_MAX;
   std::int64_t reported_at_us = 0;
-  std::int64_t say_waiting_at_us = INT64_MAX;  // that no broker has answered yet
-  std::optional<std::int64_t> busy_since_us;   // of the device, when it was last looked at
+  std::int64_t say_waiting_at_us = INT64_MAX;  // when to log that no broker has answered yet
+  std::optional<std::int64_t> busy_since_us;   // of the device, when last checked
   LongWait device_wait{0};
-  std::unique_ptr<DeviceThread> device_thread;  // last: it uses the others
+  std::unique_ptr<DeviceThread> device_thread;  // last, as it uses the others
 };
 
 }  // namespace acan

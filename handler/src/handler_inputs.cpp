@@ -1,4 +1,4 @@
-// Handler: inputs that are not here when a task is granted, and those that its tasks will need
+// Handler: inputs that are missing when a task is granted, and tuples that its tasks will need
 // soon.
 #include <algorithm>
 #include <utility>
@@ -12,14 +12,14 @@ using tuplespace::Payload;
 using tuplespace::ReplyBody;
 
 namespace {
-// Then the task goes back: its input may be gone, or on a link that is slow.
+// After this time the task goes back: its input may be gone, or on a slow link.
 constexpr std::int64_t kSupplyWaitUs = 2'000'000;
 constexpr std::int64_t kSupplyOverLinkWaitUs = 30'000'000;
-// It may not have been put yet. After that the task that needs it fetches it.
+// The tuple may not have been put yet. After this time the task that needs it fetches it.
 constexpr std::int64_t kAheadWaitUs = 5'000'000;
 }  // namespace
 
-// Done again whenever something has come. What is under way, for whomever, comes once for all.
+// Runs again whenever something has come. A fetch in progress serves all tasks that need the tuple.
 void Handler::Impl::Do(const FetchInputs& action) {
   const auto at = flights.find(action.flight);
   if (at == flights.end()) return;
@@ -44,7 +44,8 @@ void Handler::Impl::Do(const FetchInputs& action) {
   fetches.push_back(action);
 }
 
-// A task has what came for it until the last has come; then the cache may have it.
+// A task keeps the inputs that came for it until the last has come; only then may the cache have
+// them.
 Payload Handler::Impl::CameForAnother(const Key& key) const {
   for (const FetchInputs& action : fetches) {
     const auto at = flights.find(action.flight);
@@ -56,7 +57,8 @@ Payload Handler::Impl::CameForAnother(const Key& key) const {
   return {};
 }
 
-// Of `missing`, what other handlers have comes one by one: who waits for one need not wait for all.
+// Of `missing`, tuples from other handlers are fetched one by one, so that a task that needs one
+// does not wait for all.
 void Handler::Impl::Fetch(FlightId id, const std::vector<Key>& missing) {
   std::vector<tuplespace::FoundTuple>& placed = flights.at(id).placed;
   std::vector<tuplespace::FoundTuple> unplaced;
@@ -88,7 +90,7 @@ void Handler::Impl::Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted
                       });
 }
 
-// The flight may have gone meanwhile, and others wait for what comes for it.
+// The flight may be gone by now, and others may wait for its inputs.
 void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBody&& reply) {
   for (const Key& key : keys) under_way.erase(key);
   std::vector<tuplespace::FoundTuple> came;
@@ -97,9 +99,10 @@ void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBod
   const auto empty = std::find_if(came.begin(), came.end(),
                                   [](const auto& tuple) { return tuple.payload.empty(); });
   if (!flights.contains(id)) {
-    // Nobody's task fails.
+    // No task fails.
   } else if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
-    // Given back it would come again; failed everywhere it is parked, and the manager told why.
+    // If it were given back, it would come again. If it fails everywhere, it is parked and the
+    // manager learns why.
     OnTaskFailed(id, error->text);
   } else if (empty != came.end()) {
     OnTaskFailed(id, fmt::format("its input {} has no bytes", empty->key.ToString()));
@@ -109,7 +112,7 @@ void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBod
   GoOnWith(came);
 }
 
-// Tasks that waited for something that did not come fetch it for themselves.
+// Tasks that waited for a tuple that did not come fetch it themselves.
 void Handler::Impl::GoOnWith(const std::vector<tuplespace::FoundTuple>& came) {
   for (const FetchInputs& action : std::exchange(fetches, {})) {
     const auto flight = flights.find(action.flight);
@@ -144,7 +147,7 @@ void Handler::Impl::Do(const FetchAhead& action) {
   });
 }
 
-// A task that was granted meanwhile has it for itself.
+// A task that was granted meanwhile has fetched it for itself.
 void Handler::Impl::OnAhead(const Key& key, ReplyBody&& reply) {
   std::vector<tuplespace::FoundTuple> tuples;
   if (auto* found = std::get_if<tuplespace::Found>(&reply)) tuples = std::move(found->tuples);

@@ -1,4 +1,4 @@
-// Handler: its link, which it measures when it joins.
+// Handler: measures its link when it joins.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,17 +13,18 @@ using tuplespace::Key;
 using tuplespace::Payload;
 
 constexpr std::uint64_t kMostProbeBytes = 256 << 10;  // of one tuple
-// One measurement takes some 50 ms. After the whole time others are there that do not end.
+// One measurement takes some 50 ms. If others have not finished within the maximum, they may never
+// finish.
 constexpr std::int64_t kLookForTurnEveryUs = 20'000;
 constexpr std::int64_t kMostTurnWaitUs = 3'000'000;
 
 }  // namespace
 
-// The manager plans for the links, so it hears of this handler when its link is measured.
+// The manager plans for the links, so this handler announces itself only when its link is measured.
 void Handler::Impl::AskToProbe() {
   link_probe = {};
   turn_until_us = NowUs() + kMostTurnWaitUs;
-  // With a key that is limited to some jobs it may not see others.
+  // A key that is limited to some jobs may not see others' probes.
   if (options.access && !options.access->limit.empty()) {
     PutMark(kMeasures);
     return ProbeLink();
@@ -93,8 +94,8 @@ void Handler::Impl::ProbeLink() {
   }
 }
 
-// Each is removed before the next comes, so that a handler never has much in the space. The last
-// one says when it began.
+// Each probe is removed before the next one is put, so that a handler never has much in the space.
+// `begin_us`: when this one began.
 void Handler::Impl::PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us) {
   tuplespace::Tuple tuple;
   tuple.key = ProbeKey(client.id(), ++probe_number);
@@ -104,7 +105,7 @@ void Handler::Impl::PutProbe(std::uint64_t bytes, std::optional<std::int64_t> be
   tuplespace::Put put;
   put.tuples.push_back(std::move(tuple));
   client.Submit(std::move(put), [this, begin_us, of = connection](ReplyBody&& reply) {
-    // Sent again over a new connection, it says nothing of the link.
+    // If it was resent over a new connection, it says nothing about the link.
     if (!begin_us || of != connection) return;
     if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
       Log(fmt::format("the broker refused to measure the link: {}", error->text));

@@ -1,4 +1,4 @@
-// Handler: results that stay on the device until somebody asks for their bytes.
+// Handler: results that stay on the device until a client asks for their bytes.
 #include "handler_impl.h"
 
 namespace acan {
@@ -8,7 +8,7 @@ using tuplespace::Notice;
 using tuplespace::PutStatus;
 using tuplespace::ReplyBody;
 
-// Who computes wrong on purpose shows all its results.
+// A handler with deliberate faults supplies all its results.
 std::uint64_t Handler::Impl::ResidentBytes(const Task& task) const {
   std::uint64_t bytes = 0;
   if (!capacity.KeepsResults() || injector) return 0;
@@ -18,8 +18,9 @@ std::uint64_t Handler::Impl::ResidentBytes(const Task& task) const {
   return bytes;
 }
 
-// Another was first, or nobody needs it any more: what is here is not what others will read. Unless
-// the task came again meanwhile, and its result is what a later answer is about.
+// Releases results that another handler put first or that are not needed: readers will not get the
+// bytes that are here. Skips a key whose task came again meanwhile, as a later answer concerns its
+// result.
 void Handler::Impl::OnResident(const std::vector<std::size_t>& resident,
                                const std::vector<Key>& keys, const ReplyBody& reply) {
   const auto* done = std::get_if<tuplespace::CompleteReply>(&reply);
@@ -32,8 +33,9 @@ void Handler::Impl::OnResident(const std::vector<std::size_t>& resident,
   }
 }
 
-// The space knows nothing (any more) of what is here under this key. Requests are handled in their
-// order, so it was said before a put of it that is not answered yet: what comes of that decides.
+// The space has, or keeps, no tuple for what is here under this key. As the space handles requests
+// in order, this came before a put of the key that is not answered yet; the answer to that put
+// decides.
 void Handler::Impl::Release(const Key& key) {
   if (resident_puts.contains(key) && !IsPlanted(HandlerBug::kEarlierReleaseCounts)) {
     return Step(SupplyFailed{key});
@@ -46,7 +48,7 @@ void Handler::Impl::OnNotice(const Notice& notice) {
   if (notice.kind == Notice::Kind::kReleased) Release(notice.key);
 }
 
-// Another handler asks for it.
+// Another handler asks for the payload.
 tuplespace::Payload Handler::Impl::KeptBytes(const Key& key) {
   const auto kept = cached.find(key);
   if (kept == cached.end()) return {};
@@ -60,7 +62,7 @@ tuplespace::Payload Handler::Impl::KeptBytes(const Key& key) {
   }
 }
 
-// One in each turn: their bytes may take a while to come.
+// One in each turn, as their bytes may take a while to come.
 void Handler::Impl::SupplyNext() {
   if (supplies.empty()) return;
   const Key key = std::move(supplies.front());
@@ -80,7 +82,7 @@ void Handler::Impl::SupplyNext() {
   tuplespace::Tuple tuple;
   tuple.key = key;
   tuple.payload = std::move(payload);
-  tuple.held = true;  // until the cache drops it, and says so
+  tuple.held = true;  // until the cache drops it and announces that
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
   client.Submit(std::move(supply), [this, key, begin_us](ReplyBody&& reply) {

@@ -22,7 +22,7 @@ void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
     return;
   }
   for (tuplespace::Grant& grant : grants.grants) {
-    // The core asks again when it has seen the last.
+    // The core asks again when it has seen the last one.
     OnGrant(std::move(grant), current && &grant == &grants.grants.back());
   }
 }
@@ -94,7 +94,7 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   next_report_us = std::min(next_report_us, NowUs() + report_every_us);
   report.busy_s += outcome.seconds;
   const FlightId id = outcome.flight;
-  // Its leases end with the connection, so others take the tasks at once.
+  // Its leases end with the connection, so other handlers get the tasks at once.
   if (outcome.lost) throw DeviceLost(outcome.cause);
   if (outcome.failed) {
     OnTaskFailed(id, outcome.cause);
@@ -133,7 +133,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   get.holds_from_bytes = options.holds_from_bytes;
   get.with_inputs = true;
   get.direct = client.fetches_directly();
-  // The reply comes from Poll, so the id is known by then.
+  // The reply comes from Poll, so the id is set by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);
   *id = client.Submit(std::move(get),
                       [this, id](ReplyBody&& reply) { OnGrants(*id, std::move(reply)); });
@@ -150,7 +150,7 @@ void Handler::Impl::Do(const RunTask& action) {
   Flight& flight = at->second;
   DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
   job.resident = action.resident;
-  // As inputs of that size (Get::holds_from_bytes): others of its tasks may read them.
+  // As for inputs of that size (Get::holds_from_bytes): other tasks of this handler may read them.
   if (capacity.bytes_travel) job.keeps_from_bytes = options.holds_from_bytes;
   const std::vector<bool> whole = WholeInputs(*job.task, job.inputs.size());
   for (std::size_t i = 0; i < job.inputs.size(); ++i) {
@@ -186,7 +186,7 @@ void Handler::Impl::Do(const ReportDone& action) {
   const bool in_process = options.endpoint.starts_with("inproc://");
   tuplespace::Complete complete;
   complete.lease = action.lease;
-  std::vector<std::size_t> resident;  // of the results
+  std::vector<std::size_t> resident;  // indexes of results
   for (TaskResult& result : flight.outcome.results) {
     if (injector) Spoil(result);
     tuplespace::Tuple tuple;
@@ -196,7 +196,7 @@ void Handler::Impl::Do(const ReportDone& action) {
     if (result.kept) cached[result.key] = std::move(result.kept);
     if (result.resident_bytes > 0) {
       ++report.resident_results;
-      // Where that takes no download, others get it without waking this thread.
+      // If that takes no download, other handlers get it without waking this thread.
       if (!capacity.own_memory && client.listens()) {
         client.Offer(tuple.key, device->Fetch(cached.at(tuple.key)));
       }
@@ -230,8 +230,8 @@ void Handler::Impl::Do(const ReportDone& action) {
                 });
 }
 
-// Results that the broker never takes are a failure of the task, which its owner should hear of: it
-// would be computed again for ever.
+// If the broker never takes the results, the task has failed, and its owner should know; otherwise
+// it would be computed again for ever.
 void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply) {
   const auto* error = std::get_if<tuplespace::RequestError>(&reply);
   if (error == nullptr) return;
@@ -241,14 +241,14 @@ void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBo
   Submit(tuplespace::Fail{lease, cause});
 }
 
-// Takes memory beyond the limit: an experiment's price.
+// Uses memory beyond the limit, which is acceptable in experiments.
 void Handler::Impl::Spoil(TaskResult& result) {
   const auto spoiled = injector->OfResult(result.payload);
   const auto kept = injector->OfKept(result.payload);
   try {
     if (result.kept && (kept || spoiled)) result.kept = device->Upload(kept ? *kept : *spoiled);
   } catch (const OutOfMemory&) {
-    // Then what is kept stays right.
+    // Then the kept copy stays right.
   }
   if (spoiled) result.payload = *spoiled;
 }

@@ -9,9 +9,9 @@ namespace {
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint32_t kAssumedNsPerKib = 8 * kKiB;  // 1 Gbit/s
 constexpr std::uint32_t kAssumedNsPerKibHere = 512;   // 2 GB/s: off the device and into the space
-constexpr std::uint64_t kLeastBytes = 64 * kKiB;      // of less, a round trip takes longest
-constexpr std::int64_t kMostNsPerKib = 1 << 30;       // a second for a KiB
-// A slower one may have waited for others, so it counts this part.
+constexpr std::uint64_t kLeastBytes = 64 * kKiB;      // for less, the round trip dominates
+constexpr std::int64_t kMostNsPerKib = 1 << 30;       // one second for a KiB
+// A slower supply may have waited for others, so only this part of the difference counts.
 constexpr std::int64_t kPartOfSlower = 8;
 
 }  // namespace

@@ -8,18 +8,18 @@ namespace {
 constexpr int kRoundTrips = 8;
 constexpr std::uint64_t kFirstBytes = 64 << 10;
 constexpr std::uint64_t kTimesLarger = 4;
-// Switches and drivers take some bytes at once, however slow the link is behind them.
+// Switches and drivers buffer some bytes, however slow the link behind them is.
 constexpr std::int64_t kLongEnoughUs = 50'000;
 constexpr std::int64_t kMostUs = 1 << 30;
-// The largest size is sent so often, unless that takes long: whatever else the hosts do meanwhile
-// makes a link seem slower, and never faster.
+// How often the largest size is sent unless that takes long: other work of the hosts can make a
+// link seem slower, but never faster.
 constexpr int kTimesLargest = 3;
 constexpr std::int64_t kTooLongToRepeatUs = 200'000;
 
 }  // namespace
 
-// Who has sent bytes measures, also where it does not say so, as a program before this one. One
-// with a larger id that says so may have begun before this one said it.
+// A handler that has put bytes measures, even without a mark, as earlier versions do. A handler
+// with a larger id and a mark may have begun before this one set its own.
 ProbeTurn TurnOf(const std::vector<tuplespace::Key>& probes, const std::string& id, bool claims) {
   bool is_first = true;
   bool other_measures = false;

@@ -7,10 +7,10 @@ namespace {
 
 constexpr double kGain = 1.0 / 8;
 constexpr std::size_t kFetchesKept = 16;
-constexpr std::size_t kInputsKept = 32;  // as long as tasks of a step that read little
+constexpr std::size_t kInputsKept = 32;  // at least as many as a step has tasks that read little
 constexpr std::int64_t kFetchMargin = 2;
-// A task whose tile another handler holds is kept for that one for a while, and on a busy machine
-// threads wake late.
+// A task whose tile another handler holds is reserved for that one for a while, and threads wake
+// late on a busy machine.
 constexpr std::int64_t kSlackUs = 10'000;
 // The sizes of inputs differ, and the speed of a link changes.
 constexpr std::int64_t kPartOfRun = 4;

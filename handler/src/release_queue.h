@@ -1,5 +1,5 @@
 // ReleaseQueue: learns when the results of a task have left the process, so that their bytes count
-// against the handler's limit until then and not longer.
+// against the handler's limit exactly until then.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace acan {
 
-// Flights whose result bytes have left this process: told by the destructor of the last payload,
-// which may run on one of ZeroMQ's threads.
+// Flights whose result bytes have left this process. The destructor of the last payload reports
+// them; it may run on one of ZeroMQ's threads.
 class ReleaseQueue {
  public:
   explicit ReleaseQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
@@ -27,7 +27,7 @@ class ReleaseQueue {
     const std::lock_guard lock(mutex_);
     return std::exchange(flights_, {});
   }
-  void Close() {  // the client goes away: nobody is to be woken any more
+  void Close() {  // the client goes away and must not be woken any more
     const std::lock_guard lock(mutex_);
     wake_ = nullptr;
   }
@@ -47,7 +47,7 @@ struct ReleaseToken {
   FlightId flight;
 };
 
-// Declared so that the bytes go before the token tells of it.
+// The order of the members releases the bytes before the token reports it.
 struct TokenedBytes {
   std::shared_ptr<ReleaseToken> token;
   std::shared_ptr<const void> bytes;

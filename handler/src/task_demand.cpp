@@ -5,7 +5,7 @@
 namespace acan {
 
 namespace {
-constexpr std::uint64_t kShortTasksFit = 4;  // the memory for many tasks must hold so many
+constexpr std::uint64_t kShortTasksFit = 4;  // the memory for many tasks must hold this many
 }  // namespace
 
 void TaskDemand::NoteGrant(const TaskGranted& event, std::int64_t now_us) {
@@ -18,7 +18,7 @@ void TaskDemand::NoteGrant(const TaskGranted& event, std::int64_t now_us) {
   largest_need_bytes_ = std::max(largest_need_bytes_, event.need_bytes);
 }
 
-// Whether a task that waits may need more than the open get offers.
+// Whether a waiting task may need more than the open get offers.
 bool TaskDemand::OffersLess(const Workload& work) const {
   return work.working == 0 && asking_ && asked_.offer_bytes < work.free_bytes;
 }
@@ -27,17 +27,18 @@ bool TaskDemand::IsInVain(const Workload& work, std::int64_t now_us) const {
   return OffersLess(work) && now_us >= asked_us_ + kOfferInVainUs;
 }
 
-// What to take now. Sets ask_at_us_ if it is nothing, but will be something later.
+// What to take now. If nothing, but something later, sets ask_at_us_.
 TaskDemand::Want TaskDemand::Wanted(const Workload& work, std::int64_t now_us) {
   if (work.free_bytes == 0) return {};
   if (chunk_left_ > 0) {
     return {static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce)), work.free_bytes,
             false};
   }
-  // The next chunk comes while the last task of this one runs.
+  // The next chunk is requested while the last task of this one runs.
   if (chunked_ && work.working >= 2) return {};
   const std::int64_t lead_us = pace_.LeadUs(work.longest_us);
-  // Of short tasks: as many as fill the time, once half of it, or of the most, is gone.
+  // Short tasks: as many as fill the lead time, once less than half of that work, or of the maximum
+  // number, is left.
   const std::uint64_t half_bytes =
       std::min(work.free_bytes, limit_bytes_ / 2 - std::min(limit_bytes_ / 2, work.reserved_bytes));
   if (!chunked_ && pace_.MeanUs() > 0 && 2 * work.all_us < lead_us &&
@@ -57,8 +58,8 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
   ask_at_us_ = tuplespace::kForeverUs;
   const Want want = Wanted(work, now_us);
   if (want.count == 0) return StopAsking(out);
-  // A larger offer is worth a message only if the open one keeps a task of the usual size away, or
-  // nobody takes it up.
+  // A larger offer is worth a message only if the open one excludes a task of the usual size, or is
+  // not taken up.
   const bool too_small = asked_.offer_bytes < largest_need_bytes_ || work.is_empty;
   if (!asking_ ||
       (want.offer_bytes > asked_.offer_bytes && (too_small || IsInVain(work, now_us)))) {

@@ -21,7 +21,8 @@ std::uint32_t CodePoint(std::string_view text, std::size_t* bytes) {
   return 0;
 }
 
-// Of those beyond ASCII: C1 controls, separators of lines and paragraphs, marks of direction.
+// Whether a character beyond ASCII is a C1 control, a line or paragraph separator, or a direction
+// mark.
 bool IsControl(std::uint32_t point) {
   return (point >= 0x80 && point < 0xa0) || point == 0x200e || point == 0x200f ||
          (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);

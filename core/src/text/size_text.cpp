@@ -21,7 +21,7 @@ std::optional<std::uint64_t> ParseSize(std::string_view text) {
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   for (const auto& [name, shift] : kUnits) {
     if (unit != name) continue;
-    // Integers above 2^53 would lose bits as doubles: read those again as integers.
+    // A double would lose bits of integers above 2^53, so integers are parsed again as such.
     if (shift == 0) {
       std::int64_t exact = 0;
       const auto result = std::from_chars(text.data(), rest, exact);

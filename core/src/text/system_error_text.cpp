@@ -16,7 +16,7 @@ std::optional<rlim_t> LimitOf(decltype(RLIMIT_AS) resource) {
   return limit.rlim_cur;
 }
 
-// The limit that may be behind `error`; empty: none is.
+// The process limit that may have caused `error`; empty if none.
 std::string LimitText(int error) {
   constexpr rlim_t kKiB = 1024;
   if (error == EFBIG) {

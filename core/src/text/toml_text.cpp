@@ -7,8 +7,8 @@
 namespace acan {
 namespace {
 
-// The end of the string or comment that begins at `at`. One that the parser will refuse may end
-// anywhere.
+// The end of the string or comment that begins at `at`. If the parser will refuse it, the end may
+// be anywhere.
 std::size_t EndOfString(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string three(3, quote);
@@ -20,7 +20,7 @@ std::size_t EndOfString(std::string_view text, std::size_t at) {
       return at + 1;
     } else if (multiline && text.substr(at).starts_with(three)) {
       at += 3;
-      // Up to two quotes more belong to the string.
+      // Up to two more quotes belong to the string.
       for (int more = 0; more < 2 && at < text.size() && text[at] == quote; ++more) ++at;
       return at;
     }

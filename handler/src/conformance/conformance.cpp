@@ -16,14 +16,14 @@ struct Golden {
   std::string_view sha256;
 };
 
-// What the definition gives: the op matrix tests hold the CPU backend, which produced these,
-// against an independent scalar reference.
+// The CPU backend produced these; the op matrix tests compare it with an independent scalar
+// reference.
 constexpr Golden kGolden[] = {
 #include "conformance_table.inc"
 };
 
-// The first product that differs from the table in one of the ways in which the device may compute
-// it; empty if none does.
+// The first product that differs from the table in one of the device's implementations; empty if
+// none does.
 std::string DifferenceOfWays(Device& device) {
   struct AsAtFirst {
     Device& device;
@@ -44,7 +44,7 @@ std::string DifferenceOfWays(Device& device) {
 
 using Clock = std::chrono::steady_clock;
 
-// Seconds of the fastest of `runs` exact products of edge^3.
+// Seconds of the fastest of `runs` exact products of edge x edge matrices.
 double FastestProduct(Device& device, std::int64_t edge, int runs) {
   const auto bytes = static_cast<std::uint64_t>(edge * edge) * 4;
   std::array<BufferPtr, 3> buffers;
@@ -115,7 +115,7 @@ TransferRate MeasureTransfer(Device& device) {
       static_cast<std::int64_t>(std::min<std::uint64_t>(free, 1u << 30) / 4 / (4 * kCols)), 1,
       kMostRows);
   const auto bytes = static_cast<std::size_t>(rows * kCols) * 4;
-  // One row more than is copied, so that a device with the host's memory copies too.
+  // One row more than is copied, so that a device with host memory copies, too.
   const BufferPtr buffer = device.Allocate(bytes + 4 * kCols);
   const Matrix part{buffer.get(), 0, rows, kCols, kCols};
   tuplespace::Payload payload = tuplespace::Payload::Copy(std::string(bytes, '\1'));

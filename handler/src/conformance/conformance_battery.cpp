@@ -1,5 +1,5 @@
-// Runs the battery's cases on a device. To change their values is to change the table of hashes in
-// conformance.cpp, which every handler of a cluster must share.
+// Runs the battery's cases on a device. A change to their values changes the hashes in
+// conformance_table.inc, which all handlers of a cluster must share.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -59,7 +59,7 @@ std::uint32_t WordAt(Values values, std::uint64_t place, std::uint64_t tensor) {
   return (random.v[2] & 0x80000000u) | exponent << 23 | (random.v[0] >> 9);
 }
 
-// One operation: operands in, results hashed, everything released at the end.
+// One operation: it takes operands, hashes results, and releases everything at the end.
 class Operation {
  public:
   Operation(Device& device, std::string name) : device_(device), name_(std::move(name)) {}
@@ -82,7 +82,7 @@ class Operation {
     return matrix;
   }
 
-  // What the operation may write and nobody asks for.
+  // A matrix that the operation may write and that is not checked.
   Matrix Scratch(std::int64_t rows, std::int64_t cols) {
     return Hold(device_.Allocate(static_cast<std::uint64_t>(rows * cols) * 4), rows, cols);
   }
@@ -126,7 +126,7 @@ std::string NameOf(const OperatorRow& row, const Case& of) {
   return name;
 }
 
-// Hashes what call(operands) makes of a case. Operands that may be absent are there.
+// Hashes what call(operands) computes for a case. Optional operands are present.
 template <typename Call>
 OperationHash Run(Device& device, const OperatorRow& row, const Case& of, Call call) {
   Operation op(device, NameOf(row, of));
@@ -151,8 +151,8 @@ OperationHash Run(Device& device, const OperatorRow& row, const Case& of, Call c
   return op.Finish();
 }
 
-// An image of 6 x 6 pixels under windows of 3 x 3: 8 to 64 outputs, as devices have tiles for some
-// numbers of them, and leaves that end within a window's pixel.
+// An image of 6 x 6 pixels under windows of 3 x 3. The number of outputs is 8 to 64, as devices
+// have tiles for some numbers, and leaves end within a window's pixel.
 struct Convolved {
   std::int64_t channels, outputs, stride;
 };
@@ -171,8 +171,8 @@ KernelScalars WindowOf(const Convolved& of) {
   return scalars;
 }
 
-// Both passes of a convolution and an activation behind it: as one call each, or as the calls that
-// it stands for.
+// Both passes of a convolution and the activation that follows: either as one call each, or as the
+// calls that it replaces.
 OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
   constexpr std::int64_t kBlock = kConvolvedBlock;
   const std::int64_t results = ResultsOf(of), depth = kWindow * kWindow * of.channels;
@@ -201,7 +201,7 @@ OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
   return op.Finish();
 }
 
-// The gradient of its weights, of two groups of rows, in the same two ways.
+// The gradient of the convolution's weights, from two groups of rows, in the same two ways.
 OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
   constexpr std::int64_t kBlock = kConvolvedBlock;
   const std::int64_t results = ResultsOf(of), depth = kWindow * kWindow * of.channels;
@@ -233,15 +233,15 @@ OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
   return op.Finish();
 }
 
-// Groups of rows that are no power of two, the last of which is short.
+// The number of groups is not a power of two, and the last group is short.
 struct Grouped {
   std::int64_t group_rows, rows, block;
 };
 constexpr Grouped kGrouped[] = {{33, 139, 64}, {17, 160, 32}, {50, 300, 64}};
 
-// A gradient over groups of rows. In one call, or as the products and additions that it stands for:
-// after each group as many sums are added as its number has ones at its end. Empty where the device
-// does not do it in one call.
+// A gradient over groups of rows, either in one call or as the products and additions that it
+// replaces: after each group, as many sums are added as its number has trailing one bits. nullopt
+// if the device has no such call.
 std::optional<OperationHash> GradientOfGroups(Device& device, const Grouped& of, bool in_one) {
   constexpr std::int64_t kOutputs = 13, kInputs = 18;
   Operation op(device, fmt::format("a gradient over groups of {} rows", of.group_rows));

@@ -1,5 +1,5 @@
-// The battery's cases. To change any of them is to change the table of hashes in conformance.cpp,
-// which every handler of a cluster must share.
+// The battery's cases. A change to any of them changes the hashes in conformance_table.inc, which
+// all handlers of a cluster must share.
 #include "conformance_cases.h"
 
 #include <array>
@@ -22,7 +22,7 @@ constexpr auto kAllProductCases = [] {
                     of("one column", 29, 1, 77, kBlock, kUnit), of("deep", 3, 5, 1100, 64, kUnit),
                     of("one leaf", 13, 17, 64, 64, kWide),
                     of("special values", 9, 34, 51, kBlock, kSpecial),
-                    // Where devices may read four words at once.
+                    // Sizes for which devices may read four words at once.
                     of("aligned", 36, 44, 88, kBlock, kWide)};
 }();
 
@@ -38,7 +38,7 @@ constexpr std::array<AttentionForm, 5> kAttentionForms{
      {"wide", 1, 1, 20, 20, 1, 1, 83, 0.0f, Values::kUnit},
      {"dropout", 0, 2, 20, 24, 2, 1, 16, 0.25f, Values::kUnit},
      {"special values", 1, 1, 66, 65, 1, 2, 17, 0.0f, Values::kSpecial}}};
-// Heads of whole quads, which GPUs compute by tiles.
+// Heads whose size is a multiple of four, which GPUs compute by tiles.
 constexpr std::array<AttentionForm, 3> kAttentionTiles{
     {{"quads", 1, 1, 66, 70, 1, 1, 20, 0.0f, Values::kUnit},
      {"wide quads", 1, 1, 20, 20, 1, 1, 68, 0.0f, Values::kUnit},
@@ -88,7 +88,7 @@ class KernelCases {
   constexpr void Add(Kernel kernel, std::string_view variant, std::string_view what,
                      const KernelScalars& scalars, const Few<Values, kMaxKernelMatrices>& values,
                      std::int64_t rows = kRows, std::int64_t cols = kCols) {
-    // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
+    // Dimensions that only scalars determine are in no operand's shape; any size does, here 1.
     all_.Add({kernel,
               {variant,
                what,
@@ -107,7 +107,7 @@ class KernelCases {
   Few<KernelCase, 256> all_;
 };
 
-constexpr std::size_t kFirstActivations = 6;  // those that came after them have cases further down
+constexpr std::size_t kFirstActivations = 6;  // later ones have their cases further down
 
 constexpr void AddFirstCases(KernelCases& cases) {
   constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
@@ -201,7 +201,7 @@ constexpr void AddSumCases(KernelCases& cases) {
             {kSpecial, kLabels, kLabels}, kLaneCols);
 }
 
-// Rows that are looked up.
+// Kernels that look up rows.
 constexpr void AddTableCases(KernelCases& cases) {
   constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
   constexpr Values kLabels = Values::kLabels, kIndices = Values::kIndices;
@@ -255,12 +255,12 @@ constexpr void AddSampleCases(Few<KernelCase, 256>& all) {
     all.Add({Kernel::kCopyPositions, {"", what, copies, {kWide, kSpecial}, scalars}});
   }
   const Sizes rows{{"rows", kRows}, {"cols", kCols}};
-  // 143 elements of a group: three leaves, the last of 15.
+  // A group has 143 elements: three leaves, the last of 15.
   const Sizes groups{{"samples", 3}, {"positions", 11}, {"groups", 3}, {"width", 13}, {"group", 1}};
   // 37 positions: three leaves of kBlock, the last of 5.
   const Sizes pooled{{"samples", 3}, {"positions", 37}, {"cols", 19}};
-  // 5 x 2 results of 20 taps, which are two leaves; channels fill registers, half of them, and
-  // less.
+  // 5 x 2 results of 20 taps, which are two leaves. The channels fill whole registers, half of one,
+  // and less.
   const Sizes images{{"samples", 3},      {"height", 5},     {"width", 4},     {"window_height", 5},
                      {"window_width", 4}, {"stride_y", 1},   {"stride_x", 2},  {"padding_y", 2},
                      {"padding_x", 1},    {"out_height", 5}, {"out_width", 2}, {"channels", 115},
@@ -288,7 +288,7 @@ constexpr void AddSampleCases(Few<KernelCase, 256>& all) {
   }
 }
 
-// The range of the truncated ones is left so often that some are drawn 64 times.
+// The truncated distributions' range is so narrow that some values are drawn 64 times.
 constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
   KernelCases cases;
   const std::int64_t seed = 0x123456789abcdef;
@@ -302,7 +302,7 @@ constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
   for (const KernelCase& each : cases.all()) all.Add(each);
 }
 
-// A new kernel's cases go to the end, with their hashes at the end of conformance_table.inc.
+// Add a new kernel's cases at the end, and their hashes at the end of conformance_table.inc.
 constexpr auto kAllKernelCases = [] {
   KernelCases cases;
   AddFirstCases(cases);

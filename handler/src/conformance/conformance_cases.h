@@ -1,5 +1,5 @@
-// The battery's operations: what each one is called, its sizes, the kinds of its values and its
-// scalars. Constants; any thread.
+// The battery's operations: their names, sizes, kinds of values, and scalars. Constants; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ enum class Values : std::uint8_t {
   kUnit,      // [-1, 1)
   kWide,      // both signs, magnitudes from 2^-20 to 2^12
   kPositive,  // (0, 1]
-  kSpecial,   // as kWide, every fourth from kSpecials
+  kSpecial,   // as kWide, but every fourth value is from kSpecials
   kLabels,    // int32 in [0, kCols)
   kIndices,   // int32 in [0, kIndexed)
 };
 
-// One operation of the battery: a row of operators.inc, the sizes of its dimensions, values for the
+// One operation of the battery: the sizes of its row's dimensions, the kinds of values for the
 // operands that it reads, in their order, and scalars.
-using Sizes = Few<NamedDimension, 32>;  // of more dimensions than one row has
+using Sizes = Few<NamedDimension, 32>;  // may include dimensions of other rows
 struct Case {
-  std::string_view variant;  // of the scalar with this rule, in words; empty: there is one
-  std::string_view what;     // what is special about it, in words
+  std::string_view variant;  // the name of the variant; empty: there is only one
+  std::string_view what;     // what is special about the case
   Sizes sizes;
   Few<Values, kMaxKernelMatrices> values;
   KernelScalars scalars = {};
@@ -44,8 +44,8 @@ struct ProductCase {
   Case of;
 };
 
-// In the order of their hashes in conformance_table.inc: of each product all the cases, then those
-// of the kernels.
+// In the order of their hashes in conformance_table.inc: all cases of each product, then those of
+// the kernels.
 std::span<const ProductCase> AllProductCases();
 std::span<const KernelCase> AllKernelCases();
 

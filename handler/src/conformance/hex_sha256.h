@@ -1,4 +1,4 @@
-// SHA-256 in hex. Throws std::runtime_error if OpenSSL cannot.
+// SHA-256 in hex. Throws std::runtime_error if OpenSSL fails.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,7 @@ bool DeviceThread::RunsHere(const Task& task) const {
          times_.EndsAtOnce(task);
 }
 
-// Outcomes that nobody was told of do not wait for a long task.
+// Outcomes without a notification do not wait for a long task.
 void DeviceThread::TellBefore(const Task& task) {
   {
     const std::lock_guard lock(mutex_);
@@ -101,7 +101,7 @@ void DeviceThread::Finish(StartedTask started) {
   if (Conclude(started)) wake_();
 }
 
-// Waits for its results and adds them to the outcomes. True if somebody is to be told.
+// Waits for the task's results and adds them to the outcomes. True if the handler must be notified.
 bool DeviceThread::Conclude(StartedTask& started) {
   DeviceOutcome& outcome = started.outcome;
   if (!outcome.failed) {
@@ -118,7 +118,7 @@ bool DeviceThread::Conclude(StartedTask& started) {
   const std::lock_guard lock(mutex_);
   const std::int64_t end_us = throttled ? NowUs() : computed_us;
   const std::int64_t begin_us = pipeline_.OnEnded(started.begin_us, end_us);
-  // Of the slower device if there is a throttle: a late wake-up is not time that it computed.
+  // With a throttle, the time of the slower device: a late wake-up does not count as computing.
   const std::int64_t took_us =
       throttled ? std::max(computed_us - begin_us, slot_us) : end_us - begin_us;
   outcome.seconds = static_cast<double>(took_us) * 1e-6;
@@ -127,8 +127,8 @@ bool DeviceThread::Conclude(StartedTask& started) {
   return outcomes_.TellAfter(pipeline_.GoesOn(), end_us);
 }
 
-// As if the device were as slow as the throttle says; returns for how long it would have computed,
-// in microseconds. Sleeps less if the thread is to end.
+// Waits as if the device were as slow as the throttle. Returns how long it would have computed, in
+// microseconds. Sleeps less if the thread must end.
 std::int64_t DeviceThread::SleepUntilDue(const StartedTask& started) {
   std::unique_lock lock(mutex_);
   const auto wall = std::chrono::system_clock::now().time_since_epoch();

@@ -1,7 +1,7 @@
-// DeviceThread: the thread of a handler's device. It runs tasks in order while the handler's own
-// thread talks to the space. A device that works asynchronously is given the next task while the
-// results of one are still to come; a second thread waits for those. Short tasks, which take less
-// than waking another thread and being woken by it, are run on the handler's own.
+// DeviceThread: runs the tasks of a handler's device in order, while the handler's own thread talks
+// to the space. An asynchronous device gets the next task while the results of one are pending; a
+// second thread waits for these. A task that takes less time than waking another thread and being
+// woken by it runs on the handler's own thread.
 #pragma once
 
 #include <condition_variable>
@@ -27,29 +27,29 @@ namespace acan {
 // Microseconds of the monotonic clock.
 std::int64_t NowUs();
 
-// Public methods: the handler's thread. `wake` is called on the device's thread when there are
-// outcomes: at once, or, while more short tasks wait to be run, a fraction of a millisecond later
-// for several.
+// Public methods are for the handler's thread. `wake` is called on the device's thread when there
+// are outcomes: at once, or, while more short tasks wait, a fraction of a millisecond later for
+// several.
 class DeviceThread {
  public:
   // `throttle` (may be null) must outlive it.
   DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle = nullptr);
-  ~DeviceThread();  // waits for tasks that run; the others are dropped
+  ~DeviceThread();  // waits for running tasks; drops the others
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
-  // The device's thread begins what is not to be run by Go at once: whoever calls this may have
-  // other things to do before Go.
+  // Adds a task. The device's thread begins it at once unless Go should run it, so the caller may
+  // do other things before Go.
   void Add(DeviceJob job);
-  // To be called after Add, and until it is false: leaves what was added to the device's thread, or
-  // runs it here for a fraction of a millisecond and says whether more of it is left.
+  // Call this after Add, and until it returns false. Leaves added tasks to the device's thread, or
+  // runs them here for a fraction of a millisecond. Returns whether tasks to run here are left.
   bool Go();
   std::deque<DeviceOutcome> TakeOutcomes();
   // Jobs that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
-  // Since when it has finished no task although it has begun some; nullopt: it computes nothing.
+  // Since when it has finished no task although it has begun one; nullopt: it is idle.
   std::optional<std::int64_t> BusySinceUs() const;
-  // Most bytes held at once: the device's, and inputs that wait to be copied to it.
+  // Maximum held at once: the device's memory, and inputs that wait to be copied to it.
   std::uint64_t peak_bytes() const;
 
  private:
@@ -67,7 +67,7 @@ class DeviceThread {
   Device& device_;
   std::function<void()> wake_;
   HeldBytes held_;
-  mutable std::mutex mutex_;                          // of all that follows but the threads
+  mutable std::mutex mutex_;                          // guards all members below except the threads
   std::condition_variable work_, result_, stopping_;  // for the starter, the finisher, and sleepers
   ThrottleSchedule throttled_;
   DevicePipeline pipeline_;

@@ -1,4 +1,4 @@
-// The threads of a DeviceThread. What they do is in device_thread.cpp.
+// The threads of a DeviceThread. device_thread.cpp has their work.
 #include <algorithm>
 
 #include "device_thread.h"
@@ -6,7 +6,7 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kGoUs = 200;  // then messages are looked at
+constexpr std::int64_t kGoUs = 200;  // then the handler checks for messages
 
 }  // namespace
 

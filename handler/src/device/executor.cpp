@@ -21,7 +21,7 @@ bool IsWhole(const View& view, const BufferSpec& spec) {
   return view.rows == spec.rows && view.cols == spec.cols;
 }
 
-// The buffers that are a result from end to end and leave the device.
+// The buffers that are a whole result and leave the device.
 std::vector<bool> LeavingWhole(const Task& task, bool resident) {
   std::vector<bool> whole(task.buffers.size(), false);
   for (const Output& output : task.outputs) {
@@ -32,11 +32,11 @@ std::vector<bool> LeavingWhole(const Task& task, bool resident) {
   return whole;
 }
 
-// More threads would wait for the one that hashes. The thread that puts the results hashes them
-// beside the next task then.
+// With more threads, these would wait for the one that hashes. Then the thread that puts the
+// results hashes them while the next task runs.
 constexpr int kMostThreadsToHash = 2;
 
-// The outputs whose hash is worth taking as they are made: those that leave the device.
+// The outputs to hash while they are computed: those that leave the device.
 std::vector<bool> HashedOutputs(const Device& device, const Task& task, bool resident) {
   std::vector<bool> hashed;
   if (device.info().threads > kMostThreadsToHash) return hashed;
@@ -46,7 +46,7 @@ std::vector<bool> HashedOutputs(const Device& device, const Task& task, bool res
   return hashed;
 }
 
-// How many pieces each input tuple still has to serve.
+// How many pieces use each input tuple.
 std::vector<std::size_t> PiecesOf(const Task& task, std::size_t inputs) {
   std::vector<std::size_t> counts(inputs, 0);
   for (const Piece& piece : task.pieces) ++counts[piece.input];
@@ -143,7 +143,7 @@ StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferP
     started.results.push_back({output.key, device.StartDownload(buffers[index], from),
                                kept ? buffers[index] : nullptr, 0, hashes[i]});
   }
-  // One for all: each costs calls of the driver, here and where somebody waits for it.
+  // One for all results, as each mark costs driver calls here and where it is waited for.
   if (stays) started.mark = device.StartMark();
   return started;
 }

@@ -11,8 +11,8 @@
 
 namespace acan {
 
-// An input as it came: in a message, or on the device already. Exactly one of the two is set, save
-// for a whole input that was uploaded ahead, which has `buffer` only.
+// An input that came in a message or is on the device. Exactly one of the two is set. A whole input
+// that was uploaded ahead has only `buffer`.
 struct TaskInput {
   tuplespace::Payload payload;
   BufferPtr buffer;
@@ -25,41 +25,40 @@ struct TaskResult {
   std::uint64_t resident_bytes = 0;  // not 0: it does, and `payload` is empty
 };
 
-// A result whose bytes may still be on their way.
+// A result whose bytes may be pending.
 struct StartedResult {
   tuplespace::Key key;
   std::unique_ptr<PendingDownload> payload;  // null if it stays on the device
   BufferPtr kept;
   std::uint64_t resident_bytes = 0;             // not 0: it stays on the device
-  std::optional<tuplespace::PayloadHash> hash;  // if it was taken as the bytes were made
+  std::optional<tuplespace::PayloadHash> hash;  // set if it was computed together with the bytes
 };
 
 struct StartedResults {
   std::vector<StartedResult> results;
-  // The end of the task's operations, which all results that stay on the device share; null: none
+  // The end of the task's operations, shared by all results that stay on the device; null: none
   // stays.
   std::unique_ptr<PendingDownload> mark;
 
-  bool ready() const;  // whether nothing is waited for any more
+  bool ready() const;  // whether everything is complete
 };
 
-// The buffers of the task that are inputs, or made of inputs; the others are null. Tuples that are
-// pieces of a buffer are copied into it, and are gone when it returns, unless somebody else has
-// them. Throws OutOfMemory, std::runtime_error (the driver's words) and std::invalid_argument (an
-// input of the wrong size).
+// The task's buffers that are inputs, or made of inputs; the others are null. Tuples that are
+// pieces of a buffer are copied into it and released on return, unless they have other owners.
+// Throws OutOfMemory, std::runtime_error (the driver's message) and std::invalid_argument (an input
+// of the wrong size).
 std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vector<TaskInput> inputs,
                                     bool resident = false);
-// Makes the other buffers, starts the operations of `task` in order and the downloads of its
-// results behind them. With `resident` the results that may stay on the device do. Of those that
-// leave it, what is a buffer from end to end and has `keeps_from_bytes` or more is kept as well.
-// Throws OutOfMemory and std::runtime_error. Nothing is allocated any more afterwards but the
-// results.
+// Allocates the other buffers, starts the operations of `task` in order, and then the downloads of
+// its results. With `resident`, the results that may stay on the device do. Of the results that
+// leave it, those that are a whole buffer of at least `keeps_from_bytes` are also kept. Throws
+// OutOfMemory and std::runtime_error. Afterwards only the results are allocated.
 StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferPtr> buffers,
                            bool resident = false, std::uint64_t keeps_from_bytes = UINT64_MAX);
-// Waits for them; any thread. Throws what the device says.
+// Waits for the results; any thread. Throws what the device reports.
 std::vector<TaskResult> FinishResults(StartedResults started);
 
-// All three, one after the other.
+// All three steps, one after the other.
 std::vector<TaskResult> RunTaskOn(Device& device, const Task& task, std::vector<TaskInput> inputs);
 
 }  // namespace acan

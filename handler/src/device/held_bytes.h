@@ -1,5 +1,5 @@
-// HeldBytes: the most bytes that were held for a device at once: what its budget counts, and
-// payloads that wait to be copied to it. Thread safe. Owned by a DeviceThread.
+// HeldBytes: the maximum of bytes held for a device at once: what its budget counts, and payloads
+// that wait to be copied to it. Thread safe. Owned by a DeviceThread.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace acan {
 
 class HeldBytes {
  public:
-  // The device's, which must outlive this.
+  // `budget` is the device's. REQUIRES: it outlives this.
   explicit HeldBytes(const MemoryBudget& budget) : budget_(budget) {}
 
   void AddWaiting(std::uint64_t bytes) {
@@ -20,7 +20,7 @@ class HeldBytes {
     Look();
   }
   void RemoveWaiting(std::uint64_t bytes) { waiting_.fetch_sub(bytes, std::memory_order_relaxed); }
-  // To be called after allocations, before what waits is removed.
+  // Call this after allocations, before waiting payloads are removed.
   void Look() {
     const std::uint64_t held = budget_.used_bytes() + waiting_.load(std::memory_order_relaxed);
     std::uint64_t peak = peak_.load(std::memory_order_relaxed);

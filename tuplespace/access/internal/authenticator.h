@@ -1,4 +1,4 @@
-// Authenticator: answers ZeroMQ's questions who may connect (ZAP, RFC 27), by public key.
+// Authenticator: answers ZeroMQ's requests whether a public key may connect (ZAP, RFC 27).
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,25 @@ namespace tuplespace {
 
 class Authenticator {
  public:
-  // Every CURVE server of the context asks it from here on. REQUIRES: it is there before any of
-  // them binds and outlives them: without an authenticator ZeroMQ lets anybody in. Throws
+  // Answers for every CURVE server of the context from now on. REQUIRES: it exists before any of
+  // them binds, and outlives them, because ZeroMQ lets everyone in without an authenticator. Throws
   // std::runtime_error if the context has one already.
   explicit Authenticator(zmq::context_t& context);
 
-  // Makes `router` a CURVE server that asks. Before it binds.
+  // Makes `router` a CURVE server that asks the authenticator. Call it before binding.
   static void Guard(zmq::socket_t& router, const KeyPair& keys);
 
-  // Answers what is asked by now. Messages of who is let in carry the public key as User-Id.
+  // Answers the pending requests. Messages of accepted clients have the public key as User-Id.
   void Answer(const AccessList& list, std::int64_t now_us);
-  // As above, but whoever proves to have a key is let in: what it may do is decided otherwise.
+  // As Answer, but accepts every client that proves to have a key: its rights are decided
+  // elsewhere.
   void LetAllIn(std::int64_t now_us);
   std::vector<std::string> TakeLog();
   void* handle() { return socket_.handle(); }
 
  private:
   void AnswerAll(const AccessList* list, std::int64_t now_us);
-  // `list` is null: everybody is on it.
+  // `list` null: accepts everyone.
   void AnswerOne(const std::vector<zmq::message_t>& question, const AccessList* list,
                  std::int64_t now_us);
 

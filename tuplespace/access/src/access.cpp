@@ -33,7 +33,7 @@ std::optional<std::string> KeyProblem(const std::string& text) {
   if (text.size() != kKeyText) {
     return fmt::format("has {} characters, a key has {}", text.size(), kKeyText);
   }
-  // zmq_z85_decode looks its characters up in a table that begins at 32 and ends at 127.
+  // zmq_z85_decode uses characters as indexes of a table for 32 to 127.
   const bool printable =
       std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   std::array<std::uint8_t, kDecodedKeyBytes> bytes{};

@@ -70,13 +70,13 @@ bool MayDo(const Role& role, const ClientId& client, Operation operation, const 
   });
 }
 
-// Whoever says that it holds tuples is waited for with tasks, and learns whether they are there.
+// Tasks wait for a client that claims to hold tuples, and the client learns whether these exist.
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, const Hold& hold) {
   const bool gets = std::any_of(role.rules.begin(), role.rules.end(),
                                 [](const Rule& rule) { return Allows(rule, Operation::kGet); });
   if (!gets) return "hold tuples, as it may get none";
   for (const Key& key : hold.held) {
-    // What it has read or made; it drops nothing else.
+    // What it has read or made; dropping needs no check.
     const bool may = MayDo(role, client, Operation::kRead, key) ||
                      MayDo(role, client, Operation::kComplete, key) ||
                      MayDo(role, client, Operation::kPut, key);
@@ -93,7 +93,7 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, O
       return fmt::format("{} {}", NameOf(operation), tuple.key.ToString());
     }
     if (!tuple.task) continue;
-    // Whoever gets the task gets its inputs, and what it makes of them is for who put it.
+    // A client that gets the task gets its inputs, and the results go to the client that put it.
     for (const Key& input : tuple.task->inputs) {
       if (MayDo(role, client, Operation::kRead, input)) continue;
       return fmt::format("put a task whose input is {}", input.ToString());
@@ -243,8 +243,8 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, R
   }
   if (const auto* hold = std::get_if<Hold>(&body)) return RefusalOf(role, client, *hold);
   if (const auto* supply = std::get_if<Supply>(&body)) {
-    // Of tuples that it was allowed to put, as results or otherwise: an answer about others would
-    // say whether they are there.
+    // Only for tuples that it may put, as results or otherwise, because an answer about others
+    // would reveal whether they exist.
     auto refusal = RefusalOf(role, client, Operation::kComplete, supply->tuples);
     if (!refusal || !RefusalOf(role, client, Operation::kPut, supply->tuples)) return std::nullopt;
     return refusal;

@@ -17,7 +17,7 @@ constexpr const char* kDomain = "tuplespace";
 constexpr const char* kVersion = "1.0";
 constexpr std::size_t kPublicKeyBytes = 32;
 
-// The frames of a question.
+// The indexes of the frames of a request.
 constexpr std::size_t kVersionFrame = 0;
 constexpr std::size_t kRequestFrame = 1;
 constexpr std::size_t kPeerAddressFrame = 3;

@@ -10,7 +10,7 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::int64_t kLookAtKeysUs = 1'000'000;  // whether the time of one is over
+constexpr std::int64_t kLookAtKeysUs = 1'000'000;  // how often to check whether a key has ended
 
 std::optional<AccessList> ListOf(const std::optional<BrokerAccess>& access) {
   if (!access) return std::nullopt;

@@ -31,9 +31,9 @@ namespace {
 
 constexpr std::uint64_t kUnreadTurns = 64;
 constexpr std::int64_t kMinSilenceUs = 10'000;
-constexpr std::size_t kMostChannels = 64;  // then messages go through sockets
+constexpr std::size_t kMostChannels = 64;  // further clients use sockets
 constexpr std::int64_t kOutboxRetryUs = 1'000;
-constexpr std::int64_t kUnpolledUs = 1'000;  // so often at least sockets have their turn
+constexpr std::int64_t kUnpolledUs = 1'000;  // sockets have their turn at least this often
 constexpr const char* kEnded = "its connection ended";
 
 BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
@@ -62,7 +62,7 @@ std::uint64_t PossibleSegments(std::uint64_t wanted) {
   return std::min(wanted, MostFiles() / 3);
 }
 
-// Where ZeroMQ runs out of descriptors it tries again without a pause, so it must not come to that.
+// ZeroMQ retries without a pause when it runs out of descriptors, so that must not happen.
 ConnectionLimits Possible(ConnectionLimits limits, std::uint64_t segments) {
   constexpr std::uint64_t kOthers = 128;
   const std::uint64_t left = MostFiles() - segments;
@@ -87,7 +87,7 @@ BrokerOptions Checked(BrokerOptions options) {
 
 }  // namespace
 
-// The loop over a broker's parts.
+// The loop that runs a broker's parts.
 struct Broker::Impl {
   explicit Impl(BrokerOptions given)
       : options(Checked(std::move(given))),
@@ -112,8 +112,8 @@ struct Broker::Impl {
     Try([this] { sockets.Close(); });
   }
 
-  // For what must not end the process: the context of the caller may be gone already, and then
-  // there is nobody to say goodbye to; or there is no memory for what was to be said last.
+  // For actions whose failure must not end the process: the caller's context may be gone, so that
+  // goodbyes cannot be sent, or there may be no memory for the last messages.
   template <class Act>
   static void Try(Act act) {
     try {
@@ -125,10 +125,10 @@ struct Broker::Impl {
   void Run() {
     while (!stop.load(std::memory_order_acquire)) {
       core.SetUnixTime(UnixUs());
-      // What those said last, whose connection is known to have ended, is received first.
+      // Receives the last messages of clients whose connection is known to have ended first.
       const int received = intake.ReceiveTurn();
       for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
-      // Who sends without a pause must not keep others from being lost for ever.
+      // A client that sends without a pause must not delay the loss of others for ever.
       unread_turns = sockets.has_input() ? unread_turns + 1 : 0;
       if (!sockets.has_input() || unread_turns % kUnreadTurns == 0) LoseEnded();
       const std::int64_t now_us = clock.NowUs();
@@ -160,7 +160,7 @@ struct Broker::Impl {
   void WatchConnections(std::int64_t now_us) {
     const Monitor::Seen seen = sockets.TakeNews();
     bool ended = false;
-    // Who never said a word had no session to lose; but its words may still wait to be received.
+    // Silent connections had no session to lose, but their messages may still wait to be received.
     std::uint64_t mute = 0;
     for (const Monitor::Change& change : seen.changes) {
       if (change.accepted) {
@@ -187,12 +187,13 @@ struct Broker::Impl {
     known_failed = connections.failed();
   }
 
-  // Probing finds out, too, whose connection has ended, unless another has taken the id.
+  // Probing also finds clients whose connection has ended, unless another connection has taken the
+  // id.
   void LoseEnded() {
     for (const ClientId& client : connections.TakeEndedClients()) Lose(client, kEnded);
   }
 
-  // Finds out whose connection has ended.
+  // Finds clients whose connection has ended.
   void Probe() {
     if (!probes.active() || !probes.Take(clock.NowUs())) return;
     sockets.ExpectInput();
@@ -202,7 +203,7 @@ struct Broker::Impl {
     }
   }
 
-  // What it had sent counts, as what ZeroMQ has received does.
+  // Messages that it had sent count, like those that ZeroMQ has received.
   void Lose(const ClientId& client, const std::string& why) {
     intake.ReceiveLast(client);
     outbox.Forget(client);
@@ -256,7 +257,7 @@ struct Broker::Impl {
     wake.EndSleep(rung);
   }
 
-  // Whether a channel has something, found without going to sleep.
+  // Spins for a while; true if a channel has messages, so that sleeping is not needed.
   bool LookBeforeSleep() {
     if (channels.empty() || sockets.has_input() || sockets.has_news()) return false;
     spin.Spin([this] { return channels.HasInput() || wake.notified(); });
@@ -278,7 +279,7 @@ struct Broker::Impl {
   Sender sender;
   Intake intake;
   ConnectionProbes probes;
-  std::uint64_t unread_turns = 0;  // in a row, after which there was something to receive
+  std::uint64_t unread_turns = 0;  // consecutive turns that left input to receive
   std::uint64_t known_failed = 0;  // connections
   LogPause pause;
   std::atomic<bool> stop{false};

@@ -10,9 +10,9 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kBacklog = 1024;  // connections that wait to be accepted: many start at once
-// Of kPartBytes at most, for each client inside ZeroMQ. They count for no limit of a key, so there
-// are few of them; what follows waits in the Outbox.
+constexpr int kBacklog = 1024;  // connections that may wait to be accepted: many start at once
+// Of at most kPartBytes each, for each client, inside ZeroMQ. No limit of a key counts them, so
+// they are few; the rest waits in the Outbox.
 constexpr int kQueuedParts = 8;
 constexpr int kLingerMs = 200;  // for the last answers and the Goodbye
 
@@ -55,7 +55,8 @@ void BrokerSockets::Configure(const BrokerOptions& options) {
                   std::clamp<std::int64_t>(options.connections.handshake_us / 1000, 1, INT32_MAX)));
   router_.set(zmq::sockopt::backlog, kBacklog);
   router_.set(zmq::sockopt::router_mandatory, true);
-  // With keys nobody may take the place of a connection that is there, as it might be another's.
+  // With keys, a new connection must not take over the id of an existing one, which may belong to
+  // another client.
   router_.set(zmq::sockopt::router_handover, !options.access);
   router_.set(zmq::sockopt::sndhwm, kQueuedParts);
 }

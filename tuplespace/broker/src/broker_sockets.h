@@ -1,7 +1,7 @@
-// BrokerSockets: the sockets of a broker, bound and watched: what may be received, which
-// connections came and went, and waiting for either.
+// BrokerSockets: binds and watches the sockets of a broker: receives messages, reports connections
+// that begin and end, and waits for both.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,24 +24,24 @@ class BrokerSockets {
   zmq::socket_t& router() { return router_; }
   Authenticator* authenticator() { return authenticator_.get(); }  // null: there are no keys
   const std::vector<std::string>& endpoints() const { return listeners_->endpoints(); }
-  // As of Listeners.
+  // As in Listeners.
   std::vector<std::string> BindLost(std::int64_t now_us) { return listeners_->BindLost(now_us); }
   std::int64_t NextLookUs() const { return listeners_->NextLookUs(); }
-  void Close();  // sends what is left; nothing else may be called then
+  void Close();  // sends what is left; REQUIRES: no calls afterwards
 
   ReceiveResult Receive(ReceivedMultipart& message);
-  // What this client has begun to send is dropped.
+  // Drops the unfinished message of this client.
   void ForgetUnfinished(const ClientId& client) { receiver_.Forget(client); }
-  // As of Receiver.
+  // As in Receiver.
   std::vector<std::string> TakeDropped() { return receiver_.TakeDropped(); }
-  // There may be something to receive.
+  // Whether there may be something to receive.
   bool has_input() const { return has_input_; }
   void ExpectInput() { has_input_ = true; }
 
-  bool has_news() const { return has_news_; }  // of connections
+  bool has_news() const { return has_news_; }  // about connections
   Monitor::Seen TakeNews();
 
-  // Waits until something comes or `wake_fd` is readable; says whether that is so.
+  // Waits until something comes or `wake_fd` is readable. Returns whether `wake_fd` is readable.
   bool Poll(std::int64_t deadline_us, int wake_fd);
   std::int64_t polled_at_us() const { return polled_at_us_; }
 
@@ -50,7 +50,7 @@ class BrokerSockets {
 
   std::unique_ptr<zmq::context_t> own_context_;
   zmq::context_t& context_;
-  std::unique_ptr<Authenticator> authenticator_;  // before the sockets that ask it
+  std::unique_ptr<Authenticator> authenticator_;  // before the sockets that use it
   zmq::socket_t router_;
   std::unique_ptr<Monitor> monitor_;
   std::unique_ptr<Listeners> listeners_;

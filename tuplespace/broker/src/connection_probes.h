@@ -1,5 +1,6 @@
-// ConnectionProbes: when to find out whose connection has ended. After one was seen to end, ZeroMQ
-// may need a moment until its routing id is gone, so it is tried a few times, with growing pauses.
+// ConnectionProbes: when to find out which client's connection has ended. After a connection was
+// seen to end, ZeroMQ may take a moment to forget its routing id, so there are several probes with
+// growing pauses.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ class ConnectionProbes {
   }
   bool active() const { return next_ < kProbes; }
   std::int64_t NextUs() const { return active() ? began_at_us_ + kDelaysUs[next_] : kForeverUs; }
-  // Whether it is time for one, which counts as done then.
+  // Whether a probe is due, which then counts as done.
   bool Take(std::int64_t now_us) {
     if (now_us < NextUs()) return false;
     ++next_;

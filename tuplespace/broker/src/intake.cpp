@@ -12,8 +12,9 @@ namespace tuplespace {
 
 namespace {
 
-// Received from the socket, and from each channel, before answers are sent; from the socket for so
-// long at most. Whoever sends without a pause must not keep the others from their answers.
+// Limits of what is received from the socket, and from each channel, before answers are sent, and
+// of the time for the socket. A client that sends without a pause must not keep others from their
+// answers.
 constexpr int kTurnMessages = 256;
 constexpr std::int64_t kTurnUs = 300;
 
@@ -34,7 +35,7 @@ int Intake::ReceiveTurn() {
       OnPart();
       continue;
     }
-    // What the same client sent before it.
+    // Messages that the same client sent earlier.
     received += channels_.Read(message_.routing_id, [this](auto& earlier) { OnNearby(earlier); });
     OnMessage();
   }
@@ -45,7 +46,7 @@ void Intake::ReceiveLast(const ClientId& client) {
   channels_.Read(client, [this](auto& nearby) { OnNearby(nearby); });
 }
 
-// What the sender may do; null, with everything done about it, if it may not be here.
+// What the sender may do. Null: it is not allowed here, which has been handled completely.
 const AccessList::Entry* Intake::Authorized(const ReceivedMultipart& from, std::int64_t now_us) {
   std::string why;
   const AccessList::Entry* who = access_.Find(from.user, from.routing_id, &why);
@@ -55,8 +56,8 @@ const AccessList::Entry* Intake::Authorized(const ReceivedMultipart& from, std::
   return nullptr;
 }
 
-// Part of a message has come through the socket; `message_` says of whom. Only who has joined may
-// have us keep it.
+// Part of a message has come through the socket; `message_` says from whom. Only clients that have
+// joined may make the broker keep it.
 void Intake::OnPart() {
   const std::int64_t now_us = clock_.NowUs();
   const ClientId& client = message_.routing_id;
@@ -78,9 +79,9 @@ void Intake::GiveUpOversized() {
   }
 }
 
-// A whole message of a client that may be here says nothing. Nobody knows its session, so records
-// in the client's channel may wait for it for ever, nor which segments it named, which the client
-// has lent: a session with either cannot go on.
+// A whole message of an allowed client cannot be decoded. Its session is unknown, so records in the
+// client's channel might wait for it for ever. The segments that it named are also unknown, so
+// these would stay lent. A session with a channel or segments cannot continue.
 void Intake::OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us) {
   core_.ReceiveBad(client, error, now_us);
   if (!segments_.Opens(client) || !core_.Knows(client)) return;
@@ -105,7 +106,7 @@ void Intake::OnMessage() {
   Understand(message_, who, now_us);
 }
 
-// Through the sender's channel.
+// `nearby` has come through the sender's channel.
 void Intake::OnNearby(const ReceivedMultipart& nearby) {
   const std::int64_t now_us = clock_.NowUs();
   const AccessList::Entry* who = access_.has_keys() ? Authorized(nearby, now_us) : nullptr;

@@ -1,7 +1,7 @@
-// Intake: what a broker receives, from its socket and from channels: who says it, whether that may
-// be here, and what it means.
+// Intake: receives a broker's messages from its socket and from channels, checks who sent them and
+// whether the sender is allowed, and passes them to the core.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class Intake {
         core_(core),
         sender_(sender) {}
 
-  int ReceiveTurn();  // how many messages there were
-  // What has come through the client's channel until now.
+  int ReceiveTurn();  // returns the number of messages
+  // Handles everything that has come through the client's channel so far.
   void ReceiveLast(const ClientId& client);
 
  private:

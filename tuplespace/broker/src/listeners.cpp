@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::int64_t kCloseWaitUs = 2'000'000;
 constexpr std::int64_t kLookEveryUs = 1'000'000;
-// Whoever may write to the socket may do anything: it is for this user only.
+// Whoever can write to the socket may do anything, so only this user can.
 constexpr mode_t kOwnersOnly = S_IRUSR | S_IWUSR;
 
-// A socket that listens at `path`, where nothing is yet. Linux gives its file the mode that the
-// socket has when it is bound, so that nobody else can connect for a moment.
+// A listening socket at `path`, where no file exists yet. Linux gives the file the mode that the
+// socket has when it is bound, so no other user can connect even for a moment.
 int ListenPrivately(const std::string& path, int backlog) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
@@ -40,8 +40,8 @@ int ListenPrivately(const std::string& path, int backlog) {
   throw std::runtime_error(fmt::format("cannot listen at ipc://{}: {}", path, std::strerror(why)));
 }
 
-// Makes the folder of a socket again if it went with the socket. Why a socket cannot be made there;
-// empty if one can. In a folder of somebody else that one could put his own in its place.
+// Recreates the folder of a socket if it was removed with the socket. Returns why a socket cannot
+// be made there; empty if it can. In a folder of another user, that user could replace the socket.
 std::string FolderProblem(const std::string& socket) {
   const std::string folder = std::filesystem::path(socket).parent_path();
   if (folder.empty()) return "";
@@ -62,7 +62,7 @@ void Listeners::BindPrivate(const std::string& address, const std::string& path)
   const int fd = ListenPrivately(path, router_.get(zmq::sockopt::backlog));
   try {
     router_.set(zmq::sockopt::use_fd, fd);
-    router_.bind(address);  // which takes the descriptor
+    router_.bind(address);  // which takes over the descriptor
   } catch (const zmq::error_t&) {
     close(fd);
     throw;
@@ -87,7 +87,7 @@ void Listeners::Bind(const std::string& address) {
   if (path.empty()) return;
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) ipc_files_.push_back({path, info.st_dev, info.st_ino});
-  // The mask of this process may have left less.
+  // This process's umask may have removed bits.
   const bool as_bound = (info.st_mode & ACCESSPERMS) == kOwnersOnly;
   if (!as_bound && chmod(path.c_str(), kOwnersOnly) != 0) {
     throw std::runtime_error(
@@ -106,7 +106,7 @@ std::vector<std::string> Listeners::BindLost(std::int64_t now_us) {
   look_us_ = now_us + kLookEveryUs;
   for (IpcFile& file : ipc_files_) {
     struct stat info {};
-    // What is there instead is another broker's, or not ours to remove.
+    // A file that is there now is another broker's, or not ours to remove.
     if (lstat(file.path.c_str(), &info) == 0 || errno != ENOENT) continue;
     const std::string problem = BindAgain(file);
     if (problem.empty()) {
@@ -121,7 +121,8 @@ std::vector<std::string> Listeners::BindLost(std::int64_t now_us) {
   return lines;
 }
 
-// Returns why that failed. To unbind the old listener would end all connections that it accepted.
+// Returns why that failed. Does not unbind the old listener, as that would end all connections that
+// it accepted.
 std::string Listeners::BindAgain(IpcFile& file) {
   if (std::string problem = FolderProblem(file.path); !problem.empty()) return problem;
   try {
@@ -155,7 +156,7 @@ void Listeners::Close() {
     closed += monitor_.Drain().closed;
   }
   for (const IpcFile& file : ipc_files_) {
-    // Unless another broker has taken the path since.
+    // Skips the file if another broker has taken the path since.
     struct stat info {};
     if (stat(file.path.c_str(), &info) != 0) continue;
     if (info.st_dev == file.device && info.st_ino == file.inode) unlink(file.path.c_str());

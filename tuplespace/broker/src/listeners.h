@@ -1,5 +1,4 @@
-// Listeners: the addresses at which a broker's socket listens, and the files of those that have
-// some.
+// Listeners: the addresses at which a broker's socket listens, and the files of ipc addresses.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +16,15 @@ class Listeners {
   // `monitor` watches `router`.
   Listeners(zmq::socket_t& router, Monitor& monitor) : router_(router), monitor_(monitor) {}
 
-  // Throws std::runtime_error with the address and why. An ipc address is this user's alone.
+  // Throws std::runtime_error with the address and the reason. Only this user can use an ipc
+  // address.
   void Bind(const std::string& address);
-  // Listens again at each ipc address whose file somebody removed, for whoever comes next: those
-  // that are connected stay so. Looks once a second. Returns what is to be said of it.
+  // Listens again at each ipc address whose file was removed, for new clients; existing connections
+  // continue. Checks once a second. Returns lines for the log.
   std::vector<std::string> BindLost(std::int64_t now_us);
-  std::int64_t NextLookUs() const;  // INT64_MAX: it need not be called
-  // Does not return before the listeners are closed, which ZeroMQ does in a thread of its own: the
-  // next broker can have the addresses at once.
+  std::int64_t NextLookUs() const;  // INT64_MAX: no call is needed
+  // Returns after ZeroMQ's own thread has closed the listeners, so that the next broker can use the
+  // addresses at once.
   void Close();
   const std::vector<std::string>& endpoints() const { return endpoints_; }  // with real ports
 
@@ -33,7 +33,7 @@ class Listeners {
     std::string path;
     dev_t device;
     ino_t inode;
-    int sockets = 1;  // that were bound there: ZeroMQ keeps those whose file is gone until the end
+    int sockets = 1;  // sockets bound there; ZeroMQ keeps those without a file until the end
     bool said_lost = false;
   };
 

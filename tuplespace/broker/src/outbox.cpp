@@ -11,7 +11,7 @@ SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
                            std::span<const std::byte> control, std::span<const Payload> payloads,
                            SendProgress& progress) {
   Channel* const channel = channels_.To(client, session);
-  // What has begun in the socket goes on there.
+  // A message that has begun in the socket continues there.
   if (channel != nullptr && progress.bytes == 0 && Channel::Fits(control, payloads)) {
     return channel->Send(control, payloads) ? SendResult::kSent : SendResult::kFull;
   }
@@ -40,7 +40,7 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
         group.limit_bytes);
   }
   Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;
-  // One message may be as large as it likes, or a client that reads would never get it.
+  // A single message may have any size, otherwise a client that reads would never get it.
   if (const std::uint64_t unsent = queue.UnsentBytes(); unsent > limit_bytes_) {
     return fmt::format(
         "it does not read: {} bytes wait for it, over the limit client_queue_bytes = {}", unsent,
@@ -62,7 +62,7 @@ bool Outbox::IsOver(const Group& group, std::uint64_t bytes) {
   const auto it = groups_.find(name);
   const std::uint64_t waits = it == groups_.end() ? 0 : it->second.bytes;
   if (waits + bytes <= group.limit_bytes) return false;
-  // Most of it may be the space's.
+  // Most of these bytes may belong to the space.
   constexpr std::uint64_t kLooksPerLimit = 16;
   if (it == groups_.end() || it->second.since_look < group.limit_bytes / kLooksPerLimit)
     return false;
@@ -71,7 +71,7 @@ bool Outbox::IsOver(const Group& group, std::uint64_t bytes) {
   return false;
 }
 
-// Payloads belong in equal parts to all who keep them: the space, and each message with them.
+// The memory of a payload is divided equally among its owners: the space, and each message with it.
 std::uint64_t Outbox::MemoryOf(const std::string& group) const {
   std::uint64_t bytes = 0;
   for (const auto& [client, queue] : waiting_) {
@@ -87,7 +87,7 @@ std::uint64_t Outbox::MemoryOf(const std::string& group) const {
   return bytes;
 }
 
-// Who joins again may do so with another key, while messages of its earlier session wait.
+// A client that joins again may use another key while messages of its earlier session wait.
 void Outbox::Charge(Queue& queue, const Group& group, std::uint64_t bytes) {
   if (queue.group != group.name) {
     Uncharge(queue, queue.bytes);

@@ -1,7 +1,7 @@
-// Outbox: what a broker sends to its clients: through a client's channel if it has one, else
-// through the socket; what finds no room waits, in order.
+// Outbox: sends a broker's messages to its clients, through a client's channel if it has one,
+// otherwise through the socket. Messages that find no room wait in order.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +23,27 @@ namespace tuplespace {
 
 class Outbox {
  public:
-  // The clients that a message's receiver shares a limit with.
+  // The clients with which a message's receiver shares a limit.
   struct Group {
-    std::string_view name;  // of their key; empty: there is no limit
+    std::string_view name;  // the name of their key; empty: there is no limit
     std::uint64_t limit_bytes = UINT64_MAX;
   };
-  // `limit_bytes`: what may wait for one client when it is sent something more.
+  // `limit_bytes`: how much may wait for one client when another message is sent to it.
   Outbox(zmq::socket_t& router, ChannelTable& channels, std::uint64_t limit_bytes)
       : router_(router), channels_(channels), limit_bytes_(limit_bytes) {}
 
-  // `session` 0: it has none yet; then it gets this at once or never. Returns why the client must
-  // be given up, if so.
+  // `session` 0: the client has none yet; then it gets this message now or never. Returns why the
+  // client must be lost, if so.
   std::optional<std::string> Send(const ClientId& client, std::uint64_t session,
                                   std::span<const std::byte> control, std::vector<Payload> payloads,
                                   const Group& group);
   bool Waits(const ClientId& client) const { return waiting_.contains(client); }
   bool empty() const { return waiting_.empty(); }
   void Forget(const ClientId& client);
-  // Something was given to the socket since the last call.
+  // Whether something was passed to the socket since the last call.
   bool TakeUsedSocket() { return std::exchange(used_socket_, false); }
-  // Sends what waits. Those whose connection has ended are returned; `knows`: who has not.
+  // Sends waiting messages. Returns the clients whose connection has ended, or for which `knows` is
+  // false.
   std::vector<ClientId> Retry(const std::function<bool(const ClientId&)>& knows);
 
  private:
@@ -54,12 +55,12 @@ class Outbox {
     std::deque<Message> messages;
     std::uint64_t bytes = 0;
     std::string group;
-    std::uint64_t UnsentBytes() const;  // less what ZeroMQ has taken of the first
+    std::uint64_t UnsentBytes() const;  // without what ZeroMQ has taken of the first message
   };
-  // What waits for the clients of a group.
+  // The messages that wait for the clients of a group.
   struct Account {
     std::uint64_t bytes = 0;
-    std::uint64_t since_look = 0;  // bytes that came since their memory was added up
+    std::uint64_t since_look = 0;  // bytes added since their memory was last computed
   };
   using Queues = std::unordered_map<ClientId, Queue>;
 
@@ -67,9 +68,9 @@ class Outbox {
                      std::span<const std::byte> control, std::span<const Payload> payloads,
                      SendProgress& progress);
 
-  // Whether the memory that a group's messages take would be over its limit with `bytes` more.
+  // Whether the memory of a group's messages would exceed its limit with `bytes` more.
   bool IsOver(const Group& group, std::uint64_t bytes);
-  // Of this process, for what waits for a group.
+  // The memory of this process that a group's waiting messages take.
   std::uint64_t MemoryOf(const std::string& group) const;
   void Charge(Queue& queue, const Group& group, std::uint64_t bytes);
   void Uncharge(const Queue& queue, std::uint64_t bytes);
@@ -79,7 +80,7 @@ class Outbox {
   ChannelTable& channels_;
   const std::uint64_t limit_bytes_;
   Queues waiting_;
-  std::unordered_map<std::string, Account> groups_;  // for which something waits
+  std::unordered_map<std::string, Account> groups_;  // groups with waiting messages
   bool used_socket_ = false;
 };
 

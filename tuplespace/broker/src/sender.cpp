@@ -13,8 +13,8 @@ void Sender::SendAll() {
 
 bool Sender::IsGone(zmq::socket_t& router, const ClientId& client) {
   encoder_.Begin(0);
-  // A client that listens takes the clock of any Pong, and this one may come before it has used
-  // that of its Welcome.
+  // A client that listens takes the clock from any Pong, and this one may come before it has used
+  // the clock of its Welcome.
   encoder_.Add(Pong{clock_.NowUs()});
   SendProgress progress;
   return Send(router, &client, encoder_.Finish(), {}, progress) == SendResult::kUnroutable;
@@ -30,14 +30,14 @@ void Sender::SendSegments() {
 
 void Sender::Deliver(BrokerCore::Delivery& delivery) {
   EncodeFor client{.namer = segments_.To(delivery.client)};
-  // Messages through shared memory cross no link.
+  // Messages through shared memory do not cross a link.
   const bool compressed = delivery.decompresses && client.namer == nullptr;
   if (compressed) client.compressed_limit = kBatchControlBytes;
   const auto begin = [&] { encoder_.Begin(delivery.envelope.session, client); };
   begin();
   for (BrokerMessage& one : delivery.envelope.messages) {
     if (auto* welcome = std::get_if<Welcome>(&one)) {
-      welcome->decompresses = true;  // Intake does
+      welcome->decompresses = true;  // Intake decompresses
       const auto offer = offers_.find(delivery.client);
       if (offer != offers_.end()) Share(delivery.client, offer->second, *welcome);
     }
@@ -58,7 +58,7 @@ void Sender::Share(const ClientId& client, const std::optional<Sharing>& offer, 
 }
 
 void Sender::SendEncoded(const ClientId& client, std::uint64_t session, bool compressed) {
-  if (connections_.IsEnded(client)) return;  // somebody else may have its id by now
+  if (connections_.IsEnded(client)) return;  // another client may have its id by now
   std::span<const std::byte> control = encoder_.Finish();
   if (compressed) control = compressor_.Compress(control);
   const Peer* const peer = core_.PeerOf(client);

@@ -1,7 +1,6 @@
-// Sender: puts into messages what a broker's core and its shared memory have to say, and sends
-// them.
+// Sender: encodes and sends the messages of a broker's core and its shared memory.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ namespace tuplespace {
 
 class Sender {
  public:
-  // `lose` is called for a client that takes nothing any more, in the middle of a sending.
+  // `lose` is called, during a sending, for a client that does not accept messages any more.
   using Lose = std::function<void(const ClientId& client, const std::string& why)>;
   Sender(RunningClock& clock, BrokerCore& core, const Connections& connections, SegmentTable& segments,
          ChannelTable& channels, Outbox& outbox, Lose lose)
@@ -36,13 +35,13 @@ class Sender {
         outbox_(outbox),
         lose_(std::move(lose)) {}
 
-  // What the Hello of `client` says of shared memory, for its Welcome.
+  // The Hello of `client` has this offer of shared memory, which its Welcome answers.
   void NoteOffer(const ClientId& client, std::optional<Sharing>&& offer) {
     offers_[client] = std::move(offer);
   }
   void ForgetOffers() { offers_.clear(); }
   void SendAll();  // once; losing a client may produce answers for others
-  // Whether its connection has ended: sending to it fails then.
+  // Whether the client's connection has ended, so that sending fails.
   bool IsGone(zmq::socket_t& router, const ClientId& client);
 
  private:
@@ -60,7 +59,7 @@ class Sender {
   Lose lose_;
   Encoder encoder_;
   Compressor compressor_;
-  std::unordered_map<ClientId, std::optional<Sharing>> offers_;  // of Hellos not yet answered
+  std::unordered_map<ClientId, std::optional<Sharing>> offers_;  // of Hellos without an answer yet
 };
 
 }  // namespace tuplespace

@@ -11,11 +11,11 @@ namespace {
 
 using Duration = Client::Duration;
 
-// A wait that the space keeps itself is answered as timed out; that answer needs time to arrive.
+// The space itself ends such a wait with a timed-out answer, which needs time to arrive.
 constexpr std::int64_t kAnswerGraceUs = 250'000;
-// Of the caller's interrupt.
+// How often the caller's interrupt is called.
 constexpr std::int64_t kAskEveryUs = 1'000'000;
-// Take, when it has been granted a tuple: then the answer is worth waiting for longer.
+// How long Take waits for the answer to its Complete, as that is worth a longer wait.
 constexpr std::int64_t kCompletePatienceUs = 5'000'000;
 
 std::int64_t WaitUs(Duration wait) {
@@ -26,8 +26,8 @@ std::int64_t Later(std::int64_t time_us, std::int64_t wait_us) {
   return wait_us >= kForeverUs - time_us ? kForeverUs : time_us + wait_us;
 }
 
-// The answer to a request of this kind is a Body or a RequestError: anything else is the broker's
-// fault.
+// The answer to a request of this kind must be a Body or a RequestError. Anything else is a fault
+// of the broker.
 template <typename Body>
 std::optional<Body> Expect(std::optional<ReplyBody>&& reply) {
   if (!reply) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
   const std::int64_t late_us = Later(deadline_us, kAnswerGraceUs);
   Share(body);
   const RequestId id = session.Submit(std::move(body), MonotonicUs());
-  // `answer` is gone when this returns, so the handler has to be, too.
+  // `answer` is gone when this returns, so the handler must be gone, too.
   struct Forget {
     Impl& impl;
     RequestId id;
@@ -56,7 +56,7 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
     if (interrupt) interrupt();
     const std::int64_t until_us = session.joined() ? late_us : deadline_us;
     const std::int64_t now_us = MonotonicUs();
-    // At least once, so that a wait of nothing still sends and looks.
+    // At least once, so that a wait of 0 still sends and receives.
     Poll(std::clamp(until_us, now_us, now_us + kAskEveryUs), -1);
     if (answer) break;
     if (MonotonicUs() >= (session.joined() ? late_us : deadline_us)) return std::nullopt;
@@ -146,8 +146,8 @@ std::optional<FoundTuple> Client::Take(const Pattern& pattern, Duration wait) {
     const Duration most =
         wait == kForever ? kForever : left() + std::chrono::microseconds(kCompletePatienceUs);
     const auto completed = CompleteTask({grant.key, grant.fence}, {}, most);
-    // A new session knows nothing of the lease: its answer is the same whether the request had
-    // arrived in the one before or not.
+    // A new session does not know the lease: its answer is the same whether or not the request
+    // arrived in the old one.
     const bool is_lost = session != 0 && session != impl_->session.session();
     if (!completed || (completed->lease == LeaseStatus::kStale && is_lost)) {
       throw SpaceError(ErrorCode::kBusy,

@@ -1,4 +1,4 @@
-// Client::Impl: sockets and channel, what comes and goes through them, and when to sleep.
+// Client::Impl: the socket and the channel, the messages through both, and when to sleep.
 #include "client_impl.h"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ Client::Impl::~Impl() {
       CloseLink(0);
     }
   } catch (const std::exception&) {
-    // A context that is gone, or no memory: the broker will see the connection end.
+    // The context may be gone, or memory may have run out: the broker will see the connection end.
   }
 }
 
@@ -87,7 +87,7 @@ void Client::Impl::OpenLink() {
     session.LinkUp(MonotonicUs());
   } catch (const zmq::error_t& error) {
     if (error.num() == ETERM) throw;
-    // Such as too many open files: that may pass.
+    // Errors such as too many open files may pass.
     CloseLink(0);
     session.LinkUp(MonotonicUs());
     session.LinkDown(error.what(), MonotonicUs());
@@ -126,7 +126,7 @@ int Client::Impl::Poll(std::int64_t deadline_us, int extra_fd) {
     if (handled > 0 || woken) return handled;
     const std::int64_t now_us = MonotonicUs();
     const std::int64_t next_us = std::min(deadline_us, session.NextDeadlineUs());
-    // Descriptors are looked at once even if there is no time to wait.
+    // Descriptors are checked once even if there is no time to wait.
     woken = Wait(std::max(next_us, now_us), extra_fd);
     if (!woken && now_us >= deadline_us) woken = true;
   }
@@ -148,7 +148,7 @@ int Client::Impl::ReceiveAll() {
   return handled;
 }
 
-// What comes from the socket was sent after what the channel held then.
+// Messages in the socket were sent after those that the channel then had.
 ReceiveResult Client::Impl::ReceiveNext() {
   ReceiveResult received = ReceiveResult::kNothing;
   if (!waiting && socket && socket_ready) received = ReceiveFromSocket();
@@ -167,7 +167,7 @@ ReceiveResult Client::Impl::ReceiveFromSocket() {
   const ReceiveResult received = receiver.Receive(*socket, false, *waiting);
   socket_ready = received != ReceiveResult::kNothing;
   if (received != ReceiveResult::kMessage) waiting.reset();
-  // A large answer on a slow way.
+  // Part of a large answer over a slow link.
   if (received == ReceiveResult::kPart) session.Heard(MonotonicUs());
   return received;
 }
@@ -177,7 +177,7 @@ void Client::Impl::Understand() {
       message.problem ? std::variant<ToClient, RequestError>(*std::move(message.problem))
                       : Decode();
   if (shared.failed()) {
-    // The message is lost with its session; in the next one bytes travel.
+    // The message is lost with its session; in the next session payloads are sent as bytes.
     shared.GiveUp();
     session.LinkDown("shared memory of the broker cannot be opened", MonotonicUs());
   } else if (auto* error = std::get_if<RequestError>(&decoded)) {
@@ -220,7 +220,7 @@ void Client::Impl::FollowSession() {
   direct.Follow(session.session(), shared.can_put());
 }
 
-// Payloads that are worth it move to shared memory; they stay there if they are sent again.
+// Moves payloads to shared memory where that pays; they stay there if they are resent.
 void Client::Impl::Share(RequestBody& body) {
   if (!shared.can_put()) return;
   std::vector<Tuple>* tuples = nullptr;
@@ -264,7 +264,7 @@ std::string Client::Impl::HandshakeFailure() const {
 
 int Client::Impl::HandleEvents() {
   int handled = 0;
-  // A handler may throw: what follows its event stays for the next Poll.
+  // If a handler throws, later events remain for the next Poll.
   for (;;) {
     if (next_event == events.size()) {
       events = session.TakeEvents();
@@ -295,7 +295,7 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
   }
   if (const auto* delay = std::get_if<RequestDelayed>(&event)) {
     if (on_delay) {
-      // Without one it may be at any of the places.
+      // Without a session the broker may be at any of the places.
       const std::string& where = session.joined() ? endpoints.endpoint() : options.endpoint;
       on_delay(fmt::format("broker at {}: {}", where, delay->text));
     }
@@ -353,7 +353,7 @@ void Client::Impl::Flush() {
   }
 }
 
-// How long control frames of `of` may get that are compressed; 0: none are.
+// The maximum size of control frames for session `of` that are compressed; 0: none are.
 std::size_t Client::Impl::CompressedLimit(std::uint64_t of) const {
   if (of == 0 || of != session.session() || !session.welcome().decompresses) return 0;
   if (!over_tcp() || shared.can_put()) return 0;
@@ -400,7 +400,7 @@ bool Client::Impl::SendNow(std::uint64_t of, bool through_socket,
   return true;
 }
 
-// Whether the channel has something, found without going to sleep.
+// Spins for a while; true if the channel has messages, so that sleeping is not needed.
 bool Client::Impl::LookBeforeSleep() {
   const Channel* const channel = shared.channel();
   if (channel == nullptr || waiting || socket_ready || monitor_ready) return false;
@@ -425,7 +425,7 @@ bool Client::Impl::Wait(std::int64_t deadline_us, int extra_fd) {
   if (channel != nullptr) {
     channel->BeginSleep();
     sleeps = sleeps && !channel->HasInput();
-    // Nobody rings when there is room in it again.
+    // The broker does not signal when the channel has room again.
     if (!unsent.empty()) deadline_us = std::min(deadline_us, MonotonicUs() + kFullChannelUs);
   }
   PollUntil({items, count}, sleeps ? deadline_us : 0);

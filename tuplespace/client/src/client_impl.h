@@ -1,4 +1,4 @@
-// The inside of Client, shared by its asynchronous and its blocking half.
+// The implementation of Client, shared by its asynchronous and its blocking half.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct Client::Impl {
   ~Impl();
 
   int Poll(std::int64_t deadline_us, int extra_fd);
-  // Waits for the answer to `body`; nullopt if it does not come until `wait` is over. Throws
-  // SpaceError for a RequestError.
+  // Waits for the answer to `body`; nullopt if it does not come within `wait`. Throws SpaceError
+  // for a RequestError.
   std::optional<ReplyBody> Call(RequestBody body, Duration wait);
 
   void OpenLink();
@@ -37,7 +37,7 @@ struct Client::Impl {
   ReceiveResult ReceiveNext();
   ReceiveResult ReceiveFromSocket();
   void Understand();
-  std::variant<ToClient, RequestError> Decode();  // `message`
+  std::variant<ToClient, RequestError> Decode();  // decodes `message`
   void Accept(ToClient&& envelope);
   void FollowSession();
   void Share(RequestBody& body);
@@ -80,11 +80,11 @@ struct Client::Impl {
   Decompressor decompressor;
   Receiver receiver;  // of `socket`
   ReceivedMultipart message;
-  bool from_socket = false;                  // `message`; else from the channel
-  std::optional<ReceivedMultipart> waiting;  // from the socket: the channel comes first
-  std::deque<Unsent> unsent;                 // ZeroMQ's queue, or the channel, is full
+  bool from_socket = false;  // `message` came from the socket, otherwise from the channel
+  std::optional<ReceivedMultipart> waiting;  // from the socket; the channel's messages come first
+  std::deque<Unsent> unsent;                 // ZeroMQ's queue or the channel is full
   std::vector<SessionEvent> events;
-  std::size_t next_event = 0;  // those before it were handled
+  std::size_t next_event = 0;  // earlier ones were handled
   std::unordered_map<RequestId, ReplyHandler> handlers;
   std::function<void(Notice&&)> on_notice;
   std::function<void(bool, const std::string&)> on_connection;
@@ -92,7 +92,7 @@ struct Client::Impl {
   std::function<void(const std::string&)> on_delay;
   std::function<void()> interrupt;  // of Call; may be null
   bool polling = false;
-  bool handshake_failed = false;  // and on_connection was told; until one succeeds
+  bool handshake_failed = false;  // and on_connection was called; until one succeeds
 };
 
 }  // namespace tuplespace

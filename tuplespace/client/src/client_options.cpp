@@ -12,8 +12,7 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::size_t kRandomIdBytes =
-    15;  // 75 random bits, and short enough to need no allocation
+constexpr std::size_t kRandomIdBytes = 15;  // 75 random bits, short enough to need no allocation
 
 ClientId RandomId() {
   static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";

@@ -1,11 +1,11 @@
-// What a client may be told, and what it chooses by itself.
+// Checks a client's options and completes them.
 #pragma once
 
 #include "tuplespace/client.h"
 
 namespace tuplespace {
 
-// With an id, if they had none. Throws std::invalid_argument for options that make no sense.
+// Adds an id if there is none. Throws std::invalid_argument for inconsistent options.
 ClientOptions CheckedOptions(ClientOptions options);
 
 }  // namespace tuplespace

@@ -14,13 +14,13 @@ namespace tuplespace {
 
 namespace {
 
-// A connection that held this long was a good one: after it the next attempt is made at once.
+// A connection that lasted this long was good: after it the next attempt is made at once.
 constexpr std::int64_t kStableUs = 1'000'000;
-// Pings per silence time: two may be lost or late.
+// Pings in each silence time: two may be lost or late.
 constexpr std::int64_t kPingsPerSilence = 4;
 constexpr std::uint64_t kRequestOverheadBytes = 256;
 constexpr std::int64_t kSayBusyEveryUs = 30'000'000;
-// An answer takes no longer, and no broker is away for longer, without being spoken of.
+// An answer may take this long, and a broker may be away this long, before it is reported.
 constexpr std::int64_t kAnswerPatienceUs = 7'000'000;
 constexpr std::int64_t kLookUnansweredEveryUs = 1'000'000;
 
@@ -188,15 +188,15 @@ void ClientSession::Heard(std::int64_t now_us) {
 void ClientSession::Receive(ToClient&& envelope, std::int64_t now_us) {
   for (BrokerMessage& message : envelope.messages) {
     if (state_ != State::kJoining && state_ != State::kJoined) return;
-    // What is not of this session, as what finds out whether a connection is there, says nothing of
-    // whether the broker knows the session.
+    // A message that is not of this session, such as a connection probe, does not prove that the
+    // broker knows the session.
     if (state_ == State::kJoining || envelope.session == welcome_.session) Heard(now_us);
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       OnWelcome(*welcome, now_us);
     } else if (auto* error = std::get_if<RequestError>(&message)) {
       OnSessionError(std::move(*error), envelope.session, now_us);
     } else if (state_ != State::kJoined || envelope.session != welcome_.session) {
-      continue;  // of an earlier session: answered again in this one
+      continue;  // of an earlier session: this one gets its own answer
     } else if (auto* reply = std::get_if<Reply>(&message)) {
       OnReply(std::move(*reply), now_us);
     } else if (const auto* done = std::get_if<Done>(&message)) {
@@ -255,7 +255,7 @@ void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
   }
 }
 
-// Once until there is a broker again: whoever looked away knows that it is not there.
+// At most once in kSayBusyEveryUs, for a request whose back-off has reached its maximum.
 void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
                              std::int64_t now_us) {
   if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < delays_.say_busy_at_us) return;
@@ -264,6 +264,7 @@ void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
       RequestDelayed{"it has had no room for a request for seconds: " + error.text});
 }
 
+// Once until there is a broker again.
 void ClientSession::NoteAlone(std::int64_t now_us) {
   if (unanswered() == 0 || now_us < AloneDueUs()) return;
   events_.emplace_back(
@@ -272,8 +273,8 @@ void ClientSession::NoteAlone(std::int64_t now_us) {
   delays_.alone_since_us = kForeverUs;
 }
 
-// The broker is there and answers Pings, but not this. A Read or Get waits for its tuples as long
-// as it says.
+// There is a session, but the broker is silent or does not answer a request. A Read or Get may wait
+// for its tuples as long as it says.
 void ClientSession::NoteUnanswered(std::int64_t now_us) {
   if (now_us < delays_.look_unanswered_at_us) return;
   delays_.look_unanswered_at_us = now_us + kLookUnansweredEveryUs;
@@ -314,11 +315,11 @@ std::int64_t ClientSession::PingDueUs() const {
       link_.ping_sent_at_us != kForeverUs) {
     return kForeverUs;
   }
-  // Both directions count: the broker must hear of us, and we of it.
+  // Both directions count: the broker must hear the client, and the client must hear the broker.
   return std::min(link_.heard_at_us, link_.sent_at_us) + welcome_.silence_us / kPingsPerSilence;
 }
 
-// When nobody takes what is sent: the broker has ended this session and cannot say so, or is gone.
+// For output that is not taken: the broker has ended this session and cannot say so, or is gone.
 std::int64_t ClientSession::StuckUs() const {
   if (link_.ping_due_at_us == kForeverUs) return kForeverUs;
   return std::max({link_.ping_due_at_us, link_.heard_at_us, link_.moved_at_us}) +

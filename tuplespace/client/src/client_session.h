@@ -1,9 +1,9 @@
 // ClientSession: the client's half of the protocol as a pure state machine: joining, the table of
-// unanswered requests, sending them again after a lost connection or broker, retrying what was
-// BUSY, heartbeats. No socket, clock, thread or randomness: time is passed in, so a simulation can
-// drive it. Times are microseconds of any monotonic clock.
+// unanswered requests, resending after the loss of a connection or broker, retrying after kBusy,
+// and heartbeats. No socket, clock, thread or randomness: the caller passes the time, so a
+// simulation can drive it. Times are microseconds of any monotonic clock.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace tuplespace {
 
 struct SessionOptions {
   std::string name;
-  // Where the nonces of this client begin: different for every process that uses one client id.
+  // The first nonce of this client. Must differ between all processes that use one client id.
   std::uint64_t first_nonce = 1;
   std::uint64_t unanswered_bytes = 4ull << 30;
-  std::int64_t hello_timeout_us = 1'000'000;  // doubled up to max_hello_timeout_us
+  std::int64_t hello_timeout_us = 1'000'000;  // doubles up to max_hello_timeout_us
   std::int64_t max_hello_timeout_us = 5'000'000;
   std::int64_t min_busy_delay_us = 1'000;
   std::int64_t max_busy_delay_us = 1'000'000;
@@ -32,19 +32,19 @@ struct SessionOptions {
   std::int64_t max_relink_delay_us = 1'000'000;
 };
 
-// The shell should drop its connection, if there is one, make a new one and call LinkUp.
+// The shell should drop its connection, if any, make a new one and call LinkUp.
 struct RelinkWanted {};
 struct ConnectionChanged {
   bool connected = false;
   std::string why;
 };
 // A payload did not have its hash when it arrived, here or at the broker. It is not used; the
-// session asks for it (or sends it) again by itself.
+// session itself asks for it or sends it again.
 struct PayloadDamaged {
-  std::string text;  // names the key and who put it
+  std::string text;  // names the key and the producer
 };
-// A request waits for longer than it should: the broker has had no room for it for seconds, or does
-// not answer it, or there is no broker. The session goes on trying.
+// A request waits longer than it should: the broker has had no room for it for seconds or does not
+// answer it, or there is no broker. The session keeps trying.
 struct RequestDelayed {
   std::string text;  // what it waits for
 };
@@ -55,36 +55,37 @@ class ClientSession {
  public:
   explicit ClientSession(SessionOptions options);
 
-  // Keeps `body` until it is answered. Throws SpaceError(kBusy) if more than unanswered_bytes would
-  // be kept then.
+  // Keeps `body` until it is answered. Throws SpaceError(kBusy) if that would exceed
+  // unanswered_bytes.
   RequestId Submit(RequestBody body, std::int64_t now_us);
-  // A part of a read that has begun: the limit does not end it.
+  // Part of a read in progress, which the limit does not stop.
   RequestId ReadAgain(Read read, std::int64_t now_us);
   void ChangeUnder(std::optional<LeaseRef> lease) { requests_.under = std::move(lease); }
-  // Sends the Get `id` again with another body; does nothing if it is answered by now.
+  // Sends the Get `id` again with another body. Does nothing if it has been answered.
   void Replace(RequestId id, Get get, std::int64_t now_us);
-  // Nobody waits for `id` any more: it is not sent again, an open Read or Get is cancelled, and
-  // what a late answer grants is put back.
+  // The result of `id` is not needed any more: it is not sent again, an open Read or Get is
+  // cancelled, and what a late answer grants is released.
   void Abandon(RequestId id, std::int64_t now_us);
-  // The next output is a Bye and nothing follows it.
+  // The next output is a Bye, and nothing follows it.
   void Leave();
 
-  // A new connection was begun; what was sent before may be lost, what is sent from here on arrives
-  // in order or the connection is lost.
+  // A new connection was begun. Messages sent before may be lost. Messages sent from here on arrive
+  // in order, or the connection is lost.
   void LinkUp(std::int64_t now_us);
   void LinkDown(const std::string& why, std::int64_t now_us);
-  // Something of the broker came, if not yet a whole message.
+  // The broker was heard, though not yet with a whole message.
   void Heard(std::int64_t now_us);
-  // Some of what was taken and had waited for room has left. While it waits nothing more is taken.
+  // Part of the taken output that waited for room has left. No further output is taken while it
+  // waits.
   void Moved(std::int64_t now_us) { link_.moved_at_us = now_us; }
   void Receive(ToClient&& envelope, std::int64_t now_us);
-  // A frame that cannot be understood has come; the session fails with `error`.
+  // A frame that cannot be decoded has come. The session fails with `error`.
   void ReceiveBad(const RequestError& error);
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;  // when the next Tick is due; kForeverUs: never
 
-  // What is to be sent, in order, in one envelope. The pointers are good until the next call of
-  // anything else.
+  // What must be sent, in order, in one envelope. The pointers are valid until the next call of any
+  // other method.
   using OutgoingMessage = std::variant<const Request*, Hello, Ping, Bye>;
   struct Output {
     std::uint64_t session = 0;
@@ -93,7 +94,7 @@ class ClientSession {
   bool HasOutput() const;
   Output TakeOutput(std::int64_t now_us);
 
-  // In the order in which they happened.
+  // In the order in which they occurred.
   std::vector<SessionEvent> TakeEvents();
   bool HasEvents() const { return !events_.empty(); }
 
@@ -111,49 +112,51 @@ class ClientSession {
     std::int64_t deadline_us = kForeverUs;  // of a Read or Get that waits
     std::int64_t busy_delay_us = 0;
     std::uint64_t bytes = 0;
-    std::uint32_t sent = 0;       // how often, in this session
-    int damaged = 0;              // how often a payload of it, or of its answer, was
+    std::uint32_t sent = 0;       // how often it was sent in this session
+    int damaged = 0;              // how often a payload of it or of its answer was damaged
     bool queued = false;          // it is in to_send
     bool backing_off = false;     // it is in retries
-    bool internal = false;        // nobody waits for the answer
-    std::int64_t sent_at_us = 0;  // the last time, in this session
+    bool internal = false;        // no caller waits for the answer
+    std::int64_t sent_at_us = 0;  // last time in this session
   };
 
-  // The Hello that is due or on its way.
+  // The Hello that is due or in flight.
   struct Joining {
     std::uint64_t nonce = 0;
     bool hello_due = false;
     std::int64_t timeout_us = 0;
     std::int64_t deadline_us = kForeverUs;
-    std::int64_t retry_at_us = kForeverUs;  // after a BUSY Welcome
+    std::int64_t retry_at_us = kForeverUs;  // after a kBusy answer
     std::int64_t busy_delay_us = 0;
   };
-  // When the next connection is made, and what passed over this one.
+  // When the next connection is made, and the traffic of the current one.
   struct Link {
     std::int64_t relink_at_us = 0;
     std::int64_t relink_delay_us = 0;
     std::int64_t joined_at_us = 0;
     std::int64_t heard_at_us = 0;
     std::int64_t sent_at_us = 0;
-    std::int64_t moved_at_us = 0;               // what had been taken left
-    std::int64_t ping_due_at_us = kForeverUs;   // not taken since; kForeverUs: none is due
-    std::int64_t ping_sent_at_us = kForeverUs;  // unanswered since; kForeverUs: none
+    std::int64_t moved_at_us = 0;  // when taken output last left
+    // When an unsent Ping became due; kForeverUs: none is due.
+    std::int64_t ping_due_at_us = kForeverUs;
+    // When an unanswered Ping was sent; kForeverUs: none.
+    std::int64_t ping_sent_at_us = kForeverUs;
   };
   // What the broker has not answered yet.
   struct Requests {
     RequestId next_id = 1;
-    std::optional<LeaseRef> under;  // of each Put and Retire that names no lease
+    std::optional<LeaseRef> under;  // for each Put and Retire that names no lease
     std::unordered_map<RequestId, Pending> pending;
     std::uint64_t internal_count = 0;
     std::uint64_t kept_bytes = 0;
     std::deque<RequestId> to_send;
     std::multimap<std::int64_t, RequestId> retries;  // when, and which
   };
-  // When it is said that requests wait.
+  // When delayed requests are reported.
   struct Delays {
-    std::int64_t say_busy_at_us = INT64_MIN;   // not before
-    std::int64_t look_unanswered_at_us = 0;    // not before
-    std::int64_t alone_since_us = kForeverUs;  // without a session, and it was not said
+    std::int64_t say_busy_at_us = INT64_MIN;   // not earlier
+    std::int64_t look_unanswered_at_us = 0;    // not earlier
+    std::int64_t alone_since_us = kForeverUs;  // without a session since then, and unreported
   };
 
   RequestId Insert(RequestBody body, bool internal, std::int64_t now_us);

@@ -1,4 +1,4 @@
-// ClientSession: what becomes of an answer: given on, asked for again, or put back.
+// ClientSession: what happens to an answer: it is delivered, requested again, or released.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace tuplespace {
 
 namespace {
 
-// What is damaged so often in a row is so at its source: asking again will not mend it.
+// A payload that is damaged this often in a row is damaged at its source, so asking again is
+// useless.
 constexpr int kMostDamaged = 3;
 
 std::string DamageText(const Key& key, const ClientId& put_by, std::uint64_t bytes) {
@@ -52,11 +53,11 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
     if (++pending.damaged < kMostDamaged) return TryLater(pending, now_us);
   }
   if (AsksAgain(reply, pending, now_us)) return Queue(reply.id, pending);
-  // A Get that was replaced while its answer was on the way is open again at the broker.
+  // A Get that was replaced while its answer was in flight is open again at the broker.
   const bool open_again = pending.sent > 1 && std::holds_alternative<Get>(pending.request.body);
   const bool internal = pending.internal;
   Erase(requests_.pending.find(
-      reply.id));  // what was inserted meanwhile may have moved the iterators
+      reply.id));  // insertions in the meantime may have invalidated iterators
   if (open_again) Insert(Cancel{reply.id}, /*internal=*/true, now_us);
   if (!internal) events_.emplace_back(std::move(reply));
 }
@@ -70,9 +71,8 @@ void ClientSession::TryLater(Pending& pending, std::int64_t now_us) {
   requests_.retries.emplace(now_us + pending.busy_delay_us, pending.request.id);
 }
 
-// Whether an answer came with damaged payloads and has to be asked for again. What is damaged at
-// its source becomes an RequestError; a damaged input of a granted task counts as one that was not
-// sent.
+// Whether an answer has damaged payloads and must be requested again. A payload damaged at its
+// source becomes a RequestError. A damaged input of a granted task counts as one that was not sent.
 bool ClientSession::AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us) {
   if (auto* grants = std::get_if<Grants>(&reply.body)) {
     return DropDamaged(*grants, pending, now_us);

@@ -87,7 +87,7 @@ std::optional<Listening> DirectLink::TakeListening() {
 
 void DirectLink::ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us,
                               Client::ReplyHandler on_reply) {
-  if (!courier_) {  // what is known of places is of no use
+  if (!courier_) {  // places are of no use
     for (FoundTuple& tuple : wanted) tuple.place = nullptr;
   }
   reads_.Begin(std::move(wanted), wait_us, /*direct=*/courier_ != nullptr, std::move(on_reply));
@@ -126,14 +126,14 @@ void DirectLink::HandleEvent(Courier::Event&& event) {
   try {
     if (on_asked_) payload = on_asked_(key);
   } catch (...) {
-    courier_->Provide(key, {});  // whoever asked would wait
+    courier_->Provide(key, {});  // otherwise the reader would wait
     throw;
   }
   if (!payload.empty()) provided_.insert(key);
   courier_->Provide(key, std::move(payload));
 }
 
-// Others cause it, so it is said once in a while.
+// Other clients cause it, so it is reported only once in a while.
 void DirectLink::NoteFailed(const std::string& why) {
   const std::int64_t now_us = MonotonicUs();
   if (!on_problem_ || now_us < say_failed_at_us_) return;

@@ -1,10 +1,11 @@
-// DirectLink: a client's part in direct transfers: its courier, what the broker is told of it, and
-// Reads whose payloads come from other clients.
+// DirectLink: a client's part in direct transfers: its courier, what it tells the broker about it,
+// and Reads whose payloads come from other clients.
 //
-// The courier begins to listen when the client first joins a broker that takes part and whose
-// memory it does not share. One that cannot listen says so once and reads through the broker.
+// The courier begins to listen when the client first joins a broker that supports direct transfers
+// and does not share memory with it. If it cannot listen, it reports that once, and the client
+// reads through the broker.
 //
-// One thread owns it, the client's.
+// For the client's thread.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,15 @@ class DirectLink {
   DirectLink(const ClientOptions& options, WakeUp& wake, DirectReads::Submit submit,
              DirectReads::Submit read_again);
 
-  // The broker's clock was `broker_us` when the client joined, or since; 0: it takes no part.
+  // `broker_us` was the broker's clock at joining or since; 0: the broker does not take part.
   void NoteClock(std::int64_t broker_us) { broker_us_ = broker_us; }
-  // This client's end of its connection with the broker.
+  // The local address of this client's connection to the broker.
   void NoteAddress(const std::string& address);
   const std::string& address() const { return address_; }
-  // `session`: of the client now, 0: none. To be called again and again; `shares`: the client
+  // To be called repeatedly. `session`: the client's current one, 0: none. `shares`: the client
   // shares memory with the broker.
   void Follow(std::uint64_t session, bool shares);
-  // Once in a session: what the broker is to be told.
+  // Once in a session: what to send to the broker.
   bool HasListening() const { return listening_due_; }
   std::optional<Listening> TakeListening();
 
@@ -49,7 +50,7 @@ class DirectLink {
   bool listens() const { return session_ != 0; }
   void Offer(const Key& key, Payload payload);
   void Withdraw(const Key& key);
-  // How many there were. A handler may throw: what follows its event stays for the next call.
+  // Returns how many there were. If a handler throws, later events remain for the next call.
   int HandleEvents();
   DirectCounts counts() const;
 
@@ -62,7 +63,7 @@ class DirectLink {
   WakeUp& wake_;
   std::string address_;
   std::int64_t broker_us_ = 0;
-  std::uint64_t session_ = 0;  // that the courier knows
+  std::uint64_t session_ = 0;  // the courier's session
   bool listening_due_ = false;
   bool failed_ = false;
   std::int64_t say_failed_at_us_ = 0;
@@ -72,7 +73,7 @@ class DirectLink {
   DirectReads reads_;
   std::unique_ptr<Courier> courier_;  // null: not (yet)
   std::vector<Courier::Event> events_;
-  std::size_t next_event_ = 0;  // those before it were handled
+  std::size_t next_event_ = 0;  // earlier ones were handled
 };
 
 }  // namespace tuplespace

@@ -81,7 +81,7 @@ void DirectReads::OnFetched(std::uint64_t fetch, Payload payload) {
   Open& open = open_.at(of.read);
   --open.under_way;
   FoundTuple& tuple = open.tuples[of.tuple];
-  // The holder has sent bytes that have the hash it said; the space may know another one.
+  // The bytes have the hash that the holder sent, but the space may know another one.
   const bool is_other = tuple.hash && payload.hash() != tuple.hash;
   if (payload.empty() || is_other) {
     if (!IsPlanted(Planted::kFailedFetchIsNotReadAgain)) open.failed.push_back(of.tuple);
@@ -94,7 +94,7 @@ void DirectReads::OnFetched(std::uint64_t fetch, Payload payload) {
   Settle(of.read);
 }
 
-// All that failed is asked for together, once.
+// Everything that failed is requested together, once.
 void DirectReads::Settle(ReadId id) {
   Open& open = open_.at(id);
   if (open.under_way > 0) return;

@@ -1,12 +1,12 @@
 // DirectReads: Reads of keys whose payloads may come from the clients that hold them, as a pure
-// state machine: which are asked of the broker, which are fetched, and which are read through the
-// broker after all, because they could not be fetched.
+// state machine. It decides which payloads it asks the broker for, which it fetches, and which it
+// reads through the broker because fetching failed.
 //
 //   Begin --> those without a place: Read{direct} --> found, or its place
 //         --> those with a place:    Fetch        --> found, or failed
-//   when nothing is under way: Read of all that failed --> found --> the answer
+//   when nothing is in progress: Read of all that failed --> found --> the answer
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ namespace tuplespace {
 class DirectReads {
  public:
   using Submit = std::function<void(Read read, Client::ReplyHandler on_reply)>;
-  // `submit` sends a request of the broker's and may throw; `read_again` does the same for a read
-  // that has begun, and refuses nothing; `fetch` begins to fetch a payload under this number, whose
-  // end is told by OnFetched; `forget` ends that before.
+  // `submit` sends a request to the broker and may throw. `read_again` does the same for a read in
+  // progress, without any limit. `fetch` begins to fetch a payload under this number, and OnFetched
+  // reports its end. `forget` ends the fetch before that.
   struct Doing {
     Submit submit, read_again;
     std::function<void(std::uint64_t fetch, const FoundTuple& found)> fetch;
@@ -33,8 +33,8 @@ class DirectReads {
   };
   explicit DirectReads(Doing doing) : doing_(std::move(doing)) {}
 
-  // As Client::ReadDirectly; without `direct` all comes through the broker. Where `submit` throws,
-  // so does this, and nothing has begun.
+  // As Client::ReadDirectly. Without `direct`, everything comes through the broker. If `submit`
+  // throws, so does this, and nothing has begun.
   void Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
              Client::ReplyHandler on_reply);
   // An empty payload: it could not be fetched.

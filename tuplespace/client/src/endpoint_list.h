@@ -1,4 +1,4 @@
-// EndpointList: the places where a client's broker may be, and which of them is tried next.
+// EndpointList: the places where a client's broker may be, and which one to try next.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace tuplespace {
 
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 class EndpointList {
  public:
   static constexpr std::size_t kMost = 16;
 
   // `endpoints`: as in ClientOptions. Throws std::invalid_argument for an endpoint that
-  // ConnectAddress refuses, for more than kMost, and for inproc:// beside others.
+  // ConnectAddress refuses, for more than kMost endpoints, and for inproc:// together with others.
   EndpointList(const std::string& endpoints, bool has_keys);
 
-  // Chooses where the next connection goes. The place where a broker last answered is tried once
-  // more, as the broker or the link may be back; then the others in turn.
+  // Chooses the place of the next connection. Tries the place where a broker last answered once
+  // more, as the broker or the link may be back, and then the others in turn.
   void BeginAttempt();
   // A broker welcomed this client at the current place.
   void Answered() { stay_ = true; }

@@ -1,15 +1,15 @@
-// Courier: serves the payloads that stay with a client to others, and fetches theirs from them, in
-// a thread with sockets of its own. So large payloads keep nothing else from being sent or heard.
+// Courier: serves the payloads that stay with a client to other clients, and fetches theirs, in a
+// thread with its own sockets. So large payloads do not delay other messages.
 //
 //   client's thread                         courier's thread                 other clients
 //     SessionBegan, Fetch, Provide  ----->    PeerListener (ROUTER)   <-----   their couriers
 //     TakeEvents                    <-----    a PeerLink (DEALER) for each holder   ----->
 //
-// Threads: all members belong to the client's thread; `wake` is notified when there are events.
-// Limits: peer_holder.h, peer_reader.h; of connections kPeerConnections below. Whatever peers send,
-// the process does not end and its memory is bounded by these.
-// Errors: what fails ends a fetch without its payload, and the caller reads it through the broker.
-// A holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
+// Threads: all members are for the client's thread; `wake` is notified when there are events.
+// Limits: see peer_holder.h and peer_reader.h, and kPeerConnections below for connections. Whatever
+// peers send, the process does not end, and its memory is bounded by these limits.
+// Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
+// holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
 // kMostUnreachableUs.
 #pragma once
 
@@ -38,12 +38,12 @@ inline constexpr ConnectionLimits kPeerConnections{.connections = 512,
                                                    .unread_bytes = 16 << 20};
 
 struct CourierOptions {
-  // tcp://ADDRESS:PORT, where PORT may be *. Without keys a loopback address.
+  // tcp://ADDRESS:PORT, where PORT may be *. Without keys it must be a loopback address.
   std::string listen;
-  // In place of an address that stands for all of this host ("0.0.0.0", "[::]").
+  // Replaces an address that stands for the whole host ("0.0.0.0", "[::]").
   std::string address;
   ClientId client;                   // as the broker knows it
-  std::optional<KeyPair> keys = {};  // as the broker knows it; then all is encrypted
+  std::optional<KeyPair> keys = {};  // as the broker knows them; then everything is encrypted
   PeerHolderLimits holder_limits = {};
   PeerReaderLimits reader_limits = {};
 };
@@ -56,8 +56,8 @@ struct CourierCounts {
 
 class Courier {
  public:
-  // Begins to listen. Throws std::invalid_argument for an address that makes no sense or must not
-  // be used, std::runtime_error if it cannot be bound or there are no random bytes for a secret.
+  // Begins to listen. Throws std::invalid_argument for a malformed or forbidden address, and
+  // std::runtime_error if it cannot be bound or there are no random bytes for a secret.
   Courier(CourierOptions options, WakeUp& wake);
   ~Courier();
   Courier(const Courier&) = delete;
@@ -65,11 +65,11 @@ class Courier {
 
   const Listening& listening() const;  // for the broker
 
-  // The broker's clock is `broker_us` now. Again in the same session: the clock is set.
+  // The broker's clock is `broker_us` now. A repeated call in the same session only sets the clock.
   void SessionBegan(std::uint64_t session, std::int64_t broker_us);
   void SessionEnded();
 
-  // Somebody may have this payload and asks for it: Provide it.
+  // An authorised reader asks for this payload: Provide it.
   struct Asked {
     Key key;
   };
@@ -77,12 +77,12 @@ class Courier {
   std::vector<Event> TakeEvents();
 
   void Provide(const Key& key, Payload payload);  // empty: it is not here
-  // It is here until it is withdrawn: it is not asked for.
+  // The payload is here until it is withdrawn, so it need not be asked for.
   void Offer(const Key& key, Payload payload);
-  // Nothing here keeps its bytes any more; soon, if somebody has begun to fetch it.
+  // Nothing here keeps the payload's bytes any more; if a reader is fetching it, soon.
   void Withdraw(const Key& key);
 
-  // REQUIRES: bytes > 0. FetchedPayload tells the end, unless it is forgotten first.
+  // REQUIRES: bytes > 0. FetchedPayload reports the end, unless Forget comes first.
   void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place);
   void Forget(std::uint64_t id);
 

@@ -1,6 +1,6 @@
-// Offered: payloads that a client serves without being asked for each, shared by its thread, which
-// offers and withdraws, and its courier's, which serves. Withdrawing frees the bytes at once, but
-// for those that are on their way.
+// Offered: payloads that a client serves without being asked for each. Its own thread offers and
+// withdraws them, and its courier's thread serves them. Withdrawing frees the bytes at once, except
+// those in flight.
 //
 // Thread safe.
 #pragma once
@@ -21,7 +21,7 @@ class Offered {
     const std::lock_guard lock(mutex_);
     offered_[key] = std::move(payload);
   }
-  // To be served; empty: it is not offered.
+  // The payload, which is about to be served; empty: it is not offered.
   Payload Find(const Key& key) {
     const std::lock_guard lock(mutex_);
     const auto at = offered_.find(key);
@@ -29,7 +29,7 @@ class Offered {
     served_.insert(key);
     return at->second;
   }
-  // Whether it was offered, and nobody was served since: nothing of it is on its way.
+  // Whether it was offered and never served, so that none of it is in flight.
   bool Remove(const Key& key) {
     Payload last;  // freed without the lock
     const std::lock_guard lock(mutex_);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kMostUnreachable = 1024;
 
-// Which holders could not be reached, and until when they are not tried.
+// The holders that could not be reached, and until when they are not tried.
 class Unreachable {
  public:
   bool Has(const std::string& endpoint, std::int64_t now_us) const {
@@ -47,8 +47,9 @@ class Unreachable {
   std::unordered_map<std::string, Entry> until_;
 };
 
-// Signals are for the threads of the program that this library is part of. Those that a thread
-// raises by what it does itself stay: blocked, they would end the process without their handlers.
+// Signals are for the threads of the program that uses this library. Signals that a thread raises
+// by its own faults stay unblocked: if blocked, they would end the process without running their
+// handlers.
 void BlockSignals() {
   sigset_t all;
   sigfillset(&all);
@@ -91,7 +92,7 @@ struct Courier::Impl {
       try {
         dead ? DeadTurn() : Turn();
       } catch (const std::exception&) {
-        // No memory, or no sockets: everything goes through the broker from here on.
+        // Without memory or sockets, everything goes through the broker from here on.
         if (!std::exchange(dead, true)) Die();
       }
     }
@@ -118,7 +119,7 @@ struct Courier::Impl {
     if (!busy && !stops) Wait();
   }
 
-  // By endpoint and public key: another process may listen there by now.
+  // By endpoint and public key, as another process may listen at the endpoint later.
   using Links = std::map<std::pair<std::string, std::string>, std::unique_ptr<PeerLink>>;
 
   Links::iterator Look(Links::iterator at, std::int64_t now_us) {
@@ -173,7 +174,7 @@ struct Courier::Impl {
     wake.EndSleep(item.revents != 0);
   }
 
-  // One that throws takes no other with it.
+  // A command that throws does not affect the others.
   void RunCommands() {
     if (taken.empty()) {
       const std::lock_guard lock(mutex);
@@ -234,16 +235,16 @@ struct Courier::Impl {
   Offered offered;
   std::vector<Event> said;
   CourierCounts own_counts;
-  std::deque<std::function<void()>> taken;  // commands that are being run
+  std::deque<std::function<void()>> taken;  // commands in progress
   bool dead = false;
   std::atomic<bool> stops = false;
 
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex mutex;  // guards the members below
   std::deque<std::function<void()>> commands;
   std::vector<Event> events;
   CourierCounts shown_counts;
 
-  std::thread thread;  // last: it uses the others
+  std::thread thread;  // last, as it uses the other members
 };
 
 Courier::Courier(CourierOptions options, WakeUp& wake)

@@ -1,6 +1,6 @@
-// PeerLink: the connection to one holder, and the PeerReader that decides.
+// PeerLink: the connection to one holder, with the PeerReader that makes the decisions.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace tuplespace {
 
 class PeerLink {
  public:
-  // Begins to connect. Throws std::invalid_argument for a place that must not be used,
+  // Begins to connect. Throws std::invalid_argument for a place that must not be used, and
   // zmq::error_t.
   PeerLink(zmq::context_t& context, const CourierOptions& options, const Place& place);
 
   PeerReader& reader() { return reader_; }
-  // As PeerListener::Work. When the reader has failed the link is to be dropped.
+  // As PeerListener::Work. If the reader has failed, drop the link.
   bool Work(std::int64_t now_us);
-  // It has ended, and nothing was under way.
+  // The connection has ended while no fetch was in progress.
   bool ended() const { return ended_; }
   void AddTo(std::vector<zmq_pollitem_t>& items);
 

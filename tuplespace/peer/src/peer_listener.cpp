@@ -14,12 +14,12 @@ namespace tuplespace {
 namespace {
 
 constexpr int kListenerTurnMessages = 64;
-constexpr std::int64_t kSilenceUs = 120'000'000;  // an idle connection; readers connect again
+constexpr std::int64_t kSilenceUs = 120'000'000;  // of an idle connection; readers reconnect
 constexpr int kPeerBacklog = 128;
 
 std::string Announced(const std::string& bound, const std::string& address) {
   const std::size_t colon = bound.rfind(':');
-  const std::string host = bound.substr(6, colon - 6);  // behind tcp://
+  const std::string host = bound.substr(6, colon - 6);  // after tcp://
   const bool any = host == "0.0.0.0" || host == "[::]";
   return any && !address.empty() ? "tcp://" + address + bound.substr(colon) : bound;
 }
@@ -34,8 +34,8 @@ PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& option
       holder_(listening_.secret = MakeTicketSecret(), options.holder_limits) {
   SetCommonOptions(router_);
   if (has_keys_) {
-    // A pair for this process alone: the client's own secret key is in no other socket's hands, and
-    // who had one pair has nothing of the next.
+    // A pair for this process only: no other socket has the client's own secret key, and a process
+    // that had one pair has nothing of the next.
     const KeyPair pair = MakeKeyPair();
     listening_.public_key = pair.public_key;
     Authenticator::Guard(router_, pair);
@@ -74,7 +74,7 @@ bool PeerListener::Work(std::int64_t now_us) {
 
 void PeerListener::WatchConnections(std::int64_t now_us) {
   for (const Monitor::Change& change : monitor_->Drain().changes) {
-    // Whoever had this number is gone in either case.
+    // Peers of an earlier connection with this number are gone in either case.
     EndPeersOf(change.descriptor);
     if (change.accepted) {
       connections_.Accepted(change.descriptor, now_us);
@@ -87,7 +87,7 @@ void PeerListener::WatchConnections(std::int64_t now_us) {
   connections_.TakeLog();
 }
 
-// A peer that has a full window is sent nothing, so no send would fail and tell that it has gone.
+// A peer with a full window is sent nothing, so no failing send would reveal that it has gone.
 void PeerListener::EndPeersOf(int descriptor) {
   std::erase_if(descriptor_of_, [&](const auto& entry) {
     if (entry.second != descriptor) return false;
@@ -99,8 +99,9 @@ void PeerListener::EndPeersOf(int descriptor) {
 bool PeerListener::NoteConnection(const std::string& peer, int descriptor, std::int64_t now_us) {
   const auto known = descriptor_of_.find(peer);
   if (known != descriptor_of_.end() && known->second == descriptor) return true;
-  // The number may have been another's. ZeroMQ tells of a connection before it has a message of it,
-  // so after this all that ends later is this one. Messages of one that has ended may still come.
+  // The number may have belonged to another connection. ZeroMQ reports a connection before it
+  // delivers a message of it, so any end that is reported after this concerns this connection. But
+  // messages of a connection that has ended may still come.
   WatchConnections(now_us);
   if (!connections_.Has(descriptor)) return false;
   descriptor_of_[peer] = descriptor;
@@ -139,7 +140,8 @@ bool PeerListener::SendAll() {
     if (!out->body.empty()) {
       std::memcpy(body.data<std::byte>() + out->head.size(), out->body.data(), out->body.size());
     }
-    // A queue that is full is as good as a connection that has ended: what is under way is bounded.
+    // A full queue is treated like a connection that has ended, because the data in flight is
+    // bounded.
     const bool there =
         SendFrame(router_, id, /*more=*/true) == 0 && SendFrame(router_, body, /*more=*/false) == 0;
     if (!there) holder_.PeerGone(out->peer);

@@ -1,7 +1,7 @@
 // PeerListener: the socket at which a client serves payloads that stay with it, the limits of its
-// connections, and the PeerHolder that decides.
+// connections, and the PeerHolder that makes the decisions.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace tuplespace {
 
 class PeerListener {
  public:
-  // Binds. Throws as Courier does. REQUIRES: the context outlives it and has no other
+  // Binds. Throws as Courier does. REQUIRES: the context outlives this and has no other
   // authenticator.
   PeerListener(zmq::context_t& context, const CourierOptions& options);
   ~PeerListener();
 
   const Listening& listening() const { return listening_; }
   PeerHolder& holder() { return holder_; }
-  // Receives what is there, up to a turn's worth, and sends what may be sent. True: it did
-  // something, so there may be more.
+  // Receives at most a turn's worth of messages and sends what may be sent. True: it did something,
+  // so there may be more.
   bool Work(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   void AddTo(std::vector<zmq_pollitem_t>& items);
@@ -39,18 +39,18 @@ class PeerListener {
   bool ReceiveOne(std::int64_t now_us);
   bool SendAll();
   void WatchConnections(std::int64_t now_us);
-  // Notes the connection over which this peer is heard. False: it has ended.
+  // Notes the connection from which this peer is heard. False: it has ended.
   bool NoteConnection(const std::string& peer, int descriptor, std::int64_t now_us);
   void EndPeersOf(int descriptor);
 
   const bool has_keys_;
-  std::unique_ptr<Authenticator> authenticator_;  // before the socket that asks it; null: no keys
+  std::unique_ptr<Authenticator> authenticator_;  // before the socket that uses it; null: no keys
   zmq::socket_t router_;
   std::unique_ptr<Monitor> monitor_;
   Connections connections_;
   Listening listening_;
   PeerHolder holder_;
-  std::unordered_map<std::string, int> descriptor_of_;  // of the peers whose connections are there
+  std::unordered_map<std::string, int> descriptor_of_;  // of the peers that are connected
 };
 
 }  // namespace tuplespace

@@ -1,8 +1,8 @@
-// ChannelTable: a broker's ends of its channels, by client and session. A client's messages are
-// read from one once it has proven to be a process of this host (segment_table.h), and it is sent
-// messages through it once it has used it itself: then both ends are there for certain.
+// ChannelTable: the broker's ends of its channels, by client and session. The broker reads a
+// client's channel once the client has proven to be a process of this host (segment_table.h). It
+// sends through the channel once the client has used it, as both ends then certainly exist.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <climits>
@@ -20,33 +20,34 @@ namespace tuplespace {
 
 class ChannelTable {
  public:
-  // At most so many channels: each is looked at in every turn. `wake_fd`: the pipe through
-  // which clients wake this thread up.
+  // `limit`: the maximum number of channels, as every turn checks each. `wake_fd`: the pipe by
+  // which clients wake this thread.
   ChannelTable(std::size_t limit, int wake_fd) : limit_(limit), wake_fd_(wake_fd) {}
 
-  // `client` has joined with this offer: adds what its Welcome says of a channel to `answer`.
-  // Calling it again for the same session only repeats that.
+  // `client` has joined with this offer. Adds the Welcome's information about a channel to
+  // `answer`. A repeated call for the same session only repeats that.
   void Joined(const ClientId& client, std::uint64_t session, const Sharing& offer, Sharing& answer);
-  // It is a process of this host; it was heard over `connection`, and the authenticator calls it
-  // `user`.
+  // The client has proven to be a process of this host. It was heard over `connection`, and `user`
+  // is the authenticator's name for it.
   void Proven(const ClientId& client, const std::string& user, int connection);
   void SessionEnded(const ClientId& client, std::uint64_t session);
 
-  // A message of this session came through the socket. What was sent before it must be handled
-  // first: see Read.
+  // A message of this session came through the socket. REQUIRES: messages that were sent before it
+  // were handled first: see Read.
   void CountReceived(const ClientId& client, std::uint64_t session);
-  // Where messages to it go; null: through the socket.
+  // The channel for messages to the client; null: use the socket.
   Channel* To(const ClientId& client, std::uint64_t session);
   void CountSent(const ClientId& client, std::uint64_t session);
 
-  // Calls handle(message) for what has come from `client` until now, or for `most` from each of
-  // all; returns how many there were. `handle` may neither add sessions nor end them.
+  // Calls handle(message) for each message that has come from `client` so far, or for at most
+  // `most` messages of each client. Returns how many there were. `handle` may neither add nor end
+  // sessions.
   template <class Handle>
   int Read(const ClientId& client, Handle handle);
   template <class Handle>
   int ReadAll(int most, Handle handle);
 
-  // Clients whose end wrote what it should not.
+  // Clients that wrote invalid data into their channels.
   std::vector<ClientId> Broken() const;
 
   bool empty() const { return entries_.empty(); }
@@ -59,7 +60,7 @@ class ChannelTable {
     std::uint64_t session = 0;
     std::unique_ptr<Channel> channel;
     bool proven = false;
-    bool used = false;  // by the client
+    bool used = false;  // the client has used it
     std::string user;
     int connection = -1;
   };

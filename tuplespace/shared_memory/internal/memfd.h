@@ -1,5 +1,6 @@
-// Files in memory: how one process makes them, and how another of the same user opens them through
-// /proc. Both ends check what they get; nothing here throws, as there is always another way.
+// Files in memory: how a process makes them, and how another process of the same user opens them
+// through /proc. Both ends check what they get. Nothing here throws, as there is always an
+// alternative.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +31,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Shared pages of a file.
+// A shared mapping of a file's pages.
 class Mapping {
  public:
   Mapping() = default;
@@ -57,31 +58,33 @@ struct MemoryFile {
   Mapping mapping;
 };
 
-// What a file in memory is for, as its name tells: one cannot pass for the other.
+// The purpose of a file in memory, which its name shows, so that one kind cannot pass for the
+// other.
 enum class MemoryKind : std::uint8_t {
   kShared,  // payloads or a ring
   kProbe,
 };
 
-// A file of `bytes` (whole pages) that begins with `content`, with its pages there, mapped for
-// writing; no other mapping of it can be written, and its size is fixed. Nobody opens it before it
-// has its content. Nullopt if the system refuses any of that.
+// Makes a file of `bytes` (whole pages) that begins with `content`, allocates its pages and maps it
+// for writing. No other mapping of it can be writable, and its size is fixed. No other process can
+// open it before it has its content. Nullopt if the system refuses any of that.
 std::optional<MemoryFile> MakeMemoryFile(std::uint64_t bytes, MemoryKind kind = MemoryKind::kShared,
                                          std::string_view content = {});
 
 std::uint64_t RoundToPages(std::uint64_t bytes);
 
-// The descriptors of another process. It stays that process, whoever gets its number later.
+// The descriptors of another process. It refers to that process even if another one gets its pid
+// later.
 class PeerFiles {
  public:
-  // Nullopt if it is not of this user or may not be looked at.
+  // Nullopt if the process is not of this user or must not be inspected.
   static std::optional<PeerFiles> Of(pid_t pid);
 
-  // Its descriptor `fd`, for reading; nullopt if it is not a file as MakeMemoryFile makes them of
-  // this kind.
+  // Its descriptor `fd`, for reading. Nullopt if it is not a file of this kind as MakeMemoryFile
+  // makes them.
   std::optional<UniqueFd> Open(int fd, MemoryKind kind = MemoryKind::kShared) const;
-  // Its descriptor `fd`, for writing; nullopt if it is no pipe. Writing to it never raises SIGPIPE
-  // and never waits.
+  // Its descriptor `fd`, for writing. Nullopt if it is not a pipe. Writing to it never raises
+  // SIGPIPE and never blocks.
   std::optional<UniqueFd> OpenPipe(int fd) const;
 
  private:
@@ -90,18 +93,19 @@ class PeerFiles {
   UniqueFd folder_;
 };
 
-// All of it, for reading; `populate` if its pages will be read soon. Nullopt if the system refuses.
+// Maps the whole file for reading. `populate`: its pages will be read soon. Nullopt if the system
+// refuses.
 std::optional<Mapping> MapForReading(const UniqueFd& file, bool populate);
 
-// How two processes find out whether each can open the other's files: each keeps a random secret in
-// a file, and who can prove that it knows the other one's has opened it (sharing_proof.h). A secret
-// is never told to anybody.
+// How two processes find out whether each can open the other's files. Each keeps a random secret in
+// a file; a process that proves knowledge of the other's secret has opened that file
+// (sharing_proof.h). The secrets are never sent.
 class SharingProbe {
  public:
   static std::optional<SharingProbe> Make();
   int fd() const { return file_.fd.get(); }
   const std::string& secret() const { return secret_; }
-  // The secret in a peer's probe; nullopt if it cannot be opened.
+  // The secret in a peer's probe; nullopt if the probe cannot be opened.
   static std::optional<std::string> Read(const PeerFiles& peer, int fd);
 
  private:

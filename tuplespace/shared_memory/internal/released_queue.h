@@ -1,4 +1,4 @@
-// ReleasedQueue: numbers of what was released, on any thread, until its owner's thread looks.
+// ReleasedQueue: collects the numbers of objects that any thread releases, for the owner's thread.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
-// SegmentTable: what a broker knows of shared memory: which clients share it, which of their
-// segments hold tuples, and who may be reading them. It keeps every segment open that a tuple lies
-// in, so the tuple outlives the process that put it.
+// SegmentTable: a broker's view of shared memory: which clients share it, which of their segments
+// hold tuples, and which clients may be reading these. It keeps every segment with a tuple open, so
+// that the tuple outlives the process that put it.
 //
-// A segment goes back to its producer, to be written again, when no payload of it is left here and
-// every reader has returned it. A reader whose session ended without that may still be reading: its
-// segments are spoilt, which costs their pages and nothing else.
+// A segment returns to its producer for reuse when no payload in it is left here and every reader
+// has returned it. A reader whose session ended before that may still be reading: its segments
+// become spoilt, which costs their pages and nothing else.
 //
-// One thread owns it; payloads may be released on any.
+// For one thread; payloads may be released on any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +27,25 @@ namespace tuplespace {
 
 class SegmentTable {
  public:
-  // At most so many segments are kept open. Shares nothing if it is 0.
+  // Keeps at most `limit` segments open. Shares nothing if it is 0.
   explicit SegmentTable(std::uint64_t limit);
   ~SegmentTable();
 
-  // `client` has joined with this offer in a Hello with this nonce; what is to be said in its
-  // Welcome, with a proof in `sees` if the offer is proven: then, and only then, files of the
-  // process that it names are opened. Calling it again for the same session only repeats that.
+  // `client` has joined with this offer in a Hello with this nonce. Returns what its Welcome must
+  // say. If the offer is proven, `sees` has a proof; only then are files of the named process
+  // opened. A repeated call for the same session only repeats that.
   std::optional<Sharing> Joined(const ClientId& client, std::uint64_t session, std::uint64_t nonce,
                                 const std::optional<Sharing>& offer);
   void Receive(const ClientId& client, std::uint64_t session, const ClientSegments& message);
   void SessionEnded(const ClientId& client, std::uint64_t session);
 
-  // Files of this client are opened when it names them.
+  // Whether files of this client are opened when it names them.
   bool Opens(const ClientId& client) const;
-  // For messages of, and to, this client: good until the next call.
+  // For decoding messages of this client, or encoding messages to it; valid until the next call.
   SegmentOpener* From(const ClientId& client);
   SegmentNamer* To(const ClientId& client);
 
-  // What is to be sent, and to whom.
+  // What must be sent, and its receiver.
   struct Delivery {
     ClientId client;
     std::uint64_t session = 0;
@@ -64,10 +64,10 @@ class SegmentTable {
   };
   struct Peer {
     std::uint64_t session = 0;
-    std::optional<PeerFiles> files;  // of the process that it has proven to be
-    bool reads = false;              // it has proven that it can open the broker's
+    std::optional<PeerFiles> files;  // of the process that the client has proven to be
+    bool reads = false;              // the client has proven that it can open the broker's files
     std::unordered_map<std::uint64_t, std::shared_ptr<Segment>> produced;  // by the client's ids
-    std::unordered_map<std::uint64_t, Loan> loans;                         // by the broker's
+    std::unordered_map<std::uint64_t, Loan> loans;                         // by the broker's ids
     BrokerSegments output;
   };
   class Opener;

@@ -1,8 +1,8 @@
-// SharedLink: what a client knows of shared memory: whether it and its broker can open each
-// other's files, the channel between them, the broker's segments that it has mapped, and what is to
-// be said about them.
+// SharedLink: a client's view of shared memory: whether the client and its broker can open each
+// other's files, the channel between them, the broker's segments that are mapped, and what must be
+// reported about these.
 //
-// One thread owns it; payloads may be released on any.
+// For one thread; payloads may be released on any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,41 +22,42 @@ namespace tuplespace {
 
 class SharedLink : public SegmentNamer, public SegmentOpener {
  public:
-  // Shares nothing without a pool. `wake_fd`: the pipe through which the
-  // broker wakes this thread up (wake_up.h).
+  // Shares nothing without a pool. `wake_fd`: the pipe by which the broker wakes this thread
+  // (wake_up.h).
   SharedLink(std::shared_ptr<SharedPool> pool, int wake_fd);
   ~SharedLink() override;
 
-  // For the Hello of a new session, which has this nonce; ends the session that there is.
+  // The offer for the Hello of a new session with this nonce. Ends the current session.
   std::optional<Sharing> Offer(std::uint64_t nonce);
-  // By the Welcome to the Hello that made the last offer.
+  // The Welcome to the Hello with the last offer has come.
   void Joined(std::uint64_t session, const std::optional<Sharing>& answer);
-  // Does nothing if there is none.
+  // Does nothing if there is no session.
   void SessionEnded();
   std::uint64_t session() const { return session_; }  // 0: none
   void Receive(const BrokerSegments& message);
 
-  // A segment of the broker could not be opened; the session cannot go on.
+  // A segment of the broker could not be opened, so the session cannot continue.
   bool failed() const { return failed_; }
-  // No more sharing, until this object's end.
+  // Stops sharing for the rest of this object's life.
   void GiveUp();
 
-  // Of this session; null: there is none. The broker reads it once it was told the proof that this
-  // client sees its files: before that, messages go through the socket.
+  // The session's channel; null: there is none. The broker reads it only after it has received the
+  // proof that this client sees its files. Until then messages go through the socket.
   Channel* channel() { return session_ == 0 ? nullptr : channel_.get(); }
   bool introduced() const { return channel_ && sees_.empty(); }
 
-  // A put can name blocks of the pool.
+  // Puts can name blocks of the pool.
   bool can_put() const { return can_put_; }
   SharedPool* pool() const { return can_put_ ? pool_.get() : nullptr; }
-  // The payload moved to a block, if that is worth it and possible.
+  // The payload, moved to a block if that is useful and possible.
   Payload Shared(Payload payload);
 
   std::optional<SegmentRef> Name(const Payload& payload) override;
-  // What this process itself made, hashed and put is found in its pool and comes with its hash.
+  // A payload that this process itself made, hashed and put is taken from its pool and has its
+  // hash.
   std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) override;
 
-  // What is to be sent in this session; with other messages, unless it is urgent.
+  // What must be sent in this session; together with other messages, unless it is urgent.
   bool HasUrgentOutput() const;
   std::optional<ClientSegments> TakeOutput();
 
@@ -66,13 +67,13 @@ class SharedLink : public SegmentNamer, public SegmentOpener {
   std::shared_ptr<SharedPool> pool_;
   const int wake_fd_;
   std::optional<SharingProbe> probe_;
-  std::unique_ptr<Channel> channel_;  // before the session: what is offered
+  std::unique_ptr<Channel> channel_;  // before the session begins: the offered one
   std::uint64_t session_ = 0;
   bool can_put_ = false;
   bool failed_ = false;
   std::uint64_t nonce_ = 0;  // of the last offer
   std::optional<PeerFiles> files_;
-  std::string sees_;  // to be said
+  std::string sees_;  // still to be reported
   std::unordered_map<std::uint64_t, std::shared_ptr<Mapping>> mapped_;
   std::shared_ptr<ReleasedQueue> released_;  // of this session
 };

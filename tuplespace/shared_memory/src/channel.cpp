@@ -25,7 +25,7 @@ std::uint64_t Aligned(std::uint64_t bytes) {
 
 }  // namespace
 
-// What stands at the beginning of a file. Counts of bytes since the beginning.
+// The beginning of a file. Positions are counts of bytes since the start.
 struct Channel::Header {
   alignas(kLineBytes) std::atomic<std::uint64_t> written;
   alignas(kLineBytes) std::atomic<std::uint64_t> read;
@@ -33,10 +33,10 @@ struct Channel::Header {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// Behind it come the sizes of the payloads, the control frame and the payloads, each aligned.
+// The sizes of the payloads, the control frame and the payloads follow, each aligned.
 struct Channel::Record {
-  std::uint64_t bytes = 0;  // of all of it
-  std::uint64_t after = 0;  // so many messages of the session in the socket
+  std::uint64_t bytes = 0;  // of the whole record
+  std::uint64_t after = 0;  // this many messages of the session in the socket precede it
   std::uint64_t control_bytes = 0;
   std::uint64_t payloads = 0;
 };
@@ -76,8 +76,7 @@ const Channel::Header& Channel::peer() const {
   return *std::launder(reinterpret_cast<const Header*>(peer_.data()));
 }
 
-// ---- sending
-// -------------------------------------------------------------------------------------
+// ---- sending -----------------------------------------------------------------------------
 
 bool Channel::Fits(std::span<const std::byte> control, std::span<const Payload> payloads) {
   return RecordBytes(control.size(), payloads) <= kMostMessageBytes;
@@ -86,7 +85,7 @@ bool Channel::Fits(std::span<const std::byte> control, std::span<const Payload> 
 bool Channel::Send(std::span<const std::byte> control, std::span<const Payload> payloads) {
   const Record record{RecordBytes(control.size(), payloads), sent_elsewhere_, control.size(),
                       payloads.size()};
-  // What the other end says is believed as far as it costs this one nothing.
+  // The other end's value is trusted only as far as it cannot harm this end.
   const std::uint64_t held = written_ - peer().read.load(std::memory_order_acquire);
   if (held > kRingBytes || kRingBytes - held < record.bytes) return false;
   std::uint64_t at = written_;
@@ -120,17 +119,17 @@ void Channel::CopyIn(std::uint64_t at, const void* data, std::size_t bytes) {
 }
 
 void Channel::Ring() {
-  // Either this sees that the other one sleeps, or that one sees what was written before it sleeps.
+  // Either this end sees that the other one sleeps, or the other one sees the message before it
+  // sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t sleeps = peer().sleeps.load(std::memory_order_relaxed);
   if (sleeps % 2 == 0 || sleeps == rung_) return;
   rung_ = sleeps;
-  // Fails only when the pipe is full, and then it is readable anyway.
+  // This fails only if the pipe is full, and then it is readable anyway.
   [[maybe_unused]] const auto written = write(wake_pipe_.get(), "", 1);
 }
 
-// ---- receiving
-// -----------------------------------------------------------------------------------
+// ---- receiving ---------------------------------------------------------------------------
 
 void Channel::CopyOut(std::uint64_t at, void* data, std::size_t bytes) const {
   if (bytes == 0) return;
@@ -141,7 +140,7 @@ void Channel::CopyOut(std::uint64_t at, void* data, std::size_t bytes) const {
   std::memcpy(static_cast<std::byte*>(data) + first, ring, bytes - first);
 }
 
-// The head of the next record, if it is there and may be read now.
+// The head of the next record, if there is one and it may be read now.
 std::optional<Channel::Record> Channel::Next() const {
   if (broken_ || !attached()) return std::nullopt;
   const std::uint64_t there = peer().written.load(std::memory_order_acquire) - read_;
@@ -150,7 +149,7 @@ std::optional<Channel::Record> Channel::Next() const {
   broken_ = there > kRingBytes || there < sizeof(record);
   if (broken_) return std::nullopt;
   CopyOut(read_, &record, sizeof(record));
-  // Small numbers, so that their sum is one, too.
+  // Limits each number, so that their sum cannot overflow.
   broken_ = record.bytes > std::min(there, kMostMessageBytes) ||
             record.control_bytes > kMostMessageBytes ||
             record.payloads > kMostMessageBytes / sizeof(std::uint64_t) ||
@@ -168,7 +167,7 @@ bool Channel::HasInput() const {
   return Next().has_value();
 }
 
-// The other end could change its ring at any time: all is copied before it is looked at.
+// Copies everything before checking it, as the other end could change its ring at any time.
 bool Channel::Receive(ReceivedMultipart& message) {
   const auto record = Next();
   if (!record || !ReceivePayloads(*record, message)) return false;
@@ -195,7 +194,7 @@ bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) 
   message.control_begin = 0;
   message.control_bytes = record.control_bytes;
   CopyOut(read_ + head, message.frame.data(), record.control_bytes);
-  // Each has memory of its own, as some may be kept for long and others not.
+  // Each payload has its own memory, as some may be kept for long and others not.
   std::uint64_t at = read_ + head + Aligned(record.control_bytes);
   for (const std::uint64_t size : sizes) {
     auto memory = std::make_shared_for_overwrite<std::byte[]>(size);
@@ -207,8 +206,7 @@ bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) 
   return true;
 }
 
-// ---- sleeping
-// ------------------------------------------------------------------------------------
+// ---- sleeping ----------------------------------------------------------------------------
 
 void Channel::BeginSleep() {
   own().sleeps.fetch_add(1, std::memory_order_seq_cst);

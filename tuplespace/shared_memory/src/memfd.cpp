@@ -14,7 +14,7 @@
 #include <random>
 #include <string_view>
 
-// The C library's headers are older than these.
+// The C library's headers may lack this.
 #if !defined(F_SEAL_FUTURE_WRITE)
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -29,14 +29,14 @@ namespace {
 constexpr std::size_t kSecretBytes = 32;
 constexpr std::uint64_t kHugePageBytes = 2 << 20;
 
-// Nobody can make a page disappear under a reader, or map it for writing but who has already.
+// No process can remove a page under a reader, or make a new writable mapping.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 const char* NameOf(MemoryKind kind) {
   return kind == MemoryKind::kProbe ? "tuplespace-probe" : "tuplespace";
 }
 
-// What a descriptor's link in /proc says.
+// Whether the link of a descriptor in /proc names such a file.
 bool IsShared(std::string_view link) {
   return link == "/memfd:tuplespace (deleted)";
 }
@@ -53,14 +53,14 @@ bool HasName(int folder, const std::string& number, bool (*is_name)(std::string_
   return size > 0 && is_name(std::string_view(link.data(), static_cast<std::size_t>(size)));
 }
 
-// Growing a file beyond this limit is a signal, not an error.
+// Growing a file beyond this limit raises a signal and not an error.
 bool WithinFileLimit(std::uint64_t bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
   return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-// Pages that cannot be had are an error here and a SIGBUS later.
+// Missing memory is an error here but would be a SIGBUS later.
 bool MakePages(const Mapping& mapping, int fd) {
   if (mapping.size() >= kHugePageBytes) madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
   if (madvise(mapping.data(), mapping.size(), MADV_POPULATE_WRITE) == 0) return true;
@@ -110,8 +110,8 @@ std::optional<PeerFiles> PeerFiles::Of(pid_t pid) {
   return PeerFiles(std::move(folder));
 }
 
-// Opening may do something where it is a device, so first what it is. By then the number may stand
-// for another file.
+// Checks the name before opening, as opening a device may have side effects, and again afterwards,
+// as the number may refer to another file by then.
 std::optional<UniqueFd> PeerFiles::OpenNamed(int fd, bool (*is_name)(std::string_view),
                                              int flags) const {
   if (fd < 0) return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<UniqueFd> PeerFiles::Open(int fd, MemoryKind kind) const {
 }
 
 std::optional<UniqueFd> PeerFiles::OpenPipe(int fd) const {
-  auto pipe = OpenNamed(fd, IsPipe, O_RDWR);  // its own reader, so it always has one
+  auto pipe = OpenNamed(fd, IsPipe, O_RDWR);  // also opened for reading, so it always has a reader
   struct stat info {};
   if (!pipe || fstat(pipe->get(), &info) != 0 || !S_ISFIFO(info.st_mode)) return std::nullopt;
   return pipe;

@@ -14,17 +14,18 @@ namespace tuplespace {
 struct SegmentTable::Segment {
   UniqueFd file;
   Mapping mapping;
-  SharedRegion region;  // as payloads here carry it
+  SharedRegion region;  // the region of payloads made here
   ClientId producer;
-  std::uint64_t producer_session = 0;  // 0: has ended
+  std::uint64_t producer_session = 0;  // 0: it has ended
   std::uint64_t producer_id = 0;
-  std::uint64_t named = 0;  // by its producer, since it was last told that it is free
+  std::uint64_t named = 0;  // by its producer, since it was last told that the segment is free
   std::weak_ptr<Use> use;   // while there are payloads
   bool spoilt = false;
-  std::vector<std::pair<ClientId, std::uint64_t>> readers;  // sessions that were ever sent it
+  // Clients and sessions that were ever sent it.
+  std::vector<std::pair<ClientId, std::uint64_t>> readers;
 };
 
-// What payloads own.
+// The owner of payloads in a segment.
 struct SegmentTable::Use {
   Use(std::shared_ptr<Segment> s, std::shared_ptr<ReleasedQueue> q)
       : segment(std::move(s)), queue(std::move(q)) {}
@@ -75,7 +76,7 @@ std::optional<Sharing> SegmentTable::Joined(const ClientId& client, std::uint64_
   answer.proof = WelcomeProof(probe_->secret(), nonce, answer);
   auto files = PeerFiles::Of(offer->pid);
   const auto secret = files ? SharingProbe::Read(*files, offer->fd) : std::nullopt;
-  // Anybody may say any number: that of another client, or of this very process.
+  // A client may claim any pid and fd, even those of another client or of this process.
   const bool proven = secret && IsSameMac(offer->proof, HelloProof(*secret, nonce, *offer));
   if (proven) answer.sees = BrokerSeesProof(*secret, nonce);
   Peer& peer = peers_[client];
@@ -114,7 +115,7 @@ void SegmentTable::SessionEnded(const ClientId& client, std::uint64_t session) {
   if (it == peers_.end() || it->second.session != session) return;
   const Peer peer = std::move(it->second);
   peers_.erase(it);
-  // It may be stopped, or behind a connection that broke, and read on.
+  // The client may only be stopped, or behind a broken connection, and continue to read.
   for (const auto& [id, loan] : peer.loans) segments_.at(id)->spoilt = true;
   for (const auto& [id, segment] : peer.produced) {
     segment->producer_session = 0;
@@ -144,7 +145,7 @@ SegmentNamer* SegmentTable::To(const ClientId& client) {
 std::optional<Payload> SegmentTable::Open(const ClientId& client, std::uint64_t session,
                                           const SegmentRef& ref) {
   Peer& peer = peers_.at(client);
-  // Of an earlier session: nobody will use the message.
+  // A message of an earlier session is not used.
   if (peer.session != session) return Payload{};
   auto it = peer.produced.find(ref.id);
   if (it == peer.produced.end()) {
@@ -170,7 +171,7 @@ std::shared_ptr<SegmentTable::Segment> SegmentTable::OpenNew(Peer& peer, const S
   if (!peer.files || segments_.size() >= limit_) return nullptr;
   auto file = peer.files->Open(ref.fd);
   if (!file) return nullptr;
-  // Payloads are only looked at here when a key is put twice, or for a client on another host.
+  // The broker reads payloads only if a key is put twice, or for a client on another host.
   auto mapping = MapForReading(*file, /*populate=*/false);
   if (!mapping) return nullptr;
   auto segment = std::make_shared<Segment>();
@@ -192,7 +193,7 @@ std::optional<SegmentRef> SegmentTable::Name(const ClientId& client, const Paylo
   Loan& loan = peer.loans[region.id];
   if (loan.count++ == 0) {
     loan.payload = payload;
-    // Sessions that have ended need not be told anything.
+    // Sessions that have ended need no notice.
     if (segment.readers.size() > peers_.size()) {
       std::erase_if(segment.readers, [this](const auto& reader) {
         const auto it = peers_.find(reader.first);

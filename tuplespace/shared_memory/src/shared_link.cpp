@@ -11,12 +11,12 @@ namespace tuplespace {
 
 namespace {
 
-// A client says something every few seconds, and sooner if it has that many segments to give back.
+// A client sends a message every few seconds, or sooner if it has this many segments to return.
 constexpr std::size_t kUrgentReturns = 32;
 
 }  // namespace
 
-// What a payload of the broker's owns: the memory, and the segment that is to be returned.
+// The owner of the broker's payloads: the memory, and the segment that must be returned.
 struct SharedLink::Loan {
   Loan(std::shared_ptr<const void> m, std::uint64_t i, std::shared_ptr<ReleasedQueue> q)
       : memory(std::move(m)), id(i), queue(std::move(q)) {}
@@ -39,8 +39,9 @@ SharedLink::~SharedLink() {
 
 std::optional<Sharing> SharedLink::Offer(std::uint64_t nonce) {
   if (!probe_) return std::nullopt;
-  // A joined channel belongs to its session. This Hello begins another, whether or not the end of
-  // that one was told by now: told later, it would take the channel that is offered here.
+  // A joined channel belongs to its session. This Hello begins another session, even if the end of
+  // the earlier one was not reported yet; a later report would affect the channel that is offered
+  // here.
   SessionEnded();
   nonce_ = nonce;
   Sharing offer{static_cast<std::int32_t>(getpid()), probe_->fd(), {}, {}};
@@ -77,7 +78,7 @@ void SharedLink::SessionEnded() {
   channel_.reset();
   sees_.clear();
   mapped_.clear();
-  // Payloads of the old session have nobody to be returned to.
+  // Payloads of the old session need not be returned.
   released_ = std::make_shared<ReleasedQueue>();
   if (pool_) pool_->SessionEnded();
 }
@@ -116,7 +117,7 @@ std::optional<SegmentRef> SharedLink::Name(const Payload& payload) {
 }
 
 std::optional<Payload> SharedLink::Open(std::uint64_t session, const SegmentRef& ref) {
-  // Of an earlier session: nobody will look at it.
+  // A message of an earlier session is not used.
   if (session != session_) return Payload{};
   if (ref.hash && pool_) {
     if (SharedPool::Block own = pool_->Find(*ref.hash, ref.bytes)) {

@@ -17,22 +17,22 @@ namespace tuplespace {
 
 namespace {
 
-// A free block may be larger than what is asked for by this part of it.
+// A free block may exceed the request by 1 / kWasteParts of its size.
 constexpr std::uint64_t kWasteParts = 4;
-// A new block below this pays only if it is used again, as it costs three processes some system
-// calls and page faults each: where there is room to keep it and as much beside it.
+// A new block below this size pays only if it is reused, as it costs three processes some system
+// calls and page faults each. So one is made only if there is room to keep it and as much again.
 constexpr std::uint64_t kLeastUsedOnceBytes = 256 << 10;
 constexpr std::uint64_t kLeastKept = 16;
-// A free block is idle after so many times as many of its size were handed out as there are.
-// Counted, not timed: a slow training needs its blocks again as surely as a fast one.
+// A free block is idle after this many times as many blocks of its size were handed out as exist.
+// Counted and not timed, because a slow training needs its blocks again just as a fast one does.
 constexpr std::uint64_t kIdleRounds = 8;
 
-// A block that the broker refuses costs more than its copy. It does so where it has as many as it
-// can keep open, which passes; so new ones are tried again, ever more rarely.
+// A block that the broker refuses costs more than a copy. The broker refuses blocks while it has as
+// many open as it can, which is temporary. So new blocks are tried again, with growing pauses.
 constexpr std::uint64_t kLeastPause = 64, kMostPause = 4096;
 
-// Copies of payloads from this size on are written past the caches, which would read every line
-// from memory first, and then hold too little of it for a reader on another core to find.
+// Copies of payloads from this size on bypass the caches. Cached writes would first read every line
+// from memory, and would keep too little of the block in the cache for a reader on another core.
 constexpr std::size_t kPastCachesBytes = 1 << 20;
 
 // REQUIRES: `to` begins a page.
@@ -63,14 +63,14 @@ SharedPoolOptions Possible(SharedPoolOptions options) {
 struct SharedPool::Owned {
   SharedRegion region;
   MemoryFile file;
-  std::uint64_t handles = 0;  // of this process
-  std::uint64_t lent = 0;     // named to the broker and not freed by it, in this session
-  bool known = false;         // to the broker
-  bool spoilt = false;        // somebody may read it for ever
+  std::uint64_t handles = 0;  // handles of this process
+  std::uint64_t lent = 0;     // named to the broker and not freed by it in this session
+  bool known = false;         // the broker knows it
+  bool spoilt = false;        // a client may read it for ever
   bool refused = false;
   bool free = false;
-  std::uint64_t free_since = 0;  // what its size had handed out then
-  PayloadHash hash;              // of the first `hashed_bytes`, as this process took it
+  std::uint64_t free_since = 0;  // Size::handed when it became free
+  PayloadHash hash;              // of the first `hashed_bytes`, computed by this process
   std::uint64_t hashed_bytes = 0;
 };
 
@@ -84,7 +84,7 @@ std::shared_ptr<SharedPool> SharedPool::Make(SharedPoolOptions options) {
 SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   if (bytes < kLeastBytes) return nullptr;
   const std::uint64_t capacity_bytes = RoundToPages(bytes);
-  std::vector<std::unique_ptr<Owned>> gone;  // unmapped without the lock
+  std::vector<std::unique_ptr<Owned>> gone;  // unmapped after the lock is released
   Owned* owned = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -132,7 +132,7 @@ SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
                                      std::vector<std::unique_ptr<Owned>>& gone) {
   const auto oldest = free_.lower_bound(bytes);
   if (oldest == free_.end() || oldest->first - bytes > oldest->first / kWasteParts) return nullptr;
-  // The latest, so that those that are not needed grow old.
+  // Takes the block that became free last, so that unneeded ones grow old.
   const auto latest = std::prev(free_.upper_bound(oldest->first));
   Size& size = sizes_.at(oldest->first);
   ++size.handed;
@@ -148,9 +148,9 @@ SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
   return owned;
 }
 
-// Without the lock: if there is no memory for the handle, the block is released at once.
+// Called without the lock: if there is no memory for the handle, the block is released at once.
 SharedPool::Block SharedPool::Hand(Owned& owned) {
-  // The handle keeps the pool, and so the block.
+  // The handle keeps the pool alive, and so the block.
   return Block(&owned.region,
                [pool = shared_from_this(), &owned](const SharedRegion*) { pool->Released(owned); });
 }
@@ -163,7 +163,7 @@ Payload SharedPool::CopyOf(const Payload& payload) {
   std::optional<PayloadHash> hash = payload.hash();
   if (hash) {
     std::memcpy(region->data, payload.data(), bytes);
-  } else {  // whoever puts it needs the hash, too
+  } else {  // the client that puts it needs the hash, too
     PayloadHasher hasher;
     for (std::size_t at = 0; at < bytes; at += PayloadHasher::kPartBytes) {
       const std::size_t part = std::min(PayloadHasher::kPartBytes, bytes - at);
@@ -172,7 +172,7 @@ Payload SharedPool::CopyOf(const Payload& payload) {
       } else {
         std::memcpy(region->data + at, payload.data() + at, part);
       }
-      hasher.Add({payload.data() + at, part});  // what was read is in a cache
+      hasher.Add({payload.data() + at, part});  // the part is in a cache now
     }
     hash = hasher.Hash();
   }
@@ -189,7 +189,7 @@ void SharedPool::SetFreeLimit(std::function<std::uint64_t()> limit) {
 }
 
 void SharedPool::TrimFree(std::uint64_t free_bytes) {
-  std::vector<std::unique_ptr<Owned>> gone;  // unmapped without the lock
+  std::vector<std::unique_ptr<Owned>> gone;  // unmapped after the lock is released
   const std::lock_guard lock(mutex_);
   Trim(free_bytes, gone);
 }
@@ -208,7 +208,7 @@ void SharedPool::Released(Owned& owned) {
   Settle(owned, gone);
 }
 
-// What nobody uses is kept or goes.
+// A block without users is kept as free or removed.
 void SharedPool::Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone) {
   if (owned.handles > 0 || owned.lent > 0) return;
   assert(!owned.free);
@@ -314,13 +314,13 @@ void SharedPool::Unlend(std::uint64_t id, std::uint64_t count, bool spoilt) {
   std::vector<std::unique_ptr<Owned>> gone;
   const std::lock_guard lock(mutex_);
   const auto it = blocks_.find(id);
-  // A broker that counts wrongly gets no block back into use.
+  // If the broker counts wrongly, the block is not reused.
   if (it == blocks_.end() || it->second->lent < count) return;
   Owned& owned = *it->second;
   owned.lent -= count;
   if (spoilt) {
     owned.spoilt = true;
-    owned.known = owned.lent > 0;  // the broker has closed it
+    owned.known = owned.lent > 0;  // otherwise the broker has closed it
   }
   if (!owned.free) Settle(owned, gone);
 }

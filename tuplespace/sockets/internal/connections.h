@@ -1,13 +1,13 @@
-// Connections: what a listener allows its tcp connections before it knows, and whatever it knows
-// of, who they are: how many there are, in all and from one address, how long they may say nothing,
-// and how much of a message may come without its end. ZeroMQ accepts connections by itself and has
-// no such limits but the size of one frame; so they are looked at from outside, through their
-// descriptors, and shut down where they pass a limit.
+// Connections: the limits of a listener's tcp connections, before and after authentication: how
+// many there are, in total and from one address, how long they may be silent, and how much of an
+// unfinished message they may send. ZeroMQ accepts connections by itself and limits only the size
+// of a frame. So this class inspects the connections from outside, through their descriptors, and
+// shuts down those that exceed a limit.
 //
-// A descriptor is ZeroMQ's and may be closed, or name another connection, at any moment. So nothing
-// is done to one but through a duplicate whose two ends were asked for first.
+// A descriptor belongs to ZeroMQ, which may close it or reuse it for another connection at any
+// moment. So every action uses a duplicate of it whose two ends were checked first.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -26,47 +26,50 @@ namespace tuplespace {
 
 class Connections {
  public:
-  // `silence_us`: a connection over which no whole message came for so long is of no use.
+  // `silence_us`: a connection without a whole message for this long is closed.
   Connections(ConnectionLimits limits, std::int64_t silence_us);
 
-  void Accepted(int descriptor, std::int64_t now_us);  // limits are for tcp
+  void Accepted(int descriptor, std::int64_t now_us);  // the limits apply only to tcp
   bool Ended(int descriptor);                          // false: no message ever came over it
-  // It was accepted, and is not known to have ended.
+  // Whether it was accepted and is not known to have ended.
   bool Has(int descriptor) const { return connections_.count(descriptor) > 0; }
-  // A whole message of so many bytes has come over it; of `client`, if that is certain, else of "".
+  // A whole message of `bytes` bytes has come over it. `client` is empty if the sender is not
+  // certain.
   void Heard(int descriptor, const std::string& client, std::size_t bytes);
-  // All that ZeroMQ has received was looked at.
+  // Everything that ZeroMQ has received was read.
   void Drained() { ++drains_; }
-  // One has come beside it, of the client that was heard over it.
+  // A message of the client that was heard over this connection has come over another channel.
   void HeardBeside(int descriptor, const std::string& client);
-  // It is to end, but what was sent to it shortly before should arrive.
+  // Closes it, but first gives recently sent bytes time to arrive.
   void DropSoon(int descriptor, std::int64_t now_us);
 
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   std::vector<std::string> TakeLog();
-  // Clients that were heard over a connection that has ended since, and over no other.
+  // Clients that were heard over a connection that has ended, and over no other.
   bool HasEndedClients() const { return !ended_clients_.empty(); }
   bool IsEnded(const std::string& client) const;
   std::vector<std::string> TakeEndedClients();
-  std::uint64_t refused() const { return refused_; }  // by a limit, or told to end
-  std::uint64_t failed() const { return failed_; }    // ended otherwise before a message came
+  std::uint64_t refused() const { return refused_; }  // exceeded a limit, or were told to end
+  // Ended for another reason before a message came.
+  std::uint64_t failed() const { return failed_; }
 
  private:
   struct Connection {
-    std::optional<sockaddr_in6> peer;  // IPv4 as a mapped address; nullopt: not over tcp
-    bool heard = false;                // since the last look
+    std::optional<sockaddr_in6> peer;  // IPv4 as a mapped address; nullopt: not tcp
+    bool heard = false;                // since the last check
     bool spoke = false;                // ever
     std::string client;
     bool refused = false;
-    std::uint64_t whole_bytes = 0;  // received by the kernel when last heard
-    // Up to `known_bytes` all that the kernel received was looked at, and `taken_bytes` after it.
+    std::uint64_t whole_bytes = 0;  // received by the kernel at the last whole message
+    // Of the bytes that the kernel received, the first `known_bytes` and then `taken_bytes` were
+    // read.
     std::uint64_t known_bytes = 0;
     std::uint64_t taken_bytes = 0;
-    std::uint64_t seen_bytes = 0;  // received by the kernel at the last look
+    std::uint64_t seen_bytes = 0;  // received by the kernel at the last check
     std::uint64_t taken_since = 0;
-    std::uint64_t drains = 0;         // as drains_ then
-    std::uint64_t backlog_bytes = 0;  // received and not looked at, at the last look
+    std::uint64_t drains = 0;         // drains_ at the last check
+    std::uint64_t backlog_bytes = 0;  // received and not read, at the last check
     std::int64_t heard_at_us = 0;
     std::int64_t drop_at_us = INT64_MAX;
   };
@@ -74,7 +77,7 @@ class Connections {
   void Look(int descriptor, Connection& connection, std::int64_t now_us);
   // Ends the connection with the largest backlog if all backlogs together are too large.
   void LookAtAllBacklogs(std::int64_t now_us);
-  // Whether it was within what may wait.
+  // Whether its unread bytes are within the limit.
   bool LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
                      std::int64_t now_us);
   void Refuse(int descriptor, Connection& connection, const std::string& why, std::int64_t now_us);
@@ -84,7 +87,7 @@ class Connections {
   std::int64_t silence_us_;
   std::unordered_map<int, Connection> connections_;       // by descriptor
   std::unordered_map<std::string, std::uint64_t> count_;  // by address
-  std::unordered_set<int> gone_;  // accepted and gone so soon that nothing is known of them
+  std::unordered_set<int> gone_;  // accepted, but gone before they could be inspected
   std::vector<std::string> ended_clients_;
   std::int64_t look_at_us_ = INT64_MAX;
   std::uint64_t drains_ = 0;

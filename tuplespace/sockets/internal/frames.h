@@ -1,4 +1,4 @@
-// Single frames of ZeroMQ messages. A signal interrupts none of these calls.
+// Single frames of ZeroMQ messages. These calls continue after a signal.
 #pragma once
 
 #include <cerrno>
@@ -12,8 +12,8 @@ extern "C" void __tsan_release(void* address);
 
 namespace tuplespace {
 
-// What was written before a send is there after its receipt. libzmq is not instrumented, so the
-// thread sanitizer has to be told.
+// Tells the thread sanitizer that what was written before a send is visible after its receipt, as
+// libzmq is not instrumented.
 inline void BeforeSend() {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(reinterpret_cast<void*>(&BeforeSend));
@@ -25,7 +25,8 @@ inline void AfterReceive() {
 #endif
 }
 
-// `flags` of zmq_msg_recv. False: with ZMQ_DONTWAIT, there is none. Throws zmq::error_t.
+// `flags` are those of zmq_msg_recv. False: there is no frame, only with ZMQ_DONTWAIT. Throws
+// zmq::error_t.
 inline bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags) {
   for (;;) {
     if (zmq_msg_recv(frame.handle(), socket.handle(), flags) >= 0) {
@@ -37,8 +38,8 @@ inline bool ReceiveFrame(zmq::socket_t& socket, zmq::message_t& frame, int flags
   }
 }
 
-// Never blocks. 0, EAGAIN (there is no room) or EHOSTUNREACH (a ROUTER does not know the id).
-// Throws zmq::error_t for other errors.
+// Never blocks. Returns 0, EAGAIN (there is no room) or EHOSTUNREACH (a ROUTER does not know the
+// id). Throws zmq::error_t for other errors.
 inline int SendFrame(zmq::socket_t& socket, zmq::message_t& frame, bool more) {
   const int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
   BeforeSend();

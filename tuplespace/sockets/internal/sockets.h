@@ -1,5 +1,5 @@
-// What broker and client share of ZeroMQ and Linux: messages with payloads, sent as ZeroMQ messages
-// of one part each (packing.h), and the connection monitor.
+// What broker and client share of ZeroMQ and Linux: sending messages with payloads as single-part
+// ZeroMQ messages (packing.h), and the connection monitor.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@
 
 namespace tuplespace {
 
-// TCP itself finds hosts that vanished without closing (a pulled cable); sessions find processes
-// that say nothing.
+// TCP keep-alive detects hosts that vanished without closing (such as a pulled cable); sessions
+// detect silent processes.
 inline constexpr int kKeepAliveSeconds = 1;
 inline constexpr int kVanishedMs = 5'000;
 
-// An encoded message that could not be sent yet, or not all of it.
+// An encoded message that could not be sent yet, or only in part.
 struct Multipart {
   std::vector<std::byte> control;
   std::vector<Payload> payloads;
@@ -33,14 +33,15 @@ struct Multipart {
 
 struct ReceivedMultipart {
   std::string routing_id;  // ROUTER only
-  std::string user;        // ROUTER only: what the authenticator called the sender; else empty
-  int connection = -1;     // ROUTER only: its socket's descriptor, now or lately; -1: inproc
-  std::size_t socket_bytes = 0;  // ROUTER only: of what was received just now
-  zmq::message_t frame;          // the control frame is in it
+  std::string user;        // ROUTER only: the authenticator's name for the sender, or empty
+  // ROUTER only: the connection's descriptor, which may be outdated; -1: inproc.
+  int connection = -1;
+  std::size_t socket_bytes = 0;  // ROUTER only: size of what was just received
+  zmq::message_t frame;          // contains the control frame
   std::size_t control_begin = 0, control_bytes = 0;
-  std::vector<Payload> payloads;  // each owns its memory, or keeps little more than that
+  std::vector<Payload> payloads;  // each owns its memory, or keeps little more than that alive
   std::optional<RequestError>
-      problem;  // then it cannot be read; all else but the first four is empty
+      problem;  // the message cannot be read; only the first four fields are set
 
   std::span<const std::byte> control() const {
     return {static_cast<const std::byte*>(frame.data()) + control_begin, control_bytes};
@@ -50,11 +51,11 @@ struct ReceivedMultipart {
 
 enum class ReceiveResult : std::uint8_t {
   kNothing,
-  kPart,  // of a message that is not complete yet; only what a ROUTER says of its sender is set
+  kPart,  // part of an unfinished message; only the ROUTER's fields about the sender are set
   kMessage,
 };
 
-// Receives what comes through one socket.
+// Receives the messages of one socket.
 class Receiver {
  public:
   // `unfinished_bytes_of_user`: for a ROUTER, as in UnfinishedMessages.
@@ -63,11 +64,10 @@ class Receiver {
 
   // Throws zmq::error_t if the context is gone.
   ReceiveResult Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message);
-  // Of a ROUTER: the message that this peer has begun to send, if any, is dropped with what follows
-  // of it.
+  // For a ROUTER: drops the unfinished message of this peer, if any, and its further parts.
   void Forget(const std::string& routing_id) { unfinished_.Forget(routing_id); }
-  // Of a ROUTER: the peers whose message was dropped because those of their user were too large
-  // together, since the last call.
+  // For a ROUTER: the peers whose message was dropped since the last call, because the messages of
+  // their user were too large together.
   std::vector<std::string> TakeDropped() { return unfinished_.TakeDropped(); }
 
  private:
@@ -77,39 +77,39 @@ class Receiver {
 };
 
 enum class SendResult : std::uint8_t { kSent, kFull, kUnroutable };
-// Never blocks. `routing_id` is null for a DEALER. After kSent the message is on its way or its
-// connection is lost. After kFull the same is to be sent again, with the same `progress`, before
-// anything else is sent there.
+// Never blocks. `routing_id` is null for a DEALER. After kSent the message is on its way, or its
+// connection is lost. After kFull the same message must be sent again, with the same `progress`,
+// before anything else is sent to that receiver.
 SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
                 std::span<const std::byte> control, std::span<const Payload> payloads,
                 SendProgress& progress);
 
-// The largest ZeroMQ message that is taken.
+// The size limit for received ZeroMQ messages.
 inline constexpr std::int64_t kMostSocketBytes = kMostPartBytes + kEncryptionBytes;
 
-// Also keeps away from what ends a process in libzmq 4.3.4 (docs/reliability.md says more).
+// Also avoids settings with which libzmq 4.3.4 can end the process (docs/reliability.md).
 void SetCommonOptions(zmq::socket_t& socket);
 
-// Sees the connections of a socket come and go (not those of inproc).
+// Observes when connections of a socket begin and end, except those of inproc.
 class Monitor {
  public:
-  // REQUIRES: the context outlives the monitor; the socket's events are watched from here on.
+  // REQUIRES: the context outlives the monitor. Observation begins here.
   Monitor(zmq::context_t& context, zmq::socket_t& socket);
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
   struct Change {
-    bool accepted = false;  // else it has ended
-    int descriptor = -1;    // of the connection's socket: ZeroMQ's, and closed by it at any time
+    bool accepted = false;  // otherwise it has ended
+    int descriptor = -1;    // ZeroMQ's descriptor of the connection; it may close it at any time
   };
   struct Seen {
     std::vector<Change> changes;  // connections accepted and ended, in order
     int disconnected = 0;         // connections that ended, and attempts that failed
-    int closed = 0;               // listeners
+    int closed = 0;               // listeners that were closed
     int failed_connections = 0;
-    int refused = 0;  // of those: the authenticator said no
-    // This end of the tcp connection that was made last, without its port; empty: none was.
+    int refused = 0;  // of those, the ones that the authenticator refused
+    // The local address, without port, of the newest tcp connection; empty: there was none.
     std::string local_address;
   };
   Seen Drain();
@@ -121,9 +121,9 @@ class Monitor {
 };
 
 // Waits until one of `items` is readable, or until `deadline_us` of MonotonicUs(). A signal ends
-// the wait early. Unlike zmq_poll it asks no socket anything, which would be some system calls
-// each: a socket is said to be readable when ZeroMQ has news for it, once. REQUIRES: since it was
-// said so last, and since anything was sent, whatever it had was received.
+// the wait early. Unlike zmq_poll, it does not query sockets, which would take some system calls
+// each: a socket is reported as readable once when ZeroMQ has news for it. REQUIRES: since the last
+// such report, and since anything was sent, everything that the socket had was received.
 void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us);
 
 }  // namespace tuplespace

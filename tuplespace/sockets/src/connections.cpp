@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/tcp.h>  // glibc's tcp_info ends too early
+#include <linux/tcp.h>  // glibc's tcp_info lacks newer fields
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kDropSoonUs = 100'000;
-constexpr std::uint64_t kOverheadBytes = 64;  // of ZMTP and CURVE for a message, at most
-constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times what they are
+constexpr std::uint64_t kOverheadBytes = 64;  // maximum overhead of ZMTP and CURVE for a message
+constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times their real rate
 
 class Duplicate {
  public:
@@ -39,7 +39,7 @@ class Duplicate {
   int descriptor_;
 };
 
-// The other end; nullopt if there is none (any more).
+// The remote address; nullopt if there is none (any more).
 std::optional<sockaddr_storage> OtherEndOf(int descriptor) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
@@ -49,7 +49,7 @@ std::optional<sockaddr_storage> OtherEndOf(int descriptor) {
   return storage;
 }
 
-// nullopt if it is none of a tcp connection.
+// nullopt if the address is not one of a tcp connection.
 std::optional<sockaddr_in6> TcpAddress(const sockaddr_storage& storage) {
   sockaddr_in6 peer{};
   if (storage.ss_family == AF_INET6) {
@@ -86,7 +86,7 @@ std::string AddressOf(const sockaddr_in6& peer) {
   return text.data();
 }
 
-// What the kernel has received over it; nullopt if it does not say (before Linux 4.1).
+// The number of bytes that the kernel has received; nullopt if it is unknown (before Linux 4.1).
 std::optional<std::uint64_t> ReceivedBytes(int descriptor) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -103,10 +103,10 @@ Connections::Connections(ConnectionLimits limits, std::int64_t silence_us)
     : limits_(limits), silence_us_(silence_us) {}
 
 void Connections::Accepted(int descriptor, std::int64_t now_us) {
-  Ended(descriptor);  // if its number was in use, that connection is gone
-  // Asked once: its number may be another's a moment later.
+  Ended(descriptor);  // if this number was in use, that connection is gone
+  // Asks only once, as the number may refer to another connection a moment later.
   const auto other_end = OtherEndOf(descriptor);
-  if (!other_end) {  // it had ended before it could be looked at
+  if (!other_end) {  // it ended before it could be inspected
     gone_.insert(descriptor);
     return;
   }
@@ -191,7 +191,7 @@ void Connections::Tick(std::int64_t now_us) {
     const auto here = it++;
     if (!here->second.peer) continue;
     const auto peer = PeerOf(here->first);
-    // Ended without a word, or its number is another's whose event is on its way.
+    // It ended silently, or its number belongs to another one whose event is still to come.
     if (!peer || !Same(*peer, *here->second.peer)) {
       Ended(here->first);
       continue;
@@ -222,7 +222,7 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
                               unfinished_bytes, limits_.unfinished_bytes),
                   now_us);
   }
-  // ZeroMQ's heartbeats go on for ever; a large message on a slow way is more than those.
+  // ZeroMQ's heartbeats continue for ever. A large message over a slow link exceeds them.
   const std::int64_t silent_us = now_us - connection.heard_at_us;
   if (silent_us < silence_us_) return;
   const auto seconds = static_cast<std::uint64_t>(silent_us / 1'000'000) + 1;
@@ -233,7 +233,8 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
 
 bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
                                 std::int64_t now_us) {
-  // All that was there at the last look has been looked at since, if ever ZeroMQ had no more.
+  // If ZeroMQ ran out of input since the last check, everything received before that check was
+  // read.
   if (std::exchange(connection.drains, drains_) != drains_) {
     connection.known_bytes = connection.seen_bytes;
     connection.taken_bytes = 0;
@@ -274,13 +275,14 @@ void Connections::Refuse(int descriptor, Connection& connection, const std::stri
   const Duplicate duplicate(descriptor);
   const auto peer = PeerOf(duplicate.get());
   if (!peer || !Same(*peer, *connection.peer)) return;
-  // Closed with a reset: a peer in the middle of a message hears of it at once, and the kernel
-  // keeps nothing (a shut window it would try for minutes). Who was told why gets that first.
+  // Closes with a reset, so that a peer in the middle of a message learns of it at once, and the
+  // kernel does not keep a closed window alive for minutes. A peer that was told the reason
+  // receives that first.
   const linger reset{1, 0};
   if (now_us < connection.drop_at_us) {
     setsockopt(duplicate.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   }
-  shutdown(duplicate.get(), SHUT_RDWR);  // ZeroMQ sees it end, and closes its descriptor
+  shutdown(duplicate.get(), SHUT_RDWR);  // ZeroMQ sees the end and closes its descriptor
   connection.refused = true;
   connection.drop_at_us = INT64_MAX;
   ++refused_;

@@ -81,7 +81,7 @@ bool IsAddress(const std::string& host) {
          inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6) == 1;
 }
 
-// Why no host can be called so (RFC 1123, and '_', which some networks use); nullopt if one can.
+// Why this cannot be a host name (RFC 1123, and '_', which some networks use); nullopt if it can.
 std::optional<std::string> HostProblem(const std::string& host) {
   if (host.front() == '[' || host.back() == ']') {
     const std::string inside = host.substr(1, host.size() < 2 ? 0 : host.size() - 2);
@@ -109,7 +109,7 @@ std::optional<std::string> HostProblem(const std::string& host) {
     if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-') {
       return "has a part between dots that is empty, longer than 63, or begins or ends with '-'";
     }
-    begin = end + 1;  // a last dot says that the name is whole
+    begin = end + 1;  // a final dot marks an absolute name
   }
   return std::nullopt;
 }
@@ -148,7 +148,7 @@ std::string ListenAddress(const std::string& endpoint, bool has_keys) {
         "tcp://[::1], tcp://localhost or ipc://",
         endpoint, parts.host));
   }
-  // ZeroMQ takes a name here for that of a network interface.
+  // ZeroMQ would take a name here for that of a network interface.
   if (parts.host == "localhost") return "tcp://127.0.0.1:" + parts.port;
   return endpoint;
 }
@@ -197,7 +197,7 @@ std::string IpcPath(const std::string& endpoint) {
 
 void ClearIpcPath(const std::string& path) {
   struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return;  // nothing there, or bind() will say what is wrong
+  if (lstat(path.c_str(), &info) != 0) return;  // nothing there, or bind() reports the problem
   if (!S_ISSOCK(info.st_mode)) {
     throw std::runtime_error(
         fmt::format("{} exists and is not a socket: it will not be replaced", path));
@@ -210,7 +210,7 @@ void ClearIpcPath(const std::string& path) {
   const int rc = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int why = rc == 0 ? 0 : errno;
   close(fd);
-  // EAGAIN: somebody listens there and the queue is full.
+  // EAGAIN: a process listens there, but its queue is full.
   if (why == 0 || why == EAGAIN) {
     throw std::runtime_error(
         fmt::format("a live process listens at {} already: stop it or use another path", path));

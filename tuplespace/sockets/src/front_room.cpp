@@ -5,7 +5,7 @@
 namespace tuplespace {
 
 namespace {
-// As much as the head and the control frame of a message with one payload usually take.
+// What the head and the control frame of a message with one payload usually need.
 constexpr std::size_t kRoomOfCopyBytes = 1024;
 }  // namespace
 
@@ -18,8 +18,8 @@ Payload FrontRoom::PayloadBehind(std::shared_ptr<const void> memory, std::byte* 
 
 FrontRoom* FrontRoom::Of(const Payload& payload) {
   if (std::get_deleter<Delete>(payload.owner()) == nullptr) return nullptr;
-  // Made by PayloadBehind, which does not make it const; but a Payload with this owner may have
-  // been made of other bytes of it, too.
+  // PayloadBehind made the room, so it is not const. But a Payload with this owner may also have
+  // been made from other bytes of it.
   auto* const room = static_cast<FrontRoom*>(const_cast<void*>(payload.owner().get()));
   return payload.data() == room->end_ ? room : nullptr;
 }

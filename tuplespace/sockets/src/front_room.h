@@ -1,8 +1,8 @@
-// FrontRoom: memory in front of a payload's bytes, where the beginning of the message that carries
-// the payload can be written. Such a message is contiguous, as ZeroMQ wants it, without a copy of
-// the payload.
+// FrontRoom: memory in front of a payload's bytes into which the beginning of the message that
+// carries the payload can be written. The message is then contiguous, as ZeroMQ requires, without
+// copying the payload.
 //
-// Thread safe: ZeroMQ's threads give the room back.
+// Thread safe: ZeroMQ's threads release the room.
 #pragma once
 
 #include <atomic>
@@ -16,16 +16,16 @@ namespace tuplespace {
 
 class FrontRoom {
  public:
-  // A payload of the `size` bytes at `begin + room_bytes`. `memory` keeps all of them and the room,
-  // [begin, begin + room_bytes), which nobody else reads or writes any more once a message that
-  // carries the payload is sent.
+  // A payload of the `size` bytes at `begin + room_bytes`. `memory` keeps these bytes and the room
+  // [begin, begin + room_bytes) alive. REQUIRES: once a message with the payload is sent, no one
+  // else reads or writes the room.
   static Payload PayloadBehind(std::shared_ptr<const void> memory, std::byte* begin,
                                std::size_t room_bytes, std::size_t size);
-  // The room in front of this payload; null if it has none. It lives as long as the payload.
+  // The room in front of this payload, which lives as long as the payload; null if it has none.
   static FrontRoom* Of(const Payload& payload);
 
   // The last `bytes` bytes of the room, until Release. Null: the room is smaller, or another
-  // message in flight has it.
+  // message in flight uses it.
   std::byte* Take(std::size_t bytes);
   void Release() { taken_.store(false, std::memory_order_release); }
 
@@ -33,8 +33,8 @@ class FrontRoom {
   FrontRoom(std::shared_ptr<const void> memory, std::byte* begin, std::size_t bytes)
       : memory_(std::move(memory)), end_(begin + bytes), bytes_(bytes) {}
 
-  // Its type is how Of() knows a room among the owners of payloads: with a member for the room each
-  // Payload, and so each record of a space, would be larger.
+  // Of() recognises a room by this deleter's type. With a member for the room, each Payload, and so
+  // each record of a space, would be larger.
   struct Delete {
     void operator()(FrontRoom* room) const { delete room; }
   };

@@ -25,7 +25,7 @@ constexpr std::uint64_t kPayloadAlign = 64;
 constexpr char kWholeMark[4] = {'A', 'T', 'S', 'P'};
 constexpr char kPartMark[4] = {'A', 'T', 'S', 'C'};
 
-// As they stand at the beginning of a packed message, and of each further part.
+// The head of a packed message and of each further part.
 struct Head {
   std::uint32_t root = 0;
   char mark[4];
@@ -52,15 +52,15 @@ std::uint64_t SizesBegin(std::uint64_t control_bytes) {
   return AlignUp(kPackedHeadBytes + control_bytes, kSizesAlign);
 }
 
-// Where the payloads' bytes may begin: behind their sizes.
+// The offset after the payloads' sizes, where the first payload may begin.
 std::uint64_t FrontBytes(std::uint64_t control_bytes, std::uint64_t payloads) {
   if (payloads == 0) return kPackedHeadBytes + control_bytes;
   return SizesBegin(control_bytes) + payloads * sizeof(std::uint64_t);
 }
 
-// Whether the message is one part that ends with its only payload, a large one.
+// Whether the message is one part that ends with its only payload, which is large.
 bool IsOneLargePayload(std::uint64_t control_bytes, std::span<const Payload> payloads) {
-  constexpr std::uint64_t kMostFrontBytes = 4096;  // far below what a receiver takes
+  constexpr std::uint64_t kMostFrontBytes = 4096;  // far below the limits of receivers
   return payloads.size() == 1 && payloads[0].size() >= Payload::kLargeBytes &&
          FrontBytes(control_bytes, 1) + kPayloadAlign <= kMostFrontBytes &&
          payloads[0].size() <= kPartBytes - kMostFrontBytes;
@@ -70,7 +70,7 @@ RequestError Damaged(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
-// Memory that is not written before its bytes come; null if there is none.
+// Uninitialised memory, whose pages are touched only when its bytes arrive; null if there is none.
 std::shared_ptr<std::byte> Allocate(std::uint64_t bytes) {
   if (bytes > std::numeric_limits<std::size_t>::max() - kPayloadAlign) return nullptr;
   void* memory =
@@ -79,7 +79,7 @@ std::shared_ptr<std::byte> Allocate(std::uint64_t bytes) {
   return {static_cast<std::byte*>(memory), [](std::byte* at) { std::free(at); }};
 }
 
-// Where the payloads are, or what is wrong with their sizes.
+// The ranges of the payloads, or what is wrong with their sizes.
 std::variant<std::vector<UnpackedWhole::Range>, RequestError> ReadRanges(
     std::span<const std::byte> sizes, std::uint64_t front_bytes, std::uint64_t bytes,
     const PackingLimits& limits) {
@@ -93,7 +93,7 @@ std::variant<std::vector<UnpackedWhole::Range>, RequestError> ReadRanges(
                                                             size, limits.payload_bytes)};
     }
     const std::uint64_t begin = AlignUp(end, kPayloadAlign);
-    if (begin < end || begin > bytes || size > bytes - begin) {  // it may have wrapped round
+    if (begin < end || begin > bytes || size > bytes - begin) {  // the sum may have wrapped around
       return Damaged(fmt::format("payload {} of {} bytes ends behind its message of {} bytes", i,
                                  size, bytes));
     }
@@ -108,8 +108,7 @@ std::variant<std::vector<UnpackedWhole::Range>, RequestError> ReadRanges(
 
 }  // namespace
 
-// ---- sending
-// -------------------------------------------------------------------------------------
+// ---- sending -----------------------------------------------------------------------------
 
 Packer::Packer(std::span<const std::byte> control, std::span<const Payload> payloads,
                SendProgress& progress, std::size_t spare_bytes)
@@ -194,8 +193,7 @@ void Packer::CopyBody(std::uint64_t from, std::span<std::byte> out) {
   static_cast<void>(count);
 }
 
-// ---- receiving
-// -----------------------------------------------------------------------------------
+// ---- receiving ---------------------------------------------------------------------------
 
 void Assembly::Reset() {
   *this = Assembly(limits_);
@@ -206,7 +204,7 @@ Assembly::Result Assembly::Add(std::span<const std::byte> part) {
       std::memcmp(part.data() + offsetof(PartHead, mark), kPartMark, sizeof(kPartMark)) == 0) {
     return Continue(part);
   }
-  // Whatever was open never completes: its connection has ended.
+  // The open message will never be complete, because its connection has ended.
   if (!empty()) Reset();
   return Begin(part);
 }
@@ -264,7 +262,7 @@ Assembly::Result Assembly::Continue(std::span<const std::byte> part) {
   std::memcpy(&head, part.data(), sizeof(head));
   if (empty()) return More{};
   if (head.number != number_ || head.offset != received_) {
-    // Parts between were lost with a connection.
+    // Parts in between were lost with a connection.
     Reset();
     return More{};
   }
@@ -331,7 +329,7 @@ std::optional<RequestError> Assembly::ReadSizes() {
   return std::nullopt;
 }
 
-// Makes memory for the next payload when the last one is there. False: there is none.
+// Allocates memory for the next payload when the last one is complete. False: there is no memory.
 bool Assembly::OpenPayloads() {
   while (payloads_.size() < ranges_.size()) {
     if (!payloads_.empty()) {

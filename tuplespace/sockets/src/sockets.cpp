@@ -29,14 +29,14 @@ constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr int kMonitoredEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
                                  ZMQ_EVENT_CLOSED | kHandshakeFailed;
-// Reconnecting: soon at first, as a broker that restarts is back in milliseconds.
+// Reconnects quickly at first, as a restarting broker is back within milliseconds.
 constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;
 constexpr std::int64_t kMaxPollUs = 3'600'000'000;
 constexpr std::size_t kUsuallyPolled = 4;
 
-// Empty if it is none of tcp, or has ended. ZeroMQ may close the descriptor, and its number may be
-// another's, at any moment: so this is a hint that may be wrong.
+// Empty if the descriptor is not a tcp connection or has ended. A hint that may be wrong, as ZeroMQ
+// may close the descriptor and reuse its number at any moment.
 std::string LocalAddressOf(int descriptor) {
   sockaddr_storage end{};
   socklen_t size = sizeof(end);
@@ -59,8 +59,8 @@ std::string LocalAddressOf(int descriptor) {
   return std::string("[") + text.data() + "]";
 }
 
-// Different for all messages of this process, and, as far as chance goes, from those of another
-// that had the same client id.
+// Different for all messages of this process and, with high probability, from those of another
+// process that had the same client id.
 std::uint64_t NextNumber() {
   static std::atomic<std::uint64_t> next{RandomNumber()};
   std::uint64_t number = 0;
@@ -68,7 +68,7 @@ std::uint64_t NextNumber() {
   return number;
 }
 
-// The payload of a message in flight, whose front is in the room before the payload.
+// The payload of a message in flight; the beginning of the message is in the room in front of it.
 struct SentInPlace {
   Payload payload;
   FrontRoom* room = nullptr;
@@ -79,7 +79,7 @@ void ReleaseSent(void*, void* hint) {
   sent->room->Release();
 }
 
-// The whole message around its payload, if there is room for that; else it is empty.
+// The whole message around its payload, if there is room for that; otherwise empty.
 zmq::message_t PackInPlace(Packer& packer, std::span<const Payload> payloads) {
   const std::size_t front_bytes = packer.front_bytes();
   FrontRoom* const room = front_bytes > 0 ? FrontRoom::Of(payloads[0]) : nullptr;
@@ -101,8 +101,9 @@ zmq::message_t NextPart(Packer& packer, std::span<const Payload> payloads) {
   return part;
 }
 
-// A payload of a message that came in one part: shared, if it is most of that, else copied, as it
-// would keep all of it. Numbers are read in place from what is aligned for them.
+// A payload of a message that came in one part. Shares the message's memory if the payload is most
+// of it, otherwise copies, as it would keep all of it alive. Numbers in aligned payloads are read
+// in place.
 Payload ToPayload(zmq::message_t& part, const UnpackedWhole::Range& range, bool is_first) {
   const auto* const data = static_cast<const std::byte*>(part.data()) + range.begin;
   const bool aligned = reinterpret_cast<std::uintptr_t>(data) % alignof(std::uint64_t) == 0;
@@ -110,8 +111,8 @@ Payload ToPayload(zmq::message_t& part, const UnpackedWhole::Range& range, bool 
   auto owner = std::make_shared<zmq::message_t>();
   owner->copy(part);
   auto* const begin = static_cast<std::byte*>(owner->data());
-  // Before the first there are only the head, the control frame and sizes, which are of no use to
-  // anybody when the message has been decoded.
+  // Before the first payload there are only the head, the control frame and the sizes, which are
+  // not needed after the message is decoded.
   if (is_first && range.bytes >= Payload::kLargeBytes) {
     return FrontRoom::PayloadBehind(std::move(owner), begin, range.begin, range.bytes);
   }
@@ -147,7 +148,7 @@ ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMult
     message.user.assign(user == nullptr ? "" : user);
     message.connection = zmq_msg_get(part.handle(), ZMQ_SRCFD);
   }
-  // Such a message is complete when it comes, or does not come at all.
+  // A multipart message arrives complete or not at all.
   std::size_t parts = 1;
   message.socket_bytes = part.size();
   for (bool more = part.more(); more; ++parts) {
@@ -172,7 +173,7 @@ ReceiveResult Receiver::Take(ReceivedMultipart& message, zmq::message_t&& part) 
   Assembly::Result result = unfinished_.Add(message.routing_id, message.user, bytes);
   if (std::holds_alternative<Assembly::More>(result)) return ReceiveResult::kPart;
   if (auto* error = std::get_if<RequestError>(&result)) {
-    // A program of another version may have another head.
+    // A program of another version may use another head.
     message.problem = VersionProblem(bytes).value_or(std::move(*error));
   } else if (auto* several = std::get_if<Assembled>(&result)) {
     message.SetControl(several->control.data(), several->control.size());
@@ -194,8 +195,8 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
                 std::span<const std::byte> control, std::span<const Payload> payloads,
                 SendProgress& progress) {
   if (progress.number == 0) progress.number = NextNumber();
-  // A broker sends payloads on. So a client leaves room for the control frame of a reply, which is
-  // somewhat longer than that of a request.
+  // A broker forwards payloads. So a client leaves room for the control frame of a reply, which is
+  // slightly longer than that of a request.
   constexpr std::size_t kSpareBytes = 256;
   Packer packer(control, payloads, progress, routing_id == nullptr ? kSpareBytes : 0);
   while (!packer.done()) {
@@ -206,7 +207,7 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
     }
     zmq::message_t part = NextPart(packer, payloads);
     const int error = SendFrame(socket, part, /*more=*/false);
-    // Once a ROUTER has accepted the id there is room; a later error means that the connection
+    // Once a ROUTER has accepted the id there is room, so a later error means that the connection
     // ended.
     if (error != 0 && routing_id == nullptr) return SendResult::kFull;
     packer.Advance();
@@ -215,10 +216,10 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
 }
 
 void SetCommonOptions(zmq::socket_t& socket) {
-  // When the queue of what was received is full, its connection ends, and then a heartbeat is due
-  // or came, libzmq 4.3.4 ends the process (`!_io_error`, `_input_stopped`). So there are no
-  // heartbeats of ZeroMQ's, and the queue has no bound of ZeroMQ's: a client gets what it asked
-  // for, and a broker ends connections whose backlog is too large (Connections).
+  // If the receive queue is full, its connection ends, and then a heartbeat is due or arrives,
+  // libzmq 4.3.4 ends the process (`!_io_error`, `_input_stopped`). So ZeroMQ's heartbeats are off
+  // and its queue is unbounded: a client gets what it asked for, and a broker closes connections
+  // whose backlog is too large (Connections).
   socket.set(zmq::sockopt::rcvhwm, 0);
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepAliveSeconds);
@@ -239,7 +240,8 @@ Monitor::Monitor(zmq::context_t& context, zmq::socket_t& socket)
     throw zmq::error_t();
   }
   pair_.set(zmq::sockopt::linger, 0);
-  // However many events come: ZeroMQ's own thread would wait for room, and all connections with it.
+  // Unbounded, because otherwise ZeroMQ's own thread, and with it all connections, would wait for
+  // room.
   pair_.set(zmq::sockopt::rcvhwm, 0);
   pair_.connect(address);
 }

@@ -144,7 +144,7 @@ void Space::Impl::Settle() {
 
 void Space::Impl::OnEvent(ClientJoined&& event) {
   if (const auto known = state_.clients.find(event.client); known != state_.clients.end()) {
-    ForgetOpenRequests(*known->second);  // it reconnected, and will send them again
+    ForgetOpenRequests(*known->second);  // it reconnected and will send them again
     return;
   }
   if (event.client.empty() || event.client.size() > kMaxClientIdBytes) {
@@ -216,7 +216,8 @@ void Space::Impl::CancelRequest(ClientState& client, RequestId id, RequestId req
   } else if (const auto get = client.gets.find(request); get != client.gets.end()) {
     matching_.groups.EndGet(&get->second);
   }
-  state_.answers.Answer(client, id, Ok{});  // one that was answered meanwhile needs no cancelling
+  // A request that was answered meanwhile needs no cancelling.
+  state_.answers.Answer(client, id, Ok{});
 }
 
 void Space::Impl::ForgetOpenRequests(ClientState& client) {

@@ -1,4 +1,4 @@
-// What must always hold between two events, for tests.
+// The invariants that hold between two events, for tests.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tuplespace::internal {
 
-// What contradicts what, or nullopt. Walks over everything.
+// A violated invariant, or nullopt. Visits everything.
 std::optional<std::string> FindContradiction(const SpaceState& state, const GetGroups& groups,
                                              const Benches& benches);
 

@@ -1,5 +1,5 @@
-// The parts of a Space, and how an event goes through them. One event at a time: a part changes the
-// state and queues what became possible (Reads::NoteFresh, ReadyQueue); Settle then wakes the
+// The parts of a Space, and how it handles an event. It handles one event at a time. A part changes
+// the state and queues what became possible (Reads::NoteFresh, ReadyQueue). Settle then wakes
 // readers and gives ready tuples to waiting Gets, so that a batch counts as one change.
 #pragma once
 
@@ -35,7 +35,7 @@ class Space::Impl {
 
  private:
   using ClientState = internal::ClientState;
-  struct Dispatch;  // gives each kind of request to its part
+  struct Dispatch;  // passes each kind of request to its part
 
   void OnEvent(ClientJoined&& event);
   void OnEvent(ClientLost&& event);
@@ -47,12 +47,12 @@ class Space::Impl {
   void CancelRequest(ClientState& client, RequestId id, RequestId request);
   void ForgetOpenRequests(ClientState& client);
 
-  // Each uses those before it.
+  // Each part uses the parts before it.
   internal::SpaceState state_;
   internal::Reading reading_;
   internal::Matching matching_;
   internal::Lifecycle lifecycle_;
-  std::uint64_t places_changed_ = 0;  // by the event of the last Step
+  std::uint64_t places_changed_ = 0;  // by the last Step
 };
 
 }  // namespace tuplespace

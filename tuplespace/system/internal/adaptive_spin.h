@@ -1,14 +1,15 @@
-// AdaptiveSpin: whether a thread that has nothing to do spins, looking for messages a moment
-// longer, before it blocks. Waking a sleeper takes microseconds, and tens of them where an idle
-// processor has to be started by a hypervisor first. So a thread that recently got quick replies
-// spins, and another one sleeps at once. Learned from how long the last waits took, as KVM's halt
-// polling is (halt_poll_ns).
+// AdaptiveSpin: decides whether an idle thread spins, looking for messages a moment longer, before
+// it blocks. Waking a sleeping thread takes microseconds, and tens of them if a hypervisor must
+// first start an idle processor. So a thread that recently got quick replies spins, and any other
+// thread blocks at once. It learns from how long the last waits took, as KVM's halt polling does
+// (halt_poll_ns).
 //
-// A spinning thread gives the processor away between two looks. If somebody else had it for long
-// then, the processor is needed: a sleeper would be woken before the other's turn is over, one that
-// spins waits for its end. So what is lost by that is kept below 1/256 of the time.
+// A spinning thread yields the processor between two looks. If another thread then ran for long,
+// the processor is needed. The scheduler would wake a sleeper before that thread's turn is over,
+// but a spinning thread waits for its end. This class keeps the time that is lost in this way below
+// 1/256.
 //
-// One thread owns it.
+// For one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,13 @@ namespace tuplespace {
 class AdaptiveSpin {
  public:
   static constexpr std::int64_t kSpinUs = 50;
-  // A sleep so short might have been none; the wake-up itself is most of it.
+  // A sleep this short was hardly worth while, as the wake-up itself takes most of it.
   static constexpr std::int64_t kSoonUs = 200;
-  // What a turn without the processor has to take to count as one.
+  // The processor must have been away for this long to count as needed.
   static constexpr std::int64_t kTurnUs = 1000;
 
-  // Calls `news` until it says true (so does this) or it is time to sleep; not at all if spinning
-  // is not worth it.
+  // Calls `news` until it returns true, and then returns true, or until it is time to sleep. Does
+  // not call it at all if spinning is not worth it.
   template <class News>
   bool Spin(News news) {
     std::int64_t now_us = NowUs();
@@ -41,10 +42,10 @@ class AdaptiveSpin {
     Spun(found);
     return found;
   }
-  // After each sleep.
+  // To be called after each sleep.
   void Slept(std::int64_t us);
 
-  // What Spin consists of.
+  // The parts of Spin.
   bool IsWorthIt(std::int64_t now_us) const { return credit_ > 0 && now_us >= busy_until_us_; }
   void Spun(bool found);
   void Yielded(std::int64_t before_us, std::int64_t now_us);

@@ -1,4 +1,4 @@
-// LogPause: what others cause is logged once in a while for each of them, not each time.
+// LogPause: limits how often events that others cause are logged, for each of them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace tuplespace {
 
 class LogPause {
  public:
-  // May a line about `who` be logged now? Then none about the same until the pause is over.
+  // Whether a line about `who` may be logged now. If so, no more lines about it may be until the
+  // pause is over.
   bool IsOver(const std::string& who, std::int64_t now_us) {
     const auto it = logged_at_us_.find(who);
     if (it != logged_at_us_.end() && now_us - it->second < kPauseUs) return false;

@@ -1,4 +1,4 @@
-// SecondsText: a duration as people read it.
+// SecondsText: a duration as text for people.
 #pragma once
 
 #include <fmt/format.h>

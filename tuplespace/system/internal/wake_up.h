@@ -1,6 +1,6 @@
-// WakeUp: how a thread that waits for many things is woken: by other threads of its process, and by
-// other processes of its host, which open its pipe through /proc. Waking a thread that does not
-// sleep costs no system call.
+// WakeUp: wakes a thread that waits for several things. Other threads of its process can wake it,
+// and so can other processes of its host, which open its pipe through /proc. Waking a thread that
+// does not sleep costs no system call.
 #pragma once
 
 #include <atomic>
@@ -16,16 +16,16 @@ class WakeUp {
 
   void Notify();  // thread safe, async-signal safe
 
-  // Since the last EndSleep.
+  // Whether Notify was called since the last EndSleep.
   bool notified() const { return notified_.load(std::memory_order_relaxed); }
 
-  // The waiting thread's. False: it was notified since its last sleep, so there is none; EndSleep
-  // is called all the same.
+  // For the waiting thread. False: it was notified since its last sleep and must not sleep; it
+  // calls EndSleep all the same.
   bool BeginSleep();
-  // True: Notify was called. `readable`: what poll said about fd().
+  // For the waiting thread. True: Notify was called. `readable` is what poll said about fd().
   bool EndSleep(bool readable);
 
-  // A pipe; to be polled for reading while asleep.
+  // A pipe, to be polled for reading while the thread sleeps.
   int fd() const { return read_fd_; }
 
  private:

@@ -27,10 +27,10 @@ WakeUp::~WakeUp() {
 
 void WakeUp::Notify() {
   notified_.store(true);
-  // Either this sees the sleeper, or the sleeper sees the notice before it sleeps.
+  // Either Notify sees the sleeper, or the sleeper sees `notified_` before it sleeps.
   if (!asleep_.load()) return;
   const int saved = errno;
-  // Fails only when the pipe is full, and then it is readable anyway.
+  // This fails only if the pipe is full, and then it is readable anyway.
   [[maybe_unused]] const auto written = write(write_fd_, "", 1);
   errno = saved;
 }

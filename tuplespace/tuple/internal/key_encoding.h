@@ -20,11 +20,11 @@ inline constexpr char kStringTag = 0x02;
 inline constexpr std::size_t kIntegerFieldBytes = 9;
 
 void AppendField(const Field& field, std::string* bytes);
-// The bytes that a field takes.
+// The encoded length of a field.
 std::size_t FieldBytes(const Field& field);
-// Writes them at `at` and returns where they end.
+// Encodes `field` at `at` and returns the end of its encoding.
 char* WriteField(const Field& field, char* at);
-// As AppendField for a string, but without the terminator: what all strings with this prefix share.
+// Encodes a string without its terminator: the bytes that all strings with this prefix begin with.
 void AppendStringPrefix(std::string_view prefix, std::string* bytes);
 
 // Where the fields of an encoded key begin.

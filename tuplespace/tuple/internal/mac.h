@@ -1,4 +1,5 @@
-// Message authentication codes: by which one shows that it knows a secret without telling it.
+// Message authentication codes, by which a process proves that it knows a secret without sending
+// it.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +13,10 @@ inline constexpr std::size_t kMacBytes = 32;
 // HMAC-SHA256. Throws std::runtime_error if OpenSSL fails.
 std::string MacOf(std::string_view secret, std::string_view what);
 
-// The time that this takes does not depend on which bytes differ.
+// Compares in a time that does not depend on which bytes differ.
 bool IsSameMac(std::string_view one, std::string_view other);
 
-// `number`, little endian, behind what is in `to`.
+// Appends `number`, little endian, to `to`.
 template <typename Number>
 void AppendNumber(Number number, std::string& to) {
   for (std::size_t i = 0; i < sizeof(number); ++i) {

@@ -28,7 +28,7 @@ std::string Encode(const Field* fields, std::size_t count) {
     }
     size += internal::FieldBytes(fields[i]);
   }
-  // Planning makes millions of keys: one allocation each, and no byte by itself.
+  // Planning makes millions of keys, so a key takes one allocation and is not written byte by byte.
   std::string bytes(size, '\0');
   char* at = bytes.data();
   for (std::size_t i = 0; i < count; ++i) at = internal::WriteField(fields[i], at);
@@ -108,7 +108,7 @@ bool IsWithin(const FieldPattern& field, const FieldPattern& wider) {
     return text != nullptr && text->starts_with(std::get<std::string>(wider.value));
   }
   const auto* value = std::get_if<std::int64_t>(&field.value);
-  if (value == nullptr) return false;  // strings meet no bound
+  if (value == nullptr) return false;  // strings match no bound
   const std::int64_t bound = std::get<std::int64_t>(wider.value);
   if (wider.op == Op::kAtMost) {
     return field.op == Op::kAtLeast ? bound == INT64_MAX : *value <= bound;
@@ -229,7 +229,7 @@ std::string Pattern::ExactPrefixBytes() const {
     if (field.op == Op::kPrefix) {
       internal::AppendStringPrefix(std::get<std::string>(field.value), &bytes);
     } else if (field.op != Op::kAny) {
-      bytes.push_back(internal::kIntegerTag);  // a bound is met by integers only
+      bytes.push_back(internal::kIntegerTag);  // only integers match a bound
     }
     break;
   }

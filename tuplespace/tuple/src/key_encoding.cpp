@@ -111,7 +111,7 @@ bool SplitKey(std::string_view bytes, KeySplit* split) {
     if (split->count == kMaxKeyFields) return false;
     split->begin[split->count++] = static_cast<std::uint16_t>(at);
     if (bytes[at] == kIntegerTag && bytes.size() - at >= kIntegerFieldBytes) {
-      at += kIntegerFieldBytes;  // most fields: spares a call
+      at += kIntegerFieldBytes;  // the most common case needs no call
       continue;
     }
     at = FieldEnd(bytes, at);

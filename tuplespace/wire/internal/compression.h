@@ -1,9 +1,9 @@
-// Control frames that cross hosts are compressed, with Zstandard: keys and task descriptions repeat
-// themselves. PROTOCOL.md, "Compressed control frames", describes the form:
+// Compresses control frames that cross hosts with Zstandard, as keys and task descriptions are
+// repetitive. PROTOCOL.md, "Compressed control frames", describes the form:
 //
 //     0x7fffffff, "ATSZ", one Zstandard frame that names its content's size
 //
-// Both classes keep Zstandard's state between calls. Not thread safe: one thread owns each.
+// Both classes keep Zstandard's state between calls. Not thread safe; each is owned by one thread.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,12 @@ struct ZSTD_DCtx_s;
 
 namespace tuplespace {
 
-// Shorter ones stay as they are: little is to be gained.
+// Shorter frames are not compressed, as little can be gained.
 inline constexpr std::size_t kLeastCompressedBytes = 256;
-// Longer ones stay as they are, so that a receiver needs no more memory than that for one.
+// Longer frames are not compressed, so that a receiver needs at most this much memory for one.
 inline constexpr std::size_t kMostCompressedBytes = 1 << 20;
-// And those that would shrink more: who floods a receiver makes it work for what it sends.
+// Nor are frames that would shrink by more than this factor: a sender that floods a receiver must
+// work for what it sends.
 inline constexpr std::size_t kMostCompression = 16;
 
 class Compressor {
@@ -34,8 +35,8 @@ class Compressor {
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
-  // `control` compressed, valid until the next call; or `control` itself, if that is not shorter,
-  // or the limits above say so.
+  // `control` in compressed form, valid until the next call; or `control` itself, if compression
+  // would not shorten it or the limits above forbid it.
   std::span<const std::byte> Compress(std::span<const std::byte> control);
 
  private:
@@ -53,8 +54,8 @@ class Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  // The control frame that came as `control`, valid until the next call; `control` itself, if it is
-  // not compressed. kBadRequest: the compressed bytes are damaged, or beyond the limits above;
+  // The control frame that `control` contains, valid until the next call; `control` itself if it is
+  // not compressed. kBadRequest: the compressed bytes are damaged or exceed the limits above.
   // kTooLarge: the frame has more than `control_frame_bytes`.
   std::variant<std::span<const std::byte>, RequestError> Open(std::span<const std::byte> control,
                                                               std::uint64_t control_frame_bytes);

@@ -1,4 +1,4 @@
-// What travels between a client and a broker beside requests and replies: joining, heartbeats,
+// What clients and brokers send each other besides requests and replies: joining, heartbeats,
 // leaving. Plain values; wire.h turns them into frames, ClientSession and BrokerCore act on them.
 #pragma once
 
@@ -12,11 +12,9 @@
 
 namespace tuplespace {
 
-// A client joins, or joins again after it lost its connection. Requests may follow the Welcome.
-// The nonce ties a Welcome to its Hello; a Hello with a new nonce begins a new session.
-// An offer to share memory: where the sender's SharingProbe is, the proof that it is the sender's,
-// the proof that the sender sees the receiver's, if it could open that (sharing_proof.h), and its
-// end of a Channel, if it has one.
+// An offer to share memory: the location of the sender's SharingProbe, the proof that it is the
+// sender's, the proof that the sender sees the receiver's probe (if it could open that;
+// sharing_proof.h), and the sender's end of a Channel, if it has one.
 struct Sharing {
   std::int32_t pid = 0;
   std::int32_t fd = -1;
@@ -27,13 +25,15 @@ struct Sharing {
 };
 
 // Where a client serves the payloads that stay with it, and the secret from which the broker makes
-// tickets for these.
+// tickets for them.
 struct Listening {
   std::string endpoint;
-  std::string public_key;  // empty: without keys
+  std::string public_key;  // empty: the client has no keys
   std::string secret;
 };
 
+// A client joins, or joins again after it lost its connection. Requests may follow the Welcome.
+// The nonce ties a Welcome to its Hello; a Hello with a new nonce begins a new session.
 struct Hello {
   std::uint64_t nonce = 0;
   std::string name;  // for people; at most kMaxNameBytes
@@ -41,53 +41,53 @@ struct Hello {
   bool decompresses = false;  // it takes compressed control frames (compression.h)
 };
 struct Ping {};
-struct Bye {};  // the client leaves: its leases return at once
+struct Bye {};  // the client leaves: its leases end at once
 
 struct Welcome {
   std::uint64_t nonce = 0;
-  std::uint64_t session = 0;              // to be named in every envelope from here on
-  std::int64_t silence_us = 0;            // a client not heard for this long is lost
+  std::uint64_t session = 0;              // every envelope must name it from here on
+  std::int64_t silence_us = 0;            // a client that is silent for this long is lost
   std::uint64_t control_frame_bytes = 0;  // the largest control frame that the broker takes
   std::uint64_t message_bytes = 0;        // the largest payload that the broker takes
   std::optional<Sharing> sharing = {};
   std::int64_t broker_us = 0;  // the broker's clock; 0: it takes no Listening
   bool decompresses = false;   // as in Hello
-  std::uint64_t life = 0;      // of the broker: another one in each; 0: it does not say
+  std::uint64_t life = 0;      // of the broker, different in each life; 0: not given
 };
 struct Pong {
   std::int64_t broker_us = 0;
 };
-// These requests did all that they asked for: in place of replies that would only say so.
+// These requests succeeded completely. Replaces replies that would say nothing else.
 struct Done {
   std::vector<RequestId> requests;
 };
-// The reply that it stands for; nullopt: there is none for such a request.
+// The reply that Done stands for; nullopt: such a request has none.
 std::optional<ReplyBody> DoneReply(const RequestBody& request);
 bool IsDone(const ReplyBody& reply);
 struct Goodbye {};  // the broker ends
 
-// What became of segments of shared memory. These are for the shells: the cores never see them.
+// What became of segments of shared memory. For the shells only; the cores never see these
+// messages.
 struct ClientSegments {
-  std::string sees;  // the proof that it sees the broker's probe; empty: not said
-  std::vector<std::uint64_t>
-      returned;                        // the broker's: read no more, once for each time it was sent
-  std::vector<std::uint64_t> dropped;  // the client's: it will not use them again
+  std::string sees;  // the proof that the client sees the broker's probe; empty: not said
+  std::vector<std::uint64_t> returned;  // the broker's, not read any more; once for each time sent
+  std::vector<std::uint64_t> dropped;   // the client's segments that it will not use again
 };
 struct BrokerSegments {
-  // The client's: not used any more after having been named so often; `spoilt` ones may still be
-  // read.
+  // A segment of the client that the broker does not use any more, and that was named `count`
+  // times; `spoilt` ones may still be read.
   struct Freed {
     std::uint64_t id = 0;
     std::uint64_t count = 0;
     bool spoilt = false;
   };
   std::vector<Freed> freed;
-  std::vector<std::uint64_t> refused;  // the client's: they cannot be opened
-  std::vector<std::uint64_t> gone;     // the broker's: they will not be named again
+  std::vector<std::uint64_t> refused;  // the client's segments that the broker cannot open
+  std::vector<std::uint64_t> gone;     // the broker's segments that it will not name again
   bool empty() const { return freed.empty() && refused.empty() && gone.empty(); }
 };
 
-// One request that could not be understood, in an envelope that could.
+// One request that could not be decoded, in an envelope that could be.
 struct Malformed {
   RequestId id = 0;
   std::string text;
@@ -100,7 +100,7 @@ struct ToBroker {
   std::vector<ClientMessage> messages;
 };
 
-// An RequestError outside a Reply concerns the session, not one request.
+// A RequestError outside a Reply concerns the session, not one request.
 using BrokerMessage =
     std::variant<Reply, Notice, Welcome, Pong, Goodbye, RequestError, BrokerSegments, Done>;
 struct ToClient {

@@ -1,6 +1,6 @@
 // The wire form of messages: one control frame (a FlatBuffer, schema/wire.fbs) and payload frames.
-// Pure: bytes in, values out. How they stand in messages of a socket: packing.h. PROTOCOL.md
-// describes the format.
+// Pure: bytes in, values out. packing.h says how frames are arranged in a socket's messages.
+// PROTOCOL.md describes the format.
 #pragma once
 
 #include <cstddef>
@@ -15,59 +15,60 @@
 
 namespace tuplespace {
 
-// Payloads up to this size travel inside the control frame: a frame of its own would cost more than
-// copying them.
+// Payloads up to this size travel inside the control frame, because a frame of their own would cost
+// more than copying them.
 inline constexpr std::size_t kInlinePayloadBytes = 512;
-// And up to this size, if the control frame will be compressed: task descriptions repeat
-// themselves.
+// Also payloads up to this size if the control frame will be compressed, because task descriptions
+// are repetitive.
 inline constexpr std::size_t kMostInlinePayloadBytes = 16 * 1024;
 inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
 inline constexpr std::size_t kMaxNameBytes = 256;
-inline constexpr std::size_t kMaxEndpointBytes = 128;          // of a Listening or a Place
-inline constexpr std::size_t kMaxPublicKeyBytes = 64;          // likewise
-inline constexpr std::size_t kMaxTicketBytes = 64;             // of a Place
-inline constexpr std::size_t kMaxTextBytes = 16'384;           // of causes and error texts
-inline constexpr std::size_t kMaxControlBytes = 1ull << 30;    // FlatBuffers end at 2 GiB
-inline constexpr std::size_t kBatchControlBytes = 256 * 1024;  // a batch is closed beyond this
-inline constexpr std::size_t kBatchFrames = 1024;              // or beyond this
-// Or beyond these bytes of payload frames: a large payload that has a message of its own is sent
-// without a copy (FrontRoom), which then saves more than the message costs.
+inline constexpr std::size_t kMaxEndpointBytes = 128;        // in a Listening or a Place
+inline constexpr std::size_t kMaxPublicKeyBytes = 64;        // likewise
+inline constexpr std::size_t kMaxTicketBytes = 64;           // in a Place
+inline constexpr std::size_t kMaxTextBytes = 16'384;         // of causes and error texts
+inline constexpr std::size_t kMaxControlBytes = 1ull << 30;  // FlatBuffers' limit is 2 GiB
+// A batch is closed when it exceeds this.
+inline constexpr std::size_t kBatchControlBytes = 256 * 1024;
+inline constexpr std::size_t kBatchFrames = 1024;  // or this
+// Or this many bytes of payload frames: FrontRoom sends a large payload in a message of its own
+// without a copy, which saves more than the message costs.
 inline constexpr std::size_t kBatchFrameBytes = 128 * 1024;
 
-// A payload in shared memory as it stands in a message.
+// A reference to a payload in shared memory, as a message has it.
 struct SegmentRef {
-  std::uint64_t id = 0;  // the sender's
+  std::uint64_t id = 0;  // chosen by the sender
   std::uint64_t bytes = 0;
-  std::int32_t fd = -1;                  // of the sender
-  std::optional<PayloadHash> hash = {};  // the payload's, as the message says
+  std::int32_t fd = -1;                  // the sender's descriptor
+  std::optional<PayloadHash> hash = {};  // the payload's hash according to the message
 };
 
-// Says how the receiver can find a payload in shared memory; nullopt: its bytes have to travel.
+// Says how the receiver can find a payload in shared memory. nullopt: the bytes must be sent.
 class SegmentNamer {
  public:
   virtual ~SegmentNamer() = default;
   virtual std::optional<SegmentRef> Name(const Payload& payload) = 0;
 };
 
-// Finds the payload that a message of `session` names; nullopt if it cannot be opened. A payload
-// that comes with a hash has bytes of which this process took that hash itself.
+// Opens the payload that a message of `session` names. nullopt if it cannot be opened. If the
+// result has a hash, this process has computed that hash from the bytes.
 class SegmentOpener {
  public:
   virtual ~SegmentOpener() = default;
   virtual std::optional<Payload> Open(std::uint64_t session, const SegmentRef& ref) = 0;
 };
 
-// Whom a message is encoded for.
+// The properties of a message's receiver that affect its encoding.
 struct EncodeFor {
   std::uint32_t version = kProtocolVersion;
-  // Is asked about every payload that is not inline. Null: none is in shared memory.
+  // Asked for every payload that is not inline. Null: no payload is in shared memory.
   SegmentNamer* namer = nullptr;
-  // Payloads up to kMostInlinePayloadBytes are inline, too, while the control frame stays within so
-  // many bytes: it will be compressed. 0: it will not.
+  // Payloads up to kMostInlinePayloadBytes are inline, too, as long as the control frame has at
+  // most this size, because it will be compressed. 0: it will not be.
   std::size_t compressed_limit = 0;
 };
 
-// Gathers messages into one with its payloads. Reusable: Finish, then Begin again.
+// Collects messages and their payloads into one batch. Reusable: Finish, then Begin again.
 class Encoder {
  public:
   Encoder();
@@ -76,7 +77,7 @@ class Encoder {
   Encoder& operator=(const Encoder&) = delete;
 
   void Begin(std::uint64_t session, const EncodeFor& receiver = {});
-  // Payloads that are not inline are shared, not copied. Texts and names that are too long are cut.
+  // Shares payloads that are not inline, without copying. Cuts texts and names that are too long.
   void Add(const Request& request);
   void Add(const Hello& hello);
   void Add(const Ping& ping);
@@ -93,7 +94,7 @@ class Encoder {
   void Add(const BrokerSegments& segments);
 
   bool empty() const;
-  bool full() const;  // the batch should be closed: one of kBatch... is reached
+  bool full() const;  // the batch should be closed: one of the kBatch... limits is reached
   // The control frame; valid until the next Begin.
   std::span<const std::byte> Finish();
   // The payload frames, in order.
@@ -104,22 +105,22 @@ class Encoder {
   std::unique_ptr<Impl> impl_;
 };
 
-// Upper bounds of what a message adds to the control frame, and of the payload frames it needs.
+// Upper bounds of how much a message adds to the control frame, and of its payload frames.
 std::size_t ControlBytesBound(const RequestBody& body);
 std::size_t ControlBytesBound(const ReplyBody& body);
 std::size_t PayloadFramesBound(const RequestBody& body);
 
-// kVersion, with both numbers, if these bytes begin with a head or a control frame of another
+// kVersion, naming both versions, if these bytes begin with a head or a control frame of another
 // protocol version.
 std::optional<RequestError> VersionProblem(std::span<const std::byte> bytes);
 
-// Every field is checked: what comes out is well formed, with canonical keys, whatever came in.
-// Payloads whose bytes came to a client are compared with their hashes and left out if they differ
-// (FoundTuple::damaged); those that came to a broker only with `check_payloads`: then the request
-// becomes Malformed with kDamaged. What is in shared memory did not travel and is not compared. One
-// bad request becomes Malformed (with kBusy if a segment cannot be opened), with all its segments
-// opened as those of a good one; a bad frame fails as a whole, with kBadRequest, kTooLarge, or
-// kVersion if it is of another protocol version (the text names both).
+// Every field is checked, so the result is well formed and has canonical keys whatever the input. A
+// client compares payloads that came as bytes with their hashes and leaves out those that differ
+// (FoundTuple::damaged). A broker compares them only with `check_payloads`; a request with a wrong
+// one becomes Malformed with kDamaged. Payloads in shared memory are not compared. A single bad
+// request becomes Malformed (with kBusy if a segment cannot be opened), but all its segments are
+// opened as for a good one. A bad frame fails as a whole with kBadRequest, kTooLarge, or kVersion
+// if it is of another protocol version (the text names both).
 std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> control,
                                                     std::span<const Payload> frames,
                                                     std::uint64_t control_frame_bytes,

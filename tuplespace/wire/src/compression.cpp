@@ -13,8 +13,8 @@ namespace tuplespace {
 namespace {
 
 constexpr int kLevel = 1;  // level 6 saves 2 % more and takes twice as long
-// Where a FlatBuffer has the place of its root, which cannot be there. So no program takes a
-// compressed frame for one of another version.
+// A FlatBuffer begins with the offset of its root, which cannot have this value. So no program
+// mistakes a compressed frame for one of another version.
 constexpr std::uint32_t kNoRoot = 0x7fffffff;
 constexpr char kMark[4] = {'A', 'T', 'S', 'Z'};
 constexpr std::size_t kHeadBytes = sizeof(kNoRoot) + sizeof(kMark);
@@ -25,8 +25,7 @@ RequestError Damaged(std::string text) {
 
 }  // namespace
 
-// ---- sending
-// -------------------------------------------------------------------------------------
+// ---- sending -----------------------------------------------------------------------------
 
 void Compressor::Free::operator()(ZSTD_CCtx_s* context) const {
   ZSTD_freeCCtx(context);
@@ -41,7 +40,7 @@ std::span<const std::byte> Compressor::Compress(std::span<const std::byte> contr
   }
   if (context_ == nullptr) context_.reset(ZSTD_createCCtx());
   if (context_ == nullptr) throw std::bad_alloc();
-  // What would not be shorter does not fit, which is an error.
+  // If the result would not be shorter, it does not fit, and Zstandard reports an error.
   if (compressed_.size() < control.size()) compressed_.resize(control.size());
   const std::size_t bytes =
       ZSTD_compressCCtx(context_.get(), compressed_.data() + kHeadBytes,
@@ -54,8 +53,7 @@ std::span<const std::byte> Compressor::Compress(std::span<const std::byte> contr
   return std::span(compressed_).first(kHeadBytes + bytes);
 }
 
-// ---- receiving
-// -----------------------------------------------------------------------------------
+// ---- receiving ---------------------------------------------------------------------------
 
 void Decompressor::Free::operator()(ZSTD_DCtx_s* context) const {
   ZSTD_freeDCtx(context);
@@ -86,7 +84,7 @@ std::variant<std::span<const std::byte>, RequestError> Decompressor::Open(
         "times those that came",
         bytes, control.size(), kMostCompressedBytes, kMostCompression));
   }
-  // Zeros may follow (packing.h).
+  // Zeros may follow the frame (packing.h).
   const std::size_t frame = ZSTD_findFrameCompressedSize(compressed.data(), compressed.size());
   if (!ZSTD_isError(frame)) compressed = compressed.first(frame);
   if (context_ == nullptr) context_.reset(ZSTD_createDCtx());

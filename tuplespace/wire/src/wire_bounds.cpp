@@ -6,8 +6,8 @@ namespace tuplespace {
 
 namespace {
 
-// Above what FlatBuffers spends on a table of ours with its offsets, paddings and share of a
-// vtable.
+// An upper bound of what FlatBuffers spends on one of our tables, with its offsets, padding and
+// share of a vtable.
 constexpr std::size_t kTableBytes = 128;
 
 std::size_t Inlined(const Payload& payload) {
@@ -26,7 +26,7 @@ std::size_t Bound(const std::optional<TaskSpec>& task) {
       2 * kTableBytes + Bound(task->inputs) + Bound(task->results) + task->prefers.size();
   bytes += sizeof(std::uint32_t) * (1 + task->due.size());
   for (const ClientId& client : task->not_by) {
-    bytes += 2 * client.size() + 3 + sizeof(std::uint32_t);  // at most: a byte of it 0 takes two
+    bytes += 2 * client.size() + 3 + sizeof(std::uint32_t);  // at most: a byte 0 takes two
   }
   return bytes;
 }
@@ -55,7 +55,7 @@ std::size_t Bound(const Pattern& pattern) {
   std::size_t bytes = kTableBytes;
   for (const FieldPattern& field : pattern.fields) {
     const auto* text = std::get_if<std::string>(&field.value);
-    // At most: a byte of it 0 takes two.
+    // At most: a byte 0 takes two.
     bytes += kTableBytes + (text != nullptr ? 2 * text->size() : 0);
   }
   return bytes;

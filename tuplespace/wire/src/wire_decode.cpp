@@ -288,7 +288,8 @@ std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, s
     return RequestError{ErrorCode::kTooLarge,
                         fmt::format("{} payload frames, at most {}", frames, kMaxPayloadFrames)};
   }
-  // Not fewer than any honest frame of this size can hold: a table with its offset takes 8 bytes.
+  // At least as many as an honest frame of this size can hold: a table with its offset takes 8
+  // bytes.
   const auto max_tables = static_cast<flatbuffers::uoffset_t>(control.size() / 8 + 16);
   flatbuffers::Verifier whole(control.data(), control.size(), kMaxDepth, max_tables);
   if (wire::VerifyEnvelopeBuffer(whole)) {
@@ -296,7 +297,7 @@ std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, s
     if (envelope->version() != kProtocolVersion) return OtherVersion(envelope->version());
     return envelope;
   }
-  // That of another version may differ in all but the version.
+  // A frame of another version may differ in everything except the version field.
   const auto version = VersionOf(control, max_tables);
   if (!version) {
     return RequestError{ErrorCode::kBadRequest,

@@ -37,16 +37,16 @@ std::optional<wire::Hash> ToWire(const std::optional<PayloadHash>& hash) {
 struct Encoder::Impl {
   flatbuffers::FlatBufferBuilder builder{4096};
   std::vector<Offset<wire::Message>> messages;
-  std::vector<Offset<wire::Grant>> granted;  // of the message at work
+  std::vector<Offset<wire::Grant>> granted;  // of the message in progress
   std::string scratch;
   std::vector<Payload> frames;
   std::uint64_t frame_bytes = 0;
-  std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // one frame for a shared payload
+  std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // a shared payload has one frame
   std::uint64_t session = 0;
   SegmentNamer* namer = nullptr;
   std::uint32_t version = kProtocolVersion;
   std::size_t compressed_limit = 0;  // EncodeFor::compressed_limit
-  std::size_t message_bound = 0;     // of the message at work, as ControlBytesBound says
+  std::size_t message_bound = 0;     // bound of the message in progress (ControlBytesBound)
   bool finished = false;
 
   void Message(RequestId id, wire::Body type, Offset<void> body) {
@@ -89,7 +89,7 @@ struct Encoder::Impl {
     return wire::CreateKeys(builder, wire_bytes, builder.CreateVector(ends));
   }
 
-  // Whether it is compressed with the control frame, which stays within its limit.
+  // Whether the payload may be compressed as part of the control frame, within the frame's limit.
   bool FitsInline(const Payload& payload) const {
     return payload.size() <= kMostInlinePayloadBytes &&
            builder.GetSize() + message_bound + payload.size() <= compressed_limit;
@@ -143,7 +143,7 @@ struct Encoder::Impl {
     for (const Tuple& tuple : tuples) {
       const Bytes key = Raw(tuple.key.bytes());
       WirePayload payload = Content(tuple.payload);
-      // Only who puts a payload encodes it as part of a Tuple: its producer.
+      // Only the producer of a payload encodes it as part of a Tuple.
       if (!tuple.payload.empty() && !payload.hash) {
         payload.hash = ToWire(HashOf(tuple.payload.bytes()));
       }

@@ -1,5 +1,5 @@
-// The parts of messages, read from a verified control frame with every field checked.
-// Private to wire_decode.cpp.
+// Reads the parts of messages from a verified control frame and checks every field. Private to
+// wire_decode.cpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 inline constexpr std::size_t kMaxSecretBytes = 64;
 inline constexpr std::size_t kUsualKeyFields = 6;
 
-// Private to decoding: thrown where a field is found to be wrong, caught per message or frame.
+// Private to decoding: thrown for a wrong field and caught for each message or frame.
 struct BadField {
   std::string text;
   ErrorCode code = ErrorCode::kBadRequest;
@@ -33,7 +33,7 @@ struct BadField {
 struct BadFrame {
   std::string text;
 };
-// A segment that this process cannot open: the sender is to send the bytes.
+// A segment that this process cannot open. The sender must send the bytes instead.
 struct Unopened {
   std::string text;
 };
@@ -47,7 +47,7 @@ using WireBytes = flatbuffers::Vector<std::uint8_t>;
 
 class FrameReader {
  public:
-  // `check_tuples`: refuse Tuples whose payload travelled and does not have its hash.
+  // `check_tuples`: refuses Tuples whose payload was sent as bytes and does not have its hash.
   FrameReader(std::size_t control_bytes, std::span<const Payload> frames, std::uint64_t session,
               SegmentOpener* opener, bool check_tuples = false)
       : bytes_left_(control_bytes),
@@ -58,8 +58,8 @@ class FrameReader {
         opener_(opener),
         check_tuples_(check_tuples) {}
 
-  // Every variable part of an honest frame lies in it once, so all together are no longer than the
-  // frame; parts that share their bytes could ask for any amount of memory.
+  // Every part of variable size occurs once in an honest frame, so all of them together are no
+  // longer than the frame. Parts that share their bytes could demand any amount of memory.
   void Spend(std::size_t bytes) {
     if (bytes > bytes_left_) throw BadFrame{"parts of the control frame overlap"};
     bytes_left_ -= bytes;
@@ -135,7 +135,8 @@ class FrameReader {
     if (opener_ == nullptr) Refuse("a payload is in a segment, but no memory is shared");
   }
 
-  // Empty, and known to CheckOpened, if it cannot be opened. REQUIRES: there is an opener.
+  // If the segment cannot be opened, returns an empty payload, and CheckOpened will throw.
+  // REQUIRES: there is an opener.
   Payload Opened(const wire::Segment& segment, const std::optional<PayloadHash>& hash) {
     auto payload = opener_->Open(session_, {segment.id(), segment.bytes(), segment.fd(), hash});
     if (payload) return *std::move(payload);
@@ -148,8 +149,8 @@ class FrameReader {
     return PayloadHash{wire->low(), wire->high()};
   }
 
-  // Takes the hash of each frame once, and of each segment: a short message may name one, which is
-  // long, in any number of tuples. Bytes in the control frame lie there once (Spend).
+  // Hashes each frame and each segment once: a short message may name a long one in any number of
+  // tuples. Bytes in the control frame occur only once (Spend).
   template <typename Wire>
   PayloadHash HashOfContent(const Wire& wire, const Payload& payload) {
     if (wire.segment() != nullptr) {
@@ -168,14 +169,14 @@ class FrameReader {
     Refuse("segment {} comes both with {} and with {} bytes, and without hashes", segment,
            known->second.bytes, bytes);
   }
-  // What lies in shared memory did not travel, and is what its maker hashed.
+  // A payload in shared memory was not sent as bytes; it is what its maker hashed.
   template <typename Wire>
   bool IsDamaged(const Wire& wire, const Payload& payload) {
     return !payload.empty() && payload.region() == nullptr && payload.hash() &&
            HashOfContent(wire, payload) != *payload.hash();
   }
-  // The content of a found tuple or grant, whose bytes must have its hash: else `damaged` is set
-  // and there is none.
+  // The content of a found tuple or grant. If its bytes do not have its hash, sets `damaged` and
+  // returns an empty payload.
   template <typename Wire>
   Payload CheckedContent(const Wire& wire, bool* damaged) {
     const std::optional<PayloadHash> hash = Hash(wire.hash());
@@ -226,8 +227,8 @@ class FrameReader {
     std::vector<Tuple> tuples;
     if (wire == nullptr) return tuples;
     tuples.resize(wire->size());
-    // All segments before anything else is found to be wrong: their sender has lent each of them,
-    // and is told that they are free by how often they were opened.
+    // Opens all segments before any error is found: the sender has lent each of them, and the
+    // number of times they were opened tells it that they are free.
     for (flatbuffers::uoffset_t i = 0; opener_ != nullptr && i < wire->size(); ++i) {
       const wire::Tuple& one = *wire->Get(i);
       if (one.segment() != nullptr) {
@@ -238,7 +239,7 @@ class FrameReader {
     return tuples;
   }
 
-  // REQUIRES: its payload is there if it is in a segment.
+  // REQUIRES: if the payload is in a segment, `tuple` has it already.
   void OneTuple(const wire::Tuple& wire, Tuple& tuple) {
     tuple.key = OneKey(wire.key(), "a tuple's key");
     const std::optional<PayloadHash> hash = Hash(wire.hash());
@@ -248,7 +249,7 @@ class FrameReader {
       tuple.payload = Content(wire.payload(), wire.frame(), nullptr, hash);
     }
     tuple.payload = std::move(tuple.payload).WithHash(hash);
-    // With it, whoever reads the tuple can find out what happens to it from here on.
+    // The hash lets every reader of the tuple detect later damage.
     if (!tuple.payload.empty() && !hash) {
       if (wire.segment() != nullptr) CheckOneSize(wire.segment()->id(), tuple.payload.size());
       const PayloadHash made = HashOfContent(wire, tuple.payload);
@@ -302,7 +303,7 @@ class FrameReader {
     if (wire == nullptr) Refuse("the pattern is missing");
     Pattern pattern;
     const std::string_view bytes = View(wire->fields());
-    // Not more than there can be: a small frame can name many patterns.
+    // Reserves no more than `bytes` can hold, as a small frame can name many patterns.
     pattern.fields.reserve(std::min(bytes.size(), kUsualKeyFields));
     for (std::size_t at = 0; at < bytes.size();) {
       if (pattern.fields.size() == kMaxKeyFields) {
@@ -358,7 +359,8 @@ class FrameReader {
   std::vector<std::uint64_t> Numbers(const WireNumbers* wire) {
     if (wire == nullptr) return {};
     Spend(wire->size() * sizeof(std::uint64_t));
-    // Not through FlatBuffers' iterators: its verifier aligns a vector's length, not its elements.
+    // Bypasses FlatBuffers' iterators, as its verifier aligns a vector's length but not its
+    // elements.
     std::vector<std::uint64_t> numbers(wire->size());
     if (!numbers.empty()) {
       std::memcpy(numbers.data(), wire->Data(), numbers.size() * sizeof(std::uint64_t));
@@ -381,14 +383,15 @@ class FrameReader {
     return std::string(view);
   }
 
-  // At the end of a message: all its segments were looked at, as their sender counts them.
+  // To be called at the end of a message, when all its segments were opened, as their sender counts
+  // them.
   void CheckOpened() {
     if (const auto id = std::exchange(unopened_, {})) {
       throw Unopened{fmt::format("segment {} cannot be opened: send its bytes", *id)};
     }
   }
 
-  // Of a message that is refused for something else.
+  // For a message that is refused for another reason.
   void ForgetUnopened() { unopened_.reset(); }
 
   bool AllFramesUsed() const { return std::find(used_.begin(), used_.end(), false) == used_.end(); }
@@ -400,7 +403,7 @@ class FrameReader {
   std::vector<bool> used_;
   std::vector<std::optional<PayloadHash>> frame_hashes_;
   struct HashedSegment {
-    std::uint64_t bytes = 0;  // its first ones
+    std::uint64_t bytes = 0;  // the first bytes of the segment
     PayloadHash hash;
   };
   std::unordered_map<std::uint64_t, HashedSegment> segment_hashes_;  // by id

@@ -1,4 +1,4 @@
-// The fields of Stats, once: encoder and decoder list them through this.
+// The single list of the fields of Stats, which encoder and decoder use.
 #pragma once
 
 // COUNTER(name) for the fields of Counters, GAUGE(name) for those of Stats.

@@ -1,4 +1,4 @@
-// The one exception for what users and their machines get wrong. Our own bugs are assertions.
+// The only exception for errors of users and their machines. Bugs of acan are assertions.
 #pragma once
 
 #include <stdexcept>
@@ -6,13 +6,13 @@
 
 namespace acan {
 
-// `what()` is a whole sentence that names the file, field or peer, the value found, and what would
-// be right. main() prints it and exits with exit_code().
+// `what()` is a whole sentence. It names the file, field or peer, the value found, and a correct
+// value. main() prints it and exits with exit_code().
 class Error : public std::runtime_error {
  public:
   enum class Kind {
     kUsage,    // bad flags, job files or data: exit code 2
-    kFailure,  // the world would not let us: exit code 1
+    kFailure,  // the system refused or failed: exit code 1
   };
   Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
   Kind kind() const { return kind_; }

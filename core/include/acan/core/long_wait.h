@@ -1,4 +1,5 @@
-// LongWait: when somebody who waits should say for what. Pure: no clock. For one thread.
+// LongWait: decides when a waiting process should log what it waits for. Pure: no clock. For one
+// thread.
 #pragma once
 
 #include <chrono>
@@ -7,25 +8,25 @@
 
 namespace acan {
 
-// What LongWait takes as the time.
+// The representation of time that LongWait uses.
 inline std::int64_t MicrosecondsOf(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
 
 class LongWait {
  public:
-  // Short enough that a user who wonders is answered, longer than what usually takes its time.
+  // Short enough for a user who wonders what happens, longer than normal waits.
   static constexpr std::int64_t kSayAfterUs = 8'000'000;
   static constexpr std::int64_t kSayAgainUs = 30'000'000;
 
   explicit LongWait(std::int64_t now_us) { Begin(now_us); }
 
-  // What was waited for has come; from here on it is something else.
+  // The awaited event has come; from here on the wait is for another one.
   void Begin(std::int64_t now_us) {
     begin_us_ = now_us;
     say_us_ = now_us + kSayAfterUs;
   }
-  // To be called often. For how many seconds it has been waited, if it is time to say so.
+  // Call this often. Returns the seconds waited so far when it is time to log, else nullopt.
   std::optional<std::int64_t> Due(std::int64_t now_us) {
     if (now_us < say_us_) return std::nullopt;
     say_us_ = now_us + kSayAgainUs;
@@ -34,7 +35,7 @@ class LongWait {
 
  private:
   std::int64_t begin_us_ = 0;
-  std::int64_t say_us_ = 0;  // not before
+  std::int64_t say_us_ = 0;  // no message before this time
 };
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// MemoryBudget: the bytes that a handler may hold, counted. Thread safe.
+// MemoryBudget: counts the bytes that a handler may hold. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,9 @@
 
 namespace acan {
 
-// Thrown by allocations that would pass the limit. The handler reserves before it takes a task, so
-// this is a bug or a device that lost memory to others; it becomes a failed task, never an overrun.
+// Thrown by allocations that would exceed the limit. The handler reserves memory before it takes a
+// task, so the cause is a bug, or a device that lost memory to others. The task fails; the limit
+// holds.
 class OutOfMemory : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -20,7 +21,8 @@ class MemoryBudget {
   explicit MemoryBudget(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
   void Charge(std::uint64_t bytes) {
-    // What is refused is never counted: another thread would be refused what there is room for.
+    // A refused charge is never added, not even briefly: otherwise another thread could be refused
+    // although there is room for it.
     std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
     do {
       if (bytes > limit_bytes_ || used > limit_bytes_ - bytes) {

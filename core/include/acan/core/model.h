@@ -1,4 +1,4 @@
-// What is trained and how, as plain values: no file, no process, no device in here.
+// What is trained and how, as plain values without files, processes or devices.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace acan {
 enum class Loss : std::uint8_t { kCrossEntropy, kMeanSquaredError };
 enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine };
 
-// A multi-layer perceptron. layers = inputs, hidden..., outputs; every hidden layer is followed by
-// `activation`, the last by nothing (the loss takes its sums).
+// A multi-layer perceptron. layers = inputs, hidden..., outputs. Every hidden layer is followed by
+// `activation`; the last layer is not, as the loss takes its sums.
 struct Model {
   std::vector<std::int64_t> layers;
   Activation activation = Activation::kRelu;
@@ -28,21 +28,24 @@ struct Model {
   std::int64_t outputs(int layer) const { return layers[static_cast<std::size_t>(layer) + 1]; }
 };
 
-// Learning rate by step: linear warm-up from 0 over warmup_steps, then the kind's curve over the
-// remaining steps. Computed with +, -, *, / in double only, so it is the same on every machine.
+// The learning rate as a function of the step: linear warm-up from 0 over warmup_steps, then the
+// kind's curve over the remaining steps. Computed with only +, -, *, / in double, so it is the same
+// on every machine.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;
-  std::int64_t step_every = 0;  // kStep: multiply by step_factor every so many steps
+  std::int64_t step_every =
+      0;  // kStep: the rate is multiplied by step_factor every step_every steps
   double step_factor = 0.1;
   double final_fraction = 0.0;  // kCosine: ends at this share of the learning rate
 };
 
-// With the values that its optimizer uses (optimizers.h).
+// Includes the values that its optimizer uses (optimizers.h).
 struct Training : Hyperparameters {
-  std::int64_t batch = 128;  // samples of one optimizer step; the last of an epoch may be less
+  std::int64_t batch =
+      128;  // samples of one optimizer step; the last step of an epoch may have fewer
   std::int64_t epochs = 5;
-  std::optional<std::int64_t> steps;           // set: ends after so many, whatever `epochs` says
+  std::optional<std::int64_t> steps;  // set: training ends after this many, whatever `epochs` is
   std::optional<std::int64_t> evaluate_every;  // steps; unset: at the end of each epoch
   std::uint64_t seed = 1;
   Precision precision = Precision::kExact;
@@ -50,7 +53,7 @@ struct Training : Hyperparameters {
   bool shuffle = true;
   Optimizer optimizer = Optimizer::kSgd;
   Schedule schedule;
-  double clip_norm = 0;  // the most that the norm of all gradients may be; 0: any
+  double clip_norm = 0;  // the maximum norm of all gradients; 0: no limit
 };
 
 }  // namespace acan

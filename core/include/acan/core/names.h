@@ -1,4 +1,4 @@
-// What managers and handlers tell each other through the space, and the keys of it.
+// What managers and handlers tell each other through the space, and the keys for it.
 // acan/core/tuple_kinds.h has the layout of all keys.
 #pragma once
 
@@ -12,48 +12,49 @@
 
 namespace acan {
 
-// A handler to which inputs come over a link keeps those of so many bytes for its next tasks.
-// Shorter ones are hardly longer than the messages that would say so.
+// A handler whose inputs come over a link keeps those of at least this size for its next tasks.
+// Shorter ones are hardly longer than the messages that would announce them.
 inline constexpr std::uint64_t kLeastHeldBytes = 2 << 10;
 
-// What a handler says of itself when it joins.
+// What a handler says about itself when it joins.
 struct Capacity {
   std::string name;    // for people
   std::string device;  // "cpu:1"
   std::string description;
-  std::uint64_t limit_bytes = 0;   // of the process
-  std::uint64_t memory_bytes = 0;  // of it, what tasks may use: the device's scratch is taken off
+  std::uint64_t limit_bytes = 0;  // limit of the whole process
+  std::uint64_t memory_bytes =
+      0;  // the part of the limit that tasks may use: without the device's scratch memory
   int threads = 1;
-  double gflops = 0;   // measured, exact GEMM
+  double gflops = 0;   // measured with an exact GEMM
   bool exact = false;  // the conformance run passed
   bool fast = false;
-  bool own_memory = false;  // of the device: results may stay there
-  // No memory is shared with the broker: what leaves the handler crosses a link. So results may
-  // stay.
+  bool own_memory = false;  // the device has its own memory, so results may stay there
+  // The handler shares no memory with the broker, so what leaves it crosses a link and results may
+  // stay with it.
   bool bytes_travel = false;
-  // Where bytes travel: the address of the handler's host on the link; empty: not known. The cores
-  // of that host, 0: not known. What a KiB takes to the broker, and a small message there and back;
-  // 0: not measured.
+  // Only set if bytes_travel: the address of the handler's host on the link (empty: not known), the
+  // number of the host's cores (0: not known), the time that a KiB takes to the broker, and the
+  // round-trip time of a small message (0: not measured).
   std::string host = {};
   int host_threads = 0;
   std::uint32_t link_ns_per_kib = 0;
   std::uint32_t link_round_trip_us = 0;
-  // The machine that it runs on, whatever its addresses are there; empty: not known. `cpus`: those
-  // of the machine's processors that it may use, none twice. `busy_cpus`: how many of them it keeps
-  // busy while it computes: 0 where a device computes by itself, less than `threads` where the
-  // handler is throttled.
+  // The machine on which the handler runs, whatever addresses it has there; empty: not known.
+  // `cpus` are the processors of the machine that the handler may use, each once. `busy_cpus` is
+  // how many of them it keeps busy while it computes: 0 if the device computes by itself, fewer
+  // than `threads` if the handler is throttled.
   std::string machine = {};
   std::vector<int> cpus = {};
   double busy_cpus = 0;
   bool KeepsResults() const { return own_memory || bytes_travel; }
-  std::string jobs = {};  // it gets tasks only of jobs whose ids begin so (its key says so)
+  std::string jobs = {};  // it gets only tasks of jobs whose ids have this prefix (set by its key)
   std::string conformance_hash;
   friend bool operator==(const Capacity&, const Capacity&) = default;
 };
 std::string CapacityToJson(const Capacity& capacity);
-// nullopt: malformed, of more than 64 KiB, or with numbers that no handler has (below 0, or beyond
-// what can be counted). Of texts for people what fits into a line is kept: a handler may be
-// anybody.
+// nullopt: the text is malformed, longer than 64 KiB, or has numbers that no handler can have
+// (negative or too large to count). Texts for people are cut to one line, as the handler is not
+// trusted.
 std::optional<Capacity> CapacityFromJson(const std::string& text);
 
 // A handler's counts so far.
@@ -61,10 +62,10 @@ struct Report {
   std::uint64_t tasks = 0, failed = 0, tile_hits = 0, peak_bytes = 0;
   double busy_s = 0;
   double gflop = 0;                 // 10^9 operations of completed tasks (core/task.h, Flops)
-  std::uint64_t fetched_bytes = 0;  // of inputs that came from other handlers themselves
+  std::uint64_t fetched_bytes = 0;  // of inputs that came directly from other handlers
 };
 std::string ReportToJson(const Report& report);
-std::optional<Report> ReportFromJson(const std::string& text);  // nullopt: as of a capacity
+std::optional<Report> ReportFromJson(const std::string& text);  // nullopt: as CapacityFromJson
 
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
@@ -83,19 +84,19 @@ tuplespace::Pattern AllProbes();
 tuplespace::Pattern ProbesOf(const std::string& id);
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 
-// What a step's tuple is, apart from the step: equal for all versions of one tile.
+// The key of a step's tuple without the step: equal for all versions of one tile.
 std::string WithoutStep(const tuplespace::Key& key);
-// Of a step's tuple, the run and the step: less than all keys of that step, greater than those of
-// the run's earlier ones. None for other tuples, nor for those of kFrozenVersion.
+// For a step's tuple, the key (run, step): less than all keys of that step, greater than those of
+// the run's earlier steps. nullopt for other tuples and for those of kFrozenVersion.
 std::optional<tuplespace::Key> StepOf(const tuplespace::Key& key);
-// The same tuple of the step after. REQUIRES: StepOf(key).
+// The same tuple in the next step. REQUIRES: StepOf(key).
 tuplespace::Key InNextStep(const tuplespace::Key& key);
-// Less than all keys of the steps of that run.
+// Less than all keys of that run's steps.
 tuplespace::Key RunOf(const tuplespace::Key& step);
 
 const char* PrecisionName(Precision precision);
 
-// The tasks of any job that a handler can run.
+// The tasks of any job that a handler with these precisions can run.
 tuplespace::Pattern RunnableTasks(bool exact, bool fast);
 
 }  // namespace acan

@@ -1,6 +1,7 @@
-// The table of optimizers. A row says what everybody must know of one: its name in job files, how
-// many matrices of state belong to each parameter, its kernel and the scalars of a step, and which
-// keys of a job file it uses. docs/adding.md says how to add one.
+// The table of optimizers. A row has everything that the rest of the program needs to know about an
+// optimizer: its name in job files, how many state matrices each parameter has, its kernel, the
+// kernel's scalars for a step, and the job-file keys that it uses. docs/adding.md says how to add
+// one.
 #pragma once
 
 #include <cmath>
@@ -14,11 +15,11 @@
 
 namespace acan {
 
-// The number is the row's; it is nowhere on the wire or in a file, where names are.
+// The value is the row's index. It never appears on the wire or in a file; these use names.
 enum class Optimizer : std::uint8_t { kSgd, kMomentum, kAdamW };
 
-// The values of the keys below, with the defaults that hold unless a row has others. What an
-// optimizer does not use is ignored.
+// The values of the keys below. These defaults hold unless a row overrides them. An optimizer
+// ignores the values that it does not use.
 struct Hyperparameters {
   double learning_rate = 0.1;
   double momentum = 0.9;
@@ -28,8 +29,8 @@ struct Hyperparameters {
   double weight_decay = 0.0;
 };
 
-// A key of a job file's section [train]: a number in [least, most], or in [least, most) if
-// `below_most`.
+// A key of a job file's section [train]. Its value is a number in [least, most], or in [least,
+// most) if `below_most` is set.
 struct OptimizerKey {
   std::string_view name;
   double Hyperparameters::*value;
@@ -45,14 +46,14 @@ inline constexpr double kMinEpsilon = 1e-37;  // smaller would be 0 or denormal 
 inline constexpr OptimizerKey kOptimizerKeys[] = {
     {"learning_rate", &Hyperparameters::learning_rate, 0, kMaxRate},
     {"momentum", &Hyperparameters::momentum, 0, 1},
-    // At 1, 1 - beta^t would be 0 and the bias correction a division by it.
+    // With a beta of 1, 1 - beta^t would be 0 and the bias correction would divide by it.
     {"beta1", &Hyperparameters::beta1, 0, 1, true},
     {"beta2", &Hyperparameters::beta2, 0, 1, true},
     {"epsilon", &Hyperparameters::epsilon, kMinEpsilon, 1},
     {"weight_decay", &Hyperparameters::weight_decay, 0, kMaxRate},
 };
 
-// A key that an optimizer uses, with the default that it has there.
+// A key that an optimizer uses, and its default for that optimizer.
 struct UsedKey {
   std::string_view name;
   double standard = 0;
@@ -60,13 +61,14 @@ struct UsedKey {
 
 struct OptimizerRow {
   Optimizer optimizer;
-  std::string_view word;  // of job files
+  std::string_view word;  // its name in job files
   int states = 0;         // matrices of the parameter's shape, 0 at first
-  // Writes the weights and the states, and reads the same and then the gradient, in this order.
+  // Writes the weights and the states; reads the weights, the states and the gradient, in this
+  // order.
   Kernel kernel;
   Few<UsedKey, 8> keys;
-  // The kernel's scalars for `step`, counted from 0, with the learning rate that the schedule gives
-  // it. In double, rounded to float once.
+  // The kernel's scalars for `step`, counted from 0. `rate` is the schedule's learning rate for the
+  // step. Computed in double and rounded to float once.
   KernelScalars (*scalars)(const Hyperparameters& values, double rate, std::int64_t step);
   std::string_view meaning;
 };
@@ -102,7 +104,7 @@ inline KernelScalars OfAdamW(const Hyperparameters& values, double rate, std::in
 
 }  // namespace optimizer_rows
 
-// Row i is of the optimizer with the number i.
+// Row i describes the optimizer with the number i.
 inline constexpr OptimizerRow kOptimizers[] = {
     {Optimizer::kSgd,
      "sgd",
@@ -140,7 +142,7 @@ constexpr int StateCount(Optimizer optimizer) {
   return RowOf(optimizer).states;
 }
 
-// The most states of any optimizer: what readers of files and keys must expect.
+// The largest number of states of any optimizer, for code that reads files and keys.
 constexpr int MostStates() {
   int most = 0;
   for (const OptimizerRow& row : kOptimizers) most = row.states > most ? row.states : most;

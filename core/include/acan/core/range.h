@@ -1,9 +1,9 @@
 // Ranges of an axis and the canonical reduction tree over them.
 //
 // Every axis (batch, inputs, outputs) of n elements is cut into leaves of `block` elements. Leaves
-// are combined by an aligned binary tree: node t of level h is node 2t + node 2t+1 of level h-1; a
-// missing right child passes the left one through. A task's range along an axis is always a node of
-// that tree, so what it sums is a sub-tree of the one canonical sum, whatever the cut.
+// Leaves are combined by an aligned binary tree: node t of level h is node 2t + node 2t+1 of level
+// h-1; a missing right child passes the left one through. A task's range along an axis is always a
+// node of that tree, so its sum is a sub-tree of the one canonical sum, whatever the cut.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct Combine {
 };
 
 // The additions, in order, that reduce the partial sums of `ranges` to that of their union, which
-// is left in ranges[0]. REQUIRES: `ranges` are ascending nodes that together are exactly one node.
-// A node may count what is missing behind it: of six leaves in a place for eight, the last may be
+// ends in ranges[0]. REQUIRES: `ranges` are ascending nodes that together are exactly one node. A
+// node may include missing leaves behind it: of six leaves in a place for eight, the last may be
 // {5, 8}.
 std::vector<Combine> CombineOrder(const std::vector<Range>& ranges, std::int64_t block);
 

@@ -1,6 +1,6 @@
 // The tables of kRotary (operators.inc): cosines and sines of the angles of rotary positions. The
-// manager makes them, as not every device has doubles, and all handlers read the same bits. Pure
-// functions of their arguments; any thread.
+// manager makes them, because some devices lack doubles and all handlers must read the same bits.
+// Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct RotaryTables {
 
 inline constexpr std::int64_t kMaxRotaryPositions = std::int64_t{1} << 20;
 
-// How many positions have angles of which MakeRotaryTables can compute the sine, at least 1: a base
-// below 1 makes angles that are larger than the position. REQUIRES: as MakeRotaryTables.
+// The number of positions, at least 1, whose angles are small enough for MakeRotaryTables. With a
+// base below 1, an angle is larger than its position. REQUIRES: as MakeRotaryTables.
 std::int64_t MostRotaryPositions(std::int64_t head_size, double base);
 
 // The angle of the position p and the pair i is p x base^(-2i / head_size), computed in double;

@@ -1,4 +1,4 @@
-// Runs the calls of a task, one after the other, on a device. On the device's thread.
+// Runs the calls of a task on a device, one after the other. On the device's thread.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace acan {
 
-// The operand that a view is, of the buffers of its task. REQUIRES: `buffers` has them all.
+// The operand that `view` describes. REQUIRES: `buffers` has all buffers of the task.
 Matrix MatrixOf(const Task& task, const std::vector<BufferPtr>& buffers, const View& view);
 
-// What calls that run part by part touch at once: about so many bytes stay near a core.
+// How many bytes calls that run part by part may touch at once and still stay in a core's cache.
 inline constexpr std::int64_t kNearBytes = 768 << 10;
 
 // Starts all calls in order. `buffers` are the task's, each of its shape or longer. On a device
-// whose memory is the host's, calls whose rows do not depend on each other run part by part: a part
-// touches `near_bytes` for each thread of the device, but at least one sample. Throws what
+// whose memory is the host's, calls whose rows are independent run part by part: a part touches
+// about `near_bytes` for each thread of the device, but has at least one sample. Throws what
 // Device::Gemm and Device::Launch throw.
 //
-// Some calls that follow each other are given to the device as one, where that changes no bit:
-// - a product and the kernel behind it (Device::GemmThen);
+// Where it changes no bit, some consecutive calls go to the device as one:
+// - a product and the kernel that follows it (Device::GemmThen);
 // - a convolution and its gradients (Device::Convolve, ConvolveBack, ConvolveWeights);
-// - products of the gradient form whose operands are groups of rows that follow each other, and the
-//   additions of their results by the aligned tree (Device::GemmGroups). The results of products
-//   are then not made, so nothing else may read them.
+// - products of the gradient form whose operands are consecutive groups of rows, together with the
+//   additions of their results by the aligned tree (Device::GemmGroups). The results of the single
+//   products are then not computed, so nothing else may read them.
 void RunCalls(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
               std::int64_t near_bytes = kNearBytes);
 
-// As RunCalls, and returns the hash of each output that `hashed` names, by its index, if the device
-// shows its bytes (Device::HostBytes) and a call writes them: then they are hashed as soon as they
-// are made, part by part where the calls run so, and come from a cache. The others have none.
-// REQUIRES: `hashed` is empty, or has as many as the task has outputs.
+// As RunCalls. Also returns the hash of each output that `hashed` selects by index, if the device
+// exposes its bytes (Device::HostBytes) and a call writes them. Such an output is hashed as soon as
+// it is computed, part by part if its calls run part by part, while its bytes are still in a cache.
+// The other entries are nullopt. REQUIRES: `hashed` is empty or has one entry for each output.
 std::vector<std::optional<tuplespace::PayloadHash>> RunCallsAndHash(
     Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
     const std::vector<bool>& hashed, std::int64_t near_bytes = kNearBytes);

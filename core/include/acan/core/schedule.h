@@ -1,5 +1,6 @@
-// The learning rate and the optimizer's scalars of every step, the same bits on every machine: only
-// +, -, *, / and sqrt of IEEE double, no libm function whose last bit could differ.
+// The learning rate and the optimizer's scalars of every step. They have the same bits on every
+// machine: the code uses only +, -, *, / and sqrt of IEEE double, and no libm function whose last
+// bit could differ.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace acan {
 
 // Optimizer steps of one epoch; the last one may have fewer samples. REQUIRES: both > 0.
 std::int64_t StepsPerEpoch(std::int64_t samples, std::int64_t batch);
-// Of the whole training. REQUIRES: samples > 0.
+// Optimizer steps of the whole training. REQUIRES: samples > 0.
 std::int64_t TotalSteps(const Training& training, std::int64_t samples);
 
 // The learning rate of `step`, counted from 0. During warm-up (step < warmup_steps) it is

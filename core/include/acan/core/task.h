@@ -1,6 +1,6 @@
 // Task: a declarative description of a piece of a training step. It says which input tuples make up
 // which matrices, which operations run on them, and under which keys the results are put. A handler
-// interprets it with a Device; neither the handler nor the space knows what a layer is.
+// interprets it with a Device. Neither the handler nor the space knows what a layer is.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct BufferSpec {
   }
 };
 
-// Input tuple `input` (index into TaskSpec::inputs) is a row-major matrix [rows, cols] whose place
-// is (row, col) of buffer `buffer`. A piece that covers its whole buffer needs no copy.
+// Input tuple `input` (an index into TaskSpec::inputs) is a row-major matrix [rows, cols] at (row,
+// col) of buffer `buffer`. A piece that covers its whole buffer needs no copy.
 struct Piece {
   std::uint32_t input = 0;
   std::uint32_t buffer = 0;
@@ -50,8 +50,8 @@ struct View {
   std::uint64_t bytes() const { return BufferSpec{rows, cols}.bytes(); }
 };
 
-// One operation: a matrix product or a kernel, with the operands and scalars that its row of
-// operators.inc says, in its order.
+// One operation: a matrix product or a kernel. Its row of operators.inc defines the operands and
+// scalars and their order.
 struct Call {
   bool gemm = false;
   GemmForm form = GemmForm::kForward;
@@ -61,8 +61,8 @@ struct Call {
 };
 
 // A result tuple: the rectangle `view`, row-major. keep: the handler keeps it on its device and
-// says so, as it may do with others. may_be_resident: its bytes need not go into the space before
-// somebody asks for them (tuplespace::Tuple::resident_bytes).
+// tells the space; it may do so with other results, too. may_be_resident: its bytes need not go
+// into the space before another client asks for them (tuplespace::Tuple::resident_bytes).
 struct Output {
   tuplespace::Key key;
   View view;
@@ -70,7 +70,7 @@ struct Output {
   bool may_be_resident = false;
 };
 
-// A tuple that its taker will soon need for another task, of so many bytes.
+// A tuple of this many bytes that the task's taker will soon need for another task.
 struct Ahead {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
@@ -80,46 +80,48 @@ struct Task {
   TaskKind kind = TaskKind::kForward;
   Precision precision = Precision::kExact;
   std::int32_t block = 64;
-  bool timed = false;      // the lease is the job's own time limit: not extended while it runs
-  std::int32_t chunk = 0;  // most tasks that its taker should take together; 0: as it sees fit
+  bool timed = false;  // the lease is the job's own time limit, which the handler does not extend
+  std::int32_t chunk = 0;  // most tasks that its taker should take together; 0: the taker decides
   std::vector<BufferSpec> buffers;
   std::vector<Piece> pieces;
   std::vector<Call> calls;  // run in order
   std::vector<Output> outputs;
-  // May be fetched while this task and others run. Nothing that the task makes depends on it.
+  // These may be fetched while this task and others run. No result of the task depends on them.
   std::vector<Ahead> ahead = {};
 };
 
-// Whether the task is as small as DecodeTask demands: in the number of its buffers and its calls,
-// and in the rows and columns of each buffer.
+// Whether the numbers of buffers and calls, and the rows and columns of each buffer, are within the
+// limits that DecodeTask enforces.
 bool IsWithinLimits(const Task& task);
 
 // Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.
 bool CoversBuffer(const Piece& piece, const Task& task);
 
-// What running the task takes. First its inputs are gathered; tuples that are copied into a buffer
-// are gone when the other buffers are made.
+// The memory that the task needs. The handler first gathers the inputs. It releases tuples that
+// were copied into a buffer before it makes the other buffers.
 struct TaskMemory {
   std::uint64_t gathering_bytes = 0;  // all inputs, and the buffers that some are copied into
-  std::uint64_t computing_bytes = 0;  // all buffers, and copies of results that are parts of one
+  std::uint64_t computing_bytes =
+      0;  // all buffers, and copies of results that are part of a buffer
 };
 TaskMemory MemoryOf(const Task& task);
-// The most of it at any time. This is TaskSpec::need_bytes.
+// The maximum at any time. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
-// Of each of so many inputs, the bytes that its pieces say it has; 0: it has no piece.
+// For each of `inputs` inputs, its size in bytes according to its pieces; 0: it has no piece.
 std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs);
-// Of each of so many inputs, whether every piece that it is covers its buffer: then it is a buffer
-// until the task ends. The others are gone when inputs are gathered.
+// For each of `inputs` inputs, whether every piece of it covers its buffer. Such an input is a
+// buffer until the task ends. The others are released once the inputs are gathered.
 std::vector<bool> WholeInputs(const Task& task, std::size_t inputs);
 
-// Operations on floats, as the rows of the calls count them.
+// The number of floating-point operations, as the rows of the calls count them.
 std::uint64_t Flops(const Task& task);
 
 tuplespace::Payload EncodeTask(const Task& task);
 
-// Decodes and checks everything (a task comes from another process): indexes, rectangles, shapes of
-// products and kernels, every buffer written before it is read and no input written. Throws
-// std::invalid_argument with what is wrong. `input_count`: of the TaskSpec.
+// Decodes the task and checks everything, because it comes from another process: indexes,
+// rectangles, shapes of products and kernels, that every buffer is written before it is read, and
+// that no input is written. Throws std::invalid_argument that says what is wrong. `input_count` is
+// the number of inputs in the TaskSpec.
 Task DecodeTask(const tuplespace::Payload& bytes, std::size_t input_count);
 
 }  // namespace acan

@@ -1,11 +1,12 @@
-// What a task may have at most, for those that make tasks of models.
+// Limits of a task, for code that makes tasks from models.
 #pragma once
 
 #include <cstdint>
 
 namespace acan {
 
-// Rows, and columns, of a matrix. Larger values of a model must be cut into several matrices.
+// The maximum number of rows, and of columns, of a matrix. Larger values of a model must be cut
+// into several matrices.
 inline constexpr std::int32_t kMaxMatrixAxis = 1 << 24;
 
 }  // namespace acan

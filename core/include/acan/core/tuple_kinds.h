@@ -1,19 +1,22 @@
 // The kinds of tuples that managers and handlers agree on, and the layout of their keys. The words
-// and the order of the fields are on the wire: they never change.
+// and the order of the fields are on the wire and never change.
 //
-// Tuples of a step begin with (run, step, kind), so that one watermark retires all that a finished
-// step leaves behind. `run` is the id of the job, "-", and letters that no other life of the job
-// has. `step` counts from 0; for tiles it is the version, which is the number of steps behind them.
-// A range is two fields, [begin, end): b of the batch's samples, f of the features of a boundary
-// (0: the model's inputs; l: what layer l reads and layer l - 1 makes), o of a layer's outputs, i
-// of its inputs. `batch` is 0 in training and counts from 1 in an evaluation.
+// Keys of a step's tuples begin with (run, step, kind), so that one watermark retires everything
+// that a finished step leaves behind. `run` is the id of the job, "-", and letters that no other
+// life of the job has. `step` counts from 0; for tiles it is the version, which is the number of
+// steps before it. A range is two fields, [begin, end): b is a range of the batch's samples, f of
+// the features of a boundary (boundary 0: the model's inputs; l: the inputs of layer l, which layer
+// l - 1 computes), o of a layer's outputs, i of its inputs. `batch` is 0 in training and counts
+// from 1 in an evaluation.
 //
-//   (run, step, "task", precision, task, batch, layer, b, o, i)   a task; `task` is a word of
-//   TaskName (run, step, "task", precision, "audit", audit, vote)          a task that is done once
-//   more (run, step, "audit", audit, vote, output)                     its results (run, step,
-//   "act" | "pre" | "delta", batch, boundary, b, f)   [b, f]: activations, the sums that
-//                                                 the activation function took, and the gradients
-//                                                 by those sums
+//   (run, step, "task", precision, task, batch, layer, b, o, i)
+//                                                 a task; `task` is a word of TaskName
+//   (run, step, "task", precision, "audit", audit, vote)
+//                                                 a repetition of a finished task
+//   (run, step, "audit", audit, vote, output)     the results of such a repetition
+//   (run, step, "act" | "pre" | "delta", batch, boundary, b, f)
+//                                                 [b, f]: activations, the inputs of the activation
+//                                                 function, and the gradients with respect to these
 //   (run, step, "part.*", batch, layer, b, o, i)  a partial sum over one of the ranges
 //   (run, step, "target" | "loss", batch, b)      labels [b, 1] or values [b, outputs]; the sums of
 //                                                 the losses and of right answers [1, 1 or 2]
@@ -21,28 +24,31 @@
 //                                                 sums of the squares of a gradient: of all of
 //                                                 [o, i], or of each row [o, 1]
 //   (run, step, "norm" | "clip", batch)           of all gradients: the sum of the squares, and
-//                                                 what they are multiplied by, both [1, 1]
-//   (run, kFrozenVersion, "frozen", parameter, o, i)   [o, i] of a parameter that is not trained:
-//   the
+//                                                 the factor that multiplies them, both [1, 1]
+//   (run, kFrozenVersion, "frozen", parameter, o, i)
+//                                                 [o, i] of a parameter that is not trained: the
 //                                                 same tuple in all versions, which no watermark of
 //                                                 a step retires
-//   (run, version, "tile" | "state0" | "state1", parameter, o, i)   [o, i] of a parameter, or of
-//   the
-//                                                 optimizer's state for it; of a bias [1, o]
+//   (run, version, "tile" | "state0" | "state1", parameter, o, i)
+//                                                 [o, i] of a parameter, or of the optimizer's
+//                                                 state for it; [1, o] of a bias
 //
-// Other tuples, which outlive a step:
+// Other tuples outlive a step:
 //
 //   ("handler", id)                what a handler is (Capacity); there while it is connected
-//   ("report", id, number)         its counts so far (Report)
+//   ("report", id, number)         the handler's counts so far (Report)
 //   ("leader", job)                held under a lease by the job's manager
 //   ("standby", job, id)           a manager that waits for the lead
-//   ("run", job, run)              a life of a job of which something may be left
-//   ("done", job)                  the receipt of its last finished run, for managers that stand by
-//   ("metrics", job, run, first step, steps)  lines of metrics.jsonl, for managers on other hosts
-//   ("quarantine", job, id)        a handler that computed a wrong result: it gets no task of the
-//   job
-//   ("probe", id, number)          bytes by which a client measures its link (acan check); of a
-//                                  handler, 0: it measures, 1: it waits for others that do
+//   ("run", job, run)              a life of a job; the space may still have tuples of it
+//   ("done", job)                  the receipt of the job's last finished run, for managers that
+//                                  stand by
+//   ("metrics", job, run, first step, steps)
+//                                  lines of metrics.jsonl, for managers on other hosts
+//   ("quarantine", job, id)        a handler that computed a wrong result; it gets no task of
+//                                  the job
+//   ("probe", id, number)          bytes with which a client measures its link (acan check). For a
+//                                  handler: 0 means that it measures, 1 that it waits for others
+//                                  that measure
 #pragma once
 
 #include <cstdint>
@@ -70,9 +76,9 @@ enum class StepTuple : std::uint8_t {
   kFrozen,
 };
 const char* WordOf(StepTuple kind);
-// In place of the step in keys of what stays as it is.
+// Replaces the step in keys of tuples that never change.
 inline constexpr std::int64_t kFrozenVersion = INT64_MAX;
-// With this all kinds of partial sums begin, and no other.
+// All kinds of partial sums begin with this prefix, and no other kind does.
 inline constexpr const char* kPartPrefix = "part.";
 
 // What a task of a step is for.

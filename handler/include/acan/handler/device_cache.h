@@ -1,12 +1,13 @@
-// DeviceCache: what a handler's device keeps between tasks, as bytes and keys: tiles that the next
-// step reads, and results whose bytes nobody else has (owed). Pure; a part of HandlerCore.
+// DeviceCache: the tuples that a handler's device keeps between tasks, as bytes and keys: tiles
+// that the next step reads, and results whose bytes are nowhere else (owed). Pure; a part of
+// HandlerCore.
 //
 //   entry     pins   may go
 //   plain     0      at any time, the coldest first
 //   plain     > 0    when no task uses it any more
-//   owed      any    when its bytes have left, or nobody needs them
+//   owed      any    when its bytes have left, or no client needs them
 //
-// Every entry's bytes count once here, and in no task that uses it.
+// Every entry's bytes count once here, and not in the tasks that use it.
 #pragma once
 
 #include <cstdint>
@@ -30,58 +31,61 @@ class DeviceCache {
   std::uint64_t BytesOf(const tuplespace::Key& key) const { return entries_.at(key).bytes; }
   // Of all entries.
   std::uint64_t bytes() const { return bytes_; }
-  // Of those that cannot go now: they are used, or owed.
+  // Of the entries that cannot go now because they are used or owed.
   std::uint64_t held_bytes() const { return held_bytes_; }
-  // Of those that are owed.
+  // Of the owed entries.
   std::uint64_t owed_bytes() const { return owed_bytes_; }
 
-  // Adds an entry that nobody uses yet. A newer version takes the place of the older one. False: it
-  // was there.
+  // Adds an entry that nothing uses yet. A newer version replaces the older one. False: the entry
+  // was here already.
   bool Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
-  // What a later step will need. It takes an older version's place when it is first used.
+  // Adds an entry that a later step will need. It replaces an older version when it is first used.
   // REQUIRES: it is not here.
   void AddAhead(const tuplespace::Key& key, std::uint64_t bytes, std::int64_t now_us);
   // Whether no newer version is here.
   bool IsNewest(const tuplespace::Key& key) const;
-  // Pins it and says how many bytes it has; none: it is not here.
+  // Pins the entry and returns its bytes; nullopt: it is not here.
   std::optional<std::uint64_t> PinIfHere(const tuplespace::Key& key, std::int64_t now_us,
                                          Actions& out);
-  // REQUIRES of both: it is here.
+  // Both REQUIRE: the entry is here.
   void Pin(const tuplespace::Key& key, std::int64_t now_us);
   void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
-  // It has no bytes: it goes with its last pin, and nobody is to use it. REQUIRES: it is not owed.
+  // The entry has no bytes: it goes with its last pin and must not be used. REQUIRES: it is not
+  // owed.
   void Forget(const tuplespace::Key& key, Actions& out);
-  // Takes out what only its caller has pinned. False: it must stay.
+  // Removes an entry that only the caller has pinned. False: it must stay.
   bool Take(const tuplespace::Key& key);
-  // The space has not heard of it yet.
+  // The space does not know yet that the entry is held.
   void AnnounceHeld(const tuplespace::Key& key) { newly_held_.push_back(key); }
-  // What the space believes to be held is not.
+  // The space believes that the entry is held, but it is not.
   void AnnounceDropped(const tuplespace::Key& key) { newly_dropped_.push_back(key); }
   void AnnounceAll();
-  // What changed since it was called last.
+  // The changes since the last call.
   void FlushHolds(Actions& out);
 
   // ---- what goes
-  // What earlier steps left, once a task of a later one is here, whose first input this is.
+  // Drops what earlier steps left when a task of a later step is here; `input` is that task's first
+  // input.
   void DropOlder(const tuplespace::Key& input, Actions& out);
-  // What was not used for long. To be called at NextCheckUs() or later.
+  // Drops entries that were not used for long. To be called at NextCheckUs() or later.
   void DropCold(std::int64_t now_us, Actions& out);
   std::int64_t NextCheckUs() const;
-  // The coldest, until all has at most so many bytes. REQUIRES: held_bytes() <= most_bytes.
+  // Drops the coldest entries until the rest has at most this many bytes. REQUIRES: held_bytes() <=
+  // most_bytes.
   void ShrinkTo(std::uint64_t most_bytes, Actions& out);
 
   // ---- what is owed
-  // REQUIRES: it is here and pinned.
+  // REQUIRES: the entry is here and pinned.
   void AddOwed(const tuplespace::Key& key);
-  // Its bytes have left, or cannot. False: it was not owed.
+  // The entry's bytes have left, or cannot. False: it was not owed.
   bool EndOwed(const tuplespace::Key& key);
-  // Nobody needs it any more.
+  // No client needs the entry any more.
   void Release(const tuplespace::Key& key, Actions& out);
-  // Whether it is to be supplied now: it is owed, and not under way.
+  // Whether to supply the entry now: it is owed, and its supply is not in progress.
   bool BeginSupply(const tuplespace::Key& key);
   void EndSupply(const tuplespace::Key& key);  // without success
   void SupplyAll(Actions& out);
-  // Until so many bytes, or a few more, are under way.
+  // Until at least this many bytes are being supplied.
   void SupplySome(std::uint64_t enough_bytes, Actions& out);
   bool IsSupplying() const { return under_way_ > 0; }
   bool OwesNothing() const { return owed_.empty(); }
@@ -93,7 +97,7 @@ class DeviceCache {
     int pins = 0;
     bool doomed = false;  // superseded while pinned: goes with its last pin
     bool owed = false;
-    bool ahead = false;  // not used yet
+    bool ahead = false;  // fetched ahead and not used yet
     std::int64_t last_used_us = 0;
 
     bool IsHeld() const { return pins > 0 || owed; }
@@ -101,20 +105,20 @@ class DeviceCache {
 
   void Pin(Entry& entry, std::int64_t now_us);
   void BecomeNewest(const tuplespace::Key& key, Actions& out);
-  // Whether its supply was not under way; now it is.
+  // Returns whether the supply was not in progress yet; it is now.
   bool Begin(bool& under_way);
   void Remove(const tuplespace::Key& key, Actions& out);
   void Erase(std::map<tuplespace::Key, Entry>::iterator it);
 
   std::map<tuplespace::Key, Entry> entries_;
-  std::unordered_map<std::string, tuplespace::Key> newest_;  // identity without step -> entry
+  std::unordered_map<std::string, tuplespace::Key> newest_;  // key without the step -> entry
   std::uint64_t bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t owed_bytes_ = 0;
-  std::map<tuplespace::Key, bool> owed_;  // entries; whether their supply is under way
-  std::size_t under_way_ = 0;             // of them; asked for after every event
+  std::map<tuplespace::Key, bool> owed_;  // entries, and whether their supply is in progress
+  std::size_t under_way_ = 0;             // how many of them; asked for after every event
   std::optional<tuplespace::Key> step_;   // of the latest task
-  std::int64_t cold_check_us_ = 0;        // when to look for what was not used for long
+  std::int64_t cold_check_us_ = 0;        // when to look for entries that were not used for long
   std::vector<tuplespace::Key> newly_held_, newly_dropped_;
 };
 

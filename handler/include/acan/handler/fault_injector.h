@@ -1,5 +1,5 @@
-// FaultInjector: makes a handler compute wrong on purpose, for tests and experiments. The same seed
-// and the same calls give the same faults.
+// FaultInjector: makes a handler compute wrong results on purpose, for tests and experiments. The
+// same seed and the same calls produce the same faults.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,20 @@ namespace acan {
 struct FaultPlan {
   double results = 0;      // of a result that is put: one of its bits is flipped
   double result_bits = 0;  // of each bit of a result
-  double weights = 0;  // of a result that is kept on the device: one bit of it, not of what is put
+  // Of a result that the device keeps: one bit of the kept copy, not of the result that is put.
+  double weights = 0;
   std::uint64_t seed = 1;
 };
 
-// "results:1e-3,weights:0.01,seed=7". Throws std::invalid_argument that says what is wrong.
+// For example "results:1e-3,weights:0.01,seed=7". Throws std::invalid_argument that says what is
+// wrong.
 FaultPlan ParseFaults(const std::string& text);
 
 class FaultInjector {
  public:
   explicit FaultInjector(const FaultPlan& plan) : plan_(plan) {}
 
-  // The faulty copy, or nullopt: it stays as it is.
+  // The faulty copy; nullopt: no fault.
   std::optional<tuplespace::Payload> OfResult(const tuplespace::Payload& payload);
   std::optional<tuplespace::Payload> OfKept(const tuplespace::Payload& payload);
   std::uint64_t flipped_bits() const { return flipped_bits_; }

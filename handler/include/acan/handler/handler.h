@@ -29,25 +29,26 @@ struct HandlerOptions {
   std::unique_ptr<Device> device;                       // its budget is the handler's limit
   std::optional<tuplespace::ClientAccess> access = {};  // for a broker with keys
   int depth = 3;  // most long tasks taken at once: one runs, the others are prefetched
-  // Where it runs, as managers are told: Capacity::machine and Capacity::cpus.
+  // Where it runs, for managers: Capacity::machine and Capacity::cpus.
   std::string machine = {};
   std::vector<int> cpus = {};
   std::optional<Throttle> throttle = {};  // for experiments: slower than the device is
-  std::optional<FaultPlan> faults = {};   // to be made on purpose; for tests and experiments
+  std::optional<FaultPlan> faults = {};   // deliberate faults, for tests and experiments
   bool shared_memory = true;              // see tuplespace::ClientOptions
-  // Whether what leaves this handler crosses a link, so that large results stay here. Unset: over
-  // tcp, where no memory can be shared with the broker.
+  // Whether the handler's output crosses a link, so that large results should stay here. Unset:
+  // true over tcp if no memory can be shared with the broker.
   std::optional<bool> bytes_travel = {};
-  // Then inputs and results of so many bytes are kept for the next tasks (Get::holds_from_bytes).
+  // If so, inputs and results of at least this size are kept for the next tasks
+  // (Get::holds_from_bytes).
   std::uint64_t holds_from_bytes = kLeastHeldBytes;
-  // Results that stay here go from here to handlers that need them, and theirs come from them;
-  // without this, and where others cannot be reached, through the broker. `direct_listen`: see
-  // tuplespace::ClientOptions.
+  // Results that stay here go directly to the handlers that need them, and theirs come directly
+  // from them. Without this, or if others cannot be reached, they go through the broker.
+  // `direct_listen`: see tuplespace::ClientOptions.
   bool direct = true;
   std::string direct_listen = {};
-  zmq::context_t* context = nullptr;                 // shared for inproc; null: one of its own
+  zmq::context_t* context = nullptr;  // shared for inproc; null: the handler makes its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
-  // Called about once a second or more often on Run's thread, unless that is stuck; may be null.
+  // Called on Run's thread at least about once a second, unless that thread is stuck; may be null.
   std::function<void()> alive = {};
 };
 
@@ -55,31 +56,31 @@ struct HandlerReport {
   std::uint64_t tasks = 0;  // completed
   std::uint64_t failed = 0;
   std::uint64_t tile_hits = 0;         // inputs that were already on the device
-  std::uint64_t peak_bytes = 0;        // most bytes held at once: device memory and waiting inputs
-  std::uint64_t shared_results = 0;    // made where the space can share them
-  std::uint64_t copied_results = 0;    // that were copied there afterwards
-  std::uint64_t resident_results = 0;  // whose bytes stayed on the device
-  std::uint64_t supplied_results = 0;  // of these, whose bytes were asked for
-  std::uint64_t fetched_bytes = 0;     // of inputs that came from other handlers themselves
-  std::uint64_t sent_bytes = 0;        // of results that went to other handlers themselves
+  std::uint64_t peak_bytes = 0;        // maximum held at once: device memory and waiting inputs
+  std::uint64_t shared_results = 0;    // made in memory that the space can share
+  std::uint64_t copied_results = 0;    // copied to such memory afterwards
+  std::uint64_t resident_results = 0;  // results whose bytes stayed on the device
+  std::uint64_t supplied_results = 0;  // resident results whose bytes were requested
+  std::uint64_t fetched_bytes = 0;     // of inputs that came directly from other handlers
+  std::uint64_t sent_bytes = 0;        // of results that went directly to other handlers
   double busy_s = 0;                   // time spent computing
   double gflop = 0;                    // 10^9 operations of completed tasks (core/task.h, Flops)
 };
 
 class Handler {
  public:
-  // Proves the device (conformance) and measures it. Throws what the device throws.
+  // Checks the device (conformance) and measures it. Throws what the device throws.
   explicit Handler(HandlerOptions options);
   ~Handler();
   Handler(const Handler&) = delete;
   Handler& operator=(const Handler&) = delete;
 
-  // Serves until Stop(): then takes nothing more, finishes what runs, puts back what waits.
-  // Throws tuplespace::SpaceError if the broker refuses it for good, DeviceLost if the device will
-  // not compute again.
+  // Serves until Stop(); then takes no more tasks, finishes running ones, and puts back waiting
+  // ones. Throws tuplespace::SpaceError if the broker refuses it permanently, and DeviceLost if the
+  // device will not compute again.
   HandlerReport Run();
-  // In place of Run(), for a thread that serves several handlers: one round, which waits at most so
-  // long for something to do. False: there will be nothing more to do.
+  // Replaces Run() for a thread that serves several handlers: one round, which waits at most
+  // `most_wait` for something to do. False: there will be nothing more to do.
   bool Turn(std::chrono::microseconds most_wait);
   void Stop();  // thread safe, async-signal safe
 

@@ -1,26 +1,26 @@
-// HandlerCore: what a handler decides, as a pure state machine: what to ask for, what to run, what
-// to keep on the device, when to extend a lease. No socket, clock, thread or device in here.
+// HandlerCore: a handler's decisions as a pure state machine: what to ask for, what to run, what to
+// keep on the device, and when to extend a lease. It has no socket, clock, thread or device.
 //
-// Memory: every byte counts once, and the sum of these never passes the limit:
+// Memory: every byte counts once, and the sum of these never exceeds the limit:
 //
-//   a task, from grant to result    what it gathers or computes with, whichever is more, but for
-//                                   the entries of the cache that it uses
+//   a task, from grant to result    the memory to gather its inputs or to compute, whichever is
+//                                   more, without the cache entries that it uses
 //   a task whose results leave      the results that are not in the cache
-//   what is fetched ahead           all of it, until it is in the cache
+//   a tuple fetched ahead           all of it, until it is in the cache
 //   the cache (device_cache.h)      all of its entries
 //
-// The offer is what is left beside tasks and entries that cannot go. A task that fits the offer
+// The offer is what tasks and entries that cannot go leave of the limit. A task that fits the offer
 // always runs: plain entries go, the coldest first, and an entry that the task only copies into a
-// larger buffer goes with the task, if it could not be copied beside the rest.
+// larger buffer goes with the task if there is no room for the copy beside it.
 //
 // Results may stay on a device with memory of its own: the space knows them, and their bytes are
-// supplied when somebody asks. Until then they cannot be dropped. So they take what two of the
-// largest tasks leave, and are supplied unasked when the handler has nothing else to do, as what it
-// waits for may be a larger task. Over a link it waits longer before that than the supplies take.
+// supplied on request. Until then they cannot be dropped. So they use only what two of the largest
+// tasks leave. When the handler is idle it supplies them unasked, because the task that it waits
+// for may be larger. Over a link it first waits longer than the supplies take.
 //
-// Leases are extended as long as the device makes progress: a task ended, or began, within the last
-// kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device
-// hangs loses it, though its thread that talks to the space is well.
+// Leases are extended while the device makes progress: a task began or ended within the last
+// kPatienceLeases times the lease. So a slow handler keeps its tasks, and one whose device hangs
+// loses them even if its thread that talks to the space works.
 #pragma once
 
 #include <cstdint>
@@ -49,19 +49,19 @@ class HandlerCore {
   std::int64_t NextDeadlineUs() const;
   bool drained() const { return draining_ && flights_.empty() && cache_.OwesNothing(); }
   FlightId last_flight() const { return next_flight_ - 1; }
-  // Of tasks, beside what they use of the cache.
+  // Of tasks, without the cache entries that they use.
   std::uint64_t reserved_bytes() const { return reserved_bytes_; }
   std::uint64_t cached_bytes() const { return cache_.bytes(); }
   bool IsCached(const tuplespace::Key& key) const { return cache_.Contains(key); }
 
  private:
   enum class Phase : std::uint8_t { kFetching, kQueued, kSending };
-  // An entry of the cache that a flight uses: an input, or a result that has not left.
+  // A cache entry that a flight uses: an input, or a result that has not left.
   struct Pinned {
     tuplespace::Key key;
     std::uint64_t bytes = 0;
-    std::size_t input = 0;  // of an input: which
-    bool whole = true;      // a piece is there beside its copy
+    std::size_t input = 0;  // for an input: its index
+    bool whole = true;      // false: a piece that exists beside its copy
   };
   struct Flight {
     Phase phase = Phase::kQueued;
@@ -69,7 +69,7 @@ class HandlerCore {
     std::int64_t granted_us = 0;
     std::int64_t lease_us = 0;
     std::int64_t extend_at_us = 0;
-    bool timed = false;  // its lease is the job's own limit
+    bool timed = false;  // its lease is the job's own time limit
     std::uint64_t flops = 0;
     std::uint64_t need_bytes = 0;
     std::uint64_t charge_bytes = 0;    // its part of reserved_bytes_
@@ -106,7 +106,7 @@ class HandlerCore {
   // ---- memory
   std::uint64_t HeldBytes() const { return reserved_bytes_ + cache_.held_bytes(); }
   std::uint64_t FreeBytes() const;
-  // Of the two largest tasks together.
+  // The need of the two largest tasks together.
   std::uint64_t MostNeeded() const { return 2 * demand_.largest_need_bytes(); }
   static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
   bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out);
@@ -133,14 +133,14 @@ class HandlerCore {
   DeviceCache cache_;
   std::map<FlightId, Flight> flights_;
   FlightId next_flight_ = 1;
-  std::map<tuplespace::Key, std::uint64_t> coming_;  // ahead of the tasks that need them; bytes
+  std::map<tuplespace::Key, std::uint64_t> coming_;  // fetched ahead; sizes in bytes
   std::uint64_t reserved_bytes_ = 0;
-  std::uint64_t coming_resident_bytes_ = 0;  // of tasks that run
+  std::uint64_t coming_resident_bytes_ = 0;  // of running tasks
   int working_ = 0;                          // flights that are not computed yet
   std::uint64_t working_flops_ = 0;
-  std::int64_t progress_us_ = 0;  // when the device began or ended a task last
-  std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
-  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then what is owed is supplied
+  std::int64_t progress_us_ = 0;  // when the device last began or ended a task
+  std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease needs an extension before
+  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then owed entries are supplied
   bool draining_ = false;
 };
 

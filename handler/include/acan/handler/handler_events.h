@@ -1,4 +1,4 @@
-// What a HandlerCore hears, and what it has others do.
+// The events that a HandlerCore receives, and the actions that it returns.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace acan {
 
-using FlightId = std::uint64_t;  // a task taken, from grant to release
+using FlightId = std::uint64_t;  // a taken task, from grant to release
 
 // ---- events ------------------------------------------------------------------------------------
 
@@ -21,48 +21,51 @@ struct TaskGranted {
   tuplespace::LeaseRef lease;
   std::int64_t lease_us = 0;
   bool timed = false;                 // do not extend the lease
-  bool current = true;                // answers the latest AskForTask, not one replaced by it
-  std::uint64_t need_bytes = 0;       // as its maker says
-  std::uint64_t gathering_bytes = 0;  // TaskMemory; none is more than need_bytes
+  bool current = true;                // answers the latest AskForTask, not one that it replaced
+  std::uint64_t need_bytes = 0;       // according to its maker
+  std::uint64_t gathering_bytes = 0;  // see TaskMemory; both are at most need_bytes
   std::uint64_t computing_bytes = 0;
   std::uint64_t flops = 0;
-  std::int32_t chunk = 0;  // most tasks to take together; 0: as this handler sees fit
+  std::int32_t chunk = 0;  // most tasks to take together; 0: the handler decides
   std::vector<tuplespace::Key> inputs;
-  std::vector<bool> whole;                 // which inputs are buffers until it ends; empty: all
-  std::vector<bool> sent;                  // which inputs came along
-  std::vector<std::uint64_t> input_bytes;  // of those that came along
-  std::vector<std::uint64_t> right_bytes;  // of all, as the task says; 0, or empty: any is right
-  // Inputs of so many bytes came over a link, and are kept for other tasks.
+  std::vector<bool> whole;  // inputs that are buffers until the task ends; empty: all
+  std::vector<bool> sent;   // which inputs came with the grant
+  std::vector<std::uint64_t> input_bytes;  // of those that came with the grant
+  // Of all, according to the task; 0, or empty: any size is right.
+  std::vector<std::uint64_t> right_bytes;
+  // Inputs of at least this size came over a link and are kept for other tasks.
   std::uint64_t kept_from_bytes = UINT64_MAX;
-  std::optional<std::size_t> keep_input;  // worth keeping on the device (the tile)
+  std::optional<std::size_t> keep_input;  // the input worth keeping on the device (the tile)
   std::uint64_t resident_bytes = 0;       // of results that may stay on the device
-  std::vector<Ahead> ahead = {};          // what other tasks of this handler will soon need
+  std::vector<Ahead> ahead = {};          // tuples that other tasks of this handler will soon need
 };
-struct GetEnded {};  // the latest get came back without a task
+struct GetEnded {};  // the latest get ended without a task
 struct InputsArrived {
   FlightId flight = 0;
-  std::vector<std::pair<std::size_t, std::uint64_t>> bytes = {};  // of each, if it is to be kept
-};                                                                // those that were fetched
-// What was fetched ahead is there; 0 bytes: it did not come.
+  // The index and size of each fetched input; empty if inputs are not kept.
+  std::vector<std::pair<std::size_t, std::uint64_t>> bytes = {};
+};
+// A tuple that was fetched ahead is here; 0 bytes: it did not come.
 struct AheadArrived {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
 };
-// The bytes of an input could not be kept: there is no room.
+// The bytes of an input could not be kept because there is no room.
 struct NotKept {
   tuplespace::Key key;
 };
+// The task cannot or will not be run here, and goes back.
 struct GivenUp {
   FlightId flight = 0;
-};  // cannot or will not be run here: it goes back
+};
 struct KeptResult {
   tuplespace::Key key;
   std::uint64_t bytes = 0;
-  bool resident = false;  // nobody else has its bytes
+  bool resident = false;  // its bytes are nowhere else
 };
 struct TaskFinished {
   FlightId flight = 0;
-  std::uint64_t result_bytes = 0;  // still held until Released
+  std::uint64_t result_bytes = 0;  // held until Released
   std::vector<KeptResult> kept;    // results that stay on the device
   std::int64_t took_us = 0;        // on the device
 };
@@ -70,14 +73,17 @@ struct TaskFailed {
   FlightId flight = 0;
   std::string cause;
 };
+// The results' bytes have left this process.
 struct Released {
   FlightId flight = 0;
-};  // the results' bytes have left this process
+};
+// The space may have ended this handler's leases.
 struct ConnectionLost {
-  bool bytes_travel = false;  // of the new connection: what leaves crosses a link
-};                            // the space may have given our leases back
-// Of results that stay on the device: somebody asks for this one; its bytes have left; they could
-// not leave; or nobody is owed them: it is gone, or another has put it.
+  bool bytes_travel = false;  // over the new connection, what leaves this handler crosses a link
+};
+// About results that stay on the device. KeptWanted: a client asks for this one. KeptSupplied: its
+// bytes have left. SupplyFailed: they could not leave. KeptReleased: no client needs them, because
+// the tuple is gone or another client has put it.
 struct KeptWanted {
   tuplespace::Key key;
 };
@@ -91,7 +97,7 @@ struct SupplyFailed {
 struct KeptReleased {
   tuplespace::Key key;
 };
-struct Drain {};  // take nothing more, put back what has not begun
+struct Drain {};  // take no more tasks, and put back those that have not begun
 struct TimePassed {};
 
 using HandlerEvent =
@@ -101,25 +107,27 @@ using HandlerEvent =
 
 // ---- actions -----------------------------------------------------------------------------------
 
+// Opens a get and cancels the open one.
 struct AskForTask {
   std::uint64_t offer_bytes = 0;
   std::uint32_t count = 1;
-  bool share = false;            // leave some to others
-  std::uint32_t ns_per_kib = 0;  // that others wait for what is held here
-};                               // open a get; an open one is cancelled
+  bool share = false;            // leave some for others
+  std::uint32_t ns_per_kib = 0;  // see tuplespace::Get
+};
 struct StopAsking {};
 struct FetchInputs {
   FlightId flight = 0;
   std::vector<std::size_t> inputs;
 };
-// No task of this handler needs it yet; then AheadArrived.
+// No task of this handler needs the tuple yet. Then AheadArrived.
 struct FetchAhead {
   tuplespace::Key key;
 };
+// The device runs tasks in the order of these actions.
 struct RunTask {
   FlightId flight = 0;
-  bool resident = false;  // results that may stay on the device do
-};                        // in this order, on the device
+  bool resident = false;  // keep those results on the device that may stay there
+};
 struct ReportDone {
   FlightId flight = 0;
   tuplespace::LeaseRef lease;
@@ -136,23 +144,24 @@ struct ExtendLease {
   tuplespace::LeaseRef lease;
   std::int64_t lease_us = 0;
 };
+// Moves the input to the cache.
 struct KeepInput {
   FlightId flight = 0;
   tuplespace::Key key;
-};  // move it to the cache
-// An input that came from elsewhere is in the cache from now on, for this flight and others.
+};
+// An input that came from elsewhere is in the cache from now on, for this and other flights.
 struct KeepArrived {
   FlightId flight = 0;
   std::size_t input = 0;
 };
-// What was fetched ahead is in the cache from now on.
+// A tuple that was fetched ahead is in the cache from now on.
 struct KeepAhead {
   tuplespace::Key key;
 };
 struct DropCached {
   tuplespace::Key key;
 };
-// The flight's input, which is cached, goes with the flight: nobody else uses it from now on.
+// The flight's cached input is removed with the flight, which is the only user from now on.
 struct TakeCached {
   FlightId flight = 0;
   std::size_t input = 0;
@@ -160,9 +169,10 @@ struct TakeCached {
 struct AnnounceHeld {
   std::vector<tuplespace::Key> held, dropped;
 };
+// Sends the tuple's bytes. Then KeptSupplied, SupplyFailed or KeptReleased.
 struct SupplyKept {
   tuplespace::Key key;
-};  // its bytes; then KeptSupplied, SupplyFailed or KeptReleased
+};
 
 using HandlerAction =
     std::variant<AskForTask, StopAsking, FetchInputs, FetchAhead, RunTask, ReportDone, ReportFailed,

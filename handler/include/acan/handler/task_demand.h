@@ -1,12 +1,12 @@
-// TaskDemand: how many tasks a handler asks for, when, and how many bytes it offers for them. Pure;
+// TaskDemand: how many tasks a handler requests, when, and how many bytes it offers for them. Pure;
 // a part of HandlerCore.
 //
-// A handler takes enough to be busy while the next task is on its way, and no more, because what
-// waits here cannot be computed by somebody faster (pace.h). That is one or two long tasks; short
-// ones are taken many at a time, as a message costs more than they do, in at most half of the
-// memory, so that what is kept there stays. Where that finds nothing, or what was offered beside a
-// task that is done since, a task may be waiting that needs more: then all is offered. A task may
-// instead ask for a whole chunk to be taken together.
+// A handler takes enough tasks to be busy until the next one arrives, and no more, because a faster
+// handler cannot compute tasks that wait here (pace.h). That is one or two long tasks. Short tasks
+// are taken many at a time, because a message costs more than they do, but in at most half of the
+// memory, so that cached entries stay. If that offer is not taken up, or an older offer was made
+// beside a task that is done since, a waiting task may need more memory: then all of it is offered.
+// A task may instead request that a whole chunk is taken together.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 
 namespace acan {
 
-inline constexpr std::int32_t kMostAskedAtOnce = 64;  // tasks of one get
-// So long less than the free memory is offered in vain.
+inline constexpr std::int32_t kMostAskedAtOnce = 64;  // tasks in one get
+// An open get that offers less than the free memory is replaced after this time in vain.
 inline constexpr std::int64_t kOfferInVainUs = 10'000;
 
-// What a handler has to do, and room for.
+// A handler's work and free memory.
 struct Workload {
   int working = 0;                   // tasks that are not computed yet
-  std::int64_t all_us = 0;           // what is left to compute of them; 0 while that is not known
-  std::int64_t longest_us = 0;       // of one of them
-  bool is_empty = true;              // not even results are here that have not left
-  std::uint64_t free_bytes = 0;      // for a task
+  std::int64_t all_us = 0;           // remaining time to compute them; 0: unknown
+  std::int64_t longest_us = 0;       // of the longest of them
+  bool is_empty = true;              // not even results that have not left are here
+  std::uint64_t free_bytes = 0;      // for another task
   std::uint64_t reserved_bytes = 0;  // for tasks that are here
-  std::uint32_t ns_per_kib = 0;      // what bytes take to leave
+  std::uint32_t ns_per_kib = 0;      // the time that bytes take to leave
 };
 
 class TaskDemand {
@@ -38,7 +38,7 @@ class TaskDemand {
 
   const Pace& pace() const { return pace_; }
   std::uint64_t largest_need_bytes() const { return largest_need_bytes_; }
-  // When Ask is to be called again, if nothing happens before.
+  // When to call Ask again if nothing happens before.
   std::int64_t next_us() const { return ask_at_us_; }
 
   void NoteGrant(const TaskGranted& event, std::int64_t now_us);
@@ -67,8 +67,8 @@ class TaskDemand {
   AskForTask asked_;  // the latest
   std::int64_t asked_us_ = 0;
   std::int64_t ask_at_us_ = tuplespace::kForeverUs;
-  std::int32_t chunk_left_ = 0;           // of a chunk that is being taken
-  bool chunked_ = false;                  // the last task was one of a chunk
+  std::int32_t chunk_left_ = 0;           // of a chunk in progress
+  bool chunked_ = false;                  // the last task belonged to a chunk
   std::uint64_t largest_need_bytes_ = 0;  // of any task granted so far
 };
 

@@ -1,9 +1,9 @@
-// BrokerCore: the broker's half of the protocol as a pure state machine: who has joined, under
-// which session, when it was last heard, and the Space that they share. No socket, clock or thread:
-// the broker is a loop around it, and a simulation can be another. Times are microseconds of one
-// monotonic clock.
+// BrokerCore: the broker's half of the protocol as a pure state machine: which clients have joined,
+// their sessions, when each was last heard, and the Space that they share. No socket, clock or
+// thread: the broker or a simulation is a loop around it. Times are microseconds of one monotonic
+// clock.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,27 +27,27 @@ struct BrokerCoreOptions {
   SpaceLimits limits;
   std::int64_t client_silence_us = 10'000'000;
   std::uint64_t control_frame_bytes = 64ull << 20;
-  // Different for every broker that a client may meet: sessions and leases of another one are not
-  // known here.
+  // Must differ between all brokers that a client may meet, because sessions and leases of another
+  // broker are not valid here.
   std::uint64_t first_session = 1;
   std::uint64_t clients_per_key = 1024;
-  // Of one client in one turn (between two Ticks): tuples, patterns and keys that its requests
-  // name, one for each request, and what they move in the space. What is more waits for the next
-  // turns, in which the others come first.
+  // The maximum cost of one client's requests in one turn (between two Ticks): the tuples, patterns
+  // and keys that they name, one for each request, and what they move in the space. Further
+  // requests wait for the next turns, in which other clients come first.
   std::uint64_t turn_cost = 512;
-  // A request that the client's role forbids costs so many times as much. A program that keeps to
-  // its role sends next to none, so only a client that floods the broker with them gets less done.
+  // The cost of a request that the client's role forbids is multiplied by this. A correct program
+  // sends almost none, so only a client that floods the broker with them is slowed down.
   std::uint64_t refused_cost = 16;
-  // The broker loses a client whose waiting requests cost more than that together: it sends faster
-  // than anybody can be served. The limit is more than the tuples that a space takes, so a client
-  // that fills a space tuple by tuple is not lost; it would send all of them again.
+  // The broker drops a client whose waiting requests together cost more than this: it sends faster
+  // than any client can be served. The limit exceeds the number of tuples that a space takes, so
+  // that a client that fills a space tuple by tuple is not lost; it would send all of them again.
   std::uint64_t waiting_cost = 1 << 23;
-  // Of what waits so, bytes in this process's memory: of one client, and of all. A client whose
-  // tuples would be more is told to send them again later.
+  // The limits of waiting requests in bytes of this process's memory, for one client and for all. A
+  // client whose tuples would exceed them is told to send them again later.
   std::uint64_t waiting_bytes = 2ull << 30;
   std::uint64_t waiting_bytes_of_all = 4ull << 30;
-  // A ticket for a direct transfer counts so long: a reader begins to fetch at once, or when a task
-  // that it has taken comes near.
+  // How long a ticket for a direct transfer is valid. A reader begins to fetch at once, or when a
+  // task that it has taken is about to run.
   std::int64_t ticket_us = 60'000'000;
 };
 
@@ -55,27 +55,26 @@ class BrokerCore {
  public:
   explicit BrokerCore(BrokerCoreOptions options);
 
-  // `who` is what the client's key stands for; null: there are no keys, everybody may do
-  // everything.
+  // `who` describes the client's key; null: there are no keys, and everyone may do everything.
   void Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                const AccessList::Entry* who = nullptr);
-  // Part of a message has come. False: the client has not joined.
+  // A part of a message has come. False: the client has not joined.
   bool Heard(const ClientId& client, std::int64_t now_us);
-  // A message that could not be decoded has come; `error` goes back.
+  // A message that could not be decoded has come. `error` is sent back.
   void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us);
-  // The session cannot go on, and the client is told so. REQUIRES: it has joined.
+  // Ends a session that cannot continue, and tells the client. REQUIRES: the client has joined.
   void GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it has not joined, or if it has said
   // Bye: then its session ends when its waiting requests have been served.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
-  // Clients whose key is not on this list, has ended, or stands for something else there than when
-  // they joined, are told so and lost.
+  // Loses clients, and tells them so, whose key is not on this list, has ended, or means something
+  // else there than when they joined.
   void SendAwayOthers(const AccessList& list, std::int64_t now_us);
-  // What the shell counted, for the statistics.
+  // The counts of the caller, for the statistics.
   void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
     statistics_.SetConnectionCounts(refused_connections, failed_connections);
   }
-  // The wall clock, for who asks for statistics; nothing depends on it.
+  // The wall clock, only for replies with statistics.
   void SetUnixTime(std::uint64_t unix_us) { statistics_.SetUnixTime(unix_us); }
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
@@ -83,9 +82,9 @@ class BrokerCore {
 
   using Delivery = PeerTable::Delivery;
   bool HasOutput() const { return peers_.HasOutput(); }
-  // All that is to be sent, one envelope for each client (and one for each stray answer to somebody
-  // who has not joined). Those come first whom something new wakes: of two processors one is still
-  // the broker's, and mere acknowledgements would keep the other from them.
+  // Everything that must be sent: one envelope for each client, and one for each stray answer to a
+  // sender that has not joined. Envelopes with news come first: with two processors one belongs to
+  // the broker, and sending mere acknowledgements first would keep the other one from work.
   std::vector<Delivery> TakeOutput() { return peers_.TakeOutput(); }
   // Sessions that have ended, in order.
   struct EndedSession {
@@ -100,7 +99,7 @@ class BrokerCore {
   const Peer* PeerOf(const ClientId& client) const { return peers_.Find(client); }  // may be null
   std::vector<ClientId> Clients() const;
   Stats GetStatistics() const;
-  // As Space's; for tests.
+  // As in Space; for tests.
   std::optional<std::string> FindContradiction() const { return space_.FindContradiction(); }
 
  private:
@@ -112,26 +111,26 @@ class BrokerCore {
   bool TooManyOf(const AllowedPeer& key) const;
   Peers::iterator Join(const ClientId& client, Hello& hello, const AccessList::Entry* who,
                        std::int64_t now_us);
-  // False: the client sends faster than anybody can be served.
+  // False: the client sends faster than any client can be served.
   bool OnRequest(const ClientId& client, Peers::iterator peer, Request&& request,
                  const AccessList::Entry* who, std::int64_t now_us);
   bool Defer(const ClientId& client, Peer& peer, Request&& request, std::uint64_t cost,
              std::optional<std::string>&& refusal);
   void OnListening(const ClientId& client, Peer& peer, Listening&& listening, std::int64_t now_us);
-  // The places that the space left empty in an answer to `reader`.
+  // Fills the places that the space left empty in an answer to `reader`.
   void FillPlaces(const ClientId& reader, const Peer& peer, ReplyBody& body, std::int64_t now_us);
   void FillPlace(const ClientId& reader, const Peer& peer, FoundTuple& found, std::int64_t now_us);
   void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
   void ServeWaiting(std::int64_t now_us);
-  // How much of the client's turn it took beyond `cost`.
+  // Returns the cost of the request beyond `cost`, for the client's turn.
   std::uint64_t Serve(const ClientId& client, Peers::iterator peer, Request&& request,
                       std::uint64_t cost, std::int64_t now_us);
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
   void LogAndLose(const ClientId& client, const std::string& why, std::int64_t now_us);
-  void Lose(Peers::iterator peer, std::int64_t now_us);  // with what waits of it
+  void Lose(Peers::iterator peer, std::int64_t now_us);  // with its waiting requests
   void Leave(Peers::iterator peer, std::int64_t now_us);
-  // `sender`: whom most answers are for, if anybody; else the end of peers_.
+  // `sender`: the peer that gets most of the answers, or the end of peers_.
   void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
   void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);

@@ -1,6 +1,6 @@
-// BrokerStatistics: what a broker counts beside its space, and the lines that it logs about it.
+// BrokerStatistics: what a broker counts in addition to its space, and its log lines.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ class BrokerStatistics {
  public:
   void CountMessage() { ++messages_; }
   void CountRequest() { ++requests_; }
-  // Whether to log this one, with how many there were so far: one of each client once in a while.
+  // Counts it. Returns whether to log it with the count so far: for each client only once in a
+  // while.
   bool CountBadMessage(const ClientId& client, std::int64_t now_us) {
     ++bad_messages_;
     return bad_pause_.IsOver(client, now_us);
@@ -26,7 +27,7 @@ class BrokerStatistics {
     ++refused_requests_;
     return refused_pause_.IsOver(client, now_us);
   }
-  // A client may come and go as often as it likes.
+  // Limited, because a client may join and leave as often as it likes.
   bool MayLogJoined(const ClientId& client, std::int64_t now_us) {
     return joined_pause_.IsOver(client, now_us);
   }

@@ -1,6 +1,6 @@
-// PeerTable: who has joined a broker, under which session, and what is to be said to each.
+// PeerTable: the clients that have joined a broker, their sessions, and the messages for each.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct WaitingRequest {
   Request request;
   std::uint64_t cost = 0;
   std::uint64_t bytes = 0;             // of this process's memory
-  std::optional<std::string> refusal;  // why it is not served; then only its id is kept
+  std::optional<std::string> refusal;  // why it is refused; then only its id is kept
 };
 
 struct Peer {
@@ -29,17 +29,17 @@ struct Peer {
   std::uint64_t nonce = 0;
   std::string name;
   bool decompresses = false;                       // it takes compressed control frames
-  std::optional<AllowedPeer> key;                  // when it joined; nullopt: there are no keys
+  std::optional<AllowedPeer> key;                  // as at joining; nullopt: there are no keys
   std::uint64_t unread_bytes_of_key = UINT64_MAX;  // as in ClientLimits
   std::int64_t heard_at_us = 0;
   std::vector<BrokerMessage> output;
-  std::uint64_t turn = 0;  // in which it was served last
-  std::uint64_t cost = 0;  // of what was served in that turn
+  std::uint64_t turn = 0;  // the turn in which it was last served
+  std::uint64_t cost = 0;  // of the requests served in that turn
   std::deque<WaitingRequest> waiting;
   std::uint64_t waiting_cost = 0;
   std::uint64_t waiting_bytes = 0;
-  bool leaves = false;                              // when nothing waits any more
-  std::unique_ptr<const Listening> listening = {};  // null: it serves no payloads itself
+  bool leaves = false;                              // it leaves when nothing waits any more
+  std::unique_ptr<const Listening> listening = {};  // null: it does not serve payloads
 };
 
 class PeerTable {
@@ -66,7 +66,7 @@ class PeerTable {
     peer.output.emplace_back(std::forward<Message>(message));
   }
   void SendDone(const ClientId& client, Peer& peer, RequestId id);
-  // For somebody who has not joined, or not under this session.
+  // For a client that has not joined, or not with this session.
   void SendStray(const ClientId& client, std::uint64_t session, BrokerMessage&& message);
   void SendGoodbyes();
 
@@ -80,7 +80,7 @@ class PeerTable {
 
  private:
   Map peers_;
-  std::vector<ClientId> dirty_;  // peers with output, in the order of their first message
+  std::vector<ClientId> dirty_;  // peers with output, in the order of their first messages
   std::vector<Delivery> strays_;
 };
 

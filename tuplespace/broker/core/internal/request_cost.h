@@ -1,4 +1,4 @@
-// What it costs a broker to serve a request, and to keep it until then.
+// The cost of serving a request, and of keeping it until then.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace tuplespace {
 
-// About what serving it takes, beside what the space bounds by itself.
+// An estimate of the work of serving it, apart from work that the space bounds itself.
 std::uint64_t CostOf(const RequestBody& body);
-// About what keeping it takes of this process's memory: of payloads that lie in a segment of the
-// client nothing.
+// An estimate of this process's memory for keeping it. Payloads in a segment of the client count as
+// 0.
 std::uint64_t BytesOf(const RequestBody& body);
 bool HasTuples(const RequestBody& body);
 

@@ -14,28 +14,30 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::uint64_t kLooksAsOne = 8;    // a look of the space takes so much less than a tuple
-constexpr std::int64_t kSilenceChecks = 8;  // per client_silence_us
-constexpr std::uint64_t kPlacesForOne = 4;  // changed: they take about as long as one put
+// This many examinations in the space cost as much as a tuple.
+constexpr std::uint64_t kLooksAsOne = 8;
+constexpr std::int64_t kSilenceChecks = 8;  // in each client_silence_us
+// This many changed placements cost about as much as one put.
+constexpr std::uint64_t kPlacesForOne = 4;
 
-// A client counts its nonces from a random one. What it sent over a connection that ended may come
-// after the Hello that it sent over the next one.
+// A client counts its nonces from a random one. Messages that it sent over an earlier connection
+// may come after the Hello of the next one.
 bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
   constexpr std::uint64_t kMostJoins = 1ull << 32;
   return nonce != than && than - nonce < kMostJoins;
 }
 
-// Messages that cannot be understood, of one envelope. Each is answered.
+// The maximum number of malformed messages of one envelope that are answered.
 constexpr int kMostMalformed = 64;
 
-// Ids are shown to people and become parts of texts. ZeroMQ gives who has none an id of its own,
-// which begins with a zero byte.
+// Ids are shown to people and become parts of texts. ZeroMQ gives a client without an id one that
+// begins with a zero byte.
 bool IsPlainId(const ClientId& id) {
   return id.starts_with('\0') ||
          std::all_of(id.begin(), id.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
-// nullopt: it may do that.
+// nullopt: it is allowed.
 std::optional<std::string> RefusalText(const AccessList::Entry& who, const ClientId& client,
                                        RequestBody& body) {
   const auto refusal = RefusalOf(*who.role, client, body);
@@ -94,7 +96,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
       if (!std::exchange(ping_said, true)) peers_.Send(client, it->second, Pong{now_us});
     } else if (std::holds_alternative<Bye>(message)) {
       it->second.leaves = true;
-      if (!it->second.waiting.empty()) continue;  // it said these first
+      if (!it->second.waiting.empty()) continue;  // these requests came first
       Leave(it, now_us);
       it = peers_.end();
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
@@ -117,7 +119,7 @@ bool BrokerCore::OnRequest(const ClientId& client, Peers::iterator peer, Request
   std::uint64_t cost = CostOf(request.body);
   auto refusal = who != nullptr ? RefusalText(*who, client, request.body) : std::nullopt;
   if (refusal) {
-    request.body = GetStats{};  // it may be large
+    request.body = GetStats{};  // the request may be large
     cost *= options_.refused_cost;
   }
   if (!turns_.MayServe(peer->second, cost)) {
@@ -154,9 +156,9 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
   return true;
 }
 
-// How much a request makes the space look at is known only afterwards: a pattern may have any number
-// of tuples before its match, a List or Count any number of matches, and a tuple any number of
-// waiting Reads that name it.
+// How much a request makes the space examine is known only afterwards: any number of tuples may
+// precede a pattern's match, a List or Count may have any number of matches, and any number of
+// waiting Reads may name a tuple.
 std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
                                 std::uint64_t cost, std::int64_t now_us) {
   Event event(std::in_place_type<Incoming>);
@@ -170,7 +172,7 @@ std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Re
   return (in_all > cost ? in_all - cost : 0) + space_.places_changed() / kPlacesForOne;
 }
 
-// A turn's worth of one client; the others that wait have theirs in the next turns.
+// Serves a turn's worth of one client. Other waiting clients are served in the next turns.
 void BrokerCore::ServeWaiting(std::int64_t now_us) {
   turns_.Begin();
   const std::optional<ClientId> client = turns_.TakeFirst();
@@ -211,7 +213,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
   const bool joined = it != peers_.end();
   if (joined && IsEarlier(hello.nonce, it->second.nonce)) return;
   if (joined && it->second.nonce != hello.nonce) {
-    // It lost its connection before we noticed, or another process uses the same id.
+    // It lost its connection without the broker noticing, or another process uses the same id.
     if (IsPlanted(Planted::kRejoiningKeepsLeases)) {
       peers_.Erase(it);
     } else {
@@ -285,7 +287,7 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
 }
 
 void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
-  // What is to be sent again in another way is not bad.
+  // A message that must be sent again in another way is not bad.
   if (bad.code != ErrorCode::kBusy) CountBad(client, bad.text, now_us);
   RequestError error{bad.code, std::move(bad.text)};
   Peer& peer = peers_.Find(client)->second;
@@ -313,7 +315,7 @@ void BrokerCore::ReceiveBad(const ClientId& client, const RequestError& error,
 }
 
 void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
-  // Who has not joined may take as many names as it likes.
+  // A client that has not joined may use any number of names.
   if (!statistics_.CountBadMessage(Knows(client) ? client : "", now_us)) return;
   statistics_.Log(fmt::format("a bad message of {}: {} ({} bad messages so far, of all peers)",
                               peers_.Describe(client), text, statistics_.bad_messages()));
@@ -360,7 +362,8 @@ void BrokerCore::Lose(Peers::iterator peer, std::int64_t now_us) {
   Leave(peer, now_us);
 }
 
-// It may be there and believe in its session, as after a pause. Nobody reads its channel any more.
+// The client may be there and believe in its session, as after a pause. Its channel is not read any
+// more.
 void BrokerCore::GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us) {
   const std::uint64_t session = peers_.Find(client)->second.session;
   peers_.SendStray(

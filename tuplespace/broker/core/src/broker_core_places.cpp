@@ -1,5 +1,5 @@
-// BrokerCore: direct transfers: who listens, and the places of payloads for those who may read
-// them.
+// BrokerCore: direct transfers: which clients listen, and the places of payloads for clients that
+// may read them.
 #include <fmt/format.h>
 
 #include <memory>
@@ -18,7 +18,7 @@ void BrokerCore::OnListening(const ClientId& client, Peer& peer, Listening&& lis
                                        kTicketSecretBytes)},
                        now_us);
   }
-  // Readers connect with keys where the broker has some, and without where it has none.
+  // Readers connect with keys if the broker has keys, and without otherwise.
   if (peer.key.has_value() == listening.public_key.empty()) return;
   peer.listening = std::make_unique<const Listening>(std::move(listening));
   Step(ClientListens{client}, now_us);
@@ -40,7 +40,7 @@ void BrokerCore::FillPlace(const ClientId& reader, const Peer& peer, FoundTuple&
   if (!found.place) return;
   found.place = nullptr;
   const auto holder = peers_.Find(found.put_by);
-  if (holder == peers_.end() || !holder->second.listening) return;  // then it is read once more
+  if (holder == peers_.end() || !holder->second.listening) return;  // the client reads it once more
   const Listening& listening = *holder->second.listening;
   const TicketClaims claims{holder->second.session, reader,
                             peer.key ? std::string_view(peer.key->public_key) : "",

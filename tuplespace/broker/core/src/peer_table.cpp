@@ -8,10 +8,10 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::size_t kUsualMessages = 64;  // room kept for a client's next answers, at most
-constexpr std::size_t kMostDone = 4096;     // requests that one message calls done
+constexpr std::size_t kUsualMessages = 64;  // maximum room that is kept for a client's next answers
+constexpr std::size_t kMostDone = 4096;     // maximum number of requests in one Done
 
-// For the log: ids are any bytes that a peer likes.
+// Makes ids, which may be any bytes, safe for the log.
 std::string Printable(const std::string& bytes) {
   std::string text;
   for (const char c : bytes) {
@@ -24,7 +24,7 @@ std::string Printable(const std::string& bytes) {
   return text;
 }
 
-// It says more than that what the client asked for was done.
+// Whether the messages contain more than acknowledgements.
 bool HasNews(const std::vector<BrokerMessage>& messages) {
   const auto is_acknowledgement = [](const BrokerMessage& message) {
     const auto* reply = std::get_if<Reply>(&message);
@@ -45,7 +45,7 @@ std::string PeerTable::Describe(const ClientId& client) const {
   return fmt::format("client {} ({})", Printable(client), Printable(it->second.name));
 }
 
-// Behind what was answered before, with which it shares a message if that were such answers, too.
+// Adds the id to the last message if that is a Done, too, otherwise adds a new one.
 void PeerTable::SendDone(const ClientId& client, Peer& peer, RequestId id) {
   const Done* last = peer.output.empty() ? nullptr : std::get_if<Done>(&peer.output.back());
   if (last == nullptr || last->requests.size() >= kMostDone) Send(client, peer, Done{});
@@ -64,7 +64,7 @@ void PeerTable::SendGoodbyes() {
 }
 
 std::vector<PeerTable::Delivery> PeerTable::TakeOutput() {
-  std::vector<Delivery> output = std::exchange(strays_, {});  // errors, which are news
+  std::vector<Delivery> output = std::exchange(strays_, {});  // errors, which count as news
   output.reserve(output.size() + dirty_.size());
   for (const bool news : {true, false}) {
     for (const ClientId& client : dirty_) {

@@ -5,11 +5,11 @@
 
 namespace tuplespace {
 
-// In the order in which it sent them.
+// Requests of one client are served in the order in which it sent them.
 bool Turns::MayServe(Peer& peer, std::uint64_t cost) {
   if (!peer.waiting.empty()) return false;
   if (std::exchange(peer.turn, turn_) != turn_) peer.cost = 0;
-  // One that costs more than a turn has to be served some day.
+  // A request that costs more than a turn must be served eventually.
   if (peer.cost > 0 && peer.cost + cost > turn_cost_) return false;
   peer.cost += cost;
   return true;
@@ -19,12 +19,12 @@ bool Turns::IsOver(const Peer& peer, std::uint64_t bytes, std::uint64_t times) c
   const std::uint64_t own = peer.waiting_bytes + bytes;
   if (own > times * limits_.bytes) return true;
   if (waiting_bytes_ + bytes <= times * limits_.bytes_of_all) return false;
-  // What others send must not keep a client from what is its part.
+  // Requests of other clients must not take a client's own share.
   const std::uint64_t clients = std::max<std::uint64_t>(1, waiting_.size());
   return own > times * limits_.bytes_of_all / clients;
 }
 
-// What cannot be sent again later has as much room again beside what can.
+// Requests that cannot be sent again later have the same room again in addition.
 Turns::Deferred Turns::Defer(const ClientId& client, Peer& peer, WaitingRequest&& waiting,
                              bool may_be_sent_again) {
   constexpr std::uint64_t kTimesInAll = 2;

@@ -1,5 +1,5 @@
-// The messages between the reader of a payload and the client that holds it. Each is one ZeroMQ
-// message of one part (packing.h says why). All numbers are little endian.
+// The messages between the reader of a payload and the client that holds it. Each is a single-part
+// ZeroMQ message (packing.h says why). All numbers are little endian.
 //
 //     every message           offset    fetch                     offset
 //       "ATSD"                   0        ticket (40 bytes)          16
@@ -30,38 +30,38 @@
 
 namespace tuplespace {
 
-inline constexpr std::size_t kPieceBytes = 1 << 20;  // the most of one message
+inline constexpr std::size_t kPieceBytes = 1 << 20;  // maximum in one message
 inline constexpr std::size_t kPieceHeadBytes = 48;
 inline constexpr std::size_t kMostToHolderBytes = 12 << 10;  // keys have 16 fields at most
 inline constexpr std::size_t kMostToReaderBytes = kPieceHeadBytes + kPieceBytes;
 
-// Numbers of transfers are the reader's; no two of one connection are the same.
+// The reader numbers its transfers; no two of one connection are the same.
 struct FetchFrame {
   std::uint64_t transfer = 0;
   std::string ticket;
-  std::uint32_t window_bytes = 0;  // to be sent before the reader says that it has received some
+  std::uint32_t window_bytes = 0;  // may be sent before the reader confirms any bytes
   ClientId reader;
   Key key;
 };
-struct MoreFrame {  // so many bytes have been received: the window goes on from there
+struct MoreFrame {  // this many bytes have been received; the window starts there
   std::uint64_t transfer = 0;
   std::uint64_t received_bytes = 0;
 };
-struct StopFrame {  // the reader wants no more of it
+struct StopFrame {  // the reader needs no more of it
   std::uint64_t transfer = 0;
 };
 using ToHolder = std::variant<FetchFrame, MoreFrame, StopFrame>;
 
-// Pieces of one transfer come in order, each with all but its offset and its bytes the same.
+// Pieces of one transfer come in order. They differ only in offset and bytes.
 struct PieceFrame {
   std::uint64_t transfer = 0;
   std::uint64_t total_bytes = 0;
   std::uint64_t offset = 0;
-  PayloadHash hash;  // of the whole payload, as its holder computed it
+  PayloadHash hash;  // of the whole payload, computed by its holder
   std::span<const std::byte> bytes;
 };
 enum class FetchRefusal : std::uint8_t {
-  kTicket = 1,  // it is none of this holder's session, for this key and this reader
+  kTicket = 1,  // it is invalid for this holder's session, this key or this reader
   kExpired,
   kGone,  // the payload is not here
   kBusy,  // a limit is reached
@@ -77,13 +77,13 @@ std::vector<std::byte> EncodePeer(const FetchFrame& fetch);
 std::vector<std::byte> EncodePeer(const MoreFrame& more);
 std::vector<std::byte> EncodePeer(const StopFrame& stop);
 std::vector<std::byte> EncodePeer(const RefusalFrame& refusal);
-// The bytes of the payload follow it.
+// The head of a piece. The bytes of the payload follow it.
 std::vector<std::byte> EncodePeerHead(const PieceFrame& piece);
 
-// nullopt: malformed. What comes out is well formed, whatever came in: a canonical key, a reader of
-// 1 to 64 bytes, a piece of 1 to kPieceBytes bytes that lies in the payload.
+// nullopt: malformed. The result is well formed whatever the input: a canonical key, a reader of 1
+// to 64 bytes, a piece of 1 to kPieceBytes bytes within the payload.
 std::optional<ToHolder> DecodeToHolder(std::span<const std::byte> message);
-// The bytes of a piece are those of `message`.
+// The bytes of a piece refer to `message`.
 std::optional<ToReader> DecodeToReader(std::span<const std::byte> message);
 
 }  // namespace tuplespace

@@ -1,20 +1,20 @@
-// PeerHolder: what a client that holds payloads decides about those who fetch them: whose tickets
-// count, whose turn it is, how much is under way. A pure state machine without sockets, clock or
-// threads.
+// PeerHolder: the decisions of a client that holds payloads about clients that fetch them: which
+// tickets are valid, whose turn it is, and how much is in flight. A pure state machine without
+// sockets, clock or threads.
 //
 //     fetch --> ticket is good --> ASKED: the client's own thread is asked for the payload
 //                                     |  Provide
 //                                     v
-//               SENDING, at most window_bytes ahead of what the reader says it has
+//               SENDING, at most window_bytes ahead of what the reader has confirmed
 //                                     |
 //                                     v
-//               DONE when all is sent and said to be there
+//               DONE when everything is sent and confirmed
 //
-// Transfers go on in the order in which they were begun. A transfer ends early when the reader says
-// so, when its connection ends, when the payload is withdrawn, and when nothing is heard of it for
-// stall_us. Whatever peers send, this holds no more than the limits say.
+// Transfers proceed in the order in which they began. A transfer ends early if the reader stops it,
+// its connection ends, the payload is withdrawn, or nothing is heard about it for stall_us.
+// Whatever peers send, this holds no more than the limits allow.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,11 @@ namespace tuplespace {
 struct PeerHolderLimits {
   std::uint64_t window_bytes = 4 << 20;              // of a transfer, sent and not confirmed
   std::uint64_t in_flight_bytes_per_peer = 8 << 20;  // of a connection's transfers
-  std::uint64_t in_flight_bytes = 64 << 20;          // of all
+  std::uint64_t in_flight_bytes = 64 << 20;          // of all transfers
   std::size_t transfers_per_peer = 64;
   std::size_t transfers = 1024;
-  std::uint32_t refused_per_peer = 32;  // fetches and malformed messages; then it is to go
+  // Fetches and malformed messages; then the peer is disconnected.
+  std::uint32_t refused_per_peer = 32;
   std::int64_t stall_us = 30'000'000;
 };
 
@@ -55,23 +56,23 @@ class PeerHolder {
   // A session has begun; `broker_us` is the broker's clock at `now_us`. Later calls with the same
   // session only set the clock.
   void SessionBegan(std::uint64_t session, std::int64_t broker_us, std::int64_t now_us);
-  // Tickets count no more, and what they allowed stops.
+  // Tickets are not valid any more, and transfers that they allowed stop.
   void SessionEnded();
 
-  // A message of the connection `peer`, whose other end has proved to have this public key (empty:
-  // there are no keys). False: the connection is to be ended.
+  // A message of the connection `peer`, whose other end has proven to have this public key (empty:
+  // there are no keys). False: close the connection.
   bool Receive(const std::string& peer, std::string_view public_key,
                std::span<const std::byte> message, std::int64_t now_us);
   void PeerGone(const std::string& peer);
 
-  // What the client's own thread is asked for; it answers each with Provide.
+  // Requests to the client's own thread; it answers each with Provide.
   std::vector<Key> TakeAsked();
   // An empty payload: it is not here.
   void Provide(const Key& key, const Payload& payload, std::int64_t now_us);
-  // Its bytes may be freed: nothing of it is sent any more.
+  // No more of this payload is sent, so its bytes may be freed.
   void Withdraw(const Key& key);
 
-  // The next message to send. The bytes of a piece are in `body`, which `payload` keeps.
+  // The next message to send. `body` has the bytes of a piece, which `payload` keeps alive.
   struct Outgoing {
     std::string peer;
     std::vector<std::byte> head;
@@ -82,17 +83,17 @@ class PeerHolder {
 
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
-  std::vector<std::string> TakeStalledPeers();  // whose connections are to be ended
+  std::vector<std::string> TakeStalledPeers();  // their connections must be closed
   const PeerHolderCounts& counts() const { return counts_; }
   bool idle() const { return transfers_.empty(); }
 
  private:
   struct Transfer {
     std::string peer;
-    std::uint64_t number = 0;  // the reader's
+    std::uint64_t number = 0;  // chosen by the reader
     Key key;
     std::uint64_t window_bytes = 0;
-    std::optional<Payload> payload;  // once provided
+    std::optional<Payload> payload;  // set once provided
     PayloadHash hash;
     std::uint64_t sent_bytes = 0;
     std::uint64_t confirmed_bytes = 0;

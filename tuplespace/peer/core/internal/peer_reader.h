@@ -1,12 +1,12 @@
-// PeerReader: what a client decides that fetches payloads from one holder over one connection. A
-// pure state machine without sockets, clock or threads.
+// PeerReader: the decisions of a client that fetches payloads from one holder over one connection.
+// A pure state machine without sockets, clock or threads.
 //
-// A fetch ends with the payload, whose hash is that of the holder, or without it: the holder
-// refused it, sent something else than a payload of the expected size, or said nothing for stall_us
-// while something was asked for, or the connection ended. Then all fetches at this holder end, but
-// for a refusal, which concerns one.
+// A fetch ends with the payload, whose bytes have the hash that the holder sent, or without it: the
+// holder refused it, sent anything but a payload of the expected size, or was silent for stall_us
+// during a fetch; or the connection ended. A refusal concerns one fetch. In all other cases all
+// fetches from this holder end.
 //
-// Not thread safe: one thread owns it.
+// Not thread safe; for one thread.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@
 namespace tuplespace {
 
 struct PeerReaderLimits {
-  std::size_t open_fetches = 8;  // more wait here for their turn
+  std::size_t open_fetches = 8;  // more fetches wait here for their turn
   std::uint32_t window_bytes = 4 << 20;
-  std::int64_t connect_us = 3'000'000;  // until the holder is first heard
+  std::int64_t connect_us = 3'000'000;  // until the holder is heard for the first time
   std::int64_t stall_us = 5'000'000;
 };
 
-// What is to be fetched. REQUIRES: a ticket of kTicketBytes, bytes > 0.
+// What must be fetched. REQUIRES: a ticket of kTicketBytes, bytes > 0.
 struct WantedPayload {
-  std::uint64_t id = 0;  // of the fetch; no two are the same
+  std::uint64_t id = 0;  // of the fetch, unique
   Key key;
   std::uint64_t bytes = 0;
   std::string ticket;
@@ -42,7 +42,7 @@ struct WantedPayload {
 struct FetchedPayload {
   std::uint64_t id = 0;
   Payload payload;  // empty: it could not be fetched
-  std::string why;  // then
+  std::string why;  // why it could not be fetched
 };
 
 class PeerReader {
@@ -50,7 +50,7 @@ class PeerReader {
   explicit PeerReader(PeerReaderLimits limits) : limits_(limits) {}
 
   void Fetch(WantedPayload wanted, std::int64_t now_us);
-  void Forget(std::uint64_t id);  // nobody waits for it any more
+  void Forget(std::uint64_t id);  // its result is not needed any more
   void Receive(std::span<const std::byte> message, std::int64_t now_us);
   // The connection has ended, or the holder cannot be reached.
   void Fail(const std::string& why);
@@ -60,7 +60,7 @@ class PeerReader {
   std::vector<std::vector<std::byte>> TakeOutput();
   std::vector<FetchedPayload> TakeFetched();
   bool idle() const { return open_.empty() && waiting_.empty(); }
-  bool failed() const { return failed_; }  // since the last Fetch that began anew
+  bool failed() const { return failed_; }  // and no Fetch was called since
   bool heard() const { return heard_; }    // the holder has answered at least once
 
  private:
@@ -68,7 +68,7 @@ class PeerReader {
     WantedPayload wanted;
     std::shared_ptr<std::byte[]> memory;
     std::uint64_t received_bytes = 0;
-    PayloadHash hash;  // as the holder says
+    PayloadHash hash;  // stated by the holder
     PayloadHasher hasher;
   };
   using OpenFetches = std::map<std::uint64_t, Open>;
@@ -84,7 +84,7 @@ class PeerReader {
   std::deque<WantedPayload> waiting_;
   std::vector<std::vector<std::byte>> output_;
   std::vector<FetchedPayload> fetched_;
-  std::int64_t progress_us_ = 0;  // when the holder was heard, or first asked, last
+  std::int64_t progress_us_ = 0;  // when the holder was last heard, or first asked
   bool heard_ = false;
   bool failed_ = false;
 };

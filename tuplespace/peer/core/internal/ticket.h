@@ -1,6 +1,6 @@
-// Tickets: by which the holder of a payload knows, without asking, that a reader may have it. The
-// broker and the holder share a secret; a ticket is the end of its time and an HMAC-SHA256 of what
-// it allows:
+// Tickets: they prove to the holder of a payload, without a question to the broker, that a reader
+// may have it. The broker and the holder share a secret. A ticket is its expiry time and an
+// HMAC-SHA256 of what it allows:
 //
 //     ticket       bytes        the HMAC is of          bytes
 //       expires_us   8            "tuplespace ticket 1"   19
@@ -10,7 +10,7 @@
 //                                 the bytes: reader's id,
 //                                 reader's public key, key
 //
-// All numbers are little endian. Pure, but for MakeTicketSecret.
+// All numbers are little endian. Pure, except MakeTicketSecret.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ inline constexpr std::size_t kTicketBytes = 40;
 
 // What a ticket allows: `reader` may fetch the payload of a tuple.
 struct TicketClaims {
-  std::uint64_t session = 0;           // of the holder, as the broker gave it
+  std::uint64_t session = 0;           // the holder's session, assigned by the broker
   std::string_view reader;             // its client id
-  std::string_view reader_public_key;  // with which it connects; empty: without keys
+  std::string_view reader_public_key;  // that of its connection; empty: without keys
   std::string_view key;                // the bytes of the tuple's key
 };
 
-// Random. Throws std::runtime_error if the system has no random bytes.
+// A random secret. Throws std::runtime_error if the system has no random bytes.
 std::string MakeTicketSecret();
 
 // REQUIRES: expires_us >= 0.

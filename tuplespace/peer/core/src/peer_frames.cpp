@@ -41,7 +41,7 @@ class FrameWriter {
   std::vector<std::byte> bytes_;
 };
 
-// REQUIRES: that many bytes are there.
+// REQUIRES: the message has these bytes.
 template <typename Number>
 Number NumberAt(std::span<const std::byte> message, std::size_t at) {
   std::uint64_t number = 0;

@@ -90,7 +90,7 @@ std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
 }
 
 bool PeerHolder::NoteRefused(const std::string& peer) {
-  // Ids are given by ZeroMQ, one to a connection; those that were refused and went are not missed.
+  // ZeroMQ gives each connection an id of its own, so refused ones that have gone can be forgotten.
   if (peers_.size() >= kMostPeersRemembered) {
     std::erase_if(peers_, [](const auto& entry) { return entry.second.transfers == 0; });
   }
@@ -98,7 +98,7 @@ bool PeerHolder::NoteRefused(const std::string& peer) {
 }
 
 void PeerHolder::Refuse(const std::string& peer, std::uint64_t number, FetchRefusal why) {
-  // Answers wait for nothing but the next turn; whoever floods is ended before there are more.
+  // Refusals wait only for the next turn. A peer that floods is disconnected before there are more.
   if (refusals_.size() >= limits_.transfers) return;
   refusals_.push_back({peer, EncodePeer(RefusalFrame{number, why}), {}, {}});
 }
@@ -111,7 +111,7 @@ PeerHolder::Transfers::iterator PeerHolder::Find(const std::string& peer, std::u
 
 void PeerHolder::OnMore(const std::string& peer, const MoreFrame& more, std::int64_t now_us) {
   const auto at = Find(peer, more.transfer);
-  // What was not sent cannot have been received.
+  // Bytes that were not sent cannot have been received.
   if (at == transfers_.end() || more.received_bytes > at->sent_bytes) return;
   if (more.received_bytes <= at->confirmed_bytes) return;
   at->heard_us = now_us;
@@ -184,7 +184,7 @@ void PeerHolder::Withdraw(const Key& key) {
 
 bool PeerHolder::MaySend(const Transfer& transfer) const {
   if (!transfer.payload || transfer.sent_bytes == transfer.payload->size()) return false;
-  // A small window lets one piece pass at a time.
+  // If the window is small, one piece at a time may be in flight.
   if (transfer.in_flight() > 0 && transfer.in_flight() + kPieceBytes > transfer.window_bytes) {
     return false;
   }

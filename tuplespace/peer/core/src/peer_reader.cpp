@@ -67,7 +67,7 @@ void PeerReader::Receive(std::span<const std::byte> message, std::int64_t now_us
 
 void PeerReader::OnPiece(const PieceFrame& piece) {
   const auto at = open_.find(piece.transfer);
-  if (at == open_.end()) return;  // it was forgotten, or had failed
+  if (at == open_.end()) return;  // it was forgotten or had failed
   Open& open = at->second;
   const bool first = open.received_bytes == 0;
   if (piece.total_bytes != open.wanted.bytes || piece.offset != open.received_bytes ||

@@ -1,14 +1,14 @@
-// SharedPool: memory that results are written to once, in place, and that other processes of this
-// host then read without a copy. Give it to a Client; where the broker can open it, payloads in it
-// travel as a name (PROTOCOL.md, "Shared memory"), elsewhere as bytes.
+// SharedPool: memory into which results are written once, in place, and which other processes of
+// this host read without a copy. Give it to a Client. If the broker can open it, payloads in it are
+// sent by name (PROTOCOL.md, "Shared memory"), otherwise as bytes.
 //
-// A block is a memfd that nobody else can write, shrink or grow. Its life: allocated and written by
-// this process, put (from then on it must not be written), free again when this process has dropped
-// it and the space and its readers have, too. Free blocks are kept for later allocations, as the
-// pages of new ones cost more than copying does, until it shows that they are not needed. All is
-// gone with the last process that has it open.
+// A block is a memfd that no other process can write, shrink or grow. This process allocates and
+// writes it and then puts it; after that it must not be written. It becomes free when this process,
+// the space and all readers have dropped it. Free blocks are kept for later allocations, as the
+// pages of new ones cost more than copying, until they prove to be unnecessary. The memory is freed
+// when the last process that has it open ends.
 //
-// Thread safe, but for what only Client calls.
+// Thread safe, except for the part that only Client calls.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@
 namespace tuplespace {
 
 struct SharedPoolOptions {
-  std::uint64_t segments = 4096;  // at most, and at most half of the files this process may open
-  std::uint64_t free_bytes = 256ull << 20;  // most bytes kept for later
+  std::uint64_t segments = 4096;  // at most, and at most half of this process's descriptor limit
+  std::uint64_t free_bytes = 256ull << 20;  // maximum of free bytes that are kept
 };
 
 class SharedPool : public std::enable_shared_from_this<SharedPool> {
  public:
-  // Payloads below this are not worth a block: their bytes travel.
+  // Smaller payloads are not worth a block: their bytes are sent.
   static constexpr std::uint64_t kLeastBytes = 16 << 10;
 
   using Block = std::shared_ptr<const SharedRegion>;
@@ -40,24 +40,24 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   SharedPool(const SharedPool&) = delete;
   SharedPool& operator=(const SharedPool&) = delete;
 
-  // At least `bytes`, uninitialised, pages present. Null if there is no memory or no descriptor
-  // left, or the broker has lately refused to open more, or it is too small for that, or small and
-  // could not be kept when it is free: use other memory then.
+  // A block of at least `bytes`, uninitialised, with its pages allocated. Null if memory or
+  // descriptors have run out, if the broker recently refused to open more, if it is too small for a
+  // block, or if it is small and could not be kept when it is free. Use other memory then.
   Block Allocate(std::uint64_t bytes);
-  // A block with a copy of these bytes, hashed on the way, or `payload` itself where there is no
-  // block for it.
+  // A block with a copy of these bytes, which are hashed on the way; `payload` itself if there is
+  // no block for it.
   Payload CopyOf(const Payload& payload);
 
-  // How many free bytes may be kept, instead of the options' number; asked whenever a block becomes
-  // free, on any thread.
+  // Replaces the options' limit of free bytes. `limit` is called whenever a block becomes free, on
+  // any thread.
   void SetFreeLimit(std::function<std::uint64_t()> limit);
-  // Gives free blocks back to the system until at most so many bytes are free.
+  // Returns free blocks to the system until at most `free_bytes` bytes are free.
   void TrimFree(std::uint64_t free_bytes);
 
   struct Counts {
-    std::uint64_t created = 0, reused = 0, refused = 0;  // allocations; `refused` got null
+    std::uint64_t created = 0, reused = 0, refused = 0;  // allocations; `refused` returned null
     std::uint64_t copied = 0;                            // by CopyOf
-    std::uint64_t segments = 0, lent = 0;                // now; in use by the space
+    std::uint64_t segments = 0, lent = 0;                // at present; used by the space
     std::uint64_t free_bytes = 0;
   };
   Counts counts() const;
@@ -66,32 +66,32 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
 
   // The block was named to the broker once more.
   void Lend(const SharedRegion& block);
-  // The hash that this process took of a payload in a lent block. It is forgotten when the block is
-  // free.
+  // The hash that this process computed for a payload in a lent block. It is forgotten when the
+  // block becomes free.
   void RememberHash(const Payload& payload);
-  // A block that begins with so many bytes that have this hash, as remembered; null: there is none.
+  // A block that begins with `bytes` bytes of this remembered hash; null: there is none.
   Block Find(const PayloadHash& hash, std::uint64_t bytes);
   bool CanLend(const Payload& payload) const;
-  // The broker has dropped what came of the last `count` times; nobody reads it any more...
+  // The broker has dropped what was lent the last `count` times, and no client reads it any more...
   void Freed(std::uint64_t id, std::uint64_t count);
-  // ... or that is not sure: it will not be written again.
+  // ... or may still read it, so the block is not written again.
   void Spoilt(std::uint64_t id, std::uint64_t count);
-  void Refused(std::uint64_t id);  // the broker cannot open it: its bytes have to travel
-  void SessionEnded();             // nothing is known any more of what was lent
-  // Ids that the broker knew and that will not be used again.
+  void Refused(std::uint64_t id);  // the broker cannot open it: its bytes must be sent
+  void SessionEnded();             // the loans of the session are unknown now
+  // Ids that the broker knows and that will not be used again.
   std::vector<std::uint64_t> TakeDropped();
 
  private:
   struct Owned;
   explicit SharedPool(SharedPoolOptions options);
-  struct Size {  // of blocks
+  struct Size {  // statistics of the blocks of one size
     std::uint64_t blocks = 0;
-    std::uint64_t handed = 0;  // times that one was
+    std::uint64_t handed = 0;  // how often one was handed out
   };
   std::uint64_t FreeLimit() const;                                               // with mutex_
   Owned* Reuse(std::uint64_t bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
-  Owned* AddBlock(std::uint64_t capacity_bytes);  // null: there is none
-  Block Hand(Owned& owned);                       // which has been counted as a handle
+  Owned* AddBlock(std::uint64_t capacity_bytes);  // null: none can be made
+  Block Hand(Owned& owned);                       // already counted as a handle
   void ForgetHash(Owned& owned);                  // with mutex_
   void Released(Owned& owned);                    // the last local handle is gone
   void Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone);             // with mutex_
@@ -99,8 +99,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   void Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
   void Unlend(std::uint64_t id, std::uint64_t count, bool spoilt);
 
-  // Since the broker refused a block: how many allocations do without a new one, how many are left
-  // of them, and how many blocks were made after them.
+  // After the broker refused a block: how many allocations do without a new block, how many of
+  // these are left, and how many blocks were made after them.
   struct Pause {
     std::uint64_t length = 0, left = 0, made = 0;
   };
@@ -108,7 +108,8 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   mutable std::mutex mutex_;
   std::function<std::uint64_t()> free_limit_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Owned>> blocks_;
-  std::multimap<std::uint64_t, Owned*> free_;         // by capacity, of each the longest free first
+  // By capacity; of equal ones, the one free for longest first.
+  std::multimap<std::uint64_t, Owned*> free_;
   std::unordered_map<std::uint64_t, Size> sizes_;     // by capacity
   std::unordered_map<std::uint64_t, Owned*> hashed_;  // by the low half of the hash
   std::vector<std::uint64_t> dropped_;

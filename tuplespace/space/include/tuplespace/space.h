@@ -16,27 +16,27 @@ namespace tuplespace {
 
 class Space {
  public:
-  // Leases are numbered from `first_fence`. Who may meet leases of another space, before or after
-  // this one, gives each numbers of its own.
+  // Leases are numbered from `first_fence`. If clients may see leases of an earlier or later space,
+  // each space must use different numbers.
   explicit Space(SpaceLimits limits = {}, std::uint64_t first_fence = 1);
   ~Space();
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  // What is to be sent is the caller's to move from, until the next Step.
-  // REQUIRES: `now_us` never goes back. Never throws on client input: bad requests are answered.
+  // The caller may move from the result until the next Step. REQUIRES: `now_us` never goes back.
+  // Never throws on client input: bad requests are answered.
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
 
-  // When the next Tick is due (lease ends, deadlines, steals, the next slice of a List or Count:
-  // now); kForeverUs if nothing is pending.
+  // When the next Tick is due: the end of a lease, a deadline, a steal, or now for the next slice
+  // of a List or Count. kForeverUs if nothing is pending.
   std::int64_t NextDeadlineUs() const;
 
   Stats GetStatistics() const;
-  // How many places of ready tuples the event of the last Step has changed, as others may take them
-  // first now. One request can do that to many tuples that it does not name.
+  // How many placements of ready tuples the last Step changed because other clients may now take
+  // them first. One request can cause this for many tuples that it does not name.
   std::uint64_t places_changed() const;
-  // How much was ever looked at for Reads, to answer them and while they wait: who serves many
-  // clients tells from it whose requests take more than they seem to.
+  // How much was examined for Reads so far, to answer them and while they wait. A broker learns
+  // from it which clients' requests cost more than they seem to.
   std::uint64_t LookedAtByReads() const;
   // How much Lists and Counts have ever looked at as part of the step in which they came. A listed
   // tuple counts as several looks, because it is copied. Slices of later steps do not count: in
@@ -44,7 +44,7 @@ class Space {
   std::uint64_t LookedAtByScans() const;
   const SpaceLimits& limits() const;
 
-  // What contradicts what inside, or nullopt. For tests: walks over everything.
+  // A violated invariant, or nullopt. For tests: visits everything.
   std::optional<std::string> FindContradiction() const;
 
  private:

@@ -1,5 +1,5 @@
-// Completions: a lease ends and its results appear in one step. A late completion changes nothing
-// but what it may still bring.
+// Completions: end a lease and put its results in one step. The results of a late completion may
+// still count.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// LeaseEnds: how leases go on, and how they end without completion: released, failed, expired, or
-// lost with the client; and what becomes of a task that fails again and again.
+// LeaseEnds: extends leases, and ends them without completion: released, failed, expired, or lost
+// with the client. Also decides what becomes of a task that fails repeatedly.
 #pragma once
 
 #include <string>
@@ -24,15 +24,15 @@ class LeaseEnds {
   void Handle(ClientState& client, RequestId id, Release&& store);
   void Handle(ClientState& client, RequestId id, Fail&& fail);
 
-  // `client` holds the task. It is given to others, or parked if there is no hope for it.
+  // `client` holds the task. The task goes to other clients, or is parked if it is hopeless.
   void FailTask(ClientState& client, Record* record, std::string cause);
-  void EndExpired(Record* record);        // its time is over
-  void ReturnAllOf(ClientState& client);  // it is lost
+  void EndExpired(Record* record);        // its lease has run out
+  void ReturnAllOf(ClientState& client);  // the client is lost
 
  private:
   std::int64_t ExtendedEndUs(const ClientState& holder, const Record& record,
                              std::int64_t lease_us) const;
-  void Return(Record* record);  // the lease ends, the tuple stays
+  void Return(Record* record);  // ends the lease; the tuple stays
   bool IsHopeless(const Record& record, const ClientState& by, const std::string& cause);
   void AddBarred(TaskState& task, const ClientState& client) const;
   void BarUntilOthersTried(Record* record, const ClientState& client);

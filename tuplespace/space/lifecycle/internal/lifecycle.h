@@ -1,4 +1,4 @@
-// Lifecycle: the parts by which tuples come, leases end, tasks are done, and tuples go.
+// Lifecycle: the parts that let tuples enter, end leases, complete tasks and remove tuples.
 #pragma once
 
 #include "completions.h"
@@ -25,7 +25,7 @@ struct Lifecycle {
                    removal),
         completions(state, matching.leases, matching.trust, removal, checks, puts, lease_ends) {}
 
-  // Each uses those before it.
+  // Each part uses the parts before it.
   Watermarks watermarks;
   Removal removal;
   PutChecks checks;

@@ -1,4 +1,4 @@
-// PutChecks: whether tuples may come into the space, and whether there is room for them.
+// PutChecks: decides whether tuples may enter the space and whether there is room for them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class PutChecks {
   PutChecks(const SpaceState& state, const Watermarks& watermarks)
       : state_(state), watermarks_(watermarks) {}
 
-  // nullopt: they may come.
+  // nullopt: the tuples may enter.
   std::optional<RequestError> ProblemOf(const ClientState& client,
                                         std::span<const Tuple> tuples) const;
   std::optional<RequestError> ProblemOf(const ClientState& client, const Supply& supply) const;

@@ -1,5 +1,5 @@
-// Puts: how tuples come into the space, who keeps copies of them, and how payloads that stayed with
-// a client come here after all.
+// Puts: how tuples enter the space, which clients keep copies of them, and how payloads that stayed
+// with a client get here later.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tuplespace::internal {
 
-// Of a task's results: who put the task, how long it took and how often it was taken.
+// For a task's result: the owner of the task, how long it took and how often it was taken.
 struct Origin {
   OwnerId task_owner = nullptr;
   std::uint32_t took_us = 0;
@@ -34,13 +34,13 @@ class Puts {
 
   void Handle(ClientState& client, RequestId id, Put&& put);
   void Handle(ClientState& client, RequestId id, Hold&& hold);
-  // Returns whether it brought a payload that stayed with it.
+  // Returns whether the client supplied a payload that stayed with it.
   bool Handle(ClientState& client, RequestId id, Supply&& supply);
 
-  // REQUIRES: PutChecks has nothing against it.
+  // REQUIRES: PutChecks has found no problem.
   PutStatus PutOne(ClientState& client, Tuple&& tuple, const Origin& origin);
-  // The key is there already: the first put wins, and a different one is a conflict that is told to
-  // the owners of the tuple and of the task (null: of none).
+  // The key exists already: the first put wins. Different bytes are a conflict, which the owners of
+  // the tuple and of the task are told (null: there is no task).
   PutStatus PutAgain(ClientState& client, Record* record, const Tuple& tuple,
                      const OwnerId& task_owner);
   static bool SameBytes(const Record& record, const Tuple& tuple);

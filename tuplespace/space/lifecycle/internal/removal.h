@@ -1,4 +1,5 @@
-// Removal: how tuples go, alone or by a pattern, and what becomes of the tasks that needed them.
+// Removal: removes tuples, single ones or all matches of a pattern, and handles the tasks that
+// needed them.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ class Removal {
         watermarks_(watermarks) {}
 
   void Handle(ClientState& client, RequestId id, Retire&& retire);
-  // The tuple goes; with `remember` its key stays as that of a completed task.
+  // Removes the tuple. With `remember`, its key stays known as that of a done task.
   void Remove(Record* record, bool remember);
-  // Nobody gets the task any more, and its owner is told why.
+  // No client gets the task any more, and its owner gets a notice with the reason.
   void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
   void Orphan(Record* task, const Key& input);
 

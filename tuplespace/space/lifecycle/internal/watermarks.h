@@ -14,7 +14,7 @@ class Watermarks {
   explicit Watermarks(SpaceState& state) : state_(state) {}
 
   bool IsRetired(const Key& key) const;
-  // REQUIRES: one field of the pattern is bounded.
+  // REQUIRES: exactly one field of the pattern is bounded.
   void Raise(const Pattern& pattern);
 
  private:

@@ -37,14 +37,15 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
   removal_.Remove(record, false);
   CompleteReply reply;
   for (Tuple& tuple : complete.results) {
-    const bool counts = tuple.resident_bytes == 0;  // of no task nobody would hear that it is lost
+    // Without a task, nobody would be told of its loss.
+    const bool counts = tuple.resident_bytes == 0;
     reply.results.push_back(counts ? puts_.PutOne(client, std::move(tuple), {})
                                    : PutStatus::kRefused);
   }
   state_.answers.Answer(client, id, std::move(reply));
 }
 
-// `client` holds the task, or held it and may complete it all the same.
+// `client` holds the task, or held it and may still complete it.
 void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& complete, Record* task,
                                std::int64_t granted_us, LeaseStatus status) {
   const bool checked = !IsPlanted(Planted::kResultsAreNotChecked);
@@ -60,11 +61,11 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
     return state_.answers.Refuse(*client.id, id,
                                  {ErrorCode::kBadRequest, text + ": the task counts as failed"});
   }
-  // The room that the completed tuple leaves is not counted on: its key stays remembered.
+  // Does not count on the room of the completed tuple, as its key stays remembered.
   if (auto busy = checks_.CheckRoom(complete.results, 0))
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
   ++state_.counters.completed;
-  // Of a client on probation: once it has supplied what stays with it.
+  // For a client on probation, only after it has supplied the payload that stays with it.
   const bool stays = std::any_of(complete.results.begin(), complete.results.end(),
                                  [](const Tuple& tuple) { return tuple.resident_bytes > 0; });
   if (!stays || !trust_.IsOnProbation(client)) trust_.NoteCompleted(client);
@@ -83,7 +84,7 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   state_.answers.Answer(client, id, std::move(reply));
 }
 
-// What is wrong with `results` as those of this task; nullopt: nothing.
+// What is wrong with `results` as results of this task; nullopt if nothing is.
 std::optional<std::string> Completions::ProblemOf(const TaskSpec& task,
                                                   std::span<const Tuple> results) {
   if (auto problem = FalseResults(task.results, results)) return problem;
@@ -100,11 +101,11 @@ std::optional<std::string> Completions::ProblemOf(const TaskSpec& task,
   return std::nullopt;
 }
 
-// As ProblemOf, of the keys.
+// As ProblemOf, but checks only the keys.
 std::optional<std::string> Completions::FalseResults(std::span<const Key> declared,
                                                      std::span<const Tuple> results) {
   const auto same = [](const Key& key, const Tuple& tuple) { return key == tuple.key; };
-  // As they are nearly always: all of them, in their order.
+  // The usual case: all of them, in their order.
   if (std::equal(declared.begin(), declared.end(), results.begin(), results.end(), same)) {
     return std::nullopt;
   }
@@ -122,7 +123,7 @@ std::optional<std::string> Completions::FalseResults(std::span<const Key> declar
   return std::nullopt;
 }
 
-// Whoever else held the task may still bring its results, to be compared with these.
+// Other clients that held the task may still bring results, which are compared with these.
 void Completions::RememberOthers(const ClientState& client, Record* task,
                                  std::uint64_t fence) const {
   if (task->lease && task->lease->fence != fence) leases_.Lose(task);
@@ -141,7 +142,7 @@ void Completions::CompleteTooLate(ClientState& client, RequestId id, Complete&& 
   if (const auto granted_us = leases_.LateLease(client, record, complete.lease.fence)) {
     return CompleteTask(client, id, std::move(complete), record, *granted_us, LeaseStatus::kStale);
   }
-  // A false completion says nothing about the results of the one that counted.
+  // A false completion proves nothing about the results of the one that counted.
   const bool compares = record != nullptr && record->done &&
                         HeldBefore(client, record->done->leases, complete.lease.fence) &&
                         !FalseResults(record->done->results, complete.results);
@@ -159,8 +160,8 @@ void Completions::CompleteTooLate(ClientState& client, RequestId id, Complete&& 
   state_.answers.Answer(client, id, std::move(reply));
 }
 
-// `task`: the one that is done and that `client` held; null: it has no right to the result, and
-// only hears whether the very same is there, as after a lost answer.
+// `task`: the done task that `client` held. Null: the client has no right to the result, and only
+// learns whether exactly the same tuple is there, as after a lost answer.
 PutStatus Completions::CompareLate(ClientState& client, const Record* task, const Tuple& result) {
   Record* there = state_.store.Find(result.key.bytes());
   if (there == nullptr || !there->stored()) return PutStatus::kRefused;

@@ -10,9 +10,10 @@ namespace tuplespace::internal {
 
 namespace {
 constexpr std::size_t kMaxCauseBytes = 4096;
-constexpr std::size_t kMaxSaidBytes = 256;  // of it, where it is said again and again
+constexpr std::size_t kMaxSaidBytes = 256;  // in texts that are repeated
 
-// Somebody else was asked for the payload of an input of this task, and has not supplied it yet.
+// Whether another client was asked for the payload of an input of this task and has not supplied
+// it.
 bool WaitsForAnother(const Record& record, const ClientState& holder) {
   if (!record.task) return false;
   return std::any_of(record.task->links.begin(), record.task->links.end(), [&](const auto& link) {
@@ -33,7 +34,7 @@ void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
   Record* record = leases_.Find(client, extend.lease);
   if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
   record->lease->extended = true;
-  // That somebody else does not supply a payload is no fault of who waits for it.
+  // A client that waits is not at fault if another client does not supply a payload.
   if (WaitsForAnother(*record, client)) record->lease->counted_from_us = state_.now_us;
   const std::int64_t end_us = ExtendedEndUs(client, *record, extend.lease_us);
   if (!IsPlanted(Planted::kExtensionIsForgotten)) {
@@ -42,8 +43,8 @@ void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
   state_.answers.Answer(client, id, LeaseReply{});
 }
 
-// Beyond the last end only where nobody else may take the task, and then for one lease of it at a
-// time: others may come, or get tasks again, and should not wait for an hour.
+// The lease goes beyond its last end only if no other client may take the task, and then by one
+// lease at a time: clients may join, or get tasks again, and should not wait for an hour.
 std::int64_t LeaseEnds::ExtendedEndUs(const ClientState& holder, const Record& record,
                                       std::int64_t lease_us) const {
   const std::int64_t end_us = state_.After(leases_.OrDefaultLease(lease_us));
@@ -80,7 +81,7 @@ void LeaseEnds::Handle(ClientState& client, RequestId id, Fail&& fail) {
   state_.answers.Answer(client, id, LeaseReply{});
 }
 
-// `client` holds the task. It is given to others, or parked if there is no hope for it.
+// `client` holds the task. The task goes to other clients, or is parked if it is hopeless.
 void LeaseEnds::FailTask(ClientState& client, Record* record, std::string cause) {
   ++state_.counters.failed;
   Mishaps& mishaps = MishapsOf(*record->task);
@@ -89,7 +90,8 @@ void LeaseEnds::FailTask(ClientState& client, Record* record, std::string cause)
   std::vector<Mishaps::Failed>& with = mishaps.failed_with;
   auto at = std::find_if(with.begin(), with.end(),
                          [&](const auto& each) { return each.principal == client.principal; });
-  if (at == with.end() && with.size() <= state_.limits.task_failures) {  // more need not be known
+  // Further ones do not matter.
+  if (at == with.end() && with.size() <= state_.limits.task_failures) {
     at = with.insert(at, {client.principal, 0});
   }
   if (at != with.end()) ++at->times;
@@ -104,10 +106,10 @@ void LeaseEnds::FailTask(ClientState& client, Record* record, std::string cause)
   }
 }
 
-// Whether a task that has just failed with `by` is to be parked, which ends a run. What a single
-// key reports is no reason for that while others could do the task. Where nobody else is there,
-// nobody knows whether the task or the client is bad: then those with a key try for a while, as
-// somebody may come who can do it.
+// Whether a task that has just failed with `by` must be parked, which ends a run. Reports of a
+// single key are no reason while others could do the task. If no other client is there, it is
+// unknown whether the task or the client is bad. Then clients with a key keep trying for a while,
+// as a client that can do the task may join.
 bool LeaseEnds::IsHopeless(const Record& record, const ClientState& by, const std::string& cause) {
   Mishaps& mishaps = *record.task->mishaps;
   std::uint32_t failures = 0;
@@ -144,10 +146,11 @@ void LeaseEnds::AddBarred(TaskState& task, const ClientState& client) const {
   }
 }
 
-// A task that failed on a client is for others alone as long as a lease of it lasts, if there are
-// others that ever asked for such tasks: each of them will have ended one by then, however busy it
-// is, and one bad device alone does not make the task fail for good. Then anybody may try again. If
-// it has failed on all of them, those on whom it failed earlier are the others.
+// A task that failed on a client is reserved for others for the length of one of its leases, if
+// other clients ever asked for such tasks. Each of them will have finished a task by then, however
+// busy it is, and a single bad device cannot make the task fail for good. Then any client may try
+// again. If the task has failed on all of them, those on which it failed earlier count as the
+// others.
 void LeaseEnds::BarUntilOthersTried(Record* record, const ClientState& client) {
   TaskState& task = *record->task;
   if (!benches_.AnotherCouldTake(*record)) {
@@ -162,8 +165,8 @@ void LeaseEnds::BarUntilOthersTried(Record* record, const ClientState& client) {
   }
 }
 
-// A task whose lease was extended as far as it can be goes to others first, and makes the next
-// lease no longer: else each of a few clients that cling to it would keep it for twice as long.
+// A task whose lease was extended as far as possible goes to others first and does not lengthen the
+// next lease: otherwise each of a few clients that cling to it would keep it for twice as long.
 void LeaseEnds::EndExpired(Record* record) {
   ClientState& holder = *record->lease->client;
   const bool kept_on = record->lease->extended && state_.now_us >= leases_.LastEndUs(*record);
@@ -172,7 +175,7 @@ void LeaseEnds::EndExpired(Record* record) {
   if (record->task) {
     if (kept_on) {
       AddBarred(*record->task, holder);
-      BarUntilOthersTried(record, holder);  // those on whom it failed earlier may try now
+      BarUntilOthersTried(record, holder);  // clients on which it failed earlier may try now
       trust_.NoteInVain(holder, record, state_.limits.tasks_in_vain,
                         "extends the lease of a task on and on", kept_us);
     } else {
@@ -192,9 +195,9 @@ void LeaseEnds::Return(Record* record) {
   assert(false);
 }
 
-// Whether a lease that ran out makes the next one of the task longer. That of a client on probation
-// does not, and of the clients of one key only one's do: else whoever makes new ids would keep the
-// task for twice as long with each.
+// Whether a lease that ran out lengthens the task's next one. The lease of a client on probation
+// does not, and only one client of a key can do so: otherwise a client that makes new ids could
+// keep the task twice as long with each.
 bool LeaseEnds::Doubles(const ClientState& holder, TaskState& task) const {
   if (IsPlanted(Planted::kEveryLapseDoubles)) return true;
   if (trust_.IsOnProbation(holder) || leases_.LeaseUs(task) >= leases_.LongestLeaseUs(task))

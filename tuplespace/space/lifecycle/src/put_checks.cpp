@@ -14,7 +14,7 @@ RequestError Bad(std::string text) {
   return {ErrorCode::kBadRequest, std::move(text)};
 }
 
-// Over `limit` even if nothing else were there: it can never succeed.
+// kTooLarge if `wanted` exceeds the limit even alone, as it can never succeed; otherwise kBusy.
 RequestError NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted,
                     std::uint64_t most) {
   const bool ever = wanted <= most;
@@ -130,7 +130,7 @@ std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
       state_.store.size() + records <= state_.limits.tuples) {
     return std::nullopt;
   }
-  // It gets tight: count exactly, so that a repeated put is acknowledged even by a full space.
+  // Space is tight: count exactly, so that even a full space acknowledges a repeated put.
   bytes = 0;
   std::set<std::string_view> absent;
   for (const Tuple& tuple : tuples) {

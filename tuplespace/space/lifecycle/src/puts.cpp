@@ -84,7 +84,7 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
   return PutStatus::kStored;
 }
 
-// The tasks that wait for it lack one input less.
+// The tasks that wait for this tuple lack one input less.
 void Puts::CountForDependents(Record* record) {
   for (IntrusiveList<InputLink>* list : {&record->dependents, &record->affine}) {
     for (InputLink* link = list->first(); link != nullptr; link = link->next) {
@@ -95,7 +95,7 @@ void Puts::CountForDependents(Record* record) {
   }
 }
 
-// By their hashes if both have one: the bytes may lie in memory of others, and are many.
+// Compares hashes if both have one: the bytes may be in others' memory, and are many.
 bool Puts::SameBytes(const Record& record, const Tuple& tuple) {
   const Payload& a = record.payload;
   const Payload& b = tuple.payload;
@@ -174,7 +174,7 @@ void Puts::Handle(ClientState& client, RequestId id, Hold&& hold) {
     if (record != nullptr && client.held.contains(record) && !resident)
       holders_.Remove(client, record);
   }
-  // A key that is not stored (any more) has no use for holders.
+  // A key without a stored tuple needs no holders.
   for (const Key& key : hold.held) {
     Record* record = state_.store.Find(key.bytes());
     if (record != nullptr && record->stored()) holders_.Add(client, record);
@@ -195,7 +195,7 @@ bool Puts::Handle(ClientState& client, RequestId id, Supply&& supply) {
     bytes += tuple.payload.size();
     supplies = supplies || record->residence->with == &client;
   }
-  // Though there may be no room: that is not its fault.
+  // Counts even if there is no room, which is not the client's fault.
   if (supplies) client.supplied_us = state_.now_us;
   if (bytes > 0 && state_.gauges.payload_bytes + bytes > state_.limits.payload_bytes) {
     const std::string there = std::to_string(state_.gauges.payload_bytes);

@@ -52,7 +52,7 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
   const std::size_t stored = matched.size();
   state_.store.ScanShadows(retire.pattern, collect);
 
-  // Tasks first: nobody needs to hear that they are orphaned by the same stroke.
+  // Tasks first, so that no owner gets a notice about a task that the same request removes.
   const auto middle =
       std::stable_partition(matched.begin(), matched.begin() + static_cast<std::ptrdiff_t>(stored),
                             [](const Record* record) { return record->task != nullptr; });
@@ -66,7 +66,7 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
     record->put_by.reset();
     record->done.reset();
     if (!retire.watermark) continue;
-    std::vector<Record*> waiting;  // for what can never be put any more
+    std::vector<Record*> waiting;  // for a tuple that can never be put any more
     for (const auto* list : {&record->dependents, &record->affine}) {
       for (const InputLink* link = list->first(); link != nullptr; link = link->next) {
         if (link->task->state == RecordState::kWaiting) waiting.push_back(link->task);
@@ -83,7 +83,7 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
   return stored;
 }
 
-// The tuple goes; with `remember` its key stays as that of a completed task.
+// Removes the tuple. With `remember`, its key stays known as that of a done task.
 void Removal::Remove(Record* record, bool remember) {
   assert(record->stored());
   assert(!remember || record->task);

@@ -24,7 +24,7 @@ void SetMark(Pattern* pattern, std::int64_t mark) {
   }
 }
 
-// The same watermark, whatever its mark.
+// Whether the patterns are equal except for the mark.
 bool SameButMark(const Pattern& a, const Pattern& b) {
   Pattern raised = a;
   SetMark(&raised, MarkOf(b));
@@ -48,7 +48,7 @@ void Watermarks::Raise(const Pattern& pattern) {
     SetMark(&mark->pattern, std::max(MarkOf(mark->pattern), MarkOf(pattern)));
     by_age_.erase(mark->raised_at);
   } else {
-    // Each run leaves one behind: the oldest must go some day.
+    // Each run leaves a watermark behind, so the oldest must go eventually.
     while (!by_age_.empty() && watermarks_.size() >= state_.limits.watermarks) {
       const auto oldest = by_age_.begin();
       watermarks_.Remove(oldest->second);

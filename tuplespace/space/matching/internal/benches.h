@@ -1,5 +1,5 @@
-// Benches: clients that get no tasks for a while wait on the bench, as long as others could take
-// what they are kept from.
+// Benches: clients that get no tasks for a while. Their Gets wait on the bench as long as other
+// clients could take the tasks.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +14,23 @@ class Benches {
   Benches(SpaceState& state, GetGroups& groups) : state_(state), groups_(groups) {}
 
   bool IsBenched(const ClientState& client) const { return state_.now_us < BenchEndUs(client); }
-  // How long a bench is: twice as long each time, and `least_us` at least, if that is not more than
-  // the most.
+  // The length of a bench. It doubles each time, is at least `least_us`, and never exceeds
+  // limits.most_bench_us.
   std::int64_t BenchUs(std::uint32_t times, std::int64_t least_us) const;
-  // The Get of a benched client ends with its bench, and its client asks again.
-  // REQUIRES: it is in no group's `waiters`.
+  // The Get of a benched client ends with its bench, and its client asks again. REQUIRES: the Get
+  // is in no group's `waiters`.
   void PutOnBench(GetWaiter& waiter);
   void BenchUntried(const KeyTrust& key);
-  void EndGetsOf(ClientState& client);  // those that wait on the bench
+  void EndGetsOf(ClientState& client);  // the Gets that wait on the bench
 
-  enum class When : bool { kNow, kSomeDay };  // some day: benches end
-  // Whether a client is there that asks for such tasks, has offered enough memory for this one, has
-  // not failed on it, and gets tasks at present, or some day.
+  enum class When : bool { kNow, kSomeDay };  // kSomeDay: benches will have ended
+  // Whether there is a client, other than `but`, that asks for such tasks, has offered enough
+  // memory for this one, has not failed on it, and gets tasks now (kNow) or once benches end
+  // (kSomeDay).
   bool AnotherCouldTake(const Record& record, const ClientState* but = nullptr,
                         When when = When::kNow) const;
   bool AnotherMayTake(const Record& record, const ClientState& holder) const;
-  // As AnotherCouldTake, but for all untried clients of `key`.
+  // As AnotherCouldTake, but excludes all untried clients of `key`.
   bool OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const;
 
  private:

@@ -1,5 +1,5 @@
-// GetGroups: the Gets that wait, in a group for each pattern, and the ready tuples that match it,
-// where the next Get finds one in O(log n).
+// GetGroups: groups the waiting Gets by pattern. Each group indexes the ready tuples that match its
+// pattern, so that the next Get finds one in O(log n).
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace tuplespace::internal {
 
-// Who may take a ready tuple.
+// The clients that may take a ready tuple.
 struct Candidates {
-  std::vector<GetGroup*> groups;      // whose pattern matches
-  std::vector<ClientState*> holders;  // of the affinity input, that use one of these groups
-  bool is_named = false;              // instead the one client that TaskSpec::prefers names
+  std::vector<GetGroup*> groups;      // those whose pattern matches
+  std::vector<ClientState*> holders;  // holders of the affinity input that use one of these groups
+  bool is_named = false;              // `holders` is the one client that TaskSpec::prefers names
 
   bool Contains(const GetGroup* group) const {
     return std::find(groups.begin(), groups.end(), group) != groups.end();
@@ -31,14 +31,15 @@ class GetGroups {
   explicit GetGroups(SpaceState& state) : state_(state) {}
 
   GetGroup* Find(const Pattern& pattern) const { return groups_.Find(pattern); }
-  // Why this client may not begin a new pattern now. Groups that nobody waits in make room for it.
+  // Why this client may not add a new pattern now. May remove groups without waiting Gets to make
+  // room.
   std::optional<RequestError> MakeRoomFor(const ClientState& client);
-  // A new group, which no tuple has entered yet.
+  // A new group, without any tuples yet.
   // REQUIRES: Find(pattern) is null, and MakeRoomFor(client) has just found nothing.
   GetGroup* Make(const ClientState& client, const Pattern& pattern);
-  // What a new pattern of this client took.
+  // Charges this client for the work that its new pattern caused.
   void Charge(const ClientState& client, std::uint64_t looked_at, std::uint64_t placed);
-  // Calls f(GetGroup*) for each whose pattern matches the key, until it returns false.
+  // Calls f(GetGroup*) for each group whose pattern matches the key, until f returns false.
   template <class F>
   void ForEachMatch(std::string_view key_bytes, F f) const {
     groups_.ForEachMatch(key_bytes, f);
@@ -47,20 +48,21 @@ class GetGroups {
   void ForgetUser(const ClientState& client);
   Record* AnyKeptFor(const ClientState& client) const;  // a tuple that prefers it; null: none
 
-  // The tuple waits in the trees of these groups for a Get, as its placement says.
+  // Puts the tuple into the trees of these groups, according to its placement, where it waits for a
+  // Get.
   void Enter(Record* record, const Candidates& candidates);
-  // The same for one group alone. REQUIRES: nobody is preferred for the tuple, and it is placed.
+  // The same for one group. REQUIRES: the tuple prefers no client and is placed.
   void EnterOne(Record* record, GetGroup* group);
-  void Withdraw(Record* record);  // from all trees
+  void Withdraw(Record* record);  // removes it from all trees
   Record* NextFor(const Taker& taker) const;
 
-  static void Leave(GetWaiter& waiter);  // the waiter waits no more in its group
-  void EndGet(GetWaiter* waiter);        // answers with what it has got, and destroys it
+  static void Leave(GetWaiter& waiter);  // the waiter no longer waits in its group
+  void EndGet(GetWaiter* waiter);        // answers with what it has taken, and destroys it
 
   bool IsConsistent() const { return by_age_.size() == groups_.size(); }
 
  private:
-  bool EvictIdle(const std::string* principal);  // of this one's; null: of all
+  bool EvictIdle(const std::string* principal);  // only groups of this principal; null: any
   void Erase(GetGroup* group);
   void AddEntry(Record* record, GetGroup* group, NeedTree* tree);
   void DropEntry(TakeEntry* entry);
@@ -68,7 +70,8 @@ class GetGroups {
   SpaceState& state_;
   PatternIndex<GetGroup> groups_;
   std::map<std::uint64_t, GetGroup*> by_age_;
-  std::map<std::string, std::int64_t> owes_until_us_;  // by principal, for its new patterns
+  // By principal: when the cost of its new patterns is paid off.
+  std::map<std::string, std::int64_t> owes_until_us_;
 };
 
 }  // namespace tuplespace::internal

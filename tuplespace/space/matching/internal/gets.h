@@ -1,4 +1,4 @@
-// Gets: what a Get may ask for, and how it begins to wait.
+// Gets: checks Gets and lets them wait.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class Gets {
       : state_(state), groups_(groups), ready_(ready), benches_(benches), matcher_(matcher) {}
 
   void Handle(ClientState& client, RequestId id, Get&& get);
-  void ForgetAllOf(ClientState& client);  // without an answer
+  void ForgetAllOf(ClientState& client);  // sends no answers
 
  private:
   std::optional<RequestError> ProblemOf(const ClientState& client,
-                                        const Get& get) const;  // but its pattern
+                                        const Get& get) const;  // does not check its pattern
   std::optional<std::uint64_t> EndReplaced(ClientState& client, RequestId id);
   void MakeUser(const ClientState& client, GetGroup* group);
   void StartWaiting(ClientState& client, RequestId id, const Get& get, Taker taker,

@@ -1,5 +1,5 @@
-// Holders: which clients keep copies of which payloads. Tasks whose affinity input they hold prefer
-// them.
+// Holders: which clients keep copies of which payloads. Tasks prefer the clients that hold their
+// affinity input.
 #pragma once
 
 #include "ready_queue.h"
@@ -10,13 +10,13 @@ class Holders {
  public:
   Holders(SpaceState& state, ReadyQueue& ready) : state_(state), ready_(ready) {}
 
-  // Without `always` a holder beyond limits.held_keys_per_client is not remembered.
-  // REQUIRES: the record is stored.
+  // Unless `always` is set, does nothing if the client already has limits.held_keys_per_client
+  // copies. REQUIRES: the record is stored.
   void Add(ClientState& client, Record* record, bool always = false);
-  // REQUIRES: it is a holder.
+  // REQUIRES: the client is a holder.
   void Remove(ClientState& client, Record* record);
-  void RemoveAllOf(ClientState& client);  // of all that it holds
-  void RemoveAllOf(Record* record);       // the tuple goes, and with it what depends on it
+  void RemoveAllOf(ClientState& client);  // all copies of the client
+  void RemoveAllOf(Record* record);       // all copies of the tuple, which is removed
 
  private:
   SpaceState& state_;

@@ -1,4 +1,4 @@
-// Matcher: who gets what. A ready tuple goes to a Get that waits for it, or is entered into the
+// Matcher: decides which client gets which tuple. A ready tuple goes to a waiting Get, or into the
 // groups whose patterns match it.
 #pragma once
 
@@ -28,10 +28,10 @@ class Matcher {
         holders_(holders),
         named_waits_(state) {}
 
-  void Match();             // places what is queued, and answers the Gets that got something
-  void Fill(Taker& taker);  // with what is ready
+  void Match();             // places queued tuples and answers the Gets that got some
+  void Fill(Taker& taker);  // with ready tuples
   void NoteJoined(ClientState& client) const { named_waits_.Begin(client); }
-  // `client` is about to go: what is kept for it is for others at the event's end.
+  // `client` is about to leave. Tuples reserved for it go to others at the end of the event.
   void LetGoOf(ClientState& client);
   bool settled() const { return answering_.empty(); }
 
@@ -55,8 +55,8 @@ class Matcher {
   Residency& residency_;
   Holders& holders_;
   NamedWaits named_waits_;
-  std::vector<GetWaiter*> answering_;  // have got a tuple; out of their group
-  Candidates candidates_;              // of the record that is being placed
+  std::vector<GetWaiter*> answering_;  // these have got a tuple and left their group
+  Candidates candidates_;              // of the record in progress
 };
 
 }  // namespace tuplespace::internal

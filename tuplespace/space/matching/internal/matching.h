@@ -27,7 +27,7 @@ struct Matching {
         matcher(state, groups, ready, leases, benches, trust, residency, holders),
         gets(state, groups, ready, benches, matcher) {}
 
-  // Each uses those before it.
+  // Each part uses the parts before it.
   GetGroups groups;
   ReadyQueue ready;
   Holders holders;

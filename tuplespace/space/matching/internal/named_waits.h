@@ -1,7 +1,7 @@
-// NamedWaits: for how long tasks are kept for the clients that they name (TaskSpec::prefers). A
-// client that does not come for such tasks must not make each of them late, so they are kept for it
-// ever less, until it comes. What it lost so stays with its key, or with its id where it has no
-// key: else a client could make tasks wait for ever by joining again and again.
+// NamedWaits: how long tasks are reserved for the clients that they name (TaskSpec::prefers). A
+// client that does not come for such tasks must not delay each of them, so the time shrinks until
+// it comes. The shrinkage is remembered by the client's key, or by its id if it has no key;
+// otherwise a client could delay tasks for ever by joining again and again.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ class NamedWaits {
  public:
   explicit NamedWaits(SpaceState& state) : state_(state) {}
 
-  void Begin(ClientState& client) const;  // which has joined
-  // `client` leaves; `is_waited_for`: tasks are kept for it.
+  void Begin(ClientState& client) const;  // the client has joined
+  // `client` leaves. `is_waited_for`: tasks are reserved for it.
   void End(ClientState& client, bool is_waited_for);
-  // For how long a task that asks for `prefer_us` is kept for `client`, from when it was ready.
+  // How long a task that asks for `prefer_us` is reserved for `client` after it becomes ready.
   std::int64_t KeptUs(const ClientState& client, std::int64_t prefer_us) const;
-  // It took a task that names it; another client took one, which was late.
+  // NoteCame: it took a task that names it. NoteDidNotCome: another client took such a task late.
   static void NoteCame(ClientState& client);
   static void NoteDidNotCome(ClientState& client);
 
  private:
   struct Remembered {
-    std::uint32_t kept_less = 0;  // as of `since_us`
+    std::uint32_t kept_less = 0;  // ClientState::kept_less as of `since_us`
     std::int64_t since_us = 0;
   };
   std::uint32_t Left(const Remembered& of) const;
   void ForgetSome();
 
   SpaceState& state_;
-  std::map<std::string, Remembered> remembered_;  // by principal, of clients that left
+  std::map<std::string, Remembered> remembered_;  // by principal, of clients that have left
 };
 
 }  // namespace tuplespace::internal

@@ -1,5 +1,5 @@
-// ReadyQueue: tuples that became ready, or whose placement changed, by the event at work. They are
-// placed together at its end, so that a batch counts as one change.
+// ReadyQueue: tuples that the current event made ready, or whose placement it changed. They are
+// placed together at the end of the event, so that a batch counts as one change.
 #pragma once
 
 #include <cassert>
@@ -15,18 +15,18 @@ class ReadyQueue {
  public:
   ReadyQueue(SpaceState& state, GetGroups& groups) : state_(state), groups_(groups) {}
 
-  // REQUIRES: it has no lease and lacks no input.
+  // REQUIRES: the record has no lease and lacks no input.
   void MakeReady(Record* record);
-  void Requeue(Record* record);       // something that decides its placement has changed
+  void Requeue(Record* record);       // a fact that decides its placement has changed
   void RequeueAffine(Record* input);  // the tasks whose affinity input it is
-  // Ready tuples enter a group that is new, or are queued. Returns how many tuples were looked at.
+  // Ready tuples enter the new group or are queued. Returns how many tuples were examined.
   std::uint64_t EnterNew(GetGroup* group);
-  // How many places of tuples were taken back or added so far, beside those of new tuples.
+  // How many placements of tuples were withdrawn or added so far, except those of new tuples.
   std::uint64_t placed() const { return placed_; }
 
   bool empty() const { return unplaced_.empty(); }
-  // Calls place(Record*) for each that is ready still, first those that should be taken first, and
-  // empties the queue. `place` must not queue.
+  // Calls place(Record*) for each record that is still ready, in the order in which they should be
+  // taken, and empties the queue. `place` must not queue.
   template <class Place>
   void PlaceAll(Place place) {
     Sort();

@@ -1,9 +1,10 @@
-// Trust: a client that takes tasks and does not do them, while others could, gets none for a while,
-// each time twice as long. It keeps what it holds and may complete that.
+// Trust: a client that takes tasks and does not do them, although others could, gets no tasks for a
+// while, each time twice as long. It keeps the tasks that it holds and may complete them.
 //
-// A new id must be worth no more than an old one. So the offences of a key's clients are remembered
-// for a while, and those of its clients that have not completed a task yet share one record: they
-// are on probation. Clients that have, which may be honest ones with the same key, are not touched.
+// A new id must not be better than an old one. So the space remembers the offences of a key's
+// clients for a while. Clients of a key that have not completed a task yet share one record; they
+// are on probation while the key has offences. Clients that have completed a task may be honest
+// users of the same key and are not affected.
 #pragma once
 
 #include <cstdint>
@@ -19,42 +20,45 @@ class Trust {
   Trust(SpaceState& state, GetGroups& groups, Benches& benches)
       : state_(state), groups_(groups), benches_(benches) {}
 
-  // A client came with the key of this name; a client goes, with a key or without.
+  // A client with the key of this name joins; a client, with or without a key, leaves.
   void JoinKey(ClientState& client, const std::string& name);
   void LeaveKey(ClientState& client);
-  // It gets one task at a time, as clients of its key were benched lately.
+  // Whether the client gets only one task at a time because clients of its key were benched
+  // recently.
   bool IsOnProbation(const ClientState& client) const {
     return client.untried_of != nullptr && OffencesOf(*client.untried_of) > 0;
   }
-  // How many times as long as a task asks for `client` may have it, by extending its lease, while
-  // others could do it: at least once.
+  // How many times the task's lease `client` may hold a task by extending it, if others could do
+  // the task. At least 1.
   std::int64_t ExtensionsOf(const ClientState& client) const;
-  // `client`, which has not completed a task yet, was given `task`.
+  // `client`, which has not completed a task yet, got `task`.
   void BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us);
-  // The lease of a client that is tried is over, or is about to be: the others of its key get
+  // The lease of a client on trial is over or about to be, so the other clients of its key get
   // tasks.
   void EndTrialOn(const Lease& lease);
-  // `client` has completed a task; or has kept one from others without doing it, which counts as
-  // `weight` failures. A bench that follows lasts for `least_us` at least.
+  // NoteCompleted: `client` has completed a task. NoteInVain: `client` has kept a task from others
+  // without doing it, which counts as `weight` failures. A resulting bench lasts at least
+  // `least_us`.
   void NoteCompleted(ClientState& client);
   void NoteInVain(ClientState& client, Record* task, std::uint32_t weight, const std::string& what,
                   std::int64_t least_us = 0);
-  // `client` gives back `task`, which others could do. Leases that were granted since have
-  // `next_fence` or more.
+  // `client` gives back `task`, which others could do. Leases granted after the giving back have
+  // fences of at least `next_fence`.
   void NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_fence);
-  // What stayed with a client was asked for, and it did not come; something came.
+  // NoteNotSupplied: a client was asked for a payload that stays with it and did not supply it.
+  // NoteSupplied: it supplied one.
   void NoteNotSupplied(const Record& payload);
   void NoteSupplied(ClientState& client);
-  // A benched client is better than nobody.
+  // If no other client is left, benched clients get tasks again.
   void EndBenchesIfNobodyIsLeft();
 
  private:
   struct Offence {
-    Key key;        // of what was kept from others
-    OwnerId owner;  // who is told; null: nobody
+    Key key;        // the tuple that was kept from others
+    OwnerId owner;  // gets the notice; null: nobody
     std::string what;
-    std::int64_t least_us = 0;         // of the bench
-    bool others_than_untried = false;  // somebody is there but the new clients of its key
+    std::int64_t least_us = 0;         // minimum length of the bench
+    bool others_than_untried = false;  // others than the new clients of its key could take tasks
   };
 
   std::uint32_t OffencesOf(const KeyTrust& key) const;
@@ -68,7 +72,7 @@ class Trust {
   SpaceState& state_;
   GetGroups& groups_;
   Benches& benches_;
-  std::map<std::string, KeyTrust> keys_;  // of clients that are there, and those with offences
+  std::map<std::string, KeyTrust> keys_;  // of connected clients, and keys with offences
 };
 
 }  // namespace tuplespace::internal

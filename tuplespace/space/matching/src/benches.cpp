@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kMostBenchDoublings = 20;
 }
 
-// It is answered as timed out when the bench ends, and its client asks again.
+// The Get is answered as timed out when the bench ends, and its client asks again.
 void Benches::PutOnBench(GetWaiter& waiter) {
   assert(!waiter.benched && IsBenched(*waiter.taker.client));
   waiter.benched = true;
@@ -32,7 +32,7 @@ void Benches::BenchUntried(const KeyTrust& key) {
   }
 }
 
-// Of those that wait on the bench: their client asks again.
+// Ends the Gets that wait on the bench; their client asks again.
 void Benches::EndGetsOf(ClientState& client) {
   std::vector<GetWaiter*> ended;
   for (auto& [id, waiter] : client.gets) {
@@ -55,8 +55,8 @@ bool Benches::AnotherCouldTake(const Record& record, const ClientState* but, Whe
   });
 }
 
-// Whether somebody but its holder would get the task some time after its lease ended: also one on
-// whom it failed before. `barred` is not asked, as it changes then (BarUntilOthersTried).
+// Whether a client other than its holder could get the task at some time after its lease ends, even
+// one on which it failed before. Ignores `barred`, which changes then (BarUntilOthersTried).
 bool Benches::AnotherMayTake(const Record& record, const ClientState& holder) const {
   return AnyUser(record, [&](const ClientState* user) {
     const std::vector<ClientId>& never = record.task->spec.not_by;
@@ -77,7 +77,7 @@ bool Benches::AnyUserCouldTake(const Record& record, Accept accept) const {
       record, [&](const ClientState* user) { return accept(user) && !IsAmong(barred, *user->id); });
 }
 
-// Of the clients that ever asked for such tasks, and offered as much memory as this one needs.
+// Checks the clients that ever asked for such tasks and offered as much memory as this one needs.
 template <class Accept>
 bool Benches::AnyUser(const Record& record, Accept accept) const {
   bool found = false;

@@ -9,12 +9,12 @@ namespace tuplespace::internal {
 namespace {
 
 constexpr std::int64_t kMostOwedUs = 1'000'000;
-constexpr std::uint64_t kPlacedAsLookedAt = 10;  // times
+constexpr std::uint64_t kPlacedAsLookedAt = 10;  // cost of a placement, in examined tuples
 
 }  // namespace
 
-// Every ready tuple enters each group that it matches, so a new group costs as much as the space
-// holds, and all later tuples cost more. Nobody may make others wait for that again and again.
+// Every ready tuple enters each group that it matches. So a new group costs as much as the space
+// holds, and makes all later tuples cost more. No client may cause that again and again.
 std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
   const auto busy = [](std::string text) {
     return RequestError{ErrorCode::kBusy, std::move(text)};

@@ -37,8 +37,8 @@ std::optional<RequestError> Gets::ProblemOf(const ClientState& client, const Get
   return std::nullopt;
 }
 
-// A new offer ends the one before it, also when it is refused itself: its client is told of one
-// end. Its place in the queue, if there was one.
+// A new offer ends the earlier one, even if the new one is refused: its client gets one answer.
+// Returns the earlier one's place in the queue, if it had one.
 std::optional<std::uint64_t> Gets::EndReplaced(ClientState& client, RequestId id) {
   const auto open = client.gets.find(id);
   if (open == client.gets.end()) return std::nullopt;
@@ -89,7 +89,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   group->last_used = state_.next_sequence++;
   MakeUser(client, group);
   if (looked_at > 0) groups_.Charge(client, looked_at, ready_.placed() - placed_before);
-  matcher_.Match();  // a new group or a new user moves tuples that could be taken already
+  matcher_.Match();  // a new group or user moves tuples that could be taken already
 
   Taker taker{.client = &client,
               .group = group,
@@ -122,8 +122,8 @@ void Gets::StartWaiting(ClientState& client, RequestId id, const Get& get, Taker
   static_cast<void>(is_new);
 }
 
-// Who gets tuples of this pattern is worth keeping tasks for. Somebody who asks for one exact key
-// is not: he wants that one, whatever he holds.
+// Tasks are reserved for clients that take tuples of this pattern. A client that asks for one exact
+// key is not such a user: it wants that tuple, whatever copies it holds.
 void Gets::MakeUser(const ClientState& client, GetGroup* group) {
   if (group->users.contains(&client) || group->pattern.AsExactKey()) return;
   group->users.insert(&client);

@@ -6,8 +6,8 @@
 
 namespace tuplespace::internal {
 
-// Holding is advice, but where the payload stays with the client: what would pass
-// limits.held_keys_per_client is not remembered.
+// Holding is a hint, unless the payload stays with the client: copies beyond
+// limits.held_keys_per_client are not remembered.
 void Holders::Add(ClientState& client, Record* record, bool always) {
   assert(record->stored());
   if (!always && client.held.size() >= state_.limits.held_keys_per_client) return;

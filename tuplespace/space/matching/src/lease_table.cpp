@@ -9,7 +9,7 @@
 namespace tuplespace::internal {
 
 namespace {
-constexpr std::uint32_t kMostLeaseDoublings = 20;  // of a lease, by having run out
+constexpr std::uint32_t kMostLeaseDoublings = 20;  // of a lease, each because one ran out
 constexpr std::size_t kMaxPastLeases = 8;          // of one task
 
 std::int64_t Times(std::int64_t times, std::int64_t lease_us) {
@@ -34,9 +34,9 @@ std::int64_t LeaseTable::LongestLeaseUs(const TaskState& task) const {
   return Times(state_.limits.lease_extensions, OrDefaultLease(task.spec.lease_us));
 }
 
-// Of the next lease of the task. Where a device is slower than thought, others should not do the
-// same work again and again. A lease that is still too short for it loses nothing: the device may
-// extend it, or complete the task late.
+// The length of the task's next lease. If a device is slower than expected, others should not
+// repeat the same work. A lease that is still too short does no harm: the device may extend it or
+// complete the task late.
 std::int64_t LeaseTable::LeaseUs(const TaskState& task) const {
   const std::int64_t lease_us = OrDefaultLease(task.spec.lease_us);
   if (task.times_doubled == 0) return lease_us;
@@ -71,7 +71,7 @@ Record* LeaseTable::Find(const ClientState& client, const LeaseRef& lease) {
   return nullptr;
 }
 
-// When the task was given to `client` under a lease that it has lost since, but may complete.
+// When `client` got the task under a lease that it has lost but may still complete.
 std::optional<std::int64_t> LeaseTable::LateLease(const ClientState& client, const Record* record,
                                                   std::uint64_t fence) const {
   if (record == nullptr || !record->task || record->state == RecordState::kParked) {
@@ -82,7 +82,7 @@ std::optional<std::int64_t> LeaseTable::LateLease(const ClientState& client, con
   return past->granted_us;
 }
 
-// Remembers the lease, which is about to be returned without its holder's doing.
+// Remembers the lease, which is about to end without its holder's doing.
 void LeaseTable::Lose(Record* record) const {
   assert(record->lease);
   if (!record->task) return;
@@ -92,10 +92,11 @@ void LeaseTable::Lose(Record* record) const {
   past.push_back({lease.client->id, lease.fence, lease.granted_us});
 }
 
-// How long the lease of a task may last while others could do it. That of a plain tuple, such as a
-// lock, has no such end. What earlier holders let run out makes it no longer, but for the lease
-// itself: else a few clients together could keep a task for ever. How far the holder may extend it
-// depends on what it did before: else it would delay each step of a job by as much.
+// How long the lease of a task may last while others could do the task. A lease of a plain tuple,
+// such as a lock, has no such end. Leases of earlier holders that ran out do not raise this limit
+// beyond the lease itself: otherwise a few clients together could keep a task for ever. How far the
+// holder may extend it depends on its record: otherwise it could delay each step of a job by as
+// much.
 std::int64_t LeaseTable::LastEndUs(const Record& record) const {
   if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
   const std::int64_t asked_us = OrDefaultLease(record.task->spec.lease_us);

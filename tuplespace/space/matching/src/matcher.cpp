@@ -8,12 +8,12 @@ namespace tuplespace::internal {
 
 namespace {
 
-// A task prefers at most so many holders of its affinity input: those that said so first. More
-// would make its placing cost as much as there are clients.
+// A task prefers at most this many holders of its affinity input, in the order in which they were
+// added. More would make its placement cost as much as there are clients.
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxHoldersLookedAt = 64;
 
-// All but who gets it and what it makes.
+// Everything except which clients may get it and what it makes.
 TaskSpec ShownToTaker(const TaskSpec& spec) {
   return {.inputs = spec.inputs,
           .need_bytes = spec.need_bytes,
@@ -27,7 +27,7 @@ TaskSpec ShownToTaker(const TaskSpec& spec) {
 void Matcher::Match() {
   if (ready_.empty()) return;
   ready_.PlaceAll([this](Record* record) { Place(record); });
-  // Every waiting Get had its first before any gets a second.
+  // Every waiting Get got its first tuple before any gets a second.
   for (GetWaiter* waiter : answering_) {
     Fill(waiter->taker);
     groups_.EndGet(waiter);
@@ -37,7 +37,7 @@ void Matcher::Match() {
 
 void Matcher::Place(Record* record) {
   assert(record->placement == Placement::kNone && record->entries.empty());
-  if (record->residence) {  // nobody can take it before its payload is here
+  if (record->residence) {  // no client can take it before its payload is here
     record->placement = Placement::kFree;
     return;
   }
@@ -64,10 +64,10 @@ void Matcher::Place(Record* record) {
   answering_.push_back(waiter);
 }
 
-// Whoever steals a task needs the tuple that its holders have: where that takes long to travel, to
-// wait for a holder is cheaper. The nearest of them counts. Who is idle and does not ask, or has
-// done nothing yet, or too little of late, is not waited for: anybody can say that he holds a
-// tuple.
+// A client that steals a task needs the tuple that the holders have. If that takes long to travel,
+// waiting for a holder is cheaper. The nearest holder counts. The task does not wait for holders
+// that are idle without an open Get, that are untried, or that are benched, because any client can
+// claim to hold a tuple.
 std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& candidates) const {
   const SpaceLimits& limits = state_.limits;
   const auto works = [](const ClientState& holder) {
@@ -89,15 +89,15 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
   const Record& input = *task.links[task.spec.affinity].input;
   const std::uint64_t bytes = input.residence ? input.residence->bytes : input.payload.size();
   const std::uint64_t leaves_us = std::min(bytes, kMostBytes) * *ns_per_kib / 1024 / 1000;
-  // What stays with its holder comes through the broker, whose links are no faster, unless the
-  // holder listens.
+  // A payload that stays with its holder comes through the broker, whose links are no faster,
+  // unless the holder listens.
   const bool twice = input.residence && !input.residence->with->listens;
   const std::uint64_t travels_us = twice ? 2 * leaves_us : leaves_us;
   const auto most = static_cast<std::uint64_t>(limits.most_steal_after_us);
   return std::max(limits.steal_after_us, static_cast<std::int64_t>(std::min(travels_us, most)));
 }
 
-// Whom the task prefers by name, if that one could take it.
+// The client that the task prefers by name, if it could take the task.
 ClientState* Matcher::NamedIn(const TaskSpec& spec, const Candidates& candidates) const {
   if (spec.prefers.empty() || IsAmong(spec.not_by, spec.prefers)) return nullptr;
   const auto at = state_.clients.find(spec.prefers);
@@ -150,7 +150,7 @@ GetWaiter* Matcher::BestWaiter(const Record& record, const Candidates& candidate
     for (ClientState* holder : candidates.holders) {
       if (benches_.IsBenched(*holder)) continue;
       for (auto& [id, waiter] : holder->gets) {
-        const bool waits = waiter.taker.got.grants.empty();  // else it is being answered
+        const bool waits = waiter.taker.got.grants.empty();  // otherwise it is being answered
         if (waits && waiter.taker.offer_bytes >= need_bytes &&
             candidates.Contains(waiter.taker.group)) {
           consider(&waiter);
@@ -169,7 +169,7 @@ GetWaiter* Matcher::BestWaiter(const Record& record, const Candidates& candidate
   return best;
 }
 
-// How many a Get may take now.
+// How many tuples a Get may take now.
 std::uint64_t Matcher::PartOf(const Taker& taker) const {
   const std::uint64_t most_leases = taker.client->limits.leases;
   const std::uint64_t left = most_leases - std::min(taker.client->lease_count, most_leases);
@@ -190,7 +190,7 @@ void Matcher::Fill(Taker& taker) {
   }
 }
 
-// `taker` takes a task that may name somebody.
+// `taker` takes a task that may name a client.
 void Matcher::NoteWhoCame(ClientState& taker, const Record& record) {
   const ClientId& prefers = record.task->spec.prefers;
   if (prefers == *taker.id) {
@@ -258,7 +258,7 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
                            : sent ? state_.Copy(*link.input, /*metadata_only=*/false)
                                   : state_.Mention(*link.input));
     grant.input_sent.push_back(sent);
-    // Of tiles, on which the placing of tasks depends, the client itself says so.
+    // Clients declare themselves which tiles they hold, as the placement of tasks depends on tiles.
     const bool keeps = taker.client->ns_per_kib > 0 && link.input->affine.empty();
     if (sent && keeps && link.input->payload.size() >= taker.client->holds_from_bytes) {
       holders_.Add(*taker.client, link.input);

@@ -6,11 +6,11 @@ namespace tuplespace::internal {
 
 namespace {
 
-// Each task that goes to another takes away three quarters of the time for which the next are kept,
-// and each one that the client takes doubles it again.
+// Each task that another client takes cuts the time for which later tasks are reserved to a
+// quarter; each task that the client itself takes doubles the time.
 constexpr std::uint32_t kKeptLessIfNotTaken = 2;
 constexpr std::uint32_t kMostKeptLess = 20;
-// Without keys anybody can have any number of ids; then nothing is promised.
+// Without keys a client can use any number of ids; beyond this number the oldest are forgotten.
 constexpr std::size_t kMostRemembered = 4096;
 
 }  // namespace
@@ -20,8 +20,8 @@ void NamedWaits::Begin(ClientState& client) const {
   client.kept_less = at == remembered_.end() ? 0 : Left(at->second);
 }
 
-// A client that leaves while tasks are kept for it did not come for them. What each of a key's
-// clients brings along counts by itself: many that die at their work are no worse than one.
+// A client that leaves while tasks are reserved for it did not come for them. The clients of a key
+// do not add up: many that die at work are no worse than one.
 void NamedWaits::End(ClientState& client, bool is_waited_for) {
   if (is_waited_for) NoteDidNotCome(client);
   if (client.kept_less == 0) return;

@@ -38,8 +38,8 @@ void ReadyQueue::RequeueAffine(Record* input) {
   }
 }
 
-// Of those that anybody may take only the new group's trees know nothing yet. Of the others the
-// new group may change for whom they are kept.
+// Tuples that any client may take only have to enter the new group's trees. For the others the new
+// group may change which clients they are reserved for.
 std::uint64_t ReadyQueue::EnterNew(GetGroup* group) {
   std::vector<Record*> ready;
   std::uint64_t most = UINT64_MAX;

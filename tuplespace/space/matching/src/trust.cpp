@@ -9,7 +9,7 @@
 namespace tuplespace::internal {
 
 namespace {
-// One host that was stopped for a while must not make a hundred new handlers wait for each other.
+// If a host stops for a while, a hundred new handlers must not have to wait for each other.
 constexpr std::uint32_t kOffencesOfTrials = 2;
 constexpr std::uint32_t kMostTrustHalvings = 20;
 }  // namespace
@@ -53,8 +53,8 @@ std::int64_t Trust::ExtensionsOf(const ClientState& client) const {
   return std::max<std::int64_t>(1, most >> std::min(times, kMostTrustHalvings));
 }
 
-// `client` was given `task`: if its key has offended more than once, the other untried clients of
-// the key wait for what it does with it.
+// `client` was given `task`. If its key has offended more than once, the other untried clients of
+// the key wait until this client has finished with it.
 void Trust::BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us) {
   KeyTrust& key = *client.untried_of;
   if (OffencesOf(key) < kOffencesOfTrials || !benches_.OthersThanUntriedCouldTake(task, key))
@@ -64,7 +64,7 @@ void Trust::BeginTrial(ClientState& client, const Record& task, std::int64_t lea
   benches_.BenchUntried(key);
 }
 
-// The lease is over, or is about to be, without a result: what there was to wait for is known.
+// The lease is over, or is about to be, without a result: the trial has ended.
 void Trust::EndTrialOn(const Lease& lease) {
   KeyTrust* key = lease.client->untried_of;
   if (key == nullptr || key->trial_fence != lease.fence || state_.now_us >= key->trial_until_us) {
@@ -74,8 +74,8 @@ void Trust::EndTrialOn(const Lease& lease) {
   for (ClientState* client : key->untried) benches_.EndGetsOf(*client);
 }
 
-// `client` has completed its first task. What its key did it takes along, until good work makes up
-// for it: else each id that did one task would be as good as a new key.
+// `client` has completed its first task. It takes over its key's offences until good work makes up
+// for them. Otherwise every id that completed one task would be as good as a new key.
 void Trust::EndTrial(ClientState& client) {
   KeyTrust& key = *std::exchange(client.untried_of, nullptr);
   std::erase(key.untried, &client);
@@ -91,7 +91,8 @@ void Trust::NoteOffence(ClientState& client, bool others_than_untried, std::int6
   if (client.key == nullptr) return;
   KeyTrust& key = *client.key;
   const bool is_untried = client.untried_of != nullptr;
-  if (is_untried && state_.now_us < key.benched_until_us) return;  // of one fault many may suffer
+  // Many clients may suffer from one fault.
+  if (is_untried && state_.now_us < key.benched_until_us) return;
   key.offences = OffencesOf(key) + 1;
   key.offence_us = state_.now_us;
   if (!is_untried || !others_than_untried) return;
@@ -108,11 +109,12 @@ void Trust::NoteCompleted(ClientState& client) {
   --trust.times_benched;
 }
 
-// `weight` is that of so many failed tasks.
+// `weight` counts as that many failed tasks.
 void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
                        const std::string& what, std::int64_t least_us) {
   if (task->lease) EndTrialOn(*task->lease);
-  if (state_.now_us < client.trust.benched_until_us) return;  // of one fault many tasks may suffer
+  // Many tasks may suffer from one fault.
+  if (state_.now_us < client.trust.benched_until_us) return;
   std::uint32_t* in_vain = &client.trust.in_vain;
   if (KeyTrust* key = client.untried_of; key != nullptr && OffencesOf(*key) > 0) {
     weight = state_.limits.tasks_in_vain;
@@ -130,8 +132,8 @@ void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
 }
 
 // An honest client gives a task back now and then: the task came too late or was too large, an
-// input is gone, or the client leaves. But whoever gives back what it gets, again and again, keeps
-// it from others as well. What it kept for a while counts as if the lease had run out.
+// input is gone, or the client leaves. But a client that gives tasks back again and again keeps
+// them from others, too. A task that it kept for a while counts as if the lease had run out.
 void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_fence) {
   const Lease& lease = *task->lease;
   const std::int64_t kept_us = state_.now_us - lease.counted_from_us;
@@ -141,7 +143,7 @@ void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_
     return NoteInVain(client, task, static_cast<std::uint32_t>(weight),
                       "keeps tasks and gives them back", lease.extended ? kept_us : 0);
   }
-  if (lease.fence < client.trust.counted_fence) return;  // of one fault many tasks may suffer
+  if (lease.fence < client.trust.counted_fence) return;  // many tasks may suffer from one fault
   client.trust.counted_fence = next_fence;
   std::uint32_t& given_back = client.untried_of != nullptr ? client.untried_of->given_back  //
                                                            : client.trust.given_back;
@@ -150,7 +152,8 @@ void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_
   NoteInVain(client, task, 1, "gives back the tasks that it gets");
 }
 
-// Whoever waits for the payload waits in vain for longer than for most tasks, so once is enough.
+// A client that waits for the payload waits in vain for longer than for most tasks, so one offence
+// is enough.
 void Trust::NoteNotSupplied(const Record& payload) {
   ClientState& client = *payload.residence->with;
   if (state_.now_us < client.trust.benched_until_us) return;
@@ -166,7 +169,7 @@ void Trust::NoteSupplied(ClientState& client) {
   if (client.untried_of != nullptr) EndTrial(client);
 }
 
-// For `least_us` at least, if that is not more than the most.
+// The bench lasts at least `offence.least_us`, but no longer than limits.most_bench_us.
 void Trust::Bench(ClientState& client, const Offence& offence) {
   ClientTrust& trust = client.trust;
   if (client.untried_of != nullptr) {
@@ -190,8 +193,8 @@ void Trust::Bench(ClientState& client, const Offence& offence) {
                  std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
 }
 
-// How long `client`, which is benched for `bench_us` now, gets no tasks: an untried one waits for
-// its key, too, which may have been benched before, or be on trial.
+// How long `client`, which is now benched for `bench_us`, gets no tasks. An untried client also
+// waits for its key, which may have been benched before or be on trial.
 std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const {
   const KeyTrust* key = client.untried_of;
   if (key == nullptr) return bench_us;
@@ -199,7 +202,7 @@ std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::int64_t bench
          state_.now_us;
 }
 
-// Of the clients that ever asked for any.
+// Checks the clients that ever asked for tasks.
 template <class Accept>
 bool Trust::AnyGetsTasks(Accept accept) const {
   const auto gets_tasks = [&](const ClientState* user) {
@@ -211,7 +214,7 @@ bool Trust::AnyGetsTasks(Accept accept) const {
   });
 }
 
-// If those whom they were kept from tasks for are gone, the benched ones are better than nobody.
+// If the clients from which tasks were kept are gone, the benched ones are better than none.
 void Trust::EndBenchesIfNobodyIsLeft() {
   std::vector<ClientState*> benched;
   for (const auto& [id, client] : state_.clients) {

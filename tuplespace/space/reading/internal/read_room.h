@@ -1,5 +1,5 @@
-// ReadRoom: what waiting Reads take, and how much of it a client, the clients of a key, and all
-// together may take. What a client may make others keep for it has an end.
+// ReadRoom: the memory of waiting Reads, and its limits for a client, for the clients of a key, and
+// for all clients together. It bounds what the space must keep for a client.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class ReadRoom {
   explicit ReadRoom(const SpaceState& state) : state_(state) {}
 
   static ReadUse UseOf(const ReadWaiter& waiter);
-  // Why a Read that takes `more` may not wait. `groups`: different patterns that are watched.
+  // Why a Read that takes `more` may not wait. `groups`: how many different patterns are watched.
   std::optional<RequestError> CheckRoom(const ClientState& client, const ReadUse& more,
                                         std::size_t groups) const;
   void Take(ClientState& client, const ReadUse& use);
@@ -25,8 +25,8 @@ class ReadRoom {
 
  private:
   const SpaceState& state_;
-  std::unordered_map<std::string, ReadUse> of_keys_;  // by principal, those that have any
-  std::uint64_t watched_ = 0;                         // of all
+  std::unordered_map<std::string, ReadUse> of_keys_;  // by principal, if it has any
+  std::uint64_t watched_ = 0;                         // by all clients
 };
 
 }  // namespace tuplespace::internal

@@ -1,4 +1,5 @@
-// Reading: the parts that answer who only looks: Reads, lists and counts, and where results stay.
+// Reading: the parts that answer requests that change nothing (Reads, Lists and Counts), and the
+// places where results stay.
 #pragma once
 
 #include "reads.h"
@@ -11,7 +12,7 @@ namespace tuplespace::internal {
 struct Reading {
   explicit Reading(SpaceState& state) : residency(state), reads(state, residency), scans(state) {}
 
-  // Each uses those before it.
+  // Each part uses the parts before it.
   Residency residency;
   Reads reads;
   Scans scans;

@@ -1,5 +1,5 @@
-// Reads: who waits for tuples to be there. A waiting Read watches one pattern that has no match yet
-// (or, if any match will do, all of them), so a put wakes only Reads that it concerns.
+// Reads: the Reads that wait for tuples. A waiting Read watches one pattern that has no match yet,
+// or all its patterns if any match will do, so a put wakes only the Reads that it concerns.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,19 @@ class Reads {
       : state_(state), residency_(residency), room_(state) {}
 
   void Handle(ClientState& client, RequestId id, Read&& read);
-  // `record` can be read since this event: WakeAll looks whether somebody waits for it.
+  // `record` became readable in this event. WakeAll checks whether a Read waits for it.
   void NoteFresh(Record* record);
   bool settled() const { return fresh_.empty(); }
   void WakeAll();
   void End(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
-  void ForgetAllOf(ClientState& client);         // without an answer
-  // How many patterns, and tuples for those that are no whole keys, were ever looked at.
+  void ForgetAllOf(ClientState& client);         // sends no answers
+  // How many patterns, and tuples for patterns that are not whole keys, were examined so far.
   std::uint64_t looked_at() const { return looked_at_; }
 
  private:
-  // Null: there is none, or none is readable; then one that stays elsewhere was asked for.
-  // `look_at` goes down by the tuples that were looked at; if it is 0, the search was not ended.
+  // Null: there is no match, or no readable one; in the latter case a client is asked for the
+  // payload of one match. Subtracts the number of examined tuples from `look_at`; if that reaches
+  // 0, the search did not finish.
   Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* look_at);
   void StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_us);
   void RefuseBroad(const ReadWaiter& waiter);
@@ -51,7 +52,7 @@ class Reads {
   Residency& residency_;
   ReadRoom room_;
   PatternIndex<ReadGroup> read_groups_;
-  std::vector<Record*> fresh_;  // stored by this event; pinned
+  std::vector<Record*> fresh_;  // made readable by this event; pinned
   std::uint64_t looked_at_ = 0;
 };
 

@@ -1,6 +1,7 @@
-// Residency: payloads that stay with the client that made them. Who reads one waits while that
-// client is asked for it, and when the client is lost its tuples are. A client may go on holding a
-// payload that it has supplied: then readers that take places still get it from that client.
+// Residency: payloads that stay with the client that made them. A client that reads one waits while
+// the space asks the maker for it. If the maker is lost, so are these tuples. A client may go on
+// holding a payload that it has supplied; then readers that accept places still get it from that
+// client.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,23 @@ class Residency {
  public:
   explicit Residency(SpaceState& state) : state_(state) {}
 
-  // `record` is stored, and its payload of so many bytes stays with `client`, which holds it.
-  // `task_owner`: who put the task that made it; null: no task did.
+  // `record` is stored, and its payload of `bytes` bytes stays with `client`, which holds it.
+  // `task_owner` put the task that made it; null: no task did.
   void Begin(ClientState& client, Record* record, std::uint64_t bytes, const OwnerId& task_owner);
-  // The answer to a second put of a tuple that is resident, or would be.
+  // The answer to a second put of a tuple if the stored tuple or the new one is resident.
   PutStatus PutBeside(const ClientState& client, const Record& record, const Tuple& tuple);
-  // Whether `reader`, which takes places, gets that of the client that made the tuple, and not the
+  // Whether `reader`, which accepts places, gets the place of the tuple's maker instead of the
   // payload.
   bool IsPlaced(const Record& record, const ClientState& reader) const;
-  // Somebody waits for the payload. REQUIRES: record->residence.
+  // A client waits for the payload. REQUIRES: record->residence.
   void Want(Record* record);
-  void Drop(Record* record);  // the payload is here
-  void End(Record* record);   // the tuple goes: its client is told
-  // The client is lost: what stayed with it, which nobody can have any more. The caller removes it.
+  void Drop(Record* record);  // the payload has arrived
+  void End(Record* record);   // the tuple goes; notifies its maker
+  // The client is lost: returns the tuples whose payloads are lost with it. The caller removes
+  // them.
   std::vector<Record*> LoseAllOf(const ClientState& client);
-  // Its client was asked for it long ago: whether it counts as lost. The caller removes it then.
+  // The maker was asked for the payload long ago. Returns whether the payload counts as lost; then
+  // the caller removes the tuple.
   bool IsOverdue(Record* record);
 
  private:

@@ -1,5 +1,5 @@
-// Scans: List and Count. What lies in a wide range of keys is looked at in slices, in turn for all
-// clients that have such requests, so that nobody has to wait for more than one slice.
+// Scans: List and Count. They examine a wide range of keys in slices, and clients with such
+// requests take turns, so that no client waits for more than one slice.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ class Scans {
   void Handle(ClientState& client, RequestId id, List&& list);
   void Handle(ClientState& client, RequestId id, Count&& count);
   bool idle() const { return scanning_.empty(); }
-  std::uint64_t looked_at() const { return looked_at_; }  // as Space::LookedAtByScans
-  void Continue();  // one slice, of the client whose turn it is
+  std::uint64_t looked_at() const { return looked_at_; }  // as in Space::LookedAtByScans
+  void Continue();  // examines one slice for the client whose turn it is
   void ForgetAllOf(ClientState& client);
 
  private:
   void Begin(ClientState& client, Scan&& scan);
-  // Takes from `*look_at` what it looks at. True: the scan is at its end.
+  // Subtracts from `*look_at` what it examines. True: the scan is complete.
   bool Slice(Scan& scan, std::uint64_t* look_at);
   bool SliceAtOnce(Scan& scan);  // the first slice, which counts in looked_at()
   void AnswerTo(const ClientState& client, Scan&& scan);
 
   SpaceState& state_;
-  std::deque<ClientState*> scanning_;  // that have scans, in their turn
+  std::deque<ClientState*> scanning_;  // the clients that have scans, in order of their turns
   std::uint64_t looked_at_ = 0;
 };
 

@@ -8,8 +8,8 @@ namespace tuplespace::internal {
 
 namespace {
 
-constexpr std::uint64_t kAllocationBytes = 16;  // of the heap, for each piece of memory
-// Of a record in the tables of the store, or of a group in those of the pattern index.
+constexpr std::uint64_t kAllocationBytes = 16;  // overhead of the heap for each allocation
+// Of a record in the store's tables, or of a group in those of the pattern index.
 constexpr std::uint64_t kPlaceBytes = 128;
 
 std::uint64_t BytesOf(const WantedPattern& wanted) {
@@ -22,7 +22,7 @@ std::uint64_t BytesOf(const WantedPattern& wanted) {
   return bytes;
 }
 
-// Of one that is watched, besides: what it names is kept with the record or the group, too.
+// Additional memory for a watched pattern, which the record or the group stores as well.
 std::uint64_t BytesToWatch(const WantedPattern& wanted) {
   return sizeof(ReadWatch) + std::max(sizeof(Record), sizeof(ReadGroup)) + kPlaceBytes +
          BytesOf(wanted);
@@ -37,7 +37,7 @@ struct Quota {
 
 std::optional<RequestError> Check(const Quota& quota) {
   if (quota.there <= quota.most && quota.more <= quota.most - quota.there) return std::nullopt;
-  // Over the limit even if nothing else were there: it can never succeed.
+  // If it exceeds the limit even alone, it can never succeed.
   return RequestError{quota.more > quota.most ? ErrorCode::kTooLarge : ErrorCode::kBusy,
                       "limits." + std::string(quota.limit) + ": " + std::to_string(quota.more) +
                           " more with " + std::to_string(quota.there) + " there, at most " +

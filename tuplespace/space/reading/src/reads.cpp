@@ -81,7 +81,7 @@ void Reads::StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_u
   ClientState& client = *waiter->client;
   waiter->sequence = state_.next_sequence++;
   waiter->looks_left = state_.limits.looked_at_in_vain * (waiter->wanted.size() + 1);
-  if (waiter->all) {  // what stays elsewhere comes together, not one after the other
+  if (waiter->all) {  // asks for all resident payloads at once, not one after the other
     std::uint64_t look_at = state_.limits.looked_at_by_read;
     for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
       FindFirst(waiter->wanted[i], *waiter, &look_at);
@@ -104,7 +104,8 @@ void Reads::RefuseBroad(const ReadWaiter& waiter) {
            "first fields"});
 }
 
-// What comes and goes must not make the space look at a Read for ever: who sends it again pays.
+// Tuples that come and go must not make the space examine a Read for ever: sending it again costs
+// the client work.
 void Reads::RefuseRestless(const ReadWaiter& waiter) {
   const std::size_t patterns = waiter.wanted.size();
   state_.answers.Refuse(
@@ -141,19 +142,19 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
       });
   looked_at_ += before - *look_at;
   assert(ended || *look_at == 0);
-  // One will do.
+  // One payload is enough.
   if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
   return first;
 }
 
-// A payload that stays with another client is not there yet.
+// A payload that stays with another client is not readable yet.
 bool Reads::Readable(const Record& record, const ReadWaiter& waiter) const {
   if (!record.residence) return true;
   if (waiter.metadata_only) return !waiter.in_space;
   return record.residence->with == waiter.client || IsPlaced(record, waiter);
 }
 
-// The answer has its place, from where the client fetches it.
+// Whether the answer has the tuple's place, from which the client fetches the payload.
 bool Reads::IsPlaced(const Record& record, const ReadWaiter& waiter) const {
   return waiter.direct && !waiter.metadata_only && residency_.IsPlaced(record, *waiter.client);
 }
@@ -166,7 +167,7 @@ bool Reads::IsSatisfied(ReadWaiter& waiter) {
   };
   bool satisfied = false;
   if (waiter.all) {
-    // From the cursor on first: what was found before is usually still there.
+    // Starts at the cursor, as matches found before are usually still there.
     const std::size_t begin = waiter.cursor;
     while (waiter.cursor < count && found(waiter.cursor)) ++waiter.cursor;
     if (waiter.cursor == count && begin > 0) {
@@ -181,7 +182,7 @@ bool Reads::IsSatisfied(ReadWaiter& waiter) {
   return satisfied;
 }
 
-// One match will do, and there was none before.
+// One match is enough, and there was none before.
 bool Reads::IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> of_fresh) {
   std::uint64_t look_at = state_.limits.looked_at_by_read;
   const bool satisfied = std::any_of(of_fresh.begin(), of_fresh.end(), [&](const ReadWatch* watch) {
@@ -194,7 +195,7 @@ bool Reads::IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> 
 
 Found Reads::Collect(const ReadWaiter& waiter) {
   Found found;
-  std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // what was found is found again
+  std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // finds again what was found before
   for (const WantedPattern& wanted : waiter.wanted) {
     if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
       found.tuples.push_back(IsPlaced(*record, waiter)
@@ -247,7 +248,7 @@ void Reads::NoteFresh(Record* record) {
   fresh_.push_back(record);
 }
 
-// The watches of what came with this event: those of one Read together, the oldest Read first.
+// The watches of tuples that came with this event, grouped by Read, the oldest Read first.
 std::vector<const ReadWatch*> Reads::WatchesOfFresh() const {
   std::vector<const ReadWatch*> woken;
   const auto wake = [&woken](const IntrusiveList<ReadWatch>& watches) {
@@ -288,7 +289,7 @@ void Reads::WakeAll() {
   fresh_.clear();
 }
 
-// `of_fresh`: those of its watches for which something came; not empty.
+// `of_fresh`: those watches of the Read for which a tuple came; not empty.
 void Reads::Wake(ReadWaiter* waiter, std::span<const ReadWatch* const> of_fresh) {
   const std::uint64_t before = looked_at_;
   const bool satisfied = waiter->all ? IsSatisfied(*waiter) : IsSatisfiedBy(*waiter, of_fresh);
@@ -303,7 +304,7 @@ void Reads::Wake(ReadWaiter* waiter, std::span<const ReadWatch* const> of_fresh)
     return Forget(waiter);
   }
   waiter->looks_left -= looks;
-  if (!waiter->all) return;  // it watches all that it names
+  if (!waiter->all) return;  // it watches all its patterns
   Unwatch(*waiter);
   Watch(*waiter);
 }

@@ -8,11 +8,12 @@ namespace tuplespace::internal {
 
 namespace {
 constexpr std::uint32_t kMostHalvings = 4;
-// A holder that supplies one payload after the other may need so many times as long for all.
+// A holder that supplies one payload after the other may take this many times as long for all.
 constexpr std::int64_t kMostSupplies = 10;
 }  // namespace
 
-// Each bench of the holder halves it: else one that supplies nothing stops a run for as long again.
+// Each bench of the holder halves the patience: otherwise a holder that supplies nothing would stop
+// a run for as long again.
 std::int64_t Residency::PatienceUs(const ClientState& holder) const {
   return state_.limits.supply_us >> std::min(holder.trust.times_benched, kMostHalvings);
 }
@@ -24,10 +25,11 @@ void Residency::Begin(ClientState& client, Record* record, std::uint64_t bytes,
   record->residence->with = &client;
   record->residence->made_for = task_owner;
   record->residence->bytes = bytes;
-  // Whoever waited for the tuple is about to be woken, and asks for it then.
+  // Clients that wait for the tuple are about to be woken, and ask for the payload then.
 }
 
-// The first put wins, though its bytes are not here to compare. So no other copy is one of it.
+// The first put wins, although its bytes are not here for comparison. So no other copy counts as
+// equal.
 PutStatus Residency::PutBeside(const ClientState& client, const Record& record,
                                const Tuple& tuple) {
   if (record.residence && record.residence->with == &client &&
@@ -38,8 +40,8 @@ PutStatus Residency::PutBeside(const ClientState& client, const Record& record,
   return PutStatus::kDuplicate;
 }
 
-// Who made the tuple and has its payload, whether the payload is here as well or not; null: nobody.
-// Of others, only they themselves say what they have.
+// The maker of the tuple, if it has the payload, whether the space has it as well or not; else
+// null. Other holders do not count, as only they themselves claim to have it.
 const ClientState* Residency::HolderOf(const Record& record) const {
   if (record.residence) return record.residence->with;
   if (record.payload.size() < state_.limits.least_kept_bytes) return nullptr;
@@ -83,7 +85,7 @@ std::vector<Record*> Residency::LoseAllOf(const ClientState& client) {
   if (lost.empty()) return lost;
   std::sort(lost.begin(), lost.end(),
             [](const Record* a, const Record* b) { return a->sequence < b->sequence; });
-  // Before they are told of the tasks that this orphans. Each once.
+  // Notices about the loss precede those about the tasks that it orphans. Each owner gets one.
   std::vector<OwnerId> told;
   for (const Record* record : lost) {
     const OwnerId& owner = record->residence->made_for;
@@ -95,7 +97,7 @@ std::vector<Record*> Residency::LoseAllOf(const ClientState& client) {
                           " results that stayed with it"});
   }
   state_.counters.lost += lost.size();
-  for (Record* record : lost) Drop(record);  // who is lost need not be told
+  for (Record* record : lost) Drop(record);  // the lost client needs no notice
   return lost;
 }
 

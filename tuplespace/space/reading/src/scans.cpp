@@ -38,7 +38,7 @@ void Scans::Handle(ClientState& client, RequestId id, Count&& count) {
 }
 
 void Scans::Begin(ClientState& client, Scan&& scan) {
-  // Behind its own others, so that nobody gets more than one turn by asking more often.
+  // Behind the client's other scans, so that it does not get more turns by asking more often.
   if (client.scans.empty() && SliceAtOnce(scan)) return AnswerTo(client, std::move(scan));
   if (auto busy = state_.CheckRoomForOpenRequest(client)) {
     return state_.answers.Refuse(*client.id, scan.id, std::move(*busy));
@@ -50,7 +50,8 @@ void Scans::Begin(ClientState& client, Scan&& scan) {
 bool Scans::SliceAtOnce(Scan& scan) {
   std::uint64_t look_at = state_.limits.looked_at_at_once;
   const bool ended = Slice(scan, &look_at);
-  looked_at_ += state_.limits.looked_at_at_once - look_at + kListedAsLooks * scan.found.tuples.size();
+  looked_at_ +=
+      state_.limits.looked_at_at_once - look_at + kListedAsLooks * scan.found.tuples.size();
   return ended;
 }
 
@@ -61,7 +62,8 @@ bool Scans::Slice(Scan& scan, std::uint64_t* look_at) {
       return true;
     }
     const std::uint64_t more = scan.metadata_only ? 0 : record->payload.size();
-    // The first always goes in, so that who lists on from the last key gets on.
+    // The first tuple is always included, so that a client that continues after the last key makes
+    // progress.
     if (scan.found.tuples.size() >= scan.limit ||
         (!scan.found.tuples.empty() && scan.bytes + more > state_.limits.message_bytes)) {
       scan.found.truncated = true;
@@ -81,7 +83,7 @@ void Scans::AnswerTo(const ClientState& client, Scan&& scan) {
   }
 }
 
-// One slice, of the client whose turn it is.
+// Examines one slice for the client whose turn it is.
 void Scans::Continue() {
   if (scanning_.empty()) return;
   ClientState& client = *scanning_.front();

@@ -1,4 +1,4 @@
-// All that the space waits for, by time. Setting, clearing and finding the next are O(log n).
+// All deadlines of the space, by time. Setting and clearing one and finding the next are O(log n).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct Record;
 struct ReadWaiter;
 struct GetWaiter;
 
-// Lives in what it ends. Clear it before that goes.
+// A member of the object that it ends. Must be cleared before that object is destroyed.
 struct Deadline {
   enum class Kind : std::uint8_t { kLease, kReady, kRead, kGet, kSupply };
   static constexpr std::size_t kUnset = SIZE_MAX;
@@ -31,7 +31,7 @@ struct Deadline {
     GetWaiter* get;    // kGet
   };
   std::int64_t when_us = 0;
-  std::uint64_t sequence = 0;  // equal times: in the order in which they were set
+  std::uint64_t sequence = 0;  // deadlines of one time are due in the order in which they were set
   std::size_t position = kUnset;
 };
 
@@ -41,8 +41,8 @@ class DeadlineHeap {
   std::size_t size() const { return heap_.size(); }
   Deadline* first() const { return heap_.empty() ? nullptr : heap_.front(); }
 
-  void Set(Deadline* deadline, std::int64_t when_us);  // moves it if it is set
-  void Clear(Deadline* deadline);                      // no effect if it is not set
+  void Set(Deadline* deadline, std::int64_t when_us);  // moves the deadline if it is set
+  void Clear(Deadline* deadline);                      // no effect if the deadline is not set
   bool IsConsistent() const;
 
  private:

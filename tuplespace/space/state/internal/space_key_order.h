@@ -1,5 +1,5 @@
-// Records in the order of their keys, in runs of neighbours: a million records are then some ten
-// thousand places to search, and who looks along the order stays in memory that it has just read.
+// Records in the order of their keys, stored in runs of neighbours. So a million records need a
+// search among only some ten thousand runs, and a scan reads consecutive memory.
 #pragma once
 
 #include <array>
@@ -15,25 +15,26 @@ namespace tuplespace::internal {
 struct Record;
 struct KeyRun;
 
-// A record in the order. The view spares a comparison the way through the record.
+// A record in the order. The view lets comparisons do without loading the record.
 struct KeyPlace {
   std::string_view bytes;
   Record* record = nullptr;
 };
 
-// By a key that is not above those of the run, and above those of the runs before it. The first
-// run's is empty.
+// Maps to each run a key that is not above the keys of the run, but above those of earlier runs.
+// The first run's key is empty.
 using KeyRuns = std::map<std::string, KeyRun, std::less<>>;
 
 struct KeyRun {
   static constexpr std::size_t kMost = 32;
   KeyRuns::iterator self;
-  std::size_t count = 0;  // at least one but in the first run
+  std::size_t count = 0;  // at least 1, except in the first run
   std::array<KeyPlace, kMost> places;
 };
 
-// Does not own the records; keeps Record::run. Remembers where it inserted last, because keys come
-// in sequence: the next one is often right behind, or a few further.
+// Does not own the records. Maintains Record::run. Remembers the position of the last insertion,
+// because keys often come in sequence: the next one belongs directly behind it or a few positions
+// further.
 class KeyOrder {
  public:
   KeyOrder();
@@ -42,15 +43,15 @@ class KeyOrder {
 
   std::size_t size() const { return size_; }
 
-  // REQUIRES: the record is in no order; its key is not in this one.
+  // REQUIRES: the record is in no order, and its key is not in this order.
   void Insert(Record* record);
   // REQUIRES: the record is in this order.
   void Erase(Record* record);
 
   bool IsConsistent() const;
 
-  // Calls f(const KeyPlace&) in order, from the first key that is not below `first`, until it
-  // returns false. `f` must not insert or erase.
+  // Calls f(const KeyPlace&) in order, beginning with the first key that is not below `first`,
+  // until it returns false. `f` must not insert or erase.
   template <typename F>
   void ScanFrom(std::string_view first, F f) const {
     auto run = std::prev(runs_.upper_bound(first));
@@ -69,7 +70,8 @@ class KeyOrder {
 
   static std::size_t LowerBound(const KeyRun& run, std::string_view key_bytes);
   static void InsertAt(KeyRun* run, std::size_t at, const KeyPlace& place);
-  // Where the key belongs if that is right behind the last one inserted or a few further.
+  // The position of the key, if that is directly behind the last insertion or a few positions
+  // further.
   bool FindNearLast(std::string_view key_bytes, Spot* spot) const;
   Spot Find(std::string_view key_bytes);
   KeyRun* NewRunBehind(KeyRun* run, std::string_view from);
@@ -78,7 +80,7 @@ class KeyOrder {
 
   KeyRuns runs_;
   std::size_t size_ = 0;
-  Spot last_;  // run null: none
+  Spot last_;  // run null: there is none
 };
 
 }  // namespace tuplespace::internal

@@ -1,4 +1,4 @@
-// An intrusive list: its elements carry the links, so leaving it costs no search and no memory.
+// An intrusive list. Its elements carry the links, so removing one needs no search and no memory.
 #pragma once
 
 #include <cassert>
@@ -11,7 +11,7 @@ struct ListHook {
   T* next = nullptr;
 };
 
-// Does not own its elements. An element is in one list at most (per hook).
+// Does not own its elements. An element is in at most one list for each hook.
 template <typename T>
 class IntrusiveList {
  public:

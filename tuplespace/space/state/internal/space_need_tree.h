@@ -1,6 +1,6 @@
-// Ready tuples in the order in which they should be taken, with the search that a Get asks for:
-// the first whose need fits an offer. A treap in which every node knows the least need below it;
-// all operations are O(log n) expected.
+// Ready tuples in the order in which they should be taken, with the search that a Get needs: the
+// first tuple whose need fits an offer. A treap in which every node knows the smallest need of its
+// subtree; all operations are O(log n) expected.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class NeedTree;
 // One tuple in one tree. Order: priority (low first), then need (large first), then sequence.
 struct TakeEntry {
   Record* record = nullptr;
-  std::size_t at = 0;  // in the record's entries
+  std::size_t at = 0;  // index in the record's entries
   GetGroup* group = nullptr;
   NeedTree* tree = nullptr;
   const ClientState* preferred_by = nullptr;  // set if the tree is that of GetGroup::preferred
@@ -27,7 +27,7 @@ struct TakeEntry {
 
   TakeEntry* left = nullptr;
   TakeEntry* right = nullptr;
-  std::uint64_t rank = 0;  // the treap's heap order
+  std::uint64_t rank = 0;  // heap order of the treap
   std::uint64_t least_need_bytes = 0;
 
   bool Before(const TakeEntry& other) const {
@@ -51,7 +51,7 @@ class NeedTree {
   void Insert(TakeEntry* entry);
   // REQUIRES: the entry is in this tree.
   void Erase(TakeEntry* entry);
-  // The first in order with need_bytes <= offer_bytes, or null.
+  // The first entry in order with need_bytes <= offer_bytes, or null.
   TakeEntry* FirstThatFits(std::uint64_t offer_bytes) const;
 
   bool IsConsistent() const;

@@ -1,6 +1,6 @@
-// Which of many patterns match a key? Patterns are grouped by shape (number of fields, open or not,
-// which fields are exact) and, inside a shape, hashed by their exact fields. So the cost for a key
-// is one look-up per shape present, and does not grow with the number of patterns.
+// Finds which of many patterns match a key. Patterns are grouped by shape (number of fields, open
+// or not, which fields are exact) and, within a shape, hashed by their exact fields. So a key costs
+// one look-up for each existing shape, whatever the number of patterns.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +20,15 @@
 
 namespace tuplespace::internal {
 
-// T has a member `Pattern pattern`, which stays the same (up to the values of bounds) while it is
-// here. Owns its T's; their addresses are stable.
+// T has a member `Pattern pattern`, which does not change while the T is here, except for the
+// values of bounds. Owns its T's; their addresses are stable.
 template <typename T>
 class PatternIndex {
  public:
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  // The T whose pattern is `same` as `pattern`, or null. `same` must compare exact fields.
+  // The T whose pattern is the `same` as `pattern`, or null. `same` must compare exact fields.
   template <typename Same>
   T* Find(const Pattern& pattern, Same same) const {
     const auto shape = shapes_.find(ShapeOf(pattern));
@@ -49,7 +49,7 @@ class PatternIndex {
     return bucket.back().get();
   }
 
-  // Destroys it. REQUIRES: it is here.
+  // Destroys the item. REQUIRES: it is in this index.
   void Remove(T* item) {
     const auto shape = shapes_.find(ShapeOf(item->pattern));
     assert(shape != shapes_.end());
@@ -64,8 +64,8 @@ class PatternIndex {
     --size_;
   }
 
-  // Calls f(T*) for each whose pattern matches: by shape, then in the order in which they were
-  // added. `f` returns false to stop, and must not add or remove.
+  // Calls f(T*) for each T whose pattern matches: by shape, then in the order of addition. `f`
+  // returns false to stop, and must not add or remove.
   template <typename F>
   void ForEachMatch(std::string_view key_bytes, F f) const {
     if (shapes_.empty()) return;
@@ -100,7 +100,7 @@ class PatternIndex {
   using Buckets =
       std::unordered_map<std::string, std::vector<std::unique_ptr<T>>, Hash, std::equal_to<>>;
 
-  // The exact fields are those of the bucket, and the number of fields is that of the shape.
+  // Compares the fields that the shape and the bucket leave open: those that are not exact.
   static bool OtherFieldsMatch(const Pattern& pattern, std::string_view key_bytes,
                                const KeySplit& split) {
     for (std::size_t i = 0; i < pattern.fields.size(); ++i) {
@@ -131,7 +131,7 @@ class PatternIndex {
   static std::string_view ExactBytes(const Shape& shape, std::string_view key_bytes,
                                      const KeySplit& split, std::string* joined) {
     const unsigned exact = shape.exact;
-    if ((exact & (exact + 1)) == 0) {  // the first fields and no others: no need to join them
+    if ((exact & (exact + 1)) == 0) {  // only the first fields: no need to join them
       std::size_t count = 0;
       while (exact >> count != 0) ++count;
       return key_bytes.substr(0, split.begin[count]);

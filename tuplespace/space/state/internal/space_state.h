@@ -1,5 +1,5 @@
-// SpaceState: what all parts of one space work on: the time, the limits, the records, the clients,
-// what is counted, and the answers of the event at work.
+// SpaceState: what all parts of one space share: the time, the limits, the records, the clients,
+// the counters, and the answers of the current event.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace tuplespace::internal {
 
 using ClientTable = std::unordered_map<ClientId, std::unique_ptr<ClientState>>;
 
-// What the event at work has to say, and to whom.
+// The messages that the current event produces, and their receivers.
 class Answers {
  public:
   Answers(const ClientTable& clients, Counters& counters)
@@ -32,12 +32,12 @@ class Answers {
   void Answer(const ClientState& client, RequestId id, Body&& body) {
     Outgoing& out = out_.emplace_back();
     out.client = *client.id;
-    auto& reply = std::get<Reply>(out.message);  // what a new Outgoing holds
+    auto& reply = std::get<Reply>(out.message);  // the default content of a new Outgoing
     reply.id = id;
     reply.body = std::forward<Body>(body);
   }
   void Refuse(const ClientId& client, RequestId id, RequestError error);
-  void Notify(const OwnerId& owner, Notice notice);  // if it is there
+  void Notify(const OwnerId& owner, Notice notice);  // if the owner is connected
 
   void Clear() { out_.clear(); }
   std::span<Outgoing> all() { return out_; }
@@ -54,12 +54,14 @@ struct SpaceState {
   SpaceState(const SpaceState&) = delete;
   SpaceState& operator=(const SpaceState&) = delete;
 
-  std::int64_t After(std::int64_t duration_us) const;  // kForeverUs if it is beyond
-  void SetState(Record* record, RecordState state);    // and counts it
+  std::int64_t After(std::int64_t duration_us) const;  // kForeverUs if it overflows
+  void SetState(Record* record, RecordState state);    // and updates the counts
   FoundTuple Copy(const Record& record, bool metadata_only);
-  // Without the payload and what is said of it: for a taker that has it, or gets it another way.
+  // Without payload and without what belongs to it, for a taker that has the payload or gets it
+  // elsewhere.
   FoundTuple Mention(const Record& record) const;
-  // Of a payload that its maker has and serves. The place is empty: the broker knows it.
+  // For a payload that its maker has and serves. The place stays empty, as only the broker knows
+  // it.
   FoundTuple CopyPlaced(const Record& record);
   std::uint64_t MostOfRequest(const ClientState& client) const {
     return std::min(limits.tuples_per_request, client.limits.per_request);
@@ -70,7 +72,7 @@ struct SpaceState {
   std::int64_t now_us = INT64_MIN;
   std::uint64_t next_sequence = 1;
   Counters counters;
-  Stats gauges;  // the gauges that are counted along; its counters are not used
+  Stats gauges;  // only the gauges that are kept up to date; its counters are not used
   Store store;
   DeadlineHeap deadlines;
   ClientTable clients;

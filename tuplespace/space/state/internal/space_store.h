@@ -22,21 +22,21 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  std::size_t size() const { return size_; }  // records of every state
+  std::size_t size() const { return size_; }  // the number of records in any state
   std::size_t stored() const { return stored_.size(); }
 
   Record* Find(std::string_view key_bytes) const;
-  // The same with the hash of the key, which spares to compute it twice.
+  // As Find, with a hash that the caller has computed already.
   static std::size_t HashOf(std::string_view key_bytes);
   Record* Find(std::string_view key_bytes, std::size_t hash) const;
-  // A record that is added is kWanted.
+  // A record that is added has the state kWanted.
   Record* FindOrAdd(const Key& key);
 
-  // The record counts as stored, or no longer. The caller sets the state.
-  // AddShown REQUIRES: the key has no record; `hash` is the key's.
+  // The record counts as stored from now on, or no longer. The caller sets the state. AddShown
+  // REQUIRES: the key has no record; `hash` is the key's hash.
   Record* AddShown(Key key, std::size_t hash);
   void Show(Record* record);
-  // Hide: destroys the record if it is not used, as EraseIfUnused.
+  // Also destroys the record if it is unused, as EraseIfUnused does.
   void Hide(Record* record);
 
   // Destroys the record if it is neither stored nor remembered nor referenced.
@@ -44,14 +44,15 @@ class Store {
 
   bool IsConsistent() const { return stored_.IsConsistent() && shadows_.IsConsistent(); }
 
-  // Calls f(Record*) for stored records that match, in key order, until it returns false.
+  // Calls f(Record*) for each stored record that matches, in key order, until it returns false.
   // `f` must not add, show, hide or erase.
   template <typename F>
   void ScanStored(const Pattern& pattern, F f) const {
     Scan(stored_, pattern, f);
   }
-  // As ScanStored, for `*most` records at most, whether they match or not, from the key `*next` on
-  // (empty: from the first). `*most` goes down by each. False: there are more, from `*next` on.
+  // As ScanStored, but examines at most `*most` records, matching or not, beginning with the key
+  // `*next` (empty: the first). Subtracts 1 from `*most` for each. False: there are more, from
+  // `*next` on.
   template <typename F>
   bool ScanSome(const Pattern& pattern, std::uint64_t* most, std::string* next, F f) const {
     const Range range = RangeOf(pattern);
@@ -70,15 +71,15 @@ class Store {
     });
     return all;
   }
-  // As ScanStored, for those that are wanted or completed.
+  // As ScanStored, for records in the states kWanted and kDone.
   template <typename F>
   void ScanShadows(const Pattern& pattern, F f) const {
     Scan(shadows_, pattern, f);
   }
 
  private:
-  // Keys that can match lie from `first` on, as long as they do not sort above all that begin with
-  // `last`.
+  // Keys that can match begin at `first` and end before the first key that is above every key with
+  // the prefix `last`.
   struct Range {
     std::string first;
     std::string last;
@@ -96,7 +97,7 @@ class Store {
     });
   }
 
-  // One place of the hash table. The hash spares a look into records that are not meant.
+  // One slot of the hash table. The stored hash avoids loading records with other keys.
   struct Slot {
     std::size_t hash = 0;
     Record* record = nullptr;  // null: free
@@ -104,7 +105,7 @@ class Store {
 
   Record* Add(Key key, std::size_t hash, KeyOrder* order);
   static bool IsUsed(const Record& record);
-  void Destroy(Record* record);  // it is in neither order
+  void Destroy(Record* record);  // REQUIRES: it is in neither order
   std::size_t Home(std::size_t hash) const { return hash & (slots_.size() - 1); }
   std::size_t Next(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
   void Place(const Slot& slot);

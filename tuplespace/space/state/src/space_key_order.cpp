@@ -67,8 +67,8 @@ KeyRun* KeyOrder::NewRunBehind(KeyRun* run, std::string_view from) {
   return &self->second;
 }
 
-// Keys that come in ascending order fill every run: the full one is left as it is. Else it is
-// halved.
+// If keys come in ascending order, the full run stays as it is, so that every run becomes full.
+// Otherwise the run is halved.
 KeyOrder::Spot KeyOrder::MakeRoom(Spot spot, std::string_view key_bytes) {
   KeyRun* run = spot.run;
   if (spot.at == run->count) return {NewRunBehind(run, key_bytes), 0};
@@ -114,7 +114,8 @@ void KeyOrder::Erase(Record* record) {
   }
 }
 
-// Two runs become one once they would fill only half of it: splitting it again is then far.
+// Joins two runs if together they fill at most half of one, so that the result is far from being
+// split again.
 void KeyOrder::JoinWithNext(KeyRun* run) {
   const auto next = std::next(run->self);
   if (next == runs_.end() || run->count + next->second.count > KeyRun::kMost / 2) return;

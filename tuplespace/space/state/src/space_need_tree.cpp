@@ -6,7 +6,7 @@
 namespace tuplespace::internal {
 namespace {
 
-// SplitMix64's finalizer: ranks that look random and are the same in every run.
+// SplitMix64's finalizer. The ranks look random and are the same in every run.
 std::uint64_t RankOf(std::uint64_t sequence) {
   std::uint64_t x = sequence + 0x9E3779B97F4A7C15ull;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -23,7 +23,7 @@ void Update(TakeEntry* node) {
   }
 }
 
-// Cuts `node` into what goes before `at` and what goes after it.
+// Splits `node` into the entries before `at` and those after it.
 void Split(TakeEntry* node, const TakeEntry& at, TakeEntry** before, TakeEntry** after) {
   if (node == nullptr) {
     *before = *after = nullptr;

@@ -93,7 +93,7 @@ FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
 FoundTuple SpaceState::CopyPlaced(const Record& record) {
   static const auto kUnfilled = std::make_shared<const Place>();
   FoundTuple found = Copy(record, /*metadata_only=*/true);
-  found.resident = true;  // though the space may have it, too
+  found.resident = true;  // even if the space has it, too
   found.place = kUnfilled;
   ++counters.placed;
   counters.placed_bytes += found.payload_bytes;

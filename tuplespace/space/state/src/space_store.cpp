@@ -94,7 +94,7 @@ void Store::Place(const Slot& slot) {
   slots_[at] = slot;
 }
 
-// Moves up what would not be found behind a free place.
+// Moves up entries that could not be found behind the free slot.
 void Store::Free(std::size_t slot) {
   for (std::size_t at = Next(slot); slots_[at].record != nullptr; at = Next(at)) {
     const std::size_t steps_from_home = (at - Home(slots_[at].hash)) & (slots_.size() - 1);
@@ -122,7 +122,7 @@ Store::Range Store::RangeOf(const Pattern& pattern) {
                        : field.op == FieldPattern::Op::kAtLeast ? &range.first
                                                                 : nullptr;
     if (end != nullptr) {
-      end->pop_back();  // the tag, which AppendField writes again
+      end->pop_back();  // AppendField writes the tag again
       AppendField(field.value, end);
     }
     break;

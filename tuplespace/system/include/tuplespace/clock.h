@@ -1,5 +1,5 @@
-// The clock, and the source of randomness, of everything that is not a pure state machine: those
-// are given the time. The simulation of a whole cluster puts others in their place.
+// The clock and the source of randomness for all code that is not a pure state machine; state
+// machines are given the time. The simulation of a whole cluster replaces both.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace tuplespace {
 
 // Microseconds of the host's monotonic clock; any thread.
 std::int64_t MonotonicUs();
-// That nobody can guess; any thread.
+// A number that cannot be guessed; any thread.
 std::uint64_t RandomNumber();
 
 }  // namespace tuplespace

@@ -1,11 +1,11 @@
-// How many files (sockets, shared memory) this process may have open.
+// Sets how many files (sockets, shared memory) this process may have open.
 #pragma once
 
 namespace tuplespace {
 
-// As many as the system lets it: the soft limit becomes the hard one. Soft limits are 1024 in most
-// places for the sake of select(), which nothing here uses; a broker serves a few hundred clients
-// with so many. Call it before Brokers and Clients are made.
+// Raises the soft limit to the hard one. Soft limits are mostly 1024 for the sake of select(),
+// which nothing here uses; with that many a broker can serve only a few hundred clients. Call it
+// before creating Brokers and Clients.
 void RaiseDescriptorLimit();
 
 }  // namespace tuplespace

@@ -1,26 +1,26 @@
-// What the tcp connections of a broker, or of a client that listens, may do.
+// Limits of the tcp connections of a broker, or of a client that listens.
 #pragma once
 
 #include <cstdint>
 
 namespace tuplespace {
 
-// What tcp connections may do before anybody knows who they are, and authenticated ones as well. A
-// connection that passes a limit is ended, counted, and logged once in a while.
+// Limits of tcp connections, before and after authentication. A connection that exceeds a limit is
+// closed and counted; at intervals a log line reports it.
 struct ConnectionLimits {
-  // In all; fewer if the process may not have so many descriptors.
+  // In total; fewer if the process may not open that many descriptors.
   std::uint64_t connections = 4096;
   std::uint64_t connections_per_address = 512;
-  std::int64_t handshake_us = 10'000'000;  // until a handshake is done
-  // Received of a message without its end. Looked at four times a second, so what arrives in that
-  // time comes on top.
+  std::int64_t handshake_us = 10'000'000;  // the time until a handshake must be done
+  // How many bytes of an unfinished message a connection may have sent. Checked four times a
+  // second, so more may arrive between checks.
   std::uint64_t unfinished_bytes = 4ull << 30;
-  // Received of messages without their end, of all clients of one key together. The client with the
-  // largest such message loses its session.
+  // How many bytes the unfinished messages of all clients of one key may have together. Beyond it,
+  // the client with the largest message loses its session.
   std::uint64_t unfinished_bytes_of_key = 4ull << 30;
-  // Bytes that one connection may have sent and nobody has looked at yet, over tcp.
+  // The bytes that one tcp connection may have sent and nobody has read yet.
   std::uint64_t unread_bytes = 1ull << 30;
-  // The same for all connections together. The connection with the most of them is ended.
+  // The same for all connections together. Beyond it, the one with the most unread bytes is closed.
   std::uint64_t unread_bytes_of_all = 4ull << 30;
 };
 

@@ -1,4 +1,4 @@
-// Keys and patterns: how a tuple is named and how it is found.
+// Keys and patterns: how tuples are named and found.
 //
 // A key is a sequence of 1 to 16 typed fields (64-bit integers and strings). It says what a tuple
 // *is*, never where it is. Keys are held in one canonical, order-preserving byte form
@@ -28,7 +28,7 @@ using Field = std::variant<std::int64_t, std::string>;
 
 class Key {
  public:
-  Key() = default;  // the empty key: names nothing, matches nothing, is refused by the space
+  Key() = default;  // the empty key names nothing, matches nothing, and is refused by the space
   // REQUIRES: 1..16 fields, strings of at most kMaxStringFieldBytes. Throws std::invalid_argument.
   Key(std::initializer_list<Field> fields);
   explicit Key(const std::vector<Field>& fields);
@@ -38,11 +38,11 @@ class Key {
 
   const std::string& bytes() const { return bytes_; }
   bool empty() const { return bytes_.empty(); }
-  std::vector<Field> Fields() const;  // decodes; meant for the edges, not for hot loops
+  std::vector<Field> Fields() const;  // decodes the fields; not for hot loops
   std::size_t FieldCount() const;
   // The encoding of all fields but one. REQUIRES: index < FieldCount().
   std::string BytesWithout(std::size_t index) const;
-  std::string ToString() const;  // ("job", 3, "tile"), for people
+  std::string ToString() const;  // for people, such as ("job", 3, "tile")
 
   // Byte order of the encoding is field order: integers by value, strings by bytes,
   // integers before strings, a prefix before its extensions.
@@ -50,7 +50,7 @@ class Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 
  private:
-  friend struct Pattern;  // makes the key that it matches alone
+  friend struct Pattern;  // makes the only key that it matches
   std::string bytes_;
 };
 
@@ -69,22 +69,23 @@ struct FieldPattern {
   friend bool operator==(const FieldPattern&, const FieldPattern&) = default;
 };
 
-// A key with some fields left open. It matches keys of the same number of fields or, if `open`,
-// keys that go on after the last field pattern.
+// A key with some fields left open. It matches keys with the same number of fields or, if `open`,
+// also keys with more fields.
 struct Pattern {
   std::vector<FieldPattern> fields;
   bool open = false;
 
-  static Pattern Of(const Key& key);  // matches just this key
+  static Pattern Of(const Key& key);  // matches only this key
 
   bool Matches(const Key& key) const;
-  // Every key that this one can match, `wider` matches, too. REQUIRES: `wider` has no Problem().
+  // Whether `wider` matches every key that this pattern can match. REQUIRES: `wider` has no
+  // Problem().
   bool IsWithin(const Pattern& wider) const;
-  std::optional<Key> AsExactKey() const;  // set if the pattern can match one key only
+  std::optional<Key> AsExactKey() const;  // set if the pattern can match only one key
   // The encoding shared by all matching keys: a range scan starts here.
   std::string ExactPrefixBytes() const;
   std::string ToString() const;
-  // nullopt if well formed, else what is wrong ("17 fields, at most 16").
+  // nullopt if well formed, otherwise what is wrong ("17 fields, at most 16").
   std::optional<std::string> Problem() const;
 
   friend bool operator==(const Pattern&, const Pattern&) = default;

@@ -15,8 +15,8 @@ struct XXH3_state_s;
 
 namespace tuplespace {
 
-// XXH3-128 of a payload's bytes: finds what went wrong by accident, in memory or on the way. It is
-// no cryptographic hash: who wants two payloads with one hash can make them.
+// The XXH3-128 hash of a payload's bytes. It detects accidental damage in memory or in transit. It
+// is not cryptographic: anyone can make two payloads with the same hash.
 struct PayloadHash {
   std::uint64_t low = 0, high = 0;
   friend bool operator==(const PayloadHash&, const PayloadHash&) = default;
@@ -24,14 +24,15 @@ struct PayloadHash {
 };
 PayloadHash HashOf(std::span<const std::byte> bytes);
 
-// The same, of bytes that come in parts: each is hashed while it is still in a cache.
+// Computes the same hash for bytes that come in parts, so that each part is hashed while it is in a
+// cache.
 class PayloadHasher {
  public:
   PayloadHasher();
 
   void Add(std::span<const std::byte> bytes);
   PayloadHash Hash() const;  // of all that was added so far
-  // A part that caches hold easily, beside what it is made of.
+  // The size of a part that fits easily into caches, together with the data it is computed from.
   static constexpr std::size_t kPartBytes = 64 << 10;
 
  private:
@@ -41,11 +42,11 @@ class PayloadHasher {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// Memory that other processes of this host can map. Made by SharedPool, and by whoever receives a
-// payload that lies in one; `home` is that object's identity.
+// Memory that other processes of this host can map. SharedPool makes it; so does a process that
+// receives a payload in such memory. `home` identifies the object that made it.
 struct SharedRegion {
   const void* home = nullptr;
-  std::uint64_t id = 0;  // unique in `home`, never used again
+  std::uint64_t id = 0;  // unique in `home` and never reused
   int fd = -1;           // of this process
   std::byte* data = nullptr;
   std::uint64_t capacity_bytes = 0;
@@ -54,10 +55,9 @@ struct SharedRegion {
 class Payload {
  public:
   Payload() = default;
-  // `owner` keeps [data, data + size) alive and unchanged until the last copy is gone; it may be
-  // released on any thread (ZeroMQ sends from a thread of its own).
-  // Bytes that begin a `region` can be passed to other processes without a copy; `owner` keeps it,
-  // too.
+  // `owner` keeps [data, data + size) alive and unchanged until the last copy is gone. Any thread
+  // may release it (ZeroMQ sends from a thread of its own). Bytes at the beginning of a `region`
+  // can be passed to other processes without a copy; `owner` keeps the region alive, too.
   Payload(std::shared_ptr<const void> owner, const void* data, std::size_t size,
           const SharedRegion* region = nullptr)
       : owner_(std::move(owner)),
@@ -73,7 +73,7 @@ class Payload {
     return Payload(std::move(bytes), begin, size);
   }
   static Payload Copy(std::string_view text) { return Copy(text.data(), text.size()); }
-  // From here on it is worth while to send a payload through a socket without a copy.
+  // The size from which it pays to send a payload through a socket without a copy.
   static constexpr std::size_t kLargeBytes = 16 << 10;
 
   const std::byte* data() const { return data_; }
@@ -82,10 +82,9 @@ class Payload {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
-  const SharedRegion* region() const { return region_; }  // null: memory of this process alone
+  const SharedRegion* region() const { return region_; }  // null: memory of this process only
 
-  // What its producer said that HashOf(bytes()) is, if it said so; whether it is true is for the
-  // consumer to find out.
+  // HashOf(bytes()) as stated by the producer, if it stated it. The consumer must check it.
   const std::optional<PayloadHash>& hash() const { return hash_; }
   Payload WithHash(std::optional<PayloadHash> hash) && {
     hash_ = hash;

@@ -1,21 +1,21 @@
-/* What the host and the kernels' single source must agree on, in the subset of C that C++, OpenCL C
- * and CUDA compile: the size of a call, and the activations. */
+/* Constants that the host and the kernels' single source share, in the subset of C that C++, OpenCL
+ * C and CUDA compile: the limits of a call, and the activations. */
 #ifndef ACAN_CORE_KERNEL_CONSTANTS_H
 #define ACAN_CORE_KERNEL_CONSTANTS_H
 
-/* The most operands, float scalars and integer scalars of one call. launch.cl names each operand.
- */
+/* The maximum numbers of operands, float scalars and integer scalars of one call. launch.cl names
+ * each operand. */
 #define ACAN_KERNEL_MATRICES 10
 #define ACAN_KERNEL_FLOATS 8
 #define ACAN_KERNEL_INTEGERS 16
 
-/* Work-items of one tile of an iteration TILE. */
+/* The number of work-items for one tile of the iteration space TILE. */
 #define ACAN_TILE_LANES 64
 
-/* X(number, enumerator, constant of the kernels, word of job files, what the gradient takes)
+/* X(number, enumerator, constant of the kernels, name in job files, input of the gradient)
  *
- * The number travels as a scalar of calls and must never change. The gradient of an activation is
- * a function of its OUTPUT or of its INPUT; the manager keeps what the gradient takes. */
+ * The number is sent as a scalar of calls and must never change. The gradient of an activation is
+ * a function of its OUTPUT or of its INPUT; the manager keeps that one. */
 #define ACAN_ACTIVATION_TABLE(X)                                     \
   X(0, kIdentity, ACAN_IDENTITY, "identity", OUTPUT)                 \
   X(1, kRelu, ACAN_RELU, "relu", OUTPUT)                             \

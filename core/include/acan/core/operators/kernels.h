@@ -1,6 +1,6 @@
-// The names of the operations: products, and kernels, which are everything else. What each one
-// means, takes and gives is its row of operators.inc (operators.h); the functions of the kernels
-// are in backends/kernels/, in a subset of C that C++, OpenCL and CUDA compile.
+// The names of the operations: products, and kernels, which are all other operations. The rows of
+// operators.inc (operators.h) define what each operation computes, takes and returns. The functions
+// of the kernels are in backends/kernels/, in a subset of C that C++, OpenCL and CUDA compile.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ enum class Activation : std::uint8_t {
 
 struct ActivationRow {
   Activation activation;
-  std::string_view word;      // of job files
-  bool gradient_takes_input;  // else its output
+  std::string_view word;      // its name in job files
+  bool gradient_takes_input;  // otherwise its output
 };
 
 inline constexpr ActivationRow kActivations[] = {
@@ -38,8 +38,8 @@ constexpr const ActivationRow& RowOf(Activation activation) {
   return kActivations[static_cast<std::size_t>(activation)];
 }
 
-// The kernels of operators.inc. There is no enumerator for their number, so that a switch over a
-// kernel without `default:` is complete and the compiler names a case that is missing.
+// The kernels of operators.inc. No enumerator stands for their number, so that the compiler reports
+// a missing case in a switch without `default:`.
 enum class Kernel : std::uint8_t {
 #define ACAN_OPERATOR(number, enumerator, ...) enumerator = number,
 #include "acan/core/operators/operators.inc"

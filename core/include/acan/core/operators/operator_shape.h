@@ -1,5 +1,5 @@
-// The shape language of operators.inc: expressions over the dimensions of a call, as programs of a
-// small stack machine that are made at compile time.
+// The shape language of operators.inc: expressions over the dimensions of a call, compiled into
+// programs for a small stack machine at compile time.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ inline constexpr std::size_t kMaxExpressionSteps = 20;
 // The values of a row's dimensions, by their index in OperatorRow::dimensions.
 using Dimensions = std::array<std::int64_t, kMaxDimensions>;
 
-// One expression. `uses` and `factors` are bit masks of dimensions: those that it names, and those
-// that it can be solved for because it is a product with them as one of its factors.
+// One expression. `uses` and `factors` are bit masks of dimensions: those that the expression
+// names, and those that it can be solved for because they are factors of a product.
 struct Expression {
   enum class Do : std::uint8_t { kNumber, kDimension, kAdd, kSubtract, kMultiply, kDivide };
   struct Step {
@@ -53,11 +53,12 @@ struct Expression {
   Few<Step, kMaxExpressionSteps> steps;  // operands before their operator
   std::uint32_t uses = 0;
   std::uint32_t factors = 0;
-  // Most are plain products of a number and dimensions, which need no stack. 0: this one is not.
+  // Most expressions are products of a number and dimensions and need no stack. 0: not such a
+  // product.
   std::int64_t coefficient = 0;
   Few<std::uint8_t, kMaxExpressionSteps> dimensions;
 
-  // Whether they are written alike.
+  // Whether both have the same steps.
   constexpr bool IsSameAs(const Expression& other) const {
     if (steps.size() != other.steps.size()) return false;
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -66,7 +67,7 @@ struct Expression {
     return true;
   }
 
-  // Nothing where the value is beyond 64 bits or a division is by 0.
+  // nullopt if the value does not fit into 64 bits or a division is by 0.
   constexpr std::optional<std::int64_t> ValueOf(const Dimensions& values) const {
     if (coefficient <= 0) return Compute(values);
     std::int64_t product = coefficient;
@@ -107,8 +108,8 @@ constexpr std::optional<std::int64_t> Expression::Compute(const Dimensions& valu
   return stack[0];
 }
 
-// Reads one row's texts. Dimensions get their indexes in the order in which they are first named.
-// Malformed text throws, which at compile time is an error that shows the words of the throw.
+// Reads the texts of one row. Dimensions get indexes in the order in which they are first named.
+// Malformed text throws; at compile time that is an error that shows the text of the throw.
 class ShapeReader {
  public:
   using Names = Few<std::string_view, kMaxDimensions>;
@@ -217,7 +218,7 @@ class ShapeReader {
       const std::int32_t index = IndexOf(Word());
       const std::uint32_t bit = 1u << index;
       out.steps.Add({Do::kDimension, index});
-      // A dimension that is named twice is no factor.
+      // A dimension that appears twice is not a factor.
       out.factors = (out.uses & bit) != 0 ? out.factors & ~bit : out.factors | bit;
       out.uses |= bit;
     } else {

@@ -1,5 +1,5 @@
-// What a task can ask of a device: the rows of operators.inc, parsed at compile time. Pure values
-// and functions; any thread.
+// The operations that a task can ask of a device: the rows of operators.inc, parsed at compile
+// time. Pure values and functions; any thread.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ enum class Access : std::uint8_t { kRead, kWrite, kUpdate };
 enum class Element : std::uint8_t { kFloat32, kInt32 };
 enum class ScalarRule : std::uint8_t { kAny, kVariant, kBlock, kSize, kOffset };
 
-// How the function of a kernel goes over its iteration space. A product is computed element by
-// element of its result; a tile, by ACAN_TILE_LANES lanes that are independent of each other.
+// How a kernel's function iterates over its space. A product is computed for each element of its
+// result. A tile is computed by ACAN_TILE_LANES independent lanes.
 enum class KernelSpace : std::uint8_t { kElement, kRow, kColumn, kTile };
 
 struct Operand {
@@ -28,7 +28,7 @@ struct Operand {
   Element element = Element::kFloat32;
   Expression rows, cols;
   Expression touched;  // elements that the call reads or writes; empty: all
-  // Of a written one: the operands that it may be the same matrix as, as bits.
+  // For a written operand: bit mask of the operands that may be the same matrix.
   std::uint32_t may_be = 0;
 
   constexpr bool reads() const { return access != Access::kWrite; }
@@ -37,7 +37,7 @@ struct Operand {
 
 struct Scalar {
   std::string_view name;
-  bool integer = false;  // in i[], else in f[]
+  bool integer = false;  // it is in i[], otherwise in f[]
   ScalarRule rule = ScalarRule::kAny;
   std::size_t index = 0;  // in i[] or f[]
 };
@@ -53,8 +53,8 @@ struct OperatorRow {
   Expression flops;
   std::string_view meaning;
 
-  // How dimensions are found: from scalars first, then one by one from an operand's rows or
-  // columns.
+  // How to find the dimensions: first from scalars, then one by one from the rows or columns of an
+  // operand.
   struct FromScalar {
     std::size_t dimension = 0, integer = 0;
   };
@@ -65,14 +65,15 @@ struct OperatorRow {
   struct FromOperand {
     std::size_t dimension = 0, operand = 0;
     bool of_cols = false;
-    bool plain = false;  // the dimension is that number; else a factor of it
+    bool plain = false;  // the dimension is that number; otherwise it is a factor of it
   };
   Few<FromScalar, kMaxDimensions> from_scalars;
   Few<Defined, 4> defined;
   Few<FromOperand, kMaxDimensions> from_operands;
 };
 
-// The shape of one operand of a call. Without defaults: checks make arrays of these all the time.
+// The shape of one operand of a call. It has no default values, because checks create arrays of
+// these all the time.
 struct OperandShape {
   bool present;
   std::int64_t rows;
@@ -86,64 +87,65 @@ struct CallCost {
 
 // ---- the table ---------------------------------------------------------------------------------
 
-// Parses the texts of one row; see operators.inc. Throws, at compile time an error, where they are
-// malformed or a dimension cannot be found from the scalars and the operands that are never absent.
+// Parses the texts of one row; see operators.inc. Throws (an error at compile time) if they are
+// malformed, or if the scalars and the non-optional operands do not determine every dimension.
 constexpr OperatorRow ParseOperator(std::string_view name, std::string_view function_space,
                                     std::int64_t variants, std::string_view space,
                                     std::string_view operands, std::string_view scalars,
                                     std::string_view flops, std::string_view meaning);
 
-// Throw std::invalid_argument where there is no such row.
+// Throw std::invalid_argument if there is no such row.
 constexpr const OperatorRow& RowOf(Kernel kernel);
 constexpr const OperatorRow& RowOf(GemmForm form);
 
 constexpr std::size_t ElementBytes(Element element);
 
-// The operands of `row` that are written, as bits.
+// Bit mask of the operands that `row` writes.
 constexpr std::uint32_t WrittenOperands(const OperatorRow& row);
 
-// Whether the sum's index of a product runs down the rows of operand 0 (a) or 1 (b).
+// Whether the summation index of a product runs along the rows of operand 0 (a) or 1 (b).
 constexpr bool SumIndexComesFirst(GemmForm form, std::size_t operand);
 
 // ---- calls -------------------------------------------------------------------------------------
 
-// The dimensions of a call. Where it does not fit its row, some are 0 and nothing else is wrong:
-// CheckCall says so. REQUIRES: operands.size() == row.operands.size().
+// The dimensions of a call. If the call does not fit its row, some dimensions are 0; only CheckCall
+// reports this. REQUIRES: operands.size() == row.operands.size().
 Dimensions DimensionsOf(const OperatorRow& row, std::span<const OperandShape> operands,
                         const KernelScalars& scalars);
 
-// As DimensionsOf, and checks that every operand that must be there is, that it has its shape, and
-// the scalars that are dimensions. Throws std::invalid_argument with the operation, the operand,
-// what it is and what it must be.
+// As DimensionsOf. Also checks that every required operand is present and has its shape, and checks
+// the scalars that are dimensions. Throws std::invalid_argument that names the operation, the
+// operand, its shape and the expected shape.
 Dimensions CheckCall(const OperatorRow& row, std::span<const OperandShape> operands,
                      const KernelScalars& scalars);
 
-// How the matrices of two operands of a call lie to each other.
+// How the matrices of two operands of a call overlap.
 enum class Meeting : std::uint8_t { kApart, kSame, kOverlap };
-// Checks that what is written overlaps another operand only where the row allows it. `meet` says
-// how two operands lie to each other, by their indexes: apart, where one is absent. Throws as
+// Checks that written operands overlap other operands only where the row allows it. `meet` takes
+// the indexes of two operands and returns how they overlap; kApart if one is absent. Throws as
 // CheckCall.
 template <typename Meet>
 void CheckMeetings(const OperatorRow& row, const Meet& meet);
 
-// Checks the scalars with the rules variant and block. Throws as CheckCall.
+// Checks the scalars that have the rule variant or block. Throws as CheckCall.
 void CheckScalars(const OperatorRow& row, const KernelScalars& scalars);
 
-// A power of two of at least 16. Throws as CheckCall; `what` names the operation.
+// Checks that `block` is a power of two and at least 16. Throws as CheckCall; `what` names the
+// operation.
 void CheckBlock(std::string_view what, std::int64_t block);
 
-// What a call of these operands, which fit the row, costs.
+// The cost of a call with these operands. REQUIRES: they fit the row.
 std::uint64_t FlopsOf(const OperatorRow& row, std::span<const OperandShape> operands,
                       const KernelScalars& scalars);
 CallCost CostOf(const OperatorRow& row, std::span<const OperandShape> operands,
                 const KernelScalars& scalars);
 
-// The shape of an operand in a call of these dimensions, by name; for tests and measurements.
+// The value of a dimension, by name; for tests and measurements.
 struct NamedDimension {
   std::string_view name;
   std::int64_t value = 0;
 };
-// Throws std::invalid_argument where a dimension of the row is not among `dimensions`.
+// Throws std::invalid_argument if a dimension of the row is missing from `dimensions`.
 Dimensions DimensionsNamed(const OperatorRow& row, std::span<const NamedDimension> dimensions);
 OperandShape ShapeOf(const Operand& operand, const Dimensions& dimensions);
 

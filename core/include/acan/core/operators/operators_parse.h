@@ -1,4 +1,4 @@
-// The parser of operators.h, which includes this.
+// The parser of operators.h, which includes this file.
 #pragma once
 
 namespace acan {
@@ -123,7 +123,7 @@ constexpr void ReadOperands(std::string_view text, OperatorRow& row) {
   }
 }
 
-// Whether `expression` gives the one dimension that it names and that is not known yet.
+// Whether `expression` determines the only dimension in it that is not known yet.
 constexpr bool Gives(const Expression& expression, std::uint32_t known, std::size_t& dimension) {
   const std::uint32_t missing = expression.uses & ~known;
   if (missing == 0 || (missing & (missing - 1)) != 0 || (expression.factors & missing) == 0) {
@@ -134,7 +134,7 @@ constexpr bool Gives(const Expression& expression, std::uint32_t known, std::siz
   return true;
 }
 
-// Goes over the operands until nothing new is found: those that are read first.
+// Visits the operands, read ones first, until no new dimension is found.
 constexpr void FindDimensions(OperatorRow& row) {
   std::uint32_t known = KnownFromScalars(row);
   for (bool found = true; found;) {
@@ -172,7 +172,7 @@ constexpr std::uint32_t MayBe(const OperatorRow& row, const Operand& written) {
   return bits;
 }
 
-// What each written operand may be.
+// Sets which operands each written operand may be the same matrix as.
 constexpr void FindMeetings(OperatorRow& row) {
   Few<Operand, ACAN_KERNEL_MATRICES> operands;
   for (Operand operand : row.operands) {
@@ -225,7 +225,7 @@ constexpr OperatorRow ParseOperator(std::string_view name, std::string_view func
   return row;
 }
 
-// Each row is a constant of its own, so that the compiler names the row that is malformed.
+// Each row is a constant of its own, so that the compiler names a malformed row.
 namespace operator_rows {
 
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, space, operands, scalars, \
@@ -251,7 +251,7 @@ inline constexpr const OperatorRow* kProductRows[] = {
 };
 inline constexpr std::size_t kProducts = std::size(kProductRows);
 
-// Row i is of the kernel, or the product, with the number i.
+// Row i describes the kernel, or the product, with the number i.
 namespace operators_parse {
 
 constexpr bool NumbersAreThoseOfTheRows() {
@@ -309,7 +309,7 @@ void CheckMeetings(const OperatorRow& row, const Meet& meet) {
 }
 
 constexpr bool SumIndexComesFirst(GemmForm form, std::size_t operand) {
-  // c, the last operand, has every dimension but the one that is summed over.
+  // c, the last operand, has every dimension except the one that is summed over.
   const OperatorRow& row = RowOf(form);
   const Operand& c = row.operands[2];
   return (row.operands[operand].rows.uses & (c.rows.uses | c.cols.uses)) == 0;

@@ -1,4 +1,4 @@
-// Texts of other processes, where a person reads them.
+// Makes text of other processes safe to show to a person.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace acan {
 
-// A blank in place of each character that begins a line, moves the cursor, changes how a terminal
-// writes or in which direction it does: whoever sent the text must not write lines of theirs. Bytes
-// that are no UTF-8 stay.
+// Replaces with a blank each character that starts a line, moves the cursor, or changes a
+// terminal's attributes or writing direction, so that the sender of the text cannot forge lines.
+// Bytes that are not UTF-8 stay.
 std::string OneLine(std::string_view text);
 
 }  // namespace acan

@@ -8,8 +8,9 @@
 
 namespace acan {
 
-// A number, optionally with a fraction, then nothing or B, KiB, MiB, GiB or TiB, blanks between
-// allowed. Empty if `text` is not that, is no whole number of bytes, or passes 2^63 - 1.
+// Accepts a number, optionally with a fraction, followed by nothing or B, KiB, MiB, GiB or TiB,
+// with optional blanks between. nullopt if `text` is anything else, is not a whole number of bytes,
+// or exceeds 2^63 - 1.
 std::optional<std::uint64_t> ParseSize(std::string_view text);
 
 // The shortest exact text that ParseSize reads back: "64KiB", "1000B".

@@ -1,12 +1,12 @@
-// The words of the system for an error, with the limit of this process that is behind it.
+// The system's text for an error, with the process limit that caused it, if any.
 #pragma once
 
 #include <string>
 
 namespace acan {
 
-// "No such file or directory" for ENOENT. Where a limit of the process (see setrlimit) makes the
-// system refuse, the text also names that limit and how a shell shows it: "File too large (the
+// For example "No such file or directory" for ENOENT. If a limit of the process (see setrlimit) may
+// have caused the error, the text also names the limit and its shell command: "File too large (the
 // limit of a file's size, ulimit -f, is 1 KiB)".
 std::string SystemErrorText(int error);
 

@@ -1,4 +1,4 @@
-// What must be known of a TOML text before a parser sees it.
+// Checks a TOML text before it is parsed.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,10 @@ namespace acan {
 
 inline constexpr std::size_t kMaxTomlDots = 1000;
 
-// Each dot of a key nests a table in another one, and toml++ works on nested tables by recursion
-// without a limit: a key of many parts would exhaust the stack. So this counts the dots outside of
-// strings and comments. nullopt: the text may be parsed; else what is wrong, to follow a name.
+// Each dot of a key nests another table, and toml++ processes nested tables by recursion without a
+// limit, so a key of many parts would exhaust the stack. This function counts the dots outside
+// strings and comments. nullopt: the text may be parsed. Otherwise it returns what is wrong, worded
+// to follow a name.
 std::optional<std::string> TomlDotsProblem(std::string_view text);
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-// What happens to a space, and what it has to say.
+// The events that a space handles, and the messages that it produces.
 #pragma once
 
 #include <string>
@@ -11,15 +11,17 @@ namespace tuplespace {
 
 struct ClientJoined {
   ClientId client;
-  // Whom it belongs to: the name of its key. Empty: to nobody else, as if it were its id.
+  // The client's owner: the name of its key. Empty: the client has no key and counts as its own
+  // owner.
   std::string principal = {};
   ClientLimits limits = {};
 };
+// The client's leases end, its ephemeral tuples are removed, and its open requests and holds are
+// forgotten.
 struct ClientLost {
   ClientId client;
-};  // its leases return, its ephemeral tuples go, its
-    // open requests and holds are forgotten
-// From here on it serves the payloads that stay with it to who has their places.
+};
+// From now on the client serves the payloads that stay with it to readers that have their places.
 struct ClientListens {
   ClientId client;
 };
