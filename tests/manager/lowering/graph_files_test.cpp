@@ -140,5 +140,46 @@ TEST_P(GraphFileTest, EveryCutTrainsTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Files, GraphFileTest, testing::ValuesIn(kFiles),
                          [](const auto& of) { return of.param.name; });
 
+// A convolution of images that are cut into bands: the windows of a band may lie wholly in the
+// padding, and rows of the image may lie under no window.
+struct Bands {
+  int height, kernel, stride, padding;
+};
+void PrintTo(const Bands& bands, std::ostream* out) {
+  *out << "height " << bands.height << ", kernel " << bands.kernel << ", stride " << bands.stride
+       << ", padding " << bands.padding;
+}
+
+class BandsTest : public testing::TestWithParam<Bands> {};
+
+TEST_P(BandsTest, EveryCutTrainsTheSameBits) {
+  const auto [height, kernel, stride, padding] = GetParam();
+  constexpr int kWidth = 8, kChannels = 6;
+  const auto window = [&](const std::string& text) {
+    return R"("input": [)" + std::to_string(height) + ", " + std::to_string(kWidth) + "], " + text;
+  };
+  const auto pair = [](const std::string& name, int y, int x) {
+    return "\"" + name + "\": [" + std::to_string(y) + ", " + std::to_string(x) + "]";
+  };
+  const std::string text = FileText(
+      {NumbersText("images", height * kWidth, kChannels), LabelsText(1, 3)},
+      {MatrixText("first", kChannels, kChannels),
+       MatrixText("second", kChannels, kChannels * kernel * 3), MatrixText("head", 3, kChannels)},
+      // The first one makes the second one compute the gradient of its input.
+      {NodeText("a", "convolution", R"("images", "first")", window(R"("kernel": 1, "stride": 1)")),
+       NodeText("b", "convolution", R"("a", "second")",
+                window(pair("kernel", kernel, 3) + ", " + pair("stride", stride, 1) + ", " +
+                       pair("padding", padding, 1))),
+       NodeText("c", "global_pooling", R"("b")", R"("kind": "average")"),
+       NodeText("logits", "linear", R"("c", "head")"), kLoss});
+  TriedModel("bands", text).TryAll();
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, BandsTest,
+                         testing::Values(Bands{64, 3, 1, 3}, Bands{40, 2, 1, 2}, Bands{50, 3, 2, 0},
+                                         Bands{50, 4, 2, 0}, Bands{47, 5, 2, 0},
+                                         Bands{41, 2, 5, 4}, Bands{33, 5, 1, 9},
+                                         Bands{37, 3, 3, 3}, Bands{40, 1, 3, 0}));
+
 }  // namespace
 }  // namespace acan
