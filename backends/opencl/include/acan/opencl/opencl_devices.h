@@ -36,11 +36,11 @@ struct DeviceOptions {
   std::uint64_t memory_limit_bytes = 0;
   // The rest is for tests; by default, the device uses what suits it.
   std::optional<GemmKind> gemm;
-  bool soft_divide = false;               // as if the device did not round divisions correctly
-  bool cache_programs = false;            // also cache programs that the driver caches itself
-  std::optional<std::string> broken;      // a line of OpenCL C to begin every program with
-  std::optional<std::size_t> tile_shape;  // of kTile; must be below TileShapes()
-  std::optional<std::size_t> most_group_size;     // as if the device allowed no larger groups
+  bool soft_divide = false;                    // as if the device did not round divisions correctly
+  bool cache_programs = false;                 // also cache programs that the driver caches itself
+  std::optional<std::string> broken;           // a line of OpenCL C to begin every program with
+  std::optional<std::size_t> tile_shape;       // of kTile; must be below TileShapes()
+  std::optional<std::size_t> most_group_size;  // as if the device allowed no larger groups
   std::optional<std::uint64_t> most_local_bytes;  // as if the device had no more local memory
   // As if every kernel needed so many registers that its groups could not be larger than this.
   std::optional<std::size_t> most_kernel_group_size;
