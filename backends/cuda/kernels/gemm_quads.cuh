@@ -174,10 +174,11 @@ ACAN_FN void acan_quad_store(ACAN_GLOBAL float* row, acan_i64 at, acan_i64 cols,
 }
 
 /* Computes tile (tile_row, tile_col) of c[m, n] = a[m, k] * b[n, k]^T. All ACAN_QUAD_THREADS
- * threads of the block call it. `tiles`: shared memory of ACAN_QUAD_WORDS. a_k_first, b_k_first:
- * row_stride is 1; otherwise k_stride is 1. They and `vector` should be constants. REQUIRES: k > 0;
- * block a multiple of 16. With `vector` every quad is aligned: data, c and all strides but the 1
- * are multiples of 4 words, and so are the rows of an operand with k first. */
+ * threads of the block call it. `tiles`: shared memory of ACAN_QUAD_WORDS.
+ * a_k_first, b_k_first: row_stride is 1; otherwise k_stride is 1. They and `vector` should be
+ * constants.
+ * REQUIRES: k > 0; block a multiple of 16. With `vector` every quad is aligned: data, c and all
+ * strides but the 1 are multiples of 4 words, and so are the rows of an operand with k first. */
 ACAN_FN void acan_gemm_quads(const acan_quad_operand* a, const acan_quad_operand* b, int a_k_first,
                              int b_k_first, int vector, ACAN_GLOBAL float* c, acan_i64 c_stride,
                              acan_i64 k, int block, acan_i64 tile_row, acan_i64 tile_col,

@@ -62,8 +62,8 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
   }
 }
 
-// A cached block of this size for `lane`; none if a new block is better. REQUIRES: the mutex is
-// held, the bytes are charged.
+// A cached block of this size for `lane`; none if a new block is better.
+// REQUIRES: the mutex is held, the bytes are charged.
 std::optional<Block> Gpu::TakeCached(std::uint64_t bytes, Lane lane) {
   if (lane == Lane::kUpload) {
     // An upload that waits for a block does not overlap with computing. So busy blocks are the last
@@ -80,9 +80,7 @@ std::optional<Block> Gpu::TakeCached(std::uint64_t bytes, Lane lane) {
 bool Gpu::IsBusy(const Block& block, Lane lane) {
   if (!block.busy_on || *block.busy_on == lane) return false;
   const bool busy = cudaEventQuery(block.event.get()) != cudaSuccess;
-  if (busy)
-    cudaGetLastError();  // that it is not ready must not be reported as an error of the
-                         // next call
+  if (busy) cudaGetLastError();  // otherwise the next call would report "not ready"
   return busy;
 }
 

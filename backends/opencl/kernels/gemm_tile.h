@@ -90,7 +90,8 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
 
 /* Computes tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS
  * threads of the work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and
- * ACAN_TILE_B_WORDS. REQUIRES: k > 0; block a multiple of 16. */
+ * ACAN_TILE_B_WORDS.
+ * REQUIRES: k > 0; block a multiple of 16. */
 ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
                             acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,
                             acan_i64 tile_col, int thread, ACAN_LOCAL float* tile_a,

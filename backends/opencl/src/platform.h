@@ -31,7 +31,8 @@ std::vector<Candidate> FindDevices(std::string& problem);
 
 // Part `part` of the device: its n-th compute unit. The device is cut once and its parts are never
 // released, because PoCL 3.1 uses a sub-device after it has reported the last command on it as
-// finished. Thread safe. REQUIRES: part < listing.parts.
+// finished. Thread safe.
+// REQUIRES: part < listing.parts.
 cl_device_id PartOf(const Candidate& candidate, int part);
 
 }  // namespace acan::opencl

@@ -22,10 +22,7 @@ class Session {
   int compute_units() const { return part_ ? 1 : candidate_.listing.info.threads; }
   cl_context context() const { return context_.get(); }
   cl_command_queue queue() const { return queue_.get(); }
-  cl_command_queue uploads() const {
-    return uploads_.get();
-  }  // beside the queue; any thread may
-     // use it
+  cl_command_queue uploads() const { return uploads_.get(); }  // beside the queue; any thread
   const ProgramCache& cache() const { return cache_; }
   std::string KeyOf(const std::string& what) const { return candidate_.identity + what; }
 

@@ -77,7 +77,7 @@ Staging::~Staging() {
 Staging::Slot& Staging::NextSlot() {
   if (slots_.size() < 2) AddSlot();
   if (slots_.size() < most_slots_ && cudaEventQuery(slots_[next_].free.get()) != cudaSuccess) {
-    cudaGetLastError();  // that it is not ready must not be reported as an error of the next call
+    cudaGetLastError();  // otherwise the next call would report "not ready"
     try {
       AddSlot();
     } catch (const OutOfMemory&) {  // then it waits for the existing slots
