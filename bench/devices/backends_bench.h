@@ -42,7 +42,7 @@ std::uint64_t BackendsBenchBytes(bool quick);
 //   kernels    device, kernel, variant, rows, cols, gb_s, limit_gb_s, ratio; gb_s counts every
 //              operand once; the limit is the fastest of kFill, kAdd and kAdd in place
 //   transfers  device, direction, bytes, gb_s, limit_gb_s, ratio; the limit is one memcpy on the
-//              host. If the memory is the host's, the copies that whole buffers do not need
+//              host. If the memory is the host's, a part is copied, because whole buffers are not
 //   overhead   device, task
 // each with microseconds. Numbers are {median, min, max, repeats}; limits and ratios (rate / limit)
 // are missing if there is no limit. Throws std::invalid_argument for options out of range. What a
