@@ -142,8 +142,7 @@ int main(int argc, char** argv) {
   }
   starpu_conf conf;
   Check(starpu_conf_init(&conf), "starpu_conf_init");
-  conf.precedence_over_environment_variables = 1;  // otherwise the environment could select another
-                                                   // scheduler than the reported one
+  conf.precedence_over_environment_variables = 1;  // else it could select another scheduler
   conf.sched_policy_name = kScheduler;
   conf.ncpus = kWorkers;
   conf.ncuda = conf.nopencl = 0;

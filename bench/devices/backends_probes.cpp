@@ -200,8 +200,7 @@ bool HasOwnLibrary(WorkArea& area) {
   constexpr std::int64_t kEdge = 256;
   const BufferPtr result = device.Allocate(4 * kEdge * kEdge);
   const Matrix c{result.get(), 0, kEdge, kEdge, kEdge};
-  const Matrix part{result.get(), 0, kEdge - 1, kEdge, kEdge};  // a part of a buffer, which every
-                                                                // device copies
+  const Matrix part{result.get(), 0, kEdge - 1, kEdge, kEdge};  // every device copies a part
   std::array<tuplespace::Payload, 2> bits;
   for (const Precision precision : {Precision::kExact, Precision::kFast}) {
     device.Gemm(GemmForm::kForward, precision, kProductBlock, area.Wide(0, {kEdge, kEdge}),

@@ -15,8 +15,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // the limit of a device other than
-                                                               // the CPU
+constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // for devices other than the CPU
 
 constexpr const char* kBenchExample = R"(
 Every number is a median with the least and the most of its repeats.

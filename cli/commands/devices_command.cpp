@@ -17,8 +17,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // the limit during the
-                                                                    // measurement
+constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // limit while measuring
 
 constexpr const char* kDevicesExample = R"(
 For each device: the conformance battery (does it compute exact precision's bits?), the speed of

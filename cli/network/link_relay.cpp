@@ -26,7 +26,6 @@ using std::chrono::milliseconds;
 constexpr std::size_t kPassBytes = 1 << 18;  // held for one direction of a link
 constexpr int kBacklog = 128;
 constexpr milliseconds kShortage{100};  // of descriptors or memory; others may release some
-                                        // meanwhile
 
 struct Address {
   union {

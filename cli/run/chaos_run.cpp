@@ -91,8 +91,7 @@ void ChaosRun::StartManager(const char* flag) {
 
 // Reads the managers' output, and restarts managers that died before the job was done.
 void ChaosRun::TendManagers() {
-  const std::size_t count = managers_.size();  // those that are started here are handled the next
-                                               // time
+  const std::size_t count = managers_.size();  // those started here have to wait
   auto manager = managers_.begin();
   for (std::size_t i = 0; i < count; ++i) {
     for (std::string& line : manager->child.ReadOut()) manager->last_line = std::move(line);

@@ -31,8 +31,7 @@ std::string FaultText(Harm harm, Victim victim);
 
 struct ChaosOptions {
   std::vector<std::pair<Harm, Victim>> faults;  // each fault is equally likely
-  std::chrono::milliseconds every{2000};        // on average; uniform from half to one and a half
-                                                // of it
+  std::chrono::milliseconds every{2000};        // on average; from half to one and a half of it
   std::chrono::milliseconds pause{3000};        // how long something is stopped, slowed or cut off
   std::uint64_t seed = 1;
   std::vector<std::string> manager_words;  // without --resume
@@ -45,8 +44,7 @@ struct ChaosOptions {
 
 struct ChaosReport {
   nlohmann::json receipt;                                 // of the run
-  std::map<std::string, std::vector<double>> recovery_s;  // by FaultText: time to the end of the
-                                                          // next step
+  std::map<std::string, std::vector<double>> recovery_s;  // by FaultText: until the next step ends
   std::map<std::string, int> faults;
   std::int64_t steps_done = 0;  // counts repeated steps again
   double seconds = 0;
@@ -95,8 +93,7 @@ class ChaosRun {
   std::mt19937_64 random_;
   std::list<Manager> managers_;
   std::optional<std::string> receipt_line_;  // set when the job is done
-  int own_failures_ = 0;                     // consecutive failures of managers that no fault
-                                             // caused
+  int own_failures_ = 0;                     // of managers, consecutive, not caused by a fault
   std::deque<Slowed> slowed_;
   std::vector<std::pair<std::string, Clock::time_point>> unrecovered_;
   std::uintmax_t metrics_bytes_ = 0;

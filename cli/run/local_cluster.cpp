@@ -34,13 +34,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kShortLife{5000};  // a handler that dies younger is restarted after a delay
 constexpr milliseconds kFirstBackoff{50};
 constexpr milliseconds kMostBackoff{2000};
-constexpr int kMostFailedStarts = 5;             // consecutive, by its own fault; then it is given
-                                                 // up
+constexpr int kMostFailedStarts = 5;             // consecutive, by its own fault; then no more
 constexpr milliseconds kStopPatience{8000};      // then SIGKILL
 constexpr milliseconds kBrokerPatience{60'000};  // until it listens
 constexpr int kLookAgainMs = 1'000;
-constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, two of which are used only during a
-                                                  // start
+constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, two of them only during a start
 // A control group counts the threads of all its processes: of this one, of the broker, and of one
 // handler, which is the minimum for a useful cluster.
 constexpr std::size_t kLeastThreadsOfCluster =

@@ -21,8 +21,7 @@ void AddRoleFlags(Command& app, RoleFlags& flags) {
 
 void InterruptNobody() {
   const sched_param none{};
-  sched_setscheduler(0, SCHED_BATCH, &none);  // if this is forbidden, the process is only a little
-                                              // slower
+  sched_setscheduler(0, SCHED_BATCH, &none);  // if forbidden, it is only a little slower
 }
 
 RoleProcess::RoleProcess(const RoleFlags& flags, const std::string& name)

@@ -275,8 +275,7 @@ class CudaDevice final : public Device {
     gpu_->Enter();
     if (!IsPlanted(CudaBug::kCopyForgetsItsUpload)) AwaitUpload(from);
     const auto rows = static_cast<std::size_t>(from.rows);
-    if (PitchOf(to) == RowBytes(to) && PitchOf(from) == RowBytes(from)) {  // contiguous rows, of
-                                                                           // any length
+    if (PitchOf(to) == RowBytes(to) && PitchOf(from) == RowBytes(from)) {  // contiguous rows
       Check(cudaMemcpyAsync(DataOf(to), DataOf(from), RowBytes(from) * rows,
                             cudaMemcpyDeviceToDevice, gpu_->compute()),
             "cudaMemcpyAsync on the device", info_.name);

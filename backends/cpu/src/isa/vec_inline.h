@@ -68,8 +68,6 @@ constexpr int kTileVecs = 2;
 
 constexpr int kTileCols = kTileVecs * Vec::kWidth;
 constexpr int kTileFloats = kTileRows * kTileCols;
-constexpr int64_t kChunk = 256;             // the most k of one pass over packed panels; a power of
-                                            // two
+constexpr int64_t kChunk = 256;             // most k of one pass over packed panels; a power of two
 constexpr int kInnerLevels = 4;             // kChunk / 16 leaves
-constexpr int64_t kRowPitch = kChunk + 16;  // of P packed by rows: consecutive rows are in other
-                                            // cache sets
+constexpr int64_t kRowPitch = kChunk + 16;  // of P by rows: neighbours are in other cache sets

@@ -2,11 +2,9 @@
 // chunks. Included once per instruction set, after pack_inline.h and tile_inline.h.
 
 constexpr int64_t kMostGroupCols = 128;  // of a kept Q, so that a group's open sums stay near
-constexpr int64_t kMostStripCols = 192;  // of a strip of Q, so that passes alternate between few
-                                         // pages
+constexpr int64_t kMostStripCols = 192;  // of a strip of Q, so that few pages alternate
 constexpr int64_t kMostSpan = 4;         // chunks, so that data that is read repeatedly stays in L3
-constexpr int64_t kMostKeptParts = 8;    // more passes over the other operand cost more than spans
-                                         // save
+constexpr int64_t kMostKeptParts = 8;    // more passes over the other cost more than spans save
 constexpr int64_t kLeastBandStrips = 2;  // with fewer, the kept rows are packed too often
 // The most floats of c, in whole rows of a strip, that stay near until the kernel after the product
 // runs.

@@ -16,8 +16,7 @@ namespace {
 constexpr std::size_t kPinnedGrain = 64 << 10;
 constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
 constexpr std::size_t kSlotBytes = 4 << 20;
-constexpr std::size_t kLeastShareBytes = 8 << 20;  // with less, starting a thread costs as much as
-                                                   // it saves
+constexpr std::size_t kLeastShareBytes = 8 << 20;  // with less, a thread's start costs as much
 
 // Sizes that differ little share pieces: there are eight size classes between neighbouring powers
 // of two.
