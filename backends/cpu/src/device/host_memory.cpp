@@ -84,8 +84,7 @@ void* HostMemory::Take(std::uint64_t bytes) {
   void* memory = nullptr;
   if (rounded >= kLeastKeptBytes) {
     const std::lock_guard lock(mutex_);
-    // Takes only this very size, since a buffer that is given back is counted by the size it was
-    // asked with.
+    // Takes only memory of exactly this size, since memory is given back with its requested size.
     const auto it = kept_.find(rounded);
     if (it != kept_.end()) {
       memory = it->second;

@@ -10,7 +10,7 @@ constexpr int64_t kMostPanelFloats = 192 * 1024;    // of a panel, which stays i
 constexpr int64_t kMostTapsOfGradient = kMostRuns;  // of a window
 
 // Lines first .. last - 1 of an image [height, width, channels], with `left` zero pixels before and
-// `right` behind each; lines outside the image are zeros.
+// `right` after each; lines outside the image are zeros.
 struct Lines {
   const View* x;
   int64_t image;  // its first row of x

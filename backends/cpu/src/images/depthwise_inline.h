@@ -107,8 +107,8 @@ ACAN_INLINE void PackChannels(const float* from, int64_t count, float* to) {
   for (int64_t i = count; i < kBand; ++i) to[i] = 0.0f;
 }
 
-// Packs what the rows out_begin .. out_end - 1 of an image's result read of channels c .. c + count
-// - 1.
+// Packs what the rows out_begin .. out_end - 1 of an image's result read of channels
+// c .. c + count - 1.
 void PackBand(const Depthwise& d, int64_t image, int64_t out_begin, int64_t out_end, int64_t c,
               int64_t count) {
   const acan_matrix& x = d.a.m[1];
@@ -175,7 +175,7 @@ void RunDepthwiseRows(const Depthwise& d, int64_t begin, int64_t end, int64_t c,
 
 // Returns false, having done nothing, if the sums have several leaves or the scratch is too small.
 // The region's columns are elements of the result; the single source computes those before and
-// behind whole rows.
+// after whole rows.
 bool RunDepthwise(const LaunchArgs& launch, const Region& region, float* scratch, int64_t floats) {
   const acan_args a = KernelArgsOf(launch);
   const acan_window w = acan_window_of(&a);

@@ -20,7 +20,7 @@ constexpr int kPanelVecs = 4;  // most
 constexpr int kPanelVecs = 2;
 #endif
 
-// Pixels of the largest tile, whose sums fit into the registers.
+// Pixels of the largest tile: as many as have room for their sums in the registers.
 constexpr int MostTilePixels(int vecs) {
   return vecs == 4 ? 6 : vecs == 1 ? 12 : kTileFloats / (vecs * Vec::kWidth);
 }

@@ -11,7 +11,8 @@ constexpr int kWeightVecs = 3;  // most
 constexpr int kWeightVecs = kTileVecs;
 #endif
 
-// Outputs of the largest tile, whose sums fit into the registers beside the factors.
+// Outputs of the largest tile: as many as have room for their sums in the registers beside the
+// factors.
 constexpr int MostTileOutputs(int vecs) {
   return vecs == 1 ? (Vec::kWidth == 16 ? 12 : 8) : kTileFloats / (vecs * Vec::kWidth);
 }

@@ -290,7 +290,7 @@ ACAN_FN acan_attention_node acan_attention_columns(const acan_args* a,
   for (begin = 0; begin < visible; begin += ACAN_ATTENTION_LEAF, ++leaf) {
     const acan_i64 end = acan_attention_least(visible, begin + ACAN_ATTENTION_LEAF);
     acan_attention_leaf(a, call, at, begin, end, col, count, &node);
-    /* Behind the last leaf, all open nodes are joined; behind another leaf, those that end with
+    /* After the last leaf, all open nodes are joined; after another leaf, those that end with
      * it. */
     level = 0;
     for (pending = leaf; pending && (end == visible || (pending & 1)); pending >>= 1, ++level) {

@@ -68,7 +68,7 @@ ACAN_FN acan_attention_sums acan_attention_added(const acan_attention_sums* x,
   return out;
 }
 
-/* Pushes a leaf. Behind the last leaf, the result is the whole sum. */
+/* Pushes a leaf. After the last leaf, the result is the whole sum. */
 ACAN_FN acan_attention_sums acan_attention_push(acan_attention_sums* levels, acan_i64 leaf,
                                                 int last, acan_attention_sums sums) {
   int level = 0;

@@ -3,7 +3,7 @@
 #ifndef ACAN_KERNELS_GROUP_NORM_H
 #define ACAN_KERNELS_GROUP_NORM_H
 
-/* On a CPU, one call computes its own group and those behind it, leaf by leaf, because groups are
+/* On a CPU, one call computes its own group and those after it, leaf by leaf, because groups are
  * narrow and the next row of a group is in another page. The calls of those other groups then do
  * nothing. */
 #define ACAN_GROUPS_AT_ONCE (ACAN_COLUMN_LANES < 32 ? 1 : 32)
@@ -59,7 +59,7 @@ ACAN_FN void acan_copy_run(const ACAN_GLOBAL float* from, const ACAN_GLOBAL floa
 }
 
 /* x[t] = element `first` + t of the call's group `at`, or that times its channel's scale; zeros
- * behind the last element. */
+ * after the last element. */
 ACAN_FN void acan_load_channels(const acan_matrix* m, const ACAN_GLOBAL float* scale, int scaled,
                                 const acan_channels* g, int at, acan_i64 first, float* x) {
   const int n = acan_leaf_size(first, g->count);

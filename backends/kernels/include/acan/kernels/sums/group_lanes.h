@@ -63,7 +63,7 @@ ACAN_FN acan_group_walk acan_begin_walk(const acan_group* g) {
   return walk;
 }
 
-/* The places of the lane's elements, some of which may be behind the group's last element. */
+/* The places of the lane's elements, some of which may be beyond the group's last element. */
 ACAN_FN void acan_lane_places(const acan_group* g, const acan_group_walk* walk,
                               acan_group_place* places) {
   int t;

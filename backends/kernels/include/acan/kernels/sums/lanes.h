@@ -131,7 +131,7 @@ ACAN_FN float acan_sum_in_place(const ACAN_GLOBAL float* x, int n) {
   return acan_add_lanes(lanes);
 }
 
-/* x[t] - mean, and 0 behind the leaf's n elements. */
+/* x[t] - mean, and 0 beyond the leaf's n elements. */
 ACAN_FN float acan_leaf_deviation(const ACAN_GLOBAL float* x, float mean, int t, int n) {
   return t < n ? x[t] - mean : 0.0f;
 }
@@ -163,7 +163,7 @@ ACAN_FN float acan_squares_in_place(const ACAN_GLOBAL float* x, float mean, int 
 /* The leaf of this thread, one of those from leaf `first` on, in a row of `cols` columns. */
 typedef struct {
   acan_i64 begin; /* its first column */
-  int n;          /* its elements; 0 behind the end of the row */
+  int n;          /* its elements; 0 beyond the end of the row */
   int lane;
 } acan_lane_place;
 
@@ -292,7 +292,7 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
 
 /* The largest element of a row that is not NaN, or -infinity if there is none, and the first column
  * that equals it, or 0 if there is none. If it is a zero, it has the sign of the first zero in the
- * order (column mod 64, column), with columns behind the last full leaf last, since vector code
+ * order (column mod 64, column), with columns after the last full leaf last, since vector code
  * finds that one. */
 typedef struct {
   float value;

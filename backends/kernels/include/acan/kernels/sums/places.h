@@ -5,7 +5,7 @@
  * thread.
  *
  * The leaves of row groups have places in one aligned tree, as if the number of leaves in each
- * group were a power of two. The places that a group lacks are behind its others, so they are only
+ * group were a power of two. The places that a group lacks come after its others, so they are only
  * ever a missing right child:
  *
  *   groups of 3 leaves    place  0   1   2   -  |  4   5   6   -  |  8   9

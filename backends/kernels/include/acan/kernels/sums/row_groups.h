@@ -316,7 +316,7 @@ ACAN_FN void acan_shared_norm_chains(const acan_args* a, int by_column, acan_i64
     float dys[ACAN_NORM_ROWS_AT_ONCE];
     float means[ACAN_NORM_ROWS_AT_ONCE];
     float inverses[ACAN_NORM_ROWS_AT_ONCE];
-    /* Behind the last row, this reads the last row again, which is not added. */
+    /* After the last row, this reads the last row again, which is not added. */
     ACAN_UNROLL for (t = 0; t < ACAN_NORM_ROWS_AT_ONCE; ++t) {
       const int row = r + t < rows ? r + t : rows - 1;
       xs[t] = x[row * a->m[2].stride];
