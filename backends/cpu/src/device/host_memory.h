@@ -37,7 +37,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   // REQUIRES: they are charged. Throws OutOfMemory if the system has none.
   void* Take(std::uint64_t bytes);
   void Give(void* memory, std::uint64_t bytes);
-  // Null if there is no pool, or the pool has no block for it.
+  // Null if there is no pool, or if SharedPool::Allocate returns no block.
   tuplespace::SharedPool::Block TakeResult(std::uint64_t bytes);
 
   const MemoryBudget& budget() const { return budget_; }
