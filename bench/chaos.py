@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""acan chaos with one seed after the other: the same weights each time, nobody's help, and nothing left behind.
+"""Runs acan chaos with one seed after the other. Every run must give the same weights without
+help, and leave nothing behind.
 
     bench/chaos.py examples/fashion-mnist.toml --seeds 1-10 --json chaos.jsonl -- \\
         --set train.epochs=30 --handlers 2xcpu:1 --kill handlers,manager,broker --every 2s
 
-What follows `--` goes to `acan chaos`; --set and --handlers go to the undisturbed run, too, which is done once.
-Exit code 0 only if every seed came to the undisturbed run's weights and left no process, no file in /dev/shm and
-nothing in the folder for temporary files."""
+What follows `--` goes to `acan chaos`; --set and --handlers also go to the undisturbed run, which
+is done once. The exit code is 0 only if every seed gave the undisturbed run's weights and left no
+process, no file in /dev/shm and nothing in the folder for temporary files."""
 import argparse
 import json
 import os
@@ -31,13 +32,13 @@ def processes_of(program):
         try:
             if os.path.samefile(link, program):
                 found.add(int(link.parent.name))
-        except OSError:  # ended meanwhile, or another user's
+        except OSError:  # it ended meanwhile, or belongs to another user
             pass
     return found
 
 
 def names_in(folder):
-    simulations = "acan-simulation-"  # have nothing to do with this
+    simulations = "acan-simulation-"  # unrelated folders
     return {path.name for path in pathlib.Path(folder).glob("*acan*") if not path.name.startswith(simulations)}
 
 
@@ -47,7 +48,7 @@ def what_is_there(program):
 
 
 def shared_words(words):
-    """Those that decide the weights or who computes them."""
+    """The words that determine the weights, or which handlers compute them."""
     kept = []
     for at, word in enumerate(words):
         if word in ("--set", "--handlers", "--memory"):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How much accuracy do flipped bits in the weights cost, and how much of it does a bounded activation save?
 
-The experiment of Hoang, Hanif and Shafique, "FT-ClipAct: Resilience Analysis of Deep Neural Networks and
-Improving their Fault Tolerance using Clipped Activation" (DATE 2020, arXiv 1912.00941), on a perceptron and
-Fashion-MNIST: train once with relu; take the largest activations that the clip is to let through from several
-candidates; then flip every bit of every weight with a small probability and evaluate the same faulty weights
-with activation = "relu" and "clipped_relu".
+The experiment of Hoang, Hanif and Shafique, "FT-ClipAct: Resilience Analysis of Deep Neural
+Networks and Improving their Fault Tolerance using Clipped Activation" (DATE 2020, arXiv
+1912.00941), on a perceptron and Fashion-MNIST. It trains once with relu and selects the bound of
+the clip from several candidates. Then it flips every bit of every weight with a small probability
+and evaluates the same faulty weights with activation = "relu" and "clipped_relu".
 
     python3 bench/ftclipact.py --acan build/release/bin/acan --out bench/results/NAME
 

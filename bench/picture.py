@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Where acan stands against its aims, as one picture: for each line of the first table of docs/performance.md a dot,
-its spread, and a tick where the aim is.
+"""acan's position relative to its goals, as one picture: for each line of the first table of
+docs/performance.md a dot, its spread, and a tick at the goal.
 
     bench/picture.py bench/results/FILE.json... --svg OUT.svg
 
-Takes the reports of `acan bench train` and `space`, of control_scale and of the programs in bench/compare, in any
-mixture. If a number is in several files, the last of them counts. Needs Debian's python3-matplotlib.
+Takes the reports of `acan bench train` and `space`, of control_scale and of the programs in
+bench/compare, in any mixture. If several files have a number, the last file counts. Needs Debian's
+python3-matplotlib.
 """
 import argparse
 import dataclasses
@@ -14,22 +15,23 @@ import pathlib
 import sys
 import textwrap
 
-# The kinds of reports, and what only those have at the top (or in the first of their list).
+# The kinds of reports, and a key that only this kind has at its top (or in its first object).
 KINDS = {"train": "plain_samples_per_s", "training": "jobs", "space": "transports", "redis": "pairs_per_s",
          "footprint": "needed_bytes", "tiny tasks": "tasks_per_s", "control": "runs"}
 
 
 @dataclasses.dataclass
 class Line:
-    """`path` leads through the report: a word is a key, a dict the object, of a list or alone, with these values."""
+    """`path` leads through the report: a word is a key; a dict is the object with these values, in
+    a list or alone."""
     label: str
     kind: str
     path: list
     aim: float
-    smaller: bool = False  # the smaller, the better
+    smaller: bool = False  # smaller is better
     unit: str = ""
     form: str = "{:.2f}"
-    over: tuple = ()  # the peer's kind and path, where it has a report of its own
+    over: tuple = ()  # the peer's kind and path, if it has a separate report
 
 
 WIDE, EAGER = ["jobs", "wide, batch 512", "ratios"], "acan exact / torch eager fp32"
@@ -86,7 +88,7 @@ def follow(value, step):
 
 
 def number(reports, path):
-    """Least, median and most in the first of the reports in which the path leads to them."""
+    """Minimum, median and maximum in the first report that has the path."""
     for value in reports:
         for step in path:
             value = follow(value, step)
@@ -96,7 +98,7 @@ def number(reports, path):
 
 
 def read(paths):
-    """The reports of each kind, the last first."""
+    """The reports of each kind, the last one first."""
     sources = [one for lines in GROUPS.values() for line in lines for one in ((line.kind, line.path), line.over) if one]
     found = {kind: [] for kind in KINDS}
     for path in paths:
@@ -119,7 +121,7 @@ def values_of(found, line):
 
 
 def draw_line(axes, y, line, values, unit_of_x):
-    def place(value):  # what is better is further right
+    def place(value):  # better values are further right
         return unit_of_x / value if line.smaller else value / unit_of_x
 
     least, median, most = values
@@ -142,7 +144,7 @@ def draw(found, figure):
     if not groups:
         fail(2, "there is nothing to draw: Redis' report needs one of acan bench space beside it")
     rows, bottom = sum(1 + len(lines) for lines in groups.values()), 1.1 + 0.14 * len(notes)
-    height = 0.85 + 0.29 * rows + bottom  # in inches, as all that depends on the number of rows
+    height = 0.85 + 0.29 * rows + bottom  # in inches, like all that depends on the number of rows
     figure.set_size_inches(11.5, height)
     axes = figure.add_axes([0.33, bottom / height, 0.37, 0.29 * rows / height], xscale="log", yticks=[], ylim=(rows - 0.5, -0.5))
     row, y = dict(transform=axes.get_yaxis_transform(), va="center"), 0
@@ -186,7 +188,7 @@ def main():
         from matplotlib.figure import Figure
     except ImportError as error:
         fail(1, f"{error}: install Debian's python3-matplotlib, and run this with /usr/bin/python3")
-    # The same numbers make the same file; text stays text, in a font of who looks at it.
+    # The same numbers make the same file. Text stays text, in the viewer's font.
     matplotlib.rcParams.update({"svg.hashsalt": "acan", "svg.fonttype": "none"})
     figure = Figure(facecolor="white")
     draw(found, figure)

@@ -1,5 +1,6 @@
-/* The kernels' words in C++ for CPUs. Included once per instruction set, before kernels.h; nothing
- * here or there has external linkage, so code of one instruction set cannot end up in another. */
+/* The definitions that the kernels need, in C++ for CPUs. Included once per instruction set, before
+ * kernels.h. Nothing here or there has external linkage, so code of one instruction set cannot end
+ * up in another. */
 #pragma once
 
 #include <stdint.h>
@@ -19,7 +20,7 @@ typedef int64_t acan_i64;
 #define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define ACAN_LANE_LOOP _Pragma("clang loop vectorize(enable)")
 #else
-// A loop over lanes that is unrolled before it is vectorised is not vectorised.
+// Compilers do not vectorise a loop over lanes that they have unrolled first.
 #define ACAN_LANE_LOOP _Pragma("GCC unroll 1")
 #define ACAN_INDEPENDENT _Pragma("GCC ivdep")
 #endif

@@ -1,5 +1,5 @@
-"""How fast acan trains a job, watched from outside: the time between the lines of metrics.jsonl, one of which is
-written as each step ends."""
+"""Measures acan's speed from outside, by the times at which lines appear in metrics.jsonl. acan
+writes a line as each step ends."""
 import json
 import os
 import pathlib
@@ -17,15 +17,15 @@ ACAN, EAGER = "acan", "torch eager"
 def steps_per_second(program, job, words, warm_steps):
     """`job`: the text of a job file whose paths are absolute; `words`: further words of `acan train`.
 
-    The last step is not counted: it also brings the weights, and what the optimizer keeps, from the
-    devices to the run's folder, which a peer's loop does not do.
+    The last step is not counted, because in it acan also brings the weights and the optimizer's
+    state from the devices to the run's folder, which a peer's loop does not do.
     """
     with tempfile.TemporaryDirectory() as folder:
         path, out = pathlib.Path(folder) / "job.toml", pathlib.Path(folder) / "out"
         path.write_text(job)
         process = subprocess.Popen([program, "train", path, "--out", out, *words],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        metrics, seen = out / "metrics.jsonl", [(0, 0.0)]  # steps that ended, and when that was seen
+        metrics, seen = out / "metrics.jsonl", [(0, 0.0)]  # steps ended, and when this was seen
         while process.poll() is None:
             now = time.perf_counter()
             lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
@@ -46,7 +46,7 @@ def summary(values):
 
 
 def take_turns(everybody, rounds, program, steps_per_s):
-    """Each of `everybody`, acan first, runs once a round by `steps_per_s`; who begins changes."""
+    """Each of `everybody` (acan first) runs once a round with `steps_per_s`; the order rotates."""
     import torch
     rates, loads = {who: [] for who in everybody}, []
     for round_number in range(rounds):
@@ -64,7 +64,7 @@ def take_turns(everybody, rounds, program, steps_per_s):
 
 
 def write_report(report, path):
-    """As JSON, to stdout if there is no path."""
+    """Writes the report as JSON; to stdout if there is no path."""
     text = json.dumps(report, indent=1)
     if path:
         pathlib.Path(path).write_text(text + "\n")

@@ -6,16 +6,16 @@
     /tmp/venv/bin/python bench/compare/accuracy.py resnet [--steps 250] [--images FOLDER]
     /tmp/venv/bin/python bench/compare/accuracy.py vit [--acan build/release/bin/acan]
 
-gpt is nanoGPT's recipe for CPUs. PyTorch trains as nanoGPT does: its own initial weights, and
-windows of the text at random places. acan draws both in its own way (docs/numerics.md). Both are
-tested with all windows of the text's last tenth. Exit code 1 if acan's mean loss over the seeds is
-higher than PyTorch's by more than 0.02.
+gpt is nanoGPT's recipe for CPUs. PyTorch trains as nanoGPT does, with its own initial weights and
+windows at random places of the text. acan draws both in its own way (docs/numerics.md). Both are
+tested with all windows of the text's last tenth. The exit code is 1 if acan's mean loss over the
+seeds exceeds PyTorch's by more than 0.02.
 
 resnet and vit train on Fashion-MNIST (Debian's dataset-fashion-mnist) from the weights of acan's
-version 0, on the same batches in the same order, so only rounding differs. Exit code 1 if acan's
-mean accuracy is lower than PyTorch's by more than 0.5 points.
+version 0, on the same batches in the same order, so only rounding differs. The exit code is 1 if
+acan's mean accuracy is more than 0.5 points lower than PyTorch's.
 
-Each of acan's models is loaded into PyTorch's class, too, and tested there. The report has every
+Each of acan's models is also loaded into PyTorch's class and tested there. The report has every
 run and the means, as JSON.
 """
 import argparse
@@ -45,7 +45,7 @@ SIDE, CLASSES = 28, 10
 
 
 def rate_at(step, steps, recipe):
-    """The learning rate, as train.schedule = "cosine" has it."""
+    """The learning rate, as train.schedule = "cosine" defines it."""
     if step < recipe["warmup"]:
         return recipe["learning_rate"] * (step + 1) / recipe["warmup"]
     progress = (step - recipe["warmup"]) / (steps - recipe["warmup"])
@@ -70,7 +70,7 @@ evaluate_every = 1000000
 
 
 def run_acan(arguments, job, folder, name):
-    """The receipt, and the model as PyTorch's classes have it."""
+    """Returns the receipt, and the model with the names and layout of PyTorch's classes."""
     path, out = folder / f"{name}.toml", folder / name
     path.write_text(job)
     done = subprocess.run([arguments.acan, "train", path, "--out", out, "--handlers",
@@ -102,7 +102,7 @@ decay = "matrices"
 
 
 def token_streams(path):
-    """For training and for testing, as acan cuts data.text."""
+    """The tokens for training and for testing, split as acan splits data.text."""
     import torch
     text = path.read_text()
     numbers = {each: i for i, each in enumerate(sorted(set(text)))}
@@ -160,7 +160,7 @@ def compare_gpt(arguments, seed, folder):
 # ---- images --------------------------------------------------------------------------------------
 
 def read_idx(path):
-    """The bytes of a packed IDX file behind its header, and their shape."""
+    """The bytes of a packed IDX file after its header, and their shape."""
     packed = gzip.decompress(path.read_bytes())
     dimensions = packed[3]
     shape = struct.unpack_from(f">{dimensions}I", packed, 4)
@@ -173,7 +173,7 @@ def write_idx(path, values, shape):
 
 
 def write_shuffled(arguments, seed, folder):
-    """The training samples in an order of their own for each seed."""
+    """Writes the training samples in a different order for each seed."""
     images, shape = read_idx(arguments.images / "train-images-idx3-ubyte.gz")
     labels, _ = read_idx(arguments.images / "train-labels-idx1-ubyte.gz")
     order = list(range(shape[0]))
@@ -263,7 +263,7 @@ def train_images(kind, net, images, labels, steps):
 
 
 def accuracy(net, images, labels):
-    """In percent."""
+    """The accuracy in percent."""
     import torch
     net.eval()
     with torch.no_grad():

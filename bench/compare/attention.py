@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Exact attention against PyTorch's scaled_dot_product_attention in float32, one thread each, in turn.
+"""Compares exact attention with PyTorch's scaled_dot_product_attention in float32 on one thread.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch numpy
     cmake --build --preset release --target attention_loop
     /tmp/venv/bin/python bench/compare/attention.py [--isa avx2] [--rounds 21] [--json FILE]
 
-In each round both compute one forward and one backward pass of each shape, one after the other, who begins
-alternates; the ratio is PyTorch's processor time over acan's in the same round. With --isa avx2 PyTorch and its libraries
-are held to AVX2 too. PyTorch has a head's rows one after the other, which is what it is fastest with; acan has
-the heads side by side in a row, as the layers before and behind attention do. PyTorch's backward pass is that of
-autograd, without the sum of a loss.
+In each round both compute one forward and one backward pass of each shape, one after the other;
+they alternate in who begins. The ratio is PyTorch's processor time over acan's in the same round.
+--isa avx2 also limits PyTorch and its libraries to AVX2. PyTorch gets each head's rows
+contiguously, which is its fastest layout; acan has the heads side by side in a row, as the layers
+before and after attention need them. PyTorch's backward pass is autograd's, without the sum of a
+loss.
 """
 import argparse
 import os

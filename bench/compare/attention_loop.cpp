@@ -1,9 +1,9 @@
-// acan's exact attention on one thread, timed on request: what attention.py runs beside PyTorch.
+// acan's exact attention on one thread, timed on request; attention.py runs it beside PyTorch.
 //
 //   attention_loop ISA SEQUENCES POSITIONS HEADS WIDTH CAUSAL
 //
-// Each line of standard input is answered with the seconds of processor time of one forward and one
-// backward pass: others may use the machine meanwhile.
+// For each line of standard input, it prints the seconds of processor time of one forward and one
+// backward pass. Processor time is used because other processes may use the machine meanwhile.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How much memory `acan train` and all its processes hold, and how soon they are at work.
+"""How much memory `acan train` and all its processes hold, and how fast they start.
 
     bench/compare/footprint.py --acan build/release/bin/acan [--layers 784 4096 4096 10] [--rounds 5] [--json FILE]
 
-Memory: the proportional set size (what two processes share counts once) of `acan train`, its broker and its handlers
-together, looked at ten times a second while a job (by itself that of `acan bench train`) runs, over the bytes that a training has to
-have: parameters, optimizer state, and the activations and their gradients of one batch. Start: from the command to the
-end of the first step of a small job, for which all of its tasks had to be done.
+Memory: the proportional set size (shared pages count once) of `acan train`, its broker and its
+handlers together, sampled ten times a second during a job (by default that of `acan bench train`).
+It is reported relative to the bytes that a training needs: parameters, optimizer state, and the
+activations of one batch with their gradients. Start: the time from the command to the end of the
+first step of a small job, which requires all of that step's tasks.
 """
 import argparse
 import pathlib
@@ -35,13 +36,13 @@ every_steps = 0
 
 
 def family(pid):
-    """The process and all that descend from it."""
+    """The process and all its descendants."""
     found = [pid]
     for one in found:
         for children in pathlib.Path(f"/proc/{one}/task").glob("*/children"):
             try:
                 found += [int(child) for child in children.read_text().split()]
-            except OSError:  # ended meanwhile
+            except OSError:  # it has ended meanwhile
                 pass
     return found
 
@@ -51,7 +52,7 @@ def proportional_bytes(pid):
         for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    except OSError:  # ended meanwhile
+    except OSError:  # it has ended meanwhile
         pass
     return 0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A GPT trained by acan and by PyTorch: are the losses the same, and which one is faster?
+"""Trains a GPT with acan and with PyTorch: are the losses equal, and which one is faster?
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors
     /tmp/venv/bin/python bench/compare/gpt.py --check [--acan build/release/bin/acan] [--steps 200]
@@ -8,29 +8,29 @@
     /tmp/venv/bin/python bench/compare/gpt.py --speed [--recipe 4x256/128/16] [--rounds 5]
     /tmp/venv/bin/python bench/compare/gpt.py --speed --recipe 12x768/1024/8 --handlers cuda:0@16GiB
 
-The model is nanoGPT's, without dropout, with AdamW on a made text of 65 characters. A recipe is
-LAYERSxWIDTH/TOKENS/BATCH.
+The model is nanoGPT's, without dropout, with AdamW on a generated text of 65 characters. A recipe
+is LAYERSxWIDTH/TOKENS/BATCH.
 
 --check trains from the weights of acan's version 0 on the same windows of the text, in the same
-order: acan, PyTorch in float32 and PyTorch in float64. It prints the relative differences of the
-losses at each step as JSON. Exit code 1 if acan differs from PyTorch's float32 by more than 5e-6 at
-any step, or is not as near to float64 as PyTorch is: the root mean square over the steps is more
-than twice PyTorch's. Over few steps chance decides which of the two roundings is nearer.
-With --clip all clip the norm of the gradients, by torch.nn.utils.clip_grad_norm_ and by
-train.clip_norm, and the norms are compared like the losses; they may differ by 5e-5.
+order, with acan, PyTorch in float32 and PyTorch in float64. It prints the relative differences of
+the losses at each step as JSON. The exit code is 1 if acan differs from PyTorch's float32 by more
+than 5e-6 at any step, or if it is not as near to float64 as PyTorch is: if its root mean square
+over the steps is more than twice PyTorch's. Over few steps, chance decides which of the two is
+nearer. With --clip, all clip the norm of the gradients, by torch.nn.utils.clip_grad_norm_ and by
+train.clip_norm. The norms are then compared like the losses; they may differ by 5e-5.
 
 --gradients compares the gradient of every parameter at version 0 with PyTorch's in float64, to find
-where losses part. The gradients are read from one step of sgd, whose rate is so large that the
-rounding of the new weights does not hide them.
+where losses begin to differ. The gradients are derived from one step of sgd with such a large rate
+that the rounding of the new weights does not hide them.
 
---speed trains in turn: acan with so many handlers of one thread as --threads says, PyTorch eager in
-one process with so many threads, once with AdamW as it is by default and once with fused=True. Who
-begins changes from round to round. The ratio is acan's steps a second over PyTorch's in the same
-round. The first steps and acan's last one are not counted. PyTorch's batches lie in memory before
-the clock starts.
+--speed trains alternately with acan, with as many handlers of one thread as --threads says, and
+with PyTorch eager in one process with as many threads, once with the default AdamW and once with
+fused=True. The order rotates from round to round. The ratio is acan's steps per second over
+PyTorch's in the same round. The first steps and acan's last one are not counted. PyTorch's batches
+are in memory before the clock starts.
 
-With --handlers acan has these in place of the threads. If a GPU is among them, PyTorch trains on
-the first GPU, with TF32 off as it is by default, and its batches lie in the GPU's memory.
+With --handlers, acan uses these instead of the threads. If a GPU is among them, PyTorch trains on
+the first GPU, with TF32 off (the default), and its batches are in the GPU's memory.
 """
 import argparse
 import json
@@ -61,24 +61,25 @@ SEED = 1
 ADAMW, SGD = dict(optimizer="adamw", learning_rate=1e-3), dict(optimizer="sgd", learning_rate=4096)
 WARM_STEPS = 10
 AS_NEAR = 2.0  # times PyTorch's own distance to float64
-CLOSE = dict(loss=5e-6, grad_norm=5e-5)  # the most that a step's may differ from PyTorch's, relative
+CLOSE = dict(loss=5e-6, grad_norm=5e-5)  # the largest relative difference of a step from PyTorch's
 FUSED = "torch eager, fused AdamW"
 
 
 # ---- the text and the job ------------------------------------------------------------------------
 
 def make_text(length):
-    """Each character has eight successors, the first ones more often: something to learn."""
+    """Each character has eight successors, with the first ones more frequent, so a model can
+    learn."""
     draw = random.Random(SEED)
     successors = {each: draw.sample(CHARACTERS, 8) for each in CHARACTERS}
-    text = list(CHARACTERS)  # all of them are there, so the vocabulary is CHARACTERS
+    text = list(CHARACTERS)  # includes every character, so that the vocabulary is CHARACTERS
     while len(text) < length:
         text.append(successors[text[-1]][min(draw.randrange(8), draw.randrange(8))])
     return "".join(text)
 
 
 def text_length(recipe, steps):
-    """About six tenths of the steps are an epoch, which ends with a smaller batch: so a run has two
+    """About six tenths of the steps are an epoch, which ends with a smaller batch. So a run has two
     epochs, whose windows have different offsets."""
     windows = math.ceil(steps * recipe["batch"] * 0.6) + 1
     return (windows + 1) * recipe["tokens"]
@@ -110,8 +111,8 @@ every_steps = 0
 
 
 def batches(text, recipe, steps):
-    """(tokens, labels) of each step, [samples, tokens] both, as docs/jobs.md says that acan takes
-    windows."""
+    """(tokens, labels) of each step, both [samples, tokens], with windows as docs/jobs.md defines
+    them."""
     import torch
     numbers = {each: i for i, each in enumerate(CHARACTERS)}
     stream = torch.tensor([numbers[each] for each in text])
@@ -190,7 +191,7 @@ def torch_net(start, recipe, kind):
 
 
 def torch_steps(start, text, arguments, kind):
-    """As acan's lines of the steps: losses, and norms if gradients are clipped."""
+    """The same as acan's lines of the steps: losses, and norms if gradients are clipped."""
     recipe = RECIPES[arguments.recipe]
     net = torch_net(start, recipe, kind)
     optimizer = make_optimizer(net)
@@ -226,7 +227,7 @@ def check(arguments):
 
 
 def compared(key, ours, theirs, double):
-    """What each says at each step under `key`, how far apart they are, and whether that is good."""
+    """The values of `key` at each step, how far they are apart, and whether that is good enough."""
     ours, theirs, double = ([step[key] for step in steps] for steps in (ours, theirs, double))
     differences = dict(acan_to_torch=apart(ours, theirs), acan_to_float64=apart(ours, double),
                        torch_to_float64=apart(theirs, double))
@@ -244,7 +245,7 @@ def gradients_of(net, batch):
 
 
 def gradients(arguments):
-    """Of each parameter: the largest difference of an element of its gradient to float64, relative
+    """For each parameter, the largest difference of an element of its gradient to float64, relative
     to its largest element; the worst parameter first."""
     import torch
     torch.set_num_threads(arguments.threads)
@@ -289,7 +290,7 @@ def torch_steps_per_second(arguments):
 
 
 def run_peer(who, arguments):
-    """Steps a second of one run, in a process of its own."""
+    """Steps per second of one run, in a separate process."""
     recipe, steps = RECIPES[arguments.recipe], arguments.steps
     if who == ACAN:
         with tempfile.TemporaryDirectory() as folder:

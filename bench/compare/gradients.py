@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The gradients of networks with relu at version 0, as acan and PyTorch compute them in float32,
-beside PyTorch's in float64.
+"""Compares the gradients of networks with relu at version 0, as acan and PyTorch compute them in
+float32, with PyTorch's in float64.
 
     /tmp/venv/bin/python bench/compare/gradients.py [--acan build/release/bin/acan] [--json FILE]
 
 The models are the first job's perceptron, on 128 images of Fashion-MNIST, and accuracy.py's ResNet,
-on four. acan's gradients are read from one step of sgd, whose rate is so large that the rounding of
-the new weights does not hide them. Of each parameter the report has the largest difference of an
-element to float64, relative to the parameter's largest gradient; the worst comes first.
+on four. acan's gradients are derived from one step of sgd with such a large rate that the rounding
+of the new weights does not hide them. For each parameter, the report has the largest difference of
+an element to float64, relative to the parameter's largest gradient; the worst comes first.
 
-A sum that rounds to the other side of zero in front of a relu changes a whole gradient, in any
-program. The more relus there are, the likelier it is: hence four images, and five seeds. Exit code
-1 if the worst parameter of the median seed is above 1e-5 for acan.
+In any program, a sum before a relu that rounds to the other side of zero changes a whole gradient.
+This is likelier the more relus there are, hence four images and five seeds. The exit code is 1 if
+acan's worst parameter in the median seed is above 1e-5.
 """
 import argparse
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models of images, whole, trained by acan and by PyTorch in turn: which one is faster?
+"""Trains complete models of images with acan and with PyTorch alternately: which one is faster?
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch torchvision
     /tmp/venv/bin/python bench/compare/images.py --model vit [--acan build/release/bin/acan]
@@ -10,10 +10,10 @@ the models are torchvision's. `vit` has patches of 4 x 4, 6 layers of 128 featur
 `resnet` has three stages of three basic blocks with 16, 32 and 64 channels, batch norm, and
 momentum.
 
-acan has so many handlers of one thread as --threads says, PyTorch eager one process with so many
-threads. Who begins changes from round to round. The ratio is acan's steps a second over PyTorch's in
-the same round. The first steps and acan's last one are not counted. PyTorch's batches lie in memory
-before the clock starts.
+acan uses as many handlers of one thread as --threads says, PyTorch eager one process with as many
+threads. The order rotates from round to round. The ratio is acan's steps per second over PyTorch's
+in the same round. The first steps and acan's last one are not counted. PyTorch's batches are in
+memory before the clock starts.
 """
 import argparse
 import json
@@ -47,7 +47,7 @@ RULES = {
 # ---- acan ----------------------------------------------------------------------------------------
 
 def write_idx(path, shape, values):
-    """An IDX file of bytes."""
+    """Writes an IDX file of bytes."""
     head = struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape)
     path.write_bytes(head + values)
 
@@ -108,7 +108,7 @@ def torch_steps_per_second(arguments):
 
 
 def run_peer(who, arguments):
-    """Steps a second of one run, in a process of its own."""
+    """Steps per second of one run, in a separate process."""
     if who == ACAN:
         return acan_steps_per_second(arguments)
     words = [sys.executable, __file__, "--peer", "--model", arguments.model, "--batch",

@@ -1,9 +1,9 @@
-// acan's kernels on one core of the CPU, timed on request: what kernels.py runs beside PyTorch.
+// acan's kernels on one core of the CPU, timed on request; kernels.py runs it beside PyTorch.
 //
 //   kernel_times ISA ROWS COLUMNS RUNS
 //
 // Each line of standard input names a kernel. The answer is the processor time in seconds of the
-// fastest of RUNS runs, as others may use the machine meanwhile.
+// fastest of RUNS runs, because other processes may use the machine meanwhile.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -27,12 +27,13 @@ using namespace acan;  // NOLINT(google-build-using-namespace): a program of one
 constexpr std::int64_t kBlock = 64;
 constexpr std::int64_t kHead = 64;
 constexpr std::int64_t kWords = 32000;
-// Images: of kEdge x kEdge pixels, so that they fill the rows; kGroups groups of channels; windows
+// Images have kEdge x kEdge pixels, so that they fill the rows; kGroups groups of channels; windows
 // of kWindow x kWindow.
 constexpr std::int64_t kEdge = 16;
 constexpr std::int64_t kGroups = 32;
 constexpr std::int64_t kWindow = 7;
-// A convolution of kImages images of kSide x kSide pixels and kChannels channels, windows of 3 x 3.
+// A convolution of kImages images of kSide x kSide pixels and kChannels channels, with windows of 3
+// x 3.
 constexpr std::int64_t kImages = 8, kSide = 32, kChannels = 64;
 
 double ProcessorSeconds() {
@@ -56,7 +57,7 @@ class Kernels {
     Convolution();
   }
 
-  // Of the fastest of `runs` runs; nothing if there is no kernel of this name.
+  // The time of the fastest of `runs` runs; nullopt if there is no kernel of this name.
   std::optional<double> Seconds(const std::string& name, int runs) {
     const auto found = cases_.find(name);
     if (found == cases_.end()) return std::nullopt;
@@ -219,7 +220,7 @@ class Kernels {
     Add("bias residual", Kernel::kBiasResidual, {out, x, bias, dy}, {});
   }
 
-  // The calls that a batch norm is lowered to, without those on a row of statistics alone.
+  // The calls to which a batch norm is lowered, without those on a single row of statistics.
   void BatchNorm() {
     const Matrix x = Random(rows_, cols_), dy = Random(rows_, cols_), out = Space(rows_, cols_);
     const Matrix scale = Random(1, cols_), bias = Random(1, cols_);

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""acan's kernels against PyTorch's, float32 on one core, in turn, and prints JSON: for each kernel
-the ratio of acan's time to PyTorch's in the same round (below 1: acan is faster), and both times in
-microseconds.
+"""Compares acan's kernels with PyTorch's, float32 on one core, run alternately. Prints JSON: for
+each kernel the ratio of acan's time to PyTorch's in the same round (below 1: acan is faster), and
+both times in microseconds.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch numpy
     cmake --build build/release --target kernel_times
     taskset -c 0 /tmp/venv/bin/python bench/compare/kernels.py [--isa avx2] [--json FILE]
 
-In each round both run one kernel one after the other, who begins alternates; each takes the
-processor time of the fastest of --runs runs. With --isa avx2 PyTorch and its libraries are held to
-AVX2 too. PyTorch's results go to tensors that are there where it takes them (out=), and malloc
-keeps the memory of the others, so that no page is fresh. Backward passes are PyTorch's own backward
-operators. Images are channels last, as in acan.
+In each round both run one kernel one after the other; they alternate in who begins. Each takes the
+processor time of the fastest of --runs runs. --isa avx2 also limits PyTorch and its libraries to
+AVX2. PyTorch's results go to existing tensors where it supports that (out=). For the others, malloc
+keeps the memory, so that no page is fresh. Backward passes are PyTorch's own backward operators.
+Images are channels last, as in acan.
 """
 import argparse
 import os
@@ -99,7 +99,7 @@ def torch_cases(rows, cols):
 
 
 def image_cases(rows, cols):
-    """Of EDGE x EDGE pixels; channels are the last dimension in memory."""
+    """Images have EDGE x EDGE pixels; channels are the last dimension in memory."""
     import torch
     import torch.nn.functional as F
     aten = torch.ops.aten

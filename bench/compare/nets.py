@@ -1,10 +1,10 @@
-"""The models that acan is compared with, in PyTorch. Their parameters have the names of acan's
+"""The models with which acan is compared, in PyTorch. Their parameters have the names in acan's
 files."""
 
 
 def torch_state(path):
-    """The tensors of one of acan's files for the classes here. GPT's linear weights lie in the file
-    as transformers has them: [inputs, outputs]. Here they lie [outputs, inputs]."""
+    """The tensors of one of acan's files for the classes here. The file has GPT's linear weights in
+    transformers' layout [inputs, outputs]; the classes here have them as [outputs, inputs]."""
     from safetensors.torch import load_file
     transposed = (".c_attn.weight", ".c_proj.weight", ".c_fc.weight")
     return {name: tensor.T.contiguous() if name.endswith(transposed) else tensor
@@ -12,8 +12,8 @@ def torch_state(path):
 
 
 def make_gpt(recipe, vocabulary, bias=True):
-    """As nanoGPT writes it, with its initial weights. `recipe` has the numbers of layers and heads,
-    the width, and the tokens of a sample."""
+    """nanoGPT's model with its initial weights. `recipe` has the numbers of layers and heads, the
+    width, and the tokens of a sample."""
     import torch
     from torch import nn
     from torch.nn import functional

@@ -1,8 +1,8 @@
-// A training written by hand around oneDNN: fully connected layers, relu, mean squared error, SGD.
-// One process, OpenMP threads, no graph, no buffer made while it trains; bias and relu are
-// post-operations of the forward products, and a weight's update is one of its gradient product
-// (weights += -rate * delta^T * inputs), so that no gradient of a weight is ever written. A peer of
-// training.py; prints one JSON object.
+// A training written by hand with oneDNN: fully connected layers, relu, mean squared error, SGD. It
+// has one process with OpenMP threads, no graph, and allocates no buffer during training. Bias and
+// relu are post-operations of the forward products, and a weight's update is a post-operation of
+// its gradient product (weights += -rate * delta^T * inputs), so no weight gradient is ever
+// written. A peer of training.py; prints one JSON object.
 //
 //   cd bench/compare
 //   g++ -O3 -march=native -fopenmp -std=c++20 onednn_loop.cpp -o /tmp/onednn_loop -ldnnl
@@ -63,7 +63,7 @@ class Net {
     const double loss = Loss(targets);
     for (std::size_t l = layers_.size(); l-- > 0;) {
       Layer& layer = layers_[l];
-      // Before the weights change.
+      // This must come before the weights change.
       if (l > 0) {
         Layer& below = layers_[l - 1];
         layer.backward.execute(
@@ -94,7 +94,7 @@ class Net {
   memory Matrix(const float* values, memory::dim rows, memory::dim cols) const {
     return {RowMajor(rows, cols), engine_, const_cast<float*>(values)};
   }
-  // `values` is [cols, rows]; seen as [rows, cols].
+  // `values` is [cols, rows] in memory; the result views it as [rows, cols].
   memory Transposed(const std::vector<float>& values, memory::dim rows, memory::dim cols) const {
     return {ColumnMajor(rows, cols), engine_, const_cast<float*>(values.data())};
   }
@@ -175,7 +175,7 @@ int main(int argc, char** argv) {
   for (int i = 5; i < argc; ++i) sizes.push_back(std::atol(argv[i]));
   Net net(sizes, batch, std::strtof(argv[4], nullptr));
 
-  // Eight batches, each as a whole: nothing is gathered.
+  // Eight complete batches, so that nothing is gathered.
   constexpr std::size_t kBatches = 8;
   std::mt19937 random(2);
   std::uniform_real_distribution<float> draw(0.0f, 1.0f);
@@ -200,5 +200,5 @@ int main(int argc, char** argv) {
       "\n",
       static_cast<double>(batch * steps) / seconds, first, last, version->major, version->minor,
       version->patch);
-  return last < first ? 0 : 1;  // it did train
+  return last < first ? 0 : 1;  // it did learn
 }

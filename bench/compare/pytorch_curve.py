@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Is acan right, not only consistent? Trains the same job with acan and with PyTorch (float32, the same
-initial weights, the same order of samples) and compares the loss of every step; then loads acan's
-model.safetensors into a torch.nn.Sequential and compares the test accuracy with acan's own.
+initial weights, the same order of samples) and compares the loss of every step. Then loads acan's
+model.safetensors into a torch.nn.Sequential and compares its test accuracy with acan's own.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors numpy
     /tmp/venv/bin/python bench/compare/pytorch_curve.py --acan build/release/bin/acan
 
-Prints one JSON object: for each curve the largest relative difference of a step's loss between acan and
-PyTorch, and of both from the same training in float64. With relu, a sum that rounds to the other side of zero
-changes a whole gradient, so two correct float32 programs can part by percents (PyTorch parts from itself, from
-one number of threads to another): those curves are reported, the smooth ones are judged. Exit code 1 if one of
-them differs by more than 1e-3, or if the accuracies differ.
-Needs the data set Fashion-MNIST (Debian: dataset-fashion-mnist).
+Prints one JSON object: for each curve, the largest relative difference of a step's loss between
+acan and PyTorch, and of both from the same training in float64. With relu, a sum that rounds to the
+other side of zero changes a whole gradient, so two correct float32 programs can diverge by percents
+(PyTorch diverges from itself with another number of threads). Those curves are only reported; the
+smooth ones are judged. The exit code is 1 if one of them differs by more than 1e-3, or if the
+accuracies differ. Needs the data set Fashion-MNIST (Debian: dataset-fashion-mnist).
 """
 import argparse
 import gzip

@@ -1,7 +1,7 @@
-// Two clients hand 100-byte values over through Redis on a unix socket, as acan's do through the
-// space in `acan bench space`: one pushes to a list, the other pops from it; then a round trip, one
-// value at a time, through two lists, what can be sent together in one write. Prints one JSON
-// object.
+// Two clients exchange 100-byte values through Redis on a unix socket, as acan's clients do through
+// the space in `acan bench space`. First, one client pushes to a list and the other pops from it.
+// Then values make round trips through two lists, one value at a time. Commands that can be sent
+// together go in one write. Prints one JSON object.
 //
 //   g++ -O2 -std=c++20 bench/compare/redis_pairs.cpp -o /tmp/redis_pairs -lhiredis -pthread
 //   redis-server --port 0 --unixsocket /tmp/redis.sock --save '' --daemonize yes
@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kPairs = 200000;
-constexpr int kPipelined = 256;  // requests in flight of a client
+constexpr int kPipelined = 256;  // requests of a client in flight
 constexpr int kRoundTrips = 5000;
 constexpr int kRounds = 7;
 
@@ -46,7 +46,7 @@ void Pipeline(redisContext* context, int count, Append append) {
   int sent = 0, taken = 0;
   while (taken < count) {
     while (sent < count && sent - taken < kPipelined) append(), ++sent;
-    // As many as there may be, so that the next batch goes out as one.
+    // Takes as many as possible, so that the next batch goes out as one.
     for (const int until = std::max(taken + 1, sent - kPipelined / 2); taken < until; ++taken) {
       Take(context);
     }
@@ -70,7 +70,7 @@ double PairsPerSecond(const char* path) {
   return kPairs / seconds;
 }
 
-// Microseconds of each, sorted.
+// Microseconds of each round trip, sorted.
 std::vector<double> RoundTrips(const char* path) {
   redisContext* const one = Connect(path);
   redisContext* const other = Connect(path);

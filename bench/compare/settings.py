@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What a setting of a job costs, or a change of the program: trains the same job with and without it, alternating, and
-prints the ratio of their steps a second (with over without; 0.97 is a cost of 3 %) as JSON.
+"""What a setting of a job or a change of the program costs: trains the same job with and without
+it, alternately, and prints the ratio of the steps per second (with over without; 0.97 is a cost of
+3 %) as JSON.
 
     python3 bench/compare/settings.py --without snapshots.every_steps=0            # what snapshots cost
     python3 bench/compare/settings.py --with tasks.audit=0.05 --rounds 9           # what audits cost
     python3 bench/compare/settings.py --acan build/a/bin/acan --other build/b/bin/acan     # a over b
 
-The job is that of `acan bench train`: 784-4096-4096-10, batch 512, two handlers of one thread; --job takes another.
+The job is that of `acan bench train` (784-4096-4096-10, batch 512, two handlers of one thread);
+--job selects another one.
 """
 import argparse
 import json

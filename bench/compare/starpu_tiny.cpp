@@ -1,14 +1,14 @@
-// How many tiny tasks two workers of StarPU finish a second: a task is a tile of 64 x 64 weights
+// How many tiny tasks per second two StarPU workers finish. A task is a tile of 64 x 64 weights
 // times one sample. A peer of tiny_tasks.py, which builds it; prints one JSON object.
 //
 //   g++ -O3 -march=native -std=c++20 bench/compare/starpu_tiny.cpp -o /tmp/starpu_tiny
 //       $(pkg-config --cflags --libs starpu-1.3)
 //   STARPU_HOME=/tmp /tmp/starpu_tiny TASKS
 //
-// Needs Debian's libstarpu-dev (1.3), which keeps what it found out about the machine in
-// STARPU_HOME/.starpu. As its handbook advises, all tasks are submitted before they are waited for,
-// to the scheduler "eager", which takes no time to decide. Tile and sample are one handle each that
-// all tasks read; each task writes a result of its own.
+// Needs Debian's libstarpu-dev (1.3), which stores its knowledge of the machine in
+// STARPU_HOME/.starpu. As StarPU's handbook advises, all tasks are submitted before they are waited
+// for, to the scheduler "eager", which takes no time to decide. Tile and sample are one handle
+// each, which all tasks read; each task writes a result of its own.
 #include <starpu.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kWidth = 64;
 constexpr std::size_t kWarmTasks = 20000;
-constexpr std::size_t kResults = 10000;  // the task that comes so much later writes there again
+constexpr std::size_t kResults = 10000;  // the task that comes this much later overwrites a result
 constexpr int kWorkers = 2;
 constexpr char kScheduler[] = "eager";
 
@@ -44,11 +44,11 @@ void Check(int code, const char* function) {
   std::exit(1);
 }
 
-// What the tasks read and write, known to StarPU as long as this lives.
+// The data that the tasks read and write, registered with StarPU during this object's lifetime.
 class Data {
  public:
   Data() {
-    // Small integers: the sums of their products are exact, whatever their order.
+    // Small integers, so that the sums of their products are exact in any order.
     for (std::size_t i = 0; i < tile_.size(); ++i) tile_[i] = static_cast<float>(i % 7);
     for (std::size_t i = 0; i < sample_.size(); ++i) sample_[i] = static_cast<float>(i % 5);
     starpu_matrix_data_register(&tile_handle_, STARPU_MAIN_RAM, Address(tile_[0]), kWidth, kWidth,
@@ -74,7 +74,7 @@ class Data {
     Check(code, "starpu_task_insert");
   }
 
-  // Of all places that `tasks` tasks have written to; only while no task runs.
+  // Checks all results that `tasks` tasks have written; call it only while no task runs.
   bool ResultsAreRight(std::size_t tasks) const {
     std::vector<float> expected(kWidth);
     for (std::size_t i = 0; i < tile_.size(); ++i) {
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   }
   starpu_conf conf;
   Check(starpu_conf_init(&conf), "starpu_conf_init");
-  conf.precedence_over_environment_variables = 1;  // or the report could name another scheduler
+  conf.precedence_over_environment_variables = 1;  // else it could select another scheduler
   conf.sched_policy_name = kScheduler;
   conf.ncpus = kWorkers;
   conf.ncuda = conf.nopencl = 0;

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""How many tiny tasks two workers finish a second: acan, Ray, Dask and StarPU, side by side. A task is one 64 x 64
-tile of weights times one sample, so nothing is measured but what a task costs to hand out, feed and collect.
+"""How many tiny tasks per second two workers finish: acan, Ray, Dask and StarPU, side by side. A
+task is one 64 x 64 tile of weights times one sample, so this measures only the cost of handing out,
+feeding and collecting a task.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install ray "dask[distributed]" numpy
     apt-get install libstarpu-dev
     /tmp/venv/bin/python bench/compare/tiny_tasks.py --acan build/release/bin/acan [--rounds 5] [--json FILE]
 
-acan trains layers 1024-1024 with batch 1, cut into tasks of one tile (all its kinds of task count: each also has its
-inputs delivered and its results stored). Ray and Dask get the tile and the sample by reference, as their
-documentation advises for data that many tasks share, return 256 bytes, and are asked for many tasks at once. So is
-StarPU (starpu_tiny.cpp, built here), whose workers are threads of one process: nothing leaves it, and none may die.
-Peers that are not installed are left out, and named on stderr.
+acan trains layers 1024-1024 with batch 1, cut into tasks of one tile. All kinds of its tasks count,
+since each has its inputs delivered and its results stored. Ray and Dask get the tile and the sample
+by reference, as their documentation advises for data that many tasks share, return 256 bytes, and
+get many tasks at once. So does StarPU (starpu_tiny.cpp, built here), whose workers are threads of
+one process: no data leave that process, and no worker may die. Peers that are not installed are
+left out and named on stderr.
 """
 import argparse
 import importlib.metadata
@@ -27,7 +29,7 @@ import time
 from acan_run import summary, write_report
 
 TASKS = 10000
-STARPU_TASKS = 100000  # 10,000 would be done in a twentieth of a second, too short to be timed
+STARPU_TASKS = 100000  # 10,000 would finish in a twentieth of a second, too short to time
 STEPS = 400
 JOB = f"""[model]
 layers = [1024, 1024]
@@ -91,10 +93,10 @@ def dask_rate():
 
 
 def package_config(*words):
-    """What pkg-config says of StarPU, or nothing."""
+    """What pkg-config says about StarPU, or nothing."""
     try:
         return subprocess.run(["pkg-config", *words, "starpu-1.3"], capture_output=True, text=True).stdout.strip()
-    except FileNotFoundError:  # nor is pkg-config installed
+    except FileNotFoundError:  # pkg-config is not installed either
         return ""
 
 
@@ -106,13 +108,13 @@ def build_starpu(folder):
 
 
 def starpu_rate(program):
-    # What it finds out about the machine stays in the program's folder, and does not go to anybody's home.
+    # StarPU stores its knowledge of the machine in the program's folder and not in a home folder.
     environment = dict(os.environ, STARPU_HOME=str(program.parent))
     done = subprocess.run([program, str(STARPU_TASKS)], check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return json.loads(done.stdout)["tasks_per_s"]
 
 
-# The Python package of each, and what measures it, in a process of its own.
+# For each peer, its Python package and the function that measures it, in a separate process.
 PEERS = {"ray": ("ray", ray_rate), "dask": ("distributed", dask_rate)}
 
 
@@ -126,7 +128,7 @@ def left_out(peer, what):
 
 
 def find_programs(acan, folder, versions):
-    """What measures each of those that are installed, by name."""
+    """By name, the functions that measure the installed peers."""
     programs = {"acan": lambda: acan_rate(acan)}
     for peer, (package, _) in PEERS.items():
         if importlib.util.find_spec(package):

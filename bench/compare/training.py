@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Training with acan against what one would otherwise use on the same machine, side by side: one process of
-PyTorch (eager float32; bfloat16 by autocast), PyTorch's DistributedDataParallel over gloo, and, with --onednn, a
-loop written by hand around oneDNN (onednn_loop.cpp, which says how it is built).
+"""Compares training with acan with the alternatives on the same machine, side by side: one process
+of PyTorch (eager float32; bfloat16 by autocast), PyTorch's DistributedDataParallel over gloo, and,
+with --onednn, a loop written by hand with oneDNN (onednn_loop.cpp, which says how it is built).
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch numpy
     /tmp/venv/bin/python bench/compare/training.py --acan build/release/bin/acan [--rounds 5] [--json FILE]
 
-In each round every program trains the same job once, one after the other; the ratio is acan's samples a second over
-the peer's in the same round. All use --threads cores: acan as so many handlers of one thread, PyTorch as one process
-with so many threads (torch.set_num_threads), DDP as so many processes of one thread that share the batch. The peers
-are written as PyTorch's tutorials write them, but take their batches by index from tensors in memory, which is faster than a
-DataLoader of small samples. The first steps of each run are not counted.
+In each round, every program trains the same job once, one after the other. The ratio is acan's
+samples per second over the peer's in the same round. All use --threads cores: acan as that many
+handlers of one thread, PyTorch as one process with that many threads (torch.set_num_threads), DDP
+as that many processes of one thread that share the batch. The peers are written as in PyTorch's
+tutorials, but take their batches by index from tensors in memory, which is faster than a DataLoader
+of small samples. The first steps of each run are not counted.
 """
 import argparse
 import json
@@ -60,7 +61,7 @@ def make_net(layers):
 
 
 def train_torch(job, peer, threads, rank=0, world=1):
-    """Samples a second, of all processes together."""
+    """Samples per second, of all processes together."""
     import torch
     torch.set_num_threads(threads // world)
     net = make_net(job["layers"])
@@ -147,7 +148,7 @@ def measure(arguments):
     try:
         for name in arguments.jobs or JOBS:
             report["jobs"][name] = measure_job(name, arguments)
-    finally:  # a peer that fails does not take with it what was measured before
+    finally:  # so that a failing peer does not lose earlier results
         write_report(report, arguments.json)
 
 

@@ -15,7 +15,7 @@
 namespace acan::bench {
 namespace {
 
-constexpr double kRunSeconds = 0.01;  // short probes are repeated up to this
+constexpr double kRunSeconds = 0.01;  // short probes are repeated for about this long
 constexpr double kQuickRunSeconds = 0.001;
 constexpr int kMostRuns = 100'000;
 
@@ -36,7 +36,8 @@ double Time(const Probe& probe, int runs) {
   return std::max(Seconds(Clock::now() - begin), 1e-9);
 }
 
-// How many runs take about `target` seconds. The first run, which may compile or tune, is left out.
+// The number of runs that takes about `target` seconds. The first run, which may compile or tune,
+// does not count.
 int Calibrate(const Probe& probe, double target) {
   probe.run(1);
   int runs = 1;
@@ -50,12 +51,12 @@ int Calibrate(const Probe& probe, double target) {
   }
 }
 
-// One device with all that is timed on it.
+// One device with everything that is timed on it.
 class Measured {
  public:
   explicit Measured(const BenchDevice& bench) : bench_(bench) {}
 
-  // What `work` throws is the device's problem, and ends its part.
+  // An exception of `work` becomes the device's problem, and ends its part.
   void Try(const std::function<void()>& work) {
     if (!problem_.empty()) return;
     try {
@@ -92,7 +93,7 @@ class Measured {
     for (std::size_t p = 0; p < groups_[g].probes.size(); ++p) {
       seconds.push_back(Time(groups_[g].probes[p], runs_[g][p]) / runs_[g][p]);
     }
-    // Whole turns only, so that the n-th times of a group belong together.
+    // Only whole turns, so that the n-th times of a group belong together.
     for (std::size_t p = 0; p < seconds.size(); ++p) seconds_[g][p].push_back(seconds[p]);
   }
 
@@ -100,7 +101,7 @@ class Measured {
   void AddRows(nlohmann::json& result) const;
 
  private:
-  // Work per second of the group's limit in each turn; empty if it has none.
+  // Work per second of the group's limit in each turn; empty if the group has no limit.
   std::vector<double> Limits(std::size_t g) const;
 
   const BenchDevice& bench_;
@@ -201,7 +202,7 @@ void ForAll(std::vector<Measured>& devices, const BackendsBenchOptions& options,
 }  // namespace
 
 std::uint64_t BackendsBenchBytes(bool quick) {
-  // The work area, and as much for packing, temporary buffers and transfers.
+  // The work area, and the same again for packing, temporary buffers and transfers.
   const MatrixShape weights = Sizes(quick).weights;
   return 2 * WorkArea::kWide * 4 * static_cast<std::uint64_t>(weights.rows * weights.cols) +
          (std::uint64_t{64} << 20);

@@ -73,7 +73,7 @@ Group TransferGroup(const std::shared_ptr<WorkArea>& area, std::int64_t bytes, b
   const auto from = std::make_shared<std::vector<char>>(size, '\1');
   const auto to = std::make_shared<std::vector<char>>(size);
   const tuplespace::Payload payload(from, from->data(), size);
-  // One word more than is copied: whole buffers are not copied where the memory is the host's.
+  // One word more than is copied, because whole buffers are not copied if the memory is the host's.
   const BufferPtr buffer = device.Allocate(size + 4);
   const Matrix part{buffer.get(), 0, 1, bytes / 4, bytes / 4};
   device.CopyIn(payload, part);
@@ -81,7 +81,7 @@ Group TransferGroup(const std::shared_ptr<WorkArea>& area, std::int64_t bytes, b
   group.probes.push_back({nullptr, work, true, [=](int runs) {
                             for (int i = 0; i < runs; ++i) {
                               std::memcpy(to->data(), from->data(), size);
-                              asm volatile("" : : "r"(to->data()) : "memory");  // it is read
+                              asm volatile("" : : "r"(to->data()) : "memory");  // counts as a read
                             }
                           }});
   group.probes.push_back({{{"direction", "up"}, {"bytes", bytes}}, work, false, [=](int runs) {
@@ -196,11 +196,11 @@ std::vector<Group> MakeGroups(const std::shared_ptr<WorkArea>& area,
 bool HasOwnLibrary(WorkArea& area) {
   Device& device = area.device();
   if (!device.info().fast || !device.info().exact) return device.info().fast;
-  // Long enough sums that no other order of additions gives the same bits in all of them.
+  // The sums are so long that no other order of additions gives the same bits in all of them.
   constexpr std::int64_t kEdge = 256;
   const BufferPtr result = device.Allocate(4 * kEdge * kEdge);
   const Matrix c{result.get(), 0, kEdge, kEdge, kEdge};
-  const Matrix part{result.get(), 0, kEdge - 1, kEdge, kEdge};  // copied on every device
+  const Matrix part{result.get(), 0, kEdge - 1, kEdge, kEdge};  // every device copies a part
   std::array<tuplespace::Payload, 2> bits;
   for (const Precision precision : {Precision::kExact, Precision::kFast}) {
     device.Gemm(GemmForm::kForward, precision, kProductBlock, area.Wide(0, {kEdge, kEdge}),

@@ -1,4 +1,4 @@
-// What `acan bench backends` times on one device: probes, in groups that share a limit.
+// The probes that `acan bench backends` times on one device, in groups that share a limit.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct ProbeSizes {
 };
 
 struct Probe {
-  nlohmann::json facts;  // what it is, for its row of the result; null: no row, only a limit
-  double work = 0;       // flops or bytes of one run; 0: only its time means something
-  bool limit = false;    // the fastest of these in a group is what the others are compared with
-  std::function<void(int runs)> run;  // so many times, and waits for the last
-  std::function<void()> launch = {};  // of kernels: once, and does not wait
+  nlohmann::json facts;  // identify the probe in its row of the result; null: no row, only a limit
+  double work = 0;       // flops or bytes of one run; 0: only the time is reported
+  bool limit = false;    // the fastest limit in a group is what the others are compared with
+  std::function<void(int runs)> run;  // runs it this many times, and waits for the last run
+  std::function<void()> launch = {};  // of kernels: runs once and does not wait
 };
 
 struct Group {
@@ -40,12 +40,12 @@ struct Group {
   std::vector<Probe> probes;
 };
 
-// Matrices on one device that probes share. Thread: the device's.
+// Matrices on one device that probes share. Only the device's thread uses them.
 class WorkArea {
  public:
   static constexpr std::size_t kWide = 5;
 
-  // Room for the matrices of all `sizes`, filled with values in [0.01, 1).
+  // Has room for the matrices of all `sizes`, filled with values in [0.01, 1).
   WorkArea(Device& device, const ProbeSizes& sizes);
 
   Device& device() { return device_; }
@@ -61,17 +61,18 @@ class WorkArea {
 };
 
 // The same groups in the same order for every device. `library`, which may be null, is on another
-// device with the same hardware: what its fast products and plain kernels reach is a limit of
-// `area`'s device too. `own_library`: see HasOwnLibrary.
+// device with the same hardware. The speed of its fast products and plain kernels is a limit of
+// `area`'s device, too. `own_library`: see HasOwnLibrary.
 std::vector<Group> MakeGroups(const std::shared_ptr<WorkArea>& area,
                               const std::shared_ptr<WorkArea>& library, bool own_library,
                               const ProbeSizes& sizes);
 
-// Whether fast products are something else than the exact ones: a device without a vendor's library
-// may compute those in both precisions, which shows in the bits.
+// Whether fast products differ from the exact ones. A device without a vendor's library may compute
+// exact products in both precisions, which the bits show.
 bool HasOwnLibrary(WorkArea& area);
 
-// Whether uploads and downloads of whole buffers are no copies: the device's memory is the host's.
+// Whether uploads and downloads of whole buffers copy nothing, because the device's memory is the
+// host's.
 bool SharesHostMemory(Device& device);
 
 }  // namespace acan::bench

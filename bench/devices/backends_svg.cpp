@@ -11,7 +11,7 @@
 namespace acan::bench {
 namespace {
 
-// Okabe and Ito's colours, which people with any colour vision can tell apart.
+// Okabe and Ito's colours, which people with any colour vision can distinguish.
 constexpr std::array kColours = {"#0072B2", "#E69F00", "#009E73", "#CC79A7",
                                  "#56B4E9", "#D55E00", "#F0E442", "#777777"};
 constexpr double kWidth = 1300;
@@ -54,7 +54,7 @@ std::string Rule(double x1, double y1, double x2, double y2, const char* attribu
                      x2, y2, attributes);
 }
 
-// What a bar's length shows: the share of the limit where there is one, else the number itself.
+// What a bar's length shows: the ratio to the limit if there is one, otherwise the number itself.
 struct Scale {
   bool ratios = false;
   double most = 1;  // at the right end of the plot
@@ -155,7 +155,7 @@ Panel Draw(const ResultTable& table, double left, double top) {
   return panel;
 }
 
-// A line for each device. Returns where it ends.
+// Draws a line for each device. Returns the y at which the legend ends.
 double DrawLegend(const nlohmann::json& devices, double y, std::string& svg) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const nlohmann::json& device = devices[i];
@@ -200,7 +200,7 @@ std::string BackendsSvg(const nlohmann::json& result) {
                   "the device's own limit, measured in the same run",
                   result.at("repeats").get<int>()));
   const double top = DrawLegend(result.at("devices"), 88, body) + 12;
-  // Two columns; a panel goes where there is more room.
+  // Two columns; each panel goes into the one with more room.
   std::array<double, 2> ends = {top, top};
   for (const ResultTable& table : ResultTables(result)) {
     const std::size_t column = ends[1] < ends[0] ? 1 : 0;

@@ -49,7 +49,7 @@ std::vector<ResultTable> ResultTables(const nlohmann::json& result) {
   struct Source {
     ResultTable table;
     const char* section;
-    const char* precision;  // of its rows; null: any
+    const char* precision;  // of the table's rows; null: any
   };
   constexpr const char* kLibrary = "the vendor's library";
   Source sources[] = {

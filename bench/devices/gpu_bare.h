@@ -1,5 +1,5 @@
-// What gpu_bench compares acan's device with: cuBLAS and copies as they are, on cuda:0. Whatever
-// CUDA refuses throws what Check throws.
+// What gpu_bench compares acan's device with: direct calls of cuBLAS and direct copies, on cuda:0.
+// Errors of CUDA throw what Check throws.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,17 +26,17 @@ inline PinnedBytes NewPinned(std::size_t bytes) {
   return PinnedBytes(memory);
 }
 
-// Between pinned memory and the device, in a stream of its own; returns when it is done.
+// Copies between pinned memory and the device, in a separate stream; returns when the copy is done.
 inline void CopyBare(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   static const Stream kStream = NewStream("cuda:0");
   Check(cudaMemcpyAsync(to, from, bytes, kind, kStream.get()), "cudaMemcpyAsync", "cuda:0");
   Check(cudaStreamSynchronize(kStream.get()), "cudaStreamSynchronize", "cuda:0");
 }
 
-// As random as acan's own operands are: what a GPU draws, and so how fast its clock is, depends on
-// the bits that change.
+// Random values like those of acan's own operands. The power that a GPU draws, and so its clock,
+// depends on the bits that change.
 inline void FillRandomly(float* memory, std::int64_t words) {
-  constexpr std::int64_t kDrawnWords = (1 << 20) + 7;  // no power of two: rows differ
+  constexpr std::int64_t kDrawnWords = (1 << 20) + 7;  // not a power of two, so that rows differ
   static const PinnedBytes kDrawn = [] {
     PinnedBytes out = NewPinned(kDrawnWords * 4);
     std::mt19937 random(1);
@@ -51,7 +51,7 @@ inline void FillRandomly(float* memory, std::int64_t words) {
   }
 }
 
-// cuBLAS without acan's device around it.
+// cuBLAS without acan's device.
 class Bare {
  public:
   Bare(const Shape& s, FastMath math) {

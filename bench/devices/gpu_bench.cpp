@@ -1,17 +1,16 @@
-// gpu_bench: what cuda:0 computes and copies, as one JSON object. Exact products with each size of
-// tiles and with the chosen one against cuBLAS in fp32; fast products through the device against
-// bare calls of cuBLAS; kernels against those that do nothing but move bytes; copies through the
-// device against bare copies of pinned memory. "slower" says what reaches less than
-// gpu_expectations.h expects, and by which counter.
+// gpu_bench: what cuda:0 computes and copies, as one JSON object. It compares exact products, with
+// each tile size and with the chosen one, with cuBLAS in fp32; fast products through the device
+// with direct calls of cuBLAS; kernels with those that only move bytes; copies through the device
+// with direct copies of pinned memory. "slower" lists what reaches less than gpu_expectations.h
+// expects, and the probable counter.
 //
-//   gpu_bench                 all of it, for GPUs
+//   gpu_bench                 measures everything, for GPUs
 //   gpu_bench --quick         small shapes, each timed once: shows that it runs, no speeds
 //   gpu_bench --expect SHARE  expects this share of everything, for tests
-//   gpu_bench --out FILE      writes what is measured so far after each part, for a machine on
-//   which
-//                             time may end before: "complete" says whether it is all
-//   gpu_bench --only NAME     calls one of acan's kernels alone, by the name that "slower" has, for
-//                             a profiler that was started with --profile-from-start off
+//   gpu_bench --out FILE      writes the results so far after each part, for a machine whose time
+//                             may run out: "complete" says whether all parts are included
+//   gpu_bench --only NAME     calls only the kernel that has this name in "slower", for a profiler
+//                             that was started with --profile-from-start off
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -54,7 +53,7 @@ using bench::NowS;
 using bench::RandomMatrix;
 using nlohmann::json;
 
-// Seconds of one call, from as many as take long enough.
+// The seconds of one call, from `inner` calls.
 double Seconds(const std::function<void()>& call, const std::function<void()>& wait, int inner) {
   wait();
   const double begin = NowS();
@@ -63,9 +62,10 @@ double Seconds(const std::function<void()>& call, const std::function<void()>& w
   return (NowS() - begin) / inner;
 }
 
-using Rates = std::map<std::string, double>;  // of ways, medians
+using Rates = std::map<std::string, double>;  // medians, by way
 
-// All ways in turn, so that a change of clocks meets all of them. Work over seconds.
+// Runs all ways alternately, so that changes of the clock affect all of them. Returns work /
+// seconds.
 json Compare(const Sizes& sizes, const std::vector<Way>& ways, double work, Rates& medians) {
   std::map<std::string, std::vector<double>> rates;
   std::map<std::string, int> inner;
@@ -127,7 +127,7 @@ std::string NameOf(const Shape& s) {
   return fmt::format("{} {} {} {}", kForms[static_cast<int>(s.form)], s.m, s.n, s.k);
 }
 
-// What the choice of exact kernels sees of this product on a device of `sizes`.
+// This product on a device of `sizes`, as the choice of exact kernels sees it.
 Product ProductOf(const Shape& s) {
   Product product;
   product.m = s.m;
@@ -157,7 +157,7 @@ void AddFigures(const Shape& s, double flops, const Rates& rates, const GemmGpu&
   }
 }
 
-// What tensor cores draw slows the clock, which comes back only after a while.
+// The power that tensor cores draw lowers the clock, which recovers only after a while.
 void Settle(const Sizes& sizes, const Way& way) {
   const double end = NowS() + sizes.settling_seconds;
   while (NowS() < end) {
@@ -203,14 +203,14 @@ json Products(const Sizes& sizes, const Shape& s, int multiprocessors,
   return out;
 }
 
-// What is expected of a probe. gelu computes for longer than it reads.
+// What is expected of a probe. gelu is excluded: it computes for longer than it reads.
 std::optional<double> ExpectedOf(const bench::Probe& probe) {
   if (probe.facts.is_null() || probe.facts["variant"] == "gelu") return std::nullopt;
   return bench::ExpectedOfKernel(probe.facts["kernel"].get<std::string>());
 }
 
-// The probes of the kernels of which something is expected, and of those that limit them. Of large
-// matrices: of all kernels.
+// The probes of kernels with an expectation, and those that limit them. For large matrices: the
+// probes of all kernels.
 std::vector<bench::Probe> KernelProbes(const std::shared_ptr<bench::WorkArea>& area,
                                        const bench::MatrixShape& shape) {
   constexpr std::int64_t kLargeRows = 4096;
@@ -315,7 +315,7 @@ const DeviceListing& UsableDevice() {
   return device;
 }
 
-// What is slower of the figures that are there.
+// The available figures that are slower than expected.
 json SlowerOf(std::vector<bench::Figure> figures, const std::optional<double>& expect) {
   json out = json::array();
   for (bench::Figure& figure : figures) figure.expected = expect.value_or(figure.expected);
@@ -331,7 +331,7 @@ json SlowerOf(std::vector<bench::Figure> figures, const std::optional<double>& e
   return out;
 }
 
-// Whoever reads the file finds a whole object.
+// Readers of the file always find a complete object.
 void Write(const std::string& path, const json& what) {
   const std::string beside = path + ".part";
   std::ofstream file(beside, std::ios::trunc);
@@ -340,7 +340,7 @@ void Write(const std::string& path, const json& what) {
   std::filesystem::rename(beside, path);
 }
 
-// out_path: "" for none.
+// out_path: empty for none.
 json RunAll(const Sizes& sizes, const std::optional<double>& expect, const std::string& out_path) {
   const DeviceListing& device = UsableDevice();
   json out = {{"device", device.info.description}, {"driver", device.driver},
@@ -370,7 +370,7 @@ json RunAll(const Sizes& sizes, const std::optional<double>& expect, const std::
   return out;
 }
 
-// One call to warm up, one for the profiler.
+// Calls once to warm up and once for the profiler.
 void Profile(const std::function<void()>& call) {
   call();
   Check(cudaProfilerStart(), "cudaProfilerStart", "cuda:0");
@@ -378,7 +378,7 @@ void Profile(const std::function<void()>& call) {
   Check(cudaProfilerStop(), "cudaProfilerStop", "cuda:0");
 }
 
-// False if there is no kernel of this name.
+// Returns false if there is no kernel of this name.
 bool RunOnly(const Sizes& sizes, const std::string& name) {
   UsableDevice();
   for (const Shape& s : sizes.products) {

@@ -11,7 +11,7 @@
 namespace acan::cuda {
 namespace {
 
-// Of a product whose operands are aligned.
+// The layout of a product whose operands are aligned.
 GemmLayout AlignedLayoutOf(GemmForm form) {
   switch (form) {
     case GemmForm::kForward:

@@ -1,4 +1,4 @@
-// Counters of acan's CUDA kernels that the driver knows before they run.
+// Counters of acan's CUDA kernels that the driver knows before a run.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@
 
 namespace acan::cuda {
 
-// "blocks": that a multiprocessor holds at once, of those that the source asks for. "local_memory":
-// what a thread should have, of what it has; less than 1 is registers that were spilled. "waves":
-// see ShareOfWaves. Of an exact product with aligned operands, as it is computed without a wish.
+// "blocks": those that a multiprocessor holds at once, relative to those that the source asks for.
+// "local_memory": what a thread should have, relative to what it has; less than 1 means spilled
+// registers. "waves": see ShareOfWaves. For an exact product with aligned operands and the default
+// way.
 bench::Counters CountersOfProduct(GemmForm form, const Product& product, const GemmGpu& gpu);
 
-// "warps": those of a launch for each multiprocessor, of the 16 that hide the latency of memory.
-// `kernel` has the iteration space [rows, cols].
+// "warps": those of a launch for each multiprocessor, relative to the 16 that hide the latency of
+// memory. `kernel` has the iteration space [rows, cols].
 bench::Counters CountersOfKernel(std::string_view kernel, std::int64_t rows, std::int64_t cols,
                                  int multiprocessors);
 

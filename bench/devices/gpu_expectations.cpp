@@ -18,7 +18,7 @@ std::string LowestOf(const Counters& counters) {
   return lowest != counters.end() && lowest->second < kLowCounter ? lowest->first : "";
 }
 
-// Kernels that only stream, and kernels that sum along rows or columns.
+// Shares for kernels that only stream, and for kernels that sum along rows or columns.
 constexpr double kStreaming = 0.7;
 constexpr double kSumming = 0.4;
 constexpr std::pair<std::string_view, double> kKernels[] = {
@@ -65,7 +65,7 @@ std::string SentenceOf(const Slower& slower) {
 const std::vector<Expected>& ExpectedOfProducts() {
   static const std::vector<Expected> kExpected = {
       {"exact", "cublas_fp32", 0.7, 0.5},
-      // The chosen size of tiles against each.
+      // The chosen tile size against each fixed size.
       {"exact", "exact_128", 0.95, 0.9},
       {"exact", "exact_64", 0.95, 0.9},
       {"exact", "exact_32", 0.95, 0.9},
@@ -88,7 +88,7 @@ std::optional<double> ExpectedOfKernel(std::string_view kernel) {
 }
 
 std::optional<double> ExpectedOfCopy(std::string_view way, double bytes) {
-  constexpr double kLargeBytes = 1e6;  // with fewer a call takes longer than its copy
+  constexpr double kLargeBytes = 1e6;  // below this, a call takes longer than its copy
   if (bytes < kLargeBytes) return std::nullopt;
   if (way == "upload") return 0.3;  // the host copies into pinned memory first
   if (way == "download") return 0.8;

@@ -1,4 +1,4 @@
-// What gpu_bench measures: shapes of products and of kernels, and sizes of copies.
+// The sizes that gpu_bench measures: shapes of products and kernels, and sizes of copies.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct Shape {
 struct Sizes {
   std::uint64_t limit_bytes;
   int repeats;
-  double least_seconds;     // of one timing: clocks and launches matter less
-  double settling_seconds;  // between products on tensor cores and others
+  double least_seconds;     // of one timing, so that clocks and launches matter less
+  double settling_seconds;  // between products on tensor cores and other products
   std::vector<Shape> products;
   std::vector<bench::MatrixShape> kernels;
   std::vector<std::size_t> copies;  // bytes

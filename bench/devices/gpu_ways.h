@@ -10,14 +10,14 @@
 
 namespace acan::cuda {
 
-// Something that is timed: calls may go on when they return, `wait` returns when all are done.
+// Something that is timed. Calls may continue after they return; `wait` returns when all are done.
 struct Way {
   std::string name;
   std::function<void()> call;
   std::function<void()> wait;
 };
 
-// A way of acan's own device to compute a product.
+// A way in which acan's own device computes a product.
 struct OwnWay {
   const char* name;
   Precision precision;
@@ -27,7 +27,7 @@ struct OwnWay {
 constexpr OwnWay ExactWay(const char* name, std::optional<GemmTile> tile, std::optional<bool> cut) {
   return {name, Precision::kExact, FastMath::kFp32, {tile, cut}};
 }
-// The products of all GPUs, and those of compute capability 8.0 and later, which begin with "ring".
+// Products for all GPUs, and those for compute capability 8.0 and later, which begin with "ring".
 inline constexpr OwnWay kOwnWays[] = {
     ExactWay("exact", std::nullopt, std::nullopt),
     ExactWay("exact_uncut", std::nullopt, false),

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::int64_t kBlock = 64;
 
-// A kernel with what its speed may depend on.
+// A kernel and the choices on which its speed may depend.
 struct KernelCase {
   Kernel kernel;
-  bool of_weights;  // the shape: of weights, or of a batch's activations
-  bool in_place;    // results replace operands, as updates of weights do
-  bool optional;    // with the results that may be absent
+  bool of_weights;  // the matrices are weights, or a batch's activations
+  bool in_place;    // results overwrite operands, as updates of weights do
+  bool optional;    // with the optional results
   const char* variant;
   KernelScalars scalars;
 };
@@ -35,9 +35,9 @@ constexpr std::int64_t kClasses = 1 << 20;
 constexpr KernelScalars kWindow{.f = {}, .i = {8, 8, 3, 3, 1, 1, 1, 1}};
 constexpr KernelScalars kDepthwise{.f = {}, .i = {8, 8, 3, 3, 1, 1, 1, 1, kBlock, kOneGroup}};
 
-// Activations: the cheapest and the dearest. kFill and kAdd do nothing but move bytes, so the
-// faster of them is the limit of the others; they are there at both shapes, since small ones stay
-// in caches.
+// Activations: the cheapest and the most expensive. kFill and kAdd only move bytes, so the faster
+// of them is the limit of the others. Both run at both shapes, because small matrices stay in
+// caches.
 constexpr KernelCase kKernelCases[] = {
     {Kernel::kFill, true, false, false, "", {.f = {0.5f}, .i = {}}},
     {Kernel::kAdd, true, false, false, "", {}},
@@ -140,7 +140,8 @@ constexpr KernelCase kKernelCases[] = {
     {Kernel::kBiasResidual, false, false, false, "", {}},
 };
 
-// Attention of one sequence over a batch's activations: its heads are as wide as most models'.
+// Attention of one sequence over a batch's activations. Its heads are as wide as those of most
+// models.
 constexpr std::int64_t kHeadWidth = 64;
 bool IsAttention(Kernel kernel) {
   return kernel == Kernel::kAttention || kernel == Kernel::kAttentionJoin ||
@@ -169,9 +170,9 @@ constexpr bool EveryKernelHasACase() {
 }
 static_assert(EveryKernelHasACase(), "a kernel of the table has no row in kKernelCases");
 
-// Of a kernel whose matrices are as large as `shape`: four samples, heads and groups of 64 columns,
-// a table of as many words as there are rows, images of 8 x 8 with so many channels that what is
-// unfolded has `shape`. Dimensions that only scalars give are in no operand.
+// The dimensions of a kernel whose matrices have `shape`: four samples, heads and groups of 64
+// columns, a table of as many words as there are rows, and images of 8 x 8 with so many channels
+// that the unfolded matrix has `shape`. Dimensions that only scalars define are in no operand.
 Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
   const auto named = [&](std::string_view part) {
     return row.name.find(part) != std::string_view::npos;
@@ -213,7 +214,7 @@ Dimensions DimensionsOf(const OperatorRow& row, MatrixShape shape) {
                 {"all", 1}}});
 }
 
-// Sizes that a case leaves at 0 are those of the dimensions.
+// Sizes that a case leaves at 0 are taken from the dimensions.
 void SetSizes(const OperatorRow& row, const Dimensions& dimensions, KernelScalars& scalars) {
   for (const OperatorRow::FromScalar& from : row.from_scalars) {
     const std::string_view name = row.dimensions[from.dimension];
@@ -225,7 +226,7 @@ void SetSizes(const OperatorRow& row, const Dimensions& dimensions, KernelScalar
   }
 }
 
-// Of attention: one sequence, as long as there are rows, and as many heads as fit.
+// For attention: one sequence, as long as there are rows, and as many heads as fit.
 Dimensions AttentionDimensions(const OperatorRow& row, MatrixShape shape) {
   const std::int64_t heads = shape.cols / kHeadWidth;
   return DimensionsNamed(row, std::array<NamedDimension, 11>{{{"rows", shape.rows},
@@ -241,8 +242,8 @@ Dimensions AttentionDimensions(const OperatorRow& row, MatrixShape shape) {
                                                               {"width", kHeadWidth}}});
 }
 
-// The operands of a case, and in `bytes` what it must at least read and write. Results that replace
-// nothing go to the last wide matrices.
+// The operands of a case, and in `bytes` the minimum that it reads and writes. Results that
+// overwrite no operand go to the last wide matrices.
 KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shape, double& bytes) {
   const OperatorRow& row = RowOf(of.kernel);
   const bool attention = IsAttention(of.kernel);
@@ -264,7 +265,7 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
     if (operand.optional && !of.optional) continue;
     shapes[i] = ShapeOf(operand, dimensions);
     if (attention) {
-      // What is written overlaps nothing else; what is read may be one matrix.
+      // Outputs overlap nothing else; inputs may be the same matrix.
       args.m[i] = area.Wide(operand.writes() ? ++attended : 0, {shapes[i].rows, shapes[i].cols});
     } else if (shapes[i].cols == 1) {
       args.m[i] = area.Column(operand.writes() ? column_written++ : 0, shapes[i].rows);
@@ -280,7 +281,7 @@ KernelArgs Operands(const WorkArea& area, const KernelCase& of, MatrixShape shap
   return args;
 }
 
-// `facts` null: only a limit.
+// `facts` null: the probe is only a limit.
 Probe KernelProbe(const std::shared_ptr<WorkArea>& area, const KernelCase& of, MatrixShape shape,
                   nlohmann::json facts) {
   Probe probe;
@@ -299,7 +300,7 @@ Probe KernelProbe(const std::shared_ptr<WorkArea>& area, const KernelCase& of, M
 
 Group KernelGroup(const std::shared_ptr<WorkArea>& area, const std::shared_ptr<WorkArea>& library,
                   bool of_weights, MatrixShape shape) {
-  // Faster than one into a third matrix, where a cache reads what it is about to write.
+  // This is faster than adding into a third matrix, which a cache reads before it is written.
   constexpr KernelCase kAddInPlace{Kernel::kAdd, true, true, false, "", {}};
   Group group{"kernels", {}};
   for (const KernelCase& each : kKernelCases) {

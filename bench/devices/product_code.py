@@ -3,13 +3,14 @@
 
     product_code.py COMPILE_COMMANDS NVDISASM FOLDER [ARCHITECTURE]
 
-For the large tiles with aligned operands, as one JSON object: registers, bytes spilled, what a
-thread executes for a leaf of 64 (whole steps of k, then once one level of the tree added and one
-stored), and the share of it that multiplies; and how many registers a multiplication of the loop
-reads, with the share of cycles for which reads hold the loop up. Each cycle one even and one odd
-register can be read; the last even and the last odd register of each operand, if marked for reuse,
-need no reading. This model is fitted to Nsight Compute's stalls of an H200. FOLDER is for intermediate files. ARCHITECTURE: 90.
-Needs no GPU, so it says nothing of time.
+For the large tiles with aligned operands, prints one JSON object: registers, bytes spilled, the
+instructions that a thread executes for a leaf of 64 (whole steps of k, then one level of the tree
+added and one stored), and the share of them that multiply; also the number of registers that a
+multiplication of the loop reads, and the share of cycles for which these reads stall the loop. Each
+cycle, one even and one odd register can be read. The last even and the last odd register of each
+operand, if marked for reuse, need no read. This model is fitted to Nsight Compute's stalls of an
+H200. FOLDER is for intermediate files. ARCHITECTURE: 90.
+Needs no GPU, so it says nothing about time.
 """
 import collections
 import json
@@ -20,7 +21,7 @@ import subprocess
 import sys
 
 LEAF = 64
-# Of each source: sums of a thread, and k of a step.
+# For each source: sums of a thread, and k of a step.
 KERNELS = {"gemm_128": (64, 8), "ring_128": (64, 16)}
 FORMS = {"100": "forward", "101": "backward", "111": "gradient"}
 
@@ -31,7 +32,7 @@ def run(words):
 
 
 def compile_source(entry, architecture, folder):
-    """The cubin's path and what ptxas says of registers."""
+    """The cubin's path and what ptxas says about registers."""
     words = shlex.split(entry["command"])
     words = words[next(i for i, word in enumerate(words) if pathlib.Path(word).name == "nvcc"):]
     kept, takes_next = words[:1], False
@@ -63,7 +64,7 @@ def blocks_of(assembly):
 
 
 def count(instructions):
-    """By name: LDS.128 apart from LDS."""
+    """Counts by instruction name; LDS.128 is counted apart from LDS."""
     names = collections.Counter()
     for text in instructions:
         name = re.sub(r"^@!?U?P\w+\s+", "", text).split()[0]
@@ -72,7 +73,7 @@ def count(instructions):
 
 
 def loop_of(blocks, multiplies):
-    """The smallest loop with a block that multiplies so often: its first and last block."""
+    """The first and last block of the smallest loop with a block of at least `multiplies` FFMA."""
     places = {label: i for i, (label, _) in enumerate(blocks) if label}
     loops = []
     for end, (_, code) in enumerate(blocks):
@@ -85,12 +86,12 @@ def loop_of(blocks, multiplies):
 
 
 def way_of_step(blocks, begin, end, multiplies):
-    """The instructions of the shortest way round the loop that copies and multiplies."""
+    """The instructions of the shortest path round the loop that copies and multiplies."""
     names = [count(code) for _, code in blocks]
     needed = [i for i in range(begin, end + 1) if names[i]["FFMA"] >= multiplies]
     copies = {i for i in range(begin, end + 1)
               if names[i]["LDG.128"] or names[i]["LDGSTS"] or names[i]["LDGSTS.128"]}
-    if not copies & set(needed):  # else other blocks that copy are of warps that only do that
+    if not copies & set(needed):  # otherwise, other blocks that copy belong to warps that only copy
         needed = sorted(copies | set(needed))
     places = {label: i for i, (label, _) in enumerate(blocks) if label}
 
@@ -122,9 +123,9 @@ FFMA = re.compile(r"FFMA R\d+, R(\d+)(\.reuse)?, R(\d+)(\.reuse)?, R(\d+)(\.reus
 
 
 def reads_of(code):
-    """Registers that a multiplication reads, and cycles of waiting for them, by the model."""
+    """By the model, the registers that a multiplication reads and the cycles it waits for them."""
     kept, reads, waits, multiplications = {}, 0, 0, 0
-    ahead = [0, 0]  # reads of even and of odd registers that are still to be done
+    ahead = [0, 0]  # reads of even and of odd registers that are still outstanding
     for text in code:
         match = FFMA.match(text)
         if match:
@@ -146,7 +147,7 @@ def reads_of(code):
 
 
 def of_kernel(blocks, sums, step):
-    most = sums * step * 3 // 4  # a barrier may lie between them and the rest
+    most = sums * step * 3 // 4  # a barrier may separate them from the rest
     of_step = way_of_step(blocks, *loop_of(blocks, most), most)
     if of_step["FFMA"] != sums * step:
         raise ValueError(f"a step multiplies {of_step['FFMA']} times, not {sums * step}")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Training on several hosts: samples a second and the bytes that cross each link, beside PyTorch's
-DistributedDataParallel over gloo on the same links. The hosts are network namespaces: one for the broker, one for the
-manager, and one for each handler host. Shared memory is off, so every byte crosses a link. Keys encrypt all of acan's
-messages, as between hosts a broker without keys is refused; --clear shows what that costs. Needs root.
+"""Training on several hosts: samples per second and the bytes that cross each link, compared with
+PyTorch's DistributedDataParallel over gloo on the same links. The hosts are network namespaces: one
+for the broker, one for the manager, and one for each handler host. Shared memory is off, so every
+byte crosses a link. Keys encrypt all of acan's messages, because between hosts a broker without
+keys is refused; --clear shows what encryption costs. Needs root.
 
     sudo python3 bench/hosts/hosts.py --acan build/release/bin/acan --job wide --rates unlimited 1gbit 100mbit
     sudo python3 bench/hosts/hosts.py --job first --peers "torch ddp gloo" --rounds 5 --json FILE
@@ -10,9 +11,9 @@ messages, as between hosts a broker without keys is refused; --clear shows what 
     sudo python3 bench/hosts/hosts.py --hosts 4 2 --throttle 8 --rates 1gbit                # 4 hosts against 2
     sudo python3 bench/hosts/hosts.py --job gpt --peers "torch ddp gloo" --rates 1gbit
 
-In each round every program trains once on the same links; who begins changes. The first steps are not counted.
-`least` is stated for both ways to cut a step: by rows, where all hosts need the sums of all gradients, and by weights
-that stay, where the batch and the activations of the layers between travel.
+In each round, every program trains once on the same links; the order rotates. The first steps are
+not counted. `least` is given for both ways to cut a step: by rows, where all hosts need the sums of
+all gradients, and by weights that stay, where the batch and the activations between layers travel.
 """
 import argparse
 import json
@@ -42,7 +43,7 @@ class Cluster:
     """A broker, handlers and a manager of one program on the hosts of a network."""
 
     def __init__(self, network, program, folder, arguments):
-        """Without keys if the hosts' addresses are loopback ones: only there does a broker do without."""
+        """Without keys if the hosts have loopback addresses; only then may a broker lack keys."""
         self.network, self.program, self.folder, self.arguments = network, program, folder, arguments
         self.processes, self.names = [], []
 
@@ -54,7 +55,7 @@ class Cluster:
         return process
 
     def processor_ms(self):
-        """Processor time of each process so far."""
+        """The processor time of each process so far."""
         tick_ms = 1000 / os.sysconf("SC_CLK_TCK")
         spent = {}
         for name, process in zip(self.names, self.processes):
@@ -98,8 +99,8 @@ class Cluster:
 
 
 def watch(process, metrics, cluster, warm_steps, seconds):
-    """Steps a second, bytes and processor time a step after the first steps, until the run ends or has been measured
-    so long."""
+    """Steps per second, and bytes and processor time per step, after the first steps, until the run
+    ends or has been measured for `seconds`."""
     network = cluster.network
     first, last, begin, end, before, spent = 0, 0, 0.0, 0.0, None, None
     while process.poll() is None:
@@ -198,7 +199,7 @@ def handler_hosts(network):
 # ---- rounds ----------------------------------------------------------------------------------------------------
 
 class Program:
-    """What takes a turn: `run(network)` on so many handler hosts, with encryption or in clear text."""
+    """A program that takes turns: `run(network)` on `hosts` handler hosts, encrypted or clear."""
 
     def __init__(self, run, hosts, clear=False):
         self.run, self.hosts, self.clear = run, hosts, clear
@@ -210,7 +211,7 @@ class Program:
 
 
 def programs_of(job, arguments):
-    """Who takes turns, by name. Ratios are of the first to each of the others."""
+    """The programs that take turns, by name. Ratios are of the first to each of the others."""
     def acan(program):
         return lambda network: acan_run(program, network, job, arguments)
 
@@ -228,7 +229,7 @@ def programs_of(job, arguments):
 
 
 def bytes_summary(runs):
-    """Of all links together, each byte counted where it is sent, and of the broker's link."""
+    """Bytes of all links together, counted where they are sent, and of the broker's link."""
     links = {host: {way: statistics.median(run["bytes_a_step"][host][way] for run in runs) for way in ("out", "into")}
              for host in runs[0]["bytes_a_step"]}
     sent = sum(link["out"] for link in links.values())
@@ -283,7 +284,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.ddp:
         return ddp_process(*arguments.ddp)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and processes go
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes namespaces and processes
     job = JOBS[arguments.job]
     programs = programs_of(job, arguments)
     report = dict(machine=platform.processor() or platform.machine(), job=dict(JOBS[arguments.job], name=arguments.job),

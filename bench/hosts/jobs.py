@@ -1,5 +1,5 @@
-"""The jobs that hosts.py trains: as acan's job files, as PyTorch's nets and batches, and the bytes that links must
-carry for them."""
+"""The jobs that hosts.py trains: as acan's job files, as PyTorch's nets and batches, and the bytes
+that links must carry for them."""
 import pathlib
 import sys
 
@@ -14,7 +14,7 @@ JOBS = {
 }
 RATE = 0.01
 BATCHES_OF_EPOCH = 16
-TEXT_STEPS = 400  # the text of a GPT is as long as for so many steps; then its windows come again
+TEXT_STEPS = 400  # the text of a GPT is long enough for this many steps; then its windows repeat
 
 
 # ---- acan ------------------------------------------------------------------------------------------------------
@@ -40,7 +40,8 @@ def sections_of(job, steps, folder):
 
 
 def job_text(job, steps, settings, folder):
-    """A job file, with `settings` (SECTION.KEY=VALUE) in place of its own keys. Data that it needs lie in `folder`."""
+    """A job file, with `settings` (SECTION.KEY=VALUE) in place of its own keys; its data are in
+    `folder`."""
     sections = sections_of(job, steps, folder)
     for setting in settings:
         place, value = setting.split("=", 1)
@@ -53,16 +54,17 @@ def job_text(job, steps, settings, folder):
 # ---- bytes -----------------------------------------------------------------------------------------------------
 
 def gpt_parameters(recipe):
-    """Of nanoGPT's model, whose head is tied."""
+    """The number of parameters of nanoGPT's model, whose head is tied."""
     width = recipe["width"]
     block = 12 * width * width + 13 * width
     return recipe["layers"] * block + 2 * width + (len(gpt.CHARACTERS) + recipe["tokens"]) * width
 
 
 def least_bytes(job, hosts):
-    """That links between `hosts` handler hosts and the manager's must carry a step, counted once a link's direction.
-    By weights: the batch goes to each host; of each layer between two wide ones half crosses forward and backward in
-    every second layer, if outputs and inputs of the weights are cut in turn."""
+    """The least bytes that links between `hosts` handler hosts and the manager's must carry per
+    step; each direction of a link counts once. By weights: the batch goes to each host. Of each
+    layer between two wide ones, half crosses forward and backward in every second layer, if the
+    weights are cut alternately along outputs and inputs."""
     if "recipe" in job:
         recipe = gpt.RECIPES[job["recipe"]]
         tokens = 2 * 4 * job["batch"] * recipe["tokens"]  # with the labels
@@ -77,7 +79,7 @@ def least_bytes(job, hosts):
 # ---- PyTorch ---------------------------------------------------------------------------------------------------
 
 def torch_net(job):
-    """The net and a function that makes its optimizer. net(inputs, labels) is the loss."""
+    """The net and a function that makes its optimizer. net(inputs, labels) returns the loss."""
     import torch
     if "recipe" in job:
         return make_gpt(gpt.RECIPES[job["recipe"]], len(gpt.CHARACTERS)), gpt.make_optimizer
@@ -98,7 +100,7 @@ def torch_net(job):
 
 
 def torch_batches(job, rank, world):
-    """The (inputs, labels) of one rank, of some batches that come in turn."""
+    """The (inputs, labels) of one rank, for some batches that are used in turn."""
     import torch
     share = job["batch"] // world
     if "recipe" in job:

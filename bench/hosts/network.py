@@ -1,5 +1,5 @@
-"""Hosts made of network namespaces, each with a link of its own to one switch. tbf shapes both directions of a link.
-Needs root, iproute2 and a kernel with veth, bridge and tbf."""
+"""Hosts as network namespaces, each with its own link to a common switch. tbf shapes both
+directions of a link. Needs root, iproute2 and a kernel with veth, bridge and tbf."""
 import json
 import os
 import subprocess
@@ -10,9 +10,10 @@ def ip(*words):
 
 
 class Network:
-    """`names`: the hosts. `rate`: of each link and direction, as tc writes it ("100mbit"); None: not shaped.
-    `delay_ms`: added to each direction of each link. `loopback`: the hosts' addresses are of 127.0.0.0/8, as programs
-    that refuse other hosts need them; they cross the same links."""
+    """`names`: the hosts. `rate`: of each link and direction, as tc writes it ("100mbit"); None:
+    unlimited. `delay_ms`: added to each direction of each link. `loopback`: gives the hosts
+    addresses in 127.0.0.0/8, for programs that refuse other hosts; the traffic crosses the same
+    links."""
 
     def __init__(self, names, rate=None, delay_ms=0, loopback=False):
         self.loopback = loopback
@@ -30,7 +31,7 @@ class Network:
         return self
 
     def __exit__(self, *_):
-        for space in self.made:  # and with it its links
+        for space in self.made:  # this removes its links, too
             subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL, check=False)
         self.made = []
 
@@ -45,7 +46,7 @@ class Network:
         return ["ip", "netns", "exec", self.space(name), *map(str, words)]
 
     def counters(self):
-        """Bytes that each host has sent and received over its link so far."""
+        """The bytes that each host has sent and received over its link so far."""
         found = {}
         for name in self.names:
             text = subprocess.check_output(
@@ -78,7 +79,7 @@ class Network:
         return self.space(name)
 
     def _route_loopback(self, space):
-        """Lets the addresses of 127.0.0.0/8 but one leave the host."""
+        """Lets all addresses of 127.0.0.0/8 except one leave the host."""
         subprocess.check_call(["ip", "netns", "exec", space, "sysctl", "-q", "net.ipv4.conf.all.route_localnet=1"])
         ip("-n", space, "addr", "del", "127.0.0.1/8", "dev", "lo")
         ip("-n", space, "addr", "add", "127.0.0.1/32", "dev", "lo")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws the results of run.py as pictures (SVG), with nothing but Python.
+"""Draws the results of run.py as pictures (SVG), with only Python's standard library.
 
   bench/paper/draw.py --out bench/results/paper out1.json out2.json ...
 
-writes OUT-loss.svg (experiment 1), and for experiments 2 and 3 OUT-adaptability.svg, OUT-robustness.svg
-(time-out and handler power over time) and OUT-policies.svg (losses of all runs). Pictures without a run
-are left out.
+writes OUT-loss.svg (experiment 1), and for experiments 2 and 3 OUT-adaptability.svg,
+OUT-robustness.svg (time-out and handler power over time) and OUT-policies.svg (losses of all runs).
+Pictures without runs are left out.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ def ticks(low, high, count=5):
 
 
 class Panel:
-    """One diagram: lines over a common axis of x, with one or two axes of y."""
+    """One diagram: lines over a common x axis, with one or two y axes."""
 
     def __init__(self, title, x_label):
         self.title, self.x_label = title, x_label

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the three experiments of the paper (arXiv 2511.08381) with real processes.
 
-Every run is a broker, three handlers and a manager of the program `acan`. Experiment 1 only trains; in
-experiment 2 each handler draws one of the speeds 1:5:10 every five seconds; experiment 3 is the second
-one with the manager and all handlers killed (SIGKILL) at a fixed interval and started again. Prints one
-JSON object, which draw.py makes pictures of.
+Every run has a broker, three handlers and a manager of the program `acan`. Experiment 1 only
+trains. In experiment 2, each handler draws one of the speeds 1:5:10 every five seconds. Experiment
+3 is experiment 2 with the manager and all handlers killed (SIGKILL) at a fixed interval and
+restarted. Prints one JSON object, from which draw.py makes pictures.
 
   bench/paper/run.py --acan build/release/bin/acan --experiment 2 --size X --policy paper > out.json
 """
@@ -22,9 +22,9 @@ HANDLERS = 3
 SPEEDS = (1, 5, 10)
 CHANGE_S = 5
 PLANNED_CHANGES = 360
-# GFLOP/s of speed 1: so slow that the handlers, not the machine, decide how long a task takes.
+# GFLOP/s of speed 1, so slow that the handlers and not the machine determine a task's duration.
 UNIT_GFLOPS = {"X": 0.00025, "X/16": 0.00004}
-# X is the paper's capacity of 4096 parameters; blocks of 16 allow tasks of a sixteenth of it.
+# X is the paper's capacity of 4096 parameters. Blocks of 16 allow tasks of a sixteenth of that.
 SIZES = {"X": ["tasks.size_bytes=16384"], "X/16": ["train.block=16", "tasks.size_bytes=1024"]}
 JOB = """[model]
 layers = [1024, 1024, 1]
@@ -41,7 +41,7 @@ seed = 1
 
 
 def plan_speeds(seed):
-    """For each handler a speed for every five seconds of the wall clock, for half an hour."""
+    """For each handler, a speed for every five seconds of the wall clock, for half an hour."""
     draw = random.Random(seed)
     return [[draw.choice(SPEEDS) for _ in range(PLANNED_CHANGES)] for _ in range(HANDLERS)]
 
@@ -52,7 +52,7 @@ def power_at(plan, unix_s):
 
 
 class Cluster:
-    """The processes of one run. All of them end with it."""
+    """The processes of one run, which all end with this object."""
 
     def __init__(self, acan, folder, job, throttles, settings):
         self.acan, self.folder, self.throttles = acan, folder, throttles
@@ -177,8 +177,8 @@ def run(args, folder):
 
 def summary(args, plan, begin_s, kills, receipt, metrics, tuning):
     seconds = time.time() - begin_s
-    # The power that counts for a time-out is that of the pouches from which it was learned: those of
-    # the seconds before. Both series are looked at once a second.
+    # The power that determines a time-out is that of the pouches from which it was learned, in the
+    # seconds before. Both series are sampled once a second.
     series, next_s = [], begin_s
     for line in tuning:
         if line["unix_s"] >= next_s:

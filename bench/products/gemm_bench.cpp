@@ -53,7 +53,7 @@ struct Shape {
   int Inner() const { return std::max(1, static_cast<int>(kFlopsPerRun / Flops())); }
 };
 
-// Runs `body` as often as kFlopsPerRun asks for and returns 1e9 operations a second.
+// Runs `body` as often as kFlopsPerRun requires, and returns GFLOP/s.
 template <typename Body>
 double Gflops(const Shape& shape, clockid_t clock, const Body& body) {
   const double begin = Seconds(clock);
@@ -101,7 +101,7 @@ std::vector<float> Numbers(std::int64_t count) {
   return out;
 }
 
-// The same by a library, with operands of its own.
+// The same product by a library, with its own operands.
 class ReferenceCase {
  public:
   ReferenceCase(const Shape& shape, clockid_t clock, int threads)
@@ -132,7 +132,7 @@ class ReferenceCase {
   std::vector<float> x_, w_, y_;
 };
 
-// What was measured in every turn, by its name in the result.
+// The measurements of all turns, by their names in the result.
 using Series = std::map<std::string, std::vector<double>>;
 
 void RunTurn(Case& cpu, Case* other, ReferenceCase& reference,

@@ -1,4 +1,4 @@
-// What exact precision costs on the CPU: the three products of a layer, exact against OpenBLAS and
+// The cost of exact precision on the CPU: the three products of a layer, exact against OpenBLAS and
 // oneDNN, interleaved on the same threads.
 #pragma once
 
@@ -17,7 +17,8 @@ struct LayerShape {
   std::int64_t outputs;
 };
 
-// "784x4096", or "4096" for a layer of as many outputs as inputs. Throws std::invalid_argument.
+// "784x4096", or "4096" for a layer with equal numbers of inputs and outputs. Throws
+// std::invalid_argument.
 LayerShape ParseLayerShape(std::string_view text);
 
 struct GemmBenchOptions {
@@ -25,20 +26,20 @@ struct GemmBenchOptions {
   std::vector<std::string> layers = {"784x4096", "4096", "4096x10", "1024", "784x512", "512x256"};
   int threads = 1;
   int repeats = 9;          // at least 7: medians and spreads are reported
-  Device* other = nullptr;  // measured beside the CPU, if it is there
+  Device* other = nullptr;  // measured beside the CPU; may be null
 };
 
-// A minute with the defaults. {clock, isa, openblas_core, block, threads, cases: [{form, batch,
-// inputs, outputs, exact_gflops, openblas_gflops, onednn_gflops, to_openblas, to_onednn,
-// to_best}]}; every number of a case is {median, min, max, repeats}; the last three are over the
+// Takes a minute with the defaults. {clock, isa, openblas_core, block, threads, cases: [{form,
+// batch, inputs, outputs, exact_gflops, openblas_gflops, onednn_gflops, to_openblas, to_onednn,
+// to_best}]}. Every number of a case is {median, min, max, repeats}. The last three are ratios of
 // runs that followed each other, above 1 where exact is faster; to_best is to the faster library of
-// each turn. What concerns oneDNN is missing where it cannot be loaded. One thread is
-// timed by its CPU time, so that other processes disturb less; more by the clock on the wall.
-// `openblas_core` is the processor for which OpenBLAS chose its code: an old version may not know a
-// new one (OPENBLAS_CORETYPE in the environment overrules it). With `other` all is timed by the
-// wall, `other` is its name and description, and a case has also other_exact_gflops,
-// other_fast_gflops and other_ratio, of its exact products to the CPU's.
-// Throws std::invalid_argument for options out of range.
+// each turn. The numbers of oneDNN are missing if it cannot be loaded. One thread is timed by its
+// CPU time, so that other processes disturb less; several threads by wall clock. `openblas_core` is
+// the processor for which OpenBLAS chose its code; an old version may not know a new processor (the
+// environment variable OPENBLAS_CORETYPE overrides it). With `other`, everything is timed by wall
+// clock, `other` is its name and description, and each case also has other_exact_gflops,
+// other_fast_gflops and other_ratio, the ratio of its exact products to the CPU's. Throws
+// std::invalid_argument for options out of range.
 nlohmann::json RunGemmBench(const GemmBenchOptions& options);
 
 }  // namespace acan::bench

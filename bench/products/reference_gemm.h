@@ -1,4 +1,4 @@
-// The three products of a layer by the libraries that exact products are measured against.
+// The three products of a layer by the libraries with which exact products are compared.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace acan::bench {
 
-// Row-major c = op(a) * op(b) as GemmForm says; m, n, k as there; no row is padded.
+// Row-major c = op(a) * op(b) as GemmForm defines; m, n, k as there; rows are not padded.
 struct ReferenceProduct {
   GemmForm form;
   int m;
@@ -22,11 +22,11 @@ struct ReferenceProduct {
 
 struct ReferenceLibrary {
   std::string_view name;  // "openblas", "onednn"
-  // On `threads` threads, the calling one included. Throws std::runtime_error if it fails.
+  // Runs on `threads` threads, including the calling one. Throws std::runtime_error if it fails.
   void (*multiply)(const ReferenceProduct& product, int threads);
 };
 
-// OpenBLAS, and oneDNN where it can be loaded.
+// OpenBLAS, and oneDNN if it can be loaded.
 std::vector<ReferenceLibrary> ReferenceLibraries();
 
 }  // namespace acan::bench

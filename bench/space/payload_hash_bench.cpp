@@ -1,5 +1,5 @@
-// What hashing payloads costs: GB/s of HashOf beside memcpy, for payloads of 4 KiB to 16 MiB.
-// Prints JSON with medians and the range of several runs.
+// The cost of hashing payloads: GB/s of HashOf compared with memcpy, for payloads of 4 KiB to 16
+// MiB. Prints JSON with medians and the range of several runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ constexpr std::size_t kBytesPerRun = 256u << 20;
 constexpr int kRuns = 9;
 
 std::vector<double> Rates(std::size_t size, const std::function<void(std::size_t)>& work) {
-  // More than any cache, so that every payload comes from memory, as one that just arrived does
-  // not: the cost at worst.
+  // More than any cache, so that every payload comes from memory, which is the worst case: a
+  // payload that has just arrived is in a cache.
   const std::size_t slots = std::max<std::size_t>(1, (128u << 20) / size);
   std::vector<double> rates;
   for (int run = 0; run < kRuns; ++run) {

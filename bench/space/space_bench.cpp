@@ -57,8 +57,8 @@ void PutAll(ts::Client& client, std::int64_t round, int count, int per_request) 
   }
 }
 
-// Takes `count` tuples: a get grants up to `per_request`, each is completed by a request of its
-// own.
+// Takes `count` tuples. A get grants up to `per_request`; each tuple is completed by a separate
+// request.
 void TakeAll(ts::Client& client, std::int64_t round, int count, std::uint32_t per_request) {
   int taken = 0;
   std::uint64_t open = 0;
@@ -99,8 +99,8 @@ double PairsPerSecond(Place& place, const Server& broker, std::int64_t round, in
   return count / Seconds(Clock::now() - begin);
 }
 
-// The same pairs by the space's own steps, in one thread without messages: the most that a broker
-// on one core could reach if all else cost nothing. kWindow tuples are put, then taken.
+// The same pairs by the space's own steps, in one thread without messages: the upper bound for a
+// broker on one core, if everything else cost nothing. kWindow tuples are put, then taken.
 double PairsPerSecondOfSpace(int count) {
   ts::Space space;
   std::int64_t now_us = 0;
@@ -160,8 +160,9 @@ Percentiles RoundTrip(Place& place, const Server& broker, int count, int repeat)
   return Of(std::move(times_us));
 }
 
-// A value's way from one client to another and of its answer back, one at a time. Either way it is
-// a put and a get; a get's completion goes with the next put, as a task's does with its results.
+// The way of a value from one client to another and of its answer back, one at a time. Each way is
+// a put and a get; a get's completion goes with the next put, as a task's completion does with its
+// results.
 Percentiles ThereAndBack(Place& place, const Server& broker, int count, int repeat) {
   const auto one = place.Connect(broker);
   const auto other = place.Connect(broker);
@@ -219,12 +220,12 @@ Percentiles BareRoundTrip(Place& place, const Server& echo, int count) {
     zmq::message_t answer;
     while (!dealer.recv(answer)) {
     }
-    if (i > 0) times_us.push_back(1e6 * Seconds(Clock::now() - begin));  // the first connects
+    if (i > 0) times_us.push_back(1e6 * Seconds(Clock::now() - begin));  // the first one connects
   }
   return Of(std::move(times_us));
 }
 
-// A pipe, and a thread that sleeps until there is something in it, or in either of two others.
+// A pipe, and a thread that sleeps until there is data in it, or in either of two other pipes.
 class WakingPipe {
  public:
   WakingPipe() {
@@ -256,7 +257,7 @@ class WakingPipe {
   std::array<std::array<int, 2>, 3> pipes_{};
 };
 
-// What waking alone costs: two threads, nothing handed over. Half of the hops of ThereAndBack.
+// The cost of waking alone: two threads that exchange no data. ThereAndBack has twice as many hops.
 Percentiles PipeRoundTrip(int count) {
   WakingPipe there, back;
   std::thread answering([&] {
@@ -289,7 +290,7 @@ nlohmann::json RepeatPercentiles(int repeats, const std::function<Percentiles(in
   return {{"p50", Summary(std::move(p50))}, {"p99", Summary(std::move(p99))}};
 }
 
-// Each repeat measures a copy in memory, a bare ZeroMQ hop, and payloads that pass in every way.
+// Each repeat measures a copy in memory, a bare ZeroMQ hop, and every way of passing payloads.
 void MeasureBulk(Place& place, const Server& broker, std::size_t bytes,
                  const SpaceBenchOptions& options, std::int64_t* round, nlohmann::json* result) {
   const int count = std::max<int>(4, static_cast<int>(options.bulk_bytes / bytes));
@@ -320,7 +321,7 @@ nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOp
   Place place(transport);
   const auto broker = place.StartBroker();
   nlohmann::json result = {{"transport", transport}};
-  std::int64_t round = 0;  // a key is put once and for all
+  std::int64_t round = 0;  // each round needs new keys, since a key can be put only once
   result["put_get_pairs_per_s"] = Repeat(options.repeats, [&](int) {
     return PairsPerSecond(place, *broker, ++round, options.small_tuples, 1);
   });
@@ -349,7 +350,7 @@ nlohmann::json MeasureTransport(const std::string& transport, const SpaceBenchOp
   return result;
 }
 
-// Clear text and CURVE side by side: each repeat measures one and then the other.
+// Clear text and CURVE alternately: each repeat measures one and then the other.
 nlohmann::json MeasureCurve(const SpaceBenchOptions& options) {
   Place clear_place("tcp");
   Place curve_place("tcp", Keys());

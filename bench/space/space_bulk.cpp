@@ -22,9 +22,9 @@ namespace {
 namespace ts = tuplespace;
 
 constexpr std::size_t kBulkWindow = 4;  // payloads in flight
-constexpr int kWarmUp = 32;             // the first ones make the memory that later ones use again
+constexpr int kWarmUp = 32;             // the first ones make the memory that later ones reuse
 
-// Those of the numbers [begin, end).
+// Reads and retires the payloads with the numbers [begin, end).
 void ReadAndRetire(ts::Client& reader, int begin, int end, std::int64_t round) {
   int asked = begin;
   std::size_t open = 0;
@@ -43,7 +43,7 @@ void ReadAndRetire(ts::Client& reader, int begin, int end, std::int64_t round) {
   }
 }
 
-// Those in flight together differ, as one payload in one message is sent once.
+// Payloads in flight together differ, because a payload that is twice in one message is sent once.
 class Payloads {
  public:
   Payloads(std::shared_ptr<ts::SharedPool> pool, std::size_t bytes)
@@ -123,7 +123,7 @@ double PutReadGigabytesPerSecond(Place& place, const Server& broker, std::size_t
   return static_cast<double>(bytes) * count / seconds / 1e9;
 }
 
-// What a result costs that is copied once and read in place: the measure for put + read.
+// The cost of a result that is copied once and read in place: the reference for put + read.
 double CopyGigabytesPerSecond(std::size_t bytes, int count) {
   const std::string from(bytes, 'c');
   std::vector<std::string> to(kBulkWindow, std::string(bytes, ' '));

@@ -43,8 +43,8 @@ class BrokerThread : public Server {
   std::thread thread_;
 };
 
-// Sends each message back, or on to the client that its first frame names. One frame of one byte
-// ends it.
+// Sends each message back, or to the client that its first frame names. One frame of one byte ends
+// the loop.
 void Forward(zmq::socket_t& router) {
   std::vector<zmq::message_t> frames;
   for (;;) {
@@ -182,7 +182,7 @@ std::unique_ptr<ts::Client> Place::Connect(const Server& server,
   options.pool = std::move(pool);
   options.shared_memory = shared_memory;
   if (keys_) options.access = keys_->ForClient();
-  // Over ipc and tcp every client has a context of its own, as processes have.
+  // Over ipc and tcp, every client has its own context, as separate processes have.
   if (transport_ == "inproc") options.context = &context_;
   return std::make_unique<ts::Client>(options);
 }

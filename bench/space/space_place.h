@@ -1,5 +1,5 @@
-// Where a benchmark's servers live: brokers, and bare ZeroMQ sockets beside them, over inproc (in a
-// thread) or over ipc and tcp (in a forked process).
+// The place of a benchmark's servers, which are brokers and bare ZeroMQ sockets: over inproc in a
+// thread, over ipc and tcp in a forked process.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace acan::bench {
 
-// Clients of a benchmark wait so long at a time; they are woken by what comes.
+// The longest wait of a benchmark's clients; incoming messages wake them earlier.
 constexpr std::chrono::seconds kPollTime{10};
 
 // Something that serves at an endpoint until it is destroyed.
@@ -43,8 +43,8 @@ class Place {
   explicit Place(const std::string& transport, std::optional<Keys> keys = {});
 
   std::unique_ptr<Server> StartBroker();
-  // A bare ROUTER: a message of one frame comes back to its sender, one of two goes to the client
-  // whose routing id the first one is.
+  // A bare ROUTER. A message of one frame returns to its sender. A message of two frames goes to
+  // the client whose routing id is the first frame.
   std::unique_ptr<Server> StartForwarder();
   // `pool`: for payloads that are made in place.
   std::unique_ptr<tuplespace::Client> Connect(const Server& server,

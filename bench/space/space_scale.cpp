@@ -1,8 +1,9 @@
 // Does the cost of a task in the space grow with the number of handlers or of stored tuples?
-// Space alone, no sockets. Every task has two inputs: one that all share and the result of its
-// predecessor in one of 1,000 chains. Measured is processor time: the space is one thread that
-// never waits, and so others on the machine disturb less. The configurations of a comparison run in
-// turn within each repeat, so that what still disturbs meets all of them.
+// Measures the space alone, without sockets. Every task has two inputs: one that all tasks share,
+// and the result of its predecessor in one of 1,000 chains. It measures processor time, which other
+// load disturbs less, because the space is one thread that never waits. Each repeat runs the
+// configurations of a comparison one after the other, so that the remaining disturbance affects all
+// of them.
 //
 //   space_scale [--tasks N] [--repeats N]      prints one JSON object
 #include <algorithm>
@@ -51,7 +52,7 @@ class Cluster {
       names_.push_back(std::string("h").append(std::to_string(i)));
       space_.Step(ClientJoined{names_.back()}, now_us_);
     }
-    // Keys that lie between those of the results, in an order that has nothing to do with theirs.
+    // Keys between those of the results, in an order unrelated to theirs.
     Put others;
     for (int i = 0; i < config.other_tuples; ++i) {
       const auto at = static_cast<std::int64_t>(i) * 7919 % config.other_tuples;

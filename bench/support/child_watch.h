@@ -1,5 +1,5 @@
-// A benchmark waits for its child processes for as long as it takes. One that dies would keep it
-// for ever: this process says so and ends.
+// A benchmark waits for its child processes without limit. If one dies, it would wait forever, so
+// this process reports it and ends.
 #pragma once
 
 #include <sys/types.h>
@@ -14,9 +14,9 @@ namespace acan::bench {
 
 class ChildWatch {
  public:
-  // From now on, for the whole process: a child that is killed, or ends with another code than 0,
-  // ends this process with exit code 1; one that is stopped is spoken of. A child that forks calls
-  // Forget.
+  // From now on, for the whole process: a child that is killed, or ends with an exit code other
+  // than 0, ends this process with exit code 1; a child that is stopped is reported. A child that
+  // forks calls Forget.
   static void Begin() {
     struct sigaction action {};
     action.sa_sigaction = OnChild;
@@ -26,7 +26,7 @@ class ChildWatch {
   }
   static void Forget() { ::signal(SIGCHLD, SIG_DFL); }
 
-  // While there is one, children may end: this process ends them.
+  // While an object exists, children may end, because this process ends them.
   class MayEnd {
    public:
     MayEnd() { ++may_end; }

@@ -1,4 +1,4 @@
-// Child processes of a benchmark: parts of acan that must not share an address space with it.
+// Child processes of a benchmark: parts of acan that must not share its address space.
 #pragma once
 
 #include <sys/prctl.h>
@@ -17,8 +17,8 @@
 
 namespace acan::bench {
 
-// Child processes that end with this object, or with this process. One that dies earlier ends this
-// process (ChildWatch).
+// Child processes that end with this object, or with this process. If one dies earlier, this
+// process ends (ChildWatch).
 class Children {
  public:
   Children() { ChildWatch::Begin(); }

@@ -1,4 +1,4 @@
-// Real time, as every benchmark takes it.
+// The real time that all benchmarks use.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ inline double Seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// Since some moment in the past.
+// Seconds since some moment in the past.
 inline double NowS() {
   return Seconds(Clock::now().time_since_epoch());
 }

@@ -1,4 +1,4 @@
-// Operands of products that are measured.
+// Random operands of measured products.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Operand {
   Matrix matrix;
 };
 
-// Row after row, uniform in [-1, 1); another for each `tensor`.
+// Row by row, uniform in [-1, 1); different for each `tensor`.
 inline Operand RandomMatrix(Device& device, std::int64_t rows, std::int64_t cols,
                             std::int64_t tensor) {
   Operand out;

@@ -1,4 +1,4 @@
-// How every benchmark reports a number that was measured several times.
+// How every benchmark reports a number that it measured several times.
 #pragma once
 
 #include <algorithm>

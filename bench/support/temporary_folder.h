@@ -14,9 +14,10 @@
 
 namespace acan::bench {
 
-// In $TMPDIR or /tmp. A child makes it, and removes it with all that is in it when this object is
-// destroyed, and also when this process ends without that, by whatever signal: then the child sees
-// the end of a socket that this process and those that it forked meanwhile hold open.
+// Made in $TMPDIR or /tmp by a child process. The child removes the folder and its contents when
+// this object is destroyed, or when this process ends without that, by whatever signal: then the
+// child sees the end of a socket that this process, and those that it has forked meanwhile, hold
+// open.
 class TemporaryFolder {
  public:
   TemporaryFolder() {  // throws std::runtime_error
@@ -47,7 +48,7 @@ class TemporaryFolder {
 
  private:
   [[noreturn]] static void Keep(int end) {
-    ::setsid();  // what is typed to end the benchmark does not end this
+    ::setsid();  // keyboard signals to the benchmark do not reach this process
     std::error_code error;
     const auto parent = std::filesystem::temp_directory_path(error);
     std::string name = (parent / "acan-bench-XXXXXX").string();

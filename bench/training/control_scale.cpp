@@ -1,17 +1,17 @@
 // What the broker and the manager cost for each task, and how that grows with the number of
-// handlers: a whole training in tiles of 64 x 64 with one sample a step, handlers that one thread
-// serves in turn, as a thousand threads on a few cores measure the scheduler, and that talk through
-// shared memory, or with --sockets as those on other hosts do. Measured is the processor time of
-// the broker's process and of the manager's, from the end of the first step to that of the last:
-// what the handlers take of the machine costs these two nothing but cache misses.
+// handlers: a whole training in tiles of 64 x 64 with one sample a step. One thread serves many
+// handlers in turn, because a thousand threads on a few cores would measure the scheduler. Handlers
+// communicate through shared memory, or with --sockets as those on other hosts do. It measures the
+// processor time of the broker's and the manager's process, from the end of the first step to that
+// of the last. The handlers' load affects these two only by cache misses.
 //
-// One layer of 4096 x 4096, or with --share 41 tiles for each handler: then no handler gets fewer
-// tasks with a message because others are there.
+// The job has one layer of 4096 x 4096, or with --share 41 tiles for each handler, so that no
+// handler gets fewer tasks in a message because there are other handlers.
 //
-// Beside it, what a process pays that does nothing but receive and answer as many messages through
-// ZeroMQ, of as many peers: no broker that talks through sockets can cost less for each message.
+// For comparison, it measures a process that only receives and answers as many messages through
+// ZeroMQ, from as many peers: no broker that uses sockets can cost less for each message.
 //
-//   control_scale --help   tells the options; prints one JSON object
+//   control_scale --help   shows the options; prints one JSON object
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -50,11 +50,11 @@ namespace {
 
 constexpr std::int64_t kTileWidth = 64;
 constexpr std::int64_t kSide = 64;   // of the layer, in tiles
-constexpr double kSharedTiles = 41;  // of a handler; with 100 of them the side is the same
+constexpr double kSharedTiles = 41;  // for each handler; for 100 handlers the side is kSide
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr int kHandlersOfAProcess = 50;
 constexpr int kSocketsOfAHandler = 4;
-constexpr std::size_t kBareBytes = 300;  // a grant without its inputs, about
+constexpr std::size_t kBareBytes = 300;  // approximately a grant without its inputs
 constexpr std::chrono::seconds kBareWarmUp{1}, kBareTime{2};
 
 struct Options {
@@ -77,7 +77,7 @@ double SelfSeconds() {
   return seconds;
 }
 
-// Of another process, in ticks of the system (usually 10 ms).
+// The processor time of another process, in ticks of the system (usually 10 ms).
 double SecondsOf(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -126,7 +126,7 @@ void ServeInTurn(const std::string& endpoint, int count, const Options& options)
 struct Cost {
   double broker_us = 0, manager_us = 0, tasks_per_s = 0;
   double tasks_per_step = 0;
-  double messages = 0, requests = 0;  // that the broker received for each task
+  double messages = 0, requests = 0;  // that the broker received, for each task
   double bare_us = 0;                 // of a ROUTER, for each message
 };
 
@@ -136,7 +136,7 @@ std::int64_t SideFor(const Options& options, int handlers) {
 
 Cost Train(const Options& options, int handlers) {
   const std::int64_t side = SideFor(options, handlers);
-  // About as many tasks in all.
+  // About the same number of tasks in total.
   const std::int64_t steps = std::max<std::int64_t>(3, options.steps * kSide * kSide / side / side);
   const Job job = ParseJob(
       fmt::format(
@@ -147,7 +147,7 @@ Cost Train(const Options& options, int handlers) {
       "control_scale", ".", {});
   Data data = LoadData(job);
   data.test = nullptr;
-  // Tasks that draw the initial weights, one for each tile; the others are the steps'.
+  // The tasks that draw the initial weights, one for each tile; the others belong to steps.
   const std::int64_t tiles = side * side;
   const TemporaryFolder folder;
   const std::string endpoint = folder.Endpoint("space");
@@ -216,7 +216,7 @@ void Echo(const std::string& endpoint) {
   }
 }
 
-// Each has one message under way. Counts those that came back.
+// Each peer has one message in flight. Counts the answers.
 void Ask(const std::string& endpoint, int peers, const std::function<bool(std::uint64_t)>& go_on) {
   zmq::context_t context;
   context.set(zmq::ctxopt::max_sockets, peers + 1);

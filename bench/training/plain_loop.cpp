@@ -54,7 +54,7 @@ PlainLoop::Tensor PlainLoop::MakeTensor(int number, std::int64_t rows, std::int6
   tensor.cols = cols;
   tensor.values = device_.Allocate(Bytes(rows, cols));
   tensor.spare = device_.Allocate(Bytes(rows, cols));
-  // A bias' only: that of a weight becomes the next weight in its place.
+  // Only for a bias: the gradient of a weight is replaced by the next weight.
   if (rows == 1) tensor.gradient = device_.Allocate(Bytes(rows, cols));
   const float bound = 1.0f / std::sqrt(static_cast<float>(fan_in));
   KernelArgs args;
@@ -167,7 +167,8 @@ void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalar
     const std::int64_t out = model.outputs(l);
     const Matrix delta = View(layer.delta, rows, out);
     const BufferPtr& x = l == 0 ? inputs_ : layers_[static_cast<std::size_t>(l) - 1].activation;
-    // The product's place is that of the next weights; the present ones are needed below.
+    // The product is written where the next weights go, because the current weights are still
+    // needed below.
     device_.GemmThen(GemmForm::kGradient, precision, block, delta, View(x, rows, in),
                      View(layer.weight.spare, out, in), optimizer,
                      UpdateArgs(layer.weight, layer.weight.spare, scalars));
@@ -206,7 +207,7 @@ std::string PlainLoop::WeightsSha256() {
   Sha256 hash;
   for (const TensorInfo& info : ModelTensors(*BuildModel(job_))) {
     const auto number = static_cast<std::size_t>(info.matrix.parameter);
-    const std::size_t layer = number / 2;  // its weights, and then its bias
+    const std::size_t layer = number / 2;  // its weights, then its bias
     Tensor& tensor = number % 2 == 1 ? layers_[layer].bias : layers_[layer].weight;
     const tuplespace::Payload bytes =
         device_.Download(tensor.values, View(tensor.values, tensor.rows, tensor.cols));

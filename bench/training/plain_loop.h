@@ -1,6 +1,6 @@
-// The same training as acan's, as one plain loop: the same kernels on one device, whole layers, no
-// space, no tasks, no other process. What the tuple space costs is measured against it, and since
-// it does the same arithmetic in the same order, its weights must be the same bits.
+// The same training as acan's as one plain loop: the same kernels on one device, whole layers, no
+// space, no tasks, no other process. It is the reference for the cost of the tuple space. It does
+// the same arithmetic in the same order, so its weights must have the same bits.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PlainLoop {
   std::int64_t total_steps() const { return total_steps_; }
   // Runs step `step`; steps must come in order from 0. Returns the mean loss.
   double Step(std::int64_t step);
-  // SHA-256 of the weights now, as acan prints it.
+  // SHA-256 of the current weights, as acan prints it.
   std::string WeightsSha256();
 
  private:

@@ -1,5 +1,5 @@
-// What planning costs: the processor time in which ChooseCuts cuts a graph for handlers with little
-// memory, and in which GraphTasks makes the tasks of a step. Prints JSON with medians.
+// The cost of planning: the processor time in which ChooseCuts cuts a graph for handlers with
+// little memory, and in which GraphTasks makes the tasks of a step. Prints JSON with medians.
 #include <cstdlib>
 #include <ctime>
 #include <functional>
@@ -18,7 +18,7 @@
 namespace acan::bench {
 namespace {
 
-// Of this thread; others on the machine do not count.
+// Processor time of this process, which other load does not affect.
 double CpuS() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }

@@ -34,7 +34,7 @@ struct Run {
   std::string weights_sha256;
 };
 
-// Samples a second from the times at which steps were finished.
+// Samples per second, from the times at which steps ended.
 double Rate(const std::vector<double>& done_s, std::int64_t batch) {
   const std::size_t first = kWarmUpSteps - 1;
   return static_cast<double>(done_s.size() - 1 - first) * static_cast<double>(batch) /
@@ -89,7 +89,7 @@ void PlainLoopInto(int pipe, const TrainBenchOptions& options, const Job& job, c
   if (::write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) ::_exit(1);
 }
 
-// In a process of its own, as the handlers are.
+// Runs in a separate process, as the handlers do.
 Run RunPlain(const TrainBenchOptions& options, const Job& job, const Data& data) {
   int pipe[2];
   if (::pipe(pipe) != 0) throw std::runtime_error("cannot make a pipe");
@@ -134,7 +134,7 @@ nlohmann::json RunTrainBench(const TrainBenchOptions& options) {
   std::vector<double> stack, plain, ratios;
   bool same = true;
   for (int i = 0; i < options.repeats; ++i) {
-    // The loop first: it fails at once where the device cannot be used.
+    // The loop runs first, because it fails immediately if the device cannot be used.
     const Run b = RunPlain(options, job, data);
     const Run a = RunStack(options, job, data);
     stack.push_back(a.samples_per_s);

@@ -1,4 +1,4 @@
-// acan bench backends: all devices of this machine beside their own limits.
+// acan bench backends: compares all devices of this machine with their own limits.
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct BenchBackendsFlags {
   bool json = false;
 };
 
-// Before a minute of measuring, not after it.
+// Checks the path before a minute of measuring, not after it.
 void CheckSvgPath(const std::string& path) {
   const std::filesystem::path file(path);
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";

@@ -1,4 +1,4 @@
-// acan bench: measurements, as JSON or as lines for people.
+// acan bench: measurements, as JSON or as text lines.
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "command.h"
@@ -15,7 +15,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // of another device
+constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // for devices other than the CPU
 
 constexpr const char* kBenchExample = R"(
 Every number is a median with the least and the most of its repeats.
@@ -28,7 +28,7 @@ Examples:
   acan bench policies               unequal handlers under each scheduling policy
   acan bench space --json | jq .)";
 
-// One line for each measured number: its place in the result, then its values.
+// Prints a line for each measured number: its path in the result, then its values.
 void PrintNumbers(const nlohmann::json& value, const std::string& place) {
   if (value.is_object() && value.contains("median")) {
     PrintLine(fmt::format("{:<60} {:>12.5g}   ({:.5g} .. {:.5g})", place,

@@ -49,7 +49,7 @@ Example, three terminals:
   acan handler --device cpu:1
   acan manager examples/regression.toml --out out/regression)";
 
-// What is put is the machine's memory, whoever made it.
+// All tuples are in this machine's memory, whoever put them.
 std::uint64_t DefaultPayloadBytes() {
   const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
   const auto page_bytes = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
@@ -63,7 +63,7 @@ bool IsOn(const Setting& setting) {
       fmt::format("{}: \"{}\" was given; write on or off", setting.origin, setting.value));
 }
 
-// Follows the list of the key file. A file that cannot be used changes nothing.
+// Applies the changed list of the key file. A file that cannot be used changes nothing.
 void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
                Log& log) {
   try {
@@ -81,7 +81,7 @@ void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplesp
   }
 }
 
-// Ports have no owner: what a socket's mode does, only keys do for them.
+// Ports have no owner, so only keys can do for them what the mode does for a socket.
 void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
   for (const std::string& endpoint : endpoints) {
     if (!endpoint.starts_with("tcp://")) continue;
@@ -105,7 +105,7 @@ int RunBroker(const BrokerFlags& flags) {
                                                   : DefaultEndpoint("--listen")};
   }
   for (const std::string& endpoint : options.listen) CheckEndpoint(endpoint, origin);
-  // `acan train` starts its broker for itself alone.
+  // `acan train` starts its broker only for itself.
   const bool guarded = flags.keys.set() && flags.role.parent == 0;
   std::string known;
   if (guarded) {
@@ -120,7 +120,7 @@ int RunBroker(const BrokerFlags& flags) {
                                      : DefaultPayloadBytes();
   if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   options.log = [&role](const std::string& line) { role.log().Info(line); };
-  ::umask(S_IRWXG | S_IRWXO);  // a socket is nobody else's from its first moment on
+  ::umask(S_IRWXG | S_IRWXO);  // so that nobody else can ever access a socket
   int code = 0;
   {
     tuplespace::Broker broker(std::move(options));
@@ -133,7 +133,7 @@ int RunBroker(const BrokerFlags& flags) {
     }
     code = role.Serve([&broker] { broker.Run(); }, [&broker] { broker.Stop(); });
   }
-  // Whether the parent still lives cannot be told for sure at this moment; it would do the same.
+  // Whether the parent still lives is uncertain at this moment; the parent would do the same.
   if (flags.role.parent != 0) RemoveFolderOf(flags.listen.front());
   return code;
 }

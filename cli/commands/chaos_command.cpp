@@ -1,4 +1,4 @@
-// acan chaos: trains a job while killing what trains it, and compares the weights.
+// acan chaos: trains a job while it kills the job's processes, and compares the weights.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -161,9 +161,9 @@ nlohmann::json ReportJson(const Outcome& outcome) {
           {"receipt", chaos.receipt}};
 }
 
-// The relays through which all go to the broker, if links are to be cut.
+// The relays between the processes and the broker, if links are to be cut.
 struct Relays {
-  ScratchFolder folder;  // of their sockets
+  ScratchFolder folder;  // of the relays' sockets
   std::unique_ptr<LinkRelay> handlers, manager;
 
   static std::unique_ptr<LinkRelay> To(const std::string& broker, const std::string& path) {
@@ -214,7 +214,7 @@ std::optional<ChaosReport> Disturb(const ChaosFlags& flags, LocalClusterOptions 
   return report;
 }
 
-// What --undisturbed names.
+// Reads the receipt that --undisturbed names.
 Receipt ReadUndisturbed(const ChaosFlags& flags, const Job& job, const Data& data) {
   Receipt receipt = ReadReceipt(flags.undisturbed);
   const std::string its_id = TrainingId(JobFromJson(receipt.job, flags.undisturbed),
@@ -253,9 +253,9 @@ int RunChaos(const ChaosFlags& flags) {
     outcome.undisturbed = std::move(*undisturbed);
   }
   log.Info("now with faults");
-  // Another may have begun there since.
+  // Another process may have begun there since the first check.
   CheckFolderIsFree(out_dir);
-  // What an earlier run left there must not help this one.
+  // The remains of an earlier run must not help this one.
   std::filesystem::remove_all(out_dir + "/snapshots");
   for (const char* name : {"/metrics.jsonl", "/receipt.json"}) {
     std::filesystem::remove(out_dir + name);
@@ -305,7 +305,7 @@ void AddChaos(Command& app, Chosen& chosen) {
       .TypeName("TIME")
       .ShowDefault();
   command.AddOption("--seed", flags->seed, "of the faults")
-      .Check([](const std::string& text) {  // which CLI11 would wrap around
+      .Check([](const std::string& text) {  // CLI11 would wrap it around
         return text.starts_with('-') ? "must be a number from 0 on" : "";
       })
       .ShowDefault();

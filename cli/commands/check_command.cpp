@@ -1,4 +1,4 @@
-// acan check: what stands in the way of a host that wants to join a broker.
+// acan check: finds what prevents a host from joining a broker.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -65,7 +65,7 @@ const char* WordOf(State state) {
   return "FAILED";
 }
 
-// Prints each finding when it is made: what hangs is what comes next.
+// Prints each finding immediately: if the command hangs, it hangs in the next check.
 class Findings {
  public:
   explicit Findings(bool json) : json_(json) {}
@@ -91,7 +91,7 @@ class Findings {
   nlohmann::json measured_ = nlohmann::json::object();
 };
 
-// Of several places one with an answer is enough; returns false if there is none.
+// If there are several places, one that answers is enough; returns false if none does.
 bool CheckReach(const std::string& endpoints, Findings& findings) {
   const std::vector<std::string> places = tuplespace::EndpointsIn(endpoints);
   std::vector<std::pair<std::string, Reach>> tried;
@@ -123,7 +123,7 @@ bool CheckReach(const std::string& endpoints, Findings& findings) {
   return reached;
 }
 
-// Joins; false if that failed. Throws what Client throws but SpaceError.
+// Joins; false if that failed. Throws what Client throws, except SpaceError.
 bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file,
                Findings& findings) {
   std::string why =
@@ -221,7 +221,7 @@ double CheckDevice(const HandlerFlags& flags, Findings& findings) {
   return gflops;
 }
 
-// What the device is worth beside those that are there already.
+// Compares the device with the handlers that have already joined.
 void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findings) {
   double there_gflops = 0;
   int there = 0;
@@ -257,7 +257,7 @@ int RunCheck(const Flags& flags) {
     file = ReadAccessFile(flags.handler.keys.value);
     options.access = file->access;
   }
-  HandlerOptions unused;  // what is wrong with the flags is said here, as by the handler
+  HandlerOptions unused;  // reports what is wrong with the flags, as the handler would
   ApplyHandlerFlags(flags.handler, flags.handler.keys.set(), unused);
   ParseLogFormat(flags.log_format);
   Findings findings(flags.json);

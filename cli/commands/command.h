@@ -1,4 +1,4 @@
-// The commands of the program: one file each.
+// The program's commands; each has a file of its own.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace acan::cli {
 
-// What the command line asks for. A command's Add function sets `run` when it is chosen; the
-// command runs after the whole line was read and returns the exit code.
+// The command that the command line names. A command's Add function sets `run` when the command is
+// chosen. It runs after the whole command line has been parsed, and returns the exit code.
 struct Chosen {
   std::function<int()> run;
 };
@@ -28,7 +28,7 @@ void AddEmbed(Command& app, Chosen& chosen);
 void AddGraph(Command& app, Chosen& chosen);
 void AddVerify(Command& app, Chosen& chosen);
 void AddBench(Command& app, Chosen& chosen);            // only in builds with ACAN_BENCH
-void AddBackendsBench(Command& bench, Chosen& chosen);  // its `backends`
+void AddBackendsBench(Command& bench, Chosen& chosen);  // its subcommand `backends`
 void AddVersion(Command& app, Chosen& chosen);
 
 }  // namespace acan::cli

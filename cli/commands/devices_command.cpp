@@ -1,4 +1,4 @@
-// acan devices: what this machine has, measured and proved.
+// acan devices: lists, measures and proves the devices of this machine.
 #include <algorithm>
 
 #include "acan/core/text/json_text.h"
@@ -17,7 +17,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // what the measurement may hold
+constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // limit while measuring
 
 constexpr const char* kDevicesExample = R"(
 For each device: the conformance battery (does it compute exact precision's bits?), the speed of
@@ -65,7 +65,7 @@ nlohmann::json Described(const DeviceListing& listing) {
           {"problem", listing.unusable}};
 }
 
-// Proves and measures; a device that fails at that cannot be used, and says why.
+// Proves and measures a device; a device that fails cannot be used and says why.
 void Examine(Device& device, nlohmann::json& out) {
   const ConformanceResult conformance = RunConformance(device);
   const TransferRate transfer = MeasureTransfer(device);
@@ -109,7 +109,7 @@ nlohmann::json DescribeListed(DeviceModule& module, int index, DeviceListing lis
   return out;
 }
 
-// What a backend without a device is listed as.
+// The entry of a backend without a device.
 nlohmann::json Missing(const std::string& backend, const std::string& problem) {
   DeviceListing listing;
   listing.info.name = backend;

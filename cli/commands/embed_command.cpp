@@ -1,4 +1,5 @@
-// acan embed: vectors of sentences, by an encoder that transformers or sentence-transformers saved.
+// acan embed: computes vectors of sentences with an encoder that transformers or
+// sentence-transformers saved.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -53,7 +54,7 @@ and the file is NPY of float32. The same files give the same bits on every devic
 Examples:
   acan embed all-MiniLM-L6-v2 --tokens tokens.npy --lengths lengths.npy --out embeddings.npy)";
 
-// As sentence-transformers have it; in double, by operations that round alike everywhere.
+// As sentence-transformers does it, in double, with operations that round the same everywhere.
 void DivideByNorm(std::vector<float>* vector) {
   constexpr double kLeastNorm = 1e-12;
   double squares = 0;
@@ -62,7 +63,7 @@ void DivideByNorm(std::vector<float>* vector) {
   for (float& x : *vector) x = static_cast<float>(static_cast<double>(x) / norm);
 }
 
-// As a job of an encoder would have it.
+// The encoder as a job would load it.
 std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
   model::BertOptions options =
       ReadBertConfig((std::filesystem::path(flags.folder) / kConfigName).string());

@@ -1,4 +1,5 @@
-// acan eval: a trained model on test data. It is a job of no epochs that starts from the model.
+// acan eval: evaluates a trained model on test data, as a job of no epochs that starts from the
+// model.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -55,9 +56,9 @@ std::string WholePath(const char* flag, const std::string& given) {
 }
 
 struct Evaluation {
-  Job job;  // with the weights to evaluate as those that it starts from
+  Job job;  // its initial weights are those to evaluate
   Data data;
-  // Of the data that the model was trained on.
+  // Describe the data that the model was trained on.
   std::string train_sha256;
   std::optional<std::int64_t> train_samples;
 };
@@ -97,7 +98,7 @@ bool HasOtherData(const EvalFlags& flags) {
   return !flags.inputs.empty() || !flags.targets.empty();
 }
 
-// What --inputs and --targets say. REQUIRES: one of them is given.
+// Applies --inputs and --targets. REQUIRES: one of them is given.
 void TakeOtherData(const EvalFlags& flags, DataFiles* data) {
   const bool has_targets =
       !data->text.used() && !(data->tokens.used() && data->train_targets.empty());
@@ -116,7 +117,7 @@ void TakeOtherData(const EvalFlags& flags, DataFiles* data) {
   const std::string inputs = WholePath("--inputs", flags.inputs);
   if (has_targets) data->test_targets = WholePath("--targets", flags.targets);
   if (data->text.used()) {
-    // The tokens are those of the training text, or of all of the text that was cut in two.
+    // The tokens are those of the training text, or of the whole text that was split in two.
     if (!data->text.text.empty()) data->text.train_text = std::exchange(data->text.text, "");
     data->text.test_text = inputs;
   } else if (data->tokens.used()) {
@@ -156,13 +157,13 @@ Job EvaluationJob(const EvalFlags& flags, Job job, const std::string& model) {
   job.training.epochs = 0;
   job.training.steps.reset();
   job.training.evaluate_every.reset();
-  job.stop_if_not_finite = false;  // whatever the model gives is what was asked for
+  job.stop_if_not_finite = false;  // non-finite values are a valid result here
   return job;
 }
 
 // ---- the data of a folder's run ----------------------------------------------------------------
 
-// "a.npy and b.npy": where the test data are.
+// The test data's files, as "a.npy and b.npy".
 std::string TestFiles(const DataFiles& data) {
   std::string names = data.generated.empty() ? "" : "data.generated";
   for (const std::string* path :
@@ -182,8 +183,8 @@ std::string TestFiles(const DataFiles& data) {
                   files, what, run.folder, found, kReceiptName, expected, advice));
 }
 
-// The numbers of tokens in training. Without the file that a run leaves, the training data say
-// them, if they are still the same.
+// The vocabulary that was used in training. Without the file that a run writes, it is made from the
+// training data, if they are unchanged.
 std::shared_ptr<const Vocabulary> VocabularyOf(const FinishedRun& run) {
   if (!run.job.data.text.used()) return nullptr;
   const std::string path = (std::filesystem::path(run.folder) / kVocabularyName).string();
@@ -213,9 +214,9 @@ Evaluation OfFolder(const EvalFlags& flags) {
                 "Put back what was there, or name the data to evaluate with --inputs (and "
                 "--targets), or in a job file with --model");
   }
-  evaluation.data.train = evaluation.data.test;  // of which no step is trained
+  evaluation.data.train = evaluation.data.test;  // no step trains on them
   evaluation.train_samples = run.receipt.train_samples;
-  // Batches, into which the test data are cut, have no more samples than there are to train on.
+  // Test data are cut into batches, which have at most as many samples as there were to train on.
   std::int64_t& batch = evaluation.job.training.batch;
   batch = std::min(batch, evaluation.train_samples.value_or(batch));
   return evaluation;
@@ -243,7 +244,7 @@ int RunEval(const EvalFlags& flags) {
   if (!receipt) return 128 + signals.received();
   receipt->train_sha256 = evaluation.train_sha256;
   receipt->train_samples = evaluation.train_samples;
-  // The run begins to count steps anew, and some models' files have that number.
+  // The run counts steps from 0 again, and the files of some models contain that number.
   receipt->weights_sha256 = ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
   PrintLine(TestText(*receipt));
   if (flags.json) PrintLine(JsonTextReplacing(ReceiptToJson(*receipt)));

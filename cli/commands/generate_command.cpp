@@ -1,4 +1,4 @@
-// acan generate: text that follows a prompt, from the model of a finished run.
+// acan generate: continues a prompt with the model of a finished run.
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -82,13 +82,13 @@ std::string VocabularyPath(const GenerateFlags& flags) {
   return (std::filesystem::path(flags.folder) / kVocabularyName).string();
 }
 
-// Of a prompt in words: null for numbers of tokens.
+// The vocabulary for a prompt of text; null for a prompt of token numbers.
 std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const FinishedRun& run) {
   if (flags.prompt.has_value() == flags.prompt_tokens.has_value()) {
     throw UsageError("give --prompt TEXT, or --prompt-tokens LIST in its place");
   }
   if (!flags.prompt) return nullptr;
-  RequireLanguageModel(run);  // of any other one no prompt helps
+  RequireLanguageModel(run);  // with any other model no prompt helps
   const std::string path = VocabularyPath(flags);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
@@ -120,7 +120,7 @@ int RunGenerate(const GenerateFlags& flags) try {
                                  VocabularyPath(flags), vocabulary->size(),
                                  decoder.vocabulary_size()));
   }
-  // A model may have more tokens than its vocabulary, which no text ever had.
+  // A model may have more tokens than its vocabulary; no text has those.
   if (vocabulary) sampling.tokens = vocabulary->size();
   Generate(decoder, prompt, flags.tokens, sampling, [&vocabulary](std::int32_t token) {
     if (vocabulary) return Print(vocabulary->TextOf(token));

@@ -1,4 +1,4 @@
-// acan graph: the model of a job as a graph file.
+// acan graph: prints the model of a job as a graph file.
 #include <memory>
 
 #include "acan/manager/trained_model.h"

@@ -1,4 +1,4 @@
-// acan handler: takes tasks that fit its device, computes, puts the results back.
+// acan handler: takes tasks that fit its device, computes them, and puts the results back.
 #include <unistd.h>
 
 #include "acan/core/access_roles.h"
@@ -36,14 +36,14 @@ Without --connect it looks for a broker of the same user: see acan broker --help
 Example, a handler of two threads that holds at most 64 MiB:
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
 
-// A handler whose device has proved itself.
+// Makes a handler whose device has passed the conformance battery.
 std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& device) {
   const auto& [spec, memory_bytes, fast_math] = device;
   try {
     options.device = MakeDevice(spec, memory_bytes, fast_math);
     return std::make_unique<Handler>(std::move(options));
   } catch (const OutOfMemory& error) {
-    // Others may have filled the device; then its driver's words are what helps.
+    // Other processes may have filled the device; then its driver's message is what helps.
     if (memory_bytes >= kEnoughToProve) {
       throw FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
     }
@@ -54,7 +54,7 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& devi
   }
 }
 
-// Nothing if there were no direct transfers.
+// Empty if there were no direct transfers.
 std::string DirectText(const HandlerReport& report) {
   if (report.fetched_bytes == 0 && report.sent_bytes == 0) return "";
   return fmt::format(", {} fetched from other handlers, {} sent to them",
@@ -67,7 +67,7 @@ int RunHandler(const Flags& flags) {
   const HandlerDevice chosen = DeviceOf(flags.handler);
   const DeviceSpec& spec = chosen.spec;
   HandlerOptions options;
-  // `acan train` gives its handlers no key: they are on its own host.
+  // `acan train` gives its handlers no key, since they are on its own host.
   const bool has_key = flags.role.parent == 0 && flags.handler.keys.set();
   ApplyHandlerFlags(flags.handler, has_key, options);
 

@@ -22,7 +22,7 @@ std::optional<Throttle> ThrottleOf(const Setting& setting) {
   return throttle;
 }
 
-// "on", "off", or where to listen.
+// "on", "off", or the endpoint to listen at.
 void ApplyDirect(const Setting& setting, bool has_key, HandlerOptions& options) {
   if (!setting.set() || setting.value == "on") return;
   options.direct = setting.value != "off";

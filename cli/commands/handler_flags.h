@@ -1,5 +1,5 @@
-// The flags that say what a handler is: those of `acan handler`, and of `acan check`, which looks
-// at them before.
+// The flags that define a handler: those of `acan handler`, and of `acan check`, which checks them
+// in advance.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct HandlerDevice {
   std::uint64_t memory_bytes = 0;
   FastMath fast_math = FastMath::kFp32;
 };
-// With defaults filled in. Throws Error (usage) that names the flag or its variable.
+// The device, with defaults filled in. Throws Error (usage), which names the flag or its variable.
 HandlerDevice DeviceOf(const HandlerFlags& flags);
 
-// --throttle, --direct and --inject, as their fields in `options`; `has_key`: it joins with a key.
-// Throws as DeviceOf.
+// Applies --throttle, --direct and --inject to `options`; `has_key`: the handler joins with a key.
+// Throws as DeviceOf does.
 void ApplyHandlerFlags(const HandlerFlags& flags, bool has_key, HandlerOptions& options);
 
 }  // namespace acan::cli

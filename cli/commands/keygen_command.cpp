@@ -1,4 +1,4 @@
-// acan keygen: makes the key files that let other hosts in, adds to them and revokes.
+// acan keygen: makes the key files that let other hosts connect, adds keys and revokes them.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,7 +57,7 @@ std::string PathOf(const KeygenFlags& flags, const std::string& name) {
   return fmt::format("{}/{}.key", flags.out, name);
 }
 
-// What a key is limited to.
+// The limits of a key.
 struct Limits {
   std::string jobs;
   std::int64_t until_unix_s = tuplespace::kNoEnd;
@@ -91,7 +91,7 @@ std::string TextOf(const Limits& limits) {
   return text;
 }
 
-// Makes a key pair and puts it on the list. The access file is for who has the key.
+// Makes a key pair and puts it on the list. Returns the access file for the owner of the key.
 AccessFile Add(BrokerFile& file, const std::string& role, const std::string& name,
                const Limits& limits = {}) {
   const tuplespace::KeyPair keys = tuplespace::MakeKeyPair();
@@ -99,8 +99,8 @@ AccessFile Add(BrokerFile& file, const std::string& role, const std::string& nam
   return {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}};
 }
 
-// Removes the access files that it wrote unless their keys get onto the list: they would be good
-// for nothing, and the next try would find their names taken.
+// Removes the access files that it wrote unless their keys get onto the list. Otherwise they would
+// be useless, and the next attempt would find their names taken.
 class NewAccessFiles {
  public:
   NewAccessFiles() = default;
@@ -157,7 +157,7 @@ int AddOne(const KeygenFlags& flags) {
         fmt::format("--add: \"{}\" is no role; handler, manager and observer are", flags.add));
   }
   const Limits limits = LimitsOf(flags);
-  ReadBrokerFile(BrokerPath(flags));  // says so if there is none, before anything is created
+  ReadBrokerFile(BrokerPath(flags));  // fails if there is none, before anything is created
   KeyFileChange change(BrokerPath(flags));
   BrokerFile file = ReadBrokerFile(BrokerPath(flags));
   if (name == "broker" || std::any_of(file.peers.begin(), file.peers.end(),
@@ -189,7 +189,7 @@ int Revoke(const KeygenFlags& flags) {
   }
   file.peers.erase(peer);
   change.Write(file);
-  // Of no use any more; its copies neither. Afterwards the name may be another's new key.
+  // The file and its copies are useless now. Later the name may belong to another new key.
   ::unlink(PathOf(flags, flags.revoke).c_str());
   change.Finish(Existing::kReplace);
   PrintLine(fmt::format("{}: \"{}\" is revoked", BrokerPath(flags), flags.revoke));

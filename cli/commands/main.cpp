@@ -1,5 +1,5 @@
-// The program: reads the command line and runs the command. Every command builds what it needs
-// itself, explicitly.
+// The program: parses the command line and runs the command. Every command explicitly builds what
+// it needs.
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,12 +36,12 @@ First steps:
 
 Exit codes: 0 done, 1 failure, 2 usage, 128 + n stopped by signal n.)";
 
-// What names a file or its content may hold what a terminal obeys.
+// Names and contents of files may contain control sequences of terminals.
 void Complain(const std::string& text) {
   std::fputs(("acan: " + OneLine(text) + "\n").c_str(), stderr);
 }
 
-// CLI11 does not know what the user may have meant.
+// A hint at what the user may have meant, which CLI11 cannot give.
 std::string Hint(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || !app.get_subcommands().empty()) return "";
   if (argv[1][0] == '-') {
@@ -54,7 +54,7 @@ std::string Hint(const CLI::App& app, int argc, char** argv) {
   return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], names));
 }
 
-// An empty value is a variable of a script that was not set, and never what somebody wants.
+// An empty value comes from an unset variable in a script, and is never intended.
 void RefuseEmptyValues(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() == 0) continue;
@@ -67,7 +67,7 @@ void RefuseEmptyValues(CLI::App& app) {
   }
 }
 
-// Says what the exception that is being handled says. Returns the exit code.
+// Prints the message of the exception that is being handled. Returns the exit code.
 int ComplainOfCurrentException() {
   try {
     throw;
@@ -102,8 +102,8 @@ int RunChosen(const Chosen& chosen) {
   }
 }
 
-// What no thread catches. Memory and threads that the system refuses are no bug of the program, so
-// they end it with a sentence; anything else leaves a core file.
+// Handles exceptions that no thread catches. If the system refuses memory or threads, that is no
+// bug of the program, so the process ends with a message. Anything else leaves a core file.
 [[noreturn]] void EndByUncaught() {
   try {
     if (const std::exception_ptr current = std::current_exception()) {

@@ -98,7 +98,7 @@ int RunManager(const ManagerFlags& flags) {
     role.log().Info("stopped; to go on: the same command with --resume");
     return code == 0 ? 1 : code;
   }
-  // Another manager may have finished the job, with a folder of its own.
+  // Another manager may have finished the job, with its own folder.
   const std::string written = ReceiptIn(out_dir);
   const bool here = !written.empty();
   if (!here) {

@@ -1,4 +1,4 @@
-// acan plan: how the steps of a job would be cut for handlers, without training.
+// acan plan: shows how the steps of a job would be cut for handlers, without training.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -32,7 +32,7 @@ struct PlanFlags {
   bool json = false;
 };
 
-constexpr std::size_t kMostStages = 24;  // that people are shown
+constexpr std::size_t kMostStages = 24;  // the most that are printed
 
 constexpr const char* kPlanExample = R"(
 Reads the job and the sizes of its data, measures the speed of the handlers' devices, and cuts a
@@ -46,7 +46,7 @@ Examples:
   acan plan job.toml --handlers 4xcpu:2@4GiB --hosts 4 --link 100
   acan plan job.toml --handlers cuda:0,4xcpu:1 --json | jq '{tasks, moved_bytes, estimated_step_ms}')";
 
-// As a handler on this device would introduce itself.
+// The capacity that a handler on this device would advertise.
 Capacity CapacityOf(const DeviceSpec& spec) {
   const std::unique_ptr<Device> device = MakeDevice(spec, *spec.memory_bytes);
   const DeviceInfo& info = device->info();
@@ -68,7 +68,7 @@ Capacity CapacityOf(const DeviceSpec& spec) {
   return capacity;
 }
 
-// Handlers of one kind are measured once.
+// Measures handlers of one kind only once.
 std::vector<Capacity> CapacitiesOf(const std::vector<DeviceSpec>& handlers) {
   std::vector<std::pair<DeviceSpec, Capacity>> known;
   std::vector<Capacity> capacities;
@@ -81,7 +81,7 @@ std::vector<Capacity> CapacitiesOf(const std::vector<DeviceSpec>& handlers) {
   return capacities;
 }
 
-// As if they were on several hosts, each with as many cores as this one.
+// Distributes the handlers over several hosts, each with as many cores as this one.
 void PutOnHosts(const PlanFlags& flags, std::vector<Capacity>* handlers) {
   if (flags.hosts < 2) return;
   constexpr double kNsOfKibAtOneMbit = 1024 * 8 * 1e3;
@@ -134,7 +134,7 @@ nlohmann::json ToJson(const PlanForecast& forecast) {
   return out;
 }
 
-// Less than the estimate's error is no gain.
+// A gain smaller than the estimate's error does not count.
 constexpr double kGain = 0.98;
 
 std::string HostsText(const PlanForecast& forecast) {

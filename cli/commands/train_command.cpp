@@ -1,4 +1,4 @@
-// acan train: a job on this machine with one command.
+// acan train: trains a job on this machine with one command.
 #include <filesystem>
 
 #include "acan/core/error.h"
@@ -46,7 +46,7 @@ Examples:
   acan train job.toml --set train.epochs=3 --set train.seed=7 --handlers cpu:1,cpu:2 --memory 64MiB
   acan train job.toml --json | tail -n 1 | jq .weights_sha256)";
 
-// --resume of a run that is done: with the same training there is nothing left to do.
+// --resume of a finished run: with the same training there is nothing left to do.
 int ReportDone(const TrainFlags& flags, Log& log) {
   if (flags.job.path.empty()) {
     RequireNoOverrides(flags.job, "the run in " + flags.resume + " is done");

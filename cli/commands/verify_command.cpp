@@ -1,4 +1,4 @@
-// acan verify: checks that a receipt, its model file and, if asked, a second training agree.
+// acan verify: checks that a receipt, its model file and, if requested, a second training agree.
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -42,7 +42,7 @@ Examples:
   acan verify out/fashion-mnist
   acan verify out/fashion-mnist/receipt.json --rerun --handlers cpu:2)";
 
-// A difference is a result, not a mistake of the user: it goes to stdout.
+// A difference is a result and not a user's mistake, so it goes to stdout.
 class Verdict {
  public:
   void Check(bool equal, const std::string& what, const std::string& details) {
@@ -93,8 +93,8 @@ void CheckHash(const std::string& path, const nlohmann::json& json, Verdict& ver
   verdict.Check(right, path, right ? "as it was written" : "was changed after it was written");
 }
 
-// What depends on the job and its data alone, in exact precision; not on who computed it, how fast,
-// or how often it was begun anew.
+// In exact precision, these depend only on the job and its data; not on who computed them, how
+// fast, or how often the run was restarted.
 constexpr std::array kDecidedByTheJob = {"/weights_sha256", "/steps",     "/epochs",
                                          "/test_accuracy",  "/test_loss", "/final_train_loss",
                                          "/audits/share",   "/not_finite"};
@@ -112,7 +112,7 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
   }
 }
 
-// The exit code of the second training: 0, or 128 + a signal.
+// Returns the exit code of the second training: 0, or 128 + a signal.
 int Rerun(const VerifyFlags& flags, const Receipt& receipt, Job job, Verdict& verdict) {
   RequireLimits("acan verify");
   StopSignals signals(StopSignals::Mode::kAll);
@@ -121,7 +121,7 @@ int Rerun(const VerifyFlags& flags, const Receipt& receipt, Job job, Verdict& ve
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
   HoldToInitialWeights(&job);
   Data data = LoadData(job);
-  // Said before it takes hours.
+  // Reported before hours of training.
   verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",
                 Comparison(data.train_sha256(), receipt.train_sha256));
   verdict.Check(data.test_sha256() == receipt.test_sha256, "test data",
@@ -143,7 +143,7 @@ void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict)
   verdict.Check(!check.problem, "chain of " + path,
                 check.problem.value_or(fmt::format("{} records", check.records)));
   if (check.problem) return;
-  // What is torn off was never acknowledged by a receipt; only a run that still goes on has it.
+  // No receipt ever acknowledged a torn line; only a run that is still active has one.
   verdict.Check(!check.torn, "end of " + path,
                 check.torn ? "the last line was cut short, as by a kill" : "");
   const std::string said =
@@ -160,7 +160,7 @@ int RunVerify(const VerifyFlags& flags) {
   const Job job = JobFromJson(receipt.job, path.string());
   Verdict verdict;
   CheckHash(path.string(), json, verdict);
-  // A run that diverged has no model, but the last good weights.
+  // A run that diverged has no model, only the last good weights.
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
   const std::string model =
       ended_early ? SnapshotName(*receipt.not_finite->kept_version) : "model.safetensors";

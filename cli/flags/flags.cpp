@@ -52,7 +52,7 @@ Flag& Flag::Between(int least, int most) {
 
 Flag& Flag::Between(double least, double most) {
   const CLI::Range range(least, most);
-  // No comparison refuses NaN.
+  // NaN passes every comparison of the range.
   option_->check([](const std::string& value) {
     double number = 0;
     const bool is_number = CLI::detail::lexical_cast(value, number);

@@ -1,6 +1,6 @@
-// Command and Flag: how commands declare their flags; CommandLine: those of a small program. CLI11
-// stands behind them, in flags.cpp alone, because its header costs every source that includes it
-// about five seconds of compilation.
+// Command and Flag: how commands declare their flags; CommandLine: the flags of a small program.
+// They are implemented with CLI11, in flags.cpp alone, because its header adds about five seconds
+// to the compilation of every source that includes it.
 #pragma once
 
 #include <functional>
@@ -15,31 +15,32 @@ class Option;
 
 namespace acan::cli {
 
-// A flag, or an argument without a name, of a command. A copy means the same flag. Each function
-// returns the flag itself. REQUIRES: the CLI::App of its command lives.
+// A flag, or an argument without a name, of a command. A copy refers to the same flag. Each
+// function returns the flag itself. REQUIRES: the CLI::App of its command lives.
 class Flag {
  public:
   explicit Flag(CLI::Option* option) : option_(option) {}
 
-  Flag& TypeName(const std::string& name);  // what the help calls its value
-  Flag& ShowDefault();                      // the help names what the variable holds now
+  Flag& TypeName(const std::string& name);  // the name of its value in the help
+  Flag& ShowDefault();                      // the help shows the variable's current value
   Flag& Required(bool required = true);
   Flag& Hidden();  // not in the help
   Flag& Excludes(const Flag& other);
-  // It may be given again; each occurrence takes one value.
+  // The flag may be repeated; each occurrence takes one value.
   Flag& Repeated();
   // One value is a list, with this character between its elements.
   Flag& Delimiter(char delimiter);
   Flag& Between(int least, int most);
   Flag& Between(double least, double most);
-  // `problem` returns what is wrong with a value; an empty text if nothing is.
+  // `problem` returns what is wrong with a value, or an empty text.
   Flag& Check(const std::function<std::string(const std::string&)>& problem);
 
  private:
   CLI::Option* option_;
 };
 
-// The program or one of its commands. A copy means the same command. REQUIRES: the CLI::App lives.
+// The program or one of its commands. A copy refers to the same command. REQUIRES: the CLI::App
+// lives.
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
@@ -57,7 +58,7 @@ class Command {
                          const std::function<void(const std::string&)>& take,
                          const std::string& description);
 
-  void Footer(const std::string& text);  // stands below the help
+  void Footer(const std::string& text);  // text below the help
   // Parsing calls `done` if the command line names this command.
   void OnParsed(const std::function<void()>& done);
 
@@ -65,7 +66,7 @@ class Command {
   CLI::App* app_;
 };
 
-// The command line of a program that has no commands: a bench, or a tool of the tests.
+// The command line of a program that has no commands, such as a bench or a test tool.
 class CommandLine {
  public:
   explicit CommandLine(const std::string& description);
@@ -74,8 +75,8 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command& program() { return program_; }  // its flags
-  // Returns the exit code if the program ends here: 0 after --help, 2 after a mistake, which it
-  // says.
+  // Returns the exit code if the program ends here: 0 after --help, 2 after a usage error, which it
+  // reports.
   [[nodiscard]] std::optional<int> Parse(int argc, char** argv);
 
  private:

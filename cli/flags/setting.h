@@ -1,4 +1,4 @@
-// A setting: a flag, else its ACAN_* variable, else nothing.
+// A setting: the value of a flag, otherwise of its ACAN_* variable, otherwise unset.
 #pragma once
 
 #include <string>
@@ -7,8 +7,7 @@
 
 namespace acan::cli {
 
-// Filled in when the command line was parsed. `origin` names where the value came from, for
-// messages.
+// Filled in when the command line is parsed. `origin` names the source of the value, for messages.
 struct Setting {
   std::string value;
   std::string origin;  // "--memory" or "ACAN_MEMORY"; empty: not set
@@ -16,7 +15,7 @@ struct Setting {
   bool set() const { return !origin.empty(); }
 };
 
-// Adds `flag` to `app`. The variable is named in its help. REQUIRES: `setting` outlives `app`.
+// Adds `flag` to `app`. The flag's help names the variable. REQUIRES: `setting` outlives `app`.
 Flag AddSetting(Command& app, Setting& setting, const std::string& flag,
                 const std::string& variable, const std::string& description);
 

@@ -39,7 +39,7 @@ DeviceModule& ModuleOf(const DeviceSpec& spec) {
   return *loaded.module;
 }
 
-// That a module has the device, before processes are started for it.
+// Checks that a module has the device, before processes are started for it.
 void CheckListed(const DeviceSpec& spec) {
   const DeviceList list = ModuleOf(spec).List();
   if (list.devices.empty()) {
@@ -59,7 +59,7 @@ void CheckListed(const DeviceSpec& spec) {
   }
 }
 
-// Every GPU that a handler can use, once: NVIDIA's by CUDA where that works, not by OpenCL too.
+// Every usable GPU, once: NVIDIA's GPUs by CUDA if that works, and then not also by OpenCL.
 std::vector<DeviceSpec> UsableGpus() {
   std::vector<DeviceSpec> gpus;
   for (const char* backend : kModuleBackends) {
@@ -174,7 +174,7 @@ std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
   if (spec.backend == "cpu") return of_machine;
   const std::vector<DeviceListing> devices = ModuleOf(spec).List().devices;
   const auto index = static_cast<std::size_t>(spec.index);
-  if (index >= devices.size()) return of_machine;  // MakeDevice says what is wrong
+  if (index >= devices.size()) return of_machine;  // MakeDevice reports the error
   const DeviceListing& device = devices[index];
   const std::uint64_t free = device.free_bytes.value_or(device.info.memory_bytes);
   const std::uint64_t own = free / 10 * 9 / std::max<std::size_t>(1, sharing);

@@ -11,37 +11,39 @@
 
 namespace acan::cli {
 
-// A device that may hold `memory_bytes`. ACAN_CPU_ISA (avx512, avx2 or portable) chooses the vector
-// instructions; the best that the processor has without it. REQUIRES: `spec` is not "auto". Throws
-// Error (usage) for what is not there, saying what is; what the device's module throws.
+// A device that may hold `memory_bytes`. ACAN_CPU_ISA (avx512, avx2 or portable) selects the vector
+// instructions; by default, the best that the processor has. REQUIRES: `spec` is not "auto". Throws
+// Error (usage) for a device that does not exist, naming those that do, and what the device's
+// module throws.
 std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes,
                                    FastMath fast_math = FastMath::kFp32);
 
 // "fp32", "tf32" or "bf16". `origin` as in device_list.h. Throws Error (usage) for others.
 FastMath ParseFastMath(const std::string& text, const std::string& origin);
 
-// What "auto" means for one handler: the first GPU that can be used, else all cores. Others are
-// returned as they are.
+// The device that "auto" stands for in one handler: the first usable GPU, otherwise all cores.
+// Returns other devices unchanged.
 DeviceSpec ChooseDevice(const DeviceSpec& spec);
-// What "auto" means in a list: every GPU that can be used, and a "cpu:1" for each core. OpenCL
-// devices that are the machine's own cores are left out: they would be used twice. Throws Error for
-// devices of the list that are not there or cannot be used.
+// The devices that "auto" stands for in a list: every usable GPU, and a "cpu:1" for each core.
+// OpenCL devices that are the machine's own cores are left out, since the cores would be used
+// twice. Throws Error for listed devices that do not exist or cannot be used.
 std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list);
 
-// "cpu:1", "cpu:N" with all cores, and every device of a module that can be used. OpenCL devices
-// that are the machine's own cores are among them.
+// "cpu:1", "cpu:N" with all cores, and every usable device of a module, including OpenCL devices
+// that are the machine's own cores.
 std::vector<DeviceSpec> PresentDevices();
-// Whether the device computes on the machine's own cores, whatever its backend. Throws Error for
-// one whose module is not there.
+// Whether the device computes on the machine's own cores, whatever its backend. Throws Error if its
+// module is missing.
 bool UsesHostCores(const DeviceSpec& spec);
 
-// What one of `handlers` handlers on this machine, this one on `spec`, may hold when nobody said:
-// of the machine's memory a share of half of what is free, of a device's own nine tenths of what is
-// free by `sharing`, the handlers of the list on that device. Never more than the device has.
+// The default for what this handler, one of `handlers` on this machine, may hold on `spec`. On the
+// machine's memory: an equal share of half of what is free. On a device's own memory: nine tenths
+// of what is free, divided by `sharing`, the number of handlers in the list on that device. Never
+// more than the device has.
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers, std::size_t sharing);
 
-// The only device of a command: what its flags --device and --memory say. No memory: the default.
-// Throws Error (usage) that names the flag, and what MakeDevice throws.
+// The only device of a command, from its flags --device and --memory. Without a memory, the
+// default. Throws Error (usage), which names the flag, and what MakeDevice throws.
 std::unique_ptr<Device> MakeOneDevice(const std::string& device, const std::string& memory);
 
 }  // namespace acan::cli

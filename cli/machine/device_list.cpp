@@ -30,7 +30,7 @@ std::optional<int> ParseCount(std::string_view text, int most) {
   return ParseNumber(text, 1, most);
 }
 
-// "4xcpu:1" -> 4 and "cpu:1"; 1 and the text itself if it does not start so.
+// "4xcpu:1" gives 4 and "cpu:1"; other texts give 1 and the text itself.
 std::pair<int, std::string> SplitRepeat(const std::string& text, const std::string& origin) {
   const std::size_t cross = text.find('x');
   const std::size_t digits = text.find_first_not_of("0123456789");

@@ -1,4 +1,4 @@
-// What this machine has for handlers: cores and memory.
+// What this machine offers to handlers: cores and memory.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,22 @@
 
 namespace acan::cli {
 
-// Cores that this process may use (its affinity mask): at least 1.
+// The number of cores that this process may use (its affinity mask): at least 1.
 int UsableCores();
 
 // A machine and what a process may use of it.
 struct Machine {
-  // Equal for all processes of a machine since it was started, in containers, too; empty: the
-  // system does not say.
+  // Equal for all processes of a machine since its start, also in containers; empty if the system
+  // does not tell.
   std::string id;
   std::vector<int> cpus;  // processors that this process may use, ascending
 };
 Machine ThisMachine();
 
-// The memory that the system, and the control groups of this process, still have free.
+// The memory that the system and the control groups of this process still have free.
 std::uint64_t AvailableMemoryBytes();
-// What one of `handlers` handlers on this machine may hold when nobody said: half of what is
-// available, shared out. At least 1 MiB.
+// The default for what one of `handlers` handlers on this machine may hold: an equal share of half
+// of the available memory, at least 1 MiB.
 std::uint64_t DefaultMemoryBytes(std::size_t handlers);
 
 }  // namespace acan::cli

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Version 1 has no word for "no limit", but numbers like 0x7ffffffffffff000.
+// Version 1 has no word for "no limit"; it uses numbers like 0x7ffffffffffff000.
 constexpr std::uint64_t kNoLimit = 1ull << 62;
 
 struct Version {
@@ -27,7 +27,7 @@ constexpr Version kVersion2{"memory.max", "memory.current", "inactive_file"};
 struct Hierarchy {
   const Version* version = nullptr;
   std::string mounted_at;
-  std::string shows;  // the group that is seen there: "/" but for containers
+  std::string shows;  // the group visible at the mount point: "/" except in containers
 };
 
 std::optional<std::uint64_t> ReadNumber(const fs::path& path) {
@@ -46,7 +46,7 @@ std::uint64_t ReclaimableIn(const fs::path& folder, const char* name) {
   return 0;
 }
 
-// What is free in this one group.
+// The free memory of this one group.
 std::optional<std::uint64_t> FreeIn(const fs::path& folder, const Version& version) {
   const auto limit = ReadNumber(folder / version.limit);  // "max" is no number
   const auto used = ReadNumber(folder / version.used);
@@ -63,7 +63,7 @@ bool Lists(const std::string& words, const std::string& word) {
   return false;
 }
 
-// Lines of mountinfo: id parent device shows mounted_at options... - type source super_options.
+// Lines of mountinfo: id parent device root mounted_at options... - type source super_options.
 std::vector<Hierarchy> MountedHierarchies(const std::string& root) {
   std::vector<Hierarchy> found;
   std::ifstream file(root + "/proc/self/mountinfo");
@@ -87,8 +87,8 @@ std::vector<Hierarchy> MountedHierarchies(const std::string& root) {
   return found;
 }
 
-// The group of this process in that hierarchy. Lines of /proc/self/cgroup: "0::/a" of version 2,
-// "4:cpu,memory:/a" of version 1.
+// The group of this process in that hierarchy. /proc/self/cgroup has lines "0::/a" for version 2
+// and "4:cpu,memory:/a" for version 1.
 std::optional<std::string> GroupIn(const std::string& root, const Version& version) {
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -103,14 +103,14 @@ std::optional<std::string> GroupIn(const std::string& root, const Version& versi
   return std::nullopt;
 }
 
-// From the group up to what is mounted.
+// The folders from the group up to the mount point.
 std::vector<fs::path> Folders(const std::string& root, const Hierarchy& hierarchy,
                               std::string group) {
-  // A container may see its own group where others see the top, and yet be told its whole path.
+  // A container may see its own group at the mount point, and still be told the group's full path.
   if (group == hierarchy.shows || group.starts_with(hierarchy.shows + "/")) {
     group = group.substr(hierarchy.shows.size());
   } else if (hierarchy.shows != "/") {
-    group.clear();  // not to be seen from here, what is mounted is above it
+    group.clear();  // the group is not visible here; the mount point is above it
   }
   std::vector<fs::path> folders;
   const fs::path top = root + hierarchy.mounted_at;

@@ -1,4 +1,4 @@
-// What the control groups of this process leave it of the machine's memory.
+// How much of the machine's memory the control groups of this process leave it.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace acan::cli {
 
-// The least that is free in the group of this process and in all groups above it, of version 1 and
-// 2: the limit of each less what it uses, without the part of the page cache that the kernel gives
-// back when memory is asked for. nullopt: none of them has a limit. `root` is put before
-// /proc and before where the groups are mounted; tests have a tree of their own.
+// The minimum, over the group of this process and all groups above it, of versions 1 and 2, of the
+// free memory: the group's limit less what it uses, where the part of the page cache that the
+// kernel reclaims on demand does not count as used. nullopt if no group has a limit. `root` is put
+// before /proc and before the groups' mount points, for tests with a tree of their own.
 std::optional<std::uint64_t> FreeInControlGroups(const std::string& root = "");
 
 }  // namespace acan::cli

@@ -19,18 +19,18 @@
 namespace acan::cli {
 namespace {
 
-// Others need little if they use at most so much of one processor, and so much of each: that much
-// is always there, and times are only known by ticks of the clock.
+// Other programs need little if they use at most this much of one processor, and this much of each.
+// Some use is always there, and times are known only in clock ticks.
 constexpr double kLittle = 0.25;
 constexpr double kLittleOfEach = 0.01;
-// Somebody who came will come again.
+// A program that came once will probably come again.
 constexpr int kQuietAfterOthers = 10;
 
 double SecondsOf(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-// Of this process and of its children that have ended.
+// The time of this process and of its children that have ended.
 double ComputedSecondsHere() {
   double seconds = 0;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -62,7 +62,7 @@ std::vector<Processors> ShareOut(const Processors& usable, const std::vector<int
 }
 
 // A line is "cpu1 user nice system idle iowait irq softirq steal guest guest_nice", in ticks;
-// those of guests are in "user" and "nice" already.
+// "user" and "nice" include the times of guests.
 std::optional<double> BusySeconds(const Processors& processors, const std::string& root) {
   constexpr int kFields = 8, kIdle = 3, kWaitsForDisk = 4;
   std::ifstream file(root + "/proc/stat");
@@ -72,7 +72,7 @@ std::optional<double> BusySeconds(const Processors& processors, const std::strin
     std::istringstream words(line);
     std::string name;
     words >> name;
-    if (!name.starts_with("cpu")) break;  // they come first
+    if (!name.starts_with("cpu")) break;  // the processors' lines come first
     int processor = -1;
     std::from_chars(name.data() + 3, name.data() + name.size(), processor);
     if (!std::binary_search(processors.begin(), processors.end(), processor)) continue;
@@ -86,7 +86,7 @@ std::optional<double> BusySeconds(const Processors& processors, const std::strin
   return ticks / TicksPerSecond();
 }
 
-// The name of the program, in brackets, may hold anything. Behind it come the state and ten
+// The name of the program, in brackets, may contain any character. After it come the state and ten
 // numbers, then the ticks in user and in system mode.
 std::optional<double> ComputedSeconds(pid_t process, const std::string& root) {
   constexpr int kBefore = 11;
@@ -107,7 +107,7 @@ void KeepOn(pid_t process, const Processors& processors) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
-  std::error_code gone;  // the process, or a thread
+  std::error_code gone;  // the process or a thread has ended
   const std::filesystem::directory_iterator threads(fmt::format("/proc/{}/task", process), gone);
   for (auto thread = begin(threads); !gone && thread != end(threads); thread.increment(gone)) {
     const std::string name = thread->path().filename();

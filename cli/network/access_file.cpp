@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kBrokerRole = "broker";
 constexpr std::int64_t kMaxFileBytes = 16 << 20;
 
-// The beginning of this day, in UTC.
+// The second of this date and time, in UTC.
 std::int64_t SecondOf(const toml::date& date, const toml::time& time = {}) {
   const std::chrono::sys_days day = std::chrono::year{date.year} / date.month / date.day;
   return std::chrono::sys_seconds(day).time_since_epoch().count() + time.hour * 3600 +
@@ -35,7 +35,7 @@ std::int64_t EndOfDay(const toml::date& date) {
   return SecondOf(date) + 24 * 3600;
 }
 
-// TOML has years of four digits. The end of 9999-12-31 is in the year after them.
+// TOML has years of four digits. The end of 9999-12-31 is in the next year.
 bool HasTomlYear(std::int64_t unix_s) {
   return unix_s >= SecondOf({0, 1, 1}) && unix_s < EndOfDay({9999, 12, 31});
 }
@@ -51,8 +51,8 @@ std::string TomlTime(std::int64_t unix_s) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
-// As it stands in key files. Throws Error (usage) for a time that cannot stand there: a person may
-// have written one that reads as such (until = 9999-12-31).
+// The limits as key files store them. Throws Error (usage) for a time that they cannot store, which
+// a person may have written in a form that can be read (until = 9999-12-31).
 std::string LimitLines(const std::string& name, const std::string& limit,
                        std::int64_t until_unix_s) {
   std::string lines;
@@ -69,7 +69,7 @@ std::string LimitLines(const std::string& name, const std::string& limit,
   return lines + fmt::format("until = {}\n", TomlTime(until_unix_s));
 }
 
-// Throws Error (usage) unless nobody but its owner can use the secret key in it.
+// Throws Error (usage) unless only the file's owner can use its secret key.
 void CheckSecretFile(const std::string& path, const struct stat& info) {
   if (!S_ISREG(info.st_mode)) throw UsageError(fmt::format("{}: is not a file", path));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
@@ -111,7 +111,7 @@ class Fields {
     }
     return node->as_string()->get();
   }
-  // A key's value is never repeated: it may be a secret one.
+  // Messages never repeat a key's value, which may be secret.
   std::string Key(const char* name) const {
     std::string text = Text(name);
     if (const auto problem = tuplespace::KeyProblem(text)) {
@@ -127,12 +127,12 @@ class Fields {
     }
     return pair;
   }
-  // The limit that a pattern of jobs stands for; empty if there is none.
+  // The limit that a pattern of jobs stands for; empty if there is no pattern.
   std::string Jobs() const {
     if (table_.get("jobs") == nullptr) return "";
     return ParseJobs(Text("jobs"), where_ + ": jobs");
   }
-  // kNoEnd if there is none. A date without a time counts to its end.
+  // kNoEnd if there is none. A date without a time is valid to its end.
   std::int64_t Until() const {
     const toml::node* node = table_.get("until");
     if (node == nullptr) return tuplespace::kNoEnd;
@@ -177,7 +177,7 @@ void CheckRole(const std::string& path, const std::string& found, const std::str
   throw UsageError(fmt::format("{}: role is \"{}\", must be \"{}\" here", path, found, wanted));
 }
 
-// Of a client.
+// Checks the role of a client.
 void CheckIsRole(const std::string& where, const std::string& found) {
   const std::vector<tuplespace::Role> roles = AccessRoles();
   if (std::any_of(roles.begin(), roles.end(),
@@ -330,7 +330,7 @@ KeyFileChange::KeyFileChange(std::string path)
 
 KeyFileChange::~KeyFileChange() {
   Close();
-  // Once it is finished that name may be another's.
+  // After Finish, the name may belong to another change.
   if (!finished_) ::unlink(temporary_.c_str());
 }
 

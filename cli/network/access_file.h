@@ -1,5 +1,5 @@
-// Key files: the broker's own with the list of those who may connect, and one access file for each
-// of them. TOML, mode 0600; read and written nowhere else.
+// Key files: the broker's own file, with the list of those who may connect, and one access file for
+// each of them. They are TOML with mode 0600; only this code reads and writes them.
 #pragma once
 
 #include <cstddef>
@@ -24,40 +24,40 @@ struct AccessFile {
   tuplespace::ClientAccess access;
 };
 
-// Both throw Error (usage) that names the file and the field: it is not there, others than its
-// owner may read or write it, is no TOML, lacks a field or has one too many, a key is none, a role
-// another.
+// Both throw Error (usage), which names the file and the field, if the file does not exist, is
+// accessible to anyone but its owner, is not TOML, lacks a field or has an unknown one, or if a key
+// or a role is invalid.
 BrokerFile ReadBrokerFile(const std::string& path);
 AccessFile ReadAccessFile(const std::string& path);
-// The file of --keys for a client that has to have `role`; nullopt if none is given.
+// The access file that --keys names, for a client that must have `role`; nullopt if none is given.
 std::optional<tuplespace::ClientAccess> AccessOf(const Setting& keys, const std::string& role);
 
 inline constexpr std::size_t kJobIdDigits = 16;  // of TrainingId
-// What jobs a key is limited to: "3f2a*" is "3f2a", and so is a whole id itself. Throws Error
-// (usage) that begins with `origin`.
+// The jobs that a key is limited to: "3f2a*" gives "3f2a", and a whole id gives itself. Throws
+// Error (usage), whose text begins with `origin`.
 std::string ParseJobs(const std::string& text, const std::string& origin);
-// The second from which on a key counts no more: the end of a date, in UTC, or a date and time with
-// its offset; in a year that key files can hold. Throws as ParseJobs does.
+// The second from which on a key is invalid: the end of a date, in UTC, or a date and time with its
+// offset, in a year that key files can hold. Throws as ParseJobs does.
 std::int64_t ParseUntil(const std::string& text, const std::string& origin);
 
 enum class Existing { kRefuse, kReplace };
 
-// A key file that is being made or changed. Its new text stands in PATH.new until Finish. That name
-// is taken while this object is there, so of two keygens at a time the second is refused. Whoever
-// changes a file makes this before reading it: then nobody else changes it in between.
+// A key file that is being made or changed. Its new text is in PATH.new until Finish. This object
+// holds that name, so of two concurrent keygens the second is refused. To change a file, make this
+// object before reading the file; then nobody else changes it in between.
 class KeyFileChange {
  public:
-  // Throws Error (failure) if there is another, or nothing can be created there.
+  // Throws Error (failure) if another change is in progress, or if PATH.new cannot be created.
   explicit KeyFileChange(std::string path);
-  ~KeyFileChange();  // drops what is not finished
+  ~KeyFileChange();  // drops an unfinished change
   KeyFileChange(const KeyFileChange&) = delete;
   KeyFileChange& operator=(const KeyFileChange&) = delete;
 
-  // Once. Readable for the owner only from its first byte on. Throws Error: usage for what key
-  // files cannot hold, failure if it cannot be written, or cannot be read again.
+  // Call once. From its first byte on, the file is readable only for its owner. Throws Error: usage
+  // for what key files cannot hold, failure if the file cannot be written or cannot be read back.
   void Write(const BrokerFile& file);
   void Write(const AccessFile& file);
-  // What was written is the file from here on. Throws Error (failure).
+  // Puts the written text in the place of the file. Throws Error (failure).
   void Finish(Existing existing);
 
  private:
@@ -69,7 +69,7 @@ class KeyFileChange {
   bool finished_ = false;
 };
 
-// A KeyFileChange at once.
+// Make a KeyFileChange, write and finish.
 void WriteBrokerFile(const std::string& path, const BrokerFile& file, Existing existing);
 void WriteAccessFile(const std::string& path, const AccessFile& file);
 

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The name in one endpoint that somebody must look up; empty for addresses, and where there is no
+// The name in one endpoint that must be looked up; empty for addresses, and for endpoints without a
 // host.
 std::string NameIn(const std::string& endpoint) {
   const std::string scheme = "tcp://";
@@ -32,7 +32,7 @@ std::string NameIn(const std::string& endpoint) {
   return is_address || host == "localhost" ? "" : host;
 }
 
-// Empty if one of the endpoints needs no look-up.
+// Empty if any of the endpoints needs no lookup.
 std::vector<std::string> NamesIn(const std::string& endpoints) {
   std::vector<std::string> names;
   for (const std::string& endpoint : tuplespace::EndpointsIn(endpoints)) {
@@ -54,7 +54,7 @@ struct BrokerHost::State {
 
 std::optional<std::string> LookUpHost(const std::string& host) {
   addrinfo hints{};
-  hints.ai_family = AF_INET;  // ZeroMQ asks for no others for a name
+  hints.ai_family = AF_INET;  // ZeroMQ resolves names to IPv4 addresses only
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
@@ -107,7 +107,7 @@ std::optional<std::string> BrokerHost::Ask(Clock::time_point deadline) {
     lock.lock();
   }
   if (state_->changed.wait_until(lock, deadline, over)) return state_->problem;
-  return state_->problem.value_or("no name server has answered");  // what was said the last time
+  return state_->problem.value_or("no name server has answered");  // the result of the last query
 }
 
 void BrokerHost::Await() {

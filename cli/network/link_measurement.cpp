@@ -18,7 +18,7 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 constexpr int kWarmUps = 5;
 constexpr int kRoundTrips = 50;
 constexpr std::chrono::seconds kPatience(10);  // for one answer
-// Fewer bytes than what a handler's key may own (HandlerLimits).
+// Fewer bytes than a handler's key may own (HandlerLimits).
 constexpr std::size_t kProbeBytes = 768 << 10;
 constexpr int kLeastProbes = 3;
 constexpr int kMostProbes = 200;
@@ -35,7 +35,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Such that nothing on the way can make them fewer.
+// Random bytes, which nothing on the way can compress.
 tuplespace::Payload RandomBytes() {
   std::mt19937_64 random(1);
   std::vector<std::uint64_t> words(kProbeBytes / sizeof(std::uint64_t));
@@ -43,8 +43,8 @@ tuplespace::Payload RandomBytes() {
   return tuplespace::Payload::Copy(words.data(), kProbeBytes);
 }
 
-// The rate of a probe whose answer came after `took`, of which a round trip says nothing of the
-// rate.
+// The rate of a probe that was answered after `took`, less a round trip, which says nothing about
+// the rate.
 double RateMbS(Clock::duration took, double round_trip_us) {
   const double took_us = Microseconds(took).count();
   return static_cast<double>(kProbeBytes) / std::max(took_us - round_trip_us, took_us / 4);

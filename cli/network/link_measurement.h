@@ -1,4 +1,4 @@
-// How fast the link between a client and its broker is.
+// Measures the speed of the link between a client and its broker.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ struct RoundTrips {
   double median_us = 0;
   double least_us = 0;
   double most_us = 0;
-  // The broker's wall clock minus this host's, by the fastest of them; unset: it does not say.
+  // The broker's wall clock minus this host's, by the fastest round trip; unset if the broker does
+  // not tell.
   std::optional<double> clock_ahead_s;
 };
 
@@ -24,11 +25,11 @@ struct Bandwidth {
   double from_broker_mb_s = 0;
 };
 
-// Both block, for some seconds at most, and throw Error (failure) if the broker stops answering,
-// SpaceError as Client does. REQUIRES: the client has joined.
+// Both block, for some seconds at most. They throw Error (failure) if the broker stops answering,
+// and SpaceError as Client does. REQUIRES: the client has joined.
 RoundTrips MeasureRoundTrips(tuplespace::Client& client);
-// Puts probes (ProbeKey) and reads them back for about half a second; none is left. What a round
-// trip takes is not counted. SpaceError(kForbidden): this key may put nothing (an observer's).
+// Puts probes (ProbeKey) and reads them back for about half a second, and removes them. The time of
+// a round trip is subtracted. SpaceError(kForbidden): this key may not put (it is an observer's).
 Bandwidth MeasureBandwidth(tuplespace::Client& client, double round_trip_us);
 
 }  // namespace acan::cli

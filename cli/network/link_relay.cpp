@@ -23,9 +23,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kPassBytes = 1 << 18;  // held of one direction of a link
+constexpr std::size_t kPassBytes = 1 << 18;  // held for one direction of a link
 constexpr int kBacklog = 128;
-constexpr milliseconds kShortage{100};  // of descriptors or memory; somebody may close some
+constexpr milliseconds kShortage{100};  // of descriptors or memory; others may release some
 
 struct Address {
   union {
@@ -75,7 +75,7 @@ void PrepareToPass(int fd, bool tcp) {
   if (tcp) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-// Of what the process or the system has. The listener would be ready again at once.
+// The process or the system lacks resources. The listener would be ready again immediately.
 bool IsShortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
@@ -153,8 +153,8 @@ void LinkRelay::CutAll(milliseconds pause, Afterwards afterwards) {
 // ----------------------------------------------------------------------------------
 
 int LinkRelay::Connect() const {
-  // A broker that is stopped accepts nobody, and must not keep this thread: over TCP the connection
-  // is made later, on a socket in the file system there is none if its queue is full.
+  // A stopped broker accepts no connection, and must not block this thread. Over TCP the connection
+  // is made later; a socket in the file system gives no connection if its queue is full.
   const int fd = ::socket(broker_.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   const auto* const address = reinterpret_cast<const sockaddr*>(&broker_);
@@ -171,10 +171,10 @@ void LinkRelay::Accept() {
     const int broker = client < 0 ? -1 : Connect();
     if (broker < 0) {
       const int error = errno;
-      // No broker now: the client sees its connection end and comes again.
+      // There is no broker now: the client sees its connection end and reconnects.
       if (client >= 0) ::close(client);
       if (IsShortage(error)) accept_at_ = Clock::now() + kShortage;
-      // Who has ended before being accepted is not the last in the queue.
+      // A client that ended before it was accepted need not be the last in the queue.
       const bool more = client >= 0 || error == ECONNABORTED || error == EINTR;
       if (!more || IsShortage(error)) return;
       continue;
@@ -188,7 +188,7 @@ void LinkRelay::Accept() {
   }
 }
 
-// False if the link is at its end.
+// False if the link has ended.
 bool LinkRelay::Pass(int from, int to, bool readable, Direction& direction) {
   if (readable && direction.bytes.empty() && !direction.ended) {
     direction.bytes.resize(kPassBytes);
@@ -226,8 +226,8 @@ void LinkRelay::Run() {
                                 (out.bytes.empty() ? 0 : POLLOUT));
     };
     for (const Link& link : links_) {
-      // A negative descriptor is passed over: nobody looks while the link is cut, or at an end of
-      // which nothing is wanted and that may have hung up.
+      // poll ignores negative descriptors: those of links that are cut, and ends from which nothing
+      // is wanted and which may have hung up.
       const bool cut = link.cut_until > now;
       if (cut) next = std::min(next, link.cut_until);
       const auto add = [&fds, cut](int fd, short events) {

@@ -1,4 +1,4 @@
-// LinkRelay: stands between clients and a broker and passes their bytes on, until a link is cut.
+// LinkRelay: relays bytes between clients and a broker until a link is cut.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,29 +15,29 @@ namespace acan::cli {
 
 class LinkRelay {
  public:
-  // Listens at once, on "ipc://PATH" or a free port of 127.0.0.1 ("tcp://127.0.0.1:*"), and
-  // connects to `broker` (ipc:// or tcp://ADDRESS:PORT) once for each client that comes. Throws
-  // Error (failure).
+  // Listens immediately, on "ipc://PATH" or a free port of 127.0.0.1 ("tcp://127.0.0.1:*"), and
+  // connects to `broker` (ipc:// or tcp://ADDRESS:PORT) once for each client. Throws Error
+  // (failure).
   LinkRelay(const std::string& listen, const std::string& broker);
-  ~LinkRelay();  // cuts all for good
+  ~LinkRelay();  // cuts all links for good
   LinkRelay(const LinkRelay&) = delete;
   LinkRelay& operator=(const LinkRelay&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }  // for clients
 
   enum class Afterwards : std::uint8_t {
-    kGoOn,   // what was sent meanwhile arrives late, as after a plug was pulled and put back
-    kReset,  // both ends see the connection end, and what was on its way is lost
+    kGoOn,   // bytes sent meanwhile arrive late, as after a plug was pulled and put back
+    kReset,  // both ends see the connection end, and bytes on their way are lost
   };
-  // Nothing passes for `pause` on one of the links, drawn with `random`, or on all. False if there
-  // is none. Thread safe.
+  // Stops all bytes for `pause` on one link, drawn with `random`. False if there is no link. CutAll
+  // does so on all links. Thread safe.
   bool Cut(std::chrono::milliseconds pause, Afterwards afterwards, std::mt19937_64& random);
   void CutAll(std::chrono::milliseconds pause, Afterwards afterwards);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Direction {
-    std::string bytes;  // read and not passed on yet
+    std::string bytes;  // read but not relayed yet
     std::size_t sent = 0;
     bool ended = false;  // the sender will send no more
   };
@@ -50,7 +50,8 @@ class LinkRelay {
 
   void Run();
   void Accept();
-  // To the broker, or on its way; negative: there is none now, errno says why.
+  // A connection to the broker, established or in progress; negative if there is none, with errno
+  // set.
   int Connect() const;
   static bool Pass(int from, int to, bool readable, Direction& direction);
   static void Close(Link& link);
@@ -63,7 +64,7 @@ class LinkRelay {
   int listen_fd_ = -1, wake_fd_ = -1;
   std::mutex mutex_;  // guards what follows
   std::list<Link> links_;
-  Clock::time_point accept_at_{};  // nobody is accepted before
+  Clock::time_point accept_at_{};  // no client is accepted before this time
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
 
-// Why others may replace what is in this folder; nullopt if they may not.
+// Why other users may replace what is in this folder; nullopt if they may not.
 std::optional<std::string> ParentProblem(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
@@ -34,7 +34,7 @@ std::optional<std::string> ParentProblem(const std::string& path) {
   return std::nullopt;
 }
 
-// Why a socket in this folder is not for this user alone.
+// Why a socket in this folder is not reserved for this user.
 std::optional<std::string> FolderProblem(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return std::strerror(errno);

@@ -1,4 +1,4 @@
-// Where broker, handlers and managers of one user meet when nobody says where.
+// The default place where the broker, handlers and managers of one user meet.
 #pragma once
 
 #include <string>
@@ -7,22 +7,22 @@
 
 namespace acan::cli {
 
-// "ipc://FOLDER/space", in a folder that no other user can look into: "acan" in $XDG_RUNTIME_DIR;
-// without that variable "acan" in /run/user/UID, where it usually points, or else /tmp/acan-UID.
-// The folder is made if it is not there, by clients as well: nobody else can make it meanwhile.
-// Throws Error if it is not a folder of this user with mode 0700, or its parent is one that others
-// may change; `flag` is named as the way out.
+// "ipc://FOLDER/space", in a folder that no other user can access: "acan" in $XDG_RUNTIME_DIR;
+// without that variable "acan" in /run/user/UID, where it usually points, otherwise /tmp/acan-UID.
+// Clients also create the folder if it does not exist, so that no other user can create it
+// meanwhile. Throws Error if it is not a folder of this user with mode 0700, or if other users may
+// change its parent; the message names `flag` as the alternative.
 std::string DefaultEndpoint(const std::string& flag);
 
-// "ipc" or "tcp" and what follows "://". Throws Error (usage) that names `origin`.
+// Requires "ipc" or "tcp" and valid text after "://". Throws Error (usage), which names `origin`.
 void CheckEndpoint(const std::string& endpoint, const std::string& origin);
 
-// The value of --connect, one endpoint or several (tuplespace::ClientOptions), checked; or the
+// The checked value of --connect, one endpoint or several (tuplespace::ClientOptions); or the
 // default.
 std::string EndpointToConnect(const Setting& connect);
 
-// Its parts, for tests. `runtime`: the variable, empty if it is not set; `root` is put before
-// /run/user and /tmp.
+// The folder of DefaultEndpoint, for tests. `runtime`: the variable, empty if it is not set; `root`
+// is put before /run/user and /tmp.
 std::string MeetingFolder(const std::string& runtime, const std::string& root,
                           const std::string& flag);
 

@@ -26,7 +26,7 @@ struct CloseDescriptor {
   }
 };
 
-// nullopt: it is there.
+// nullopt: the connection was established.
 std::optional<std::string> Connect(const sockaddr* address, socklen_t size,
                                    std::chrono::milliseconds patience) {
   const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -55,7 +55,7 @@ std::optional<std::string> Connect(const sockaddr* address, socklen_t size,
   }
 }
 
-// Of the first address of a name, as ZeroMQ takes it.
+// Connects to the first address of a name, as ZeroMQ does.
 Reach ReachHost(const std::string& host, const std::string& port,
                 std::chrono::milliseconds patience) {
   Reach reach;

@@ -44,7 +44,8 @@ Child::Child(const std::vector<std::string>& arguments) {
         "which must be mounted",
         kOwnProgram, SystemErrorText(errno)));
   }
-  // All memory is taken before fork: other threads may hold the allocator's locks at that moment.
+  // All memory is allocated before fork, because other threads may hold the allocator's locks
+  // during it.
   std::vector<std::string> words = {"acan"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.emplace_back(kChildFlag);
@@ -55,8 +56,8 @@ Child::Child(const std::vector<std::string>& arguments) {
 
   const std::array<int, 2> out = MakePipe();
   const std::array<int, 2> err = MakePipe();
-  // A signal that reached the child before exec would run our handler there, which writes into the
-  // pipe that both share: this process would stop, and the child would not.
+  // If a signal reached the child before exec, our handler would run there and write into the pipe
+  // that both processes share: this process would stop, and the child would not.
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -65,8 +66,8 @@ Child::Child(const std::vector<std::string>& arguments) {
     for (const int signal : {SIGINT, SIGHUP, EndChildSignal()}) ::signal(signal, SIG_DFL);
     ::signal(SIGTERM, SIG_IGN);  // until the child watches for it
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has put its own wish in place
-    // Signals of a terminal or of timeout(1) reach a whole group: they are ours to act on.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has set its own signal
+    // A terminal or timeout(1) signals a whole group; only this process must act on such signals.
     ::setpgid(0, 0);
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);

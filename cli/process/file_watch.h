@@ -1,4 +1,4 @@
-// FileWatch: calls a function, on a thread of its own, when a file has become another one.
+// FileWatch: calls a function, on a thread of its own, when a file changes.
 #pragma once
 
 #include <condition_variable>
@@ -9,13 +9,13 @@
 
 namespace acan::cli {
 
-// Which file it is, its size, and when it was changed last; empty: there is none.
+// Identifies the file, its size and its time of change; empty if there is no file.
 std::string LookOf(const std::string& path);
 
-// Looks once a second: the file systems that tell of changes made on other hosts are few.
+// Polls once a second, because few file systems notify of changes made on other hosts.
 class FileWatch {
  public:
-  // `known`: how it looked before it was read.
+  // `known`: what LookOf returned before the file was read.
   FileWatch(const std::string& path, std::string known, std::function<void()> changed);
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;

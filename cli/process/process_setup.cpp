@@ -21,10 +21,10 @@
 namespace acan::cli {
 namespace {
 
-// Besides a job's own values: stacks and allocators' arenas of some twenty threads.
+// In addition to a job's own values: stacks and allocators' arenas of some twenty threads.
 constexpr std::uint64_t kAddressSpaceBytes = 256ULL << 20;
 constexpr std::uint64_t kKiB = 1024;
-constexpr std::uint64_t kStackBytes = 256 * kKiB;  // 192 KiB are enough for what was measured
+constexpr std::uint64_t kStackBytes = 256 * kKiB;  // measurements needed at most 192 KiB
 
 std::uint64_t AddressSpaceInUse() {
   std::ifstream file("/proc/self/statm");
@@ -38,8 +38,8 @@ void* WaitAtGate(void* gate) {
   return nullptr;
 }
 
-// Where ZeroMQ gets no thread it ends the process by a signal. So some are tried before. Of those
-// that other processes will start only the number counts here, not the stacks.
+// If ZeroMQ gets no thread, it ends the process by a signal. So this function tries to start some
+// first. For threads that other processes will start, only the number counts here, not the stacks.
 void RequireThreads(const std::string& who, std::size_t count) {
   std::promise<void> opened;
   std::shared_future<void> gate = opened.get_future().share();
@@ -67,7 +67,8 @@ void RequireThreads(const std::string& who, std::size_t count) {
 void OpenStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest number that is free is this one. What cannot even open this ends soon enough.
+    // This is the lowest free number, so open returns it. A process that cannot open even this ends
+    // soon.
     if (::open("/dev/null", O_RDWR) < 0) return;
   }
 }
@@ -77,7 +78,7 @@ void OpenStandardDescriptors() {
 void SetUpProcess() {
   OpenStandardDescriptors();
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
-  // Children run /proc/self/exe, and would be called "exe" by ps and top.
+  // Children run /proc/self/exe, so ps and top would call them "exe".
   ::prctl(PR_SET_NAME, "acan");
 }
 

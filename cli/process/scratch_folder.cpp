@@ -21,13 +21,13 @@ namespace {
 
 // A socket's address holds 107 bytes; names inside the folder are short.
 constexpr std::size_t kMaxFolderPath = 80;
-// Earlier versions of acan made "acan-XXXXXX", without locks: theirs are left alone.
+// Earlier versions of acan made "acan-XXXXXX" without locks; such folders are left alone.
 constexpr std::string_view kPrefix = "acan-run-";
 constexpr std::string_view kDraft = "XXXXXX";
 
-// A descriptor that holds the lock of a folder; -1 with errno: another process has it
-// (EWOULDBLOCK), it is gone or not a folder of this user, or it cannot be locked. The lock ends
-// with the process, also with a killed one, as it is not inherited.
+// Returns a descriptor that holds the lock of a folder. Returns -1 with errno if another process
+// has the lock (EWOULDBLOCK), if the folder is gone or is not a folder of this user, or if it
+// cannot be locked. The lock is not inherited, so it ends with the process, even if that is killed.
 int Lock(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
@@ -84,8 +84,8 @@ ScratchFolder::ScratchFolder() {
                          std::strerror(errno) + "; set TMPDIR to a folder that can be written to");
     }
     lock_ = Lock(path_);
-    // Another process may have found it before it was locked, and removes it. Where folders cannot
-    // be locked nobody removes them.
+    // Another process may have found the folder before it was locked, and then removes it. If
+    // folders cannot be locked, nobody removes them.
     if (lock_ >= 0 || (errno != EWOULDBLOCK && errno != ENOENT)) return;
   }
 }
@@ -96,7 +96,7 @@ ScratchFolder::~ScratchFolder() {
 }
 
 void ScratchFolder::Remove() {
-  std::error_code ignored;  // someone else may have removed it; there is nothing left to do then
+  std::error_code ignored;  // another process may have removed it
   std::filesystem::remove_all(path_, ignored);
 }
 
@@ -104,7 +104,7 @@ void RemoveFolderOf(const std::string& ipc_endpoint) {
   const std::string prefix = "ipc://";
   if (!ipc_endpoint.starts_with(prefix)) return;
   const std::filesystem::path socket(ipc_endpoint.substr(prefix.size()));
-  ::rmdir(socket.parent_path().c_str());  // refuses a folder that has anything in it
+  ::rmdir(socket.parent_path().c_str());  // fails if the folder is not empty
 }
 
 }  // namespace acan::cli

@@ -6,9 +6,9 @@
 namespace acan::cli {
 
 // Made with mode 0700 in $TMPDIR, or in /tmp if that is not set or its path is too long for a
-// socket's address. Removed with all files in it by the destructor. It is locked while its process
-// lives; whoever makes one removes those of this user that nobody has locked: their processes were
-// killed.
+// socket's address. The destructor removes it with all files in it. It is locked while its process
+// lives. Making one also removes this user's folders that are not locked, because their processes
+// were killed.
 class ScratchFolder {
  public:
   ScratchFolder();  // throws Error (failure)
@@ -17,14 +17,14 @@ class ScratchFolder {
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  void Remove();  // thread safe; may be called again
+  void Remove();  // thread safe; may be called repeatedly
 
  private:
   std::string path_;
   int lock_ = -1;
 };
 
-// Removes the folder of an ipc:// endpoint if it is empty by now: the last act of a broker, whose
+// Removes the folder of an ipc:// endpoint if it is empty. This is the last act of a broker, whose
 // parent process may have died and cannot clean up.
 void RemoveFolderOf(const std::string& ipc_endpoint);
 

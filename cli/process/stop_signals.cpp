@@ -19,8 +19,9 @@
 namespace acan::cli {
 namespace {
 
-// Where the handler writes the number of the signal. Signals are not blocked and read from a
-// signalfd, because libraries may have threads from before main whose masks we do not set.
+// The pipe to which the handler writes the number of the signal. Signals are not blocked and read
+// from a signalfd, because libraries may have started threads before main whose masks we do not
+// set.
 std::atomic<int> signal_pipe{-1};
 static_assert(std::atomic<int>::is_always_lock_free);  // used in a signal handler
 
@@ -47,12 +48,12 @@ struct StopSignals::Impl {
   const Mode mode;
   std::array<int, 2> pipe = {-1, -1};
   std::atomic<int> received{0};
-  bool was_spared = false;  // a child, from a SIGTERM; of the thread
+  bool was_spared = false;  // a child ignored one SIGTERM; used by the thread only
   std::mutex mutex;         // guards the functions and their calls
   Actions actions;
   std::thread thread;
 
-  // Reads signals until a 0 comes, which no signal is.
+  // Reads signals until it reads a 0, which is no signal.
   void Watch() {
     for (;;) {
       unsigned char number = 0;
@@ -67,8 +68,9 @@ struct StopSignals::Impl {
     if (of_child && signal == SIGTERM && !std::exchange(was_spared, true)) return;
     int none = 0;
     const bool first = received.compare_exchange_strong(none, signal);
-    // A child hears of its parent's death once for each of the parent's threads: the kernel hands
-    // it from one to the next while they end. Only the first one means anything.
+    // A child is told of its parent's death once for each of the parent's threads, because the
+    // kernel hands it from one thread to the next while they end. Only the first notification
+    // counts.
     if (!first && of_child) return;
     const std::lock_guard lock(mutex);
     if (first && actions.stop) {

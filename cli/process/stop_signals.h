@@ -1,5 +1,5 @@
-// StopSignals: SIGINT, SIGTERM and SIGHUP as calls on a thread of their own, so that what they call
-// needs not be async-signal safe.
+// StopSignals: turns SIGINT, SIGTERM and SIGHUP into calls on a separate thread, so that the called
+// code need not be async-signal-safe.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@ class StopSignals {
  public:
   enum class Mode {
     kAll,  // SIGINT, SIGTERM and SIGHUP
-    // Of a child (child.h): EndChildSignal, and SIGTERM if it comes twice. What else a terminal, a
-    // service manager or an administrator sends to all processes of a command is the parent's to
-    // act on.
+    // Of a child (child.h): EndChildSignal, and SIGTERM if it comes twice. All other signals that a
+    // terminal, a service manager or an administrator sends to all processes of a command are left
+    // to the parent.
     kOfChild,
   };
-  // Takes over the signals and watches for them. One object at a time. While nothing is guarded a
-  // signal ends the process at once with 128 + its number.
+  // Installs handlers for the signals and watches for them. One object at a time. While nothing is
+  // guarded, a signal ends the process immediately with 128 + its number.
   explicit StopSignals(Mode mode);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
@@ -28,13 +28,13 @@ class StopSignals {
     std::function<void()> stop;
     std::function<void()> kill;
   };
-  // From now on the first signal calls `stop` (at once if it has come already) and the second
-  // `kill`, and then ends the process with 128 + its number. Both run on the watching thread.
-  // Returns what was guarded before; when it returns that is not running and will not run any more.
-  // Empty functions end the guard.
+  // From now on, the first signal calls `stop` (immediately if it has already come). The second
+  // calls `kill` and then ends the process with 128 + its number. Both run on the watching thread.
+  // Returns the actions guarded before; when Guard returns, those are not running and will not run
+  // any more. Empty functions end the guard.
   Actions Guard(Actions actions);
 
-  // The first signal that came, or 0.
+  // The first signal received, or 0.
   int received() const;
 
  private:
@@ -42,7 +42,7 @@ class StopSignals {
   std::unique_ptr<Impl> impl_;
 };
 
-// Guards for a scope, after which the guard before it holds again.
+// Guards for a scope; afterwards the previous guard is restored.
 class StopGuard {
  public:
   StopGuard(StopSignals& signals, std::function<void()> stop, std::function<void()> kill)

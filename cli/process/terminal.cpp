@@ -55,8 +55,8 @@ void Terminal::EndLive() {
   text_.clear();
 }
 
-// One write for one line, so that lines of several processes do not mix. What cannot be written is
-// lost: there is nowhere left to say so.
+// One write for each line, so that lines of several processes do not mix. Write errors are ignored,
+// since there is no other place to report them.
 void Terminal::Write(const std::string& bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t wrote = ::write(STDERR_FILENO, bytes.data() + done, bytes.size() - done);

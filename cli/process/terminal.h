@@ -1,4 +1,4 @@
-// Terminal: stderr, shared by log lines and one live line at the bottom.
+// Terminal: stderr, shared by log lines and a live line at the bottom.
 #pragma once
 
 #include <mutex>
@@ -17,9 +17,9 @@ class Terminal {
   bool live() const { return live_; }      // stderr is a terminal that can rewrite a line
   bool colour() const { return colour_; }  // and NO_COLOR is not set
 
-  // Writes a whole line above the live line. `line` has no end of line.
+  // Writes a whole line above the live line. `line` has no newline.
   void Line(const std::string& line);
-  // Replaces the live line, cut to the terminal's width. Nothing happens unless live().
+  // Replaces the live line, cut to the terminal's width. Does nothing unless live().
   void Live(const std::string& text);
   // Removes the live line.
   void EndLive();

@@ -1,5 +1,5 @@
-// Watchdog: says when a thread does not come round any more. What it waits for then has no bound
-// that the program could set: a disk or a file server, a device's driver, the processor.
+// Watchdog: reports that a thread's loop makes no progress. The thread then waits for something
+// that the program cannot bound: a disk or a file server, a device's driver, the processor.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@ namespace acan::cli {
 class Watchdog {
  public:
   struct Options {
-    std::string what;  // does not come round: "the manager"
-    std::string why;   // probably: "a disk or a file server does not answer"
+    std::string what;  // the subject of the report: "the manager"
+    std::string why;   // the probable cause: "a disk or a file server does not answer"
     std::function<void(const std::string& line)> say;  // on a thread of the watchdog
     std::chrono::milliseconds patience{8'000};
     std::chrono::milliseconds again{30'000};
@@ -26,7 +26,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  void Beat();  // thread safe: it has come round
+  void Beat();  // thread safe: the loop has come round once more
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -36,7 +36,7 @@ class Watchdog {
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   bool stop_ = false;
-  bool beaten_ = false;  // since it was looked at
+  bool beaten_ = false;  // since the last look
   std::thread thread_;
 };
 

@@ -89,9 +89,9 @@ void ChaosRun::StartManager(const char* flag) {
   managers_.push_back({Child(words), {}});
 }
 
-// Reads what the managers say, and starts those again that died before the job is done.
+// Reads the managers' output, and restarts managers that died before the job was done.
 void ChaosRun::TendManagers() {
-  const std::size_t count = managers_.size();  // those that are started here come next time
+  const std::size_t count = managers_.size();  // those started here have to wait
   auto manager = managers_.begin();
   for (std::size_t i = 0; i < count; ++i) {
     for (std::string& line : manager->child.ReadOut()) manager->last_line = std::move(line);
@@ -113,7 +113,7 @@ void ChaosRun::ManagerDied(Manager& manager) {
     if (!receipt_line_) receipt_line_ = std::move(manager.last_line);
     return;
   }
-  if (receipt_line_) return;  // one that stood by, killed when the job was done
+  if (receipt_line_) return;  // a standby that was killed after the job was done
   own_failures_ = exit.signal == SIGKILL ? 0 : own_failures_ + 1;
   if ((exit.signal == 0 && exit.code == 2) || own_failures_ >= kMostOwnFailures) {
     throw FailureError(fmt::format("the manager (pid {}) {}", pid, exit.Text()));
@@ -122,12 +122,12 @@ void ChaosRun::ManagerDied(Manager& manager) {
   StartManager(options_.standby ? "--standby" : "--resume");
 }
 
-// New lines of finished steps in the metrics end the recovery of the faults before them.
+// A new line of a finished step in the metrics ends the recovery of the faults before it.
 void ChaosRun::Watch() {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(options_.metrics_path, error);
   if (error || bytes <= metrics_bytes_) {
-    if (!error) metrics_bytes_ = bytes;  // cut by a manager that resumes
+    if (!error) metrics_bytes_ = bytes;  // a manager that resumed has truncated it
     return;
   }
   std::ifstream file(options_.metrics_path, std::ios::binary);
@@ -148,7 +148,7 @@ void ChaosRun::Watch() {
   unrecovered_.clear();
 }
 
-// The managers say what they wait for, if they can.
+// The managers themselves report what they wait for, if they can.
 void ChaosRun::SayIfNothingMoves() {
   const auto seconds = next_step_.Due(MicrosecondsOf(Clock::now()));
   if (!seconds) return;
@@ -170,7 +170,7 @@ void ChaosRun::DoFault() {
     for (const pid_t pid : Pids(victim)) {
       if (Send(pid, harm == Harm::kKill ? SIGKILL : SIGSTOP)) hit.push_back(pid);
     }
-    if (hit.empty()) return;  // it is being started again
+    if (hit.empty()) return;  // it is being restarted
     for (const pid_t pid : hit) {
       std::erase_if(slowed_, [pid](const Slowed& slowed) { return slowed.pid == pid; });
       if (harm != Harm::kKill) Slow(pid, harm == Harm::kThrottle);
@@ -200,7 +200,7 @@ bool ChaosRun::Cut(Victim victim) {
   return false;
 }
 
-// The processes to harm; empty while they are being started again.
+// The processes to harm; empty while they are being restarted.
 std::vector<pid_t> ChaosRun::Pids(Victim victim) {
   std::vector<pid_t> managers;
   for (const Manager& manager : managers_) managers.push_back(manager.child.pid());

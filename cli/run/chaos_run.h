@@ -1,5 +1,5 @@
-// ChaosRun: trains a job while it kills, stops and slows down the processes that do it, and cuts
-// their links.
+// ChaosRun: trains a job while it kills, stops and slows down the job's processes and cuts their
+// links.
 #pragma once
 
 #include <chrono>
@@ -24,39 +24,39 @@
 namespace acan::cli {
 
 enum class Harm : std::uint8_t { kKill, kStop, kThrottle, kCut };
-// One of the handlers, the broker (all its links), a manager, or all of them at once.
+// The handlers (one of them), the broker (all its links), a manager, or all of these at once.
 enum class Victim : std::uint8_t { kHandlers, kBroker, kManager, kEverything };
 // "kill handlers".
 std::string FaultText(Harm harm, Victim victim);
 
 struct ChaosOptions {
-  std::vector<std::pair<Harm, Victim>> faults;  // drawn from evenly
+  std::vector<std::pair<Harm, Victim>> faults;  // each fault is equally likely
   std::chrono::milliseconds every{2000};        // on average; from half to one and a half of it
-  std::chrono::milliseconds pause{3000};        // how long something is stopped, slow or cut off
+  std::chrono::milliseconds pause{3000};        // how long something is stopped, slowed or cut off
   std::uint64_t seed = 1;
   std::vector<std::string> manager_words;  // without --resume
   bool standby = false;                    // a second manager stands by
-  std::string metrics_path;                // of the manager's output
-  // The links that kCut cuts; must outlive the run. Null if there is no kCut.
+  std::string metrics_path;                // the metrics file that the manager writes
+  // The links that kCut cuts; they must outlive the run. Null if there is no kCut.
   LinkRelay* handler_links = nullptr;
   LinkRelay* manager_links = nullptr;
 };
 
 struct ChaosReport {
   nlohmann::json receipt;                                 // of the run
-  std::map<std::string, std::vector<double>> recovery_s;  // by FaultText: to the next step's end
+  std::map<std::string, std::vector<double>> recovery_s;  // by FaultText: until the next step ends
   std::map<std::string, int> faults;
-  std::int64_t steps_done = 0;  // those done again counted again
+  std::int64_t steps_done = 0;  // counts repeated steps again
   double seconds = 0;
 };
 
-// Lives on the thread that made it. Its manager ends with it.
+// Used on the thread that made it. Its managers end with it.
 class ChaosRun {
  public:
   ChaosRun(ChaosOptions options, LocalCluster& cluster, Log& log);
 
-  // Until the job is done. nullopt if `stopped` says so between. Throws Error (failure) if the
-  // manager fails by itself again and again.
+  // Returns when the job is done; nullopt if `stopped` returns true before that. Throws Error
+  // (failure) if the manager repeatedly fails by itself.
   std::optional<ChaosReport> Run(const std::function<bool()>& stopped);
 
  private:
@@ -68,7 +68,7 @@ class ChaosRun {
   struct Slowed {  // stopped or throttled
     pid_t pid = 0;
     bool throttled = false;
-    bool running = false;  // for now
+    bool running = false;  // at the moment, while throttled
     Clock::time_point until{};
     Clock::time_point toggle_at{};
   };
@@ -92,8 +92,8 @@ class ChaosRun {
   Log& log_;
   std::mt19937_64 random_;
   std::list<Manager> managers_;
-  std::optional<std::string> receipt_line_;  // the job is done
-  int own_failures_ = 0;                     // of managers, in a row
+  std::optional<std::string> receipt_line_;  // set when the job is done
+  int own_failures_ = 0;                     // of managers, consecutive, not caused by a fault
   std::deque<Slowed> slowed_;
   std::vector<std::pair<std::string, Clock::time_point>> unrecovered_;
   std::uintmax_t metrics_bytes_ = 0;

@@ -48,7 +48,7 @@ void AddJobFlags(Command& app, JobFlags& flags, bool required) {
 
 namespace {
 
-// What ACAN_SET says, if anything.
+// The overrides in ACAN_SET.
 std::vector<std::string> OverridesOfVariable() {
   std::vector<std::string> overrides;
   const char* variable = std::getenv("ACAN_SET");

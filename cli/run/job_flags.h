@@ -1,5 +1,4 @@
-// The flags that several commands share: the job with its overrides, and the handlers of a local
-// run.
+// Flags that several commands share: the job with its overrides, and the handlers of a local run.
 #pragma once
 
 #include <chrono>
@@ -23,7 +22,7 @@ struct JobFlags {
 void AddJobFlags(Command& app, JobFlags& flags, bool required = true);
 // --audit-log.
 void AddAuditLog(Command& app, std::string& path);
-// --stop-within, which is kStopWithinS if it is not given.
+// --stop-within, by default kStopWithinS.
 inline constexpr double kStopWithinS = 10;
 struct StopFlag {
   double within_s = kStopWithinS;
@@ -32,12 +31,12 @@ struct StopFlag {
   }
 };
 void AddStopWithin(Command& app, StopFlag& flag);
-// For a job that stays as it was, which `kept` says in a sentence's second half. Throws Error
-// (usage) if --set or ACAN_SET would change it.
+// For a job that must stay unchanged; `kept` gives the reason as the second half of a sentence.
+// Throws Error (usage) if --set or ACAN_SET would change the job.
 void RequireNoOverrides(const JobFlags& flags, const std::string& kept);
-// The job that a run in `folder` (its --out) was given. Throws Error (usage).
+// The job of the run in `folder` (its --out). Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
-// Reads the job: the flags beat ACAN_SET ("key=value;key=value"), which beats the file.
+// Reads the job. Flags override ACAN_SET ("key=value;key=value"), which overrides the file.
 Job ReadJob(const JobFlags& flags);
 
 struct ClusterFlags {
@@ -49,12 +48,11 @@ struct ClusterFlags {
 void AddClusterFlags(
     Command& app, ClusterFlags& flags,
     const std::string& handlers_by_default = "auto, every GPU and a cpu:1 for each core");
-// With defaults filled in: every GPU and a cpu:1 for each core, half of the free memory shared out,
-// nine tenths of each GPU's.
+// With defaults filled in: every GPU and a cpu:1 for each core; an equal share of half of the free
+// memory, and nine tenths of each GPU's memory.
 LocalClusterOptions ParseCluster(const ClusterFlags& flags);
 
-// A folder for the outputs of a job at `path` when nobody named one: "out/mnist" for
-// "jobs/mnist.toml".
+// The default folder for the outputs of a job at `path`: "out/mnist" for "jobs/mnist.toml".
 std::string DefaultOutDir(const std::string& path);
 
 }  // namespace acan::cli

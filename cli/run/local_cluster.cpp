@@ -31,20 +31,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kShortLife{5000};  // a handler that dies younger is started again later
+constexpr milliseconds kShortLife{5000};  // a handler that dies younger is restarted after a delay
 constexpr milliseconds kFirstBackoff{50};
 constexpr milliseconds kMostBackoff{2000};
-constexpr int kMostFailedStarts = 5;             // in a row, by its own fault: then it is given up
+constexpr int kMostFailedStarts = 5;             // consecutive, by its own fault; then no more
 constexpr milliseconds kStopPatience{8000};      // then SIGKILL
 constexpr milliseconds kBrokerPatience{60'000};  // until it listens
 constexpr int kLookAgainMs = 1'000;
-constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, of which two belong to a start
-// A control group counts the threads of all its processes: of this one, of the broker and of one
-// handler, without which no cluster does anything.
+constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, two of them only during a start
+// A control group counts the threads of all its processes: of this one, of the broker, and of one
+// handler, which is the minimum for a useful cluster.
 constexpr std::size_t kLeastThreadsOfCluster =
     kLeastThreads + (1 + kLeastThreadsOfBroker) + (1 + kLeastThreads);
 
-// When a process that died is started again: at once, or later and later if it dies young.
+// When a process that died is restarted: immediately, or after growing delays if it dies young.
 struct Restart {
   int short_lives = 0;    // in a row
   int failed_starts = 0;  // in a row
@@ -53,7 +53,7 @@ struct Restart {
   milliseconds AfterLife(milliseconds life, const Exit& exit);
 };
 
-// One place for a handler; its process may change.
+// The place of a handler, whose process may change.
 struct Slot {
   DeviceSpec spec;
   std::optional<Child> child;
@@ -62,7 +62,8 @@ struct Slot {
   Restart restart;
 };
 
-// Of each handler. Empty if one of them has another device, whose driver may need any processor.
+// The number of threads of each handler. Empty if one of them has another kind of device, whose
+// driver may need any processor.
 std::vector<int> ThreadsOf(const std::vector<DeviceSpec>& handlers) {
   std::vector<int> threads;
   for (const DeviceSpec& handler : handlers) {
@@ -81,7 +82,7 @@ milliseconds Restart::AfterLife(milliseconds life, const Exit& exit) {
   const bool young = life < kShortLife;
   short_lives = young ? short_lives + 1 : 0;
   failed_starts = young && BlamesItself(exit) ? failed_starts + 1 : 0;
-  // A usage error is the same at every start.
+  // A usage error recurs at every start.
   give_up = (exit.signal == 0 && exit.code == 2) || failed_starts >= kMostFailedStarts;
   const int doublings = std::clamp(short_lives - 2, 0, 10);
   return short_lives < 2 ? milliseconds(0)
@@ -98,11 +99,11 @@ struct LocalCluster::Impl {
   std::string handlers_endpoint;
   std::optional<Child> broker;
   Clock::time_point broker_started{};
-  Clock::time_point broker_start_at{};  // if there is none
+  Clock::time_point broker_start_at{};  // if there is no broker
   Restart broker_restart;
   std::vector<Slot> slots;
   OwnProcessors own_processors;
-  Clock::time_point look_at{};  // at who uses the processors
+  Clock::time_point look_at{};  // when to look at the use of the processors
   int wake_fd = -1;
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> restarts{0};
@@ -134,12 +135,12 @@ struct LocalCluster::Impl {
   Exit Reap(Child& child) {
     {
       const std::lock_guard lock(mutex);
-      pids.erase(child.pid());  // before its number can be given to another process
+      pids.erase(child.pid());  // before the system can reuse its number
     }
     return child.Wait();
   }
 
-  // The first broker; returns when it listens.
+  // Starts the first broker; returns when it listens.
   void AwaitBroker() {
     const std::string listen = options.transport == Transport::kTcp
                                    ? "tcp://127.0.0.1:*"
@@ -171,7 +172,7 @@ struct LocalCluster::Impl {
     broker.emplace(Start(Part::kBroker, {"broker", "--listen", listen}));
   }
 
-  // Its tuples are gone; the manager begins again from its last snapshot.
+  // The broker's tuples are gone; the manager starts again from its last snapshot.
   void BrokerDied() {
     const pid_t pid = broker->pid();
     const Exit exit = Reap(*broker);
@@ -202,7 +203,7 @@ struct LocalCluster::Impl {
     if (on_failure) std::exchange(on_failure, nullptr)();
   }
 
-  // Waits at most `timeout_ms` (-1: for ever) for children to say something, and takes it.
+  // Waits at most `timeout_ms` (-1: forever) for output of children, and reads it.
   void PollChildren(int timeout_ms) {
     std::vector<pollfd> fds = {{wake_fd, POLLIN, 0}};
     const auto add = [&fds](const std::optional<Child>& child) {
@@ -259,7 +260,7 @@ struct LocalCluster::Impl {
                             restarts.load()));
   }
 
-  // Until the next start that waits; -1: none does.
+  // The time until the next delayed start; -1 if there is none.
   int TimeoutMs() const {
     Clock::time_point next = Clock::time_point::max();
     if (!broker && !broker_restart.give_up) next = broker_start_at;
@@ -294,7 +295,7 @@ struct LocalCluster::Impl {
     own_processors.Look(handlers, {broker ? broker->pid() : 0});
   }
 
-  // Ends `children`: asks, waits, kills.
+  // Ends `children`: asks them, waits, kills.
   void End(const std::vector<Child*>& children, const std::string& what) {
     for (Child* child : children) child->Signal(EndChildSignal());
     const Clock::time_point deadline = Clock::now() + kStopPatience;
@@ -322,7 +323,7 @@ struct LocalCluster::Impl {
     for (Slot& slot : slots) {
       if (slot.child) handlers.push_back(&*slot.child);
     }
-    if (!broker) {  // nobody to give tasks back to
+    if (!broker) {  // nobody can take tasks back
       for (Child* handler : handlers) handler->Signal(SIGKILL);
     }
     End(handlers, "a handler");
@@ -332,7 +333,7 @@ struct LocalCluster::Impl {
     folder.Remove();
   }
 
-  // The thread's life.
+  // The body of the thread.
   void Live(std::promise<void> listening) {
     try {
       AwaitBroker();
@@ -341,7 +342,7 @@ struct LocalCluster::Impl {
       for (Slot& slot : slots) StartHandler(slot);
       listening.set_value();
     } catch (...) {
-      if (broker && endpoint.empty()) broker->Signal(SIGKILL);  // it has nothing yet
+      if (broker && endpoint.empty()) broker->Signal(SIGKILL);  // it holds nothing yet
       EndAll();
       listening.set_exception(std::current_exception());
       return;
@@ -413,7 +414,7 @@ std::vector<pid_t> LocalCluster::Pids(Part part) const {
 }
 
 bool LocalCluster::Signal(pid_t pid, int signal) {
-  const std::lock_guard lock(impl_->mutex);  // it is not reaped meanwhile
+  const std::lock_guard lock(impl_->mutex);  // so that it is not reaped meanwhile
   return impl_->pids.count(pid) != 0 && ::kill(pid, signal) == 0;
 }
 
@@ -425,7 +426,7 @@ void LocalCluster::Stop() {
 }
 
 void LocalCluster::Kill() {
-  impl_->stopping = true;  // nothing is started again
+  impl_->stopping = true;  // so that nothing is restarted
   const std::lock_guard lock(impl_->mutex);
   for (const auto& [pid, part] : impl_->pids) ::kill(pid, SIGKILL);
   impl_->folder.Remove();

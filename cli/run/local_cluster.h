@@ -1,4 +1,4 @@
-// LocalCluster: a broker and its handlers as child processes of this one, kept alive.
+// LocalCluster: a broker and its handlers as child processes, restarted when they die.
 #pragma once
 
 #include <sys/types.h>
@@ -18,23 +18,23 @@ namespace acan::cli {
 enum class Transport { kIpc, kTcp };
 
 struct LocalClusterOptions {
-  std::vector<DeviceSpec> handlers;  // each says its memory, none is "auto"
+  std::vector<DeviceSpec> handlers;  // each has its memory set, none is "auto"
   Transport transport = Transport::kIpc;
-  // What handlers connect to, given where the broker listens; null: just that. Called once, on
-  // another thread.
+  // Maps the endpoint where the broker listens to the one that handlers connect to; null: the same.
+  // Called once, on another thread.
   std::function<std::string(const std::string& endpoint)> handlers_connect_to;
-  // Asked once a second until the broker listens, on another thread: whether nobody wants it any
-  // more. May be null.
+  // Called once a second on another thread until the broker listens; true if the start is to be
+  // given up. May be null.
   std::function<bool()> stopped = {};
 };
 
 class LocalCluster {
  public:
-  // Starts the processes; returns when the broker listens. One that dies is started again, later
-  // and later if it keeps dying young; one that cannot start is given up. A new broker listens
-  // where the last one did and has none of its tuples. What the processes log goes to `log`, which
-  // must outlive this. Throws Error (failure), also if the broker does not listen after a minute,
-  // and Stopped if the options say so.
+  // Starts the processes; returns when the broker listens. A process that dies is restarted, after
+  // growing delays if it keeps dying young; one that cannot start is given up. A new broker listens
+  // where the last one did and has none of its tuples. The processes' log lines go to `log`, which
+  // must outlive this object. Throws Error (failure), also if the broker does not listen within a
+  // minute, and Stopped if options.stopped returns true.
   struct Stopped {};
   LocalCluster(LocalClusterOptions options, Log& log);
   ~LocalCluster();  // Stop
@@ -45,20 +45,21 @@ class LocalCluster {
 
   enum class Part { kBroker, kHandler };
   std::vector<pid_t> Pids(Part part) const;
-  // False if `pid` is none of its processes (any more).
+  // False if `pid` is not (or no longer) one of its processes.
   bool Signal(pid_t pid, int signal);
 
-  // Calls `function` once if the cluster can not go on (the broker or no handler starts): at
-  // once if that has happened already, else on another thread. null: nobody is called any more when
-  // this returns.
+  // Calls `function` once if the cluster cannot continue, because the broker or every handler fails
+  // to start: immediately if that has already happened, otherwise on another thread. null: after
+  // this returns, no function is called any more.
   void OnFailure(std::function<void()> function);
-  std::optional<std::string> failure() const;  // why; empty: all is well
+  std::optional<std::string> failure() const;  // why it cannot continue; empty: it can
   std::uint64_t restarts() const;              // of the broker and of handlers
 
-  // Asks all to end (handlers first, then the broker), kills those that do not within some seconds,
-  // waits for them and removes the folder of the sockets. May be called again.
+  // Asks all processes to end (handlers first, then the broker), kills those that do not end within
+  // some seconds, waits for them and removes the sockets' folder. May be called repeatedly.
   void Stop();
-  // Kills all at once and removes the folder. Thread safe; for the last moment of the process.
+  // Kills all processes immediately and removes the folder. Thread safe; for the end of this
+  // process.
   void Kill();
 
  private:

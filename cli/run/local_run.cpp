@@ -22,7 +22,7 @@ namespace acan::cli {
 
 std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data, Log& log,
                                   StopSignals& signals) {
-  // From here on there is something to clean up: a signal waits until the manager can obey it.
+  // From here on there is something to clean up, so a signal waits until the manager can obey it.
   const StopGuard starting(
       signals, [] {}, [] {});
   ProgressDisplay display(log);
@@ -157,7 +157,7 @@ int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json, Out
   if (!ended_early) Print(SummaryText(receipt, out_dir, outputs));
   if (json) PrintLine(JsonTextReplacing(ReceiptToJson(receipt)));
   if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
-  // Where all results were audited, those that count were confirmed.
+  // If all results were audited, those that count were confirmed.
   if (!receipt.conflicts.empty() && receipt.audits.share < 1) {
     throw FailureError(ConflictsText(receipt.conflicts));
   }

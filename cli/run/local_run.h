@@ -1,4 +1,4 @@
-// A run of a job with a broker and handlers of its own, and what is said of any run.
+// A run of a job with its own broker and handlers, and the reports of any run.
 #pragma once
 
 #include <chrono>
@@ -20,29 +20,29 @@ namespace acan::cli {
 struct LocalRun {
   LocalClusterOptions cluster;
   std::string out_dir;                       // empty: nothing is written
-  std::string source;                        // where the job came from, for messages
-  bool resume = false;                       // from what an earlier run left in out_dir
+  std::string source;                        // the job's source, for messages
+  bool resume = false;                       // from what an earlier run has left in out_dir
   std::string audit_log = {};                // as ManagerOptions::audit_log
-  std::chrono::milliseconds stop_within{0};  // after a first signal, to write a snapshot
+  std::chrono::milliseconds stop_within{0};  // the time to write a snapshot after a first signal
 };
 
-// Runs the job; progress goes to `log`. nullopt: stopped by a signal (see signals.received()). When
-// it returns or throws, its processes and its temporary folder are gone. Throws Error.
+// Runs the job; progress goes to `log`. nullopt if a signal stopped it (see signals.received()).
+// When it returns or throws, its processes and its temporary folder are gone. Throws Error.
 std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data, Log& log,
                                   StopSignals& signals);
 
-// Says when a manager does not come round any more (ManagerOptions::alive). `log` must outlive it.
+// Reports a manager that makes no progress (ManagerOptions::alive). `log` must outlive it.
 Watchdog::Options OfManager(Log& log);
 
-// Logs the resolved job and the sizes of its data, and what is odd about the two together.
+// Logs the resolved job, the sizes of its data, and anything unusual about their combination.
 void LogJob(const Job& job, const Data& data, Log& log);
-// Whether this command has written the outputs, or found those of a run that was done.
+// Whether this command has written the outputs, or found those of a finished run.
 enum class Outputs : std::uint8_t { kWritten, kFound };
-// Some lines for people: accuracy, time, speed, hash, the files that were written.
+// A few lines for people: accuracy, time, speed, hash, and the written files.
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs);
-// What a command that trains says in the end: the summary, and with `json` the receipt. Returns the
-// exit code. Throws Error (failure) if the run ended early because it diverged: where, what it
-// kept, what to try.
+// The final report of a command that trains: the summary, and with `json` the receipt. Returns the
+// exit code. Throws Error (failure) if the run ended early because it diverged; the message says
+// where, what it kept, and what to try.
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json,
               Outputs outputs = Outputs::kWritten);
 // "test accuracy 88.12 %, test loss 0.3412".

@@ -23,7 +23,7 @@ std::string JsonTime(Time time) {
                      ms.count() % 1000);
 }
 
-// Bytes that are no UTF-8 (a file's name, say) are replaced: a log line must not throw.
+// Bytes that are not UTF-8 (in a file's name, say) are replaced, because a log line must not throw.
 std::string Dump(const nlohmann::json& json) {
   return JsonTextReplacing(json);
 }

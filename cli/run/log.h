@@ -1,4 +1,4 @@
-// Log: what roles have to say, on stderr, as text or as JSON lines.
+// Log: the messages of a role, on stderr, as text or as JSON lines.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ class Log {
   void Error(const std::string& message);
   // A line with values: `text` for people, `fields` for programs.
   void Event(const std::string& name, const std::string& text, const nlohmann::json& fields);
-  // A line that another process has formatted already.
+  // A line that another process has already formatted.
   void Raw(const std::string& line);
 
   LogFormat format() const { return format_; }

@@ -1,4 +1,4 @@
-// ProgressDisplay: what a run is doing, for a person at a terminal or for a log.
+// ProgressDisplay: the progress of a run, for a person at a terminal or for a log.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace acan::cli {
 
-// On a terminal: one live line, rewritten at most ten times a second. Elsewhere: a line every two
-// seconds. Everywhere: a line for each evaluation. Not thread safe.
+// On a terminal: one live line, rewritten at most ten times a second. Otherwise: a line every two
+// seconds. In both cases: a line for each evaluation. Not thread safe.
 class ProgressDisplay {
  public:
   explicit ProgressDisplay(Log& log) : log_(log) {}

@@ -9,7 +9,7 @@
 namespace acan::cli {
 namespace {
 
-// A role whose parent died has nobody to wait for it: it may not take longer than this to end.
+// Nobody waits for a role whose parent has died, so it must end within this time.
 constexpr unsigned kOrphanPatienceS = 10;
 
 }  // namespace
@@ -21,7 +21,7 @@ void AddRoleFlags(Command& app, RoleFlags& flags) {
 
 void InterruptNobody() {
   const sched_param none{};
-  sched_setscheduler(0, SCHED_BATCH, &none);  // where it is forbidden it is a little slower
+  sched_setscheduler(0, SCHED_BATCH, &none);  // if forbidden, it is only a little slower
 }
 
 RoleProcess::RoleProcess(const RoleFlags& flags, const std::string& name)

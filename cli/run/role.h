@@ -1,4 +1,4 @@
-// What the roles broker, handler and manager share: their log, their signals, their parent.
+// What the roles broker, handler and manager share: log, signals, parent.
 #pragma once
 
 #include <sys/types.h>
@@ -17,27 +17,29 @@ namespace acan::cli {
 // Flags that every role has.
 struct RoleFlags {
   Setting log_format;
-  pid_t parent = 0;  // of a role that `acan train` started; 0: started by hand
+  pid_t parent = 0;  // set if `acan train` started this role; 0: started by hand
 };
 void AddRoleFlags(Command& app, RoleFlags& flags);
 
-// This thread and those that it will start take no processor from others when they are woken
-// (SCHED_BATCH): handlers and managers have many threads, short of processors they would interrupt
-// each other, and the broker, at each message.
+// Keeps this thread, and those that it will start, from preempting other threads when they are
+// woken (SCHED_BATCH). Handlers and managers have many threads. With few processors, these would
+// interrupt each other and the broker at each message.
 void InterruptNobody();
 
-// The process of a role. Make it first: it watches for signals before other threads exist.
+// The process of a role. Make it before anything else, so that it watches for signals before other
+// threads exist.
 class RoleProcess {
  public:
   RoleProcess(const RoleFlags& flags, const std::string& name);
 
   Log& log() { return log_; }
-  // Runs `serve`; a signal to stop calls `stop`, which must make it return. Returns 128 + the
+  // Runs `serve`. A stop signal calls `stop`, which must make `serve` return. Returns 128 + the
   // signal, or 0 if there was none.
   int Serve(const std::function<void()>& serve, const std::function<void()>& stop);
-  // Waits until the broker's host has an address (BrokerHost). Returns as Serve does.
+  // Waits until the broker's host has an address (BrokerHost). Returns what Serve returns.
   int AwaitHost(const std::string& endpoint, const std::string& origin);
-  // The process that started us has died: nobody will use or clean up what we serve.
+  // Whether the process that started this one has died, so that nobody will use or clean up what it
+  // serves.
   bool Orphaned() const;
 
  private:

@@ -1,10 +1,10 @@
-// Exact attention, forward: attention_tile.cuh says how.
+// Exact attention, forward; attention_tile.cuh describes the method.
 #include "attention_tile.cuh"
 
 namespace acan::cuda {
 namespace {
 
-// What a block keeps in shared memory besides.
+// What a block keeps in shared memory in addition to Shared.
 template <int kRows, int kBlocks>
 struct ForwardMemory {
   Shared<kRows, kBlocks> shared;
@@ -18,7 +18,7 @@ struct ForwardMemory {
         sums(largest + kTileRows<kRows> * kAcross) {}
 };
 
-// The triples of the thread's queries, of its columns.
+// The triples of the thread's queries, for the thread's columns.
 template <int kRows, int kBlocks>
 struct Nodes {
   float k[kRows];
@@ -33,7 +33,7 @@ struct OpenNodes {
   Level<kRows, kBlocks> o;
 };
 
-// Joins the queries that want it; the others stay as they are.
+// Joins the nodes of the `wanted` queries; the others stay as they are.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void JoinNodes(const OpenNodes<kRows, kBlocks>& left,
                                           const bool (&wanted)[kRows],
@@ -58,11 +58,11 @@ __device__ __forceinline__ void JoinNodes(const OpenNodes<kRows, kBlocks>& left,
 struct Tile {
   acan_attention_call call;
   acan_attention_place at;  // of the tile's first query
-  int queries;              // of the tile that exist
+  int queries;              // of the tile; only those that exist
   int keys;                 // that exist
-  int most_visible;         // of these, to the tile
+  int most_visible;         // the most keys that any query of the tile sees
 
-  // Keys that query `row` of the tile sees; -1: there is no such query.
+  // The number of keys that query `row` of the tile sees; -1 if there is no such query.
   __device__ __forceinline__ int Visible(int row) const {
     return row < queries ? static_cast<int>(acan_attention_visible(&call, keys, at.query + row))
                          : -1;
@@ -91,7 +91,7 @@ __device__ __forceinline__ void HideScores(const KeysSeen<kRows>& sight, Sums<kR
   }
 }
 
-// The largest score of each query of the thread.
+// Writes the largest score of each query among the thread's pairs to shared memory.
 template <int kRows>
 __device__ __forceinline__ void ShowLargest(const Sums<kRows>& scores, float* largest) {
   ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ float LargestOf(const float* of) {
   return largest;
 }
 
-// The sum of a query's weights, by one thread of the query's warp. Hidden keys have weight 0, which
+// Sums a query's weights, with one thread of the query's warp. Hidden keys have weight 0, which
 // changes no sum of weights.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void SumWeights(const ForwardMemory<kRows, kBlocks>& m) {
@@ -137,8 +137,8 @@ __device__ __forceinline__ void DropWeights(const acan_args& a, const Tile& tile
   }
 }
 
-// The weights of the leaf at key `begin` into m.shared.pairs, and K of each query. The sums of
-// weights follow behind a barrier.
+// Computes the weights of the leaf at key `begin` into m.shared.pairs, and K of each query. The
+// sums of weights are valid after the next barrier.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void WeighLeaf(const acan_args& a, const Tile& tile, int begin,
                                           const KeysSeen<kRows>& sight, Sums<kRows>& s,
@@ -183,8 +183,8 @@ __device__ __forceinline__ void StoreQuery(const acan_args& a, const Tile& tile,
   acan_store(&a.m[1], row, 2 * tile.at.head + 1, node.sum[i]);
 }
 
-// Joins the leaf at key `begin` with the open nodes of each query that sees it, and stores those
-// whose last one it is.
+// Joins the leaf at key `begin` with the open nodes of each query that sees it, and stores the
+// queries whose last leaf it is.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void EndLeaf(const acan_args& a, const Tile& tile, int begin,
                                         OpenNodes<kRows, kBlocks>* levels,
@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
   const acan_i64 queries = l.args.i[1];
   const acan_i64 tiles = (queries + kTileRows<kRows> - 1) / kTileRows<kRows>;
   const BlockPlace place = PlaceOfBlock(l.rows);
-  // Later queries see more keys.
+  // Later queries see more keys, so their tiles come first.
   const acan_i64 number = tiles - 1 - place.order;
   ForwardTile<kRows, kBlocks>(l.args, place.r, number * kTileRows<kRows>, memory);
 }

@@ -1,4 +1,4 @@
-// The gradient of exact attention: attention_tile.cuh says how.
+// The gradient of exact attention; attention_tile.cuh describes the method.
 #include "attention_pairs.cuh"
 
 namespace acan::cuda {
@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kLanes = 16;  // of a row term
 
-// Those of 64 heads of queries by a block: 16 lanes of each, and then the terms, in lane order.
+// A block computes the terms of 64 heads of queries: 16 lanes of each, then the terms, in lane
+// order.
 template <int kBlocks>
 __device__ __forceinline__ void FindTerms(const acan_args& a, acan_i64 first, float* lanes) {
   constexpr int kAtOnce = kAttentionThreads / kLanes;
@@ -66,8 +67,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 // ---- the gradient of queries -------------------------------------------------------------------
 
-// Pushes the leaf at key `begin` for each query that sees it, and stores those whose last one it
-// is. The tile's first query is `first`.
+// Pushes the leaf at key `begin` for each query that sees it, and stores the queries whose last
+// leaf it is. The tile's first query is `first`.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void EndKeyLeaf(const acan_args& a, const Group& group, acan_i64 first,
                                            const Sight<kRows, false>& sight, int begin,
@@ -122,7 +123,7 @@ __device__ __forceinline__ void StoreBlindQueries(const acan_args& a, const Grou
   }
 }
 
-// dq of a tile of queries of a head.
+// Computes dq of a tile of queries of a head.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void QueryTile(const acan_args& a, const Group& group, acan_i64 first,
                                           GradientMemory<kRows, kBlocks>& m) {
@@ -138,7 +139,7 @@ __device__ __forceinline__ void QueryTile(const acan_args& a, const Group& group
     m.shared.BringPair(q, all_k, 0);
     BringTerms<kTileRows<kRows>>(a, group, first, m);
   }
-  // What is stored takes the terms' places: they have to be here.
+  // The stored gradients overwrite the terms, so these must have arrived.
   __pipeline_commit();
   __pipeline_wait_prior(0);
   ACAN_BARRIER();
@@ -154,7 +155,7 @@ __device__ __forceinline__ void QueryTile(const acan_args& a, const Group& group
     Sums<kRows> products;
     Products(
         m.shared, q, k, any, [&] { m.shared.BringPair(d_o, v, 0); }, products);
-    // Of hidden keys, too, which nobody adds: a branch for each pair takes longer.
+    // Hidden keys are included, though nothing adds them: a branch for each pair would take longer.
     if (any) {
       FindWeights<true>(a, m, products);
       ShowPairs<kRows>(products, m.shared.pairs);
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
   GradientMemory<kRows, kBlocks> m(memory);
   Group group = FindGroup(l.args, place.r / shared);
   TakeHead(group, place.r % shared);
-  // Later queries see more keys.
+  // Later queries see more keys, so their tiles come first.
   const acan_i64 number = tiles - 1 - place.order;
   QueryTile(l.args, group, number * kTile, m);
 }
@@ -203,13 +204,13 @@ __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
 template <int kRows, int kBlocks>
 struct KeySums {
   Level<kRows, kBlocks> levels[kLevels<kRows>];
-  Level<kRows, kBlocks> heads;  // of the leaf, of the heads so far
+  Level<kRows, kBlocks> heads;  // the leaf's sum over the heads so far
 };
 
-// What a tile of keys goes through: leaves of queries, each with all heads that share the keys.
+// The way of a tile of keys through leaves of queries, each with all heads that share the keys.
 struct KeyWalk {
-  acan_i64 first;  // key of the tile
-  int least;       // leaf with a query that sees any of the keys
+  acan_i64 first;  // the tile's first key
+  int least;       // the first leaf with a query that sees any of the keys
   int leaves;
   int h;
   int leaf;
@@ -217,9 +218,9 @@ struct KeyWalk {
   __device__ __forceinline__ bool IsLast() const { return leaf + 1 == leaves; }
 };
 
-// As acan_attention_push, of a leaf of which head walk.h of those that share the keys has `sums`.
-// Behind the last leaf `sums` is the whole. Before leaf walk.least all leaves are 0, which change
-// nothing: no sum is -0.
+// As acan_attention_push, for a leaf of which head walk.h, of those that share the keys, has
+// `sums`. After the last leaf, `sums` is the whole sum. All leaves before leaf walk.least are 0,
+// which changes nothing, because no sum is -0.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void PushLeaf(KeySums<kRows, kBlocks>& of, const KeyWalk& walk,
                                          acan_i64 shared, Sums<kRows> (&sums)[kBlocks]) {
@@ -236,7 +237,7 @@ __device__ __forceinline__ void PushLeaf(KeySums<kRows, kBlocks>& of, const KeyW
   int level = 0;
   for (int pending = walk.leaf; pending != 0 && (walk.IsLast() || (pending & 1) != 0);
        pending >>= 1, ++level) {
-    // The node ends before the leaves of the nodes below it.
+    // All leaves of the node are before walk.least, so it is 0.
     if ((pending & 1) == 0 || walk.leaf >> level << level <= walk.least) continue;
     JoinLevel<kRows, kBlocks>(of.levels[level], add, sums);
   }
@@ -254,8 +255,8 @@ __device__ __forceinline__ void StoreKeys(const acan_args& a, int m, const Group
   }
 }
 
-// Adds what one head's leaf of queries gives. The copies of its first part and its terms are under
-// way; `then` begins those of what follows it.
+// Adds the contribution of one head's leaf of queries. The copies of its first part and its terms
+// have begun; `then` begins those of what follows.
 template <int kRows, int kBlocks, typename Then>
 __device__ __forceinline__ void AddQueryLeaf(const acan_args& a, const Group& group,
                                              const KeyWalk& walk, const Then& then,
@@ -300,7 +301,7 @@ __device__ __forceinline__ void AddQueryLeaf(const acan_args& a, const Group& gr
   if (ends) StoreKeys<kRows, kBlocks>(a, 1, group, walk.first, sums);
 }
 
-// The first leaf of queries with one that sees key `first`; `leaves`: there is none.
+// The first leaf with a query that sees key `first`; `leaves` if there is none.
 __device__ __forceinline__ int LeastLeaf(const Group& group, acan_i64 first, int leaves) {
   const acan_attention_call& call = group.call;
   if (group.keys <= first) return leaves;
@@ -309,7 +310,7 @@ __device__ __forceinline__ int LeastLeaf(const Group& group, acan_i64 first, int
   return least <= 0 ? 0 : static_cast<int>(least / kLeaf);
 }
 
-// dk and dv of a tile of keys.
+// Computes dk and dv of a tile of keys.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void KeyTile(const acan_args& a, Group& group, acan_i64 first,
                                         GradientMemory<kRows, kBlocks>& m) {
@@ -350,7 +351,7 @@ __device__ __forceinline__ void KeyTile(const acan_args& a, Group& group, acan_i
   }
 }
 
-// Tiles of keys, of which the first ones are the longest.
+// Tiles of keys. The first tiles are the longest.
 template <int kRows, int kBlocks>
 __global__ void __launch_bounds__(kAttentionThreads, AttentionBlocks(kRows))
     AttentionKeyGradientKernel(const __grid_constant__ AttentionLaunch l) {

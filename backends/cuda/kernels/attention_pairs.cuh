@@ -6,21 +6,21 @@
 namespace acan::cuda {
 namespace {
 
-// What acan_attention_row says of a query's head. A kernel of its own puts them into the first
-// words of the head's columns of dq, where the gradients of keys read them, before those of queries
-// take their places.
+// What acan_attention_row holds for a query's head. A separate kernel stores it in the first words
+// of the head's columns of dq. The kernel for keys reads it there; then the gradients of queries
+// overwrite it.
 constexpr int kShifted = 0;
 constexpr int kInverse = 1;
 constexpr int kTerm = 2;
 constexpr int kTermWords = 3;
 constexpr acan_u32 kSign = 0x80000000u;
 
-// What a block keeps in shared memory besides.
+// What a block keeps in shared memory in addition to Shared.
 template <int kRows, int kBlocks>
 struct GradientMemory {
   Shared<kRows, kBlocks> shared;
   float* terms;    // of the queries of the tile or of the leaf: [kTermWords][kQueries]
-  float* weights;  // before dropout, negative where it drops; as the pairs. With dropout only
+  float* weights;  // as pairs, before dropout, negative where dropout drops; only with dropout
 
   static constexpr int kQueries = kTileRows<kRows> > kLeaf ? kTileRows<kRows> : kLeaf;
   static constexpr int kWords = kSharedWords<kRows, kBlocks> + kTermWords * kQueries;
@@ -31,10 +31,10 @@ struct GradientMemory {
         weights(terms + kTermWords * kQueries) {}
 };
 
-// What is the same for all tiles of a row of the launch.
+// What all tiles of a row of the launch share.
 struct Group {
   acan_attention_call call;
-  acan_attention_place at;  // its first head, and no query
+  acan_attention_place at;  // its first head; without a query
   acan_i64 number;          // of the key's head
   int keys;                 // that exist
 };
@@ -57,7 +57,7 @@ __device__ __forceinline__ void TakeHead(Group& group, acan_i64 h) {
   group.at.q_col = group.at.head * group.call.width;
 }
 
-// Rows of operand `m` from query or key `first` of the group on.
+// The rows of operand `m` from query or key `first` of the group on.
 __device__ __forceinline__ Rows QueryRows(const acan_args& a, int m, const Group& group,
                                           acan_i64 first) {
   return RowsOf(a.m[m], group.at.sequence * group.call.queries + first, group.call.queries - first,
@@ -82,7 +82,7 @@ __device__ __forceinline__ void BringTerms(const acan_args& a, const Group& grou
   }
 }
 
-// The thread's products become weights, those before dropout. kQueriesAreRows: of the tile.
+// Turns the thread's products into weights before dropout. kQueriesAreRows: the tile is of queries.
 template <bool kQueriesAreRows, int kRows, int kBlocks>
 __device__ __forceinline__ void FindWeights(const acan_args& a,
                                             const GradientMemory<kRows, kBlocks>& m,
@@ -97,7 +97,7 @@ __device__ __forceinline__ void FindWeights(const acan_args& a,
   }
 }
 
-// The thread's gradients become slopes. weights: as FindWeights has them, negative where dropout
+// Turns the thread's gradients into slopes. weights: from FindWeights, negative where dropout
 // drops.
 template <bool kQueriesAreRows, int kRows, int kBlocks>
 __device__ __forceinline__ void FindSlopes(const acan_args& a,
@@ -122,9 +122,9 @@ __device__ __forceinline__ void FindSlopes(const acan_args& a,
   }
 }
 
-// Marks the thread's own weights that dropout drops. first_row, first_col: the numbers in the call
-// of the block's queries and keys, or of its keys and queries. kept: what remains of the weights
-// after dropout; may be null.
+// Marks those of the thread's own weights that dropout drops. first_row, first_col: the indices in
+// the call of the block's first query and key, or of its first key and query. kept: receives the
+// weights after dropout; may be null.
 template <bool kQueriesAreRows, int kRows>
 __device__ __forceinline__ void DrawWeights(const acan_args& a, const Group& group,
                                             acan_i64 first_row, acan_i64 first_col, float* weights,

@@ -1,5 +1,5 @@
-// The tiles of exact attention, and how their operands come into shared memory:
-// attention_tile.cuh draws it.
+// The tiles of exact attention, and how their operands get into shared memory; attention_tile.cuh
+// draws it.
 #pragma once
 
 #include "kernel_args.h"
@@ -10,16 +10,16 @@ namespace {
 
 constexpr int kLeaf = ACAN_ATTENTION_LEAF;
 constexpr int kWarps = kAttentionThreads / 32;
-constexpr int kDown = 4;    // lanes of a warp
+constexpr int kDown = 4;  // lanes of a warp
 constexpr int kAcross = 8;
-constexpr int kEach = kLeaf / kAcross;  // columns of a thread, of 64
+constexpr int kEach = kLeaf / kAcross;  // of a thread, among 64 columns
 constexpr int kStep = 16;               // columns or rows of a stage
 constexpr int kQuad = 4;
-constexpr int kApart = kLeaf / 2;       // a thread's quads of columns
+constexpr int kApart = kLeaf / 2;  // distance between a thread's quads of columns
 constexpr int kLeafPitch = kLeaf + 4;
 static_assert(kLeaf == 64 && kLeaf == ACAN_TILE_LANES);
 
-// LaunchArgs, as the kernels' source knows them.
+// LaunchArgs with the types of the kernels' source.
 struct AttentionLaunch {
   acan_args args;
   acan_i64 rows;
@@ -45,7 +45,7 @@ template <int kRows>
 __device__ __forceinline__ int RowOf(int i) {
   return WarpRow<kRows>() + i / kQuad * (kDown * kQuad) + Down() * kQuad + i % kQuad;
 }
-// Column `j` of the thread, of 64.
+// Column `j` of the thread, among 64.
 __device__ __forceinline__ int ColumnOf(int j) {
   return j / kQuad * kApart + Across() * kQuad + j % kQuad;
 }
@@ -60,7 +60,7 @@ template <int kRows>
 constexpr int kTileRows = kWarps * kDown * kRows;
 template <int kRows>
 constexpr int kTilePitch = kTileRows<kRows> + 4;
-// A variable, as device code calls no host function, constant or not.
+// A variable, because device code cannot call host functions, not even constexpr ones.
 template <int kRows>
 constexpr int kLevels = AttentionLevels(kRows);
 template <int kRows, int kBlocks>
@@ -70,18 +70,18 @@ template <int kRows>
 constexpr int kPairWords = kLeaf * kTilePitch<kRows>;
 template <int kRows>
 constexpr int kZeros = kRows * kEach;
-// Of both stages, the pairs and zeros.
+// Both stages, the pairs and zeros.
 template <int kRows, int kBlocks>
 constexpr int kSharedWords =
     2 * kStageWords<kRows, kBlocks> + kPairWords<kRows> + kZeros<kRows>;
 
 // ---- copies ------------------------------------------------------------------------------------
 
-// The columns of a head in rows of a matrix.
+// A head's columns in some rows of a matrix.
 struct Rows {
   const float* words;
   acan_i64 stride;
-  int count;  // rows that exist, at least one; in place of those behind them come any of these
+  int count;  // rows that exist, at least one; existing rows stand in for those beyond
   int width;
   bool wide;  // quads are aligned
 };
@@ -128,7 +128,7 @@ __device__ __forceinline__ void BringColumns(const Rows& from, int part, float* 
   }
 }
 
-// The same of rows [16 * part, 16 * part + 16), all columns.
+// The same for rows [16 * part, 16 * part + 16), all columns.
 template <int kBlocks>
 __device__ __forceinline__ void BringRows(const Rows& from, int part, float* to) {
   constexpr int kQuads = kLeaf / kQuad;
@@ -151,9 +151,9 @@ struct Shared {
   float* stages;
   float* pairs;
   float* zeros;
-  int at = 0;  // the stage that is copied to, or the one behind the copies that end next
+  int at = 0;  // the stage that is copied to, or the one after the copies that end next
 
-  // Ends behind a barrier.
+  // Ends with a barrier.
   __device__ __forceinline__ explicit Shared(float* memory)
       : stages(memory),
         pairs(memory + 2 * kStageWords<kRows, kBlocks>),
@@ -172,7 +172,7 @@ struct Shared {
   __device__ __forceinline__ void BringLeaf(const Rows& leaf, int part) {
     BringRows<kBlocks>(leaf, part, stage());
   }
-  // Waits for the copies, which nothing follows yet. The stage with them; the other one is free.
+  // Waits for all copies. Returns the stage that they filled; the other stage is free.
   __device__ __forceinline__ const float* Arrive() {
     __pipeline_commit();
     __pipeline_wait_prior(0);

@@ -1,8 +1,9 @@
-// What the kernels of exact attention share. The bits are those of acan/kernels/attention.h; what
-// differs is who computes what. A block has a tile of queries (or keys) and goes through leaves of
-// 64 of the others. It computes each product q . k once, and then adds the leaf's rows. Both are
-// products of matrices, and have one loop: for each k it reads a column of a, kRows numbers a
-// thread, and a row of b, 8 numbers a thread, and adds their products to kRows x 8 sums.
+// What the kernels of exact attention share. The bits are those of acan/kernels/attention.h; only
+// the distribution of the work differs. A block has a tile of queries (or keys) and goes through
+// leaves of 64 keys (or queries). It computes each product q . k once, and then adds the leaf's
+// rows. Both steps are products of matrices and share one loop. For each k, the loop reads a column
+// of a, kRows numbers a thread, and a row of b, 8 numbers a thread, and adds their products to
+// kRows x 8 sums.
 //
 //                           a[row, k]                        b[k, col]
 //   products q . k          the tile's columns               the leaf's columns
@@ -14,7 +15,7 @@
 //            quads of columns: 4 a .. 4 a + 3 of 64, and 32 + 4 a .. (a: its lane across)
 //
 // Asynchronous copies bring 16 columns (of the tile and of the leaf) or 16 rows (of the leaf) at a
-// time into one of two stages, while the block computes with the other one. Copies of four bytes
+// time into one of two stages, while the block computes with the other stage. Copies of four bytes
 // transpose columns:
 //
 //   a stage of columns:  k = 0   tile's 64 or 128 rows | 4 unused     a stage of rows:
@@ -23,8 +24,8 @@
 //                        k = 0   leaf's 64 rows | 4 unused            row 15
 //                        ..
 //
-// Lanes are numbered so that neighbours share a lane across, and lanes two apart a lane down: a
-// warp then reads quads in two cycles. The pairs, weights or slopes, lie in shared memory as
+// Lanes are numbered such that neighbours share a lane across, and lanes two apart share a lane
+// down; so a warp reads quads in two cycles. The pairs (weights or slopes) are in shared memory as
 // pairs[row of leaf, row of tile].
 #pragma once
 
@@ -39,7 +40,7 @@ __device__ __forceinline__ float4 QuadAt(const float* words) {
   return *reinterpret_cast<const float4*>(words);
 }
 
-// Sums of the thread's rows and columns.
+// The sums of the thread's rows and columns.
 template <int kRows>
 using Sums = float[kRows][kEach];
 
@@ -50,10 +51,10 @@ __device__ __forceinline__ void Clear(Sums<kRows>& sums) {
   }
 }
 
-// The same, by reading zeros. A read of a quad fixes whether the register of a sum is even or odd,
-// as it does for the factors. An instruction that needs three even registers, or three odd ones,
-// waits for one of them. So neighbours of four rows change places: a sum's register never agrees
-// with its row's factor.
+// The same, by reading zeros. A read of a quad determines whether the register of a sum is even or
+// odd, and so does a read of factors. An instruction that needs three even registers, or three odd
+// ones, waits for one of them. So neighbours among four rows are swapped: a sum's register and the
+// register of its row's factor are never both even or both odd.
 template <int kRows>
 __device__ __forceinline__ void ReadZeros(const float* zeros, Sums<kRows>& sums) {
   ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
@@ -67,7 +68,8 @@ __device__ __forceinline__ void ReadZeros(const float* zeros, Sums<kRows>& sums)
   }
 }
 
-// Where the thread's factors of one k are. to_second: from the first quad of b's to the second.
+// The positions of the thread's factors of one k. to_second: from the first quad of b's to the
+// second.
 struct FactorsAt {
   const float* a;
   const float* b;
@@ -102,7 +104,7 @@ __device__ __forceinline__ void ReadFactors(const FactorsAt& at, Factors<kRows>&
   TakeQuad(at.b + at.to_second, out.b + kQuad);
 }
 
-// Every other column from its last row to its first: gemm_ring.cuh says why.
+// Every other column runs from its last row to its first; gemm_ring.cuh gives the reason.
 template <int kRows>
 __device__ __forceinline__ void Multiply(const Factors<kRows>& f, Sums<kRows>& sums) {
   ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
@@ -113,7 +115,7 @@ __device__ __forceinline__ void Multiply(const Factors<kRows>& f, Sums<kRows>& s
   }
 }
 
-// Adds the products of `steps` k, a multiple of four. Factors are read one k ahead.
+// Adds the products of `steps` values of k, a multiple of four. Factors are read one k ahead.
 template <int kRows>
 __device__ __forceinline__ void MultiplySteps(const FactorsAt& from, int steps,
                                               Sums<kRows>& sums) {
@@ -130,7 +132,7 @@ __device__ __forceinline__ void MultiplySteps(const FactorsAt& from, int steps,
   }
 }
 
-// Which of the products of one step count: those of row i if begin[i] <= k < end[i].
+// Adds only some products of one step: those of rows i with begin[i] <= k < end[i].
 template <int kRows>
 __device__ __forceinline__ void MultiplySome(const FactorsAt& at, int k, const int (&begin)[kRows],
                                              const int (&end)[kRows], Sums<kRows>& sums) {
@@ -145,8 +147,8 @@ __device__ __forceinline__ void MultiplySome(const FactorsAt& at, int k, const i
 }
 
 // The products q . k, in the canonical order: a chain for each 64 columns, of which there are at
-// most two. The copies of part 0 are under way; `then` begins those of what follows. sees: whether
-// the warp wants them. REQUIRES: width % 4 == 0.
+// most two. The copies of part 0 have begun; `then` begins those of what follows. sees: whether the
+// warp needs the products. REQUIRES: width % 4 == 0.
 template <int kRows, int kBlocks, typename Then>
 __device__ __forceinline__ void Products(Shared<kRows, kBlocks>& m, const Rows& tile,
                                          const Rows& leaf, bool sees, const Then& then,
@@ -181,7 +183,7 @@ __device__ __forceinline__ void Products(Shared<kRows, kBlocks>& m, const Rows& 
   }
 }
 
-// The thread's pairs of quad `i / 4` of its rows with row `j` of the leaf, in shared memory.
+// Where quad `i / 4` of the thread's rows has its pairs with row `j` of the leaf, in shared memory.
 template <int kRows>
 __device__ __forceinline__ float* PairsAt(float* pairs, int i, int j) {
   return pairs + ColumnOf(j) * kTilePitch<kRows> + RowOf<kRows>(i);
@@ -196,7 +198,7 @@ __device__ __forceinline__ void PutQuad(float* to, float x, float y, float z, fl
   *reinterpret_cast<float4*>(to) = quad;
 }
 
-// The thread's own.
+// Reads the thread's own pairs.
 template <int kRows>
 __device__ __forceinline__ void TakePairs(float* pairs, Sums<kRows>& out) {
   ACAN_UNROLL for (int j = 0; j < kEach; ++j) {
@@ -219,16 +221,16 @@ __device__ __forceinline__ void ShowPairs(const Sums<kRows>& of, float* pairs) {
   }
 }
 
-// ---- which pairs there are ---------------------------------------------------------------------
+// ---- which pairs exist -------------------------------------------------------------------------
 
-// Which rows of the leaf each row of the tile has: a range, as those that are hidden come first or
-// last. kFrom: rows are keys, and begin later from row to row; else they are queries, which end
-// later.
+// The rows of the leaf that each row of the tile sees. They are a range, because hidden rows come
+// first or last. kFrom: rows are keys, whose ranges begin later from row to row; otherwise they are
+// queries, whose ranges end later.
 template <int kRows, bool kFrom>
 struct Sight {
   int rows;   // of the tile that exist
   int count;  // of the leaf
-  int shift;  // row r has others from r + shift on, or up to there
+  int shift;  // row r sees rows from r + shift on, or up to there
   bool causal;
 
   __device__ __forceinline__ int Begin(int r) const {
@@ -238,8 +240,8 @@ struct Sight {
     if (r >= rows) return 0;
     return kFrom || !causal ? count : Most(Least(r + shift, count), 0);
   }
-  // Of the warp's rows: a range that holds all of theirs, whether there is any, and whether each
-  // has the whole leaf.
+  // For the warp's rows: a range that includes all of theirs, whether any row sees any, and whether
+  // each row sees the whole leaf.
   __device__ __forceinline__ int WarpBegin() const { return Begin(WarpRow<kRows>()); }
   __device__ __forceinline__ int WarpEnd() const {
     const int first = WarpRow<kRows>();
@@ -255,8 +257,9 @@ struct Sight {
 
 // ---- sums over the rows of a leaf --------------------------------------------------------------
 
-// sums[b] = chains from 0 of pairs[j, row] * leaf[j], for the j that the row has, ascending; of the
-// 64 columns from 64 b on. The copies of part 0 are under way; `then` begins those of what follows.
+// sums[b] = chains from 0 of pairs[j, row] * leaf[j], over the rows j that the row sees, ascending,
+// for the 64 columns from 64 b on. The copies of part 0 have begun; `then` begins those of what
+// follows.
 template <int kRows, int kBlocks, bool kFrom, typename Then>
 __device__ __forceinline__ void AddLeaf(Shared<kRows, kBlocks>& m, const Rows& leaf,
                                         const Sight<kRows, kFrom>& sight, const Then& then,
@@ -276,7 +279,7 @@ __device__ __forceinline__ void AddLeaf(Shared<kRows, kBlocks>& m, const Rows& l
     const int row0 = part * kStep;
     const float* const mine = m.pairs + row0 * kTilePitch<kRows> + RowOf<kRows>(0);
     ACAN_UNROLL for (int b = 0; b < kBlocks; ++b) {
-      // Behind the head's last column: any that are there, for sums that nobody stores.
+      // Beyond the head's last column it reads any column, for sums that are not stored.
       const int first = Least(b * kLeaf + ColumnOf(0), leaf.width - kQuad);
       const int second = Least(b * kLeaf + ColumnOf(kQuad), leaf.width - kQuad);
       const FactorsAt at{mine, stage + first, kTilePitch<kRows>, kLeaf * kBlocks, second - first};
@@ -297,7 +300,7 @@ __device__ __forceinline__ void AddLeaf(Shared<kRows, kBlocks>& m, const Rows& l
   }
 }
 
-// Row i of the thread's columns, times a factor.
+// Stores row i of the thread's columns, times a factor.
 template <int kRows, int kBlocks>
 __device__ __forceinline__ void StoreColumns(const acan_matrix& to, acan_i64 row, acan_i64 col,
                                              int width, const Sums<kRows> (&sums)[kBlocks], int i,
@@ -341,7 +344,7 @@ __device__ __forceinline__ void KeepLevel(const Sums<kRows> (&sums)[kBlocks],
   }
 }
 
-// join(row, left, sum) is the sum of both.
+// join(row, left, sum) returns the sum of both.
 template <int kRows, int kBlocks, typename Join>
 __device__ __forceinline__ void JoinLevel(const Level<kRows, kBlocks>& level, const Join& join,
                                           Sums<kRows> (&sums)[kBlocks]) {
@@ -358,7 +361,7 @@ __device__ __forceinline__ void JoinLevel(const Level<kRows, kBlocks>& level, co
   }
 }
 
-// Trailing ones: the levels that end with this leaf.
+// The number of levels that end with this leaf: its trailing ones.
 __device__ __forceinline__ int EndingLevels(int leaf) {
   int levels = 0;
   for (; leaf & 1; leaf >>= 1) ++levels;
@@ -367,13 +370,13 @@ __device__ __forceinline__ int EndingLevels(int leaf) {
 
 // ---- which tile --------------------------------------------------------------------------------
 
-// Blocks begin in the order of their numbers: the longest ones of all rows of the launch first, so
-// that none of them begins when the others end.
+// Blocks start in the order of their numbers. The longest tiles of all rows of the launch come
+// first, so that no long tile starts when the others end.
 struct BlockPlace {
   acan_i64 r;
-  int order;  // of its tiles
+  int order;  // of the tile within its row
 };
-// rows: no more than blocks.
+// rows: at most the number of blocks.
 __device__ __forceinline__ BlockPlace PlaceOfBlock(acan_i64 rows) {
   const auto all = static_cast<unsigned>(rows);
   return {blockIdx.x % all, static_cast<int>(blockIdx.x / all)};

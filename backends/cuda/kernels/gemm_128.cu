@@ -1,4 +1,4 @@
-// Large products: 64 sums a thread.
+// For large products: 64 sums a thread.
 #define ACAN_WARPS_M 4
 #define ACAN_WARPS_N 2
 #define ACAN_QUADS_M 2

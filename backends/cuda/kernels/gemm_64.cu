@@ -1,4 +1,4 @@
-// Products with too few large tiles for all multiprocessors.
+// For products that have too few large tiles for all multiprocessors.
 #define ACAN_WARPS_M 2
 #define ACAN_WARPS_N 2
 #define ACAN_QUADS_M 2

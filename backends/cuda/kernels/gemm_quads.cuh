@@ -1,23 +1,23 @@
-/* One tile of an exact product by one block of a GPU with registers for many sums, in the subset of
- * C and with the macros of the kernels that all devices share. As OpenCL's gemm_tile.h, but
- * operands come four floats at a time and one step ahead of their use, shared memory holds two
- * steps so that one barrier a step is enough, and a thread's part of c is made of quads (four rows
- * or columns side by side), so that it reads four floats of shared memory at once.
+/* One tile of an exact product, computed by one block of a GPU with registers for many sums, in the
+ * subset of C and with the macros of the kernels that all devices share. It differs from OpenCL's
+ * gemm_tile.h: operands are loaded four floats at a time and one step ahead of their use; shared
+ * memory holds two steps, so that one barrier a step is enough; and a thread's part of c consists
+ * of quads (four adjacent rows or columns), so that it reads four floats of shared memory at once.
  *
- * Order of the sums: a leaf of `block` is a chain of fma from 0, k ascending; leaf sums meet in the
- * binary counter of args.h. The sizes decide speed, never bits.
+ * Order of the sums: a leaf of `block` is a chain of fma from 0, k ascending; the binary counter of
+ * args.h adds the leaf sums. The sizes decide speed, never bits.
  *
  * Threads come in warps of 32, four down by eight across, each with ACAN_QUADS_M quads of rows by
- * ACAN_QUADS_N quads of columns: the 32 threads of one read of shared memory ask for few different
- * words, all in different banks.
+ * ACAN_QUADS_N quads of columns. So the 32 threads of one read of shared memory ask for few
+ * different words, all in different banks.
  *
- * Includers define, beside what kernels.h needs:
+ * Includers define, besides what kernels.h needs:
  *   ACAN_LOCAL, ACAN_BARRIER()         address space and barrier of a block
  *   ACAN_UNROLL                        before loops of fixed length that must be unrolled
  *   ACAN_FLOAT4                        four floats x, y, z, w, aligned to 16 bytes
  *   ACAN_WARPS_M, ACAN_WARPS_N         warps of a block, down and across
  *   ACAN_QUADS_M, ACAN_QUADS_N         quads of one thread
- *   ACAN_QUAD_LEVELS                   levels of the tree: at most 2^it leaves */
+ *   ACAN_QUAD_LEVELS                   levels of the tree: at most 2^ACAN_QUAD_LEVELS leaves */
 #pragma once
 
 #define ACAN_QUAD_STEP 8 /* of k; divides 16 */
@@ -27,18 +27,19 @@
 #define ACAN_QUAD_ROWS (ACAN_QUADS_M * 4)
 #define ACAN_QUAD_COLS (ACAN_QUADS_N * 4)
 #define ACAN_QUAD_SUMS (ACAN_QUAD_ROWS * ACAN_QUAD_COLS)
-/* Every thread brings one quad of each operand a step. */
+/* Every thread loads one quad of each operand per step. */
 #if 2 * ACAN_QUAD_TILE_M != ACAN_QUAD_THREADS || 2 * ACAN_QUAD_TILE_N != ACAN_QUAD_THREADS
 #error "tiles must be squares with an edge of half as many elements as there are threads"
 #endif
 #define ACAN_QUAD_EDGE ACAN_QUAD_TILE_M
-/* Four words more a row: quads stay aligned, and transposed ones meet different banks. */
+/* Four more words a row: quads stay aligned, and transposed quads are in different banks. */
 #define ACAN_QUAD_PITCH (ACAN_QUAD_EDGE + 4)
 #define ACAN_QUAD_OPERAND_WORDS (ACAN_QUAD_STEP * ACAN_QUAD_PITCH)
-/* Of shared memory, aligned to 16 bytes. */
+/* Words of shared memory, aligned to 16 bytes. */
 #define ACAN_QUAD_WORDS (2 * 2 * ACAN_QUAD_OPERAND_WORDS)
 
-/* An operand: element (row, k) is data[row * row_stride + k * k_stride], one of which is 1. */
+/* An operand: element (row, k) is data[row * row_stride + k * k_stride]. One of the strides is
+ * 1. */
 typedef struct {
   const ACAN_GLOBAL float* data;
   acan_i64 row_stride;
@@ -46,7 +47,7 @@ typedef struct {
   acan_i64 rows;
 } acan_quad_operand;
 
-/* Where one thread finds its quad of every step, and where it puts it. */
+/* Where one thread reads its quad of every step, and where it writes it. */
 typedef struct {
   const ACAN_GLOBAL float* from; /* of the next step */
   acan_i64 step;                 /* words from one step's quad to the next one's */
@@ -55,7 +56,7 @@ typedef struct {
   int to;                        /* word of the operand's shared tile */
 } acan_quad_source;
 
-/* k_first: a quad is of four rows (row_stride is 1), else of four k (k_stride is 1). */
+/* k_first: a quad has four rows (row_stride is 1); otherwise it has four k (k_stride is 1). */
 ACAN_FN acan_quad_source acan_quad_find(const acan_quad_operand* operand, int k_first, int vector,
                                         acan_i64 row0, int thread) {
   acan_quad_source s;
@@ -83,8 +84,8 @@ ACAN_FN acan_quad_source acan_quad_find(const acan_quad_operand* operand, int k_
   return s;
 }
 
-/* The quad of the next step, of which `left` k are there; elements beyond them are 0 and not used.
- */
+/* Reads the quad of the next step, of which `left` k exist; elements beyond them are 0 and not
+ * used. */
 ACAN_FN ACAN_FLOAT4 acan_quad_fetch(acan_quad_source* s, int k_first, int vector, int left) {
   const ACAN_GLOBAL float* from = s->from;
   ACAN_FLOAT4 quad;
@@ -154,7 +155,7 @@ ACAN_FN float acan_quad_result(float sum) {
   return sum == sum ? sum : ACAN_NAN;
 }
 
-/* One row of one quad of columns; `at` is its first column. */
+/* Stores one row of one quad of columns; `at` is its first column. */
 ACAN_FN void acan_quad_store(ACAN_GLOBAL float* row, acan_i64 at, acan_i64 cols, int vector,
                              const float* sums) {
   int i;
@@ -172,9 +173,10 @@ ACAN_FN void acan_quad_store(ACAN_GLOBAL float* row, acan_i64 at, acan_i64 cols,
   }
 }
 
-/* Tile (tile_row, tile_col) of c[m, n] = a[m, k] * b[n, k]^T. All ACAN_QUAD_THREADS threads of the
- * block call it. `tiles`: shared memory of ACAN_QUAD_WORDS.
- * a_k_first, b_k_first: row_stride is 1, else k_stride is. They and `vector` should be constants.
+/* Computes tile (tile_row, tile_col) of c[m, n] = a[m, k] * b[n, k]^T. All ACAN_QUAD_THREADS
+ * threads of the block call it. `tiles`: shared memory of ACAN_QUAD_WORDS.
+ * a_k_first, b_k_first: row_stride is 1; otherwise k_stride is 1. They and `vector` should be
+ * constants.
  * REQUIRES: k > 0; block a multiple of 16. With `vector` every quad is aligned: data, c and all
  * strides but the 1 are multiples of 4 words, and so are the rows of an operand with k first. */
 ACAN_FN void acan_gemm_quads(const acan_quad_operand* a, const acan_quad_operand* b, int a_k_first,
@@ -182,7 +184,7 @@ ACAN_FN void acan_gemm_quads(const acan_quad_operand* a, const acan_quad_operand
                              acan_i64 k, int block, acan_i64 tile_row, acan_i64 tile_col,
                              int thread, ACAN_LOCAL float* tiles) {
   float sums[ACAN_QUAD_SUMS];
-  /* Touched once a leaf: in the device's memory, through its cache, not in registers. */
+  /* Used once a leaf, so it is in the device's memory, behind its cache, and not in registers. */
   __attribute__((aligned(16))) float levels[ACAN_QUAD_LEVELS][ACAN_QUAD_SUMS];
   const int warp = thread / 32;
   const int my_row = warp / ACAN_WARPS_N * (16 * ACAN_QUADS_M) + thread % 32 / 8 * 4;

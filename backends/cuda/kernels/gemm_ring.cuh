@@ -1,32 +1,34 @@
 // Exact products for compute capability 8.0 and later, with tiles of one size, which the including
-// file chooses. The bits are those of gemm_quads.cuh; what differs:
+// file chooses. The bits are those of gemm_quads.cuh. The differences:
 //
 //   - Asynchronous copies (cp.async) bring the next steps of 16 k of the operands into a ring of
-//     stages in shared memory, past the registers. Copies of four bytes transpose an operand whose
-//     k is contiguous; one whose rows are contiguous comes sixteen bytes at once where it is
-//     aligned.
-//   - Whole steps have a loop of their own, without a test of edges: rows behind the last one
-//     repeat it, and a short last step of k comes behind the loop.
-//   - Factors are read one k ahead, and copies are begun one by one between multiplications.
-//   - The lowest level of the tree, which every leaf meets, lies in shared memory, or as many
-//     quarters of it as leave room for as many blocks. The rest is in local memory.
-//   - A block sums a part of k, a node of the tree, so that small products have blocks for the
-//     whole device. Another kernel adds the parts as the tree does (parts.cu).
+//     stages in shared memory, bypassing registers. Copies of four bytes transpose an operand whose
+//     k is contiguous. An operand whose rows are contiguous is copied sixteen bytes at a time if it
+//     is aligned.
+//   - Whole steps have a loop of their own, without tests for edges: rows beyond the last one
+//     repeat it, and a short last step of k follows the loop.
+//   - Factors are read one k ahead, and copies begin one by one between multiplications.
+//   - The lowest level of the tree, which every leaf uses, is in shared memory, or as many quarters
+//     of it as do not reduce the number of blocks. The rest is in local memory.
+//   - A block sums a part of k, which is a node of the tree, so that small products have blocks for
+//     the whole device. Another kernel adds the parts as the tree does (parts.cu).
 //
 //   a stage:             kTileM + 4 words                  kTileN + 4 words
 //
 //             k = 0   a[0, 0]  a[1, 0]  ..  | 4      b[0, 0]  b[1, 0]  ..  | 4
 //                 1   a[0, 1]  a[1, 1]  ..  | un-    b[0, 1]  b[1, 1]  ..  | un-
 //                 ..  ..                    | used   ..                    | used
-//                15
+//                 15
 //
-// The pitch puts four rows of eight k into 32 different banks, as a warp's copies of four bytes
-// write them, and keeps quads of rows aligned. Neighbours among a warp's lanes share their quads of
-// b, and lanes two apart those of a, so that half a warp reads 128 different bytes or fewer.
+// The pitch puts four rows of eight k, as a warp's copies of four bytes write them, into 32
+// different banks, and keeps quads of rows aligned. Neighbouring lanes of a warp share their quads
+// of b, and lanes two apart share those of a, so that half a warp reads at most 128 different
+// bytes.
 //
 // Includers define ACAN_WARPS_M, ACAN_WARPS_N (warps of a block, down and across), ACAN_QUADS_M,
 // ACAN_QUADS_N (quads of rows and of columns of one thread), ACAN_STAGES, ACAN_LOCAL_LEVELS (levels
-// of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR; and ACAN_LANES_OF_K, 8 or 16.
+// of the tree in local memory) and ACAN_BLOCKS_PER_MULTIPROCESSOR. They may define ACAN_LANES_OF_K
+// as 8 or 16.
 #if !defined(ACAN_LANES_OF_K)
 #define ACAN_LANES_OF_K 8
 #endif
@@ -38,8 +40,8 @@ namespace {
 
 constexpr int kStep = kRingStep;
 constexpr int kStages = ACAN_STAGES;
-// That copy a row at once, where its k is contiguous. 16 ask for half as many lines of the cache as
-// 8 do; 8 write to 32 different banks.
+// The lanes that copy a row at once, if its k is contiguous. 16 lanes touch half as many cache
+// lines as 8 do; 8 lanes write to 32 different banks.
 constexpr int kLanesOfK = ACAN_LANES_OF_K;
 constexpr int kTileM = ACAN_WARPS_M * ACAN_QUADS_M * 16;
 constexpr int kTileN = ACAN_WARPS_N * ACAN_QUADS_N * 32;
@@ -53,7 +55,7 @@ constexpr int kWordsOfA = kStep * kPitchA;
 constexpr int kStageWords = kStep * (kPitchA + kPitchB);
 constexpr int kLastStage = (kStages - 1) * kStageWords;
 constexpr unsigned kRowsOfTilesTogether = 16;
-constexpr int kCopiesOfK = 4;  // that are begun between the multiplications of one k, at most
+constexpr int kCopiesOfK = 4;  // the most that begin between the multiplications of one k
 
 constexpr bool IsOfDesign(const RingDesign& design) {
   return design.rows == kTileM && design.cols == kTileN && design.threads == kThreads &&
@@ -62,8 +64,9 @@ constexpr bool IsOfDesign(const RingDesign& design) {
          design.stages == kStages && design.stages_bytes() == kStages * kStageWords * 4;
 }
 
-// Where one thread finds its words of each step, and where they go. Bytes from the first word of
-// the tile's step to the thread's fit into 32 bits, unless `Offset` has 64.
+// Where one thread reads its words of each step, and where it writes them. The distance in bytes
+// from the first word of the tile's step to the thread's words fits into 32 bits, unless `Offset`
+// has 64.
 template <int kTile, typename Offset>
 struct Source {
   static constexpr int kMostCopies = kTile * kStep / kThreads;
@@ -79,8 +82,8 @@ struct Source {
   int k_next;
 };
 
-// `rows`: of the operand; those behind its last one repeat that one. k_first: neighbours in memory
-// are those of a row, not of a k. quads: then copies have four rows each.
+// `rows`: of the operand; rows beyond its last one repeat it. k_first: neighbours in memory belong
+// to one k and not to one row. quads: each copy then has four rows.
 template <int kTile, typename Offset>
 __device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& operand, acan_i64 rows,
                                                             acan_i64 row0, acan_i64 k0,
@@ -119,13 +122,13 @@ __device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& opera
   return s;
 }
 
-// How many copies a thread begins for one step.
+// The number of copies that a thread begins for one step.
 template <int kTile, typename Offset>
 constexpr int CopiesOf(bool quads) {
   return Source<kTile, Offset>::kMostCopies / (quads ? 4 : 1);
 }
 
-// Begins copy `i` of the next step, of which `left` k are there. Nothing is read beyond them.
+// Begins copy `i` of the next step, of which `left` k exist. Nothing is read beyond them.
 template <int kTile, typename Offset>
 __device__ __forceinline__ void CopyOne(const Source<kTile, Offset>& s, bool k_first, bool quads,
                                         int i, int left, bool wanted, float* part) {
@@ -167,10 +170,11 @@ __device__ __forceinline__ void ReadFactors(const float* mine_a, const float* mi
   }
 }
 
-// Every other column from its last row to its first. An instruction that needs three registers at
-// once waits for one of them, unless it finds a factor where one of those before it left it: the
-// hardware keeps the last even and the last odd register of each operand. The compiler then finds
-// an order with fewer reads than it finds for rows, and columns that all run downwards.
+// Every other column runs from its last row to its first. An instruction that needs three registers
+// at once waits for one of them, unless an earlier instruction left a factor in the operand's reuse
+// register: the hardware keeps the last even and the last odd register of each operand. For this
+// order the compiler finds a schedule with fewer reads than for rows, or for columns that all run
+// downwards.
 __device__ __forceinline__ void MultiplyColumn(const Factors& f, int col, float* sums) {
   ACAN_UNROLL for (int i = 0; i < kRows; ++i) {
     const int row = col % 2 == 0 ? i : kRows - 1 - i;
@@ -188,9 +192,9 @@ namespace {
 
 // ---- the tile ----------------------------------------------------------------------------------
 
-// Tiles in an order in which those that run at once share rows of a and of b in the L2 cache.
+// Orders the tiles such that those that run at once share rows of a and of b in the L2 cache.
 struct TilePlace {
-  acan_i64 row, col;  // of c, its first
+  acan_i64 row, col;  // the tile's first row and column in c
 };
 __device__ __forceinline__ TilePlace PlaceOfTile(unsigned number, unsigned down, unsigned across) {
   const unsigned band = number / (kRowsOfTilesTogether * across);
@@ -213,7 +217,7 @@ __device__ __forceinline__ float Stored(float sum) {
   return sum == sum ? sum : ACAN_NAN;
 }
 
-// One quad of a row of c. `wide`: four words at once are aligned.
+// Stores one quad of a row of c. `wide`: four words at once are aligned.
 __device__ __forceinline__ void StoreQuad(float* row, acan_i64 col, acan_i64 cols, bool wide,
                                           const float* sums) {
   if (wide && col + 3 < cols) {
@@ -253,8 +257,8 @@ struct Ring {
   static constexpr bool kAQuads = kVector && kAKFirst;
   static constexpr bool kBQuads = kVector && kBKFirst;
 
-  // Whether copies are begun one by one between multiplications. Where a copy must ask which way
-  // its operand lies, they come together.
+  // Whether copies begin one by one between multiplications. If a copy must test the layout of its
+  // operand, they begin together.
   static constexpr bool kSpread = kVector;
 
   float* stages;
@@ -271,7 +275,7 @@ struct Ring {
     b = FindSource<kTileN, Offset>(p.product.b, p.product.n, tile.col, k0, b_k_first, kBQuads);
   }
 
-  // Begins copy `i` of the next step, of which `left` k are there, into the stage at this word.
+  // Begins copy `i` of the next step, of which `left` k exist, into the stage at word `stage`.
   static constexpr int kCopiesOfA = CopiesOf<kTileM, Offset>(kAQuads);
   static constexpr int kCopies = kCopiesOfA + CopiesOf<kTileN, Offset>(kBQuads);
   __device__ __forceinline__ void Copy(int i, int stage, int left, bool wanted = true) {
@@ -297,7 +301,7 @@ struct Ring {
   }
 };
 
-// Sums the step at word `at` of the ring, of whose first k the factors are in `first`, and brings
+// Sums the step at word `at` of the ring. `first` has the factors of its first k, and receives
 // those of the next step. Meanwhile begins the copies of a later step into `stage`.
 template <typename Ring>
 __device__ __forceinline__ void SumStep(Ring& ring, const float* mine_a, const float* mine_b,
@@ -312,7 +316,7 @@ __device__ __forceinline__ void SumStep(Ring& ring, const float* mine_a, const f
     if (k + 1 < kStep) {
       ReadFactors(mine_a + at, mine_b + at, k + 1, factors[(k + 1) % 2]);
     } else {
-      // Behind the barrier all threads see what all have copied, and none reads this stage.
+      // After the barrier, all threads see what all have copied, and none reads this stage.
       ring.EndCopies(copies);
       __pipeline_wait_prior(kStages - 2);
       ACAN_BARRIER();
@@ -330,7 +334,7 @@ __device__ __forceinline__ void SumStep(Ring& ring, const float* mine_a, const f
   first = factors[kStep % 2];
 }
 
-// The sums of one tile over one part of k, which has at least one element.
+// Sums one tile over one part of k, which has at least one element.
 template <bool kVector, bool kAKFirst, bool kBKFirst>
 __device__ __forceinline__ void SumTile(const RingProduct& p, const TilePlace& tile, acan_i64 k0,
                                         float* memory, Levels& levels, float* sums) {

@@ -5,7 +5,7 @@
 namespace acan::cuda {
 namespace {
 
-// LaunchArgs, as the kernels' source knows them.
+// LaunchArgs with the types of the kernels' source.
 struct Launch {
   acan_args args;
   acan_i64 rows;
@@ -20,8 +20,8 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
   return static_cast<acan_i64>(block) * size + thread;
 }
 
-// The grid is as wide as the columns (GridOf), but goes round for rows; unrolled, that loop begins
-// with a division.
+// The grid is as wide as the columns (GridOf), but a block loops over rows. If that loop were
+// unrolled, it would begin with a division.
 #define ACAN_RUN_ELEMENT(function, enumerator)                                          \
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x);                        \
   ACAN_NO_UNROLL for (acan_i64 r = Place(blockIdx.y, blockDim.y, threadIdx.y);          \
@@ -31,7 +31,7 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
 
 static_assert(ACAN_MOST_ROW_THREADS == kMostRowThreads);
 static_assert(ACAN_CHAIN_THREADS == kRowThreads);
-// A variable, as device code calls no host function, constant or not.
+// A variable, because device code cannot call host functions, not even constexpr ones.
 template <Kernel kernel>
 constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
 
@@ -58,7 +58,7 @@ static_assert(ACAN_ATTENTION_COLUMNS == kTileColumns);
     function(&l.args, r, blockIdx.x, threadIdx.x);            \
   }
 
-// Without launch bounds, with which ptxas spills registers of some;
+// There are no launch bounds, because with them ptxas spills registers of some kernels.
 // tests/backends/cuda_code_test.py checks that blocks of MostThreads fit.
 #define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \

@@ -1,4 +1,5 @@
-// The kernels' words in CUDA, where the compiler fuses nothing (-fmad=false) and flushes nothing.
+// The definitions that the kernels need, in CUDA, compiled without fusing (-fmad=false) and
+// flushing.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +25,22 @@ typedef std::int64_t acan_i64;
 #define ACAN_AS_F32(x) __uint_as_float(x)
 #define ACAN_INDEPENDENT
 #define ACAN_LANE_LOOP
-// Rows of the kernels that IsRowOfABlock names have a block each; RowThreads says how large it is.
-// The other rows have threads that share nothing.
+// In the kernels that IsRowOfABlock names, each row has a block; RowThreads gives its size. Rows of
+// other kernels have threads that share nothing.
 #define ACAN_ROW_THREADS (static_cast<int>(blockDim.x))
 #define ACAN_MOST_ROW_THREADS 512
 #define ACAN_CHAIN_THREADS 128
 #define ACAN_ROW_THREAD (static_cast<int>(threadIdx.x))
 #define ACAN_LOCAL_VARIABLE __shared__
-// Blocks of GridOfWords have a piece of a row's columns, and several threads to a column.
+// Blocks of GridOfWords have a piece of a row's columns, and several threads for each column.
 #define ACAN_ROW_PIECES (static_cast<int>(gridDim.y))
 #define ACAN_ROW_PIECE (static_cast<int>(blockIdx.y))
 #define ACAN_ROW_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_ROW_PLACE (static_cast<int>(threadIdx.y))
 #define ACAN_TILE_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_TILE_PLACE (static_cast<int>(threadIdx.y))
-// One column a thread: neighbours read neighbours' words. Columns of the kernels that
-// IsColumnOfABlock names have several threads each.
+// One column a thread, so that neighbours read neighbouring words. In the kernels that
+// IsColumnOfABlock names, columns have several threads each.
 #define ACAN_COLUMN_LANES 1
 #define ACAN_COLUMNS (static_cast<int>(blockDim.x))
 #define ACAN_COLUMN (static_cast<int>(threadIdx.x))
@@ -47,15 +48,15 @@ typedef std::int64_t acan_i64;
 #define ACAN_COLUMN_PLACE (static_cast<int>(threadIdx.y))
 #define ACAN_MOST_COLUMN_THREADS 512
 
-// Whether copies into shared memory may go on beside the thread.
+// Whether copies into shared memory may run asynchronously.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 #define ACAN_ASYNC_COPIES 1
 #else
 #define ACAN_ASYNC_COPIES 0
 #endif
-// Begins such a copy of 4 or 16 bytes, a constant, if it is `wanted`: a predicate of one
-// instruction, where a condition around it would be a branch. Where there are no such copies, the
-// thread copies itself.
+// Begins such a copy of 4 or 16 bytes (a constant) if it is `wanted`. The condition is the
+// predicate of one instruction; an if around the call would be a branch. Where there are no
+// asynchronous copies, the thread copies.
 #if defined(__CUDACC__)
 ACAN_FN void acan_copy_async(void* to, const void* from, int bytes, bool wanted) {
 #if ACAN_ASYNC_COPIES && defined(__CUDA_ARCH__)
@@ -87,7 +88,7 @@ ACAN_FN void acan_copy_async(void* to, const void* from, int bytes, bool wanted)
   if (wanted) __pipeline_memcpy_async(to, from, static_cast<std::size_t>(bytes));
 }
 #endif
-// The shared memory whose size the launch says: words, aligned to 16 bytes.
+// The dynamic shared memory, whose size the launch sets, as words aligned to 16 bytes.
 #if !defined(ACAN_DYNAMIC_SHARED)
 #define ACAN_DYNAMIC_SHARED(name) extern __shared__ __attribute__((aligned(16))) float name[]
 #endif

@@ -1,4 +1,4 @@
-// Small products, and sums of more leaves than the other sizes take.
+// For small products, and for sums of more leaves than the other sizes allow.
 #define ACAN_WARPS_M 2
 #define ACAN_WARPS_N 1
 #define ACAN_QUADS_M 1

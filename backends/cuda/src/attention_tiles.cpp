@@ -9,8 +9,8 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::int64_t kColumnBlock = 64;  // of a head, for which a kernel is compiled
-// Queries or keys from which on tall tiles leave enough blocks for a GPU.
+constexpr std::int64_t kColumnBlock = 64;  // of a head; kernels are compiled for 1 or 2 of them
+// With at least this many queries or keys, tall tiles leave enough blocks for a GPU.
 constexpr std::int64_t kManyRows = 512;
 
 std::int64_t Tiles(std::int64_t rows, std::int64_t height) {

@@ -1,4 +1,4 @@
-// Which calls of attention run by tiles in shared memory, and how they are launched.
+// Which calls of attention run as tiles in shared memory, and how they are launched.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,19 +21,19 @@ struct TileLaunch {
 
 class AttentionTiles {
  public:
-  // Lets the kernels have all shared memory of a block. Throws what Check throws.
+  // Allows the kernels to use all shared memory of a block. Throws what Check throws.
   AttentionTiles(int ordinal, const std::string& name);
 
-  // What computes a call, one after the other. None: another kernel, or heads that are too wide for
-  // this GPU, or not of whole quads; the kernel of the table computes the same bits. rows: of the
-  // region. head_width: the columns of a head.
+  // The launches that compute a call, in order. None for another kernel, and for heads that are too
+  // wide for this GPU or not a multiple of four columns wide; then the kernel of the table computes
+  // the same bits. rows: of the region. head_width: the columns of a head.
   std::vector<TileLaunch> Find(Kernel kernel, std::int64_t rows, const KernelScalars& scalars,
                                std::int64_t head_width) const;
 
   static std::vector<const void*> Kernels();
 
  private:
-  // None: it does not fit.
+  // None if the shape does not fit.
   std::vector<TileLaunch> LaunchesOf(Kernel kernel, AttentionShape shape, std::int64_t rows,
                                      const KernelScalars& scalars) const;
 

@@ -14,8 +14,8 @@ Fault FaultOf(cudaError_t error) {
       return Fault::kNone;
     case cudaErrorMemoryAllocation:
       return Fault::kMemory;
-    // What CUDA's documentation calls an inconsistent state in which the process must end, and what
-    // says that the device itself went away.
+    // These are the errors for which CUDA's documentation says that the process is in an
+    // inconsistent state and must end, and those which say that the device itself was lost.
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
@@ -56,7 +56,7 @@ std::string ErrorText(cudaError_t error, std::string_view call, std::string_view
 
 void Check(cudaError_t error, std::string_view call, std::string_view device) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // else the next call that asks for it would hear of this one again
+  cudaGetLastError();  // otherwise the next call that reads the last error would get this one
   const std::string text = ErrorText(error, call, device);
   switch (FaultOf(error)) {
     case Fault::kMemory:

@@ -11,8 +11,8 @@ namespace acan::cuda {
 
 enum class Fault : std::uint8_t {
   kNone,
-  kMemory,  // too little of it; the device goes on
-  kLost,    // the context is gone: every later call fails with the same error
+  kMemory,  // too little memory; the device continues to work
+  kLost,    // the context is lost: every later call fails with the same error
   kOther,
 };
 Fault FaultOf(cudaError_t error);
@@ -20,7 +20,7 @@ Fault FaultOf(cudaError_t error);
 // "cudaMalloc on cuda:0: cudaErrorMemoryAllocation (out of memory)".
 std::string ErrorText(cudaError_t error, std::string_view call, std::string_view device);
 
-// Throws what `error` means (see cuda_devices.h), if it is one.
+// If `error` is an error, throws the exception that it stands for (see cuda_devices.h).
 void Check(cudaError_t error, std::string_view call, std::string_view device);
 
 }  // namespace acan::cuda

@@ -12,7 +12,7 @@
 namespace acan::cuda {
 namespace {
 
-// The library's functions, by the header's types.
+// The library's functions, with the types of its header.
 struct Library {
   decltype(&cublasCreate_v2) create = nullptr;
   decltype(&cublasDestroy_v2) destroy = nullptr;
@@ -32,7 +32,7 @@ void Find(void* library, const char* name, T& function, std::string& problem) {
 
 Library Load() {
   Library out;
-  // Where the system says, else where the toolkit of this build was.
+  // Searches where the system does, then in the folder of this build's toolkit.
   const std::string name = fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR);
   void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -62,7 +62,7 @@ void CheckStatus(cublasStatus_t status, const char* call, const std::string& dev
   const std::string text =
       fmt::format("{} on {}: {}", call, device, TheLibrary().status_name(status));
   if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfMemory(text);
-  // The device may be lost; CUDA's own next call would say so and with better words.
+  // The device may be lost, which CUDA's own next call reports with better words.
   if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
     Check(cudaDeviceSynchronize(), call, device);
   }
@@ -104,7 +104,7 @@ Cublas::Cublas(std::string device, cudaStream_t stream, FastMath math, void* wor
   handle_ = handle;
   try {
     CheckStatus(TheLibrary().set_stream(handle, stream), "cublasSetStream", device_);
-    // After the stream: setting that one goes back to cuBLAS' own workspace.
+    // This comes after the stream, because setting the stream resets cuBLAS to its own workspace.
     CheckStatus(TheLibrary().set_workspace(handle, workspace, workspace_bytes),
                 "cublasSetWorkspace", device_);
   } catch (...) {
@@ -117,11 +117,11 @@ Cublas::~Cublas() {
   TheLibrary().destroy(static_cast<cublasHandle_t>(handle_));
 }
 
-// cuBLAS counts columns first, so a row-major c = a * b^T is to it c^T = b * a^T.
+// cuBLAS is column-major, so for it a row-major c = a * b^T is c^T = b * a^T.
 void Cublas::Run(const Product& p) {
   const bool a_k_first = p.a.k_stride != 1;
   const bool b_k_first = p.b.k_stride != 1;
-  // Of a single row or k the stride means nothing, but cuBLAS checks it.
+  // For a single row or a single k the stride is meaningless, but cuBLAS checks it.
   const std::int64_t a_stride =
       a_k_first ? std::max(p.a.k_stride, p.m) : std::max(p.a.row_stride, p.k);
   const std::int64_t b_stride =

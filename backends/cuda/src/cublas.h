@@ -1,4 +1,4 @@
-// cuBLAS, loaded when it is first wanted: a machine has the driver, but need not have the library.
+// cuBLAS, loaded at its first use, because a machine may have the driver without the library.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,15 +13,15 @@
 
 namespace acan::cuda {
 
-// Why cuBLAS cannot be loaded, with the linker's words; empty: it can. Any thread.
+// Why cuBLAS cannot be loaded, with the linker's words; empty if it can. Any thread.
 std::string CublasProblem();
-// "13.0.2"; empty without it.
+// "13.0.2"; empty if cuBLAS cannot be loaded.
 std::string CublasVersion();
 
-// A handle of cuBLAS on one stream. Belongs to the device's thread.
+// A cuBLAS handle on one stream. Belongs to the device's thread.
 class Cublas {
  public:
-  // `workspace` is all the memory that products may take. Throws std::runtime_error or OutOfMemory
+  // `workspace` is all the memory that products may use. Throws std::runtime_error or OutOfMemory
   // with cuBLAS' words. REQUIRES: CublasProblem() is empty.
   Cublas(std::string device, cudaStream_t stream, FastMath math, void* workspace,
          std::uint64_t workspace_bytes);

@@ -24,9 +24,9 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::size_t kCopySlots = 8;  // the previous tasks' kernels are before them in the stream
+constexpr std::size_t kCopySlots = 8;  // the kernels of earlier tasks are before them in the stream
 
-// Four fill the bus, and each handler of a machine takes a part of its cores.
+// Four threads saturate the bus, and each handler of a machine has only a part of its cores.
 std::size_t UploadThreads() {
   return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1, 4);
 }
@@ -51,18 +51,18 @@ class CudaBuffer final : public Buffer {
   float* data() const { return static_cast<float*>(block_.memory.get()); }
   bool writable() const { return writable_; }
 
-  // What was uploaded so far is what the buffer has.
+  // Records that the buffer contains what has been uploaded so far.
   void EndUpload() {
     if (IsPlanted(CudaBug::kUploadEndIsNotRecorded)) return;
     Check(cudaEventRecord(block_.event.get(), gpu_->uploads()), "cudaEventRecord", gpu_->name());
   }
-  // What is computed from now on waits for the upload, if there was one.
+  // Makes later computations wait for the upload, if there was one.
   void AwaitUpload() {
     if (!uploading_ || IsPlanted(CudaBug::kUploadIsNotAwaited)) return;
     AwaitUploadOn(gpu_->compute());
     uploading_ = false;
   }
-  // Whatever other streams wait for. Of what was not uploaded there is nothing to wait for.
+  // The same for any stream. Buffers that were not uploaded need no wait.
   void AwaitUploadOn(cudaStream_t stream) const {
     if (writable_ || size_bytes() == 0) return;
     Check(cudaStreamWaitEvent(stream, block_.event.get(), 0), "cudaStreamWaitEvent", gpu_->name());
@@ -72,7 +72,7 @@ class CudaBuffer final : public Buffer {
   std::shared_ptr<Gpu> gpu_;
   Block block_;
   bool writable_;
-  std::atomic<bool> uploading_;  // no work on the compute stream knows of the upload yet
+  std::atomic<bool> uploading_;  // no work on the compute stream has waited for the upload yet
 };
 
 CudaBuffer* BufferOf(const Matrix& matrix) {
@@ -96,12 +96,12 @@ void CheckWritable(std::string_view what, const Matrix& matrix) {
 std::size_t RowBytes(const Matrix& matrix) {
   return static_cast<std::size_t>(matrix.cols) * 4;
 }
-// Bytes from one row to the next. Of a single row the stride means nothing.
+// The bytes from one row to the next. For a single row the stride is meaningless.
 std::size_t PitchOf(const Matrix& matrix) {
   return static_cast<std::size_t>(matrix.rows == 1 ? matrix.cols : matrix.stride) * 4;
 }
 
-// The columns of a head of attention; 1 for the others.
+// The columns of a head of attention; 1 for other kernels.
 std::int64_t HeadWidthOf(Kernel kernel, const KernelArgs& args) {
   const bool forward = kernel == Kernel::kAttention;
   if (!forward && kernel != Kernel::kAttentionGradient) return 1;
@@ -109,7 +109,7 @@ std::int64_t HeadWidthOf(Kernel kernel, const KernelArgs& args) {
   return args.m[forward ? 2 : 3].cols / heads;
 }
 
-// Rows of a buffer on their way into pinned memory.
+// A copy of a buffer's rows into pinned memory.
 class CudaDownload final : public PendingDownload {
  public:
   CudaDownload(std::shared_ptr<Gpu> gpu, BufferPtr buffer, const Matrix& from)
@@ -118,10 +118,11 @@ class CudaDownload final : public PendingDownload {
         bytes_(RowBytes(from) * static_cast<std::size_t>(from.rows)),
         memory_(gpu_->pinned().Take(bytes_)) {}
 
-  // REQUIRES: once, before anything else. If it throws, the destructor still waits for the copy.
+  // REQUIRES: called once, before anything else. If it throws, the destructor still waits for the
+  // copy.
   void Start(const Matrix& from) {
-    // Two uses, one after the other: first the end of what is computed, then that of the copy. The
-    // thread that waits for the latter sleeps: others may need its core.
+    // The event has two uses: first it marks the end of the computations, then the end of the copy.
+    // The thread that waits for the latter sleeps, because others may need its core.
     cudaEvent_t event = nullptr;
     Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
           "cudaEventCreate", gpu_->name());
@@ -146,7 +147,7 @@ class CudaDownload final : public PendingDownload {
     if (IsPlanted(CudaBug::kDownloadEndIsNotRecorded)) return;
     Check(cudaEventRecord(event, gpu_->downloads()), "cudaEventRecord", gpu_->name());
   }
-  // Neither memory may be used again while the device copies.
+  // Neither memory may be reused while the device copies.
   ~CudaDownload() override {
     const bool wait = copying_ && !IsPlanted(CudaBug::kDroppedDownloadDoesNotWait);
     if (wait && cudaSetDevice(gpu_->ordinal()) == cudaSuccess) {
@@ -177,7 +178,7 @@ class CudaDownload final : public PendingDownload {
   bool copying_ = false;
 };
 
-// The end of what was called before.
+// Marks the end of the work submitted so far.
 class CudaMark final : public PendingDownload {
  public:
   explicit CudaMark(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
@@ -214,7 +215,7 @@ class CudaDevice final : public Device {
         fetch_staging_(info_.name, options.memory_limit_bytes, gpu_->fetches()),
         attention_(options.index, info_.name),
         fast_math_(options.fast_math) {
-    // The first use of the context and of the code in it: what is wrong with them is said here.
+    // The first use of the context and of its code; errors in them are reported here.
     GemmGpu gemm = GemmGpuOf(options.index, info_.threads, info_.name);
     if (options.tile && !MayHaveTile(gemm, *options.tile)) {
       throw FailureError(fmt::format("{} lacks what these tiles of products need", info_.name));
@@ -231,7 +232,7 @@ class CudaDevice final : public Device {
     ChargeWhatIsNotThere();
   }
 
-  // Nothing may run on what is about to be released.
+  // Nothing may run on memory that is about to be released.
   ~CudaDevice() override {
     if (cudaSetDevice(gpu_->ordinal()) == cudaSuccess) cudaStreamSynchronize(gpu_->compute());
   }
@@ -274,7 +275,7 @@ class CudaDevice final : public Device {
     gpu_->Enter();
     if (!IsPlanted(CudaBug::kCopyForgetsItsUpload)) AwaitUpload(from);
     const auto rows = static_cast<std::size_t>(from.rows);
-    if (PitchOf(to) == RowBytes(to) && PitchOf(from) == RowBytes(from)) {  // of any length
+    if (PitchOf(to) == RowBytes(to) && PitchOf(from) == RowBytes(from)) {  // contiguous rows
       Check(cudaMemcpyAsync(DataOf(to), DataOf(from), RowBytes(from) * rows,
                             cudaMemcpyDeviceToDevice, gpu_->compute()),
             "cudaMemcpyAsync on the device", info_.name);
@@ -289,7 +290,8 @@ class CudaDevice final : public Device {
     gpu_->Enter();
     const auto& source = static_cast<CudaBuffer&>(*buffer);
     const std::uint64_t bytes = buffer->size_bytes();
-    // Ordinary memory: to pin some would make the thread, which serves others, wait for the driver.
+    // Ordinary memory, because pinning memory would make this thread, which serves others, wait for
+    // the driver.
     std::shared_ptr<void> memory(::operator new(bytes), [](void* at) { ::operator delete(at); });
     if (!IsPlanted(CudaBug::kFetchForgetsItsUpload)) source.AwaitUploadOn(gpu_->fetches());
     fetch_staging_.Copy(source.bytes(), static_cast<std::byte*>(memory.get()), bytes);
@@ -328,7 +330,7 @@ class CudaDevice final : public Device {
     };
     const Product product{operand(a, shape.a_k_first), operand(b, shape.b_k_first), DataOf(c),
                           c.stride, shape.m, shape.n, shape.k,
-                          // A leaf is no longer than the sum.
+                          // A leaf is not longer than the sum.
                           std::min(block, std::int64_t{1} << 30)};
     gpu_->Enter();
     if (!IsPlanted(CudaBug::kGemmForgetsItsUploads)) {
@@ -342,7 +344,7 @@ class CudaDevice final : public Device {
     }
   }
 
-  // Which layout is taken is seen by the operands.
+  // The operands determine the layout, so the ways differ only in tiles and cuts.
   int ExactWays() const override { return std::max(1, exact_->Ways()); }
   void UseExactWay(int way) override { exact_->UseWay(way); }
 
@@ -380,9 +382,9 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // What the limit promises beyond what the device has left is charged, so that buffers within it
-  // never meet a device that is full: other processes have their parts of it, and the driver takes
-  // the threads' local memory beside the limit, perhaps only when a kernel is launched.
+  // Charges the part of the limit that the device does not have left, so that buffers within the
+  // limit never find the device full. Other processes use the device, too, and the driver takes the
+  // threads' local memory beside the limit, perhaps only when a kernel is launched.
   void ChargeWhatIsNotThere() {
     std::vector<const void*> kernels = exact_->Kernels();
     const std::vector<const void*> tiles = AttentionTiles::Kernels();

@@ -7,9 +7,9 @@
 namespace acan::cuda {
 namespace {
 
-constexpr std::uint64_t kAllocationGrain =
-    256;  // cudaMalloc aligns to it; sizes that differ by less share
-// The driver takes whole chunks for what is larger than it cuts from one.
+constexpr std::uint64_t kAllocationGrain = 256;  // cudaMalloc's alignment; closer sizes share
+// For allocations larger than this, the driver takes whole chunks; it cuts smaller ones from a
+// chunk.
 constexpr std::uint64_t kMostCut = 1 << 20;
 constexpr std::uint64_t kChunk = 2 << 20;
 
@@ -62,25 +62,25 @@ Block Gpu::Take(std::uint64_t bytes, Lane lane) {
   }
 }
 
-// A cached block of this size that `lane` should use; none if a new one is better.
+// A cached block of this size for `lane`; none if a new block is better.
 // REQUIRES: the mutex is held, the bytes are charged.
 std::optional<Block> Gpu::TakeCached(std::uint64_t bytes, Lane lane) {
   if (lane == Lane::kUpload) {
-    // An upload that waits for a block is one that does not run beside the computing: those that
-    // are busy are the last choice, and of them the coldest is the first to be free.
+    // An upload that waits for a block does not overlap with computing. So busy blocks are the last
+    // choice, and the coldest of them becomes free first.
     std::optional<Block> free =
         cache_.TakeColdestThat(bytes, [&](const Block& each) { return !IsBusy(each, lane); });
     if (free || cache_.bytes() <= RoomForCache()) return free;
     return cache_.TakeColdest(bytes);
   }
-  // The warmest: what was released last is most likely still in the device's cache.
+  // The warmest: the block that was released last is most likely still in the device's cache.
   return cache_.TakeWarmest(bytes);
 }
 
 bool Gpu::IsBusy(const Block& block, Lane lane) {
   if (!block.busy_on || *block.busy_on == lane) return false;
   const bool busy = cudaEventQuery(block.event.get()) != cudaSuccess;
-  if (busy) cudaGetLastError();  // that it is not ready is no error of the next call
+  if (busy) cudaGetLastError();  // otherwise the next call would report "not ready"
   return busy;
 }
 
@@ -90,7 +90,7 @@ Block Gpu::NewBlock(std::uint64_t bytes) {
   void* memory = nullptr;
   cudaError_t error = cudaMalloc(&memory, bytes);
   if (FaultOf(error) == Fault::kMemory && !cache_.empty()) {
-    // Others use the device too: it may have less left than the limit.
+    // Others use the device, too, so it may have less left than the limit.
     cudaGetLastError();
     ShrinkCache(0);
     error = cudaMalloc(&memory, bytes);
@@ -103,16 +103,16 @@ Block Gpu::NewBlock(std::uint64_t bytes) {
   return block;
 }
 
-// What the limit leaves beside what is in use.
+// The part of the limit that used memory leaves.
 std::uint64_t Gpu::RoomForCache() const {
   const std::uint64_t used = budget_.used_bytes() + rounded_bytes_;
   return budget_.limit_bytes() - std::min(used, budget_.limit_bytes());
 }
 
-// CUDA does not promise that cudaFree waits for what the device does with the memory.
+// CUDA does not promise that cudaFree waits for the device's work on the memory.
 void Gpu::Free(Block block) {
   if (!block.busy_on || IsPlanted(CudaBug::kBusyBlocksAreFreed)) return;
-  cudaEventSynchronize(block.event.get());  // a lost device does nothing with it either
+  cudaEventSynchronize(block.event.get());  // a lost device does not use it either
 }
 
 void Gpu::ShrinkCache(std::uint64_t most_bytes) {
@@ -126,16 +126,16 @@ void Gpu::Give(Block block, std::uint64_t bytes) noexcept {
   if (block.memory.get() == nullptr) return;
   rounded_bytes_ -= block.bytes - bytes;
   const bool known = entered && block.busy_on && RecordEnd(block);
-  if (!known) {  // the device is lost, most likely; else it must be done with the block
+  if (!known) {  // most likely the device is lost; otherwise it must finish with the block
     if (entered) cudaDeviceSynchronize();
     return;
   }
   cache_.Add(std::move(block));
-  // Rounding may have brought the cache a little above the limit.
+  // Rounding may have put the cache a little above the limit.
   ShrinkCache(RoomForCache());
 }
 
-// Whether the block's event is now behind the work of its lane.
+// Records the block's event after the work of its lane; false if that fails.
 bool Gpu::RecordEnd(const Block& block) const {
   if (IsPlanted(CudaBug::kReleaseIsNotRecorded)) return true;
   const Lane other = *block.busy_on == Lane::kUpload ? Lane::kCompute : Lane::kUpload;

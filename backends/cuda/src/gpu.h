@@ -1,5 +1,5 @@
-// Gpu: one GPU as a Device and its buffers share it: streams and memory. It lives as long as the
-// last of them. Public methods may be called on any thread.
+// Gpu: the streams and the memory of one GPU, shared by a Device and its buffers. It lives as long
+// as the last of them. Any thread may call its public methods.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // CUDA's current device is the thread's: to be called before anything else on a thread that may
-  // be new.
+  // CUDA's current device is a property of the thread, so call this before anything else on a
+  // thread that may be new.
   void Enter() const { Check(cudaSetDevice(ordinal_), "cudaSetDevice", name_); }
 
   int ordinal() const { return ordinal_; }
@@ -36,14 +36,14 @@ class Gpu {
   cudaStream_t compute() const { return compute_.get(); }
   cudaStream_t uploads() const { return uploads_.get(); }
   cudaStream_t downloads() const { return downloads_.get(); }
-  cudaStream_t fetches() const { return fetches_.get(); }  // of what is complete
+  cudaStream_t fetches() const { return fetches_.get(); }  // of completed results
 
   // A block of at least `bytes`, charged to the budget, that work on `lane` may use at once. Throws
-  // OutOfMemory. What is in use and what is cached, as the driver counts both, exceed the limit
-  // only where the driver rounds up what is in use.
+  // OutOfMemory. Used and cached blocks, as the driver counts them, exceed the limit only by the
+  // driver's rounding of used blocks.
   Block Take(std::uint64_t bytes, Lane lane);
-  // Gives the block of `bytes` back. Its busy_on is the lane behind whose work until now it is
-  // free. Throws nothing: a lost device cannot take it back.
+  // Gives back the block of `bytes`. The block is free after the work submitted so far to the lane
+  // in its busy_on. Throws nothing: a lost device cannot take the block back.
   void Give(Block block, std::uint64_t bytes) noexcept;
   std::uint64_t cached_bytes() const;
 
@@ -52,7 +52,7 @@ class Gpu {
     return lane == Lane::kCompute ? compute_.get() : uploads_.get();
   }
   std::optional<Block> TakeCached(std::uint64_t bytes, Lane lane);
-  static bool IsBusy(const Block& block, Lane lane);  // work on another lane is under way
+  static bool IsBusy(const Block& block, Lane lane);  // whether work on another lane still uses it
   Block NewBlock(std::uint64_t bytes);
   void ShrinkCache(std::uint64_t most_bytes);
   static void Free(Block block);
@@ -66,7 +66,7 @@ class Gpu {
   PinnedPool pinned_;
   mutable std::mutex mutex_;
   BlockCache cache_;
-  std::uint64_t rounded_bytes_ = 0;  // that blocks in use have beyond what is charged
+  std::uint64_t rounded_bytes_ = 0;  // of blocks in use, beyond what is charged
 };
 
 }  // namespace acan::cuda

@@ -1,4 +1,4 @@
-// CUDA's objects with owners.
+// RAII owners for CUDA's objects.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,8 @@ using Event = Handle<cudaEvent_t, cudaEventDestroy>;
 using DeviceBytes = Handle<void*, cudaFree>;
 using PinnedBytes = Handle<void*, cudaFreeHost>;
 
-// Both belong to the thread's current device. Streams do not wait for the legacy default stream.
+// Both create objects of the thread's current device. Streams do not wait for the legacy default
+// stream.
 inline Stream NewStream(std::string_view device) {
   cudaStream_t stream = nullptr;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", device);

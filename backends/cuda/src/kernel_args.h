@@ -1,4 +1,4 @@
-// What the host passes to the kernels of kernels/*.cu, and how it finds them.
+// What the host passes to the kernels of kernels/*.cu, and how it finds these kernels.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace acan::cuda {
 
 // ---- products: c[m, n] = a * b^T, summed over k in leaves of `block` ---------------------------
 
-// Element (row, k) is data[row * row_stride + k * k_stride], one of which is 1.
+// Element (row, k) is data[row * row_stride + k * k_stride]. One of the strides is 1.
 struct Operand {
   const float* data = nullptr;
   std::int64_t row_stride = 0;
@@ -28,21 +28,23 @@ struct Product {
   std::int64_t block = 0;
 };
 
-// How an exact product's operands lie. All but kAny read and write four aligned words at once.
+// The layout of an exact product's operands. All but kAny read and write four aligned words at
+// once.
 enum class GemmLayout : std::uint8_t {
   kRowRow,  // k is contiguous in both: forward
-  kRowK,    // in a only: backward
-  kKK,      // in none: gradient
+  kRowK,    // k is contiguous in a only: backward
+  kKK,      // k is contiguous in neither: gradient
   kAny,
 };
 
-// The kernel for square tiles of 128, 64 or 32 elements. Its parameters: Product, then how many
-// tiles c has across. Twice as many threads as the edge has elements; one block for each tile.
+// The kernel for square tiles of 128, 64 or 32 elements. Its parameters: Product, then the number
+// of tiles across c. A block has twice as many threads as the tile's edge has elements; each tile
+// has one block.
 //
-// What its source asks of the compiler; each .cu checks its own.
+// TileDesign is what its source asks of the compiler; each .cu checks its own.
 struct TileDesign {
   int blocks;       // that a multiprocessor holds at once
-  int local_bytes;  // of a thread: the levels of the tree
+  int local_bytes;  // of a thread, for the levels of the tree
 };
 constexpr TileDesign kDesign128{2, 2048};
 constexpr TileDesign kDesign64{4, 1024};
@@ -56,13 +58,13 @@ const void* Gemm32(GemmLayout layout);
 constexpr int kRingStep = 16;      // of k
 constexpr int kLevelQuarters = 4;  // of a level of the tree
 
-// A tile of c and a part of k for each block: x has the tiles, y the parts.
+// Each block has a tile of c and a part of k: x counts the tiles, y the parts.
 struct RingProduct {
   Product product;
   unsigned tiles_down = 0, tiles_across = 0;
-  int shared_quarters = 0;  // of the tree's lowest level, in shared memory behind the stages
-  // Elements of k in a part, a node of the tree, and words of c from one part's sums to the next
-  // one's. One part: at least k, and any.
+  int shared_quarters = 0;  // of the tree's lowest level, in shared memory after the stages
+  // part_k: elements of k in a part, which is a node of the tree; with one part, k or more.
+  // part_words: words of c between the sums of neighbouring parts; with one part, any number.
   std::int64_t part_k = 0;
   std::int64_t part_words = 0;
 };
@@ -71,14 +73,14 @@ struct RingProduct {
 struct RingDesign {
   int rows, cols;    // of a tile
   int threads;       // of a block
-  int blocks;        // that a multiprocessor holds at once, as far as registers decide
+  int blocks;        // that a multiprocessor holds at once, as limited by registers
   int stages;        // steps of k in shared memory
   int local_levels;  // of the tree, in local memory
 
   constexpr int sums() const { return rows * cols / threads; }
   constexpr int local_bytes() const { return local_levels * sums() * 4; }           // of a thread
   constexpr int quarter_bytes() const { return rows * cols * 4 / kLevelQuarters; }  // of a block
-  // Of shared memory: see the drawing in gemm_ring.cuh.
+  // In shared memory: see the drawing in gemm_ring.cuh.
   constexpr int stages_bytes() const { return stages * kRingStep * (rows + cols + 8) * 4; }
 };
 constexpr RingDesign kRingDesign128{128, 128, 256, 2, 2, 7};
@@ -89,7 +91,7 @@ const void* Ring128(GemmLayout layout);
 const void* Ring64(GemmLayout layout);
 const void* Ring32(GemmLayout layout);
 
-// Adds the parts of c, each packed, as neighbours in the tree.
+// Adds the parts of c, each of them packed, as neighbours in the tree.
 constexpr int kMostParts = 16;
 struct Parts {
   const float* from = nullptr;
@@ -100,14 +102,14 @@ struct Parts {
   std::int64_t c_stride = 0;
 };
 constexpr int kPartsThreads = 256;
-// Its parameter: Parts. Any number of blocks.
+// The kernel's parameter: Parts. It runs with any number of blocks.
 const void* AddPartsKernel();
 
 // ---- attention by tiles of queries or keys: kernels/attention_tile.cuh --------------------------
 
 constexpr int kAttentionThreads = 128;
 constexpr int kMostAttentionWidth = 128;  // of a head
-// The tiles of a kernel. A thread has 8 rows of a tall one, and 4 of the others.
+// The tiles of a kernel. A thread has 8 rows of a tall tile, and 4 rows of the others.
 enum class AttentionShape : std::uint8_t {
   kTall,  // 128 rows, heads of up to 64 columns
   kLow,   // 64 rows, heads of up to 64 columns
@@ -116,15 +118,15 @@ enum class AttentionShape : std::uint8_t {
 constexpr int AttentionTileRows(AttentionShape shape) {
   return shape == AttentionShape::kTall ? 128 : 64;
 }
-// Of the tree over leaves of 64, by a thread's rows: more would take more local memory than
-// products do.
+// The levels of the tree over leaves of 64, by the rows of a thread. More levels would take more
+// local memory than products do.
 constexpr int AttentionLevels(int rows) {
   return rows == 8 ? 8 : 12;
 }
 constexpr std::int64_t MostAttentionRows(AttentionShape shape) {
   return std::int64_t{64} << AttentionLevels(shape == AttentionShape::kTall ? 8 : 4);
 }
-// That a multiprocessor holds at once, as far as registers decide.
+// The number that a multiprocessor holds at once, as limited by registers.
 constexpr int AttentionBlocks(int rows) {
   return rows == 8 ? 3 : 4;
 }
@@ -132,10 +134,12 @@ struct AttentionTileKernel {
   const void* kernel = nullptr;
   std::size_t shared_bytes = 0;
 };
-// Their parameter: LaunchArgs. Blocks in one dimension: one for each tile of queries of each head,
+// These kernels' parameter: LaunchArgs. Blocks have one dimension. The forward pass has a block for
+// each tile of queries of each head.
 AttentionTileKernel AttentionForward(AttentionShape shape);
-// and for the gradient, one after the other: one for so many queries' heads, one for each tile of
-// keys of each of their heads, and one for each tile of queries of each head.
+// The gradient launches three kernels, one after the other, with a block for each kAttentionTerms
+// query heads, for each tile of keys of each head of keys, and for each tile of queries of each
+// head.
 constexpr int kAttentionTerms = 64;
 AttentionTileKernel AttentionTerms(AttentionShape shape);
 AttentionTileKernel AttentionKeyGradient(AttentionShape shape, bool dropout);
@@ -154,9 +158,9 @@ struct LaunchArgs {
   std::int64_t region_rows, region_cols;
 };
 
-// Row kernels whose rows have a block each: 128 rows by single threads are four warps, and threads
-// side by side would read words that are a row apart. Rows of the others are pixels, of which there
-// are many: some threads each, which share nothing (RunThreads).
+// Row kernels whose rows have a block each. 128 rows with a thread each would be only four warps,
+// and neighbouring threads would read words that are a row apart. The rows of the other row kernels
+// are pixels, of which there are many; each has a few threads, which share nothing (RunThreads).
 constexpr int kRowThreads = 128;
 constexpr int kMostRowThreads = 512;
 constexpr bool IsRowOfABlock(Kernel kernel) {
@@ -184,17 +188,18 @@ constexpr bool IsRowOfABlock(Kernel kernel) {
   }
 }
 
-// The threads of such a row. A row of a large vocabulary has more, so that few rows, too, have
-// enough loads under way. In chains each thread has a leaf, and no more of them than kRowThreads.
+// The threads of such a row. A row of a large vocabulary has more, so that few rows, too, keep
+// enough loads in flight. In kernels with chains, each thread has a leaf, and there are kRowThreads
+// at most.
 constexpr int RowThreads(Kernel kernel, std::int64_t cols) {
   constexpr std::int64_t kLongRow = 4096;
   const bool chains = kernel == Kernel::kSoftmaxCrossEntropy || kernel == Kernel::kSquaredError;
   return chains || cols < kLongRow ? kRowThreads : kMostRowThreads;
 }
 
-// The threads of a row in the kernels whose rows share a block: each has about four elements of a
-// run, of elements that lie side by side in all operands, as it first computes where they are. But
-// as many as read a sector of 32 bytes.
+// The threads of a row in the kernels whose rows share a block. Each thread has about four elements
+// of a run of elements that are contiguous in all operands, since it first computes where they are.
+// But there are at least as many threads as read a sector of 32 bytes.
 constexpr int RunThreads(std::int64_t run) {
   constexpr int kSector = 8;
   int threads = 1;
@@ -203,9 +208,9 @@ constexpr int RunThreads(std::int64_t run) {
   return threads;
 }
 
-// Column kernels whose columns have several threads, each of which sums a leaf: 768 columns by
-// single threads are 24 warps. A block has kColumnThreads, and where columns have more leaves, up
-// to kMostColumnThreads. Where there are leaves for several turns, it has kLongColumns columns.
+// Column kernels whose columns have several threads, each of which sums a leaf; 768 columns with a
+// thread each would be only 24 warps. A block has kColumnThreads, or up to kMostColumnThreads where
+// columns have more leaves. Where the leaves take several turns, it has kLongColumns columns.
 constexpr int kColumnThreads = 256;
 constexpr int kMostColumnThreads = 512;
 constexpr int kLongColumns = 8;
@@ -224,15 +229,15 @@ constexpr bool IsColumnOfABlock(Kernel kernel) {
   }
 }
 
-// The others have a thread for each column, in small blocks: long sums of one thread are spread
-// over all multiprocessors.
+// The other column kernels have a thread for each column, in small blocks, so that long sums of one
+// thread are spread over all multiprocessors.
 constexpr int kSumThreads = 32;
 constexpr int kElementThreads = 256;
-// Tiles: the columns of a head, kTileColumns at a time, are shared by at most kMostTilePlaces
-// threads a lane.
+// In kernels over tiles, at most kMostTilePlaces threads of a lane share the columns of a head,
+// kTileColumns at a time.
 constexpr int kTileColumns = 16;
 constexpr int kMostTilePlaces = kElementThreads / ACAN_TILE_LANES;
-// The threads of a block, at most.
+// The most threads of a block.
 constexpr int MostThreads(Kernel kernel) {
   return IsRowOfABlock(kernel)      ? kMostRowThreads
          : IsColumnOfABlock(kernel) ? kMostColumnThreads
@@ -240,8 +245,9 @@ constexpr int MostThreads(Kernel kernel) {
 }
 
 // The kernel of a row of operators.inc; its parameter: LaunchArgs. Element kernels run over a
-// two-dimensional grid of any size (x: columns), tiles over one of a block for each column and
-// rows as they come (y), the others over x alone. launch_grid.h has the grids.
+// two-dimensional grid of any size (x: columns). Kernels over tiles run over a grid with a block
+// for each column of tiles, and with rows along y. The others use x alone. launch_grid.h has the
+// grids.
 const void* TableKernel(Kernel kernel);
 
 }  // namespace acan::cuda

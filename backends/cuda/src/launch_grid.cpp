@@ -29,7 +29,7 @@ std::int64_t LeavesOf(Kernel kernel, std::int64_t rows, const KernelScalars& sca
   return Pieces(rows, group) * static_cast<std::int64_t>(of_a_group);
 }
 
-// Columns beside each other read words beside each other; 8 of them are a sector of 32 bytes.
+// Adjacent columns read adjacent words; 8 words are a sector of 32 bytes.
 Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
   constexpr std::int64_t kMostPlaces = kMostColumnThreads / kLongColumns;
   const std::int64_t leaves = LeavesOf(kernel, region.rows, scalars);
@@ -42,7 +42,7 @@ Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalar
   return {{Size(Pieces(region.cols, columns))}, {Size(columns), Size(places)}};
 }
 
-// Elements of a row that lie side by side in all operands.
+// The number of elements of a row that are contiguous in all operands.
 std::int64_t RunOf(Kernel kernel, std::int64_t cols, const KernelScalars& scalars) {
   std::int64_t runs = 1;
   if (kernel == Kernel::kUnfold) runs = scalars.i[2];  // the lines of a window
@@ -57,8 +57,8 @@ Grid GridOfRuns(Kernel kernel, const KernelRegion& region, const KernelScalars& 
 }
 
 // Words of a small table have many rows each. So their blocks have pieces of the columns, a few
-// sectors wide, and several threads to a column. Each block looks through all rows, which would
-// take most of the time where there are many words.
+// sectors wide, and several threads for each column. Each block searches all rows, which would take
+// most of the time if there were many words.
 Grid GridOfWords(const KernelRegion& region) {
   constexpr std::int64_t kManyWords = 1024;
   constexpr std::int64_t kManyBlocks = 2048;
@@ -75,7 +75,7 @@ Grid GridOfWords(const KernelRegion& region) {
 
 Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
             std::int64_t head_width) {
-  constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels go round for more rows
+  constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels loop over further rows
   if (region.space == KernelSpace::kElement) {
     const std::int64_t across = std::min<std::int64_t>(
         kElementThreads,

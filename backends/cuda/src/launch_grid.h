@@ -1,5 +1,5 @@
-// How a kernel of the table is spread over the device. A pure function: it decides speed, never
-// bits.
+// How a kernel of the table is distributed over the device. A pure function: it decides speed,
+// never bits.
 #pragma once
 
 #include <driver_types.h>
@@ -15,7 +15,7 @@ struct Grid {
   dim3 blocks, threads;
 };
 
-// head_width: the columns of a head, where tiles have heads.
+// head_width: the columns of a head, for kernels over tiles.
 Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
             std::int64_t head_width = 64);
 

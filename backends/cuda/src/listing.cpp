@@ -14,7 +14,7 @@
 namespace acan::cuda {
 namespace {
 
-constexpr int kOldest = 75;  // older devices round and fuse alike, but nobody has tried them
+constexpr int kOldest = 75;  // older devices round and fuse in the same way, but are untested
 constexpr std::uint32_t kNvidia = 0x10de;
 
 std::string VersionText(int version) {
@@ -69,7 +69,7 @@ DeviceListing Describe(int device, const std::string& driver) {
   return listing;
 }
 
-// "90" -> code and PTX, "75-real" -> code only, "90-virtual" -> PTX only; "90a" runs on 9.0 only,
+// "90" means code and PTX, "75-real" code only, "90-virtual" PTX only. "90a" runs on 9.0 only,
 // "100f" on 10.0 and later devices of its family, which are those of the same major version.
 bool Runs(std::string_view architecture, int major, int minor) {
   int number = 0;
@@ -128,7 +128,7 @@ DeviceList FindDevices() {
     cudaGetLastError();
     std::string words =
         error == cudaSuccess ? "it counts 0 devices" : ErrorText(error, "cudaGetDeviceCount", "it");
-    // CUDA calls a missing driver an old one.
+    // CUDA reports a missing driver as an old one.
     if (driver == 0 && ::dlopen("libcuda.so.1", RTLD_NOW) == nullptr) words = ::dlerror();
     list.problem = NoDriverText(driver, CUDART_VERSION, words);
     return list;

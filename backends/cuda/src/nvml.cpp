@@ -26,7 +26,7 @@ bool Find(void* library, const char* name, T& function) {
 const Nvml& TheNvml() {
   static const Nvml kNvml = [] {
     Nvml out;
-    void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);  // stays
+    void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);  // never unloaded
     out.there = library != nullptr && Find(library, "nvmlInit_v2", out.init) &&
                 Find(library, "nvmlSystemGetDriverVersion", out.driver_version) &&
                 Find(library, "nvmlDeviceGetHandleByPciBusId_v2", out.by_bus_id) &&

@@ -51,7 +51,7 @@ std::vector<std::string> ModuleFolders() {
 LoadedModule LoadModuleFile(const std::string& path) {
   LoadedModule loaded;
   loaded.path = path;
-  // A name without a slash would be looked for in the system's folders.
+  // dlopen would search the system's folders for a name without a slash.
   const std::string file = fs::absolute(path).string();
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -1,4 +1,4 @@
-/* Exact products on GPUs: gemm_tile.h with its sizes from the options. */
+/* Exact products on GPUs: gemm_tile.h with the sizes that the build options define. */
 __kernel __attribute__((reqd_work_group_size(ACAN_TILE_THREADS, 1, 1))) void acan_gemm(
     const __global float* a, acan_i64 a_offset, acan_i64 a_row, acan_i64 a_k,
     const __global float* b, acan_i64 b_offset, acan_i64 b_row, acan_i64 b_k, __global float* c,

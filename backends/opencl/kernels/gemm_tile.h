@@ -1,28 +1,30 @@
-/* One tile of an exact product by one work-group of a GPU, in the subset of C that OpenCL C and
- * CUDA share. Operands go through local memory; every thread keeps ACAN_THREAD_M x ACAN_THREAD_N
- * sums of c in registers, in the canonical order: a leaf of `block` is a chain of fma from 0, k
- * ascending; leaf sums meet in the binary counter of args.h. The sizes decide speed, never bits.
+/* One tile of an exact product, computed by one work-group of a GPU, in the subset of C that OpenCL
+ * C and CUDA share. Operands go through local memory. Every thread keeps ACAN_THREAD_M x
+ * ACAN_THREAD_N sums of c in registers, in the canonical order: a leaf of `block` is a chain of fma
+ * from 0, k ascending; the binary counter of args.h adds the leaf sums. The sizes decide speed,
+ * never bits.
  *
- * Includers define, beside what kernels.h needs:
+ * Includers define, besides what kernels.h needs:
  *   ACAN_LOCAL, ACAN_BARRIER()         address space and barrier of a work-group
  *   ACAN_UNROLL                        before loops of fixed length that must be unrolled
  *   ACAN_TILE_M, ACAN_TILE_N           c's tile of one work-group
  *   ACAN_TILE_K                        k that is in local memory at once; divides 16
  *   ACAN_THREAD_M, ACAN_THREAD_N       c's part of one thread; divide the tile
- *   ACAN_TILE_LEVELS                   levels of the tree: less than 2^it leaves */
+ *   ACAN_TILE_LEVELS                   levels of the tree: less than 2^ACAN_TILE_LEVELS leaves */
 #ifndef ACAN_KERNELS_GEMM_TILE_H
 #define ACAN_KERNELS_GEMM_TILE_H
 
 #define ACAN_TILE_COLS_OF_THREADS (ACAN_TILE_N / ACAN_THREAD_N)
 #define ACAN_TILE_THREADS (ACAN_TILE_M / ACAN_THREAD_M * ACAN_TILE_COLS_OF_THREADS)
 #define ACAN_TILE_SUMS (ACAN_THREAD_M * ACAN_THREAD_N)
-/* One word more a row, so that threads that store down a column meet different banks. */
+/* One more word a row, so that threads that store down a column use different banks. */
 #define ACAN_TILE_A_PITCH (ACAN_TILE_M + 1)
 #define ACAN_TILE_B_PITCH (ACAN_TILE_N + 1)
 #define ACAN_TILE_A_WORDS (ACAN_TILE_K * ACAN_TILE_A_PITCH)
 #define ACAN_TILE_B_WORDS (ACAN_TILE_K * ACAN_TILE_B_PITCH)
 
-/* An operand: element (row, k) is data[row * row_stride + k * k_stride], one of which is 1. */
+/* An operand: element (row, k) is data[row * row_stride + k * k_stride]. One of the strides is
+ * 1. */
 typedef struct {
   const ACAN_GLOBAL float* data;
   acan_i64 row_stride;
@@ -30,8 +32,8 @@ typedef struct {
   acan_i64 rows;
 } acan_operand;
 
-/* to[kk * pitch + row] = element (row0 + row, k0 + kk), 0 beyond the rows or k_end. Threads side by
- * side read words side by side. */
+/* to[kk * pitch + row] = element (row0 + row, k0 + kk), 0 beyond the rows or k_end. Neighbouring
+ * threads read adjacent words. */
 ACAN_FN void acan_tile_load(const acan_operand* from, acan_i64 row0, acan_i64 k0, acan_i64 k_end,
                             int height, int pitch, int thread, ACAN_LOCAL float* to) {
   int e;
@@ -59,8 +61,8 @@ ACAN_FN void acan_tile_step(const ACAN_LOCAL float* a, const ACAN_LOCAL float* b
   }
 }
 
-/* The leaf [begin, end) of all sums. A short last step is not padded: adding the product of two
- * zeros would turn -0 into 0. */
+/* Computes the leaf [begin, end) of all sums. A short last step is not padded: adding the product
+ * of two zeros would turn -0 into 0. */
 ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i64 row0,
                             acan_i64 col0, acan_i64 begin, acan_i64 end, int thread,
                             ACAN_LOCAL float* tile_a, ACAN_LOCAL float* tile_b, float* sums) {
@@ -86,8 +88,9 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
   }
 }
 
-/* Tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS threads of
- * the work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and ACAN_TILE_B_WORDS.
+/* Computes tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS
+ * threads of the work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and
+ * ACAN_TILE_B_WORDS.
  * REQUIRES: k > 0; block a multiple of 16. */
 ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
                             acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,

@@ -1,7 +1,8 @@
-/* Exact products on CPUs, with one work-item for several tiles of c and explicit vectors along its
- * columns: ACAN_ROWS x (ACAN_VECTORS x ACAN_WIDTH) sums, which fit the registers. There is no local
- * memory; b is packed first, into panels [k][ACAN_PANEL] that are read from end to end, or read in
- * place (ACAN_DIRECT) where there is no room for one panel. Order of the sums: as gemm_tile.h. */
+/* Exact products on CPUs. One work-item computes several tiles of c with explicit vectors along its
+ * columns: ACAN_ROWS x (ACAN_VECTORS x ACAN_WIDTH) sums, which fit into the registers. There is no
+ * local memory. b is first packed into panels [k][ACAN_PANEL], which are then read sequentially; or
+ * it is read in place (ACAN_DIRECT) if there is no room for one panel. Order of the sums: as in
+ * gemm_tile.h. */
 #define ACAN_JOIN_(x, y) x##y
 #define ACAN_JOIN(x, y) ACAN_JOIN_(x, y)
 #define ACAN_VEC ACAN_JOIN(float, ACAN_WIDTH)
@@ -15,7 +16,7 @@
   ACAN_UNROLL for (int i = 0; i < ACAN_ROWS; ++i)     \
     ACAN_UNROLL for (int j = 0; j < ACAN_VECTORS; ++j)
 
-/* A panel whose k is contiguous, 4 x 4 elements at a time. */
+/* Packs a panel whose k is contiguous, 4 x 4 elements at a time. */
 ACAN_FN void acan_pack_transposed(const __global float* b, acan_i64 row_stride, acan_i64 begin,
                                   acan_i64 end, __global float* out) {
   for (int c = 0; c < ACAN_PANEL; c += 4) {
@@ -34,7 +35,7 @@ ACAN_FN void acan_pack_transposed(const __global float* b, acan_i64 row_stride, 
   }
 }
 
-/* Panel get_global_id(0), part get_global_id(1) of k. Lanes beyond n are 0. */
+/* Packs panel get_global_id(0), part get_global_id(1) of k. Lanes beyond n are 0. */
 ACAN_ONE_ITEM __kernel void acan_pack(const __global float* b, acan_i64 offset, acan_i64 row_stride,
                                       acan_i64 k_stride, acan_i64 n, acan_i64 k,
                                       __global float* out) {
@@ -56,7 +57,7 @@ ACAN_ONE_ITEM __kernel void acan_pack(const __global float* b, acan_i64 offset, 
   }
 }
 
-/* What is in the same place of all panels' vectors for one k. */
+/* Vector `j` of a panel's row x. */
 #ifdef ACAN_DIRECT
 #define ACAN_RIGHT(x, j) acan_right(b, b_row, b_k, cols, (x), (j) * ACAN_WIDTH)
 ACAN_FN ACAN_VEC acan_right(const __global float* b, acan_i64 row_stride, acan_i64 k_stride,
@@ -81,8 +82,8 @@ ACAN_FN void acan_store_row(ACAN_VEC sums, __global float* to, int cols) {
   for (int c = 0; c < cols; ++c) to[c] = lanes[c];
 }
 
-/* Tile row get_global_id(1) * group and the `group` - 1 after it, of panel get_global_id(0). `b` is
- * packed, or the operand itself. */
+/* Computes tile row get_global_id(1) * group and the `group` - 1 rows after it, for panel
+ * get_global_id(0). `b` is packed, or the operand itself. */
 ACAN_ONE_ITEM __kernel void acan_gemm(const __global float* a, acan_i64 a_offset, acan_i64 a_row,
                                       acan_i64 a_k, const __global float* b, acan_i64 b_offset,
                                       acan_i64 b_row, acan_i64 b_k, __global float* c,

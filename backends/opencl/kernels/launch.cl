@@ -1,4 +1,4 @@
-/* One OpenCL kernel for each row of operators.inc, called acan_run_NAME. The rows follow behind this
+/* One OpenCL kernel for each row of operators.inc, called acan_run_NAME. The rows follow this
  * text. */
 
 /* As acan::opencl::LaunchScalars. */
@@ -45,7 +45,7 @@ ACAN_FN acan_args acan_args_of(const acan_launch* l, ACAN_BUFFERS) {
   return a;
 }
 
-/* A work-item computes ACAN_ELEMENT_RUN elements side by side. CPU devices want many, so that the
+/* A work-item computes ACAN_ELEMENT_RUN adjacent elements. CPU devices need many, so that the
  * arguments are read once for all of them. */
 #define ACAN_RUN_ELEMENT(function)                                         \
   const acan_i64 first = (acan_i64)get_global_id(0) * ACAN_ELEMENT_RUN;    \

@@ -1,5 +1,5 @@
-/* The kernels' words in OpenCL C. ACAN_SOFT_DIVIDE: the device's division and square root are not
- * correctly rounded. ACAN_COLUMN_LANES comes with the options. */
+/* The definitions that the kernels need, in OpenCL C. ACAN_SOFT_DIVIDE: the device's division and
+ * square root are not correctly rounded. The build options define ACAN_COLUMN_LANES. */
 #pragma OPENCL FP_CONTRACT OFF
 
 typedef int acan_i32;
@@ -10,8 +10,8 @@ typedef long acan_i64;
 #define ACAN_LOCAL __local
 #define ACAN_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define ACAN_UNROLL _Pragma("unroll")
-/* Elements are independent even where an output is an operand's own matrix. CPU devices want to know,
- * as they run many of them in one work-item (ACAN_ELEMENT_RUN). */
+/* Elements are independent even where an output is an operand's own matrix. This matters on CPU
+ * devices, which compute many of them in one work-item (ACAN_ELEMENT_RUN). */
 #if ACAN_ELEMENT_RUN > 1 && defined(__clang__)
 #define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define ACAN_LANE_LOOP _Pragma("clang loop vectorize(enable)")

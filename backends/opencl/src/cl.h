@@ -1,4 +1,4 @@
-// OpenCL's objects with owners, and its errors with names.
+// RAII owners for OpenCL's objects, and names for its errors.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -15,7 +15,8 @@ namespace acan::opencl {
 // "CL_OUT_OF_RESOURCES"; the number if it has no name.
 std::string ErrorName(cl_int error);
 
-// Throws what `error` means (see opencl_devices.h), if it is one: "clFinish on DEVICE: CL_...".
+// If `error` is an error, throws the exception that it stands for (see opencl_devices.h), with the
+// text "clFinish on DEVICE: CL_...".
 void Check(cl_int error, std::string_view call, std::string_view device);
 
 using Context = Handle<cl_context, clReleaseContext>;

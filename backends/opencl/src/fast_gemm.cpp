@@ -17,7 +17,7 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
   const bool b_k_first = p.b.k_stride != 1;
   const auto a_transpose = a_k_first ? Transpose::kYes : Transpose::kNo;
   const auto b_transpose = b_k_first ? Transpose::kNo : Transpose::kYes;
-  // The stride of a matrix of one row may be anything; CLBlast wants it no less than the width.
+  // For a single row the stride is meaningless, but CLBlast requires that it is at least the width.
   const std::size_t a_stride =
       size(a_k_first ? std::max(p.a.k_stride, p.m) : std::max(p.a.row_stride, p.k));
   const std::size_t b_stride =
@@ -49,7 +49,7 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
                                p.b.memory, size(p.b.offset), b_stride, 0.0f, p.c, size(p.c_offset),
                                c_stride, &queue, nullptr, scratch.get()),
           "Gemm");
-    // The scratch is charged for as long as it is used.
+    // The scratch stays charged until the product has finished with it.
     if (bytes != 0) session.Finish();
   } catch (...) {
     budget.Release(bytes);

@@ -1,4 +1,4 @@
-// Fast products by CLBlast, where the module was built with it.
+// Fast products by CLBlast, if the module was built with it.
 #pragma once
 
 #include "acan/core/memory_budget.h"
@@ -6,8 +6,8 @@
 
 namespace acan::opencl {
 
-// Enqueues the product, in whatever order the library likes. False, and nothing done, without the
-// library, or if its scratch would pass the budget.
+// Enqueues the product, with sums in the library's order. Returns false, having done nothing,
+// without the library, or if its scratch would exceed the budget.
 bool RunFastGemm(const Session& session, const Product& product, MemoryBudget& budget);
 
 }  // namespace acan::opencl

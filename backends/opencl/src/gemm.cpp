@@ -27,13 +27,14 @@ struct VectorShape {
   int panel() const { return width * vectors; }
 };
 
-// The first is what a device with vectors of 16 gets untried, the second the others.
+// Unmeasured devices with vectors of 16 floats get the first shape, other unmeasured devices the
+// second.
 constexpr VectorShape kVectorShapes[] = {{16, 2, 8}, {8, 2, 6}, {8, 4, 6}, {16, 2, 12}};
 constexpr std::uint64_t kMostScratchBytes = 8u << 20;
 
 class VectorGemm final : public Gemm {
  public:
-  // Nothing is packed without `scratch`.
+  // Without `scratch`, nothing is packed.
   VectorGemm(const Session& session, const VectorShape& shape, const Memory* scratch,
              std::uint64_t scratch_bytes)
       : session_(session), shape_(shape), scratch_(scratch), scratch_words_(scratch_bytes / 4) {
@@ -62,7 +63,7 @@ class VectorGemm final : public Gemm {
     }
   }
 
-  // Packed and direct; without scratch nothing is packed.
+  // Packed and direct; without scratch only direct.
   int Ways() const override { return scratch_ == nullptr ? 1 : 2; }
   void UseWay(int way) override { direct_only_ = way == 1; }
 
@@ -76,7 +77,8 @@ class VectorGemm final : public Gemm {
   void Multiply(const ClKernel& kernel, const Product& p) const {
     const std::int64_t panels = Cut(p.n, shape_.panel());
     const std::int64_t tiles = Cut(p.m, shape_.rows);
-    // Several work-items for each compute unit, but with many rows each: a panel stays in a cache.
+    // Several work-items for each compute unit, but each with many rows, so that a panel stays in a
+    // cache.
     const std::int64_t wanted = std::max<std::int64_t>(1, 4 * session_.compute_units() / panels);
     const std::int64_t group = Cut(tiles, std::min(tiles, wanted));
     session_.SetArgs(kernel, p.a.memory, p.a.offset, p.a.row_stride, p.a.k_stride, p.b.memory,
@@ -85,7 +87,8 @@ class VectorGemm final : public Gemm {
     session_.Run(kernel, "gemm", {panels, Cut(tiles, group)}, {1, 1});
   }
 
-  // Slow, and seldom: a device that may hold so little that no panel fits its scratch.
+  // Slow, and rarely used: for devices with such a low limit that their scratch cannot hold a
+  // panel.
   void RunDirect(const Product& p) {
     if (direct_.get() == nullptr) {
       const std::string macros =
@@ -115,18 +118,19 @@ struct TileShape {
   int m, n, k;  // of a work-group's tile
   int thread_m, thread_n;
   int threads() const { return m / thread_m * (n / thread_n); }
-  // As gemm_tile.h has it.
+  // As gemm_tile.h defines it.
   std::uint64_t local_bytes() const { return static_cast<std::uint64_t>(k * (m + n + 2)) * 4; }
 };
 
-// The last one is for devices with small groups: a wavefront of AMD's has 64 work-items. No tile
-// needs more than 16 KiB of local memory, so two groups fit into the least that GPUs have, 32 KiB.
+// The last one is for devices with small groups: a wavefront on AMD has 64 work-items. No tile
+// needs more than 16 KiB of local memory, so two groups fit into the minimum that GPUs have, 32
+// KiB.
 constexpr TileShape kTileShapes[] = {{64, 64, 16, 4, 4},
                                      {128, 64, 16, 8, 4},
                                      {128, 128, 8, 8, 8},
                                      {32, 32, 16, 2, 2},
                                      {32, 32, 16, 4, 4}};
-constexpr int kUsualLevels = 8;  // up to 255 leaves; more have a program of their own
+constexpr int kUsualLevels = 8;  // up to 255 leaves; more leaves have a program of their own
 constexpr int kMostLevels = 32;
 
 class TileGemm final : public Gemm {
@@ -151,7 +155,7 @@ class TileGemm final : public Gemm {
     if (deep_.get() == nullptr) Build(kMostLevels, deep_program_, deep_);
   }
 
-  // The usual program and the one for many leaves.
+  // The usual program, and the one for many leaves.
   int Ways() const override { return 2; }
   void UseWay(int way) override { deep_only_ = way == 1; }
 
@@ -180,9 +184,9 @@ class TileGemm final : public Gemm {
   ClKernel deep_;
 };
 
-// ---- which ------------------------------------------------------------------------------------
+// ---- the choice ------------------------------------------------------------------------------
 
-// Owns the scratch beside what uses it, and gives it back.
+// Owns the scratch of the chosen products, and gives it back.
 class ChosenGemm final : public Gemm {
  public:
   ChosenGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
@@ -210,7 +214,7 @@ class ChosenGemm final : public Gemm {
   void UseWay(int way) override { gemm_->UseWay(way); }
 
  private:
-  static constexpr std::int64_t kEdge = 512;  // of the products that are measured
+  static constexpr std::int64_t kEdge = 512;  // of the products that are timed
 
   void ReserveScratch() {
     const std::uint64_t bytes = std::min(budget_.limit_bytes() / 16 / 256 * 256, kMostScratchBytes);
@@ -223,7 +227,7 @@ class ChosenGemm final : public Gemm {
   std::size_t Candidates() const {
     return kind_ == GemmKind::kVector ? std::size(kVectorShapes) : std::size(kTileShapes);
   }
-  // The first that the device can run.
+  // Without a measurement: the first shape that the device can run.
   std::unique_ptr<Gemm> Untried() const {
     if (kind_ == GemmKind::kVector) return Make(session_.candidate().native_floats < 16 ? 1 : 0);
     for (std::size_t i = 0; i < Candidates(); ++i) {
@@ -267,7 +271,7 @@ class ChosenGemm final : public Gemm {
     return i < Candidates() && Possible(i) ? std::optional(i) : std::nullopt;
   }
 
-  // The fastest of those that the device can run, or null where there is no room to try them.
+  // The fastest of the shapes that the device can run, or null if there is no room to try them.
   std::unique_ptr<Gemm> Measure() {
     constexpr std::uint64_t kBytes = 3 * kEdge * kEdge * 4;
     if (kBytes > budget_.limit_bytes() - budget_.used_bytes()) return nullptr;
@@ -299,7 +303,7 @@ class ChosenGemm final : public Gemm {
         best = std::move(each);
         best_index = i;
       } catch (const OutOfMemory&) {
-        // More registers or local memory than it has: the others may do.
+        // It needs more registers or local memory than the device has; others may need less.
       }
     }
     if (best) {
@@ -316,7 +320,7 @@ class ChosenGemm final : public Gemm {
     p.c_offset = 2 * kEdge * kEdge;
     p.c_stride = p.m = p.n = p.k = kEdge;
     p.block = 64;
-    const cl_float zero = 0.0f;  // what lies there might be denormal, and slow
+    const cl_float zero = 0.0f;  // uninitialised memory might contain denormals, which are slow
     Check(clEnqueueFillBuffer(session_.queue(), memory, &zero, sizeof(zero), 0,
                               3 * kEdge * kEdge * 4, 0, nullptr, nullptr),
           "clEnqueueFillBuffer", session_.name());

@@ -1,4 +1,4 @@
-// Exact products: which kernel, which sizes, what is packed.
+// Exact products: chooses the kernel and its sizes, and what is packed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace acan::opencl {
 
-// As CPU's Operand: element (row, k) is word offset + row * row_stride + k * k_stride.
+// As the CPU's Operand: element (row, k) is word offset + row * row_stride + k * k_stride.
 struct Operand {
   cl_mem memory = nullptr;
   std::int64_t offset = 0;
@@ -35,19 +35,19 @@ struct Product {
 class Gemm {
  public:
   virtual ~Gemm() = default;
-  // Enqueues it.
+  // Enqueues the product.
   virtual void Run(const Product& product) = 0;
   // As Device::ExactWays and UseExactWay.
   virtual int Ways() const { return 1; }
   virtual void UseWay(int /*way*/) {}
-  // Builds the kernels of all ways, which Run may otherwise do late. Throws OutOfMemory if the
-  // device cannot run one of them.
+  // Builds the kernels of all ways, some of which Run otherwise builds at their first use. Throws
+  // OutOfMemory if the device cannot run one of them.
   virtual void BuildAll() {}
 };
 
-// The kernels for the device, with the sizes that were measured to be best (or are found so now, if
-// the budget has room for it). Packing scratch is charged to `budget`, which must outlive it.
-// `tile_shape`: the one of tests.
+// The kernels for the device, with the sizes that measured best (measured now, if there is no
+// measurement yet and the budget has room for it). Packing scratch is charged to `budget`, which
+// must outlive the result. `tile_shape`: a fixed choice, for tests.
 std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
                                std::optional<std::size_t> tile_shape);
 

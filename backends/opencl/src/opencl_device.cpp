@@ -18,7 +18,7 @@
 namespace acan::opencl {
 namespace {
 
-// As acan_launch in launch.cl.
+// The layout of acan_launch in launch.cl.
 struct LaunchScalars {
   std::array<cl_long, kMaxKernelMatrices> offset, rows, cols, stride;
   std::array<cl_long, ACAN_KERNEL_INTEGERS> i;
@@ -29,7 +29,7 @@ struct LaunchScalars {
 static_assert(sizeof(LaunchScalars) ==
               (4 * ACAN_KERNEL_MATRICES + ACAN_KERNEL_INTEGERS + 2) * 8 + 4 * ACAN_KERNEL_FLOATS);
 
-// Charged to the budget, which outlives the device with it.
+// Charged to the budget, which it keeps alive beyond the device.
 class ClBuffer final : public Buffer {
  public:
   ClBuffer(const Session& session, std::shared_ptr<MemoryBudget> budget, std::uint64_t bytes,
@@ -69,12 +69,13 @@ void CheckWritable(std::string_view what, const Matrix& matrix) {
   }
 }
 
-// Where a matrix lies in its buffer and on the host, for rectangular copies.
+// The position of a matrix in its buffer and on the host, for rectangular copies.
 struct Rectangle {
   std::array<std::size_t, 3> device_origin, host_origin, size;
   std::size_t device_pitch, host_pitch;
   explicit Rectangle(const Matrix& m)
-      // As a column of a row: drivers need not take origins beyond the pitch.
+      // The offset is a column of one long row, because drivers need not accept origins beyond the
+      // pitch.
       : device_origin{static_cast<std::size_t>(m.offset) * 4, 0, 0},
         host_origin{0, 0, 0},
         size{static_cast<std::size_t>(m.cols) * 4, static_cast<std::size_t>(m.rows), 1},
@@ -109,7 +110,7 @@ class OpenClDevice final : public Device {
     gemm_ = MakeGemm(session_, gemm_kind_, *budget_, options.tile_shape);
   }
 
-  // Nothing may run on what is about to be released.
+  // Nothing may run on memory that is about to be released.
   ~OpenClDevice() override { clFinish(session_.queue()); }
 
   const DeviceInfo& info() const override { return info_; }
@@ -149,7 +150,7 @@ class OpenClDevice final : public Device {
     CheckView("source of a download", from);
     const Rectangle r(from);
     const std::size_t bytes = r.size[0] * r.size[1];
-    // Not a vector: it would write every byte before the device does.
+    // Not a vector, which would initialise every byte before the device writes it.
     const std::shared_ptr<float[]> copy(new float[bytes / 4]);
     if (from.rows == 1 || from.stride == from.cols) {
       Check(clEnqueueReadBuffer(session_.queue(), MemoryOf(from), CL_TRUE,
@@ -202,8 +203,8 @@ class OpenClDevice final : public Device {
                           shape.n,
                           shape.k,
                           block};
-    // An exact product is a fast one too: CLBlast knows GPUs only, and may not be there or have no
-    // room.
+    // An exact product is valid as a fast one. CLBlast suits only GPUs, and may be missing or have
+    // no room.
     const bool library = precision == Precision::kFast && gemm_kind_ == GemmKind::kTile;
     if (library && RunFastGemm(session_, product, *budget_)) return;
     gemm_->Run(product);
@@ -256,7 +257,7 @@ class OpenClDevice final : public Device {
   int ColumnLanes() const { return session_.candidate().cpu ? 16 : 1; }
   int ElementRun() const { return session_.candidate().cpu ? 512 : 1; }
 
-  // Work-items of a group that runs a kernel of the table.
+  // Work-items of a group for a kernel of the table.
   std::size_t GroupSizeOf(const OperatorRow& row, const ClKernel& kernel) const {
     if (session_.candidate().cpu) return 1;
     constexpr std::size_t kUsual = 64;

@@ -45,8 +45,8 @@ bool AtLeast12(const std::string& version) {  // "OpenCL 3.0 PoCL ..."
          (major > 1 || minor >= 2);
 }
 
-// Why the device cannot compute what acan needs, or empty. Fast precision asks for no less: its
-// updates and activations are the exact ones.
+// Why the device cannot compute what acan needs; empty if it can. Fast precision needs the same,
+// because its updates and activations are the exact ones.
 std::string Unfit(cl_device_id device) {
   if (!Ask<cl_bool>(device, CL_DEVICE_AVAILABLE)) return "the driver says it is not available";
   if (!Ask<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE)) return "its driver has no compiler";
@@ -64,7 +64,7 @@ std::string Unfit(cl_device_id device) {
   return "";
 }
 
-// How many parts of one compute unit each it can be cut into.
+// The number of parts, of one compute unit each, into which the device can be cut.
 int PartsOf(cl_device_id device, bool cpu) {
   if (!cpu) return 0;
   std::size_t size = 0;

@@ -29,7 +29,8 @@ std::string Sha256(const std::string& bytes) {
   return hex;
 }
 
-// The key belongs to what is checked: a file under another one's name is as wrong as a damaged one.
+// The checksum includes the key, because a file under another key's name is as wrong as a damaged
+// one.
 std::string Checksum(const std::string& key, const std::string& bytes) {
   return Sha256(Sha256(key) + bytes);
 }

@@ -1,4 +1,4 @@
-// Bytes that took long to make (compiled programs, chosen sizes), kept on disk between processes.
+// Data that took long to make (compiled programs, chosen sizes), kept on disk between processes.
 #pragma once
 
 #include <optional>
@@ -6,21 +6,22 @@
 
 namespace acan::opencl {
 
-// $XDG_CACHE_HOME/acan, else ~/.cache/acan; empty if there is no home: nothing is kept then.
+// $XDG_CACHE_HOME/acan, otherwise ~/.cache/acan; empty if there is no home, and then nothing is
+// kept.
 std::string CacheFolder();
 
 class ProgramCache {
  public:
   explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}
 
-  // What was kept under `key`. A file that is damaged, or was made for another key, is named on
-  // stderr and is as good as none: it will be written anew.
+  // The bytes stored under `key`. A file that is damaged, or was made for another key, is reported
+  // on stderr and counts as missing; it will be rewritten.
   std::optional<std::string> Load(const std::string& key) const;
-  // Replaces the file at once or not at all, so that processes may share the folder. What cannot be
-  // written is not kept.
+  // Replaces the file atomically, so that processes may share the folder. Errors of writing are
+  // ignored.
   void Store(const std::string& key, const std::string& bytes) const;
 
-  // Says on stderr what is wrong with the file of `key`, which will be written anew.
+  // Reports on stderr what is wrong with the file of `key`, which will be rewritten.
   void Warn(const std::string& key, const std::string& problem) const;
 
   std::string PathOf(const std::string& key) const;

@@ -13,11 +13,11 @@
 namespace acan::opencl {
 namespace {
 
-// Never -cl-fast-relaxed-math or its kin; what is left out here is IEEE's default. PoCL would print
-// on our stderr that a loop could not be vectorised (-w).
+// Never -cl-fast-relaxed-math or similar options; the absent options have IEEE's behaviour as
+// default. -w: PoCL would print on our stderr that a loop could not be vectorised.
 constexpr const char* kOptions = "-cl-std=CL1.2 -w";
 
-// In the cache in place of a program, as a sign that it was compiled.
+// Stored in the cache in place of a program, to show that the program was compiled before.
 constexpr std::string_view kKeptByDriver = "kept by the driver";
 
 std::size_t RoundUp(std::size_t value, std::size_t step) {
@@ -73,7 +73,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
   return program;
 }
 
-// Whoever waits for a device sees why.
+// Tells whoever waits for a device why it takes long.
 void Session::SayThatItCompiles() const {
   if (std::exchange(said_that_it_compiles_, true)) return;
   const std::string text = fmt::format(
@@ -82,7 +82,7 @@ void Session::SayThatItCompiles() const {
   std::fputs(text.c_str(), stderr);
 }
 
-// Null if the driver does not take it any more.
+// Null if the driver no longer accepts the binary.
 Program Session::FromBinary(const std::string& binary, const std::string& options) const {
   const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
   const std::size_t size = binary.size();

@@ -1,5 +1,5 @@
-// Session: one device opened: its context, queues, programs. What the Device and its products
-// share.
+// Session: an open device with its context, queues and programs, shared by the Device and its
+// products.
 #pragma once
 
 #include <optional>
@@ -22,17 +22,17 @@ class Session {
   int compute_units() const { return part_ ? 1 : candidate_.listing.info.threads; }
   cl_context context() const { return context_.get(); }
   cl_command_queue queue() const { return queue_.get(); }
-  cl_command_queue uploads() const { return uploads_.get(); }  // beside the queue, for any thread
+  cl_command_queue uploads() const { return uploads_.get(); }  // beside the queue; any thread
   const ProgramCache& cache() const { return cache_; }
   std::string KeyOf(const std::string& what) const { return candidate_.identity + what; }
 
-  // Compiles, or takes from the cache, prelude and arithmetic followed by `text`. A driver that
-  // keeps programs itself is given their text each time. Throws std::runtime_error with the
+  // Compiles prelude and arithmetic followed by `text`, or takes the program from the cache. A
+  // driver that keeps programs itself gets the text each time. Throws std::runtime_error with the
   // compiler's log.
   Program Build(const std::string& text, const std::string& macros) const;
   ClKernel KernelOf(const Program& program, const std::string& kernel) const;
-  // The most work-items of a group that runs `kernel`: fewer than the device allows where the
-  // kernel takes many registers.
+  // The most work-items of a group that runs `kernel`: fewer than the device allows if the kernel
+  // uses many registers.
   std::size_t MostGroupSize(const ClKernel& kernel) const;
   Memory NewMemory(cl_mem_flags flags, std::size_t bytes) const;
 

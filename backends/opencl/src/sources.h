@@ -1,4 +1,4 @@
-// The texts of the kernels, put into the module when it is built (embed.cmake).
+// The texts of the kernels, which embed.cmake puts into the module at build time.
 #pragma once
 
 namespace acan::opencl {

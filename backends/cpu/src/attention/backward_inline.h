@@ -2,11 +2,12 @@
 // attention/forward_inline.h.
 //
 // A sweep goes over leaves of 64 queries, the heads that share a key, and leaves of 64 keys. One
-// square of weights serves dq, dk and dv together: five products for each square. That takes room
-// for the trees of dk and dv over all keys; where the scratch has it not, dq is computed alone, and
-// then dk and dv for as many keys at a time as fit: seven products, and the same bits.
+// square of weights serves dq, dk and dv together, with five products for each square. That needs
+// room for the trees of dk and dv over all keys. If the scratch lacks that room, the sweep computes
+// dq alone, and then dk and dv for as many keys at a time as fit: seven products, with the same
+// bits.
 
-// dk or dv of one leaf of keys: the sum of the leaf of queries at hand, and the tree's levels.
+// dk or dv of one leaf of keys: the sum over the current leaf of queries, and the tree's levels.
 struct KeySums {
   float* leaf;
   float* levels;
@@ -18,15 +19,15 @@ struct Sweep {
   int64_t sequence;
   int64_t group;
   int64_t keys;     // that exist in this sequence
-  int64_t squares;  // of the width
+  int64_t squares;  // that cover the width
   int64_t query_leaves;
   int64_t key_begin;  // leaves of keys
   int64_t key_end;
   bool of_queries;  // dq
   bool of_keys;     // dk and dv
-  // Scratch; `matrix` is the squares of 64 rows.
+  // Scratch; `matrix` is the number of floats in the squares of 64 rows.
   int64_t matrix;
-  float* kept;  // of each leaf of keys: k, v and, of_keys, two KeySums
+  float* kept;  // for each leaf of keys: k, v and, if of_keys, two KeySums
   int64_t kept_floats;
   float* q_transposed;
   float* do_transposed;
@@ -45,8 +46,7 @@ struct Sweep {
 ACAN_INLINE int64_t KeptFloats(int64_t matrix, int64_t query_leaves, bool of_keys) {
   return matrix * (2 + (of_keys ? 2 * (1 + LevelsFor(query_leaves)) : 0));
 }
-// Without what is kept for the leaves of keys. If nothing is summed over them, one is kept at a
-// time.
+// Without the kept leaves of keys. If nothing is summed over queries, one leaf is kept at a time.
 ACAN_INLINE int64_t SweepFloats(int64_t matrix, int64_t key_leaves) {
   return matrix * (5 + LevelsFor(key_leaves)) + kSquare * (2 + LevelsFor(matrix / kSquare));
 }
@@ -85,11 +85,11 @@ ACAN_INLINE int64_t KeysIn(const Sweep& w, int64_t key_leaf) {
 ACAN_INLINE int64_t QueriesIn(const Sweep& w, int64_t query_leaf) {
   return Clamp(w.call.queries - query_leaf * kEdge, kEdge);
 }
-// The position of the leaf's first query less that of the leaf's first key.
+// The position of the first query of one leaf minus that of the first key of the other.
 ACAN_INLINE int64_t ShiftOf(const Sweep& w, int64_t query_leaf, int64_t key_leaf) {
   return w.call.first_query - w.call.first_key + (query_leaf - key_leaf) * kEdge;
 }
-// Whether a query of the one leaf sees a key of the other.
+// Whether any query of the first leaf sees a key of the second.
 ACAN_INLINE bool Meet(const Sweep& w, int64_t query_leaf, int64_t key_leaf) {
   if (KeysIn(w, key_leaf) == 0) return false;
   return !w.call.causal || ShiftOf(w, query_leaf, key_leaf) + QueriesIn(w, query_leaf) > 0;
@@ -104,7 +104,7 @@ void PackKeys(const Sweep& w, int64_t key_leaf) {
               to + w.matrix);
 }
 
-// acan_attention_row_term, sixteen lanes at once.
+// acan_attention_row_term, with sixteen lanes at once.
 float RowTerm(const float* x, const float* y, int64_t width) {
   float levels[ACAN_TREE_LEVELS];
   int64_t leaf = 0;
@@ -131,7 +131,7 @@ float RowTerm(const float* x, const float* y, int64_t width) {
   return acan_tree_total(levels, leaf);
 }
 
-// What a leaf of queries of one head needs for all keys.
+// Packs what a leaf of queries of one head needs for all keys.
 void PackQueries(Sweep& w, const HeadPlace& at, int64_t query_leaf) {
   const int64_t row = at.query_row + query_leaf * kEdge;
   const int64_t queries = QueriesIn(w, query_leaf);
@@ -145,7 +145,7 @@ void PackQueries(Sweep& w, const HeadPlace& at, int64_t query_leaf) {
     PackSquares(At(d_o, row, at.q_col), d_o.stride, queries, width, w.d_o);
   }
   for (int64_t i = 0; i < kEdge; ++i) {
-    const int64_t r = row + (i < queries ? i : 0);  // lanes without a query need some values
+    const int64_t r = row + (i < queries ? i : 0);  // lanes without a query need valid values
     w.shifted.v[i] = acan_load(&w.a.m[7], r, 2 * at.head) + ACAN_ATTENTION_SHIFT;
     w.inverse.v[i] = 1.0f / acan_load(&w.a.m[7], r, 2 * at.head + 1);
     w.term.v[i] =
@@ -153,8 +153,8 @@ void PackQueries(Sweep& w, const HeadPlace& at, int64_t query_leaf) {
   }
 }
 
-// Products q . k to weights, gradients of weights to those of the products. Asks for the first
-// `keys` rows ahead.
+// Turns products q . k into weights, and gradients of weights into gradients of the products.
+// Prefetches the first `keys` rows of `ahead`.
 void SlopeLanes(const Sweep& w, int64_t keys, const RowsAhead& ahead) {
   float* __restrict s = w.s;
   float* __restrict g = w.g;
@@ -174,13 +174,13 @@ void SlopeLanes(const Sweep& w, int64_t keys, const RowsAhead& ahead) {
   }
 }
 
-// Rows of a leaf of queries, of all columns of the head.
+// The rows of a leaf of queries, with all columns of the head.
 RowsAhead QueryRows(const Sweep& w, const HeadPlace& at, const acan_matrix& m, int64_t query_leaf) {
   return {At(m, at.query_row + query_leaf * kEdge, at.q_col), m.stride, QueriesIn(w, query_leaf)};
 }
 
-// What each of the three products of a square asks for: the next leaf's q, dO and o, or at the end
-// where dk and dv go.
+// What each of the three products of a square prefetches: the next leaf's q, dO and o, or at the
+// end the rows that dk and dv are written to.
 RowsAhead AheadOf(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf,
                   int product) {
   constexpr int kOperands[] = {3, 9, 8};
@@ -193,8 +193,8 @@ RowsAhead AheadOf(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64
   return {At(m, at.key_row + key_leaf * kEdge, at.k_col), m.stride, KeysIn(w, key_leaf)};
 }
 
-// The square of a leaf of queries and one of keys: weights in s, gradients of products in g. `last`
-// of the leaf of queries: dq is stored behind it.
+// Computes the square of a leaf of queries and a leaf of keys: weights in s, gradients of products
+// in g. After the `last` square of a leaf of queries, dq is stored.
 void ComputeSquare(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int64_t key_leaf,
                    bool last) {
   const int64_t keys = KeysIn(w, key_leaf);
@@ -211,8 +211,8 @@ void ComputeSquare(const Sweep& w, const HeadPlace& at, int64_t query_leaf, int6
   if (w.of_keys) DropSquare(w.a, w.call, at, key0, keys, query0, queries, w.s);
 }
 
-// Joins a leaf with the levels that end here; behind the last leaf with all of them. Nodes of which
-// nothing exists, those before leaf `first`, are left out. Else stores it in its level.
+// Joins a leaf with the levels that end here; the last leaf with all levels. Leaves out nodes that
+// do not exist, which are those before leaf `first`. Otherwise stores the leaf in its level.
 void PushMatrix(float* sums, float* levels, int64_t matrix, int64_t rows, int64_t leaf, bool last,
                 int64_t first) {
   int level = 0;
@@ -271,7 +271,7 @@ void ZeroQueries(const Sweep& w, const HeadPlace& at, int64_t query_leaf) {
 
 void SweepHead(Sweep& w, int64_t query_leaf, int64_t shared) {
   const HeadPlace at = PlaceOf(w.call, w.sequence, w.group * w.call.shared + shared);
-  int64_t end = w.key_end;  // the leaves that meet are the first ones
+  int64_t end = w.key_end;  // the leaves that meet come first
   while (end > w.key_begin && !Meet(w, query_leaf, end - 1)) --end;
   if (end == w.key_begin) {
     if (w.of_queries) ZeroQueries(w, at, query_leaf);
@@ -287,7 +287,7 @@ void SweepHead(Sweep& w, int64_t query_leaf, int64_t shared) {
   }
 }
 
-// The sums of a leaf of queries, over its heads, are whole: they go into the trees of the keys.
+// The sums of a leaf of queries, over its heads, are complete and go into the trees of the keys.
 void PushKeys(const Sweep& w, int64_t query_leaf) {
   const bool last = query_leaf == w.query_leaves - 1;
   for (int64_t key_leaf = w.key_begin; key_leaf < w.key_end; ++key_leaf) {
@@ -327,7 +327,8 @@ void RunSweep(Sweep& w, int64_t query_begin, int64_t query_end) {
   for (int64_t j = w.key_begin; j < w.key_end; ++j) StoreKeys(w, j);
 }
 
-// One sequence and key-value head: dq of the leaves of queries, dk and dv of those of keys.
+// Computes one sequence and key-value head: dq of its leaves of queries, dk and dv of its leaves of
+// keys.
 void RunGradientRow(Sweep& w, const Region& region, float* scratch, int64_t floats) {
   const int64_t key_leaves = Squares(w.call.keys);
   const int64_t query_begin = Clamp(region.col_begin, w.query_leaves);
@@ -357,7 +358,7 @@ void RunGradientRow(Sweep& w, const Region& region, float* scratch, int64_t floa
   }
 }
 
-// False where the scratch is too small: nothing was done.
+// Returns false, having done nothing, if the scratch is too small.
 bool RunAttentionGradient(const acan_args& a, const Region& region, float* scratch,
                           int64_t floats) {
   const acan_attention_call call = acan_attention_call_of(&a, &a.m[3]);

@@ -1,16 +1,17 @@
 // The vectorised forward pass of attention: tiles of 64 queries of one head, leaf by leaf of keys.
 // Included once per instruction set, after attention/tile_inline.h.
 
-// Lanes of a tile, which are queries. A leaf's: K + 1.5 * 2^23 while it is weighed, and its sum.
+// A float for each lane of a tile; lanes are queries. For a leaf: K + 1.5 * 2^23 while weights are
+// computed, or the sum.
 struct LaneFloats {
   alignas(64) float v[kEdge];
 };
-// How many keys of the leaf each lane sees; 0 and below: none.
+// How many keys of the leaf each lane sees; 0 or negative: none.
 struct LaneLimits {
   alignas(64) int32_t v[kEdge];
 };
 
-// What waits in one level of the tree: a triple of each lane.
+// What waits in one level of the tree: a triple for each lane.
 struct TripleLanes {
   LaneFloats k;
   LaneFloats sum;
@@ -25,7 +26,7 @@ LaneLimits LimitsOf(int64_t keys, bool causal, int64_t shift) {
   return limits;
 }
 
-// Products to scores, and the largest of each lane.
+// Turns products into scores, and finds the largest of each lane.
 template <bool kMasked>
 void ScoreLanes(float* __restrict s, int64_t keys, float scale, const LaneLimits& limits,
                 LaneFloats& out) {
@@ -43,7 +44,7 @@ void ScoreLanes(float* __restrict s, int64_t keys, float scale, const LaneLimits
   out = largest;
 }
 
-// Scores to weights, and their sum.
+// Turns scores into weights, and sums them.
 template <bool kMasked>
 void WeighLanes(float* __restrict s, int64_t keys, const LaneFloats& shifted,
                 const LaneLimits& limits, LaneFloats& out) {
@@ -65,8 +66,8 @@ void WeighLanes(float* __restrict s, int64_t keys, const LaneFloats& shifted,
 struct HeadPlace {
   int64_t sequence;
   int64_t head;
-  int64_t query_row;  // the first of the sequence, in q
-  int64_t key_row;    // in k and v
+  int64_t query_row;  // the sequence's first row in q
+  int64_t key_row;    // the same in k and v
   int64_t q_col;
   int64_t k_col;
 };
@@ -84,7 +85,7 @@ ACAN_INLINE float* At(const acan_matrix& m, int64_t row, int64_t col) {
   return m.data + row * m.stride + col;
 }
 
-// Drops what a square of keys and queries holds, where there is dropout.
+// Applies dropout, if there is any, to a square of keys and queries.
 void DropSquare(const acan_args& a, const acan_attention_call& call, const HeadPlace& at,
                 int64_t key0, int64_t keys, int64_t query0, int64_t queries, float* square) {
   if (!(a.f[1] > 0.0f)) return;
@@ -97,11 +98,11 @@ void DropSquare(const acan_args& a, const acan_attention_call& call, const HeadP
 }
 
 // Leaves of k and v as squares: those of all keys, packed once for all tiles and heads that read
-// them, or the one at hand.
+// them, or only the current one.
 struct KeptLeaves {
   float* squares;
   bool all;
-  int64_t packed;  // so many, from the first on
+  int64_t packed;  // the number of leaves packed, from the first on
 };
 
 // A tile of queries, its scratch, and the tree over leaves of keys.
@@ -111,13 +112,13 @@ struct ForwardTile {
   const HeadPlace& at;
   int64_t query0;
   int64_t queries;  // of the tile
-  int64_t squares;  // of the width
+  int64_t squares;  // that cover the width
   KeptLeaves& kept;
   float* q;  // transposed
   float* s;
   float* score_levels;
-  float* o;                             // of the node at hand
-  float* slots[ACAN_ATTENTION_LEVELS];  // o of the levels; swapped with the one at hand
+  float* o;                             // of the current node
+  float* slots[ACAN_ATTENTION_LEVELS];  // o of the levels; swapped with the current node's
   TripleLanes* levels;                  // of the levels
   TripleLanes node;
 };
@@ -145,7 +146,7 @@ void CarveForward(ForwardTile& t, int64_t keys, float* scratch) {
   t.levels = reinterpret_cast<TripleLanes*>(take(kTripleFloats * levels));
 }
 
-// k of the leaf at `begin`, followed by v.
+// Returns k of the leaf at `begin`, followed by v.
 const float* PackLeaf(ForwardTile& t, int64_t begin, int64_t count) {
   const int64_t leaf = begin / kEdge;
   const int64_t row = t.at.key_row + begin;
@@ -154,13 +155,13 @@ const float* PackLeaf(ForwardTile& t, int64_t begin, int64_t count) {
   PackSquares(At(t.a.m[3], row, t.at.k_col), t.a.m[3].stride, count, t.call.width, to);
   PackSquares(At(t.a.m[4], row, t.at.k_col), t.a.m[4].stride, count, t.call.width,
               to + t.squares * kSquare);
-  // A leaf of which this tile sees a part only is packed again for others.
+  // A leaf of which this tile sees only a part is packed again for others.
   if (t.kept.all && count == Clamp(t.call.keys - begin, kEdge)) t.kept.packed = leaf + 1;
   return to;
 }
 
-// What the products with v ask for: behind the last leaf of keys where the tile goes, before that
-// the next tile's q.
+// What the products with v prefetch: at the last leaf of keys the rows that the tile is written to,
+// before that the next tile's q.
 RowsAhead AheadOf(const ForwardTile& t, int64_t begin, bool last) {
   if (last) {
     const acan_matrix& o = t.a.m[0];
@@ -172,7 +173,7 @@ RowsAhead AheadOf(const ForwardTile& t, int64_t begin, bool last) {
   return {At(q, t.at.query_row + next, t.at.q_col), q.stride, Clamp(t.call.queries - next, kEdge)};
 }
 
-// The node at hand becomes the triple of `count` keys from `begin`.
+// Sets the current node to the triple of `count` keys from `begin` on.
 void ForwardLeaf(ForwardTile& t, int64_t begin, int64_t count, bool last) {
   const acan_attention_call& call = t.call;
   const float* k = PackLeaf(t, begin, count);
@@ -197,7 +198,7 @@ void ForwardLeaf(ForwardTile& t, int64_t begin, int64_t count, bool last) {
   }
 }
 
-// Joins the node of a level, which is the left one, with the node at hand.
+// Joins the node of a level, which is the left one, with the current node.
 void JoinLevel(ForwardTile& t, int level) {
   const TripleLanes& left = t.levels[level];
   for (int64_t i = 0; i < t.queries; ++i) {
@@ -265,7 +266,7 @@ void RunForwardTile(ForwardTile& t) {
   FinishTile(t);
 }
 
-// False where the scratch is too small: nothing was done.
+// Returns false, having done nothing, if the scratch is too small.
 bool RunAttention(const acan_args& a, const Region& region, float* scratch, int64_t floats) {
   const acan_attention_call call = acan_attention_call_of(&a, &a.m[2]);
   const int64_t leaf_floats = 2 * Squares(call.width) * kSquare;

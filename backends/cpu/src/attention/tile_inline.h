@@ -1,9 +1,10 @@
-// What the vectorised driver of attention is made of: squares of 64 x 64 floats and their products.
+// The parts of the vectorised driver of attention: squares of 64 x 64 floats and their products.
 // Included once per instruction set, inside that unit's own anonymous namespace, after
-// pack_inline.h. The kernels' single source (kernels/attention.h) says what is computed.
+// pack_inline.h. The kernels' single source (kernels/attention.h) defines what is computed.
 //
 // A matrix of up to 64 rows is a list of squares, one for each 64 columns, so that every stride is
-// a constant. Scores and weights of a leaf are one square, keys down and queries across:
+// a constant. The scores and weights of a leaf are one square, with keys as rows and queries as
+// columns:
 //
 //   s[key][query] = k[key][.] * q^T[.][query]          lanes are queries: the softmax needs no sums
 //   o[query][.]   = w[key][query] * v[key][.]          across lanes
@@ -21,11 +22,11 @@ constexpr int kSquareRows = 2;  // calls of fmaf keep no sums in registers
 #endif
 constexpr int kSquareVecs = 2;
 
-// Which steps of a product a row has: a query sees the keys up to its own, a key is seen by the
-// queries from its own on. `shift` is the first query's position less the first key's.
+// The steps of a product that a row takes: a query sees the keys up to its own, and a key is seen
+// by the queries from its own on. `shift` is the first query's position minus the first key's.
 enum class Steps : uint8_t { kAll, kUpToRow, kFromRow };
 
-// Rows of a large matrix that a later step reads or writes, which are in no near cache.
+// Rows of a large matrix that a later step reads or writes, and which are not in a near cache.
 struct RowsAhead {
   const float* first = nullptr;
   int64_t stride = 0;
@@ -44,7 +45,7 @@ struct SquareProduct {
   int64_t steps;
   Steps which = Steps::kAll;
   int64_t shift = 0;
-  RowsAhead ahead = {};  // `cols` floats of each are asked for meanwhile
+  RowsAhead ahead = {};  // meanwhile `cols` floats of each row are prefetched
 };
 
 ACAN_INLINE int64_t Clamp(int64_t value, int64_t most) {
@@ -56,7 +57,7 @@ struct SquareSums {
   Vec v[kRows][kVecs];
 };
 
-// One step for the rows from `begin` to before `end`.
+// One step, for the rows from `begin` to before `end`.
 template <int64_t kRowStride, int kRows, int kVecs>
 ACAN_INLINE void SquareStep(SquareSums<kRows, kVecs>& acc, const float* a, const float* b,
                             int64_t begin, int64_t end) {
@@ -69,7 +70,7 @@ ACAN_INLINE void SquareStep(SquareSums<kRows, kVecs>& acc, const float* a, const
   }
 }
 
-// a(row, t) = a[row * kRowStride + t * kStep], one of which is 1, the other kEdge.
+// a(row, t) = a[row * kRowStride + t * kStep]; one of the two strides is 1, the other kEdge.
 template <int64_t kRowStride, int kRows, int kVecs>
 void MultiplyPart(const SquareProduct& p, int64_t row, int64_t col) {
   constexpr int64_t kStep = kRowStride == 1 ? kEdge : 1;
@@ -121,20 +122,21 @@ constexpr PartTable kParts = [] {
   return table;
 }();
 
-// Rows of the next part of `left`: the last two are halved, as one of few rows takes as long.
+// Rows of the next part, with `left` rows to go. The last two parts are halves, since a part of few
+// rows takes as long as a full one.
 ACAN_INLINE int64_t PartRows(int64_t left) {
   if (left > kSquareRows && left < 2 * kSquareRows) return (left + 1) / 2;
   return left < kSquareRows ? left : kSquareRows;
 }
 
-// The part of `square`, of matrices of several squares.
+// The part that belongs to `square`, of matrices of several squares.
 ACAN_INLINE RowsAhead SquareOf(const RowsAhead& ahead, int64_t square) {
   if (ahead.rows == 0) return ahead;
   return {ahead.first + square * kEdge, ahead.stride, ahead.rows};
 }
 
-// In L2 only, and few rows with each part: lines that come from memory would keep those that the
-// product reads from coming into L1 if all came at once.
+// Prefetches into L2 only, and few rows with each part. If all of these lines came from memory at
+// once, they would delay the lines that the product reads into L1.
 constexpr int64_t kRowsEachPart = 6;
 ACAN_INLINE void FetchRows(const RowsAhead& ahead, int64_t begin, int64_t cols) {
   const int64_t end = Clamp(begin + kRowsEachPart, ahead.rows);
@@ -144,7 +146,7 @@ ACAN_INLINE void FetchRows(const RowsAhead& ahead, int64_t begin, int64_t cols) 
   }
 }
 
-// `hidden`: only elements whose column, a query, sees its row, a key, are wanted.
+// `hidden`: only elements whose query (the column) sees their key (the row) are needed.
 template <int64_t kRowStride>
 void Multiply(const SquareProduct& p, bool hidden = false) {
   int64_t fetched = 0;
@@ -170,7 +172,7 @@ ACAN_INLINE int64_t Squares(int64_t width) {
   return (width + kEdge - 1) / kEdge;
 }
 
-// Rows of a matrix [rows, width] as squares, columns beyond the last padded with zeros to a line.
+// Packs rows of a matrix [rows, width] as squares; columns beyond the last are zeros up to a line.
 void PackSquares(const float* from, int64_t stride, int64_t rows, int64_t width, float* to) {
   for (int64_t s = 0; s < Squares(width); ++s, from += kEdge, to += kSquare) {
     const int64_t cols = SquareCols(width, s);
@@ -182,7 +184,7 @@ void PackSquares(const float* from, int64_t stride, int64_t rows, int64_t width,
   }
 }
 
-// The same transposed, rows beyond the last padded with zeros: to[col][row].
+// The same, transposed: to[col][row]; rows beyond the last are zeros.
 void PackTransposed(const float* from, int64_t stride, int64_t rows, int64_t width, float* to) {
   for (int64_t s = 0; s < Squares(width); ++s, from += kEdge, to += kSquare) {
     const int64_t cols = SquareCols(width, s);
@@ -194,7 +196,7 @@ void PackTransposed(const float* from, int64_t stride, int64_t rows, int64_t wid
   }
 }
 
-// Stores rows of floats that are `pitch` apart; a NaN as the one NaN.
+// Stores rows of floats that are `pitch` apart; NaNs become the one NaN.
 void UnpackSquare(const float* from, int64_t pitch, int64_t rows, int64_t cols, float* to,
                   int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -216,7 +218,7 @@ void UnpackSquares(const float* from, int64_t rows, int64_t width, float* to, in
   }
 }
 
-// to += left, rows of a square: left stands first, as in the tree.
+// to += left for the rows of a square. The left operand comes first, as in the tree.
 ACAN_INLINE void AddLeftSquare(const float* left, int64_t rows, float* to) {
   for (int64_t i = 0; i < rows * kEdge; i += Vec::kWidth) {
     Vec::Store(to + i, Vec::Add(Vec::Load(left + i), Vec::Load(to + i)));
@@ -228,8 +230,8 @@ ACAN_INLINE int LevelsFor(int64_t leaves) {
   return leaves <= 1 ? 0 : 64 - __builtin_clzll((uint64_t)(leaves - 1));
 }
 
-// Products of rows of a (keys) with columns of b (queries), over all squares of their width: each
-// is a leaf of the canonical tree. `levels`: LevelsFor(squares) squares of scratch.
+// The products of rows of a (keys) with columns of b (queries), over all squares of their width.
+// Each square is a leaf of the canonical tree. `levels`: LevelsFor(squares) squares of scratch.
 void MultiplySquares(const float* a, const float* b, int64_t width, int64_t keys, bool hidden,
                      int64_t shift, float* levels, float* out) {
   const int64_t squares = Squares(width);

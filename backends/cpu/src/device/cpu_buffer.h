@@ -1,4 +1,4 @@
-// A CPU device's buffer: bytes of HostMemory, which are charged to the device's limit, or a
+// A CPU device's buffer: memory of HostMemory, which is charged to the device's limit, or a
 // payload. The device's thread writes it; any thread may free it. Constructors throw what
 // HostMemory throws.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace acan {
 
-// Holds its own memory or keeps a payload alive. The memory's source is shared: buffers outlive
+// Owns its memory, or keeps a payload alive. It shares the memory's source, since buffers outlive
 // devices.
 class CpuBuffer final : public Buffer {
  public:
@@ -36,7 +36,7 @@ class CpuBuffer final : public Buffer {
   CpuBuffer(std::shared_ptr<HostMemory> memory, tuplespace::Payload payload)
       : Buffer(payload.size()), memory_(std::move(memory)), payload_(std::move(payload)) {
     memory_->Charge(size_bytes());
-    // Read-only by contract and by writable(); Matrix has no const twin.
+    // Read-only by contract and by writable(); there is no const variant of Matrix.
     data_ = reinterpret_cast<float*>(const_cast<std::byte*>(payload_.data()));
   }
   ~CpuBuffer() override {
@@ -49,7 +49,7 @@ class CpuBuffer final : public Buffer {
   float* data() const { return data_; }
   bool writable() const { return (owned_ != nullptr || block_) && !published_; }
   const tuplespace::SharedRegion* region() const { return block_.get(); }
-  // Others may read it from here on.
+  // From here on, others may read the buffer.
   void Publish() { published_ = true; }
 
  private:

@@ -91,7 +91,7 @@ cpu::View ViewOf(const Matrix& m) {
   return {Address(m), m.rows, m.cols, m.stride};
 }
 
-// Of the scalars of kUnfold.
+// From the scalars of kUnfold.
 std::int64_t OutputWidth(const KernelScalars& window) {
   return (window.i[1] + 2 * window.i[7] - window.i[3]) / window.i[5] + 1;
 }
@@ -101,9 +101,9 @@ bool SameView(const Matrix& x, const Matrix& y) {
          x.stride == y.stride;
 }
 
-// Whether `kernel` may run on a part of c while the product still computes others: it goes element
-// by element over c's shape, writes nothing that the product reads, and sees of c's own buffer no
-// other element than the one it is at.
+// Whether `kernel` may run on a part of c while the product still computes others: it works element
+// by element over c's shape, writes nothing that the product reads, and of c's own buffer reads
+// only the element at which it is.
 bool RunsByParts(Kernel kernel, const KernelArgs& args, const Matrix& a, const Matrix& b,
                  const Matrix& c) {
   const KernelRegion region = CheckLaunch(kernel, args);
@@ -247,7 +247,7 @@ class CpuDevice final : public Device {
 
  private:
   void LaunchRegion(Kernel kernel, const cpu::LaunchArgs& args, const KernelRegion& region);
-  // Not inlined: its kilobytes on the stack would cost each launch something.
+  // Not inlined: each launch would pay for its kilobytes of stack.
   [[gnu::noinline]] void LaunchWide(Kernel kernel, const cpu::LaunchArgs& args,
                                     const KernelRegion& region);
   void GemmExact(const cpu::GemmProblem& problem);
@@ -260,7 +260,7 @@ class CpuDevice final : public Device {
   const cpu::IsaTable& table_;
   DeviceInfo info_;
   cpu::ThreadPool pool_;
-  std::unique_ptr<CpuBuffer> scratch_;  // packing panels of all threads; null: fixed ones
+  std::unique_ptr<CpuBuffer> scratch_;  // packing panels of all threads; null: the fixed ones
   std::int64_t scratch_floats_ = 0;     // of one thread
   bool bf16_ = false;                   // fast products
 };
@@ -308,7 +308,8 @@ void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block,
   GemmExact(problem);
 }
 
-// A group of one leaf is a leaf of another length: then the tree over groups is that over leaves.
+// A group that is a single leaf is a leaf of another length, so the tree over groups is the tree
+// over leaves.
 bool CpuDevice::GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows,
                            const Matrix& a, const Matrix& b, const Matrix& c) {
   const bool is_leaf = group_rows <= block && group_rows >= cpu::kLeastShortBlock &&
@@ -333,7 +334,7 @@ void CpuDevice::GemmExact(const cpu::GemmProblem& problem) {
   });
 }
 
-// All lines, shared out to the threads; false: there is no driver for it.
+// Divides all lines among the threads. Returns false if there is no driver for the problem.
 bool CpuDevice::ConvolveLines(ConvolveFunction convolve, cpu::ConvolutionProblem problem,
                               std::int64_t lines) {
   if (scratch_floats_ == 0) return false;

@@ -36,7 +36,7 @@ constexpr bool IsBuiltFor(CpuIsa isa) {
   return false;
 }
 
-// By this machine's CPU and its kernel.
+// Whether both this machine's CPU and its kernel support it.
 bool IsSupported(CpuIsa isa) {
   switch (isa) {
     case CpuIsa::kPortable:
@@ -54,7 +54,7 @@ bool IsSupported(CpuIsa isa) {
   }
 }
 
-// The best for which `holds`. kPortable holds always.
+// The best instruction set for which `holds`, which is always true for kPortable.
 template <typename Condition>
 CpuIsa Best(Condition holds) {
   return std::find_if(kNames.begin(), kNames.end(),

@@ -10,11 +10,12 @@ namespace acan {
 
 namespace {
 
-// The C library keeps smaller ones itself.
+// The C library itself keeps smaller blocks.
 constexpr std::uint64_t kLeastKeptBytes = 128 << 10;
-// Of the limit: then a huge page that is not full is less than a thirtieth of it.
+// The least limit for huge pages. A partly used huge page is then less than a thirtieth of the
+// limit.
 constexpr std::uint64_t kLeastForHugePages = 64u << 20;
-// The sanitizer finds accesses beyond buffers only where each is the allocator's own.
+// The sanitizer finds accesses beyond a buffer only if its own allocator has made the buffer.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kUsesHugePages = false;
 #else
@@ -83,7 +84,7 @@ void* HostMemory::Take(std::uint64_t bytes) {
   void* memory = nullptr;
   if (rounded >= kLeastKeptBytes) {
     const std::lock_guard lock(mutex_);
-    // Only of this very size: what is given back is counted by the size that was asked for.
+    // Takes only memory of exactly this size, since memory is given back with its requested size.
     const auto it = kept_.find(rounded);
     if (it != kept_.end()) {
       memory = it->second;

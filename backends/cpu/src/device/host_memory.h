@@ -1,8 +1,8 @@
-// HostMemory: where the CPU device's buffers come from. Pages that the system has just given are
-// dear (zeroed, and mapped one by one), so what is released is kept for the next buffer: private
-// memory here, results in the pool that they can be shared from. What is kept and what is in use
-// together never pass the limit. Large private buffers have huge pages where the limit is so large
-// that the rest of such a page does not matter. Thread safe.
+// HostMemory: the source of the CPU device's buffers. Pages that the system has just mapped are
+// expensive (it zeroes and maps them one by one), so released memory is kept for the next buffer:
+// private memory here, results in the pool from which they can be shared. Kept and used memory
+// together never exceed the limit. Large private buffers have huge pages if the limit is so large
+// that the unused rest of such a page does not matter. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -30,23 +30,23 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
   // REQUIRES: once, before any TakeResult.
   void UsePool(std::shared_ptr<tuplespace::SharedPool> pool);
 
-  // Memory of the caller's own counts, too. Throws OutOfMemory beyond the limit.
+  // Also counts memory that the caller owns. Throws OutOfMemory beyond the limit.
   void Charge(std::uint64_t bytes);
   void Release(std::uint64_t bytes) { budget_.Release(bytes); }
 
   // REQUIRES: they are charged. Throws OutOfMemory if the system has none.
   void* Take(std::uint64_t bytes);
   void Give(void* memory, std::uint64_t bytes);
-  // Null where there is no pool, or nothing in it.
+  // Null if there is no pool, or if SharedPool::Allocate returns no block.
   tuplespace::SharedPool::Block TakeResult(std::uint64_t bytes);
 
   const MemoryBudget& budget() const { return budget_; }
 
  private:
-  std::uint64_t RoomBytes() const;  // of the limit, beside what is in use and what is kept here
+  std::uint64_t RoomBytes() const;  // of the limit, less what is in use and what is kept here
   bool IsOfHugePages(std::uint64_t rounded_bytes) const;
-  void KeepAtMost(std::uint64_t bytes);                  // with mutex_; the rest is freed
-  void Free(void* memory, std::uint64_t rounded_bytes);  // with mutex_
+  void KeepAtMost(std::uint64_t bytes);                  // with mutex_ held; frees the rest
+  void Free(void* memory, std::uint64_t rounded_bytes);  // with mutex_ held
 
   MemoryBudget budget_;
   std::shared_ptr<tuplespace::SharedPool> pool_;

@@ -10,7 +10,7 @@
 namespace acan {
 namespace {
 
-// Address space: memory is taken by the page, as it is first written.
+// Address space only: the system gives each page when it is first written.
 constexpr std::uint64_t kRegionBytes = 32u << 20;
 constexpr std::uintptr_t kSmallPageBytes = 4096;
 
@@ -30,7 +30,7 @@ void* HugePages::Take(std::uint64_t bytes) {
     const std::uint64_t size = std::max(kRegionBytes, RoundUp(bytes, kPageBytes));
     void* memory = nullptr;
     if (posix_memalign(&memory, kPageBytes, size) != 0) return nullptr;
-    madvise(memory, size, MADV_HUGEPAGE);  // an advice: without it everything is as right
+    madvise(memory, size, MADV_HUGEPAGE);  // only a hint; its failure changes nothing else
     if (at != regions_.end() && at->second.buffers == 0) Free(at);
     open_ = static_cast<std::byte*>(memory);
     at = regions_.emplace(open_, Region{size, 0, 0}).first;
@@ -50,7 +50,7 @@ void HugePages::Give(void* memory, std::uint64_t bytes) {
     Free(at);
     return;
   }
-  // Only pages that are all of it: its neighbours are in use.
+  // Returns only pages that belong to it entirely, since its neighbours are in use.
   const auto address = reinterpret_cast<std::uintptr_t>(first);
   const std::uintptr_t begin = RoundUp(address, kSmallPageBytes);
   const std::uintptr_t end = (address + bytes) / kSmallPageBytes * kSmallPageBytes;

@@ -1,12 +1,13 @@
-// HugePages: memory for large buffers out of regions that begin at huge pages, and whose kernel may
-// use these. Kernels walk down rows that are pages apart; with pages of 4 KiB each step misses the
-// translation buffer, which costs a virtual machine two walks through page tables.
+// HugePages: memory for large buffers, from regions that begin at huge pages and for which the
+// kernel may use huge pages. Compute kernels walk down rows that are pages apart. With pages of 4
+// KiB each step misses the TLB, which in a virtual machine costs two walks through page tables.
 //
 //   region  | buffer | buffer |   given back   | buffer | not yet given ... |
 //           ^ 2 MiB aligned
 //
-// A region goes when all its buffers are back; until then the pages of what was given back are the
-// system's again, and nothing else is put there. One thread at a time.
+// A region is freed when all its buffers have been given back. Until then, the pages of a buffer
+// that was given back are returned to the system, and nothing else is put there. One thread at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +35,8 @@ class HugePages {
  private:
   struct Region {
     std::uint64_t bytes = 0;
-    std::uint64_t given = 0;  // from its beginning on
-    std::size_t buffers = 0;  // that are not back
+    std::uint64_t given = 0;  // bytes handed out, from the beginning on
+    std::size_t buffers = 0;  // not yet given back
   };
   using Regions = std::map<std::byte*, Region>;
 

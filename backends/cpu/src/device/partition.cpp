@@ -6,12 +6,12 @@
 namespace acan::cpu {
 namespace {
 
-// Below these a second thread costs more (a wake-up is some 30 us) than it brings.
+// With less work, a second thread costs more (a wake-up takes some 30 us) than it saves.
 constexpr double kLeastFmasPerPart = 4e6;
 constexpr std::int64_t kLeastElementsPerPart = 64 * 1024;
 constexpr std::int64_t kLeastTilesPerPart = 2;
 
-// Cuts are multiples of these, so that few tiles are ragged.
+// Cuts are at multiples of these, so that few tiles are ragged.
 constexpr std::int64_t kRowStep = 12;
 constexpr std::int64_t kColStep = 32;
 
@@ -47,7 +47,7 @@ Grid CutProduct(const GemmProblem& problem, int threads) {
   Grid best;
   double best_cost = static_cast<double>(problem.m + problem.n);
   int best_parts = 1;
-  // As many parts as threads where the shape allows; among those, the least to pack.
+  // As many parts as threads if the shape allows; of those choices, the one that packs least.
   for (int rows = 1; rows <= limit; ++rows) {
     const int cols = limit / rows;
     if (rows > Steps(problem.m, kRowStep) || cols > Steps(problem.n, kColStep)) continue;

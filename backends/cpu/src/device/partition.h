@@ -1,4 +1,4 @@
-// How work is cut for the threads of a device. No cut changes a bit.
+// Cuts work into parts for the threads of a device. No cut changes a bit.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace acan::cpu {
 
-// Parts of a product: rows x cols of them, each a part of c over all of k.
+// A product is cut into rows x cols parts. Each is a part of c over all of k.
 struct Grid {
   int rows = 1;
   int cols = 1;
 };
 
-// At most `threads` parts, fewer where a part would be too little work for a thread.
+// Cuts into at most `threads` parts, fewer if a part would be too little work for a thread.
 Grid CutProduct(const GemmProblem& problem, int threads);
 GemmProblem PartOf(const GemmProblem& problem, const Grid& grid, int part);
 

@@ -11,8 +11,8 @@
 namespace acan::cpu {
 namespace {
 
-// IEEE arithmetic for the duration: round to nearest, denormals kept. Another library of the
-// process may have switched the thread to flush them.
+// Sets IEEE arithmetic for its lifetime: round to nearest, with denormals. Another library in the
+// process may have switched the thread to flushing them.
 class IeeeMode {
  public:
 #if defined(ACAN_CPU_X86)

@@ -1,4 +1,4 @@
-// A few threads that run the parts of one call and sleep in between.
+// A few threads that run the parts of one call and sleep between calls.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(part, thread) for every part in [0, parts), thread in [0, threads()): the calls of
-  // one `thread` never overlap. Returns when all are done. `body` must not throw.
+  // Calls body(part, thread) for every part in [0, parts), with thread in [0, threads()). The calls
+  // for one value of `thread` never overlap. Returns when all are done. `body` must not throw.
   void Run(int parts, const std::function<void(int part, int thread)>& body);
 
  private:

@@ -1,5 +1,5 @@
-// Kernels that go element by element over matrices of few columns: several rows are one row of as
-// many columns, because a row of one or two vectors costs more than its elements.
+// Elementwise kernels over matrices of few columns: several rows are treated as one wide row,
+// because a row of one or two vectors costs more than its elements.
 #pragma once
 
 #include <array>
@@ -10,15 +10,15 @@
 
 namespace acan::cpu {
 
-// The launch of `kernel` over its first rows as one over wide rows. What has one or two rows, such
-// as a bias, is repeated. The args point into this object.
+// The launch of `kernel` over the first rows of its matrices, as a launch over wide rows. Matrices
+// of one or two rows, such as a bias, are repeated. The args point into this object.
 //
 //   x[6, 2]  a b        x[2, 6]  a b c d e f     bias[1, 2]  u v    bias[1, 6]  u v u v u v
 //            c d   as            g h i j k l                     as
 //            ...
 class WideRows {
  public:
-  // Whether it is worth to look closer: without looking at the args.
+  // Whether WideRows may pay off, judged without the args.
   static bool MayPay(Kernel kernel, const KernelRegion& region);
 
   // REQUIRES: MayPay(kernel, region).
@@ -26,18 +26,18 @@ class WideRows {
   WideRows(const WideRows&) = delete;
   WideRows& operator=(const WideRows&) = delete;
 
-  // Of the narrow matrices, so many are in wide rows; 0: the launch is to be as it was.
+  // The number of the narrow matrices' rows that are in wide rows; 0: the launch stays as it was.
   std::int64_t rows() const { return rows_; }
   const LaunchArgs& args() const { return args_; }
   KernelRegion region() const { return region_; }
 
  private:
-  static constexpr std::int64_t kCols = 256;       // of a wide row, at most
-  static constexpr std::int64_t kMostCols = 64;    // of a narrow one
-  static constexpr std::int64_t kLeastRows = 128;  // of narrow ones
+  static constexpr std::int64_t kCols = 256;       // the most columns of a wide row
+  static constexpr std::int64_t kMostCols = 64;    // the most columns of a narrow row
+  static constexpr std::int64_t kLeastRows = 128;  // the fewest narrow rows
   static constexpr std::int64_t kMostRepeatedRows = 8;
 
-  // False where they do not lie row behind row.
+  // False if the rows are not contiguous.
   bool Widen(std::int64_t times);
 
   std::int64_t rows_ = 0;
@@ -47,7 +47,7 @@ class WideRows {
   alignas(64) std::array<float, kMostRepeatedRows * kCols> repeated_;
 };
 
-// Of the operands that have as many rows as the region, those from `row` on; the others whole.
+// For operands with as many rows as the region, the rows from `row` on; other operands whole.
 LaunchArgs RowsFrom(const LaunchArgs& args, const KernelRegion& region, std::int64_t row);
 
 }  // namespace acan::cpu

@@ -1,16 +1,16 @@
-// Convolutions without an unfolded image: lines of an image, with the zeros around them, are
-// copied once into the scratch, where every tap of a window is a constant step away. Included once
-// per instruction set, inside that unit's own anonymous namespace, after image_tile_inline.h.
+// Convolutions without an unfolded image. Lines of an image, with the zeros around them, are copied
+// once into the scratch, where the taps of a window are at constant distances. Included once per
+// instruction set, inside that unit's own anonymous namespace, after image_tile_inline.h.
 //
 //   lines    [line][pixel][channels]
 //   weights  panels of some columns: [k][vectors]; of an input gradient [tap][output][vectors]
 
-constexpr int64_t kImageLineFloats = 48 * 1024;     // of packed lines that stay in L2
-constexpr int64_t kMostPanelFloats = 192 * 1024;    // of a panel that does
+constexpr int64_t kImageLineFloats = 48 * 1024;     // of packed lines, which stay in L2
+constexpr int64_t kMostPanelFloats = 192 * 1024;    // of a panel, which stays in L2
 constexpr int64_t kMostTapsOfGradient = kMostRuns;  // of a window
 
-// Lines first .. last - 1 of an image [height, width, channels], `left` zero pixels before and
-// `right` behind each; those outside the image are zeros.
+// Lines first .. last - 1 of an image [height, width, channels], with `left` zero pixels before and
+// `right` after each; lines outside the image are zeros.
 struct Lines {
   const View* x;
   int64_t image;  // its first row of x
@@ -47,8 +47,9 @@ void PackLines(const Lines& lines, int64_t first, int64_t last, float* to) {
   }
 }
 
-// Leaves of `block` over all of k, cut where `stretch` elements, which follow each other in the
-// pixels, end: stretch i begins at i * step. 0: more runs than there may be.
+// The leaves of `block` over all of k. They are cut at the ends of stretches of `stretch` elements,
+// which are contiguous in the pixels: stretch i begins at i * step. Returns 0 if there are too many
+// runs.
 int64_t MakeRuns(int64_t k, int64_t block, int64_t stretch, int64_t step, Run* runs) {
   int64_t count = 0;
   for (int64_t at = 0; at < k; ++count) {
@@ -107,7 +108,7 @@ void SumForwardLine(const ForwardConvolution& f, const float* packed, int64_t ro
   }
 }
 
-// False where the scratch is too small or the sums have too many leaves: nothing was done.
+// Returns false, having done nothing, if the scratch is too small or the sums have too many leaves.
 bool Convolve(const ConvolutionProblem& g, float* scratch, int64_t floats) {
   const acan_args unfold = KernelArgsOf(g.window);
   ForwardConvolution f{g, acan_window_of(&unfold), scratch, nullptr, 0, 0, {}, 0};
@@ -178,8 +179,8 @@ void PackBackwardWeights(const ConvolutionProblem& g, int64_t taps, float* to) {
   }
 }
 
-// The taps, ascending, that have windows over pixels phase, phase + stride_x, .. of line y. `q`:
-// the panel of weights.
+// The taps, in ascending order, that have windows over pixels phase, phase + stride_x, .. of line
+// y. `q`: the panel of weights.
 int64_t FindTaps(const BackwardConvolution& b, int64_t y, int64_t phase, int64_t first_out_y,
                  const float* q, int64_t width, Tap* taps) {
   const acan_window& w = b.w;
@@ -200,7 +201,7 @@ int64_t FindTaps(const BackwardConvolution& b, int64_t y, int64_t phase, int64_t
   return count;
 }
 
-// Line y of dx, the rows from `row`; packed lines of dy from first_out_y.
+// Computes line y of dx, the rows from `row` on. The packed lines of dy begin with first_out_y.
 void SumBackwardLine(const BackwardConvolution& b, int64_t y, int64_t row, int64_t first_out_y) {
   const View& dx = b.g.x;
   const acan_window& w = b.w;
@@ -226,7 +227,7 @@ void SumBackwardLine(const BackwardConvolution& b, int64_t y, int64_t row, int64
   }
 }
 
-// The same for an input gradient: g.c is dy, g.x dx.
+// The same for an input gradient: g.c is dy, g.x is dx.
 bool ConvolveBack(const ConvolutionProblem& g, float* scratch, int64_t floats) {
   const acan_args fold = KernelArgsOf(g.window);
   BackwardConvolution b{g, acan_window_of(&fold), scratch, nullptr, 0, 0, 0, 0, {}, 0};
@@ -238,7 +239,8 @@ bool ConvolveBack(const ConvolutionProblem& g, float* scratch, int64_t floats) {
   if (b.right < 0) b.right = 0;
   b.line_floats = (w.out_width + b.left + b.right) * outputs;
   b.run_count = MakeRuns(outputs, g.block, outputs, 0, b.runs);
-  // Lines of dy that `lines` of dx see: (lines - 1 + window_height) / stride_y, rounded up.
+  // The lines of dy that `lines` of dx depend on: (lines - 1 + window_height) / stride_y, rounded
+  // up.
   const int64_t left = floats - weight_floats;
   const int64_t least = (w.window_height / w.stride_y + 1) * b.line_floats;
   const bool wide = taps * outputs * kPanelVecs * Vec::kWidth > kMostPanelFloats;

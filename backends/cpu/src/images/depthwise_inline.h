@@ -1,16 +1,16 @@
 // The vectorised driver of depthwise convolution. Included once per instruction set, inside that
 // unit's own anonymous namespace, after pack_inline.h. The kernels' single source
-// (kernels/depthwise.h) says what is computed.
+// (kernels/depthwise.h) defines what is computed.
 //
-// kBand channels at a time, a band of rows of one image is packed with the zeros around it, so that
-// no tap is outside, and the weights of these channels beside it. A register tile is some pixels
-// beside each other by some vectors of channels:
+// The driver takes kBand channels at a time. It packs a band of rows of one image with the zeros
+// around it, so that no tap is outside, and the weights of these channels beside it. A register
+// tile is some adjacent pixels by some vectors of channels:
 //
 //   packed  [row][pixel][kBand]            weights  [tap][kBand]
 //   sums[pixel][channel] = chain over the taps of packed * weight
 
 constexpr int64_t kBand = 64;               // channels
-constexpr int64_t kBandFloats = 96 * 1024;  // of packed rows that stay in L2
+constexpr int64_t kBandFloats = 96 * 1024;  // of packed rows, which stay in L2
 constexpr int kTilePixels = 6;
 #if defined(__AVX512F__)
 constexpr int kTileChannelVecs = 4;
@@ -19,19 +19,20 @@ constexpr int kTileChannelVecs = 2;
 #endif
 static_assert(kBand % (kTileChannelVecs * Vec::kWidth) == 0);
 
-// Sums of pixels beside each other, for some vectors of channels.
+// Sums of adjacent pixels, for some vectors of channels.
 struct DepthwiseTile {
-  const float* packed;  // the first pixel's first tap
+  const float* packed;  // the first tap of the first pixel
   const float* weight;
   float* out;
   int64_t out_stride;
   int64_t row_floats;  // of a packed row
   int64_t window_height;
   int64_t window_width;
-  int64_t channels;  // that are stored
+  int64_t channels;  // the number that is stored
 };
 
-// `kStride`: pixels of the image from one of the tile's to the next, a constant of all addresses.
+// `kStride`: the distance between neighbouring pixels of the tile in the image. As a constant, it
+// is a part of the addresses.
 template <int kStride, int kPixels, int kVecs>
 void SumTaps(const DepthwiseTile& t) {
   Vec sums[kPixels][kVecs];
@@ -42,7 +43,8 @@ void SumTaps(const DepthwiseTile& t) {
   for (int64_t y = 0; y < t.window_height; ++y) {
     const float* x = t.packed + y * t.row_floats;
     for (int64_t tap = 0; tap < t.window_width; ++tap, x += kBand, weight += kBand) {
-      // Else gcc keeps what the next tap reads again, and has no registers for the sums.
+      // Otherwise gcc keeps what the next tap reads again in registers, and has none left for the
+      // sums.
       asm("" : "+r"(x));
       Vec right[kVecs];
       ACAN_UNROLL for (int j = 0; j < kVecs; ++j) right[j] = Vec::Load(weight + j * Vec::kWidth);
@@ -82,8 +84,8 @@ constexpr DepthwiseTable kDepthwiseTable = [] {
   return table;
 }();
 
-// Pixels of the next tile, `left` before the end of a row: the last two are halved, as one of few
-// pixels takes as long. With a wide stride one at a time.
+// Pixels of the next tile, with `left` to go in a row. The last two tiles are halves, since a tile
+// of few pixels takes as long as a full one. With a wide stride, one pixel at a time.
 ACAN_INLINE int64_t TilePixels(int64_t left, int64_t stride) {
   if (stride > 2) return 1;
   if (left > kTilePixels && left < 2 * kTilePixels) return (left + 1) / 2;
@@ -105,7 +107,8 @@ ACAN_INLINE void PackChannels(const float* from, int64_t count, float* to) {
   for (int64_t i = count; i < kBand; ++i) to[i] = 0.0f;
 }
 
-// What the rows out_begin .. out_end - 1 of an image's result see of channels c .. c + count - 1.
+// Packs what the rows out_begin .. out_end - 1 of an image's result read of channels
+// c .. c + count - 1.
 void PackBand(const Depthwise& d, int64_t image, int64_t out_begin, int64_t out_end, int64_t c,
               int64_t count) {
   const acan_matrix& x = d.a.m[1];
@@ -126,7 +129,7 @@ void PackBand(const Depthwise& d, int64_t image, int64_t out_begin, int64_t out_
   }
 }
 
-// Pixels out_x of the result's row out_y, which is row `packed_y` of the band's.
+// Computes the pixels begin .. end - 1 of a row of the result, which is row `packed_y` of the band.
 void SumRow(const Depthwise& d, int64_t row, int64_t packed_y, int64_t begin, int64_t end,
             int64_t c, int64_t count) {
   const acan_matrix& out = d.a.m[0];
@@ -150,7 +153,7 @@ void SumRow(const Depthwise& d, int64_t row, int64_t packed_y, int64_t begin, in
   }
 }
 
-// Rows begin .. end - 1 of the result, channels c .. c + count - 1.
+// Computes rows begin .. end - 1 of the result, channels c .. c + count - 1.
 void RunDepthwiseRows(const Depthwise& d, int64_t begin, int64_t end, int64_t c, int64_t count) {
   const acan_matrix& weight = d.a.m[2];
   for (int64_t tap = 0; tap < weight.rows; ++tap) {
@@ -170,9 +173,9 @@ void RunDepthwiseRows(const Depthwise& d, int64_t begin, int64_t end, int64_t c,
   }
 }
 
-// False where the sums have several leaves, or the scratch is too small: nothing was done. The
-// region's columns are elements of the result; those before and behind whole rows are left to the
-// single source.
+// Returns false, having done nothing, if the sums have several leaves or the scratch is too small.
+// The region's columns are elements of the result; the single source computes those before and
+// after whole rows.
 bool RunDepthwise(const LaunchArgs& launch, const Region& region, float* scratch, int64_t floats) {
   const acan_args a = KernelArgsOf(launch);
   const acan_window w = acan_window_of(&a);

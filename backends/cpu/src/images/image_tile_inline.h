@@ -1,13 +1,13 @@
-// Register tiles of convolutions: pixels beside each other by some vectors of channels, straight
-// from lines of an image in which a constant step leads from a tile's pixel to the next. Included
-// once per instruction set, inside that unit's own anonymous namespace, after tile_inline.h.
+// Register tiles of convolutions: adjacent pixels by some vectors of channels, read directly from
+// lines of an image, in which a tile's pixels are at a constant distance. Included once per
+// instruction set, inside that unit's own anonymous namespace, after tile_inline.h.
 //
 //   pixels  [pixel][k], `pitch` floats apart         weights  [k][vectors of the panel]
 //   sums[pixel][channel] = the canonical tree over k of pixels * weights
 
-// Elements of k that follow each other both in the pixels and in the weights.
+// Elements of k that are contiguous both in the pixels and in the weights.
 struct Run {
-  int64_t offset;  // of the first, in the pixels
+  int64_t offset;  // of the first element, in the pixels
   int64_t count;
   bool ends_leaf;
 };
@@ -20,12 +20,12 @@ constexpr int kPanelVecs = 4;  // most
 constexpr int kPanelVecs = 2;
 #endif
 
-// Pixels of the largest tile; as many sums as fit into the registers.
+// Pixels of the largest tile: as many as have room for their sums in the registers.
 constexpr int MostTilePixels(int vecs) {
   return vecs == 4 ? 6 : vecs == 1 ? 12 : kTileFloats / (vecs * Vec::kWidth);
 }
 
-// Vectors of the next panel, `cols` columns before the end.
+// Vectors of the next panel, with `cols` columns to go.
 ACAN_INLINE int PanelVecs(int64_t cols) {
   const int64_t vecs = (cols + Vec::kWidth - 1) / Vec::kWidth;
   return vecs >= kPanelVecs ? kPanelVecs : vecs >= 2 ? 2 : 1;
@@ -34,7 +34,7 @@ ACAN_INLINE int PanelVecs(int64_t cols) {
 template <int kMr, int kNv>
 ACAN_INLINE void MultiplyRun(Sums<kMr, kNv>& acc, const float* p, int64_t pitch, const float* q,
                              int64_t count) {
-  // One address for three pixels: there are not enough registers for one each.
+  // Three pixels share one address register; there are not enough registers for one each.
   constexpr int kGroups = (kMr + 2) / 3;
   const float* of[kGroups];
   ACAN_UNROLL for (int g = 0; g < kGroups; ++g) of[g] = p + 3 * g * pitch;
@@ -59,7 +59,7 @@ ACAN_INLINE void MultiplyRun(Sums<kMr, kNv>& acc, const float* p, int64_t pitch,
   }
 }
 
-// The whole tree over `count` runs, the last of which ends a leaf.
+// Sums the whole tree over `count` runs, the last of which ends a leaf.
 template <int kMr, int kNv>
 ACAN_INLINE void SumRuns(Sums<kMr, kNv>& acc, const float* p, int64_t pitch, const float* q,
                          const Run* runs, int64_t count) {
@@ -99,7 +99,7 @@ void SumForward(const ConvolutionTile& t) {
   StoreResult(acc, t.result);
 }
 
-// What one tap adds to a tile of an input gradient: the sums of `runs` over the outputs, to those
+// What one tap adds to a tile of an input gradient: the sums of `runs` over the outputs, for the
 // pixels that have a window under the tap.
 struct Tap {
   int64_t offset;  // of the first pixel's output
@@ -119,7 +119,7 @@ struct ConvolutionBackTile {
   Result result;
 };
 
-// The taps in ascending order, a chain from 0.
+// Adds the taps in ascending order, as a chain from 0.
 template <int kMr, int kNv>
 void SumBackward(const ConvolutionBackTile& t) {
   constexpr int kRow = kNv * Vec::kWidth;
@@ -180,7 +180,8 @@ constexpr AllImageTiles MakeImageTiles() {
 }
 constexpr AllImageTiles kImageTiles = MakeImageTiles();
 
-// Pixels of the next of the tiles of equal sizes, `left` before the end of a line.
+// Pixels of the next tile, with `left` to go in a line; the tiles of a line have nearly equal
+// sizes.
 ACAN_INLINE int64_t NextTilePixels(int64_t left, int64_t most) {
   const int64_t tiles = (left + most - 1) / most;
   return (left + tiles - 1) / tiles;

@@ -1,10 +1,11 @@
 // A convolution's weight gradient without an unfolded image. Included once per instruction set,
 // inside that unit's own anonymous namespace, after convolution_inline.h and weights_tile_inline.h.
 //
-// The rows of dy are cut into bands, which are nodes of their group's tree. A band's lines of the
-// image are packed with the zeros around them; they and the band of dy stay in L1 while every tile
-// of the gradient sums over them. A tile's sum then meets those of earlier bands and groups, which
-// wait in slots, one for each level of the tree over bands and of the one over groups.
+// The rows of dy are cut into bands, which are nodes of their group's tree. The lines of the image
+// that a band reads are packed with the zeros around them. They and the band of dy stay in L1 while
+// every tile of the gradient sums over them. A tile's sum then joins those of earlier bands and
+// groups, which wait in slots: one for each level of the tree over bands and of the tree over
+// groups.
 
 constexpr int64_t kBandLineFloats = 8 * 1024;  // of a band's packed lines, unless a leaf has more
 
@@ -12,7 +13,7 @@ struct WeightGradient {
   const WeightsProblem& g;
   acan_window w;
   int64_t line_floats;
-  int64_t run_floats;   // of a window's line: k that follow each other in the pixels
+  int64_t run_floats;   // of a line of the window: the k that are contiguous in the pixels
   int64_t band_leaves;  // a power of two
   int band_levels;      // of the tree over a group's bands
   int64_t tile_begin;
@@ -24,18 +25,18 @@ struct WeightGradient {
   int64_t run_count;
 };
 
-// A band, or a part of it in one image: its place among the rows of dy.
+// A band, or the part of it in one image: a range of the rows of dy.
 struct Band {
   int64_t begin;
   int64_t end;
 };
 
-// How many lines of all images' results the rows of a band touch, at most.
+// The most lines, of all images' results, that the rows of a band touch.
 int64_t MostLinesOf(int64_t rows, int64_t width) {
   return (rows + width - 2) / width + 1;
 }
 
-// Floats of the packed lines of a band of `rows` rows, at most.
+// The most floats in the packed lines of a band of `rows` rows.
 int64_t MostBandFloats(const WeightGradient& d, int64_t rows) {
   const int64_t lines = MostLinesOf(rows, d.w.out_width);
   const int64_t images = MostLinesOf(rows, d.w.out_width * d.w.out_height);
@@ -43,7 +44,8 @@ int64_t MostBandFloats(const WeightGradient& d, int64_t rows) {
   return (lines * d.w.stride_y + Min(images, lines) * more) * d.line_floats;
 }
 
-// Packs the lines that the band's windows see and lists its runs. False: they are too many.
+// Packs the lines that the band's windows read, and lists its runs. False if there are too many
+// runs.
 bool PackBandOfWeights(WeightGradient& d, const Band& band) {
   const acan_window& w = d.w;
   const int64_t area = w.out_width * w.out_height;
@@ -77,7 +79,7 @@ int64_t Tiles(int64_t count, int64_t most) {
   return (count + most - 1) / most;
 }
 
-// Tiles of one line of the window, and of all.
+// The number of tiles in one line of the window, and in all lines.
 int64_t TilesOfLine(const WeightGradient& d) {
   const int64_t all = Tiles(d.run_floats, Vec::kWidth);
   int64_t tiles = 0;
@@ -88,7 +90,7 @@ int64_t TilesOfLine(const WeightGradient& d) {
   return tiles;
 }
 
-// All of this call's tiles over the band that is packed. `tile`: what they have in common.
+// Runs all of this call's tiles over the packed band. `tile`: what they have in common.
 void RunWeightTiles(const WeightGradient& d, WeightTile tile) {
   const View& out = d.g.d_weight;
   const float* const dy = tile.p;
@@ -112,7 +114,7 @@ void RunWeightTiles(const WeightGradient& d, WeightTile tile) {
   }
 }
 
-// The bands of one group, of which the sums then meet those of the groups before.
+// Adds the bands of one group, whose sums then join those of the groups before.
 bool AddGroup(WeightGradient& d, int64_t group, const Band& rows) {
   const int64_t band_rows = d.band_leaves * d.g.block;
   const bool last_group = rows.end == d.g.dy.rows;
@@ -142,7 +144,8 @@ bool AddGroup(WeightGradient& d, int64_t group, const Band& rows) {
   return true;
 }
 
-// As large as is near, but at least one leaf. False where one leaf has no room.
+// Makes bands as large as a near cache allows, but at least one leaf. False if there is no room for
+// one leaf.
 bool ChooseBands(WeightGradient& d, int64_t group_rows, int64_t room) {
   const int64_t leaves = Tiles(group_rows, d.g.block);
   for (d.band_leaves = 1; d.band_leaves < leaves; d.band_leaves *= 2) {
@@ -154,7 +157,8 @@ bool ChooseBands(WeightGradient& d, int64_t group_rows, int64_t room) {
   return MostBandFloats(d, Min(d.band_leaves * d.g.block, group_rows)) <= room;
 }
 
-// False where the scratch is too small, or a band has too many lines: c is undefined then.
+// Returns false if the scratch is too small or a band has too many lines; then the result is
+// undefined.
 bool ConvolveWeights(const WeightsProblem& g, float* scratch, int64_t floats) {
   const acan_args unfold = KernelArgsOf(g.window);
   WeightGradient d{g, acan_window_of(&unfold), 0, 0, 0, 0, 0, 0, scratch, 0, nullptr, {}, 0};
@@ -167,7 +171,7 @@ bool ConvolveWeights(const WeightsProblem& g, float* scratch, int64_t floats) {
   const int64_t group_rows = Min(g.group_rows, g.dy.rows);
   const int64_t groups = Tiles(g.dy.rows, group_rows);
   const int64_t group_levels = BitWidth((uint64_t)(groups - 1));
-  // The last vector of a line may end behind the lines.
+  // The last vector of a line may extend beyond the packed lines.
   const int64_t slack = Vec::kWidth;
   const int64_t left = floats - group_levels * d.slot_floats - slack;
   if (!ChooseBands(d, group_rows, left)) return false;

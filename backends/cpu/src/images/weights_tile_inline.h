@@ -1,5 +1,5 @@
 // Register tiles of a convolution's weight gradient: some outputs by some vectors of a window's
-// line, summed over pixels straight from lines of an image. Included once per instruction set,
+// line, summed over pixels directly from lines of an image. Included once per instruction set,
 // inside that unit's own anonymous namespace, after image_tile_inline.h.
 //
 //   dy  [pixel][output]         lines  [pixel][k of a line of the window], `q_pitch` floats apart
@@ -11,24 +11,25 @@ constexpr int kWeightVecs = 3;  // most
 constexpr int kWeightVecs = kTileVecs;
 #endif
 
-// Outputs of the largest tile: as many sums as fit into the registers beside what is multiplied.
+// Outputs of the largest tile: as many as have room for their sums in the registers beside the
+// factors.
 constexpr int MostTileOutputs(int vecs) {
   return vecs == 1 ? (Vec::kWidth == 16 ? 12 : 8) : kTileFloats / (vecs * Vec::kWidth);
 }
 constexpr int kMostTileOutputs = 12;
 
-// What one tile sums over: a node of a group's tree, or all of it.
+// What one tile sums over: a node of a group's tree, or the whole tree.
 struct WeightTile {
   const float* p;  // dy of the first pixel
   int64_t p_pitch;
   const float* q;
   int64_t q_pitch;
-  const Run* runs;  // of pixels beside each other; offsets are of q
+  const Run* runs;  // of adjacent pixels; offsets are into q
   int64_t run_count;
   float* slots;        // sums of earlier nodes, which wait for their siblings
   int64_t slot_pitch;  // floats from one slot to the next
-  uint64_t pending;    // bit s: the sum in slot s is a left sibling to be added, lowest first
-  int store_slot;      // that takes the sum; -1: it is the result
+  uint64_t pending;    // bit s: slot s holds a left sibling to add, lowest first
+  int store_slot;      // the slot that takes the sum; -1: the sum is the result
   Result result;
 };
 

@@ -1,5 +1,6 @@
-// What an instruction set's translation unit offers. Everything here is plain data: those units are
-// compiled with flags that other CPUs cannot run, so they must not instantiate shared inline code.
+// The interface of an instruction set's translation unit. Everything here is plain data: those
+// units are compiled with flags that other CPUs cannot run, so they must not instantiate shared
+// inline code.
 #pragma once
 
 #include <stdint.h>
@@ -30,14 +31,14 @@ struct LaunchArgs {
   int64_t i[ACAN_KERNEL_INTEGERS];
 };
 
-// One element of a product's operand: data[row * row_stride + k * k_stride].
+// An operand of a product. Element k of a row is data[row * row_stride + k * k_stride].
 struct Operand {
   const float* data;
   int64_t row_stride;
   int64_t k_stride;
 };
 
-// An element kernel that is run on each part of a product when that is whole.
+// An element kernel that runs on each part of a product when that part is complete.
 struct Then {
   int kernel;
   LaunchArgs args;
@@ -51,17 +52,17 @@ struct GemmProblem {
   int64_t m;
   int64_t n;
   int64_t k;
-  // Of leaves: a power of two from 16, or any number in [kLeastShortBlock, kMostShortBlock].
+  // Of leaves: a power of two from 16 on, or any number in [kLeastShortBlock, kMostShortBlock].
   int64_t block;
   const Then* then;  // null: none
-  int64_t row;       // place of c in the matrix that `then` works on
+  int64_t row;       // position of c in the matrix that `then` works on
   int64_t col;
 };
 
 constexpr int64_t kLeastShortBlock = 16, kMostShortBlock = 64;
 
-// A convolution of images x with the windows of kUnfold or kFold, over some lines of pixels of what
-// it writes: c, or x where that is an input gradient, and c is dy.
+// A convolution of images x with the windows of kUnfold or kFold, over some lines of pixels of its
+// output. The output is c, or x for an input gradient, in which case c is dy.
 struct ConvolutionProblem {
   View x;
   View weight;  // [outputs, taps * channels]
@@ -85,25 +86,26 @@ struct WeightsProblem {
   int parts;
 };
 
-// Scratch that always does, whatever the problem; more only makes products faster.
+// Scratch that suffices for every problem; more only makes products faster.
 constexpr int64_t kFixedScratchFloats = 20 * 1024;
 
-// In all of these, `scratch` is aligned to 64 bytes. The bits do not depend on how much there is.
+// In all of these, `scratch` is aligned to 64 bytes. The bits do not depend on its size.
 struct IsaTable {
-  // Only kernels over tiles use scratch, and do without.
+  // Only kernels over tiles use scratch, and they also run without it.
   void (*launch)(int kernel, const LaunchArgs& args, const Region& region, float* scratch,
                  int64_t scratch_floats);
   // `scratch`: at least kFixedScratchFloats.
   void (*gemm)(const GemmProblem& problem, float* scratch, int64_t scratch_floats);
-  // False, whatever the lines, where there is no driver for such a problem: nothing was done.
+  // Returns false, having done nothing, if there is no driver for such a problem; the lines do not
+  // matter.
   bool (*convolve)(const ConvolutionProblem& problem, float* scratch, int64_t scratch_floats);
   bool (*convolve_back)(const ConvolutionProblem& problem, float* scratch, int64_t scratch_floats);
-  // False where there is no driver for such a problem: d_weight is undefined.
+  // Returns false if there is no driver for such a problem; then d_weight is undefined.
   bool (*convolve_weights)(const WeightsProblem& problem, float* scratch, int64_t scratch_floats);
 };
 
 extern const IsaTable kPortableTable;
-// Each exists in builds for its instruction set (ACAN_CPU_ISAS).
+// Each of these exists only in builds for its instruction set (ACAN_CPU_ISAS).
 extern const IsaTable kAvx2Table;
 extern const IsaTable kAvx512Table;
 

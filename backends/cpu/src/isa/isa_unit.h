@@ -1,4 +1,5 @@
-// The body of one instruction set's unit, which defines ACAN_ISA_TABLE and includes this.
+// The body of an instruction set's translation unit, which defines ACAN_ISA_TABLE and includes
+// this.
 #include "isa/isa.h"
 #include "prelude.h"
 
@@ -13,8 +14,8 @@ namespace acan::cpu {
 namespace {
 
 constexpr int kLine = 16;  // floats of a cache line
-// Steps of k at once. Sanitizers multiply the code, and its compilation time, by ten: no more of it
-// than needed there.
+// Steps of k per iteration. Sanitizers multiply the size and the compilation time of the code by
+// ten, so there it is as short as possible.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kUnrollK = 1;
 #else
@@ -51,7 +52,8 @@ constexpr int kUnrollK = 4;
 
 #include "rows/transpose_inline.h"
 
-// Kernels with a driver of their own, where there is scratch for it; else the single source.
+// Runs a kernel that has a driver of its own, if the scratch suffices for it. Otherwise returns
+// false, and the single source runs.
 bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
                       int64_t scratch_floats) {
   switch (kernel) {
@@ -71,8 +73,8 @@ bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region
   }
 }
 #else
-// Without vectors, attention's is still faster, as it computes each score once for all columns. But
-// it computes whole squares, so most of their lanes must have queries.
+// Without vectors, the drivers of attention are still faster, since they compute each score once
+// for all columns. But they compute whole squares, so most lanes of these must have queries.
 bool LaunchVectorised(int kernel, const LaunchArgs& launch, const Region& region, float* scratch,
                       int64_t scratch_floats) {
   if (kernel != kAttention && kernel != kAttentionGradient) return false;
@@ -94,9 +96,9 @@ bool ConvolveWeights(const WeightsProblem&, float*, int64_t) {
 }
 #endif
 
-// Code without AVX calls the C library for each fma, which has AVX where the CPU has. While the
-// upper halves of vector registers are in use, as some other function may have left them, each
-// change between the two takes a hundred nanoseconds.
+// Code without AVX calls the C library for each fma, and the library uses AVX if the CPU has it. If
+// the upper halves of vector registers are in use, as another function may have left them, each
+// transition between the two takes a hundred nanoseconds.
 void ClearUpperHalves() {
 #if defined(ACAN_CPU_X86) && !defined(__AVX__)
   static const bool kHasAvx = __builtin_cpu_supports("avx");

@@ -9,9 +9,9 @@ struct Vec {
   ACAN_METHOD Vec Load(const float* from) { return {_mm512_loadu_ps(from)}; }
   ACAN_METHOD void Store(float* to, Vec x) { _mm512_storeu_ps(to, x.v); }
   ACAN_METHOD Vec Broadcast(const float* from) { return {_mm512_set1_ps(*from)}; }
-  // Of the intrinsic gcc 12 makes code that moves sums between registers and spills some of them,
-  // which costs up to a tenth, and with AVX2, where it also loads factors once for each use, up to
-  // a fifth.
+  // From the intrinsic, gcc 12 makes code that moves sums between registers and spills some of
+  // them. That costs up to a tenth of the speed, and with AVX2, where gcc also loads factors once
+  // for each use, up to a fifth.
   ACAN_METHOD void Fma(Vec& sum, Vec a, Vec b) {
     asm("vfmadd231ps %2, %1, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v));
   }
@@ -48,7 +48,8 @@ constexpr int kTileVecs = 3;
 
 #else
 
-// One float: without an fma instruction each is a call of the C library's fmaf, which is exact.
+// One float. Without an fma instruction, each fma is a call of the C library's fmaf, which is
+// exact.
 struct Vec {
   static constexpr int kWidth = 1;
   float v;
@@ -69,4 +70,4 @@ constexpr int kTileCols = kTileVecs * Vec::kWidth;
 constexpr int kTileFloats = kTileRows * kTileCols;
 constexpr int64_t kChunk = 256;             // most k of one pass over packed panels; a power of two
 constexpr int kInnerLevels = 4;             // kChunk / 16 leaves
-constexpr int64_t kRowPitch = kChunk + 16;  // of P packed by rows: consecutive rows in other sets
+constexpr int64_t kRowPitch = kChunk + 16;  // of P by rows: neighbours are in other cache sets

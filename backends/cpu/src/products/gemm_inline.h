@@ -1,15 +1,16 @@
-// Exact products out of tiles: cutting into blocks that fit the scratch, packing, the order of
+// Exact products from tiles: cuts them into blocks that fit the scratch, packs, and orders the
 // chunks. Included once per instruction set, after pack_inline.h and tile_inline.h.
 
-constexpr int64_t kMostGroupCols = 128;  // of a kept Q: the open sums of a group stay near
-constexpr int64_t kMostStripCols = 192;  // of a strip of Q: fewer pages are touched in turns
-constexpr int64_t kMostSpan = 4;         // chunks: what is read again and again stays in L3
+constexpr int64_t kMostGroupCols = 128;  // of a kept Q, so that a group's open sums stay near
+constexpr int64_t kMostStripCols = 192;  // of a strip of Q, so that few pages alternate
+constexpr int64_t kMostSpan = 4;         // chunks, so that data that is read repeatedly stays in L3
 constexpr int64_t kMostKeptParts = 8;    // more passes over the other cost more than spans save
-constexpr int64_t kLeastBandStrips = 2;  // fewer, and the kept rows are packed too often
-// Most floats of c, whole rows of a strip, that stay near until the kernel behind the product runs.
+constexpr int64_t kLeastBandStrips = 2;  // with fewer, the kept rows are packed too often
+// The most floats of c, in whole rows of a strip, that stay near until the kernel after the product
+// runs.
 constexpr int64_t kMostNearFloats = 1 << 18;
-// With so little k most of the work is to write the result. Few long rows of it at once stay in a
-// near cache for the kernel behind the product; many rows that are a power of two apart do not.
+// With so little k, most of the work is writing the result. A few long rows of it stay in a near
+// cache for the kernel after the product; many rows whose distance is a power of two do not.
 constexpr int64_t kShortK = 32;
 constexpr int64_t kShortGroupRows = kTileRows;
 constexpr int64_t kShortGroupCols = 1024;
@@ -24,7 +25,7 @@ int BitWidth(uint64_t value) {
   return value == 0 ? 0 : 64 - __builtin_clzll(value);
 }
 
-// A product with its operands' parts fixed: P's rows are broadcast, Q's are vector lanes.
+// A product whose operands have fixed roles: P's rows are broadcast, Q's rows are vector lanes.
 struct Roles {
   Operand p;
   Operand q;
@@ -36,36 +37,38 @@ struct Roles {
   bool p_is_a;
 };
 
-// One operand is kept: packed once for many strips of the other, over a span of k. Within a span
-// the tree's open sums are those of one group of the kept operand and one strip, near the core;
-// from span to span those of the kept rows and a band of strips wait. If the scratch is too small
-// for that, a span is one chunk, and the kept rows and the band are one group and one strip.
+// One operand is kept: it is packed once for many strips of the other operand, over a span of k.
+// Within a span, the tree's open sums are those of one group of the kept operand and one strip,
+// which are near the core. Between spans, the open sums of the kept rows and a band of strips wait.
+// If the scratch is too small for that, a span is one chunk, and the kept rows and the band are one
+// group and one strip.
 struct GemmPlan {
   int64_t k;
   int64_t block;
   int64_t chunk;    // k of one pass
   int64_t span;     // chunks packed at once
-  bool keep_p;      // else Q
+  bool keep_p;      // otherwise Q
   int64_t kept;     // rows of the kept operand packed at once
-  int64_t band;     // rows of the other, strip by strip
+  int64_t band;     // rows of the other operand, strip by strip
   int64_t p_group;  // rows of P and of Q multiplied at once; one of them is the strip
   int64_t q_group;
-  int slots;  // outer levels and the open leaf, per tile
+  int slots;  // of each tile, for outer levels and the open leaf
   int near_slots;
 };
 
 Roles AssignRoles(const GemmProblem& g) {
   const bool a_by_k = g.a.k_stride == 1;
   const bool b_by_k = g.b.k_stride == 1;
-  // With k contiguous in both, the vector operand is the one to be transposed: the smaller.
+  // If k is contiguous in both, the vector operand has to be transposed, so it is the smaller one.
   if (a_by_k && b_by_k && g.m >= 2 * Vec::kWidth && g.m < g.n) {
     return {g.b, g.a, g.n, g.m, g.c, 1, g.c_stride, false};
   }
   return {g.a, g.b, g.m, g.n, g.c, g.c_stride, 1, true};
 }
 
-// Whether the kernel behind the product has another operand as large as c. Such an operand is
-// seldom near, and the hardware does not see the pieces of its rows beside a part of c as streams.
+// Whether the kernel after the product has another operand as large as c. Such an operand is seldom
+// in a near cache, and the hardware does not recognise the pieces of its rows beside a part of c as
+// streams.
 bool HasLargeOperand(const GemmProblem& g) {
   if (g.then == nullptr) return false;
   for (const View& m : g.then->args.m) {
@@ -76,7 +79,7 @@ bool HasLargeOperand(const GemmProblem& g) {
   return false;
 }
 
-// `total` cut into equal parts of at most `most`, rounded up to `step`.
+// The size of equal parts of `total`, each at most `most`, rounded up to `step`.
 int64_t Even(int64_t total, int64_t most, int64_t step) {
   const int64_t parts = (total + most - 1) / most;
   return RoundUp((total + parts - 1) / parts, step);
@@ -119,7 +122,7 @@ int64_t PlanFloats(const GemmPlan& plan) {
          Parts(plan.kept, Group(plan)) * Parts(plan.band, Strip(plan)) * PartFarFloats(plan);
 }
 
-// The most k of one pass, at most `most`: all of it, a node of the tree, or a part of one leaf.
+// The most k of one pass, within `most`: all of k, a node of the tree, or a part of one leaf.
 int64_t ChunkWithin(const GemmPlan& plan, int64_t most) {
   if (plan.k <= most || plan.block > most) return Min(plan.k, most);
   int64_t chunk = plan.block;
@@ -139,7 +142,7 @@ void SetSpan(GemmPlan& plan, int64_t span) {
   plan.near_slots = span * plan.chunk >= plan.k ? plan.slots : BitWidth((uint64_t)span) - 1;
 }
 
-// Widens the band to what the scratch holds; false if it holds less than a strip.
+// Widens the band as far as the scratch allows; false if the scratch holds less than a strip.
 bool FitBand(GemmPlan& plan, int64_t rows, int64_t scratch_floats) {
   plan.band = Strip(plan);
   const int64_t left = scratch_floats - PlanFloats(plan);
@@ -151,7 +154,7 @@ bool FitBand(GemmPlan& plan, int64_t rows, int64_t scratch_floats) {
   return true;
 }
 
-// Spans of several chunks; false if the scratch is too small for them.
+// Plans spans of several chunks; false if the scratch is too small for them.
 bool PlanSpans(const Roles& roles, GemmPlan& plan, int64_t scratch_floats) {
   const int64_t chunks = Parts(plan.k, plan.chunk);
   SetSpan(plan, plan.block > plan.chunk ? chunks : Min(chunks, kMostSpan));
@@ -167,8 +170,8 @@ bool PlanSpans(const Roles& roles, GemmPlan& plan, int64_t scratch_floats) {
   return false;
 }
 
-// The operand with fewer rows is kept. If both have as many, strips are rows of c where the kernel
-// behind the product is better run on those.
+// The operand with fewer rows is kept. If both have the same number, strips are rows of c if the
+// kernel after the product runs better on rows.
 bool KeepsP(const GemmProblem& g, const Roles& roles) {
   if (g.k <= kShortK) return false;
   if (roles.p_rows == roles.q_rows) return !HasLargeOperand(g);
@@ -190,7 +193,7 @@ GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floa
                                     : kMostGroupCols,
                       kTileCols);
   if (PlanSpans(roles, plan, scratch_floats)) return plan;
-  // Chunk by chunk; with little scratch shorter passes leave room for wider groups.
+  // One chunk at a time; with little scratch, shorter passes leave room for wider groups.
   if (scratch_floats < (1 << 18)) SetChunk(plan, 64);
   SetSpan(plan, 1);
   for (;;) {
@@ -235,24 +238,24 @@ struct Panels {
   Slots slots;
 };
 
-// Rows of the kept operand, of a band or of a strip.
+// A range of rows of the kept operand, of a band or of a strip.
 struct Rows {
   int64_t first;
   int64_t count;
 };
 
-// A part of the product: rows of P and Q, all of which is packed.
+// A part of the product: rows of P and Q, all of them packed.
 struct Part {
   Rows p;
   Rows q;
 };
 
-// Of c: where row i of P and row j of Q, both of the part, meet.
+// The element of c at row i of P and row j of Q, both counted within the part.
 float* ResultAt(const Roles& roles, const Part& part, int64_t i, int64_t j) {
   return roles.c + (part.p.first + i) * roles.c_p_stride + (part.q.first + j) * roles.c_q_stride;
 }
 
-// All tiles of one part over one chunk.
+// Computes all tiles of one part over one chunk.
 void RunTiles(const Roles& roles, const GemmPlan& plan, const Chunk& chunk, const Part& part,
               const Panels& panels) {
   const bool by_rows = roles.p.k_stride == 1;
@@ -282,7 +285,7 @@ void RunTiles(const Roles& roles, const GemmPlan& plan, const Chunk& chunk, cons
   }
 }
 
-// Packs `count` chunks from k0.
+// Packs `count` chunks from k0 on.
 void PackP(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k0, int64_t count,
            float* to) {
   for (; count > 0 && k0 < plan.k; --count, k0 += plan.chunk, to += PChunkFloats(plan)) {
@@ -302,8 +305,8 @@ void PackQ(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k
   }
 }
 
-// One group of the kept rows against one strip, over the span from `k0`. The strip is packed chunk
-// by chunk beside the first group, so that this one finds it near.
+// Multiplies one group of the kept rows by one strip, over the span from `k0`. The first group
+// packs the strip chunk by chunk, so that it finds the strip in a near cache.
 void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const Part& part,
              int64_t k0, const Panels& panels) {
   const int64_t group0 = (plan.keep_p ? part.p.first : part.q.first) - kept.first;
@@ -323,7 +326,7 @@ void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const P
   }
 }
 
-// The kernel behind the product, on a part of c that is whole.
+// Runs the kernel after the product on a complete part of c.
 void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
   const Rows& rows = roles.p_is_a ? part.p : part.q;
   const Rows& cols = roles.p_is_a ? part.q : part.p;
@@ -332,14 +335,14 @@ void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
   Launch(g.then->kernel, g.then->args, {row, row + rows.count, col, col + cols.count});
 }
 
-// Whether that kernel runs on whole rows of c, strip by strip, and not part by part: only where
-// strips are rows of c, and where c stays near until its strip is done.
+// Whether that kernel runs on whole rows of c, strip by strip, instead of part by part. It does so
+// only if strips are rows of c and c stays near until its strip is done.
 bool RunsByStrips(const GemmProblem& g, const Roles& roles, const GemmPlan& plan) {
   return roles.p_is_a && !plan.keep_p && plan.kept * Strip(plan) <= kMostNearFloats &&
          HasLargeOperand(g);
 }
 
-// The kept rows against a band of the other operand, over the span from `k0`.
+// Multiplies the kept rows by a band of the other operand, over the span from `k0`.
 void RunSpan(const GemmProblem& problem, const Roles& roles, const GemmPlan& plan, const Rows& kept,
              const Rows& band, int64_t k0, const Panels& panels) {
   if (plan.keep_p) {
@@ -384,6 +387,6 @@ void Gemm(const GemmProblem& g, float* scratch, int64_t scratch_floats) {
   }
 }
 
-// The fixed scratch of isa.h must do for one tile of the deepest product.
+// The fixed scratch of isa.h must suffice for one tile of the deepest product.
 static_assert(kTileRows * kRowPitch + 64 * kTileCols + 16 + 33 * kTileFloats <=
               kFixedScratchFloats);

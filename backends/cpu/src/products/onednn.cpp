@@ -44,7 +44,7 @@ void OneDnnMultiplyBf16(const OneDnnProduct&, int) {
 namespace acan::cpu {
 namespace {
 
-// The library's functions, by the header's types.
+// The library's functions, with the types of its header.
 struct Library {
   decltype(&dnnl_version) version = nullptr;
   decltype(&dnnl_status2str) status_text = nullptr;
@@ -64,7 +64,7 @@ struct Library {
   decltype(&dnnl_primitive_create) primitive_create = nullptr;
   decltype(&dnnl_primitive_execute) primitive_execute = nullptr;
   decltype(&dnnl_primitive_destroy) primitive_destroy = nullptr;
-  void (*omp_set_num_threads)(int) = nullptr;  // of the OpenMP that oneDNN was linked with
+  void (*omp_set_num_threads)(int) = nullptr;  // of the OpenMP library that oneDNN is linked with
   dnnl_engine_t engine = nullptr;              // the CPU; never released
   std::string problem;
 };
@@ -94,7 +94,7 @@ void FindAll(void* library, Library& out) {
   Find(library, "dnnl_primitive_create", out.primitive_create, out.problem);
   Find(library, "dnnl_primitive_execute", out.primitive_execute, out.problem);
   Find(library, "dnnl_primitive_destroy", out.primitive_destroy, out.problem);
-  // dlsym of a library looks into those that it was linked with, too.
+  // dlsym on a library also searches the libraries that it was linked with.
   Find(library, "omp_set_num_threads", out.omp_set_num_threads, out.problem);
 }
 
@@ -107,7 +107,7 @@ Library Load() {
     return out;
   }
   FindAll(library, out);
-  // Structures are passed by the header's layout, which holds for one major version.
+  // Structures have the layout of the header, which is valid for one major version.
   if (out.problem.empty() && out.version()->major != DNNL_VERSION_MAJOR) {
     out.problem = fmt::format("it is version {}, this program was built for {}",
                               out.version()->major, DNNL_VERSION_MAJOR);
@@ -151,7 +151,7 @@ Stream MakeStream() {
   return Stream(stream);
 }
 
-// [rows, cols] at any strides.
+// Describes a matrix [rows, cols] with any strides.
 dnnl_memory_desc_t Describe(dnnl_data_type_t type, std::int64_t rows, std::int64_t cols,
                             std::int64_t row_stride, std::int64_t col_stride) {
   const dnnl_dims_t dims = {rows, cols};
@@ -163,7 +163,7 @@ dnnl_memory_desc_t Describe(dnnl_data_type_t type, std::int64_t rows, std::int64
 
 Memory Wrap(const dnnl_memory_desc_t& desc, const void* data) {
   dnnl_memory_t memory = nullptr;
-  // One type for what is read and what is written.
+  // oneDNN has one type for memory that is read and memory that is written.
   Check(TheLibrary().memory_create(&memory, &desc, TheLibrary().engine, const_cast<void*>(data)),
         "memory_create");
   return Memory(memory);
@@ -180,7 +180,7 @@ void Execute(const PrimitiveDesc& desc, const Stream& stream,
   Check(TheLibrary().stream_wait(stream.get()), "stream_wait");
 }
 
-// An operand [rows, cols] rounded to bf16, in the order of its elements in memory.
+// An operand [rows, cols] rounded to bf16, with its elements in the same order in memory.
 struct Rounded {
   std::vector<std::uint16_t> values;
   dnnl_memory_desc_t desc;
@@ -243,7 +243,7 @@ std::string OneDnnIsa() {
 
 bool OneDnnHasBf16() {
   if (!OneDnnProblem().empty()) return false;
-  // Sets of instructions are bits, and a newer one has those of the older ones.
+  // Instruction sets are bits, and a newer one includes the bits of the older ones.
   constexpr unsigned kBf16 = dnnl_cpu_isa_avx512_core_bf16;
   return (static_cast<unsigned>(TheLibrary().isa()) & kBf16) == kBf16;
 }

@@ -1,4 +1,4 @@
-// oneDNN, loaded when it is first wanted: the program runs where it is not installed. Any thread.
+// oneDNN, loaded at its first use, so that the program runs where it is not installed. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,23 @@ struct OneDnnProduct {
   float beta = 0.0f;
 };
 
-// Why oneDNN cannot be used, in a sentence; empty: it can.
+// Why oneDNN cannot be used, as a sentence; empty if it can.
 std::string OneDnnProblem();
-// "2.6.3"; empty without it.
+// "2.6.3"; empty if oneDNN cannot be used.
 std::string OneDnnVersion();
-// What it compiles for here, like "avx2" or "avx512_core_amx"; empty without it.
+// The instruction set for which oneDNN compiles, such as "avx2" or "avx512_core_amx"; empty if it
+// cannot be used.
 std::string OneDnnIsa();
-// Whether this CPU multiplies bf16 in hardware, and oneDNN uses that.
+// Whether this CPU multiplies bf16 in hardware and oneDNN uses that.
 bool OneDnnHasBf16();
 
-// Both run on `threads` OpenMP threads, the calling one included, and throw std::runtime_error with
-// oneDNN's status. REQUIRES: OneDnnProblem() is empty.
+// Both functions run on `threads` OpenMP threads, including the calling one, and throw
+// std::runtime_error with oneDNN's status. REQUIRES: OneDnnProblem() is empty.
 void OneDnnMultiply(const OneDnnProduct& product, int threads);
 
-// Operands rounded to bf16 (nearest, ties to even), sums in fp32. Takes 2 bytes for each element of
-// a and b while it runs, and as much as the library wants. REQUIRES: OneDnnHasBf16(); alpha 1,
-// beta 0.
+// Rounds the operands to bf16 (nearest, ties to even) and sums in fp32. While it runs, it takes 2
+// bytes for each element of a and b, and what the library allocates. REQUIRES: OneDnnHasBf16();
+// alpha 1, beta 0.
 void OneDnnMultiplyBf16(const OneDnnProduct& product, int threads);
 
 }  // namespace acan::cpu

@@ -15,7 +15,7 @@ namespace acan::cpu {
 namespace {
 
 constexpr const char* kName = "libopenblas.so.0";
-// A buffer of 192 MiB and a stack; and the library itself.
+// A buffer of 192 MiB and a stack for each thread, and the library itself.
 constexpr std::uint64_t kBytesOfThread = 256ULL << 20;
 constexpr std::uint64_t kBytesOfLibrary = 64ULL << 20;
 
@@ -26,7 +26,7 @@ std::uint64_t AddressSpaceInUse() {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// It never gives up asking for memory, so that has to be there before.
+// OpenBLAS never stops retrying an allocation, so the room must exist before it is loaded.
 std::string RoomProblem() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";

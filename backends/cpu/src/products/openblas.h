@@ -1,6 +1,6 @@
-// OpenBLAS, loaded when a fast product is first wanted: when it is loaded it starts a thread for
-// each core, and each takes some hundred MiB of address space, for which it asks for ever where
-// there are none. Exact training never needs it. Any thread.
+// OpenBLAS, loaded at the first fast product. When it is loaded, it starts a thread for each core,
+// and each thread takes some hundred MiB of address space; if there is too little, OpenBLAS retries
+// forever. Exact training never needs it. Any thread.
 #pragma once
 
 #include <cblas.h>
@@ -9,16 +9,16 @@
 
 namespace acan::cpu {
 
-// The library's functions, by the header's types.
+// The library's functions, with the types of its header.
 struct OpenBlasLibrary {
   decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&openblas_set_num_threads) set_num_threads = nullptr;
   decltype(&openblas_get_corename) get_corename = nullptr;
-  std::string problem;  // why it cannot be used, in a sentence; empty: it can
+  std::string problem;  // why it cannot be used, as a sentence; empty: it can
 };
 
-// Throws Error (failure) if OpenBLAS cannot be loaded, or if the limit of address space leaves too
-// little for it.
+// Throws Error (failure) if OpenBLAS cannot be loaded, or if the limit of address space is too low
+// for it.
 const OpenBlasLibrary& OpenBlas();
 
 }  // namespace acan::cpu

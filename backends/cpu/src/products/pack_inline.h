@@ -11,7 +11,7 @@ ACAN_INLINE void TransposeScalar(const float* from, int64_t from_stride, float* 
 #if defined(__AVX2__)
 ACAN_INLINE void Transpose8x8(const float* from, int64_t from_stride, float* to,
                               int64_t to_stride) {
-  // Rows r and r + 4 side by side, so that the exchange of 128-bit halves is done by the loads.
+  // Rows r and r + 4 are loaded side by side, so that the loads exchange the 128-bit halves.
   __m256 row[8];
   ACAN_UNROLL for (int i = 0; i < 4; ++i) {
     const float* low = from + i * from_stride;
@@ -74,7 +74,8 @@ void Transpose(const float* from, int64_t from_stride, float* to, int64_t to_str
 }
 #endif
 
-// Packing walks rows that are far apart, where the hardware sees no stream: fetch some rows ahead.
+// Packing walks rows that are far apart, which the hardware does not recognise as a stream, so it
+// prefetches some rows ahead.
 constexpr int64_t kRowsAhead = 6;
 ACAN_INLINE void PrefetchRow(const float* row, int64_t floats) {
   for (int64_t i = 0; i < floats; i += kLine) __builtin_prefetch(row + i);
@@ -86,14 +87,15 @@ ACAN_INLINE void Copy(float* to, const float* from, int64_t count) {
   for (; i < count; ++i) to[i] = from[i];
 }
 
-// Floats from one panel of Q to the next: a line more than its size, so that the same k of many
-// panels is not in one set of the cache.
+// Floats from one panel of Q to the next: a cache line more than the panel's size, so that the same
+// k of many panels is not in one set of the cache.
 int64_t PanelPitch(int64_t chunk) {
   return chunk * kTileCols + kLine;
 }
 
-// Columns of the next panel, `left` before the end: a few too many for one panel become two of more
-// than one vector, as one vector has too few sums to keep the processor busy.
+// Columns of the next panel, with `left` to go. A few columns too many for one panel become two
+// panels of more than one vector each, since one vector has too few sums to keep the processor
+// busy.
 int64_t PanelCols(int64_t left) {
   constexpr int64_t kFewer = kTileCols - Vec::kWidth;
   if (kTileVecs > 2 && left > kTileCols && left <= kTileCols + Vec::kWidth) return kFewer;
@@ -103,7 +105,7 @@ int64_t PanelWidth(int64_t cols) {
   return (cols + Vec::kWidth - 1) / Vec::kWidth * Vec::kWidth;
 }
 
-// One row of a group's panels, across all of them: to[panel * pitch + i * width + j].
+// Packs one row of a group's panels, across all of them: to[panel * pitch + i * width + j].
 ACAN_INLINE void PackRowOfPanels(const float* row, int64_t cols, int64_t i, int64_t pitch,
                                  float* to) {
   int64_t j = 0;
@@ -122,7 +124,7 @@ ACAN_INLINE void PackRowOfPanels(const float* row, int64_t cols, int64_t i, int6
   }
 }
 
-// A group's panels of rows that lie apart.
+// Packs a group's panels from rows that are far apart.
 ACAN_INLINE void PackTransposed(const float* from, int64_t row_stride, int64_t rows, int64_t k,
                                 int64_t pitch, float* to) {
   for (int64_t j = 0, cols = 0; j < rows; j += cols, to += pitch) {
@@ -135,15 +137,16 @@ ACAN_INLINE void PackTransposed(const float* from, int64_t row_stride, int64_t r
   }
 }
 
-// Q: rows [first, first + rows) of the operand, k from k0, as panels of PanelCols columns:
-// to[panel * pitch + i * width + j], padded with zeros, whose sums nobody stores. The panels of
-// each group of `group` rows, whole panels, are cut as those who multiply the group cut it.
+// Q: rows [first, first + rows) of the operand, k from k0 on, as panels of PanelCols columns:
+// to[panel * pitch + i * width + j], padded with zeros, whose sums are not stored. Each group of
+// `group` rows (whole panels) is cut into panels as the code that multiplies the group cuts it.
 void PackColumns(const Operand& operand, int64_t first, int64_t rows, int64_t group, int64_t k0,
                  int64_t k, int64_t pitch, float* to) {
   const float* from = operand.data + first * operand.row_stride + k0 * operand.k_stride;
   const int64_t group_pitch = group / kTileCols * pitch;
   if (operand.row_stride == 1) {
-    // Along the operand's rows, across all panels: strips would touch a page for every few floats.
+    // Walks along the operand's rows, across all panels: strips would touch a page for every few
+    // floats.
     for (int64_t i = 0; i < k; ++i) {
       const float* row = from + i * operand.k_stride;
       if (i + kRowsAhead < k) PrefetchRow(row + kRowsAhead * operand.k_stride, rows);
@@ -171,14 +174,14 @@ void PackRows(const Operand& operand, int64_t first, int64_t rows, int64_t k0, i
   }
 }
 
-// Rows of the next tile, `left` before the end: a few too many for one tile are halved, since one
-// of one or two rows takes as long as one of three.
+// Rows of the next tile, with `left` to go. If few are left over after a full tile, both tiles are
+// halves, since a tile of one or two rows takes as long as one of three.
 ACAN_INLINE int TileRows(int64_t left) {
   if (left > kTileRows && left <= kTileRows + kTileRows / 2) return (int)(left + 1) / 2;
   return left < kTileRows ? (int)left : kTileRows;
 }
 
-// One k of a group's rows, in panels of one tile's rows.
+// Interleaves one k of a group's rows, in panels of one tile's rows.
 ACAN_INLINE void InterleaveRow(const float* row, int64_t rows, float* out) {
   int64_t r = 0;
   for (; rows - r > kTileRows + kTileRows / 2; r += kTileRows, out += kTileRows * kRowPitch) {
@@ -191,8 +194,8 @@ ACAN_INLINE void InterleaveRow(const float* row, int64_t rows, float* out) {
 }
 
 // P interleaved, in panels of one tile's rows: to[panel * kTileRows * kRowPitch + k * kTileRows +
-// i]. The panels of each group of `group` rows, whole panels, are cut as those who multiply the
-// group cut it. REQUIRES: rows are contiguous in the operand.
+// i]. Each group of `group` rows (whole panels) is cut into panels as the code that multiplies the
+// group cuts it. REQUIRES: rows are contiguous in the operand.
 void PackInterleaved(const Operand& operand, int64_t first, int64_t rows, int64_t group, int64_t k0,
                      int64_t k, float* to) {
   const float* from = operand.data + first + k0 * operand.k_stride;

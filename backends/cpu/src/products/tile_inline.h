@@ -9,18 +9,18 @@
 // about one load, addition and store per accumulator. A chunk of k is a node of the tree or a part
 // of one leaf; its sum meets those of other chunks in the tile's outer levels, by the same rule.
 
-// How a chunk of k begins and ends; the same for every tile.
+// How a chunk of k begins and ends. It is the same for every tile.
 struct Chunk {
   int64_t k;         // length
-  bool resume;       // begins inside a leaf: go on from the open slot
+  bool resume;       // begins inside a leaf: continue from the open slot
   bool suspend;      // ends inside a leaf: leave it in the open slot
-  uint64_t pending;  // bit h: outer level h is a left sibling to be added, lowest first
-  int store_level;   // outer level that takes the sum; -1: it is the result
+  uint64_t pending;  // bit h: outer level h holds a left sibling to add, lowest first
+  int store_level;   // outer level that takes the sum; -1: the sum is the result
   int open_slot;     // slot of an unfinished leaf
-  int near_slots;    // the first slots are near ones
+  int near_slots;    // the first `near_slots` slots are near
 };
 
-// A tile's outer levels and its open leaf: near ones are needed again within one span of k, the
+// A tile's outer levels and its open leaf. Near slots are needed again within one span of k, the
 // others only in the next.
 struct Slots {
   float* near;
@@ -32,21 +32,22 @@ struct Slots {
   }
 };
 
-// Where a finished tile goes: element (i, j) of the tile is data[i * row_stride + j * col_stride],
-// one of the strides is 1.
+// Where a finished tile goes: element (i, j) of the tile is data[i * row_stride + j * col_stride].
+// One of the strides is 1.
 struct Result {
   float* data;
   int64_t row_stride;
   int64_t col_stride;
-  int cols;  // valid ones of the tile's
+  int cols;  // valid columns of the tile
 };
 
-// Rows of P and of Q that are multiplied at once over one chunk: P's part (about 140 KiB) is read
+// Rows of P and of Q that are multiplied at once over one chunk. P's part (about 140 KiB) is read
 // from L2 for each panel of Q, a panel of Q (16 to 32 KiB) from L1 for each tile of P.
 constexpr int64_t kMostGroupRows = kTileRows * (132 / kTileRows);
 
-// A panel of Q comes from L3 where Q is kept. So each tile fetches its share of the next panel, a
-// power of two of floats for each k: all tiles of a full group fetch the whole panel.
+// If Q is kept, its panels come from L3. So each tile prefetches its share of the next panel, a
+// power of two of floats for each k, such that all tiles of a full group together fetch the whole
+// panel.
 constexpr int64_t AheadFloats() {
   int64_t floats = 1;
   while (floats * kMostGroupRows < kTileRows * kTileCols) floats *= 2;
@@ -54,7 +55,7 @@ constexpr int64_t AheadFloats() {
 }
 constexpr int64_t kAheadFloats = AheadFloats();
 
-// Of a tile: its parts of P and of Q, and what it fetches into L2 for later tiles.
+// The operands of a tile: its parts of P and of Q, and what it prefetches into L2 for later tiles.
 struct TileOperands {
   const float* p;
   const float* q;
@@ -105,8 +106,9 @@ ACAN_INLINE void MultiplyOne(Sums<kMr, kNv>& acc, const float* p, const float* q
   }
 }
 
-// The same for `count` values of k, ascending. Meanwhile the next tile's part of P, from `next_p`,
-// is fetched into L1, and kAheadFloats for each k from `next_q`, of the next panel of Q, into L2.
+// The same for `count` values of k, ascending. Meanwhile it prefetches the next tile's part of P,
+// from `next_p`, into L1, and for each k kAheadFloats of the next panel of Q, from `next_q`, into
+// L2.
 template <int kMr, int kNv, bool kByRows>
 ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count,
                           const float* next_p, const float* next_q) {
@@ -128,7 +130,7 @@ ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, i
   for (; k < count; ++k, p += kStepP, q += kStepQ) MultiplyOne<kMr, kNv, kByRows>(acc, p, q);
 }
 
-// A finished tile of `rows` rows at `pitch` to a result that is ragged or transposed.
+// Copies a finished tile of `rows` rows at `pitch` to a result that is ragged or transposed.
 void StoreFromMemory(const float* tile, int pitch, int rows, const Result& to) {
   if (to.col_stride != 1) {
     Transpose(tile, pitch, to.data, to.col_stride, rows, to.cols);
@@ -137,7 +139,8 @@ void StoreFromMemory(const float* tile, int pitch, int rows, const Result& to) {
   for (int i = 0; i < rows; ++i) Copy(to.data + i * to.row_stride, tile + i * pitch, to.cols);
 }
 
-// Inlined, like all that sees the sums: a reference to them would keep them out of registers.
+// Inlined, like everything that uses the sums: a reference to them would keep them out of
+// registers.
 template <int kMr, int kNv>
 ACAN_INLINE void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
   ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
@@ -156,7 +159,7 @@ ACAN_INLINE void StoreResult(Sums<kMr, kNv>& acc, const Result& to) {
   StoreFromMemory(tile, kNv * Vec::kWidth, kMr, to);
 }
 
-// Asks for the lines that the tile will add or write at its end, which are seldom in a near cache.
+// Prefetches the lines that the tile adds or writes at its end, which are seldom in a near cache.
 template <int kMr, int kNv>
 ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const Slots& slots, const Result& result) {
   if (chunk.store_level < 0 && result.col_stride == 1) {
@@ -178,8 +181,9 @@ ACAN_INLINE void PrefetchTargets(const Chunk& chunk, const Slots& slots, const R
   }
 }
 
-// Asks in the first two leaves for the lines of the next tile's result, in L2 only: lines that come
-// from memory would keep those that the tile reads from coming into L1 if all came at once.
+// Prefetches, during the first two leaves, the lines of the next tile's result, into L2 only. If
+// all of these lines came from memory at once, they would delay the lines that the tile reads into
+// L1.
 template <int kMr, int kNv>
 ACAN_INLINE void PrefetchNext(const Chunk& chunk, int leaf, const float* next,
                               const Result& result) {

@@ -1,14 +1,15 @@
 // The CPU's driver of kEmbeddingGradient. Included once per instruction set, inside that unit's own
-// anonymous namespace. The single source looks for each word in all rows, as a GPU's threads can do
-// side by side; this one walks over the rows once and makes a list for each word.
+// anonymous namespace. The single source searches all rows for each word, as a GPU's threads can do
+// side by side. This driver walks over the rows once and makes a list for each word.
 
-// False where the scratch has no room for the lists: nothing was done.
+// Returns false, having done nothing, if the scratch has no room for the lists.
 bool RunEmbeddingGradient(const acan_args& a, const Region& region, float* scratch,
                           int64_t floats) {
   const acan_matrix& index = a.m[1];
   const int64_t words = region.row_end - region.row_begin;
   if (words + index.rows > floats) return false;
-  // Rows as bits of floats; all ones: no row. Of each word the first, and of each row the next.
+  // Rows are stored as bits of floats; all ones: no row. `first` has each word's first row, `next`
+  // has for each row the next one of the same word.
   constexpr uint32_t kNone = ~uint32_t{0};
   float* first = scratch;
   float* next = scratch + words;

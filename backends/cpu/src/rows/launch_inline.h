@@ -14,7 +14,8 @@ acan_args KernelArgsOf(const LaunchArgs& args) {
   return out;
 }
 
-// A local copy of the arguments: the compiler then knows that no store changes them.
+// The arguments are copied to a local variable, so that the compiler knows that no store changes
+// them.
 template <int kVariant, typename Body>
 void RunElements(const acan_args& args, const Region& region, Body body) {
   acan_args a = args;
@@ -33,7 +34,7 @@ void RunRows(const acan_args& args, const Region& region, Body body) {
   for (int64_t r = region.row_begin; r < region.row_end; ++r) body(&a, r);
 }
 
-// Each variant is compiled apart. The check of the launch lets none through that is not there.
+// Each variant is compiled separately. CheckLaunch has refused variants that do not exist.
 template <int kVariants, int kVariant = 0, typename Body>
 void RunElement(const acan_args& args, const Region& region, Body body) {
   if constexpr (kVariants == 1) {

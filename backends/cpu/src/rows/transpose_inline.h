@@ -1,9 +1,9 @@
 // The vectorised driver of kTranspose. Included once per instruction set, inside that unit's own
 // anonymous namespace, after pack_inline.h.
 
-constexpr int64_t kTransposed = 32;  // rows and columns of a block: its lines stay in L1
+constexpr int64_t kTransposed = 32;  // rows and columns of a block whose lines stay in L1
 
-// out[r][c] = x[c][r] for the region's elements of out; a NaN as the one NaN.
+// out[r][c] = x[c][r] for the region's elements of out; NaNs are stored as the one NaN.
 void RunTranspose(const acan_args& a, const Region& region) {
   const acan_matrix& out = a.m[0];
   const acan_matrix& x = a.m[1];

@@ -1,4 +1,4 @@
-// Block: memory of a GPU, and the last work on it that may still be under way.
+// Block: memory of a GPU, and the last work on it that may still be running.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ enum class Lane : std::uint8_t { kCompute, kUpload };  // the streams that write
 
 struct Block {
   DeviceBytes memory;
-  std::uint64_t bytes = 0;  // rounded up, as the driver does
-  Event event;              // recorded behind that work; for its owner to use in the meantime
+  std::uint64_t bytes = 0;  // as rounded up by the driver
+  Event event;              // recorded after that work; meanwhile its owner may use it
   std::optional<Lane> busy_on;
 };
 

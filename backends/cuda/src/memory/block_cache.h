@@ -1,6 +1,6 @@
-// BlockCache: blocks that are in use no more, by size. The warmest and the coldest of a size are
-// found in a time that does not grow with the number of blocks, of which there may be thousands;
-// the coldest of all takes a time for each size. For one thread at a time.
+// BlockCache: blocks that are no longer in use, by size. Finding the warmest or the coldest block
+// of a size takes a time that does not grow with the number of blocks, of which there may be
+// thousands; finding the coldest of all takes time for each size. For one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class BlockCache {
 
   // REQUIRES: it has bytes.
   void Add(Block block);
-  // All three: none if there is no such block. The warmest was added last.
+  // All three return none if there is no such block. The warmest block was added last.
   std::optional<Block> TakeWarmest(std::uint64_t bytes);
   std::optional<Block> TakeColdest(std::uint64_t bytes);
   std::optional<Block> TakeColdest();  // of any size
@@ -38,7 +38,7 @@ class BlockCache {
  private:
   struct Cached {
     Block block;
-    std::uint64_t number = 0;  // in the order in which they were added
+    std::uint64_t number = 0;  // counts the blocks in the order in which they were added
   };
   using OfSize = std::deque<Cached>;  // the coldest first; never empty
   using Sizes = std::unordered_map<std::uint64_t, OfSize>;

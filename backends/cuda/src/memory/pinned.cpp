@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kPinnedGrain = 64 << 10;
 constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
 constexpr std::size_t kSlotBytes = 4 << 20;
-constexpr std::size_t kLeastShareBytes = 8 << 20;  // below, starting a thread costs as much
+constexpr std::size_t kLeastShareBytes = 8 << 20;  // with less, a thread's start costs as much
 
-// Sizes that differ by little share pieces: there are eight sizes from one power of two to the
-// next.
+// Sizes that differ little share pieces: there are eight size classes between neighbouring powers
+// of two.
 std::size_t SizeClass(std::size_t bytes) {
   const std::size_t grain = std::max(kPinnedGrain, std::bit_floor(bytes) / 8);
   const std::size_t rounded = std::max<std::size_t>(1, (bytes + grain - 1) / grain) * grain;
@@ -47,8 +47,9 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
       cache_->pieces.erase(std::next(found).base());
       cache_->bytes -= rounded;
     }
-    // Here and not where a piece comes back: freeing may wait for the device. The warmest stays, so
-    // that results larger than that are not allocated each time.
+    // This frees pieces here and not where they are given back, because freeing may wait for the
+    // device. The warmest piece stays, so that results larger than the cache are not allocated anew
+    // each time.
     while (cache_->bytes > kMostCachedBytes && cache_->pieces.size() > 1) {
       cache_->bytes -= cache_->pieces.front().bytes;
       cache_->pieces.pop_front();
@@ -71,14 +72,14 @@ Staging::~Staging() {
   }
 }
 
-// A slot that the device has read.
+// A slot that the device has finished reading.
 Staging::Slot& Staging::NextSlot() {
   if (slots_.size() < 2) AddSlot();
   if (slots_.size() < most_slots_ && cudaEventQuery(slots_[next_].free.get()) != cudaSuccess) {
-    cudaGetLastError();  // that it is not ready is no error of the next call
+    cudaGetLastError();  // otherwise the next call would report "not ready"
     try {
       AddSlot();
-    } catch (const OutOfMemory&) {  // then it waits for the slots that there are
+    } catch (const OutOfMemory&) {  // then it waits for the existing slots
       most_slots_ = slots_.size();
     }
   }
@@ -90,7 +91,7 @@ Staging::Slot& Staging::NextSlot() {
   return slot;
 }
 
-// Before the one that was used longest ago.
+// Inserts a slot before the one that was used longest ago.
 void Staging::AddSlot() {
   Slot slot;
   slot.memory = NewPinned(kSlotBytes, device_);
@@ -107,7 +108,7 @@ void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, 
     }
     return;
   }
-  // One long row in pieces, or several rows at once.
+  // Copies one long row in pieces, or several rows at once.
   const std::size_t unit = rows == 1 ? 1 : row_bytes;
   const std::size_t units = rows == 1 ? row_bytes : rows;
   const std::size_t at_once = kSlotBytes / unit;
@@ -131,14 +132,14 @@ void Staging::Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, 
 
 ParallelStaging::ParallelStaging(std::string device, int ordinal, std::size_t threads)
     : device_(std::move(device)), ordinal_(ordinal) {
-  // Nothing but these copies is before them in their stream.
+  // Only these copies are in their stream, so two slots are enough.
   for (std::size_t i = 0; i < threads; ++i) lanes_.emplace_back(device_, 2);
 }
 
 void ParallelStaging::Copy(const std::byte* from, std::byte* to, std::size_t bytes,
                            cudaStream_t stream) {
   const std::size_t shares = std::clamp<std::size_t>(bytes / kLeastShareBytes, 1, lanes_.size());
-  // Whole pieces, so that each thread fills its own to the end.
+  // Whole pieces, so that each thread fills its pieces completely.
   const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
   const std::size_t share = (pieces + shares - 1) / shares * kSlotBytes;
   std::vector<std::future<void>> others;
@@ -170,7 +171,7 @@ void FetchStaging::Copy(const std::byte* from, std::byte* to, std::size_t bytes)
   const auto size = [&](std::size_t piece) {
     return std::min(slot_bytes_, bytes - piece * slot_bytes_);
   };
-  // One piece is on its way while the thread copies the one before it.
+  // One piece is in transfer while the thread copies the one before it.
   for (std::size_t piece = 0; piece <= pieces; ++piece) {
     if (piece < pieces) {
       const Slot& slot = slots_[piece % 2];

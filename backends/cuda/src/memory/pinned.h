@@ -1,4 +1,4 @@
-// Host memory that the device reads and writes by itself.
+// Host memory that the device reads and writes directly.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace acan::cuda {
 
-// What downloads are written to. Making such memory is slow, so it is kept and used again. Thread
-// safe; the memory may outlive the pool and be released on any thread.
+// The memory that downloads are written to. Pinning memory is slow, so it is kept and reused.
+// Thread safe; the memory may outlive the pool and be released on any thread.
 class PinnedPool {
  public:
   explicit PinnedPool(std::string device) : device_(std::move(device)) {}
@@ -39,10 +39,10 @@ class PinnedPool {
   std::shared_ptr<Cache> cache_ = std::make_shared<Cache>();
 };
 
-// Copies rows from host memory to the device through pieces of pinned memory: one is filled by the
-// thread while the device reads others. Where the device has not come to read any of them, because
-// kernels are before them in the stream, there will be one more, up to `most_slots`. Used by one
-// thread at a time.
+// Copies rows from host memory to the device through pieces of pinned memory: the thread fills one
+// piece while the device reads others. If the device has read none of them yet, because kernels are
+// before them in the stream, the thread adds a piece, up to `most_slots`. Used by one thread at a
+// time.
 class Staging {
  public:
   Staging(std::string device, std::size_t most_slots)
@@ -52,7 +52,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Returns when `from` has been read; the rest goes on in `stream`.
+  // Returns when `from` has been read; the copies to the device continue in `stream`.
   void Copy(const std::byte* from, std::byte* to, std::size_t row_bytes, std::size_t rows,
             std::size_t to_pitch, cudaStream_t stream);
 
@@ -68,19 +68,19 @@ class Staging {
   std::string device_;
   std::size_t most_slots_;
   std::vector<Slot> slots_;  // in a ring
-  std::size_t next_ = 0;     // that was used longest ago
+  std::size_t next_ = 0;     // the slot that was used longest ago
 };
 
-// Copies bytes from host memory to the device; what is large by several threads, each with pieces
-// of pinned memory of its own, because one thread copies a fraction of what the bus carries. Used
-// by one thread at a time.
+// Copies bytes from host memory to the device. Large copies use several threads, each with its own
+// pieces of pinned memory, because one thread copies only a fraction of the bus' bandwidth. Used by
+// one thread at a time.
 class ParallelStaging {
  public:
-  // `threads`: that copy together, the caller among them; at least 1.
+  // `threads`: that copy together, including the caller; at least 1.
   ParallelStaging(std::string device, int ordinal, std::size_t threads);
 
-  // Returns when `from` has been read; the rest goes on in `stream`. If it throws, what was begun
-  // may still be under way, and nothing reads `from` any more.
+  // Returns when `from` has been read; the copies to the device continue in `stream`. If it throws,
+  // copies may still be running, but nothing reads `from` any more.
   void Copy(const std::byte* from, std::byte* to, std::size_t bytes, cudaStream_t stream);
 
  private:
@@ -89,14 +89,15 @@ class ParallelStaging {
   std::list<Staging> lanes_;  // one for each thread
 };
 
-// Copies from the device to ordinary memory through two pieces of pinned memory, which it makes at
-// its construction: a thread that serves others must not wait for the driver to pin more. Thread
-// safe; one copy at a time.
+// Copies from the device to ordinary memory through two pieces of pinned memory. They are made at
+// construction, because a thread that serves others must not wait for the driver to pin memory.
+// Thread safe; one copy at a time.
 class FetchStaging {
  public:
-  // `stream`: its copies', which must outlive it. `most_bytes`: of one copy; pieces are no larger.
+  // `stream`: runs the copies and must outlive this. `most_bytes`: of one copy; pieces are no
+  // larger.
   FetchStaging(std::string device, std::size_t most_bytes, cudaStream_t stream);
-  // Waits for copies that failed in the middle.
+  // Waits for copies that failed midway.
   ~FetchStaging();
   FetchStaging(const FetchStaging&) = delete;
   FetchStaging& operator=(const FetchStaging&) = delete;

@@ -32,7 +32,8 @@ const void* QuadsKernelOf(GemmTile tile, GemmLayout layout) {
 constexpr GemmLayout kLayouts[] = {GemmLayout::kRowRow, GemmLayout::kRowK, GemmLayout::kKK,
                                    GemmLayout::kAny};
 
-// A block may have more than 48 KiB of shared memory only if its kernel asks before it is launched.
+// A block may use more than 48 KiB of shared memory only if its kernel was set up for that before a
+// launch.
 void AllowSharedMemory(GemmTile tile, const GemmGpu& gpu, const std::string& name) {
   const RingDesign& design = *DesignOf(tile);
   const auto bytes = static_cast<int>(SharedBytes(design, gpu));
@@ -136,7 +137,7 @@ void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
   const bool less = IsPlanted(CudaBug::kLastTilesAreLeftOut) && product.m > design.rows;
   const std::int64_t down = less ? product.m / design.rows : Tiles(product.m, design.rows);
   const std::int64_t across = Tiles(product.n, design.cols);
-  // Less than a wave of 16 rows of tiles is counted in 32 bits, and so are steps of k.
+  // The kernel counts tiles, also those of 16 rows of tiles, and steps of k in 32 bits.
   if (across > INT32_MAX / 16 || down > INT32_MAX / across || product.k > INT64_C(8) * INT32_MAX) {
     throw std::invalid_argument(fmt::format("gemm: a product [{}, {}] over {} is too large for {}",
                                             product.m, product.n, product.k, name_));
@@ -159,7 +160,7 @@ void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
 }
 
 void ExactProducts::AddParts(const Product& product, int parts) {
-  constexpr std::int64_t kMostBlocks = 1 << 16;  // they go round for more words
+  constexpr std::int64_t kMostBlocks = 1 << 16;  // the kernel loops over further words
   const std::int64_t words = product.m * product.n;
   const bool less = IsPlanted(CudaBug::kLastPartIsLeftOut);
   Parts all{workspace_,

@@ -12,26 +12,26 @@
 
 namespace acan::cuda {
 
-// What the choice of kernels knows of the thread's current device, `ordinal`. Throws what Check
-// does.
+// What the choice of kernels needs to know of the thread's current device, `ordinal`. Throws what
+// Check throws.
 GemmGpu GemmGpuOf(int ordinal, int multiprocessors, const std::string& name);
 
 class ExactProducts {
  public:
-  // `wish`: overrides the choice where the product allows it. `workspace`: of gpu.workspace_bytes
-  // on the device, which products in the order of `stream` share. It must live as long as this.
+  // `wish`: overrides the choice if the product allows it. `workspace`: gpu.workspace_bytes on the
+  // device, which products share in the order of `stream`. It must outlive this object.
   ExactProducts(std::string name, const GemmGpu& gpu, const GemmWay& wish, cudaStream_t stream,
                 float* workspace);
 
-  // Device::ExactWays and UseExactWay: each size of tiles, with and without a cut along k.
+  // Device::ExactWays and UseExactWay: each size of tiles, with and without cutting k.
   int Ways() const { return static_cast<int>(ways_.size()); }
   void UseWay(int way);
 
-  // Those that may be launched.
+  // The kernels that may be launched.
   std::vector<const void*> Kernels() const;
 
-  // Into the stream. Throws std::invalid_argument if c has more tiles than a launch may have
-  // blocks.
+  // Enqueues the product in the stream. Throws std::invalid_argument if c has more tiles than a
+  // launch may have blocks.
   void Run(const Product& product);
 
  private:

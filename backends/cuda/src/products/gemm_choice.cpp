@@ -10,9 +10,9 @@ namespace {
 
 struct TileSpeed {
   GemmTile tile;
-  // Of a multiprocessor that is full of them, against its peak.
+  // The speed of a multiprocessor that is full of these tiles, relative to its peak.
   double row_row, row_k, k_k;
-  double one;  // of a multiprocessor that has a single one
+  double one;  // of a multiprocessor that has a single tile
 };
 
 // What an H200 reached with products of 4096 in each layout, and with few tiles of 128 or 512 rows
@@ -23,11 +23,11 @@ constexpr TileSpeed kSpeeds[] = {
     {GemmTile::kRing64, 0.548, 0.602, 0.638, 0.39}, {GemmTile::kRing32, 0.36, 0.447, 0.547, 0.165},
 };
 constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
-// Adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
+// Costs of adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
 constexpr double kLaunchCycles = 3000;
 constexpr double kBytesPerCycle = 20;
 
-constexpr std::uint64_t kBlockReserveBytes = 1 << 10;  // of shared memory, that the driver takes
+constexpr std::uint64_t kBlockReserveBytes = 1 << 10;  // of shared memory, which the driver takes
 
 std::int64_t Cut(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step;
@@ -41,7 +41,7 @@ bool KFirst(const Operand& operand) {
   return operand.k_stride != 1;
 }
 
-// Quads of rows are aligned, and none reaches over the last row.
+// Quads of rows are aligned, and none extends beyond the last row.
 bool HasQuadsOfRows(const Operand& operand, std::int64_t rows) {
   return Aligned(operand.data) && operand.k_stride % 4 == 0 && rows % 4 == 0;
 }
@@ -51,7 +51,7 @@ bool HasQuads(const Operand& operand, std::int64_t rows) {
   return Aligned(operand.data) && operand.row_stride % 4 == 0;
 }
 
-// Whether a thread finds each word of a tile within 32 bits of bytes from the first one.
+// Whether each word of a thread's tile is within 32 bits of bytes from the first one.
 bool IsNear(const Operand& operand) {
   constexpr std::int64_t kMostRows = 256;
   const std::int64_t stride = std::max(operand.row_stride, operand.k_stride);
@@ -63,7 +63,7 @@ GemmLayout LayoutOfForm(const Product& p) {
   return KFirst(p.b) ? GemmLayout::kRowK : GemmLayout::kRowRow;
 }
 
-// kAny: some copies are of single words, as those along k are.
+// For kAny: some copies are of single words, like those along k.
 double FullSpeed(const TileSpeed& speed, GemmLayout layout) {
   switch (layout) {
     case GemmLayout::kRowK:
@@ -83,24 +83,24 @@ double CyclesOf(const Product& p, const GemmGpu& gpu, const TileSpeed& speed,
   const std::int64_t blocks = Cut(p.m, shape.rows) * Cut(p.n, shape.cols) * plan.parts;
   const double work = static_cast<double>(shape.rows) * shape.cols *
                       static_cast<double>(std::min(p.k, plan.part_k)) / kMultipliesPerCycle;
-  // The multiprocessor with the most blocks decides; a few of them together hide their waiting.
+  // The multiprocessor with the most blocks decides; several blocks together hide their latency.
   const auto most = static_cast<double>(Cut(blocks, gpu.multiprocessors));
   const double product =
       std::max(most * work / FullSpeed(speed, LayoutOfForm(p)), work / speed.one);
   if (plan.parts == 1) return product;
-  // Parts are written and read.
+  // The parts are written and read.
   const double bytes = 8.0 * plan.parts * static_cast<double>(p.m) * static_cast<double>(p.n);
   return product + kLaunchCycles + bytes / (gpu.multiprocessors * kBytesPerCycle);
 }
 
-// One part, or those of this many leaves each.
+// A plan with one part, or with parts of this many leaves each.
 GemmPlan PlanWith(const Product& p, GemmTile tile, std::int64_t part_leaves) {
   const std::int64_t leaves = Cut(p.k, p.block);
   if (part_leaves >= leaves) return {tile, 1, p.k};
   return {tile, static_cast<int>(Cut(leaves, part_leaves)), part_leaves * p.block};
 }
 
-// All plans that the tile may have for the product.
+// All possible plans with this tile for the product.
 std::vector<GemmPlan> PlansOf(const Product& p, const GemmGpu& gpu, GemmTile tile) {
   const std::int64_t leaves = Cut(p.k, p.block);
   const std::int64_t most = MostLeaves(tile, gpu);
@@ -214,7 +214,7 @@ GemmPlan PlanOf(const Product& p, const GemmGpu& gpu, const GemmWay& way) {
   double best_cycles = 0;
   for (const GemmTile tile : tiles) {
     std::vector<GemmPlan> plans = PlansOf(p, gpu, tile);
-    // From the fewest parts to the most.
+    // In ascending order of the number of parts.
     if (way.cut_k == false) std::erase_if(plans, [](const GemmPlan& of) { return of.parts > 1; });
     if (way.cut_k == true && plans.size() > 1) plans.erase(plans.begin(), plans.end() - 1);
     for (const GemmPlan& plan : plans) {

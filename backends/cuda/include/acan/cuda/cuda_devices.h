@@ -1,30 +1,30 @@
-// NVIDIA's GPUs as acan::Device. The module acan_cuda.so offers them to the program; tests link
-// them directly. docs/devices.md says what was seen on a GPU.
+// NVIDIA GPUs as acan::Device. The module acan_cuda.so offers them to the program; tests link them
+// directly. docs/devices.md reports results on real GPUs.
 //
-// Kernels are compiled by nvcc for the architectures that the build names, without contraction,
-// flushing or approximate divisions. Exact products have tiles of several sizes, and small ones are
-// cut along k at nodes of the tree; what is taken depends on the product's shape and on the GPU and
-// never changes a bit. Fast products are cuBLAS', loaded at run time; where it is missing, or the
-// limit leaves it no workspace, fast products are the exact ones.
+// nvcc compiles the kernels for the architectures that the build names, without contraction,
+// flushing of denormals, or approximate division. Exact products use tiles of several sizes, and
+// small products are cut along k at nodes of the tree. The product's shape and the GPU determine
+// the choice, which never changes a bit. Fast products use cuBLAS, loaded at run time. If cuBLAS is
+// missing, or the limit leaves it no workspace, fast products are the exact ones.
 //
-// Work. Four streams: computing, uploads, downloads, and fetches of what is complete. An upload
-// goes through pinned memory on the calling thread, and kernels wait on the device, not on the
-// host, for what they use. A buffer that is released while kernels use it is reused only behind
-// them.
+// Work. The device has four streams: computing, uploads, downloads, and fetches of completed
+// results. An upload goes through pinned memory on the calling thread. Kernels wait for their
+// inputs on the device and never block the host. A buffer that is released while kernels use it is
+// reused only after those kernels.
 //
-// Memory. Buffers are charged to the budget by exactly their size; the workspace of cuBLAS and of
-// products that are cut along k (1/16 of the limit, 32 MiB at most, none if that is below 1 MiB) at
-// construction. Released buffers are cached
-// as long as they and what is in use, both as the driver rounds them, stay within the limit
-// together. The threads' local memory (partial sums of trees: up to 6.8 KB for each thread that the
-// device can hold) is reserved at construction. As much of it is charged as the device has no room
-// for beside the limit. Not charged: what the driver rounds up in buffers that are in use; pinned
-// host memory; what the driver takes for the context and the code; cuBLAS' own state. Buffers may
-// outlive the device and be released on any thread.
+// Memory. Buffers are charged to the budget by exactly their size. The workspace for cuBLAS and for
+// products that are cut along k (1/16 of the limit, 32 MiB at most, none if that is below 1 MiB) is
+// charged at construction. Released buffers are cached as long as the cached and the used buffers
+// together, as rounded by the driver, stay within the limit. The threads' local memory (partial
+// sums of trees: up to 6.8 KB for each thread that the device can hold) is reserved at
+// construction; the part of it for which the device has no room beside the limit is charged. The
+// budget does not include: the driver's rounding of buffers in use; pinned host memory; the
+// driver's memory for the context and the code; cuBLAS' own state. Buffers may outlive the device
+// and be released on any thread.
 //
-// Errors name the call, the device and CUDA's name and words: OutOfMemory for memory, DeviceLost
-// when the context is gone (CUDA's sticky errors: nothing works afterwards in this process),
-// std::runtime_error otherwise.
+// Errors name the call, the device, and CUDA's name and text of the error. They are OutOfMemory for
+// memory, DeviceLost when the context is lost (CUDA's sticky errors: nothing works afterwards in
+// this process), and std::runtime_error otherwise.
 #pragma once
 
 #include <memory>
@@ -35,25 +35,25 @@
 
 namespace acan::cuda {
 
-// Tiles of exact products: squares with this edge. Those of the ring are for GPUs of compute
-// capability 8.0 and later, and only they are used there.
+// Tiles of exact products: squares with this edge. The ring tiles need compute capability 8.0; GPUs
+// that have it use only them.
 enum class GemmTile : std::uint8_t { k128, k64, k32, kRing128, kRing64, kRing32 };
 
 struct DeviceOptions {
   int index = 0;
   std::uint64_t memory_limit_bytes = 0;
   FastMath fast_math = FastMath::kFp32;
-  // For tests and measurements; users get what suits the product. A tile that the GPU lacks is
-  // refused, as an Error.
+  // The rest is for tests and measurements; by default, the device uses what suits the product. A
+  // tile that the GPU lacks is refused with an Error.
   std::optional<GemmTile> tile;
-  std::optional<bool> cut_k;                  // whether products are cut along k where they may be
-  std::optional<std::size_t> upload_threads;  // that copy a large upload together; at least 1
+  std::optional<bool> cut_k;                  // whether products that may be cut along k are cut
+  std::optional<std::size_t> upload_threads;  // threads that copy a large upload; at least 1
 };
 
-// Whether cuda:index, which can be used, can have these tiles.
+// Whether the usable device cuda:index supports this tile.
 bool HasTile(int index, GemmTile tile);
 
-// Both as DeviceModule says.
+// As DeviceModule::List and DeviceModule::Make.
 DeviceList ListDevices();
 std::unique_ptr<Device> MakeDevice(const DeviceOptions& options);
 

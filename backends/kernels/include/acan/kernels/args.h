@@ -1,5 +1,5 @@
-/* What every kernel is called with, and how it reaches its operands. The rows of
- * acan/core/operators/operators.inc say what m, f and i are for each kernel. */
+/* The arguments of every kernel and the access to its operands. The rows of
+ * acan/core/operators/operators.inc define m, f and i for each kernel. */
 #ifndef ACAN_KERNELS_ARGS_H
 #define ACAN_KERNELS_ARGS_H
 
@@ -20,13 +20,14 @@ ACAN_FN float acan_load(const acan_matrix* m, acan_i64 r, acan_i64 c) {
   return m->data[r * m->stride + c];
 }
 
-/* Every NaN is stored as the same one: what bits a NaN gets from an addition differs by device. */
+/* Stores every NaN with the same bits, because devices differ in the bits of a NaN from an
+ * addition. */
 ACAN_FN void acan_store(const acan_matrix* m, acan_i64 r, acan_i64 c, float value) {
   m->data[r * m->stride + c] = value == value ? value : ACAN_NAN;
 }
 
-/* Elements of the only column of an int32 operand, which are no floats whose NaN need be the same.
- */
+/* Elements of an int32 operand's only column. They are not floats, so no bits are replaced by those
+ * of the stored NaN. */
 ACAN_FN acan_i64 acan_load_int(const acan_matrix* m, acan_i64 r) {
   return (acan_i32)ACAN_AS_U32(m->data[r * m->stride]);
 }

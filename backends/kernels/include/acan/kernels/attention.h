@@ -1,49 +1,51 @@
 /* Exact attention, forward and backward. docs/numerics.md draws the order; in short:
  *
  *   score     s = scale * (q . k), the product in the canonical order, within +-2^20
- *   weight    e^s = p * 2^n; n and p as acan_exp has them, kept apart
- *   leaf      64 aligned keys: K = the largest n, w = p * 2^(n - K), or 0 below 2^-100; their sum
- *             and o = sum of w * v are chains from 0, keys ascending
- *   tree      two triples (K, sum, o) join to the larger K; the other's values are scaled by a
- *             power of two, or 0 below 2^-100. Keys that are hidden do not exist: a node without
- *             keys joins by passing the other one through.
+ *   weight    e^s = p * 2^n; n and p as in acan_exp, kept apart
+ *   leaf      64 aligned keys: K = the largest n, w = p * 2^(n - K), or 0 where the power is below
+ *             2^-100; the sum of w and o = the sum of w * v are chains from 0, keys ascending
+ *   tree      two triples (K, sum, o) join to the larger K; the values of the other triple are
+ *             scaled by a power of two, or become 0 where that is below 2^-100. Hidden keys do not
+ *             exist: where a node has no keys, the other node passes through.
  *
  * So an online softmax has one result, whatever tile of queries and whichever nodes of keys a call
- * has. The backward pass computes w anew from s and the whole row's (K, sum). Its sums are of
- * leaves of 64, each a chain from 0 that is added to 0, which never gives -0, so that leaves whose
- * terms are hidden may be left out of the tree or added as 0.
+ * covers. The backward pass computes w again from s and the whole row's (K, sum). Its sums have
+ * leaves of 64. Each leaf is a chain from 0 that is added to 0, so no leaf is -0. Leaves whose
+ * terms are all hidden may therefore be left out of the tree or added as 0.
  *
- * The calls of one tile: lanes are queries (or keys, for their gradients). A lane computes a few
- * columns at a time and its weights again for each of these, since nothing but registers and small
- * arrays is its own. Backends may do better, to the same bits (backends/cpu/src/attention/). */
+ * A call computes one tile, whose lanes are queries (or keys, for the gradient of keys). A lane
+ * computes a few columns at a time and computes its weights again for each group of columns, since
+ * it has only registers and small arrays of its own. Backends may use other schedules with the same
+ * bits (backends/cpu/src/attention/). */
 #ifndef ACAN_KERNELS_ATTENTION_H
 #define ACAN_KERNELS_ATTENTION_H
 
 #define ACAN_ATTENTION_LEAF 64
-#define ACAN_ATTENTION_LEVELS 26 /* of nodes of up to 2^31 keys */
+#define ACAN_ATTENTION_LEVELS 26 /* enough for 2^31 keys */
 #define ACAN_ATTENTION_COLUMNS 16
 #define ACAN_ATTENTION_BOUND 1048576.0f    /* of scores: n is then exact in a float */
 #define ACAN_ATTENTION_NO_KEYS -8388608.0f /* K of a node without keys: below all others */
 #define ACAN_ATTENTION_SHIFT 12582912.0f   /* 1.5 * 2^23: adding it rounds to an integer */
 
-/* A GPU gives the columns of a lane to several threads, which share nothing: its prelude defines
- * ACAN_TILE_PLACES, how many, and ACAN_TILE_PLACE, that of this thread. */
+/* A GPU divides the columns of a lane among several threads, which share nothing. Its prelude
+ * defines ACAN_TILE_PLACES, the number of these threads, and ACAN_TILE_PLACE, the index of this
+ * thread. */
 #ifndef ACAN_TILE_PLACES
 #define ACAN_TILE_PLACES 1
 #define ACAN_TILE_PLACE 0
 #endif
 
-/* For each of this thread's blocks of columns of a head. */
+/* Loops over this thread's blocks of a head's columns. */
 #define ACAN_FOR_ATTENTION_COLUMNS(col, width)                          \
   for (col = ACAN_ATTENTION_COLUMNS * ACAN_TILE_PLACE; (col) < (width); \
        col += ACAN_ATTENTION_COLUMNS * ACAN_TILE_PLACES)
 
-/* One call: the scalars of its row, and where its operands lie. */
+/* The sizes and offsets of one call. */
 typedef struct {
   acan_i64 queries; /* of a sequence, in this call */
   acan_i64 keys;
   acan_i64 heads;
-  acan_i64 shared; /* heads that share one of the keys */
+  acan_i64 shared; /* query heads that share one head of keys */
   acan_i64 first_query;
   acan_i64 first_key;
   acan_i64 width;
@@ -67,7 +69,7 @@ ACAN_FN acan_i64 acan_attention_least(acan_i64 a, acan_i64 b) {
   return a < b ? a : b;
 }
 
-/* Keys of the call that exist for any query of a sequence; lengths may be absent. */
+/* The number of the call's keys that exist in a sequence; `lengths` may be absent. */
 ACAN_FN acan_i64 acan_attention_keys(const acan_attention_call* call, const acan_matrix* lengths,
                                      acan_i64 sequence) {
   acan_i64 keys = call->keys;
@@ -78,7 +80,7 @@ ACAN_FN acan_i64 acan_attention_keys(const acan_attention_call* call, const acan
   return keys < 0 ? 0 : keys;
 }
 
-/* Of these, how many query `query` of the call sees: the first ones. */
+/* The number of these keys that query `query` of the call sees: always the first ones. */
 ACAN_FN acan_i64 acan_attention_visible(const acan_attention_call* call, acan_i64 keys,
                                         acan_i64 query) {
   const acan_i64 seen = call->first_query + query + 1 - call->first_key;
@@ -94,12 +96,12 @@ ACAN_FN float acan_attention_score(float product, float scale) {
   return below < -ACAN_ATTENTION_BOUND ? -ACAN_ATTENTION_BOUND : below;
 }
 
-/* n of a score, plus 1.5 * 2^23: n stands in the low bits, too. */
+/* n of a score, plus 1.5 * 2^23; the low bits of the result hold n, too. */
 ACAN_FN float acan_attention_shifted(float s) {
   return ACAN_FMA(s, 1.44269502f, ACAN_ATTENTION_SHIFT);
 }
 
-/* p * 2^(n - K) of a score, with K + 1.5 * 2^23. NaN stays NaN. */
+/* p * 2^(n - K) of a score, given K + 1.5 * 2^23; 0 where n - K < -100. NaN stays NaN. */
 ACAN_FN float acan_attention_weight(float s, float shifted_largest) {
   const float shifted = acan_attention_shifted(s);
   const float n = shifted - ACAN_ATTENTION_SHIFT;
@@ -116,7 +118,7 @@ ACAN_FN float acan_attention_weight(float s, float shifted_largest) {
   return shifted - shifted_largest < -100.0f ? 0.0f : p;
 }
 
-/* 2^(K - largest), K <= largest. */
+/* 2^(k - largest), or 0 where k - largest < -100. k <= largest. */
 ACAN_FN float acan_attention_factor(float k, float largest) {
   const float difference = k - largest;
   return difference < -100.0f
@@ -124,12 +126,12 @@ ACAN_FN float acan_attention_factor(float k, float largest) {
              : ACAN_AS_F32((ACAN_AS_U32(difference + ACAN_ATTENTION_SHIFT) << 23) + 0x3f800000u);
 }
 
-/* How the values of two nodes join. */
+/* The factors with which the values of two nodes join. */
 typedef struct {
   float largest;
   float left;
   float right;
-  int pass; /* 1: the left one passes through; 2: the right one */
+  int pass; /* 1: the left node passes through; 2: the right one */
 } acan_attention_factors;
 
 ACAN_FN acan_attention_factors acan_attention_factors_of(float left_k, float right_k) {
@@ -148,7 +150,7 @@ ACAN_FN float acan_attention_join(const acan_attention_factors* f, float left, f
 
 /* ---- sums over columns ---- */
 
-/* Of `width` columns of a row of x and one of y, in the canonical order. */
+/* The product of `width` columns of a row of x and a row of y, summed in the canonical order. */
 ACAN_FN float acan_attention_product(const acan_matrix* x, acan_i64 x_row, acan_i64 x_col,
                                      const acan_matrix* y, acan_i64 y_row, acan_i64 y_col,
                                      acan_i64 width) {
@@ -167,8 +169,8 @@ ACAN_FN float acan_attention_product(const acan_matrix* x, acan_i64 x_row, acan_
   return acan_tree_total(levels, leaf);
 }
 
-/* The same in lane order: in a leaf of 64, lane l of 16 adds columns l, 16 + l, 32 + l and 48 + l;
- * then lanes l and l + 8, l + 4, l + 2, l + 1. */
+/* The same for one row of both, in lane order: in a leaf of 64, lane l of 16 adds columns l, 16 +
+ * l, 32 + l and 48 + l; then lanes l and l + 8 are added, then l and l + 4, l + 2, l + 1. */
 ACAN_FN float acan_attention_row_term(const acan_matrix* x, const acan_matrix* y, acan_i64 row,
                                       acan_i64 col, acan_i64 width) {
   float levels[ACAN_TREE_LEVELS];
@@ -195,8 +197,9 @@ ACAN_FN float acan_attention_row_term(const acan_matrix* x, const acan_matrix* y
 
 /* ---- dropout ---- */
 
-/* x after dropout: x / (1 - rate) where the draw keeps it, else 0. The place of the weight is that
- * in the whole batch's scores: ((sample x positions + query) x heads + head) x positions + key. */
+/* x after dropout: x / (1 - rate) where the draw keeps it, else 0. The place of a weight is its
+ * index in the whole batch's scores: ((sample x positions + query) x heads + head) x positions +
+ * key. */
 ACAN_FN float acan_attention_drop(const acan_args* a, const acan_attention_call* call,
                                   acan_i64 sequence, acan_i64 query, acan_i64 head, acan_i64 key,
                                   float x) {
@@ -211,7 +214,7 @@ ACAN_FN float acan_attention_drop(const acan_args* a, const acan_attention_call*
 
 /* ---- forward ---- */
 
-/* A few columns of a node: the triple without the columns beside them. */
+/* A few columns of a node: its triple without the other columns of o. */
 typedef struct {
   float k;
   float sum;
@@ -228,14 +231,14 @@ ACAN_FN void acan_attention_join_nodes(const acan_attention_node* left, acan_att
   }
 }
 
-/* Where a lane of the forward pass is. */
+/* The position of a lane of the forward pass. */
 typedef struct {
   acan_i64 sequence;
   acan_i64 head;
   acan_i64 query;
   acan_i64 row;     /* of q */
-  acan_i64 key_row; /* the first one of the sequence, of k and v */
-  acan_i64 q_col;   /* the first ones of the head */
+  acan_i64 key_row; /* the first row of the sequence in k and v */
+  acan_i64 q_col;   /* the first columns of the head */
   acan_i64 k_col;
 } acan_attention_place;
 
@@ -287,7 +290,8 @@ ACAN_FN acan_attention_node acan_attention_columns(const acan_args* a,
   for (begin = 0; begin < visible; begin += ACAN_ATTENTION_LEAF, ++leaf) {
     const acan_i64 end = acan_attention_least(visible, begin + ACAN_ATTENTION_LEAF);
     acan_attention_leaf(a, call, at, begin, end, col, count, &node);
-    /* All open nodes are joined behind the last leaf, those that end with this one before. */
+    /* After the last leaf, all open nodes are joined; after another leaf, those that end with
+     * it. */
     level = 0;
     for (pending = leaf; pending && (end == visible || (pending & 1)); pending >>= 1, ++level) {
       if (pending & 1) acan_attention_join_nodes(&levels[level], &node);
@@ -326,8 +330,8 @@ ACAN_FN void acan_attention(const acan_args* a, acan_i64 r, acan_i64 tile, int l
   }
 }
 
-/* Joins the triples of two nodes, by a row's threads. The statistics may be the left or the right
- * ones' own matrix, so all threads have read them before they are written. */
+/* Joins the triples of two nodes, by a row's threads. The statistics may be written to the left or
+ * the right node's own matrix, so all threads read them before any thread writes. */
 ACAN_FN void acan_attention_join_row(const acan_args* a, acan_i64 r) {
   const acan_i64 heads = a->i[0];
   const acan_i64 width = a->m[0].cols / heads;

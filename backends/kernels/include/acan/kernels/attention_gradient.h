@@ -1,8 +1,8 @@
-/* The gradient of exact attention; attention.h says in which order. */
+/* The gradient of exact attention, in the order that attention.h defines. */
 #ifndef ACAN_KERNELS_ATTENTION_GRADIENT_H
 #define ACAN_KERNELS_ATTENTION_GRADIENT_H
 
-/* What all keys of one query share: its row's statistics and the row term. */
+/* What all keys of one query share: the statistics of its row, and the row term. */
 typedef struct {
   float shifted; /* K + 1.5 * 2^23 */
   float inverse; /* 1 / sum */
@@ -19,7 +19,7 @@ ACAN_FN acan_attention_row acan_attention_row_of(const acan_args* a,
   return out;
 }
 
-/* Of one query and one key: the weight after dropout, and the gradient of their product q . k. */
+/* For one query and one key: the weight after dropout, and the gradient of their product q . k. */
 typedef struct {
   float weight;
   float slope;
@@ -68,7 +68,7 @@ ACAN_FN acan_attention_sums acan_attention_added(const acan_attention_sums* x,
   return out;
 }
 
-/* Pushes a leaf; behind the last one the result is the whole sum. */
+/* Pushes a leaf. After the last leaf, the result is the whole sum. */
 ACAN_FN acan_attention_sums acan_attention_push(acan_attention_sums* levels, acan_i64 leaf,
                                                 int last, acan_attention_sums sums) {
   int level = 0;
@@ -79,7 +79,7 @@ ACAN_FN acan_attention_sums acan_attention_push(acan_attention_sums* levels, aca
   return sums;
 }
 
-/* A row of dq. */
+/* Computes a row of dq. */
 ACAN_FN void acan_attention_query_gradient(const acan_args* a, const acan_attention_call* call,
                                            const acan_attention_place* at, acan_i64 visible) {
   const acan_attention_row row = acan_attention_row_of(a, call, at->row, at->head);
@@ -109,7 +109,8 @@ ACAN_FN void acan_attention_query_gradient(const acan_args* a, const acan_attent
   }
 }
 
-/* Adds to dk and dv of a few columns what one head's queries [begin, end) of a leaf give. */
+/* Adds to a few columns of dk and dv the terms of one head's queries in the leaf from `begin`
+ * on. */
 ACAN_FN void acan_attention_key_leaf(const acan_args* a, const acan_attention_call* call,
                                      acan_attention_place* at, acan_i64 keys, acan_i64 key,
                                      acan_i64 begin, acan_i64 col, acan_attention_sums* dk,
@@ -139,7 +140,8 @@ ACAN_FN void acan_attention_key_leaf(const acan_args* a, const acan_attention_ca
   *dv = acan_attention_added(dv, &v_chain);
 }
 
-/* A row of dk and of dv. Within a leaf of queries the heads that share the key are added. */
+/* Computes a row of dk and of dv. Within a leaf of queries, the heads that share the key are
+ * added. */
 ACAN_FN void acan_attention_key_gradient(const acan_args* a, const acan_attention_call* call,
                                          acan_attention_place* at, acan_i64 keys, acan_i64 key,
                                          acan_i64 group) {
@@ -173,7 +175,8 @@ ACAN_FN void acan_attention_key_gradient(const acan_args* a, const acan_attentio
   }
 }
 
-/* The first tiles of a row are of queries, for all heads of the group; the others of keys. */
+/* A row's first tiles compute the gradient of queries, for all heads of the group; the others that
+ * of keys and values. */
 ACAN_FN void acan_attention_gradient(const acan_args* a, acan_i64 r, acan_i64 tile, int lane) {
   const acan_attention_call call = acan_attention_call_of(a, &a->m[3]);
   const acan_i64 key_heads = call.heads / call.shared;

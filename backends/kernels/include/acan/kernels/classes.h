@@ -1,7 +1,7 @@
-/* Cross entropy over classes that may be cut at nodes of the tree: the maximum of each node and of
- * all, then three sums of each node (of e^(x - largest) in lane order, the label's x - largest, and
- * of x - largest in lane order) and of all, then loss and gradient. An element that is NaN is none
- * for the maximum; through the sums it makes the row's loss NaN. */
+/* Cross entropy over classes that may be cut at nodes of the tree. The kernels find the maximum of
+ * each node and of the whole row; then three sums of each node and of the whole row: e^(x -
+ * largest) in lane order, the label's x - largest, and x - largest in lane order; then the loss and
+ * the gradient. The maximum ignores NaN; through the sums, a NaN makes the row's loss NaN. */
 #ifndef ACAN_KERNELS_CLASSES_H
 #define ACAN_KERNELS_CLASSES_H
 
@@ -102,18 +102,18 @@ ACAN_FN void acan_cross_entropy_loss(const acan_args* a, acan_i64 r, acan_i64 c)
   acan_store(&a->m[1], r, c, correct ? 1.0f : 0.0f);
 }
 
-/* What the gradient of a row takes. */
+/* What the gradient of a row needs. */
 typedef struct {
   float largest;
   float sum;
-  float on;  /* what the label's class is to be, beyond the others */
-  float off; /* what each class is to be */
+  float on;  /* the target of the label's class beyond `off` */
+  float off; /* the target of every class */
   float scale;
   int ignored;
-  acan_i64 label; /* its column of this part; none where it is not here */
+  acan_i64 label; /* its column in this part; may be outside the part */
 } acan_class_row;
 
-/* Of p * sum, the class being the label or not. */
+/* The gradient of a class with e = p * sum, which is the label or not. */
 ACAN_FN float acan_class_gradient(const acan_class_row* of, float e, int is_label) {
   const float p = ACAN_DIV(e, of->sum);
   const float less = is_label ? p - of->on : p;
@@ -122,7 +122,8 @@ ACAN_FN float acan_class_gradient(const acan_class_row* of, float e, int is_labe
 
 #if ACAN_ROW_IS_SHARED
 
-/* By a row's threads. Each reads an element before it writes it: out may be the logits. */
+/* By a row's threads. Each thread reads an element before it writes it, since out may be the
+ * logits. */
 ACAN_FN void acan_class_gradients(const acan_args* a, acan_i64 r, const acan_class_row* of) {
   acan_i64 c;
   for (c = ACAN_ROW_THREAD; c < a->m[0].cols; c += ACAN_ROW_THREADS) {
@@ -137,7 +138,7 @@ ACAN_FN void acan_class_gradients(const acan_args* a, acan_i64 r, const acan_cla
   float x[ACAN_LANE_LEAF];
   const acan_i64 cols = a->m[0].cols;
   const int here = (of->label >= 0) & (of->label < cols);
-  /* Read before m0, which may be the logits' own matrix, is written. */
+  /* This is read before m0 is written, since m0 may be the logits' own matrix. */
   const float of_label = here ? acan_load(&a->m[1], r, of->label) : 0.0f;
   acan_i64 begin;
   int t;

@@ -1,6 +1,6 @@
-/* Convolutions whose groups are single channels, to the bits of a product with the unfolded
- * channel: what is outside the image is a factor 0, not a tap that is left out. Row k of a weight
- * is tap k of all channels, so that lanes are channels. */
+/* Convolutions whose groups are single channels, with the bits of a product with the unfolded
+ * channel: a position outside the image is a factor 0 and not an omitted tap. Row k of a weight is
+ * tap k of all channels, so lanes are channels. */
 #ifndef ACAN_KERNELS_DEPTHWISE_H
 #define ACAN_KERNELS_DEPTHWISE_H
 
@@ -52,8 +52,9 @@ ACAN_FN void acan_depthwise(const acan_args* a, acan_i64 c, int lanes) {
   }
 }
 
-/* Channels c .. c + lanes - 1 of row r of the image: the taps under which a window has it, in
- * ascending order. Those are every stride-th, and their windows follow each other downwards. */
+/* Channels c .. c + lanes - 1 of row r of the image: the taps under which a window contains the
+ * pixel, in ascending order. These are every stride-th tap, and their windows are in descending
+ * order. */
 ACAN_FN void acan_depthwise_input_lanes(const acan_args* a, const acan_window* w, acan_i64 r,
                                         acan_i64 c, int lanes) {
   float sums[ACAN_CHANNEL_LANES];
@@ -123,11 +124,11 @@ ACAN_FN void acan_depthwise_chain(const acan_args* a, const acan_window* w, acan
   }
 }
 
-/* The columns of the call are the elements of d_weight, in runs of ACAN_CHANNEL_RUN channels: all
- * taps of some channels follow each other, as they read the same columns of x and dy.
+/* The columns of the call are the elements of d_weight, in runs of ACAN_CHANNEL_RUN channels. All
+ * taps of a run follow each other, since they read the same columns of x and dy.
  *
- *   channels  0 .. 63, tap 0 | 0 .. 63, tap 1 | .. | 64 .. 127, tap 0 | .. | the rest, tap 0 | ..
- */
+ *   channels  0 .. 63, tap 0 | 0 .. 63, tap 1 | .. | 64 .. 127, tap 0 | .. | the rest, tap 0 |
+ * .. */
 #define ACAN_CHANNEL_RUN 64
 
 ACAN_FN acan_run acan_tap_run_at(acan_i64 place, acan_i64 end, acan_i64 taps, acan_i64 channels) {

@@ -1,5 +1,5 @@
-/* Dropout: element e of the whole value is word e mod 4 of the Philox counter (e / 4, high), as
- * model/dropout.h has it. Forward and backward pass draw the same. */
+/* Dropout: element e of the whole value takes word e mod 4 of the Philox counter (e / 4, high), as
+ * model/dropout.h defines. The forward and the backward pass draw the same words. */
 #ifndef ACAN_KERNELS_DROPOUT_H
 #define ACAN_KERNELS_DROPOUT_H
 
@@ -7,11 +7,11 @@
 #define ACAN_DROP_ELEMENTS 0
 #define ACAN_DROP_SAMPLES 1
 
-/* So many counters are drawn side by side. */
+/* The number of counters that are drawn side by side. */
 #define ACAN_DRAWS 32
 
-/* words[4 * q + j] is word j of the counter (first + q, high), its upper 24 bits. As acan_philox,
- * with the loop over the counters inside, which is a vector loop. */
+/* words[4 * q + j] is the upper 24 bits of word j of the counter (first + q, high). Like
+ * acan_philox, but with the loop over the counters inside, so that it vectorises. */
 ACAN_FN void acan_draw(acan_u64 key, acan_u64 first, acan_u64 high, acan_i32* words) {
   acan_u32 c0[ACAN_DRAWS], c1[ACAN_DRAWS], c2[ACAN_DRAWS], c3[ACAN_DRAWS];
   acan_u32 k0 = (acan_u32)key;
@@ -45,7 +45,7 @@ ACAN_FN void acan_draw(acan_u64 key, acan_u64 first, acan_u64 high, acan_i32* wo
   }
 }
 
-/* The least of the 24 bits that is kept: word * 2^-24 >= rate exactly if word >= it. */
+/* The least 24-bit word that is kept: word * 2^-24 >= rate exactly if word >= this value. */
 ACAN_FN acan_i32 acan_least_kept(float rate) {
   const float scaled = rate * 16777216.0f;
   const acan_i32 down = (acan_i32)scaled;
@@ -54,7 +54,7 @@ ACAN_FN acan_i32 acan_least_kept(float rate) {
 
 #if ACAN_ROW_IS_SHARED
 
-/* By a row's threads, each of which draws for the elements of a counter. */
+/* By a row's threads. Each thread draws a counter at a time, for the elements of that counter. */
 ACAN_FN void acan_drop_elements(const acan_args* a, acan_i64 r) {
   const acan_i64 place = (a->i[3] + r) * a->i[5] + a->i[4];
   const acan_i64 end = place + a->m[0].cols;

@@ -1,4 +1,4 @@
-/* Kernels of one element each. */
+/* Kernels that compute each element on its own. */
 #ifndef ACAN_KERNELS_ELEMENTWISE_H
 #define ACAN_KERNELS_ELEMENTWISE_H
 
@@ -16,8 +16,8 @@ ACAN_FN void acan_uniform(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r, c, ACAN_FMA(a->f[1] - a->f[0], acan_unit_float(words.v[0]), a->f[0]));
 }
 
-/* (1 + tanh(k)) / 2 of k = sqrt(2 / pi) * (z + 0.044715 * z^3), as the logistic function of 2 k: so
- * it is accurate where it is almost 0. */
+/* (1 + tanh(k)) / 2, k = sqrt(2 / pi) * (z + 0.044715 * z^3), computed as the logistic function of
+ * 2 k, which is accurate also where the result is almost 0. */
 ACAN_FN float acan_gelu_tanh_gate(float z) {
   return acan_gate(z * ACAN_FMA(0.0713548162f, z * z, 1.59576912f));
 }
@@ -40,7 +40,7 @@ ACAN_FN void acan_bias_activation(const acan_args* a, acan_i64 r, acan_i64 c) {
 }
 
 /* The derivative of z * gate: gate + z * gate * (1 - gate) * d(2 k)/dz. Beyond +-16 the gate is 0
- * or 1 to the last bit, and z^3 must not overflow. */
+ * or 1 to the last bit, so z is clamped there, lest z^3 overflow. */
 ACAN_FN float acan_gelu_tanh_slope(float z) {
   const float above = z > 16.0f ? 16.0f : z;
   const float y = above < -16.0f ? -16.0f : above;
@@ -54,9 +54,9 @@ ACAN_FN float acan_silu_slope(float z) {
   return u * ACAN_FMA(z, 1.0f - u, 1.0f);
 }
 
-/* gradient * act'; y is the activation's output, or its input where the table says so. A select,
- * never a product with 0, where the derivative is 0 or 1: an infinite gradient behind a closed relu
- * stays out. */
+/* gradient * act'; y is the activation's output, or its input where the table says so. Where the
+ * derivative is 0 or 1, the code selects and never multiplies by 0, so that an infinite gradient
+ * behind a closed relu becomes 0. */
 ACAN_FN float acan_activate_gradient(acan_i64 activation, float bound, float gradient, float y) {
   if (activation == ACAN_RELU) return y <= 0.0f ? 0.0f : gradient;
   if (activation == ACAN_CLIPPED_RELU) return ((y > 0.0f) & (y <= bound)) ? gradient : 0.0f;
@@ -95,10 +95,11 @@ ACAN_FN void acan_adamw(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float m0 = acan_load(&a->m[4], r, c);
   const float v0 = acan_load(&a->m[5], r, c);
   const float g = acan_load(&a->m[6], r, c);
-  /* beta * old + (1 - beta) * new as PyTorch's lerp: exact where new equals old. */
+  /* beta * old + (1 - beta) * new in the form of PyTorch's lerp, which is exact where new equals
+   * old. */
   const float m = ACAN_FMA(a->f[1], g - m0, m0);
-  /* For a small beta the difference g * g - v0 would lose the new square beside a large old one;
-   * the other form, for every beta, would change what has been trained. */
+  /* For a small beta, the difference g * g - v0 would lose the new square beside a large old one.
+   * Taking the other form for every beta would change the bits of existing trainings. */
   const float rate = a->f[2];
   const float v = rate > 0.5f ? ACAN_FMA(rate * g, g, (1.0f - rate) * v0)
                               : ACAN_FMA(rate, ACAN_FMA(g, g, -v0), v0);
@@ -144,7 +145,7 @@ ACAN_FN void acan_swiglu_gradient(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[1], r, c, dy * (gate * u));
 }
 
-/* A linear operator's bias and what goes past it, in the order of two additions. */
+/* Adds a linear operator's bias, then the residual, as two additions. */
 ACAN_FN void acan_bias_residual(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float z = acan_load(&a->m[1], r, c) + acan_load(&a->m[2], 0, c);
   acan_store(&a->m[0], r, c, z + acan_load(&a->m[3], r, c));
@@ -186,7 +187,7 @@ ACAN_FN void acan_column_norm_gradient(const acan_args* a, acan_i64 r, acan_i64 
              ACAN_FMA(-acan_column_h(a, r, c), acan_load(&a->m[5], 0, c), g) * factor);
 }
 
-/* min(1, limit / (norm + epsilon)); a NaN stays one. */
+/* min(1, limit / (norm + epsilon)); a NaN stays NaN. */
 ACAN_FN void acan_clip_factor(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float norm = ACAN_SQRT(acan_load(&a->m[1], r, c));
   const float factor = ACAN_DIV(a->f[0], norm + a->f[1]);

@@ -1,10 +1,12 @@
-/* Pooling over all positions of a sample, of which the first so many count: averages, the largest
- * elements, and both gradients. An average is a sum over rows, as row_groups.h has it. */
+/* Pooling over the positions of a sample that count, which are the first ones: averages, the
+ * largest elements, and the gradients of both. An average is a sum over rows in the order of
+ * row_groups.h. */
 #ifndef ACAN_KERNELS_GLOBAL_POOLING_H
 #define ACAN_KERNELS_GLOBAL_POOLING_H
 
-/* Calls whose columns are the elements of a matrix [rows, cols], row after row: so that a GPU has a
- * thread for each, and a CPU long runs of one row. This is the run that begins at `place`. */
+/* For calls whose columns are the elements of a matrix [rows, cols], row after row, so that a GPU
+ * has a thread for each element and a CPU has long runs of one row. This is the run that begins at
+ * `place`. */
 typedef struct {
   acan_i64 row;
   acan_i64 col;
@@ -23,8 +25,8 @@ ACAN_FN acan_run acan_run_at(acan_i64 place, acan_i64 end, acan_i64 cols) {
 #define ACAN_CHANNEL_LANES (ACAN_COLUMN_LANES < 64 ? ACAN_COLUMN_LANES : 64)
 #define ACAN_HALF_LANES (ACAN_CHANNEL_LANES < 2 ? 1 : ACAN_CHANNEL_LANES / 2)
 
-/* How many of the `lanes` that are left are taken next. What is often asked for is a constant of
- * the loops that follow, so that their sums stay in registers. */
+/* Calls `function` for the channels of a run, in pieces. The sizes of most pieces are constants, so
+ * that the sums in `function`'s loops stay in registers. */
 #define ACAN_FOR_CHANNELS(run, function)                         \
   while ((run).lanes > 0) {                                      \
     int taken = (run).lanes;                                     \
@@ -41,7 +43,7 @@ ACAN_FN acan_run acan_run_at(acan_i64 place, acan_i64 end, acan_i64 cols) {
     (run).col += taken;                                          \
   }
 
-/* How many positions of sample s count. */
+/* The number of positions of sample s that count. */
 ACAN_FN acan_i64 acan_length_of(const acan_matrix* lengths, acan_i64 s, acan_i64 positions) {
   const acan_i64 length = lengths->data ? acan_load_int(lengths, s) : positions;
   return length < 0 ? 0 : length < positions ? length : positions;
@@ -101,8 +103,8 @@ ACAN_FN void acan_global_average_pooling_gradient(const acan_args* a, acan_i64 c
   }
 }
 
-/* The largest elements over the positions that count, and where they are (of equal ones the first,
- * of NaN the last): -infinity and -1 where no position counts. */
+/* The largest elements over the positions that count, and their positions: the first of equal
+ * elements, the last of NaNs; -infinity and -1 where no position counts. */
 ACAN_FN void acan_largest_positions(const acan_matrix* x, acan_run run, acan_i64 positions,
                                     acan_i64 length, float* best, acan_i32* where) {
   acan_i64 p;

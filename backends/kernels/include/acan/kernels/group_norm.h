@@ -1,10 +1,11 @@
-/* Group norm: the layer norm of the elements of a sample's group of channels as one row. Statistics
- * of a group are (mean, 1 / sqrt(variance + epsilon)). */
+/* Group norm: the layer norm of the elements of a sample's group of channels, taken as one row. The
+ * statistics of a group are (mean, 1 / sqrt(variance + epsilon)). */
 #ifndef ACAN_KERNELS_GROUP_NORM_H
 #define ACAN_KERNELS_GROUP_NORM_H
 
-/* On a CPU one call does its own group and those behind it, leaf by leaf, as groups are narrow and
- * the next row of a group is in another page; the calls of the groups that were done do nothing. */
+/* On a CPU, one call computes its own group and those after it, leaf by leaf, because groups are
+ * narrow and the next row of a group is in another page. The calls of those other groups then do
+ * nothing. */
 #define ACAN_GROUPS_AT_ONCE (ACAN_COLUMN_LANES < 32 ? 1 : 32)
 
 /*   columns     begin .. begin + width - 1       element e is (row e / width, column e % width)
@@ -16,13 +17,13 @@ typedef struct {
   acan_i64 sample;
   acan_i64 first_row;
   acan_i64 positions;
-  acan_i64 group; /* the first of the call's */
-  int groups;     /* of the call; 0: another call does them */
+  acan_i64 group; /* the call's first group */
+  int groups;     /* of the call; 0: another call computes them */
   acan_i64 width;
   acan_i64 count;
 } acan_channels;
 
-/* Of the call's row r. */
+/* The channels of the call's row r. */
 ACAN_FN acan_channels acan_channels_of(const acan_matrix* x, acan_i64 positions, acan_i64 groups,
                                        acan_i64 r) {
   acan_channels g;
@@ -44,8 +45,8 @@ ACAN_FN acan_i64 acan_first_channel(const acan_channels* g, int at) {
   return (g->group + at) * g->width;
 }
 
-/* to[k] = from[k], or times scale[k]: `scaled` is a constant. Groups of channels are often narrow,
- * so eight at once, not a loop of as many steps as there are. */
+/* to[k] = from[k], or times scale[k]; `scaled` is a constant. Groups of channels are often narrow,
+ * so the loop copies eight elements at a time with a constant number of steps. */
 ACAN_FN void acan_copy_run(const ACAN_GLOBAL float* from, const ACAN_GLOBAL float* scale,
                            int scaled, int run, float* to) {
   int k;
@@ -57,8 +58,8 @@ ACAN_FN void acan_copy_run(const ACAN_GLOBAL float* from, const ACAN_GLOBAL floa
   for (; k < run; ++k) to[k] = scaled ? from[k] * scale[k] : from[k];
 }
 
-/* x[t] = element `first` + t of the call's group `at`, or times its channel's scale; zeros behind
- * the last element. */
+/* x[t] = element `first` + t of the call's group `at`, or that times its channel's scale; zeros
+ * after the last element. */
 ACAN_FN void acan_load_channels(const acan_matrix* m, const ACAN_GLOBAL float* scale, int scaled,
                                 const acan_channels* g, int at, acan_i64 first, float* x) {
   const int n = acan_leaf_size(first, g->count);
@@ -79,15 +80,15 @@ ACAN_FN void acan_load_channels(const acan_matrix* m, const ACAN_GLOBAL float* s
 
 /* ---- leaves in place: of groups whose width is a multiple of 8 ----
  *
- * A leaf is then eight chunks of eight elements, each in one row. Copying them together would store
- * halves of what is then loaded at once, for which a core waits. */
+ * Such a leaf has eight chunks of eight elements, each in one row. They are not copied together: a
+ * core would have to wait where it loads a whole that it has just stored in halves. */
 #define ACAN_CHUNK 8
 
 ACAN_FN int acan_has_chunks(const acan_channels* g, acan_i64 first) {
   return (g->width % ACAN_CHUNK == 0) & (first + ACAN_LANE_LEAF <= g->count);
 }
 
-/* Where the chunks of the leaf at element `first` of the sample's group 0 lie. */
+/* Finds where the chunks of the leaf at element `first` of the sample's group 0 lie. */
 ACAN_FN void acan_find_chunks(const acan_matrix* m, const acan_channels* g, acan_i64 first,
                               acan_i64* chunks) {
   acan_i64 row = g->first_row + first / g->width;
@@ -136,7 +137,7 @@ ACAN_FN float acan_chunks_squares(const ACAN_GLOBAL float* x, const acan_i64* ch
 
 #if ACAN_ROW_IS_SHARED
 
-/* A row's threads have one group. */
+/* The group of a row's threads, which have only one. */
 ACAN_FN acan_group acan_group_of(const acan_channels* g) {
   acan_group group;
   group.first_row = g->first_row;
@@ -159,7 +160,7 @@ ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g
 
 #else
 
-/* The means of the call's groups. */
+/* Computes the means of the call's groups. */
 ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
   float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
   float leaf[ACAN_LANE_LEAF];
@@ -241,11 +242,11 @@ ACAN_FN void acan_group_norm_rows(const acan_args* a, const acan_channels* g, co
 
 #else
 
-/* Channels at once: long runs of a row, which a core fetches ahead. */
+/* The number of channels at once: long runs of a row, which a core prefetches. */
 #define ACAN_SPREAD_LANES (4 * ACAN_COLUMN_LANES)
 
-/* A value for each of the `lanes` channels from column c on: that of its group, which begin at
- * of_group[0] for the call's first. */
+/* Writes, for each of the `lanes` channels from column c on, the value of its group. of_group[0] is
+ * the value of the call's first group. */
 ACAN_FN void acan_spread(const acan_channels* g, const float* of_group, acan_i64 c, int lanes,
                          float* to) {
   const acan_i64 begin = c - acan_first_channel(g, 0);

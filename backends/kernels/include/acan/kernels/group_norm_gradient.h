@@ -1,9 +1,9 @@
-/* The gradient of a group norm, of the channels that group_norm.h draws. */
+/* The gradient of a group norm, for the channels that group_norm.h draws. */
 #ifndef ACAN_KERNELS_GROUP_NORM_GRADIENT_H
 #define ACAN_KERNELS_GROUP_NORM_GRADIENT_H
 
-/* What it takes of each group: its statistics, and the means of g = dy * scale and of g * h,
- * h = (x - mean) * inverse. */
+/* What the gradient needs of each group: its statistics, and the means of g = dy * scale and of g *
+ * h, h = (x - mean) * inverse. */
 typedef struct {
   float mean[ACAN_GROUPS_AT_ONCE];
   float inverse[ACAN_GROUPS_AT_ONCE];
@@ -19,7 +19,7 @@ ACAN_FN float acan_group_g(const acan_args* a, acan_i64 r, acan_i64 c, int scale
 
 #if ACAN_ROW_IS_SHARED
 
-/* By a row's threads, for all of them. */
+/* By a row's threads; all of them get the means. */
 ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
                                    acan_group_means* means) {
   ACAN_LOCAL_VARIABLE float sums[ACAN_TREE_LEVELS];
@@ -98,14 +98,14 @@ ACAN_FN void acan_group_leaf(const acan_args* a, const acan_channels* g, int at,
   *dot = acan_add_lanes(lanes);
 }
 
-/* Where the chunks of a leaf lie in x, in dy and in the row of scales. */
+/* The positions of a leaf's chunks in x, in dy and in the row of scales. */
 typedef struct {
   acan_i64 x[ACAN_LANE_LEAF / ACAN_CHUNK];
   acan_i64 dy[ACAN_LANE_LEAF / ACAN_CHUNK];
   acan_i64 scale[ACAN_LANE_LEAF / ACAN_CHUNK];
 } acan_gradient_chunks;
 
-/* The same of a leaf in place. `scaled` is a constant. */
+/* The same for a leaf in place. `scaled` is a constant. */
 ACAN_FN void acan_group_leaf_in_place(const acan_args* a, acan_i64 channel,
                                       const acan_gradient_chunks* chunks, float mean, float inverse,
                                       int scaled, float* sum, float* dot) {

@@ -1,7 +1,7 @@
 /* Windows that step over images: unfolding for convolution, and pooling. Rows are (sample, y, x),
  * columns are channels. A window begins at y = out_y * stride - padding.
  *
- * A GPU gives each row several threads, which have channels of their own and share nothing. */
+ * On a GPU each row has several threads, which have channels of their own and share nothing. */
 #ifndef ACAN_KERNELS_IMAGES_H
 #define ACAN_KERNELS_IMAGES_H
 
@@ -29,7 +29,7 @@ ACAN_FN acan_window acan_window_of(const acan_args* a) {
   return w;
 }
 
-/* A range: the first and the one behind the last. */
+/* The range begin .. end - 1. */
 typedef struct {
   acan_i64 begin;
   acan_i64 end;
@@ -46,7 +46,8 @@ ACAN_FN acan_span acan_taps_inside(acan_i64 at, acan_i64 stride, acan_i64 paddin
   return taps;
 }
 
-/* The windows of `count` that have one of the pixels begin .. end - 1, along one dimension. */
+/* Of `count` windows, those that contain one of the pixels begin .. end - 1, along one
+ * dimension. */
 ACAN_FN acan_span acan_windows_over(acan_i64 begin, acan_i64 end, acan_i64 stride, acan_i64 padding,
                                     acan_i64 window, acan_i64 count) {
   const acan_i64 before = begin + padding - window; /* the last pixel whose window ends before */
@@ -57,7 +58,7 @@ ACAN_FN acan_span acan_windows_over(acan_i64 begin, acan_i64 end, acan_i64 strid
   return windows;
 }
 
-/* Where the window of a row of the result lies. */
+/* The position of the window of a row of the result. */
 typedef struct {
   const acan_window* of;
   acan_i64 top, left; /* of the window: may be negative */
@@ -87,13 +88,13 @@ ACAN_FN acan_i64 acan_view_row(const acan_view* v, acan_i64 tap_y, acan_i64 tap_
   return v->image + (v->top + tap_y) * v->of->width + v->left + tap_x;
 }
 
-/* This thread's elements of a run. */
+/* Fills this thread's elements of a run with zeros. */
 ACAN_FN void acan_fill_run(const acan_matrix* m, acan_i64 r, acan_i64 begin, acan_i64 end) {
   acan_i64 c;
   for (c = begin + ACAN_ROW_THREAD; c < end; c += ACAN_ROW_THREADS) acan_store(m, r, c, 0.0f);
 }
 
-/* `function` for all channels of row r of m0, or for those of this thread. */
+/* Calls `function` for all channels of row r of m0, or for those of this thread. */
 #if ACAN_ROW_IS_SHARED
 #define ACAN_FOR_CHANNELS_OF_ROW(function)                               \
   {                                                                      \
@@ -110,8 +111,8 @@ ACAN_FN void acan_fill_run(const acan_matrix* m, acan_i64 r, acan_i64 begin, aca
   }
 #endif
 
-/* Row r of out holds the window's elements, tap after tap; 0 where it is outside the image. Taps
- * beside each other are one run of elements where the image's pixels are. */
+/* Row r of out holds the window's elements, tap after tap; 0 where it is outside the image.
+ * Neighbouring taps are one run of elements if the image's pixels are contiguous. */
 ACAN_FN void acan_unfold(const acan_args* a, acan_i64 r) {
   const acan_window w = acan_window_of(a);
   const acan_view v = acan_view_of(&w, r);
@@ -138,7 +139,7 @@ ACAN_FN void acan_unfold(const acan_args* a, acan_i64 r) {
   }
 }
 
-/* A pixel of an image, and the windows that have it. */
+/* A pixel of an image, and the windows that contain it. */
 typedef struct {
   const acan_window* of;
   acan_i64 y, x;      /* with the padding */
@@ -160,8 +161,8 @@ ACAN_FN acan_pixel acan_pixel_of(const acan_window* w, acan_i64 r) {
   return p;
 }
 
-/* Channels c .. c + lanes - 1 of the image's row r: a chain over the taps, ascending, so windows in
- * descending order. */
+/* Channels c .. c + lanes - 1 of the image's row r: a chain over the taps in ascending order, hence
+ * over the windows in descending order. */
 ACAN_FN void acan_fold_lanes(const acan_args* a, const acan_pixel* p, acan_i64 r, acan_i64 c,
                              int lanes) {
   const acan_window* w = p->of;
@@ -187,7 +188,7 @@ ACAN_FN void acan_fold(const acan_args* a, acan_i64 r) {
   ACAN_FOR_CHANNELS_OF_ROW(acan_fold_lanes)
 }
 
-/* Of equal elements the first tap's counts. A NaN is larger than everything. */
+/* Of equal elements, that of the first tap counts. A NaN is larger than everything. */
 ACAN_FN void acan_max_pooling_lanes(const acan_args* a, const acan_view* v, acan_i64 r, acan_i64 c,
                                     int lanes) {
   float best[ACAN_CHANNEL_LANES];
@@ -212,8 +213,8 @@ ACAN_FN void acan_max_pooling(const acan_args* a, acan_i64 r) {
   ACAN_FOR_CHANNELS_OF_ROW(acan_max_pooling_lanes)
 }
 
-/* Pixels of an image whose gradients one call computes: on a GPU one, on a CPU a strip of rows, so
- * that a window is searched once for all of its pixels. */
+/* The rows of an image whose gradients one call computes: one pixel on a GPU, a strip of rows on a
+ * CPU, so that each window is searched once for all of its pixels. */
 #define ACAN_STRIP_ROWS (ACAN_COLUMN_LANES > 1 ? 16 : 1)
 
 typedef struct {
@@ -226,7 +227,8 @@ ACAN_FN int acan_in_span(acan_span span, acan_i64 at) {
   return (at >= span.begin) & (at < span.end);
 }
 
-/* Adds dy of a window, the result's row `from`, to the pixels of the strip that are its maximum. */
+/* Adds dy of a window, which is row `from` of the result, to the pixels of the strip that are its
+ * maximum. */
 ACAN_FN void acan_add_to_largest(const acan_args* a, const acan_strip* s, const acan_view* v,
                                  acan_i64 from, acan_i64 c, int lanes) {
   const ACAN_GLOBAL float* dy = a->m[2].data + from * a->m[2].stride + c;
@@ -263,7 +265,8 @@ ACAN_FN void acan_add_to_largest(const acan_args* a, const acan_strip* s, const 
   }
 }
 
-/* The windows in ascending order, all channels of one before the next: they lie together. */
+/* Visits the windows in ascending order, all channels of one before the next, since they are
+ * adjacent. */
 ACAN_FN void acan_max_gradient_strip(const acan_args* a, const acan_strip* s) {
   const acan_window* w = s->of;
   const acan_i64 channels = a->m[0].cols;
@@ -302,12 +305,13 @@ ACAN_FN void acan_max_pooling_gradient(const acan_args* a, acan_i64 r) {
   s.x.begin = r % w.width;
   s.x.end = ACAN_STRIP_ROWS > 1 ? w.width : s.x.begin + 1;
   s.y.end = s.y.begin + ACAN_STRIP_ROWS < w.height ? s.y.begin + ACAN_STRIP_ROWS : w.height;
-  /* The call of a strip's first pixel does all of it. */
+  /* The call of a strip's first pixel computes the whole strip. */
   if (ACAN_STRIP_ROWS > 1 && ((s.x.begin > 0) | (s.y.begin % ACAN_STRIP_ROWS > 0))) return;
   acan_max_gradient_strip(a, &s);
 }
 
-/* sums / divisor. A product with the inverse of a power of two is the same and takes less time. */
+/* sums / divisor. For a power of two, multiplying by its inverse gives the same bits and is
+ * faster. */
 ACAN_FN void acan_divide_lanes(float* sums, float divisor, int lanes) {
   int l;
   if ((ACAN_AS_U32(divisor) & 0x007fffffu) == 0) {

@@ -1,9 +1,9 @@
 /* All kernels, once, for every backend. A backend's prelude defines ACAN_FN (function qualifiers),
  * ACAN_GLOBAL (address space of operands), ACAN_FMA, ACAN_DIV, ACAN_SQRT (correctly rounded),
- * ACAN_AS_U32, ACAN_AS_F32 (bit casts), acan_i32, acan_i64, ACAN_COLUMN_LANES (the most columns
- * one call of a column kernel takes), ACAN_INDEPENDENT (the iterations of the loop behind it do not
- * depend on each other, even where an output is an operand's own matrix) and ACAN_LANE_LOOP (the
- * loop behind it is worth a vector), then includes this file and wraps each row of
+ * ACAN_AS_U32, ACAN_AS_F32 (bit casts), acan_i32, acan_i64, ACAN_COLUMN_LANES (the most columns one
+ * call of a column kernel takes), ACAN_INDEPENDENT (the iterations of the next loop do not depend
+ * on each other, even where an output is an operand's own matrix) and ACAN_LANE_LOOP (the next loop
+ * is worth vectorising). It then includes this file and wraps each row of
  * acan/core/operators/operators.inc. */
 #ifndef ACAN_KERNELS_KERNELS_H
 #define ACAN_KERNELS_KERNELS_H

@@ -1,6 +1,6 @@
-// What every backend checks before it runs anything, from the table of calls (operators.h). All
-// throw std::invalid_argument that names the operation, the operand, what it is and what it must
-// be.
+// The checks that every backend makes before it runs anything, from the table of calls
+// (operators.h). All of them throw std::invalid_argument, which names the operation, the operand,
+// its actual and its required state.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ struct KernelRegion {
   std::int64_t cols;
 };
 
-// Checks presence, shape and bounds of every operand, and the scalars that would make a kernel run
-// astray (activation, block). Returns what to iterate over.
+// Checks presence, shape and bounds of every operand, and the scalars that could make a kernel go
+// out of bounds (activation, block). Returns the iteration space.
 KernelRegion CheckLaunch(Kernel kernel, const KernelArgs& args);
 
-// Whether operand `index` of `kernel` is written; of those that it does not have none is.
+// Whether `kernel` writes operand `index`; false for an index beyond its operands.
 inline bool IsWritten(Kernel kernel, std::size_t index) {
   const OperatorRow& row = RowOf(kernel);
   return index < row.operands.size() && row.operands[index].writes();
@@ -36,14 +36,15 @@ struct GemmShape {
   bool b_k_first;  // b is [k, n], else [n, k]
 };
 
-// Checks shapes, bounds, overlap of c with a and b, and block.
+// Checks shapes, bounds, `block`, and that c does not overlap a or b.
 GemmShape CheckGemm(GemmForm form, std::int64_t block, const Matrix& a, const Matrix& b,
                     const Matrix& c);
 
 // Checks that a view lies inside its buffer; `what` names it in the error.
 void CheckView(std::string_view what, const Matrix& matrix);
 
-// Checks a Device::Copy: both views, that `from` is one of `buffer`, equal shapes, two buffers.
+// Checks a Device::Copy: both views, that `from` is a view of `buffer`, equal shapes, and two
+// different buffers.
 void CheckCopy(const Buffer& buffer, const Matrix& from, const Matrix& to);
 
 }  // namespace acan

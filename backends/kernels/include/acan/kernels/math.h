@@ -1,11 +1,11 @@
 /* exp, log, tanh, the logistic function and the normal distribution for fp32, from additions,
  * multiplications, fma, correctly rounded division and bit patterns alone, so that every device
- * computes the same bits. No branches on data (selects only), so compilers may vectorise.
+ * computes the same bits. There are no branches on data (only selects), so compilers may vectorise.
  *
- * Polynomials: minimax fits (Remez, relative error) in double, rounded to fp32; the error of each
- * fit is named beside it. Denormal results are kept; NaN in gives some NaN out, exp and log the one
- * that acan_store stores. Errors against float64 are bounded by
- * tests/backends/kernel_math_test.cpp.
+ * Polynomials are minimax fits (Remez, relative error) in double, rounded to fp32; the error of
+ * each fit stands beside it. Denormal results are kept. A NaN argument gives some NaN; exp and log
+ * give the NaN that acan_store stores. tests/backends/kernel_math_test.cpp bounds the errors
+ * against float64.
  *
  * Includers define ACAN_FN, ACAN_FMA, ACAN_DIV, ACAN_AS_U32 and ACAN_AS_F32 (see prelude.h). */
 #ifndef ACAN_KERNELS_MATH_H
@@ -13,12 +13,12 @@
 
 #define ACAN_NAN ACAN_AS_F32(0x7fc00000u)
 
-/* Adding 1.5 * 2^23 rounds to the nearest integer n, which then sits in the low bits. An even
- * number beside it adds to n, and changes no rounding. */
+/* Adding 1.5 * 2^23 rounds to the nearest integer n, which is then in the low bits. An even number
+ * added to this constant adds to n and changes no rounding. */
 #define ACAN_ROUNDER 12582912.0f
 
-/* e^(y + tail) / 2^n for a tiny tail (|tail| < 2^-10), which carries what y lost to rounding; n as
- * a float. In [0.7, 1.42] for |y| < 110. */
+/* e^(y + tail) / 2^n for a tiny tail (|tail| < 2^-10), which carries what y lost to rounding; n is
+ * given as a float. In [0.7, 1.42] for |y| < 110. */
 ACAN_FN float acan_exp_mantissa(float y, float tail, float n) {
   /* ln 2 in two parts; the product with the first is exact for |n| < 2^9. */
   const float r0 = ACAN_FMA(n, -0.693145752f, y);
@@ -31,23 +31,23 @@ ACAN_FN float acan_exp_mantissa(float y, float tail, float n) {
   return ACAN_FMA(p * r, r, r) + 1.0f;
 }
 
-/* x * 2^n, n in the lower nine bits of a word, where x and the result are normal numbers. */
+/* x * 2^n, with n in the lower nine bits of a word, where x and the result are normal numbers. */
 ACAN_FN float acan_scale_by_power(float x, acan_u32 n) {
   return ACAN_AS_F32(ACAN_AS_U32(x) + (n << 23));
 }
 
-/* e^(y + tail) for y in [-104.5, 89.5]. Some NaN for NaN. */
+/* e^(y + tail) for y in [-104.5, 89.5]; some NaN for NaN. */
 ACAN_FN float acan_exp_in_range(float y, float tail) {
   const float shifted = ACAN_FMA(y, 1.44269502f, ACAN_ROUNDER);
   const float p = acan_exp_mantissa(y, tail, shifted - ACAN_ROUNDER);
-  /* Two exact halves of 2^n, so that only the last product rounds when it is denormal. The bits of
-   * ACAN_ROUNDER are even and vanish when they are shifted. */
+  /* 2^n is multiplied in two exact halves, so that only the last product rounds when it is
+   * denormal. The bits of ACAN_ROUNDER are even and vanish in the shift. */
   const acan_u32 n = ACAN_AS_U32(shifted);
   const acan_u32 first = n >> 1;
   return acan_scale_by_power(p, first) * acan_scale_by_power(1.0f, n - first);
 }
 
-/* The same for any x. Beyond the clamps the result is 0 or infinity anyway. */
+/* The same for any x. Beyond the clamps the result is 0 or infinity in any case. */
 ACAN_FN float acan_exp_with_tail(float x, float tail) {
   float y = x > 89.5f ? 89.5f : x;
   y = y < -104.5f ? -104.5f : y;
@@ -59,9 +59,9 @@ ACAN_FN float acan_abs(float x) {
   return ACAN_AS_F32(ACAN_AS_U32(x) & 0x7fffffffu);
 }
 
-/* |x| or, where that is smaller, `most` > 0, which is what a NaN becomes. Compared as whole
- * numbers: compilers make a minimum of it, where they turn a select of floats into a select of each
- * value that depends on it. */
+/* min(|x|, most), most > 0; `most` for NaN. The values are compared as integers, which compilers
+ * turn into a minimum; a select of floats becomes, with some, a select of each value that depends
+ * on it. */
 ACAN_FN float acan_bounded_abs(float x, float most) {
   const acan_u32 y = ACAN_AS_U32(x) & 0x7fffffffu;
   const acan_u32 bound = ACAN_AS_U32(most);
@@ -134,28 +134,28 @@ ACAN_FN float acan_tanh(float x) {
   return acan_copy_sign(y >= 0.55f ? large : small, x);
 }
 
-/* 1 / (1 + e^-x) without overflow and with its denormal tail. Some number for NaN, for those who
- * multiply it with x. */
+/* 1 / (1 + e^-x) without overflow and with its denormal tail. Some number for NaN, for callers that
+ * multiply the result by x. */
 ACAN_FN float acan_gate(float x) {
   const float e = acan_exp_of_negative(-acan_bounded_abs(x, 104.5f), 0.0f);
   const float numerator = x < 0.0f ? e : 1.0f;
   return ACAN_DIV(numerator, 1.0f + e);
 }
 
-/* The same, NaN for NaN. */
+/* The same, but NaN for NaN. */
 ACAN_FN float acan_sigmoid(float x) {
   const float gate = acan_gate(x);
   return x == x ? gate : ACAN_NAN;
 }
 
-/* |x|, at most 14.45: e^(-x^2 / 2) is 0 from there on. */
+/* x|, at most 14.45, from where on e^(-x^2 / 2) is 0. */
 ACAN_FN float acan_gauss_bound(float x) {
   return acan_bounded_abs(x, 14.45f);
 }
 
-/* e^(-x^2 / 2) of a bounded |x|. The rounding of x^2 is carried along, else it would cost 2^-24 *
- * x^2 / 2. This is acan_exp_of_negative of -u / 2, u = x^2, in which all that is linear in its
- * argument is -2 times as much: the same bits without a product. */
+/* e^(-x^2 / 2) of a bounded |x|. The rounding of x^2 is carried along; without it the error would
+ * be 2^-24 * x^2 / 2. This is acan_exp_of_negative of -u / 2, u = x^2, with everything that is
+ * linear in its argument multiplied by -2, which gives the same bits and saves a product. */
 ACAN_FN float acan_gauss(float bounded) {
   const float u = bounded * bounded;
   const float tail = ACAN_FMA(bounded, bounded, -u);
@@ -188,7 +188,8 @@ ACAN_FN float acan_normal_cdf(float x) {
   float center = -7.66467929e-06f; /* (Phi(x) - 1/2) / x in x^2, |x| <= 1, 2.6e-10 */
   /* (1 - Phi(y)) * e^(y^2 / 2) * (y + 2) in t = (y - 2) / (y + 2), y in [1, 14.6], 1.4e-8 */
   float ratio = 0.000386414584f;
-  /* 1 for x >= 0, else 0: without compares, of which compilers make one for each of their ways. */
+  /* 1 for x >= 0, else 0, computed without a comparison, which compilers would repeat for each
+   * use. */
   const acan_i32 bits = (acan_i32)ACAN_AS_U32(x);
   const float one = ACAN_AS_F32(0x3f800000u & ~(acan_u32)(bits >> 31));
   float upper;

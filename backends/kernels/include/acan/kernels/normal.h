@@ -1,9 +1,9 @@
-/* Normal random numbers: initial weights. */
+/* Normally distributed random numbers, for initial weights. */
 #ifndef ACAN_KERNELS_NORMAL_H
 #define ACAN_KERNELS_NORMAL_H
 
-/* cos(2 pi u) for u in [0, 1]: by the nearest quarter turn and Taylor's polynomial of the rest,
- * which is exact and at most 1/8 (2e-9). */
+/* cos(2 pi u) for u in [0, 1]: by the nearest quarter turn and Taylor's polynomial (2e-9) of the
+ * remainder, which is exact and at most 1/8. */
 ACAN_FN float acan_cos_of_turns(float u) {
   /* NOLINTNEXTLINE(bugprone-incorrect-roundings): u is not negative */
   const acan_i32 quarter = (acan_i32)(u * 4.0f + 0.5f);
@@ -39,7 +39,7 @@ ACAN_FN void acan_normal(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r, c, ACAN_FMA(a->f[1], acan_normal_of(words.v[0], words.v[1]), a->f[0]));
 }
 
-/* So often it is drawn again at most; then the nearest end of the range is taken. */
+/* The largest number of draws; then the nearest end of the range is taken. */
 #define ACAN_MOST_DRAWS 64
 
 ACAN_FN void acan_truncated_normal(const acan_args* a, acan_i64 r, acan_i64 c) {

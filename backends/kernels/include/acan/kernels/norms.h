@@ -1,5 +1,5 @@
-/* Layer norm and RMS norm. Statistics of a row are (mean, 1 / sqrt(variance + epsilon)); those of
- * an RMS norm have the mean 0, so that one kernel makes the gradients of both scales. */
+/* Layer norm and RMS norm. The statistics of a row are (mean, 1 / sqrt(variance + epsilon)). An RMS
+ * norm has the mean 0 there, so that one kernel computes the gradients of both norms' scales. */
 #ifndef ACAN_KERNELS_NORMS_H
 #define ACAN_KERNELS_NORMS_H
 
@@ -42,7 +42,7 @@ ACAN_FN void acan_norm(const acan_args* a, acan_i64 r) {
   acan_store(&a->m[1], r, 1, inverse);
 }
 
-/* Where the row of a call of kNormGradient lies, and its statistics. */
+/* The operands and statistics of a row of kNormGradient. */
 typedef struct {
   const ACAN_GLOBAL float* x;
   const ACAN_GLOBAL float* dy;

@@ -3,8 +3,8 @@
 #ifndef ACAN_KERNELS_REDUCTIONS_H
 #define ACAN_KERNELS_REDUCTIONS_H
 
-/* Terms of a row's sum are computed so many at a time, apart from the chain of additions; divides
- * every block. */
+/* The number of terms of a row's sum that are computed at a time, apart from the chain of
+ * additions. It divides every block. */
 #define ACAN_TERMS 16
 
 ACAN_FN int acan_terms(acan_i64 begin, acan_i64 end) {
@@ -17,8 +17,8 @@ ACAN_FN acan_i64 acan_leaf_end(acan_i64 begin, acan_i64 block, acan_i64 end) {
 
 #if ACAN_ROW_IS_SHARED
 
-/* Terms of a row's chains: e^(x - largest) to be added, or d of d * d. What is stored is the term,
- * or d * scale. `what` is a constant. */
+/* The terms of a row's chains: e^(x - largest), which is added, or d, of which d * d is added.
+ * Stored is the term, or d * scale. `what` is a constant. */
 #define ACAN_TERM_SOFTMAX 0
 #define ACAN_TERM_SQUARE 1
 
@@ -34,9 +34,9 @@ ACAN_FN float acan_row_term(const acan_args* a, int what, acan_i64 r, acan_i64 c
   }
 }
 
-/* The sum of this thread's leaf, one of `count` from column `begin` on; 0 for other threads. So
- * many terms of all leaves are computed by all threads, neighbours by neighbours, and wait in
- * shared memory for the threads that have the chains. */
+/* The sum of this thread's leaf, one of `count` leaves from column `begin` on; 0 for other threads.
+ * All threads together compute ACAN_TERMS terms of every leaf, neighbours by neighbouring threads,
+ * and put them in shared memory for the threads that add the chains. */
 ACAN_FN float acan_leaf_chain(const acan_args* a, int what, acan_i64 r, acan_i64 begin, int count,
                               float largest) {
   ACAN_LOCAL_VARIABLE float terms[ACAN_CHAIN_THREADS][ACAN_TERMS + 1];
@@ -59,7 +59,7 @@ ACAN_FN float acan_leaf_chain(const acan_args* a, int what, acan_i64 r, acan_i64
     ACAN_BARRIER();
     for (t = 0; t < n; ++t) {
       const float term = terms[ACAN_ROW_THREAD][t];
-      /* A product, so the leaf is a chain of fma as in the matrix products. */
+      /* This fma makes the leaf a chain of fma, as in the matrix products. */
       sum = what == ACAN_TERM_SOFTMAX ? sum + term : ACAN_FMA(term, term, sum);
     }
     ACAN_BARRIER(); /* before the next terms are written */
@@ -67,7 +67,7 @@ ACAN_FN float acan_leaf_chain(const acan_args* a, int what, acan_i64 r, acan_i64
   return sum;
 }
 
-/* The node of the `count` leaves whose sums the first threads have, for the first thread. */
+/* The first thread gets the node of the `count` leaves whose sums the first threads have. */
 ACAN_FN float acan_node_of_threads(float sum, int count) {
   ACAN_LOCAL_VARIABLE float sums[ACAN_CHAIN_THREADS];
   const int at = ACAN_ROW_THREAD;
@@ -81,7 +81,7 @@ ACAN_FN float acan_node_of_threads(float sum, int count) {
   return sums[at];
 }
 
-/* By a row's threads, each of which has a leaf at a time: the sum of the row's terms. */
+/* By a row's threads, each of which sums one leaf at a time: the sum of the row's terms. */
 ACAN_FN float acan_sum_terms(const acan_args* a, int what, acan_i64 r, float largest) {
   ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
   const acan_i64 cols = a->m[1].cols;
@@ -107,11 +107,12 @@ ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
 
 #else
 
-/* Leaves whose chains are added side by side: an addition takes several cycles, and a chain waits
- * for each. */
+/* The number of leaves whose chains are added side by side. An addition takes several cycles, and
+ * each addition of a chain waits for the one before. */
 #define ACAN_CHAINS 4
 
-/* So many terms of a leaf: e^(x - largest) of columns c .. c + n - 1, left in m0 if it is there. */
+/* The next n <= ACAN_TERMS terms of a leaf: e^(x - largest) of columns c .. c + n - 1, also stored
+ * in m0 if it is present. */
 ACAN_FN void acan_softmax_terms(const acan_args* a, acan_i64 r, acan_i64 c, int n, float largest,
                                 float* terms) {
   int t;
@@ -130,7 +131,7 @@ ACAN_FN void acan_softmax_terms(const acan_args* a, acan_i64 r, acan_i64 c, int 
   }
 }
 
-/* Sum over c of e^(x[r,c] - largest); the terms are left in m0 if it is there. */
+/* Sum over c of e^(x[r,c] - largest); the terms are also stored in m0 if it is present. */
 ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float largest) {
   float levels[ACAN_TREE_LEVELS];
   float terms[ACAN_CHAINS][ACAN_TERMS];
@@ -141,7 +142,7 @@ ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float lar
   acan_i64 c;
   int k;
   int t;
-  /* Divided, as four times a block may be beyond 64 bits. */
+  /* The comparison divides, since ACAN_CHAINS * block may overflow 64 bits. */
   for (; block <= (cols - begin) / ACAN_CHAINS; begin += ACAN_CHAINS * block) {
     float sums[ACAN_CHAINS] = {0.0f, 0.0f, 0.0f, 0.0f};
     for (c = begin; c < begin + block; c += ACAN_TERMS) {
@@ -167,7 +168,8 @@ ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float lar
   return acan_tree_total(levels, leaf);
 }
 
-/* Sum over c of (outputs - targets)^2; the differences are left in m0 if it is there. */
+/* Sum over c of (outputs - targets)^2; the scaled differences are also stored in m0 if it is
+ * present. */
 ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
   float levels[ACAN_TREE_LEVELS];
   const acan_i64 cols = a->m[1].cols;
@@ -179,7 +181,7 @@ ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
     float sum = 0.0f;
     for (c = begin; c < end; ++c) {
       const float d = acan_load(&a->m[1], r, c) - acan_load(&a->m[2], r, c);
-      /* A product, so the leaf is a chain of fma as in the matrix products. */
+      /* This fma makes the leaf a chain of fma, as in the matrix products. */
       sum = ACAN_FMA(d, d, sum);
       if (a->m[0].data) acan_store(&a->m[0], r, c, d * a->f[0]);
     }
@@ -190,8 +192,8 @@ ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
 
 #endif /* ACAN_ROW_IS_SHARED */
 
-/* The first column whose element is the largest; a NaN is the largest if it is the first, else
- * none. By a row's threads, and so are both losses. */
+/* The first column with the largest element. A NaN is the largest if it is the first element;
+ * otherwise NaNs are ignored. By a row's threads, as are both losses. */
 ACAN_FN acan_i64 acan_softmax_first(const acan_matrix* m, acan_i64 r) {
   const float first = acan_load(m, r, 0);
   return first == first ? acan_find_largest(m, r).column : 0;
@@ -201,7 +203,7 @@ ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
   const acan_i64 cols = a->m[1].cols;
   const acan_i64 label = (acan_i32)ACAN_AS_U32(acan_load(&a->m[2], r, 0));
   const int valid = (label >= 0) & (label < cols);
-  /* Read before m0, which may be the logits' own matrix, is written. */
+  /* This is read before m0 is written, since m0 may be the logits' own matrix. */
   const float of_label = valid ? acan_load(&a->m[1], r, label) : ACAN_NAN;
   const acan_i64 first = acan_softmax_first(&a->m[1], r);
   const float largest = acan_load(&a->m[1], r, first);

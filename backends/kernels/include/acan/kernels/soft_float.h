@@ -1,5 +1,6 @@
-/* Correctly rounded division and square root out of integers, for devices whose own are not. Every
- * step is exact; one rounding at the end, to nearest even, denormal results included. */
+/* Correctly rounded division and square root from integer operations, for devices whose own are not
+ * correctly rounded. Every step is exact; the end rounds once, to nearest even, also denormal
+ * results. */
 #ifndef ACAN_KERNELS_SOFT_FLOAT_H
 #define ACAN_KERNELS_SOFT_FLOAT_H
 
@@ -20,7 +21,8 @@ ACAN_FN acan_u32 acan_soft_round(acan_u64 value, acan_i32 exponent) {
   midpoint = (acan_u64)1 << (shift - 1);
   rest = value & (midpoint + midpoint - 1);
   if (rest > midpoint || (rest == midpoint && (kept & 1))) ++kept;
-  /* A normal number's leading bit adds one to the exponent field, as a carry into it does. */
+  /* A normal number's leading bit adds one to the exponent field, as does a carry into that
+   * field. */
   if (top + exponent < -126) return (acan_u32)kept;
   return ((acan_u32)(top + exponent + 126) << 23) + (acan_u32)kept;
 }
@@ -76,7 +78,7 @@ ACAN_FN float acan_soft_sqrt(float x) {
     square <<= 1;
     --exponent;
   }
-  /* Bit by bit: the root has 28 or 29 bits. */
+  /* The root, of 28 or 29 bits, is found bit by bit. */
   for (bit = (acan_u64)1 << 28; bit; bit >>= 1) {
     if ((root | bit) * (root | bit) <= square) root |= bit;
   }

@@ -1,5 +1,5 @@
-/* Rows that are looked up: embeddings, learned positions and rotary positions, with the gradients
- * of the tables. */
+/* Rows of tables that are looked up: embeddings, learned positions and rotary positions, with the
+ * gradients of the tables. */
 #ifndef ACAN_KERNELS_TABLES_H
 #define ACAN_KERNELS_TABLES_H
 
@@ -21,14 +21,14 @@ ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
 
 #if ACAN_ROW_IS_SHARED
 
-/* The gradient of a table by the threads of a GPU's block. A block has a word and a piece of the
- * columns, and a thread a column and a place. A place is a node of the tree over leaves: the
+/* The gradient of a table by the threads of a GPU's block. A block has a word and a range of the
+ * columns, and a thread has a column and a place. A place is a node of the tree over leaves: the
  * number of a leaf has the group in its upper bits, and place p has the numbers from p * n on, n
  * being a power of two. A leaf without the word is +0, and adding +0 to a sum changes no bit, since
- * none is -0. So each place adds the leaves with the word, and then the places are added.
+ * no sum is -0. So each place adds the leaves that have the word, and then the places are added.
  *
- * The rows with the word are looked for first. Where there are more than the list holds, each
- * thread looks for those of its place. */
+ * The rows with the word are found first. If there are more than the list holds, each thread
+ * searches those of its place. */
 #define ACAN_FOUND_ROWS 2048
 #define ACAN_COUNTED_THREADS 32
 #define ACAN_WORDS_AT_ONCE 4
@@ -38,8 +38,8 @@ typedef struct {
   acan_u32 rows[ACAN_FOUND_ROWS]; /* the first of them */
 } acan_found;
 
-/* By all threads, each of which looks through rows that follow each other: how many there are
- * before this thread's tells where its own belong in the list. */
+/* By all threads, each of which searches a range of consecutive rows. The number of matches before
+ * this thread's rows tells where its own matches belong in the list. */
 ACAN_FN void acan_find_shared_rows(const acan_matrix* index, acan_i64 word, acan_found* found) {
   ACAN_LOCAL_VARIABLE acan_u32 counts[ACAN_MOST_ROW_THREADS];
   ACAN_LOCAL_VARIABLE acan_u32 sums[ACAN_MOST_ROW_THREADS / ACAN_COUNTED_THREADS];
@@ -73,7 +73,7 @@ ACAN_FN void acan_find_shared_rows(const acan_matrix* index, acan_i64 word, acan
   ACAN_BARRIER();
 }
 
-/* The rows of this thread's place, and how many of those that were found are before them. */
+/* The rows of this thread's place, and how many of the found rows are before them. */
 typedef struct {
   acan_i64 leaves; /* of a group: a power of two */
   acan_i64 begin;
@@ -111,7 +111,7 @@ ACAN_FN acan_word_rows acan_rows_of_place(const acan_args* a, const acan_found* 
   return rows;
 }
 
-/* Row `k` of those that were found, which is `r` or later; end: there are no more before that. */
+/* Row `k` of the found rows, which is `r` or later; `end` if there is none before `end`. */
 ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const acan_found* found,
                                 acan_i64 k, acan_i64 r, acan_i64 end) {
   if (found->count <= ACAN_FOUND_ROWS) {
@@ -122,7 +122,7 @@ ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const a
   return r;
 }
 
-/* The nodes of a place, as acan_open_nodes of places.h. */
+/* The open nodes of a place, as acan_open_nodes of places.h. */
 typedef struct {
   float nodes[ACAN_TREE_LEVELS];
   acan_i64 numbers[ACAN_TREE_LEVELS]; /* of the last leaf of each node */
@@ -217,8 +217,8 @@ ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
 
 #else
 
-/* The rows whose word is looked for. Where there are more than the list holds, they are looked for
- * again; that pays off for words that are in many rows. */
+/* The number of rows that the list of a word holds. Further rows are searched again, which is cheap
+ * only for words that are in many rows. */
 #define ACAN_FOUND_ROWS 128
 
 typedef struct {
@@ -234,7 +234,7 @@ ACAN_FN void acan_find_rows(const acan_matrix* index, acan_i64 word, acan_found*
   found->count = 0;
   for (begin = 0; begin < index->rows; begin += ACAN_LANE_LEAF) {
     const acan_i64 end = acan_leaf_end(begin, ACAN_LANE_LEAF, index->rows);
-    /* Most words of a table are in no row: a loop without exits is a vector loop. */
+    /* Most words of a table are in no row; a loop without exits vectorises. */
     if (index->stride == 1 && end - begin == ACAN_LANE_LEAF) {
       const ACAN_GLOBAL float* from = index->data + begin;
       acan_u32 any = 0;
@@ -249,7 +249,7 @@ ACAN_FN void acan_find_rows(const acan_matrix* index, acan_i64 word, acan_found*
   }
 }
 
-/* Row `k` of those that were found, which is `r` or later; index->rows: there are no more. */
+/* Row `k` of the found rows, which is `r` or later; index->rows if there is none. */
 ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const acan_found* found,
                                 acan_i64 k, acan_i64 r) {
   if (k >= found->count) return index->rows;
@@ -259,9 +259,9 @@ ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const a
 }
 
 /* The sums of one word for columns c .. c + lanes - 1. A leaf without the word is +0, and adding +0
- * to a sum changes no bit, since none is -0. So only the other leaves are computed. They are added
- * where their places in the tree meet: the number of a leaf has the group in its upper bits, and
- * the highest bit in which two numbers differ is the level of the node that holds both. */
+ * to a sum changes no bit, since no sum is -0. So only the other leaves are computed. They are
+ * added where their places in the tree meet: the number of a leaf has the group in its upper bits,
+ * and the highest bit in which two numbers differ is the level of the node that holds both. */
 ACAN_FN void acan_word_sums(const acan_args* a, acan_i64 word, const acan_found* found, acan_i64 c,
                             float* sums, int lanes) {
   float nodes[ACAN_TREE_LEVELS][ACAN_COLUMN_LANES];
@@ -300,7 +300,7 @@ ACAN_FN void acan_word_sums(const acan_args* a, acan_i64 word, const acan_found*
   }
 }
 
-/* Row t of the gradient, of a word whose rows were found. */
+/* Row t of the gradient, for a word whose rows were found. */
 ACAN_FN void acan_embedding_gradient_of(const acan_args* a, acan_i64 t, const acan_found* found) {
   float sums[ACAN_COLUMN_LANES];
   const acan_i64 cols = a->m[0].cols;
@@ -383,8 +383,9 @@ ACAN_FN void acan_positions_gradient(const acan_args* a, acan_i64 p) {
   }
 }
 
-/* Positions of x beside those of out: position 0 of x is position i[2] of out, which may lie
- * outside. Unsigned, so that one comparison finds both ends and no scalar overflows. */
+/* Positions of x placed among those of out: position 0 of x is position i[2] of out, which may be
+ * outside. The arithmetic is unsigned, so that one comparison checks both ends and no scalar
+ * overflows. */
 ACAN_FN void acan_place_positions(const acan_args* a, acan_i64 r, acan_i64 c) {
   const acan_i64 to = a->i[0];
   const acan_i64 from = a->i[1];
@@ -401,8 +402,8 @@ ACAN_FN void acan_copy_positions(const acan_args* a, acan_i64 r, acan_i64 c) {
   acan_store(&a->m[0], r / from * to + (acan_i64)p, c, acan_load(&a->m[1], r, c));
 }
 
-/* Turns the pair (i, pairs + i) of each head by the angle of row p of the tables, or back. Both of
- * a pair are read before either is stored. */
+/* Rotates the pair (i, pairs + i) of each head by the angle of row p of the tables, or back. Both
+ * elements of a pair are read before either is stored. */
 ACAN_FN void acan_rotary(const acan_args* a, acan_i64 r) {
   const acan_i64 pairs = a->m[2].cols;
   const acan_i64 p = (a->i[1] + r) % a->m[2].rows;

@@ -1,11 +1,11 @@
-// Objects of a driver with owners.
+// RAII owners for objects of a driver.
 #pragma once
 
 #include <utility>
 
 namespace acan {
 
-// Owns one object, or one reference to it; nothing can be done about an error of its release.
+// Owns one object, or one reference to it. Errors of its release are ignored.
 template <typename T, auto kRelease>
 class Handle {
  public:

@@ -1,6 +1,5 @@
-// Finds and loads device modules. They are looked for in the folders of ACAN_MODULE_PATH (separated
-// by ':') and nowhere else if that is set; without it beside the program and in ../lib/acan from
-// there.
+// Finds and loads device modules. If ACAN_MODULE_PATH (folders separated by ':') is set, only its
+// folders are searched; otherwise the program's folder and ../lib/acan relative to it.
 #pragma once
 
 #include <string>
@@ -10,13 +9,13 @@
 
 namespace acan {
 
-// The backends that have modules, in the order in which users see them.
+// The backends that have modules, in the order in which the program shows them to users.
 inline constexpr const char* kModuleBackends[] = {"cuda", "opencl"};
 
 struct LoadedModule {
   DeviceModule* module = nullptr;  // lives as long as the process
-  std::string path;                // of its file; empty: there is none
-  std::string problem;             // why `module` is null: a whole sentence, with dlopen's words
+  std::string path;                // of the module's file; empty: there is none
+  std::string problem;             // why `module` is null, as a whole sentence with dlopen's words
 };
 
 // The folders that are searched, in order.
@@ -25,7 +24,7 @@ std::vector<std::string> ModuleFolders();
 // The module of `backend`, loaded by the first call. Thread safe.
 const LoadedModule& LoadModule(const std::string& backend);
 
-// One file, not remembered: LoadModule without the search.
+// Loads one file and does not remember it: LoadModule without the search.
 LoadedModule LoadModuleFile(const std::string& path);
 
 }  // namespace acan

@@ -1,17 +1,17 @@
-// A device module: a shared object "acan_BACKEND.so" with the devices of one kind of driver. acan
-// itself links no driver; it loads the modules that it finds (loader.h).
+// A device module: a shared object "acan_BACKEND.so" that provides the devices of one kind of
+// driver. acan itself links no driver; it loads the modules that it finds (loader.h).
 //
-// A module exports two C names, and nothing else that matters:
+// A module exports two C symbols; the loader uses no others:
 //
-//   acan_module_version   a text; a module whose text is not the loader's is refused unread, since
-//                         the classes below need not mean the same in it
+//   acan_module_version   a text; the loader refuses a module whose text differs from its own
+//                         without calling it, since the classes below may differ
 //   acan_module           returns the one DeviceModule of the process
 //
-// Both are defined by ACAN_DEVICE_MODULE(Type). A module is never unloaded: its buffers may be
-// released at any time, and drivers do not like to go.
+// ACAN_DEVICE_MODULE(Type) defines both. A module is never unloaded, because its buffers may be
+// released at any time and drivers do not unload reliably.
 //
-// Exceptions pass between module and program as they are (std::exception's family, acan::Error,
-// OutOfMemory, DeviceLost). Both sides must have been built with one C++ library.
+// Exceptions (std::exception and its subclasses, acan::Error, OutOfMemory, DeviceLost) propagate
+// from the module to the program unchanged. Both must be built with the same C++ library.
 #pragma once
 
 #include <cstdint>
@@ -25,46 +25,47 @@
 namespace acan {
 
 enum class DeviceKind : std::uint8_t {
-  kHostCpu,  // the cores and the memory of this machine: what "cpu:N" uses too
+  kHostCpu,  // the cores and the memory of this machine, which "cpu:N" uses too
   kGpu,
   kOther,
 };
 
 // A device as its driver describes it.
 struct DeviceListing {
-  DeviceInfo info;  // name: what --device takes; info.exact, info.fast: what Make()'s would claim
+  DeviceInfo info;  // name: what --device takes; exact, fast: what Make()'s device would claim
   DeviceKind kind = DeviceKind::kOther;
   std::string driver;                       // "PoCL 3.1", with the driver's version
   std::uint32_t vendor_id = 0;              // PCI vendor, if the driver tells
-  std::optional<std::uint64_t> free_bytes;  // of its memory, if the driver tells
-  int parts = 0;          // "BACKEND:N/0" to "BACKEND:N/(parts - 1)" are parts of it; 0: uncut
-  std::string parted_by;  // what one part is: "1 compute unit"; empty if it has none
-  std::string unusable;   // why no handler can use it; empty: one can
+  std::optional<std::uint64_t> free_bytes;  // free device memory, if the driver tells
+  int parts = 0;          // "BACKEND:N/0" to "BACKEND:N/(parts - 1)" are its parts; 0: it has none
+  std::string parted_by;  // what one part is: "1 compute unit"; empty if there are no parts
+  std::string unusable;   // why no handler can use the device; empty: one can
 };
 
 struct DeviceList {
-  std::vector<DeviceListing> devices;  // device i of it has number i
-  std::string problem;                 // why there is none, in the driver's words; else empty
+  std::vector<DeviceListing> devices;  // devices[i] has index i
+  std::string problem;                 // why there are no devices, in the driver's words, or empty
 };
 
 struct DeviceChoice {
-  int index = 0;            // of the list
-  std::optional<int> part;  // a part of the device; nothing: the whole
+  int index = 0;            // in DeviceList::devices
+  std::optional<int> part;  // a part of the device; unset: the whole device
   std::uint64_t memory_limit_bytes = 0;
-  FastMath fast_math = FastMath::kFp32;  // a wish: backends without such products ignore it
+  FastMath fast_math = FastMath::kFp32;  // a preference: backends without such products ignore it
 };
 
-// Any thread; List and Make may be slow, as drivers are.
+// Any thread may call these functions. List and Make may be slow, because drivers are.
 class DeviceModule {
  public:
   virtual ~DeviceModule() = default;
 
-  // All devices of the driver, those that cannot be used among them. Throws nothing for a driver
-  // that is missing or has no device: that is `problem`.
+  // Lists all devices of the driver, including unusable ones. Does not throw if the driver is
+  // missing or has no device; `problem` reports that.
   virtual DeviceList List() = 0;
 
-  // Throws Error (usage) for a number, part or limit that cannot be, and says which can; Error
-  // (failure) for a device that cannot be used; std::runtime_error with the driver's words.
+  // Throws Error (usage) for an index, part or limit that is not possible, and names what is; Error
+  // (failure) for a device that cannot be used; std::runtime_error with the driver's words
+  // otherwise.
   virtual std::unique_ptr<Device> Make(const DeviceChoice& choice) = 0;
 };
 

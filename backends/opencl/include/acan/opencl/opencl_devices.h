@@ -1,19 +1,20 @@
-// OpenCL devices as acan::Device: any driver with OpenCL 1.2, through the system's ICD loader. The
-// module acan_opencl.so offers them to the program; tests link them directly.
+// OpenCL devices as acan::Device, for any driver with OpenCL 1.2, through the system's ICD loader.
+// The module acan_opencl.so offers them to the program; tests link them directly.
 //
-// Kernels are compiled at run time from the sources that all backends share, with correctly rounded
-// operations, denormals kept and no contraction, and cached in $XDG_CACHE_HOME/acan (~/.cache/acan)
-// by device, driver and source, unless the driver keeps them itself, as PoCL does. Exact products
-// have two shapes: tiles in local memory for GPUs, and explicit vectors over packed panels for
-// CPUs. Sizes are chosen by a measurement that is cached too; they never change a bit.
+// The driver compiles the kernels at run time from the sources that all backends share, with
+// correctly rounded operations, denormals and no contraction. Compiled programs are cached in
+// $XDG_CACHE_HOME/acan (~/.cache/acan) by device, driver and source, unless the driver caches them
+// itself, as PoCL does. Exact products have two shapes: tiles in local memory for GPUs, and
+// explicit vectors over packed panels for CPUs. A measurement, whose result is also cached, chooses
+// their sizes; the sizes never change a bit.
 //
-// Memory. Buffers are charged to the budget by exactly their size; packing scratch (CPUs) once, at
-// construction, at most 1/16 of the limit. Not charged: programs, and what Download copies to the
-// host. Buffers may outlive the device and be released on any thread; Upload may be called by any
-// thread.
+// Memory. Buffers are charged to the budget by exactly their size. Packing scratch (CPUs only) is
+// charged once, at construction, and is at most 1/16 of the limit. The budget does not include
+// programs and the host copies that Download makes. Buffers may outlive the device and be released
+// on any thread. Any thread may call Upload.
 //
-// Errors name the call, OpenCL's name of the error and the device: OutOfMemory for memory,
-// DeviceLost when the device or its queue are gone, std::runtime_error otherwise (with the
+// Errors name the call, OpenCL's name of the error and the device. They are OutOfMemory for memory,
+// DeviceLost when the device or its queue is lost, and std::runtime_error otherwise (with the
 // compiler's log when a kernel does not compile).
 #pragma once
 
@@ -33,22 +34,23 @@ struct DeviceOptions {
   int index = 0;
   std::optional<int> part;
   std::uint64_t memory_limit_bytes = 0;
-  // For tests; users get what suits the device.
+  // The rest is for tests; by default, the device uses what suits it.
   std::optional<GemmKind> gemm;
-  bool soft_divide = false;               // as if the device did not round divisions correctly
-  bool cache_programs = false;            // also those of a driver that keeps them itself
-  std::optional<std::string> broken;      // a line of OpenCL C at the beginning of every program
-  std::optional<std::size_t> tile_shape;  // of kTile, below TileShapes()
-  std::optional<std::size_t> most_group_size;     // as if the device had no more work-items a group
-  std::optional<std::uint64_t> most_local_bytes;  // and no more local memory
-  // As if each kernel needed so many registers that its groups could not have more work-items.
+  bool soft_divide = false;                    // as if the device did not round divisions correctly
+  bool cache_programs = false;                 // also cache programs that the driver caches itself
+  std::optional<std::string> broken;           // a line of OpenCL C to begin every program with
+  std::optional<std::size_t> tile_shape;       // of kTile; must be below TileShapes()
+  std::optional<std::size_t> most_group_size;  // as if the device allowed no larger groups
+  std::optional<std::uint64_t> most_local_bytes;  // as if the device had no more local memory
+  // As if every kernel needed so many registers that its groups could not be larger than this.
   std::optional<std::size_t> most_kernel_group_size;
 };
 
-// How many sizes of tiles there are to choose from.
+// The number of tile sizes to choose from.
 std::size_t TileShapes();
 
-// Both as DeviceModule says; Make throws Error for what is not there.
+// As DeviceModule::List and DeviceModule::Make. MakeDevice throws Error for a device that does not
+// exist.
 DeviceList ListDevices();
 std::unique_ptr<Device> MakeDevice(const DeviceOptions& options);
 

@@ -1,6 +1,6 @@
 /* Sums over a sample's group of channels by the threads of a GPU's block. The group's elements are
- * one row in the order (position, channel), whose leaves have lanes as those of a row in lanes.h.
- * Everybody else sums a group by one thread (group_norm.h). */
+ * one row in the order (position, channel), whose leaves have lanes as in lanes.h. Other devices
+ * sum a group with one thread (group_norm.h). */
 #ifndef ACAN_KERNELS_GROUP_LANES_H
 #define ACAN_KERNELS_GROUP_LANES_H
 
@@ -14,8 +14,8 @@ typedef struct {
   acan_i64 count;
 } acan_group;
 
-/* The row and the column of an element, from the first ones on; or how far one is behind another.
- */
+/* The row and the column of an element, relative to the first ones; or the distance between two
+ * elements. */
 typedef struct {
   acan_i64 row;
   acan_i64 column;
@@ -28,7 +28,8 @@ ACAN_FN acan_group_place acan_group_place_of(const acan_group* g, acan_i64 eleme
   return place;
 }
 
-/* Threads step from element to element, as a division for each would take longer than its sum. */
+/* Threads step from element to element, since a division for each would take longer than the
+ * sum. */
 ACAN_FN acan_group_place acan_group_behind(const acan_group* g, acan_group_place at,
                                            acan_group_place by) {
   at.row += by.row;
@@ -46,7 +47,7 @@ ACAN_FN float acan_group_load(const acan_matrix* m, const acan_group* g, acan_gr
 
 #define ACAN_LANE_ELEMENTS (ACAN_LANE_LEAF / ACAN_LANES)
 
-/* Where this thread's lane is in the leaf of its turn. */
+/* The position of this thread's lane in the leaf of its turn. */
 typedef struct {
   acan_group_place at;      /* the first of its elements */
   acan_group_place by_lane; /* from one of them to the next */
@@ -62,7 +63,7 @@ ACAN_FN acan_group_walk acan_begin_walk(const acan_group* g) {
   return walk;
 }
 
-/* The places of the lane's elements, of which some may be behind the group's last one. */
+/* The places of the lane's elements, some of which may be beyond the group's last element. */
 ACAN_FN void acan_lane_places(const acan_group* g, const acan_group_walk* walk,
                               acan_group_place* places) {
   int t;
@@ -72,8 +73,8 @@ ACAN_FN void acan_lane_places(const acan_group* g, const acan_group_walk* walk,
   }
 }
 
-/* By a row's threads: the sum of x - minus over the group, or of its squares, for all of them.
- * `squares` is a constant. */
+/* By a row's threads: the sum over the group of x - minus, or of its squares; all threads get the
+ * result. `squares` is a constant. */
 ACAN_FN float acan_group_sum(const acan_matrix* x, const acan_group* g, float minus, int squares) {
   ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
   const acan_i64 leaves = acan_leaves_of(g->count);

@@ -1,25 +1,25 @@
 /* Sums along a row in lane order. In a leaf of 64 elements, lane l of 16 adds x[l], x[16 + l],
- * x[32 + l] and x[48 + l] in this order, beginning at 0; then lanes l and l + 8 are added, l and
- * l + 4, l and l + 2, l and l + 1. Leaves are added by the aligned tree of args.h.
+ * x[32 + l] and x[48 + l] in this order, beginning at 0. Then lanes l and l + 8 are added, then
+ * l and l + 4, l and l + 2, l and l + 1. The aligned tree of args.h adds the leaves.
  *
  *   x[0..16)  x[16..32)  x[32..48)  x[48..64)
  *      |          |          |          |
  *   0 -+----------+----------+----------+-> 16 lanes -> 8 -> 4 -> 2 -> the leaf's sum
  *
- * A leaf that is not full is filled up with zeros, which changes no bit: a lane begins at +0, so it
- * is never -0, and adding +0 to anything else leaves it as it is.
+ * A leaf that is not full is padded with zeros, which changes no bit: a lane begins at +0, so it is
+ * never -0, and adding +0 to anything else leaves it as it is.
  *
- * Loops over a leaf have a constant number of steps, so that compilers make vectors of them. */
+ * Loops over a leaf have a constant number of steps, so that compilers can vectorise them. */
 #ifndef ACAN_KERNELS_LANES_H
 #define ACAN_KERNELS_LANES_H
 
 #define ACAN_LANES 16
 #define ACAN_LANE_LEAF 64
 
-/* A GPU gives some rows to a whole block: its prelude defines ACAN_ROW_THREADS, a power of two of
- * at least 128 and at most ACAN_MOST_ROW_THREADS, and ACAN_ROW_THREAD, and all these threads call
- * the functions marked "by a row's threads" together. Rows of chains have ACAN_CHAIN_THREADS.
- * Everybody else computes a row by one thread. */
+/* A GPU gives some rows to a whole block. Its prelude defines ACAN_ROW_THREADS, a power of two of
+ * at least 128 and at most ACAN_MOST_ROW_THREADS, and ACAN_ROW_THREAD, the index of this thread.
+ * All these threads together call the functions marked "by a row's threads". Rows of chains have
+ * ACAN_CHAIN_THREADS. Other devices compute a row with one thread. */
 #ifdef ACAN_ROW_THREADS
 #define ACAN_ROW_IS_SHARED 1
 #define ACAN_ROW_BARRIER() ACAN_BARRIER()
@@ -30,19 +30,19 @@
 #define ACAN_ROW_THREAD 0
 #endif
 
-/* Likewise several threads to a column: places.h. */
+/* Likewise, several threads may share a column: places.h. */
 #ifdef ACAN_COLUMN_PLACES
 #define ACAN_COLUMN_IS_SHARED 1
 #else
 #define ACAN_COLUMN_IS_SHARED 0
 #endif
 
-/* How many elements of the leaf at `begin` there are. */
+/* The number of elements of the leaf at `begin`. */
 ACAN_FN int acan_leaf_size(acan_i64 begin, acan_i64 end) {
   return end - begin < ACAN_LANE_LEAF ? (int)(end - begin) : ACAN_LANE_LEAF;
 }
 
-/* x[t] = element - minus of the n elements of row r from column `begin` on, then zeros. */
+/* x[t] = element - minus for the n elements of row r from column `begin` on, then zeros. */
 ACAN_FN void acan_load_leaf(const acan_matrix* m, acan_i64 r, acan_i64 begin, int n, float minus,
                             float* x) {
   const ACAN_GLOBAL float* from = m->data + r * m->stride + begin;
@@ -67,7 +67,7 @@ ACAN_FN void acan_store_leaf(const acan_matrix* m, acan_i64 r, acan_i64 begin, i
   for (t = 0; t < n; ++t) to[t] = x[t] == x[t] ? x[t] : ACAN_NAN;
 }
 
-/* Zeros behind the n elements of a leaf that is not full. */
+/* Fills a leaf that has only n elements with zeros. */
 ACAN_FN void acan_end_leaf(int n, float* x) {
   int t;
   for (t = n; t < ACAN_LANE_LEAF; ++t) x[t] = 0.0f;
@@ -122,7 +122,7 @@ ACAN_FN float acan_sum_of_lane(const ACAN_GLOBAL float* x, int l, int n) {
   return (two + acan_leaf_element(x, 32 + l, n)) + acan_leaf_element(x, 48 + l, n);
 }
 
-/* The sum of a leaf where it lies. Called with a constant n for leaves that are full. */
+/* The sum of a leaf, read in place. Full leaves pass a constant n. */
 ACAN_FN float acan_sum_in_place(const ACAN_GLOBAL float* x, int n) {
   float lanes[ACAN_LANES];
   int l;
@@ -131,7 +131,7 @@ ACAN_FN float acan_sum_in_place(const ACAN_GLOBAL float* x, int n) {
   return acan_add_lanes(lanes);
 }
 
-/* x[t] - mean, and 0 behind the leaf's n elements. */
+/* x[t] - mean, and 0 beyond the leaf's n elements. */
 ACAN_FN float acan_leaf_deviation(const ACAN_GLOBAL float* x, float mean, int t, int n) {
   return t < n ? x[t] - mean : 0.0f;
 }
@@ -156,13 +156,14 @@ ACAN_FN float acan_squares_in_place(const ACAN_GLOBAL float* x, float mean, int 
 
 #if ACAN_ROW_IS_SHARED
 
-/* Leaves that the threads of a row sum at once: each thread has one lane of one of them. */
+/* The number of leaves that the threads of a row sum at once: each thread has one lane of one
+ * leaf. */
 #define ACAN_ROW_LEAVES (ACAN_ROW_THREADS / ACAN_LANES)
 
-/* The leaf of this thread among those from `first` on, of a row of `cols` columns. */
+/* The leaf of this thread, one of those from leaf `first` on, in a row of `cols` columns. */
 typedef struct {
   acan_i64 begin; /* its first column */
-  int n;          /* its elements; 0 behind the end of the row */
+  int n;          /* its elements; 0 beyond the end of the row */
   int lane;
 } acan_lane_place;
 
@@ -174,10 +175,11 @@ ACAN_FN acan_lane_place acan_place_of_thread(acan_i64 first, acan_i64 cols) {
   return place;
 }
 
-/* Leaves that one thread adds in registers, before the tree's open nodes are looked at. */
+/* The number of leaves that one thread adds in registers before it touches the tree's open
+ * nodes. */
 #define ACAN_NODE_LEAVES 8
 
-/* The node of `count` leaves, of which there are ACAN_NODE_LEAVES but at the end of a row. */
+/* The node of `count` leaves: ACAN_NODE_LEAVES, or fewer at the end of a row. */
 ACAN_FN float acan_node_of_leaves(const float* leaves, acan_i64 count) {
   float nodes[ACAN_NODE_LEAVES];
   int width;
@@ -191,9 +193,9 @@ ACAN_FN float acan_node_of_leaves(const float* leaves, acan_i64 count) {
   return nodes[0];
 }
 
-/* By a row's threads: their lanes become the sums of leaves first, first + 1, ..., which the first
- * thread pushes as far as there are `leaves`, in nodes. The levels are the block's, and nobody but
- * the first thread looks at them. */
+/* By a row's threads: sums their lanes to leaves first, first + 1, ... (below `leaves`). The first
+ * thread pushes these, in nodes. The block has one array of levels, which only the first thread
+ * uses. */
 ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float* levels) {
   ACAN_LOCAL_VARIABLE float lanes[ACAN_MOST_ROW_THREADS];
   ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_ROW_THREADS / ACAN_LANES];
@@ -211,7 +213,7 @@ ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float*
   }
 }
 
-/* By a row's threads: the total of `nodes` that the first thread has pushed, for all of them. */
+/* By a row's threads: all of them get the total of the `nodes` that the first thread has pushed. */
 ACAN_FN float acan_share_total(const float* levels, acan_i64 nodes) {
   ACAN_LOCAL_VARIABLE float shared;
   float total;
@@ -222,7 +224,7 @@ ACAN_FN float acan_share_total(const float* levels, acan_i64 nodes) {
   return total;
 }
 
-/* The same for lanes that were pushed. */
+/* The same for pushed lanes. */
 ACAN_FN float acan_share_lanes(const float* levels, acan_i64 leaves) {
   return acan_share_total(levels, (leaves + ACAN_NODE_LEAVES - 1) / ACAN_NODE_LEAVES);
 }
@@ -288,9 +290,10 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
 
 #endif /* ACAN_ROW_IS_SHARED */
 
-/* The largest element of a row that is not NaN, -infinity where there is none, and the first column
- * that equals it, 0 where there is none. Of a zero, the sign is that of the first zero in the order
- * (column mod 64, column), those behind the last full leaf being the last: as vectors find it. */
+/* The largest element of a row that is not NaN, or -infinity if there is none, and the first column
+ * that equals it, or 0 if there is none. If it is a zero, it has the sign of the first zero in the
+ * order (column mod 64, column), with columns after the last full leaf last, since vector code
+ * finds that one. */
 typedef struct {
   float value;
   acan_i64 column;
@@ -298,8 +301,8 @@ typedef struct {
 
 #if ACAN_ROW_IS_SHARED
 
-/* A candidate: its value, its place in the order above, and the first column of an equal one. -1:
- * there is none. */
+/* A candidate: its value, its rank in the order above, and the first column of an equal element; -1
+ * if there is no candidate. */
 typedef struct {
   float value;
   acan_i64 rank;
@@ -316,7 +319,7 @@ ACAN_FN acan_candidate acan_larger(acan_candidate a, acan_candidate b) {
   return both;
 }
 
-/* By a row's threads, for all of them. */
+/* By a row's threads; all of them get the result. */
 ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
   ACAN_LOCAL_VARIABLE float values[ACAN_MOST_ROW_THREADS];
   ACAN_LOCAL_VARIABLE acan_i64 ranks[ACAN_MOST_ROW_THREADS];

@@ -1,18 +1,18 @@
-/* Sums down columns by the threads of a GPU's block. Its prelude defines ACAN_COLUMN_PLACES, how
- * many places a block sums side by side (a power of two), ACAN_COLUMN_PLACE, that of this thread,
- * ACAN_COLUMNS, how many columns a block has, and ACAN_COLUMN, that of this thread. All threads of
- * a block call these functions together. Everybody else sums a column by one thread.
+/* Sums down columns by the threads of a GPU's block. Its prelude defines ACAN_COLUMN_PLACES, the
+ * number of places that a block sums side by side (a power of two), ACAN_COLUMN_PLACE, the one of
+ * this thread, ACAN_COLUMNS, the number of columns of a block, and ACAN_COLUMN, the one of this
+ * thread. All threads of a block call these functions together. Other devices sum a column with one
+ * thread.
  *
- * The leaves of row groups have places in one aligned tree, as if each group had a power of two of
- * them; those that a group lacks are behind its others, so they only ever are a missing right
- * child:
+ * The leaves of row groups have places in one aligned tree, as if the number of leaves in each
+ * group were a power of two. The places that a group lacks come after its others, so they are only
+ * ever a missing right child:
  *
  *   groups of 3 leaves    place  0   1   2   -  |  4   5   6   -  |  8   9
  *                                 \ /    |         \ /    |         \ /
  *                                  +-----+          +-----+          |
  *                                      +---------------+             |
- *                                              +---------------------+
- */
+ *                                              +---------------------+ */
 #ifndef ACAN_KERNELS_PLACES_H
 #define ACAN_KERNELS_PLACES_H
 
@@ -39,7 +39,7 @@ ACAN_FN acan_places acan_places_of(acan_i64 rows, acan_i64 block, acan_i64 group
   return p;
 }
 
-/* The rows of a leaf: none where there is no leaf. */
+/* The rows of a leaf; none where a place has no leaf. */
 typedef struct {
   acan_i64 begin;
   acan_i64 end;
@@ -60,8 +60,8 @@ ACAN_FN int acan_is_place(const acan_places* p, acan_i64 place) {
   return leaf.begin < leaf.end;
 }
 
-/* The nodes that wait for their right siblings. A block of more than one turn has at most so many
- * columns. */
+/* The nodes that wait for their right siblings. A block that takes more than one turn has at most
+ * ACAN_OPEN_COLUMNS columns. */
 #define ACAN_OPEN_COLUMNS 8
 
 typedef struct {
@@ -80,9 +80,9 @@ ACAN_FN acan_open_nodes acan_no_nodes(float* nodes, acan_i32* numbers) {
   return open;
 }
 
-/* By the threads of place 0: the node of turn `number`. Two neighbours are added as soon as the
- * next turn is outside of the smallest node that has both: the highest bit in which numbers differ
- * is the level of the node that holds both. */
+/* By the threads of place 0: pushes the node of turn `number`. Two neighbours are added as soon as
+ * the next turn is outside of the smallest node that has both. The highest bit in which two numbers
+ * differ is the level of the node that holds both. */
 ACAN_FN void acan_open_push(acan_open_nodes* open, acan_i32 number, float node) {
   float* nodes = open->nodes + ACAN_COLUMN;
   acan_i32* numbers = open->numbers + ACAN_COLUMN;
@@ -108,8 +108,8 @@ ACAN_FN float acan_open_total(const acan_open_nodes* open) {
   return sum;
 }
 
-/* The node of the places from `first` on whose leaves the block's threads have summed: for the
- * threads of place 0. */
+/* The node of the places from `first` on, whose leaves the block's threads have summed. Only the
+ * threads of place 0 get it. */
 ACAN_FN float acan_node_of_places(const acan_places* p, acan_i64 first, float sum) {
   ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_COLUMN_THREADS];
   float* own = sums + ACAN_COLUMN_PLACE * ACAN_COLUMNS + ACAN_COLUMN;
@@ -126,7 +126,8 @@ ACAN_FN float acan_node_of_places(const acan_places* p, acan_i64 first, float su
   return *own;
 }
 
-/* Each thread has the sum of a leaf of the places from `first` on, of a turn that has leaves. */
+/* Pushes the sums of the places from `first` on, of which each thread has one. The turn has
+ * leaves. */
 ACAN_FN void acan_push_places(acan_open_nodes* open, const acan_places* p, acan_i64 first,
                               float sum) {
   const float node = acan_node_of_places(p, first, sum);

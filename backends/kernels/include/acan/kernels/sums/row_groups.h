@@ -1,6 +1,7 @@
-/* Sums over rows that come from samples of several positions. Rows are in groups of whole samples:
- * inside a group leaves of `block` rows, each a chain that begins at 0, and the aligned tree over
- * them; then the aligned tree over the groups. However samples are cut, a task's rows are a node.
+/* Sums over rows that come from samples of several positions. Rows are in groups of whole samples.
+ * Inside a group there are leaves of `block` rows, each a chain that begins at 0, and the aligned
+ * tree over them; above is the aligned tree over the groups. However samples are cut, the rows of a
+ * task are a node.
  *
  *   rows    0 .. 63   64 .. 127   128 .. 199 | 200 .. 263   264 .. 327   328 .. 399 |  ...
  *              \        /            |              \         /             |
@@ -11,7 +12,7 @@
 #ifndef ACAN_KERNELS_ROW_GROUPS_H
 #define ACAN_KERNELS_ROW_GROUPS_H
 
-/* As acan_tree_push and acan_tree_total, for each lane; the sums come and go in `sums`. */
+/* As acan_tree_push and acan_tree_total, for each lane; `sums` is both input and output. */
 ACAN_FN void acan_lane_tree_push(float levels[][ACAN_COLUMN_LANES], acan_i64 leaf, float* sums,
                                  int lanes) {
   int level = 0;
@@ -40,7 +41,7 @@ ACAN_FN void acan_store_lanes(const acan_matrix* m, acan_i64 r, acan_i64 c, cons
   for (l = 0; l < lanes; ++l) acan_store(m, r, c + l, x[l]);
 }
 
-/* What a chain adds: x, x * y, or (x - y)^2 with y of the column. */
+/* What a chain adds: x, x * y, or (x - y)^2 where y belongs to the column. */
 #define ACAN_CHAIN_SUM 0
 #define ACAN_CHAIN_DOT 1
 #define ACAN_CHAIN_SQUARES 2
@@ -69,8 +70,8 @@ ACAN_FN void acan_column_chain(const acan_matrix* x, const acan_matrix* y, int w
 
 #if ACAN_COLUMN_IS_SHARED
 
-/* Rows of a column that a thread loads before it adds them: an addition for each load would wait as
- * long as the memory takes, each time. */
+/* The number of rows of a column that a thread loads before it adds them. Adding after each load
+ * would wait for the memory each time. */
 #define ACAN_ROWS_AT_ONCE 16
 #define ACAN_NORM_ROWS_AT_ONCE 8
 
@@ -109,7 +110,7 @@ ACAN_FN float acan_shared_chain(const acan_matrix* x, const acan_matrix* y, int 
   return sum;
 }
 
-/* By the threads of a block, `there` being whether this one has a column. */
+/* By the threads of a block; `there` says whether this thread has a column. */
 ACAN_FN void acan_sum_places(const acan_args* a, int what, const acan_places* p, acan_i64 c,
                              int there) {
   ACAN_LOCAL_VARIABLE float nodes[ACAN_OPEN_WORDS];
@@ -208,7 +209,7 @@ ACAN_FN void acan_column_squares(const acan_args* a, acan_i64 c, int lanes) {
   acan_group_sums(a, ACAN_CHAIN_SQUARES, c, lanes);
 }
 
-/* Whose statistics (mean, inverse) a norm has. A constant says which. */
+/* The owner of a norm's statistics (mean, inverse). A constant says which one. */
 #define ACAN_BY_ROW 0
 #define ACAN_BY_COLUMN 1
 #define ACAN_BY_SAMPLE 2 /* of a sample's group of channels */
@@ -232,7 +233,7 @@ ACAN_FN void acan_norm_chains(const acan_args* a, int by_column, acan_i64 begin,
   }
 }
 
-/* The statistics of sample s, each for its group's channels from c on. */
+/* Loads the statistics of sample s: for each channel from c on, those of its group. */
 ACAN_FN void acan_load_sample_statistics(const acan_args* a, acan_i64 s, acan_i64 c, float* means,
                                          float* inverses, int lanes) {
   const acan_i64 width = a->m[2].cols / a->i[3];
@@ -259,7 +260,7 @@ ACAN_FN void acan_sample_norm_chains(const acan_args* a, acan_i64 begin, acan_i6
   for (r = begin; r < end;) {
     const acan_i64 last = acan_leaf_end(r / positions * positions, positions, end);
     acan_load_sample_statistics(a, r / positions, c, means, inverses, lanes);
-    /* Two rows at once: half as many loads and stores of the sums. */
+    /* Two rows at once halve the loads and stores of the sums. */
     for (; r + 2 <= last; r += 2) {
       for (l = 0; l < lanes; ++l) {
         const float dy = acan_load(&a->m[4], r, c + l);
@@ -315,7 +316,7 @@ ACAN_FN void acan_shared_norm_chains(const acan_args* a, int by_column, acan_i64
     float dys[ACAN_NORM_ROWS_AT_ONCE];
     float means[ACAN_NORM_ROWS_AT_ONCE];
     float inverses[ACAN_NORM_ROWS_AT_ONCE];
-    /* Behind the last row: that one again, which nobody adds. */
+    /* After the last row, this reads the last row again, which is not added. */
     ACAN_UNROLL for (t = 0; t < ACAN_NORM_ROWS_AT_ONCE; ++t) {
       const int row = r + t < rows ? r + t : rows - 1;
       xs[t] = x[row * a->m[2].stride];
