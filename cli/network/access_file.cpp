@@ -233,10 +233,12 @@ std::string ParseJobs(const std::string& text, const std::string& origin) {
   std::string digits = open ? text.substr(0, text.size() - 1) : text;
   const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
   const std::size_t most = open ? kJobIdDigits - 1 : kJobIdDigits;
-  if (hex && digits.size() <= most && digits.size() >= (open ? 1 : kJobIdDigits)) return digits;
+  // Words of the space, such as "done", may begin with one of these digits, but not with two.
+  const std::size_t least = open ? 2 : kJobIdDigits;
+  if (hex && digits.size() <= most && digits.size() >= least) return digits;
   throw UsageError(fmt::format(
       "{}: \"{}\" names no jobs; write the id of one, which is {} of 0-9 and a-f (acan manager "
-      "says it when it starts), or how ids begin and a star, like 3f2a*",
+      "says it when it starts), or two or more digits with which ids begin and a star, like 3f2a*",
       origin, text, kJobIdDigits));
 }
 

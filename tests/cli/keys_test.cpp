@@ -227,7 +227,7 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
   EXPECT_TRUE(manager.WaitForErr("the job's id is " + id));
 
   for (const char* jobs :
-       {"*", "3f2a", "3F2A*", "mnist", "3f2a*b", "0123456789abcdef*", "**", "0123456789abcdef0"}) {
+       {"*", "d*", "3f2a", "3F2A*", "mnist", "3f2a*b", "0123456789abcdef*", "**", "0123456789abcdef0"}) {
     const Result wrong = Keygen({"--add", "handler", "--name", "x", "--jobs", jobs});
     EXPECT_EQ(wrong.code, 2) << jobs;
     EXPECT_THAT(wrong.err, AllOf(HasSubstr("--jobs"), HasSubstr(jobs), HasSubstr("3f2a*")));

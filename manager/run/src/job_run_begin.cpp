@@ -55,8 +55,14 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   if (options_.resume) {
     const Pattern receipt = Pattern::Of(DoneKey(context_.job_id));
     for (const tuplespace::FoundTuple& found : context_.client.ListAll(receipt)) {
-      const auto json = ParseJsonOrDiscard(found.payload.text());
-      done = ReceiptFromJson(json, found.key.ToString());
+      const std::string where = found.key.ToString();
+      Receipt its = ReceiptFromJson(ParseJsonOrDiscard(found.payload.text()), where);
+      if (context_.IsOfThisJob(its, where)) {
+        done = std::move(its);
+      } else {
+        context_.Log(fmt::format("the tuple {} has the receipt of another job; this job is not done",
+                                 where));
+      }
     }
   }
   // The file is checked last, at the moment when this manager begins to change files.

@@ -177,9 +177,9 @@ TEST_P(BandsTest, EveryCutTrainsTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Windows, BandsTest,
                          testing::Values(Bands{64, 3, 1, 3}, Bands{40, 2, 1, 2}, Bands{50, 3, 2, 0},
-                                         Bands{50, 4, 2, 0}, Bands{47, 5, 2, 0},
-                                         Bands{41, 2, 5, 4}, Bands{33, 5, 1, 9},
-                                         Bands{37, 3, 3, 3}, Bands{40, 1, 3, 0}));
+                                         Bands{50, 4, 2, 0}, Bands{47, 5, 2, 0}, Bands{41, 2, 5, 4},
+                                         Bands{33, 5, 1, 9}, Bands{37, 3, 3, 3},
+                                         Bands{40, 1, 3, 0}));
 
 }  // namespace
 }  // namespace acan

@@ -25,8 +25,8 @@ class Sender {
  public:
   // `lose` is called, during a sending, for a client that does not accept messages any more.
   using Lose = std::function<void(const ClientId& client, const std::string& why)>;
-  Sender(RunningClock& clock, BrokerCore& core, const Connections& connections, SegmentTable& segments,
-         ChannelTable& channels, Outbox& outbox, Lose lose)
+  Sender(RunningClock& clock, BrokerCore& core, const Connections& connections,
+         SegmentTable& segments, ChannelTable& channels, Outbox& outbox, Lose lose)
       : clock_(clock),
         core_(core),
         connections_(connections),

@@ -255,7 +255,8 @@ void Client::Impl::CheckLink() {
 
 std::string Client::Impl::HandshakeFailure() const {
   return fmt::format(
-      "the handshake failed: what listens there is not a broker, {}, or accepts no more connections "
+      "the handshake failed: what listens there is not a broker, {}, or accepts no more "
+      "connections "
       "from this host",
       options.access ? fmt::format("is a broker without keys or with a public key other than {}",
                                    options.access->broker_public_key)

@@ -117,15 +117,17 @@ class Unfolding {
     return (window_.padding.height + window_.stride.height - 1) / window_.stride.height;
   }
   // Windows over one edge of the image need the padding there, so the other side is padded, too.
+  // Windows that lie wholly in the padding still need one row of the image.
   Band BandOf(const Range& y) const {
     const std::int64_t stride = window_.stride.height, padding = window_.padding.height;
     const std::int64_t height = window_.input.height;
     const std::int64_t top = y.begin * stride - padding;
     const std::int64_t bottom = (y.end - 1) * stride - padding + window_.kernel.height;
     if (top >= 0 && bottom <= height) return {{top, bottom}, 0, 0};
-    if (bottom <= height) return {{0, bottom}, padding, y.begin};
-    const std::int64_t skipped = std::min(y.begin, EdgeRows());
-    return {{(y.begin - skipped) * stride, height}, padding, skipped};
+    if (bottom <= height) return {{0, std::max<std::int64_t>(bottom, 1)}, padding, y.begin};
+    const std::int64_t first =
+        std::min(y.begin - std::min(y.begin, EdgeRows()), (height - 1) / stride);
+    return {{first * stride, height}, padding, y.begin - first};
   }
   View Launch(const model::Window& window, const View& from) {
     const std::int64_t samples = from.rows / window.input.area();
@@ -171,7 +173,8 @@ FoldedBand FoldedBandOf(const model::Window& window, const Range& y) {
     const std::int64_t rows = (end - 1) * stride + kernel - 2 * padding;
     if (end < count && rows <= height && rows > 0) return {y, {0, end}, {0, rows}, padding};
   } else if (windows.end == count) {
-    const std::int64_t begin = std::min(windows.begin, y.begin / stride);
+    // At least one window, even if none overlaps the wanted rows, whose gradient is then 0.
+    const std::int64_t begin = std::min({windows.begin, y.begin / stride, count - 1});
     return {y, {begin, count}, {begin * stride, height}, padding};
   }
   return {y, {0, count}, {0, height}, padding};

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,6 +71,10 @@ bool IsFileOf(const std::string& path, int descriptor) {
          own.st_ino == there.st_ino && own.st_dev == there.st_dev;
 }
 
+bool HasEnded(pid_t pid) {
+  return ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
 enum class Locked : std::uint8_t { kYes, kNo, kNoLocks };
 
 Locked TryLock(int descriptor) {
@@ -96,9 +101,12 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
                                              FolderOwner* owner, std::string* said) {
   const std::string path = LockPathIn(folder);
   for (;;) {
+    // Only for this user: whoever can read the file can lock it.
+    constexpr mode_t kMode = 0600;
     const int descriptor =
-        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kMode);
     if (descriptor < 0) Fail(path, "open", errno);
+    ::fchmod(descriptor, kMode);  // an earlier version made it readable for others
     const Locked locked = TryLock(descriptor);
     if (locked == Locked::kNo) {
       *owner = ReadOwner(descriptor);
@@ -160,6 +168,14 @@ std::string FolderLock::InUse(const std::string& folder, const FolderOwner& owne
       owner.pid == 0
           ? fmt::format("a process that has locked {}", LockPathIn(folder))
           : fmt::format("pid {} on host {} since {}", owner.pid, owner.host, owner.since);
+  if (owner.pid != 0 && owner.host == HostName() && HasEnded(owner.pid)) {
+    return fmt::format(
+        "the output folder {} cannot be locked: pid {}, which had it since {}, is not there any "
+        "more, but another process holds a lock on {}: end that process (lslocks shows it), or "
+        "name another "
+        "folder with --out",
+        folder, owner.pid, owner.since, LockPathIn(folder));
+  }
   std::string text = fmt::format(
       "the output folder {} is in use by {}: wait until that is done, stop it, or name another "
       "folder with --out",

@@ -13,7 +13,6 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/text_file.h"
-#include "acan/manager/training_id.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tuplespace/clock.h"
@@ -82,10 +81,7 @@ std::optional<Receipt> RunFiles::NewReceipt() const {
   if (!text || text == earlier_receipt_) return std::nullopt;
   const std::string path = context_.OutPath(kReceiptName);
   Receipt receipt = ReadReceipt(path);
-  const Job job = JobFromJson(receipt.job, path);
-  if (TrainingId(job, receipt.train_sha256, receipt.test_sha256) != context_.job_id) {
-    return std::nullopt;
-  }
+  if (!context_.IsOfThisJob(receipt, path)) return std::nullopt;
   return receipt;
 }
 

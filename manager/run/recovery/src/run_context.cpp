@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "acan/manager/job.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/training_id.h"
 
@@ -27,6 +28,11 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
       job_id(TrainingId(job, data.train_sha256(), data.test_sha256())),
       client(std::move(client_options)),
       run(RunName(job_id, client.id())) {}
+
+bool RunContext::IsOfThisJob(const Receipt& receipt, const std::string& where) const {
+  const Job its_job = JobFromJson(receipt.job, where);
+  return TrainingId(its_job, receipt.train_sha256, receipt.test_sha256) == job_id;
+}
 
 int RunContext::OptimizerStates() const {
   return StateCount(job.training.optimizer);

@@ -6,6 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <string>
+
+#include "acan/manager/host_name.h"
 #include "test_files.h"
 
 namespace acan {
@@ -37,6 +41,31 @@ TEST(FolderLockTest, NamesItsOwnerToOthers) {
   FolderLock::CheckFree(folder.path());
   EXPECT_EQ(folder.FileCount(), 0u);
   EXPECT_NE(Take(folder, "two", &owner), nullptr);
+}
+
+// Others who may read the file could lock it.
+TEST(FolderLockTest, IsOnlyForItsUser) {
+  const TestFolder folder;
+  const std::string path = folder.Write("manager.lock", "");
+  std::filesystem::permissions(path, std::filesystem::perms(0644));
+  FolderOwner owner;
+  const auto lock = Take(folder, "one", &owner);
+  ASSERT_NE(lock, nullptr);
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+}
+
+TEST(FolderLockTest, SaysThatAnotherProcessThanTheOwnerHoldsIt) {
+  FolderOwner owner;
+  owner.pid = ::fork();
+  if (owner.pid == 0) ::_exit(0);
+  ::waitpid(owner.pid, nullptr, 0);
+  owner.host = HostName();
+  owner.since = "yesterday";
+  const std::string said = FolderLock::InUse("out", owner);
+  EXPECT_NE(said.find("is not there any more, but another process holds a lock on "
+                      "out/manager.lock"),
+            std::string::npos)
+      << said;
 }
 
 TEST(FolderLockTest, EndsWithAKilledProcess) {

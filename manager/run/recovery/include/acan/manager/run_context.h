@@ -12,6 +12,7 @@
 #include "acan/core/error.h"
 #include "acan/manager/job.h"
 #include "acan/manager/pass_tasks.h"
+#include "acan/manager/receipt.h"
 #include "acan/manager/sample_set.h"
 #include "acan/manager/trained_model.h"
 #include "tuplespace/client.h"
@@ -65,6 +66,9 @@ struct RunContext {
   bool HasFolder() const { return !settings.out_dir.empty(); }
   std::string OutPath(const char* name) const { return settings.out_dir + "/" + name; }
   int OptimizerStates() const;
+  // Whether it is a receipt of this job. `where` names it in the messages of errors, which are
+  // thrown as by JobFromJson.
+  bool IsOfThisJob(const Receipt& receipt, const std::string& where) const;
 
   const RunSettings settings;
   const Job& job;

@@ -1,0 +1,172 @@
+// Managers that take a job over from one that was killed, stopped or hangs, and managers that stand
+// by for it.
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kill_fixture.h"
+#include "nlohmann/json.hpp"
+#include "program.h"
+#include "tuplespace/client.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  const int done = StepsIn(folder_ / "first");
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  // It may have died between the line of a step and telling the space.
+  EXPECT_GE(BeganAfter(standby.err(), "the weights in the space"), done - 1) << standby.err();
+  EXPECT_THAT(standby.err(), Not(HasSubstr("lacks")));
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+  const auto receipt = nlohmann::json::parse(LastLine(standby.out()));
+  EXPECT_TRUE(receipt.at("metrics_missing").empty());
+}
+
+TEST_F(KillTest, TheManagerWhichIsResumedOnAnotherHost) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 3/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  // What another training left in its folder says nothing of this one.
+  std::filesystem::create_directory(out_);
+  folder_.Write("out/metrics.jsonl", R"({"step":0,"loss":-1})"
+                                     "\n");
+  Program second(ManagerWords({"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_GE(BeganAfter(second.err(), "the weights in the space"), 200) << second.err();
+  EXPECT_EQ(HashOf(second), undisturbed_);
+  ExpectWholeMetrics();
+  EXPECT_THAT(ReadFile(out_ + "/metrics.jsonl"), Not(HasSubstr("-1")));
+}
+
+TEST_F(KillTest, AManagerThatIsStoppedHandsOverToOneOfAnotherHost) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  const int done = StepsIn(folder_ / "first");
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_EQ(BeganAfter(standby.err(), "the weights in the space"), done) << standby.err();
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGSTOP);
+  ASSERT_TRUE(standby.WaitForErr("going on from"));
+  first.Signal(SIGCONT);
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  // It has stood by since, and says what the other one came to.
+  EXPECT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_THAT(first.err(), HasSubstr("the lead was lost"));
+  EXPECT_EQ(HashOf(first), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+TEST_F(KillTest, AStandbyEndsWithTheJob) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords({"--set", "train.epochs=2"}));
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  Program standby(ManagerWords({"--set", "train.epochs=2", "--standby"}));
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("the job is done already"));
+  EXPECT_EQ(HashOf(standby), HashOf(first));
+}
+
+TEST_F(KillTest, AReceiptOfAnotherJobInTheSpaceEndsNothing) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program other(ManagerWords({"--set", "train.epochs=1", "--set", "train.seed=5"}));
+  ASSERT_EQ(other.Wait(), 0) << other.err();
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  const std::string said = "the job's id is ";
+  const std::string id = first.err().substr(first.err().find(said) + said.size(), 16);
+  {
+    tuplespace::ClientOptions options;
+    options.endpoint = endpoint_;
+    tuplespace::Client client(options);
+    const tuplespace::Pattern receipts{
+        {tuplespace::FieldPattern::Exact("done"), tuplespace::FieldPattern::Any()}, false};
+    const auto found = client.ReadOne(receipts);
+    ASSERT_TRUE(found);
+    tuplespace::Tuple foreign;
+    foreign.key = tuplespace::Key{"done", id};
+    foreign.payload = found->payload;
+    ASSERT_TRUE(client.Put({foreign}));
+  }
+  Program second(ManagerWords({"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("has the receipt of another job"));
+  EXPECT_EQ(HashOf(second), undisturbed_);
+}
+
+TEST_F(KillTest, AStandbyOfAnotherHostSaysWhereTheOutputsAre) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first", {"--set", "train.epochs=2"}));
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  Program standby(ManagerWords({"--set", "train.epochs=2", "--standby"}));
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("the outputs are in its --out"));
+  EXPECT_THAT(standby.out(), Not(HasSubstr("wrote ")));
+  EXPECT_EQ(HashOf(standby), HashOf(first));
+}
+
+TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
+  auto broker =
+      std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  broker->Signal(SIGKILL);
+  first.Signal(SIGKILL);
+  // Until it is gone the next one would refuse to take its place.
+  EXPECT_EQ(broker->Wait(), -SIGKILL);
+  broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("going on from snapshot"));
+  EXPECT_EQ(HashOf(standby), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+}  // namespace
+}  // namespace acan::testing
