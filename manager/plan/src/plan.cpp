@@ -42,6 +42,7 @@ HandlerShares SharesOf(std::vector<double> gflops, int threads) {
 namespace {
 
 CutRequest RequestOf(const PlanRequest& request, const HandlerShares& shares) {
+  constexpr auto kUsual = static_cast<double>(SearchBudget::kUnfitWork);
   return {.model = *request.model,
           .training = request.training,
           .capacity_bytes = request.capacity_bytes,
@@ -54,6 +55,7 @@ CutRequest RequestOf(const PlanRequest& request, const HandlerShares& shares) {
           .overhead_us = request.overhead_us,
           .tuple_bytes = request.tuple_bytes,
           .task_inputs = request.task_inputs,
+          .unfit_work = static_cast<std::int64_t>(request.search_share * kUsual),
           .go_on = request.go_on};
 }
 

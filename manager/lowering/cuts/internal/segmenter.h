@@ -61,6 +61,7 @@ class Segmenter {
   std::int64_t EndByMemory(std::int64_t first, std::int64_t limit, const RowCut& rows) const;
   bool TouchesTooMuch(const Segment& segment) const;
   bool Fits(const Segment& segment);
+  void ChargeFor(int segment) const;
   bool FitsAt(int segment) const;
   bool MeasureAt(int segment);
 
@@ -94,7 +95,8 @@ class Segmenter {
   std::vector<Segment> segments_;
   ValueGrid grid_;  // of segments_
   const PassContext context_;
-  std::vector<SegmentCost> costs_;  // of segments_, once refined
+  std::vector<std::int64_t> tiles_;  // of each parameter, their number
+  std::vector<SegmentCost> costs_;   // of segments_, once refined
   std::uint64_t need_bytes_ = 0;
   int replaced_ = -1;  // the segment that Fits replaces by others; -1: it appends them
 };

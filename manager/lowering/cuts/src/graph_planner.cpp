@@ -72,13 +72,18 @@ double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const C
   return cost.step_us + static_cast<double>(cost.moved_bytes) / 1024 * us_per_kib;
 }
 
+// Of SearchBudget::unfit_work, for each node of each cut.
+constexpr std::int64_t kWorkOfNode = 16;
+
 // Cuts with boxes of `rows` where possible. nullopt: something does not fit, or a step takes
 // `limit_us` or longer.
 std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling, const RowCut& rows,
                                 double limit_us, AttentionSpread spread = AttentionSpread::kNone) {
   if (request.go_on) request.go_on();
   if (request.budget != nullptr) {
-    request.budget->nodes -= static_cast<std::int64_t>(request.model.training.nodes().size());
+    const auto nodes = static_cast<std::int64_t>(request.model.training.nodes().size());
+    request.budget->nodes -= nodes;
+    request.budget->unfit_work -= kWorkOfNode * nodes;
   }
   GraphCuts cuts = tiling.cuts;
   Segmenter of_training(request, tiling.cuts, tiling.by_tiles, spread, true);
@@ -104,6 +109,10 @@ std::optional<ChosenCuts> CutBy(const CutRequest& request, const Tiling& tiling,
 
 bool IsBudgetSpent(const CutRequest& request) {
   return request.budget != nullptr && request.budget->nodes <= 0;
+}
+// Whether a search that has found nothing that fits must end.
+bool IsHopeless(const CutRequest& request) {
+  return request.budget != nullptr && request.budget->unfit_work <= 0;
 }
 
 // How to spread attention, besides the cuts that memory requires: other ways are tried if there are
@@ -168,7 +177,7 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
   for (const Tiling& tiling : Tilings(request, task_bytes)) {
     int worse = 0;
     for (const RowCut& rows : RowCuts(request)) {
-      if (best && IsBudgetSpent(request)) return best;
+      if (best ? IsBudgetSpent(request) : IsHopeless(request)) return best;
       bool is_better = false;
       for (const AttentionSpread spread : Spreads(request, rows)) {
         if (best) limit_us = best->chosen.cost.step_us;
@@ -236,10 +245,13 @@ std::uint64_t EighthsOf(std::uint64_t bytes, std::uint64_t eighths) {
 // Finds the way to cut that needs the least memory.
 class SmallestMemory {
  public:
-  explicit SmallestMemory(const CutRequest& request) : request_(request), rows_(RowCuts(request)) {}
+  explicit SmallestMemory(const CutRequest& request) : request_(request), rows_(RowCuts(request)) {
+    request_.budget = &budget_;
+  }
 
-  // Returns more than request.capacity_bytes, with which nothing fits. UINT64_MAX: no memory is
-  // enough, because a tuple or a task is larger than the space accepts.
+  // Returns more than request.capacity_bytes, with which nothing fits; not the least if the search
+  // for it would take too long. UINT64_MAX: no memory is enough, because a tuple or a task is
+  // larger than the space accepts.
   std::uint64_t Find() {
     constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
     std::uint64_t too_little = request_.capacity_bytes;
@@ -251,11 +263,12 @@ class SmallestMemory {
     // Reduces the memory with the way that fits. Where that way ends, another one may continue.
     for (;;) {
       too_little = request_.capacity_bytes;
-      while (enough - too_little > 1) {
+      while (enough - too_little > 1 && !IsHopeless(request_)) {
         const std::uint64_t middle = too_little + (enough - too_little) / 2;
         (Fits(way_, middle) ? enough : too_little) = middle;
       }
-      if (enough - 1 == request_.capacity_bytes || !AnyWayFits(enough - 1)) return enough;
+      if (enough - 1 == request_.capacity_bytes || IsHopeless(request_)) return enough;
+      if (!AnyWayFits(enough - 1)) return enough;
       --enough;
     }
   }
@@ -284,7 +297,8 @@ class SmallestMemory {
     return false;
   }
 
-  const CutRequest& request_;
+  SearchBudget budget_;
+  CutRequest request_;
   const std::vector<RowCut> rows_;
   Way way_;
 };
@@ -299,6 +313,7 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& unbounded,
                                      std::uint64_t* smallest_need_bytes) {
   CutRequest request = unbounded;
   SearchBudget budget = kBudget;
+  budget.unfit_work = request.unfit_work;
   if (request.budget == nullptr) request.budget = &budget;
   std::optional<Found> best;
   Shortlist near_best;
@@ -315,7 +330,7 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& unbounded,
     if (best->chosen.cuts.training.size() == 1) break;  // no segment can be longer
   }
   for (const std::uint64_t eighths : kFallbackEighths) {
-    if (best) break;
+    if (best || IsHopeless(request)) break;
     best = ChooseWith(request, EighthsOf(request.capacity_bytes, eighths), best_us, shortlist);
   }
   if (best) {

@@ -31,7 +31,16 @@ Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
                grid_,
                request.training,
                pass_,
-               PassKeys(pass_.job, pass_.step, pass_.batch_id)} {}
+               PassKeys(pass_.job, pass_.step, pass_.batch_id)} {
+  const std::vector<model::Parameter>& parameters = graph_.graph().parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const ParameterCut& cut = cuts_.parameters[p];
+    const std::int64_t rows = cuts_.block << cut.row_level,
+                       columns = cuts_.block << cut.column_level;
+    tiles_.push_back((1 + (parameters[p].rows - 1) / rows) *
+                     (1 + (parameters[p].columns - 1) / columns));
+  }
+}
 
 std::optional<std::vector<Segment>> Segmenter::Cut(const RowCut& rows) {
   Restart({});
@@ -132,13 +141,34 @@ bool Segmenter::TouchesTooMuch(const Segment& segment) const {
   return bytes > *request_.size_bytes;
 }
 
+// Charges a test of the segment, which takes longer the more tiles its tasks read or write.
+void Segmenter::ChargeFor(int segment) const {
+  if (request_.budget == nullptr) return;
+  std::int64_t work = 1;
+  const Range nodes = segments_[static_cast<std::size_t>(segment)].nodes;
+  for (std::int64_t n = nodes.begin; n < nodes.end; ++n) {
+    const LoweredNode& node = graph_.node(static_cast<int>(n));
+    for (const std::vector<int>* ids : {&node.operands, &node.results}) {
+      for (const int id : *ids) {
+        if (id < 0) continue;
+        const LoweredValue& value = graph_.value(id);
+        if (value.kind == ValueKind::kParameter)
+          work += tiles_[static_cast<std::size_t>(value.index)];
+      }
+    }
+  }
+  request_.budget->unfit_work -= work;
+}
+
 bool Segmenter::FitsAt(int segment) const {
+  ChargeFor(segment);
   const TaskCost need = NeedOfSegment(request_, context_, segment);
   return need.need_bytes <= cuts_.task_bytes && need.fits_limits;
 }
 
 // As FitsAt, and keeps the costs.
 bool Segmenter::MeasureAt(int segment) {
+  ChargeFor(segment);
   if (train_) {
     costs_.push_back(CostOfSegment(request_, context_, segment, cuts_.task_bytes));
     return costs_.back().fits;

@@ -174,8 +174,11 @@ PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capa
 // The smallest need depends on both keys and on the model. If a tile with its optimizer state is
 // the largest part, only a smaller block helps; if one sample is, neither helps.
 std::string HandlerPool::SettingsThatFit() const {
+  // It is only advice: the search may miss settings that would fit.
   const auto fits = [this](const Training& training) {
-    return MakePlan(RequestFor(training, LargestMemory()), nullptr).has_value();
+    PlanRequest request = RequestFor(training, LargestMemory());
+    request.search_share = 0.125;
+    return MakePlan(request, nullptr).has_value();
   };
   Training smaller = config_.training;
   while (smaller.block > kMinBlock) {
@@ -197,8 +200,9 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
   if (plan == nullptr && MayOthersCome(now_us)) return {};
   // Memory that was too small for every plan remains too small, whichever handlers join.
   if (const std::uint64_t largest = LargestMemory(); largest > hopeless_bytes_) {
-    std::optional<Plan> next = PlanFor(PlanningCapacity());
-    if (!next) next = PlanFor(largest);
+    const std::uint64_t usual = PlanningCapacity();
+    std::optional<Plan> next = PlanFor(usual);
+    if (!next && largest != usual) next = PlanFor(largest);
     if (next) {
       NameTooSmall(next->largest_need_bytes, out);
       unfit_since_us_.reset();

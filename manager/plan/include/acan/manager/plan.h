@@ -58,6 +58,8 @@ struct PlanRequest {
   // The limits of the space: maximum bytes of a tuple, and maximum inputs of a task.
   std::uint64_t tuple_bytes = tuplespace::SpaceLimits{}.message_bytes;
   std::uint64_t task_inputs = tuplespace::SpaceLimits{}.task_inputs;
+  // The share of the usual work that a search may spend before it has found anything.
+  double search_share = 1;
   // Called at least once for each cut examined; MakePlan lets its exceptions through.
   std::function<void()> go_on = {};
 };

@@ -17,6 +17,11 @@ namespace acan {
 struct SearchBudget {
   std::int64_t nodes = 0;  // of the graph; all of them count for each cut
   std::int64_t tasks = 0;  // that are made in order to be placed
+  // What a search may do before it has found any cut that fits. One unit is a parameter's tile in a
+  // segment that is tested.
+  std::int64_t unfit_work = kUnfitWork;
+
+  static constexpr std::int64_t kUnfitWork = 40'000'000;  // some 20 s
 };
 
 struct CutRequest {
@@ -41,6 +46,7 @@ struct CutRequest {
   // a budget of its own for nodes.
   const HandlerNetwork* network = nullptr;
   SearchBudget* budget = nullptr;
+  std::int64_t unfit_work = SearchBudget::kUnfitWork;  // of the own budget
   std::function<void()> go_on = {};  // called at least once for each cut; may be null, may throw
 };
 
@@ -59,9 +65,10 @@ struct ChosenCuts {
   GraphCuts cuts;
   CutCost cost;
 };
-// nullopt if no cuts fit. Then `smallest_need_bytes` is the smallest capacity for which cuts exist;
-// UINT64_MAX if no capacity is enough, because a tuple or a task is larger than the space accepts.
-// Finding it takes many times as long as choosing cuts.
+// nullopt if no cuts fit, or if the search for any has used its budget. Then `smallest_need_bytes`
+// is the smallest capacity for which cuts exist, or after too long a search some capacity that is
+// enough; UINT64_MAX if no capacity is enough, because a tuple or a task is larger than the space
+// accepts.
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request, std::uint64_t* smallest_need_bytes);
 
 // "9 segments, ...": for logs.
