@@ -436,6 +436,8 @@ TEST(UnreadMessages, OfAllConnectionsHaveALimit) {
     EXPECT_TRUE(raw.Say(Greeting("NULL") + Ready("unread " + std::to_string(i))));
     EXPECT_TRUE(raw.Hear(Greeting("NULL").size() + 8));
   }
+  // Its answer shows that the broker knows the connections that were made before.
+  EXPECT_TRUE(Client(ClientAt(broker.endpoint())).GetStatistics(kGenerous));
   const Raw lullaby = Lullaby(broker);
   const std::string frame = FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
   for (int i = 0; i < 3; ++i) {
