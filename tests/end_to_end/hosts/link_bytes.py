@@ -12,8 +12,10 @@ import sys
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench" / "hosts" / "hosts.py"
 WEIGHTS = 4 * (784 * 2048 + 2048 * 2048 + 2048 * 10)
-# Of the job's least (batch and activations, by weights that stay) this leaves room for copies of versions, snapshots
-# and for what the broker passes on. Weights and momentum of one step alone are twice WEIGHTS, each way.
+# This allows for the job's minimum (the batch and the activations, while weights stay), copies of
+# versions, snapshots
+# and what the broker passes on. Moving the weights and the momentum of a single step would take
+# twice WEIGHTS each way.
 MOST_BYTES = 2 * WEIGHTS
 
 

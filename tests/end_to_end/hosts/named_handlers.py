@@ -33,7 +33,7 @@ optimizer = "momentum"
 epochs = 1
 """
 RATE = "200mbit"
-GFLOPS = "1"  # a step of 1 GFLOP takes one handler far longer than what two must send each other
+GFLOPS = "1"  # a step of 1 GFLOP takes one handler far longer than the transfers between two
 WEIGHTS = 4 * sum(inputs * outputs for inputs, outputs in zip(LAYERS, LAYERS[1:]))
 PATIENCE_S = 60
 
@@ -91,7 +91,7 @@ class Hosts:
         self.start("broker", "broker", "broker", "--listen", self.endpoint, "--shared-memory", "off")
         for host in ("h0", "h1"):
             self.handler(host)
-        self.manager("first")  # when it has ended, both handlers have measured their links
+        self.manager("first")  # both handlers have measured their links when it has ended
         return self.manager("job")
 
     def manager(self, job):

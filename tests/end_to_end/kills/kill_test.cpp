@@ -1,4 +1,4 @@
-// Whatever is killed while it trains, the weights are those of the undisturbed run.
+// Whatever is killed during a training, the weights are those of the undisturbed run.
 #include <signal.h>
 
 #include <algorithm>
@@ -67,9 +67,10 @@ class KillTest : public ::testing::Test {
   std::vector<std::string> HandlerWords() const {
     return {"handler", "--connect", endpoint_, "--device", "cpu:1", "--memory", "4MiB"};
   }
-  // Every step has its line in the metrics, once and in order.
+  // Checks that each step has its line in the metrics, once and in order.
   void ExpectWholeMetrics() const { EXPECT_EQ(StepsIn(out_), kSteps); }
-  // The step behind the last one. REQUIRES: the first line is that of step `next`.
+  // Returns one more than the last step in the metrics. REQUIRES: the first line is that of step
+  // `next`.
   static int StepsIn(const std::string& out, int next = 0) {
     std::istringstream lines(ReadFile(out + "/metrics.jsonl"));
     for (std::string line; std::getline(lines, line);) {
@@ -79,7 +80,7 @@ class KillTest : public ::testing::Test {
     }
     return next;
   }
-  // The step that a manager said it went on from; -1: it said nothing of it.
+  // The step after which a manager said that it continued; -1: it did not say so.
   static int BeganAfter(const std::string& err, const std::string& from) {
     const std::string text = "after step ";
     const std::size_t line = err.find("going on from " + from);
@@ -97,7 +98,7 @@ std::string KillTest::undisturbed_;
 
 TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
   {
-    // Nobody lives to remove what it has there.
+    // No process survives to remove its temporary files, so they go to the test's folder.
     Program train(TrainWords(), {{"TMPDIR", folder_.path()}});
     ASSERT_TRUE(train.WaitForErr("epoch 3/"));
     const std::set<pid_t> children = train.Descendants();
@@ -134,7 +135,7 @@ TEST_F(KillTest, TheBroker) {
   ExpectWholeMetrics();
 }
 
-// As by a supervisor on another host.
+// As if a supervisor on another host restarted it.
 TEST_F(KillTest, TheBrokerWhichIsStartedAgainElsewhere) {
   const std::string elsewhere = "ipc://" + (folder_ / "elsewhere");
   auto broker =
@@ -171,7 +172,8 @@ TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
   ExpectWholeMetrics();
 }
 
-// With a folder of its own, as on another host, which has no line of what the first one did.
+// The standby has its own folder, as on another host, without the lines that the first manager
+// wrote.
 TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -184,7 +186,8 @@ TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
   first.Wait();
   const int done = StepsIn(folder_ / "first");
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
-  // It may have died between the line of a step and telling the space.
+  // The first manager may have died between writing the line of a step and committing it in the
+  // space.
   EXPECT_GE(BeganAfter(standby.err(), "the weights in the space"), done - 1) << standby.err();
   EXPECT_THAT(standby.err(), Not(HasSubstr("lacks")));
   EXPECT_EQ(HashOf(standby), undisturbed_);
@@ -200,7 +203,7 @@ TEST_F(KillTest, TheManagerWhichIsResumedOnAnotherHost) {
   ASSERT_TRUE(first.WaitForErr("epoch 3/"));
   first.Signal(SIGKILL);
   first.Wait();
-  // What another training left in its folder says nothing of this one.
+  // Metrics of another training in its folder do not count as metrics of this run.
   std::filesystem::create_directory(out_);
   folder_.Write("out/metrics.jsonl", R"({"step":0,"loss":-1})"
                                      "\n");
@@ -281,7 +284,7 @@ TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   first.Signal(SIGCONT);
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_EQ(HashOf(standby), undisturbed_);
-  // It has stood by since, and says what the other one came to.
+  // The former leader became the standby and reports the result of the other manager.
   EXPECT_EQ(first.Wait(), 0) << first.err();
   EXPECT_THAT(first.err(), HasSubstr("the lead was lost"));
   EXPECT_EQ(HashOf(first), undisturbed_);
@@ -310,7 +313,7 @@ TEST_F(KillTest, MetricsThatAreCutDuringTheRunAreMissingInTheReceipt) {
   EXPECT_EQ(StepsIn(out_, first_kept), kSteps);
 }
 
-// systemd-logind does this with /run/user/UID, cleaners of /tmp with what is old there.
+// systemd-logind removes /run/user/UID, and cleaners of /tmp remove old files there.
 TEST_F(KillTest, ASocketThatIsRemovedStopsNoSnapshots) {
   const std::string space = folder_ / "runtime/space";
   std::filesystem::create_directory(folder_ / "runtime");
@@ -340,7 +343,7 @@ TEST_F(KillTest, AStandbyEndsWithTheJob) {
   EXPECT_EQ(HashOf(standby), HashOf(first));
 }
 
-// Nothing is said to be where it is not.
+// The standby must not claim to have written files that are on another host.
 TEST_F(KillTest, AStandbyOfAnotherHostSaysWhereTheOutputsAre) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -364,7 +367,7 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   broker->Signal(SIGKILL);
   first.Signal(SIGKILL);
-  // Until it is gone the next one would refuse to take its place.
+  // A new broker refuses the endpoint while the old one is alive.
   EXPECT_EQ(broker->Wait(), -SIGKILL);
   broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
@@ -382,7 +385,7 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   }
   std::vector<std::string> names = NamesIn(out_ + "/snapshots");
   std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
-  ASSERT_GE(names.size(), 2u);  // 3, if it was killed just before the oldest was to go
+  ASSERT_GE(names.size(), 2u);  // 3 if it was killed just before it removed the oldest
   ASSERT_LE(names.size(), 3u);
   const Result other =
       RunAcan({"train", job_, "--set", "train.seed=2", "--resume", out_, "--handlers", "cpu:1"});
@@ -399,7 +402,7 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   EXPECT_EQ(HashOf(resumed), undisturbed_);
 }
 
-// The metrics of steps that are not done again cannot be had any more: log and receipt say which.
+// The metrics of steps that are not repeated are lost; the log and the receipt name these steps.
 TEST_F(KillTest, MetricsThatWereLostOrDamagedAreNamed) {
   const auto resume_with = [this](const std::function<std::string(const std::string&)>& damage) {
     SCOPED_TRACE(::testing::UnitTest::GetInstance()->current_test_info()->name());

@@ -37,12 +37,12 @@ epochs = 40
 learning_rate = 0.05
 optimizer = "momentum"
 """
-JOB_SEEDS = 2  # jobs that follow each other, and then again
+JOB_SEEDS = 2  # number of jobs that run in turn, repeatedly
 JOB_LIMIT_S = 900
-STOPPED_S = (3.0, 3.0, 3.0, 15.0)  # one is drawn; the broker waits for 10 s
+STOPPED_S = (3.0, 3.0, 3.0, 15.0)  # one of these is drawn; the broker waits for 10 s
 SAMPLE_S = 5.0
 TAIL_BYTES = 4000
-# A life is judged if it was this long; its first fifth is warming up.
+# Only lives of at least this length are judged; their first fifth is a warm-up.
 JUDGED_S = 600
 WARM = 0.2
 GROWTH_MIB = 8
@@ -55,12 +55,12 @@ class Member:
 
     def __init__(self, soak, name, words, expected=(), again=None):
         self.soak, self.name, self.words, self.expected = soak, name, words, expected
-        self.again = again or words  # of every start but the first
+        self.again = again or words  # the words of every start but the first
         self.log = soak.folder / f"{name}.log"
         self.out = soak.folder / f"{name}.out"
         self.continue_at = None
         self.samples = []
-        self.lives = []  # (seconds, samples) of those that ended
+        self.lives = []  # (seconds, samples) of the lives that ended
         self.start(words)
 
     def start(self, words):
@@ -202,7 +202,7 @@ class Soak:
             victim.go_on(anyway=True)
             victim.stop()
             self.faults[f"{kind} stopped"] += 1
-        elif victim.process.poll() is None:  # else it has just ended by itself, and that counts
+        elif victim.process.poll() is None:  # otherwise it has just ended by itself, which counts
             victim.kill()
             self.faults[f"{kind} killed"] += 1
 
@@ -272,7 +272,7 @@ class Soak:
                     member.process.kill()
                     member.process.wait()
                 else:
-                    # Who has just begun takes no signals yet.
+                    # A process that has just started may not handle signals yet.
                     if code not in (*member.expected, -signal.SIGTERM):
                         self.find(f"{member.name} ended with {code}: {member.tail()}")
                 member.end_life()

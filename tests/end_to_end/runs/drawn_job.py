@@ -25,7 +25,7 @@ class Job:
     def __init__(self, seed, folder, kinds=KINDS):
         self.random, self.folder = random.Random(seed), folder
         self.model, self.data, self.train, self.output = {}, {}, {}, {}
-        self.pieces = None  # of a SentencePiece model of characters
+        self.pieces = None  # set for a SentencePiece model of characters
         self.kind = self.random.choice(kinds)
         self.model["kind"] = self.kind
         getattr(self, "draw_" + self.kind)()
@@ -91,7 +91,7 @@ class Job:
 
     def some_labels(self, labels, shape, ignored=-100, share=0.3):
         """Labels of which some stand for no class. The first one does not."""
-        if ignored is None or ignored >= 0 or self.maybe(0.5):  # else a class and the loss's own number could be one
+        if ignored is None or ignored >= 0 or self.maybe(0.5):  # else a class could equal the loss's number
             none = ignored
         else:
             none = self.data["ignore_label"] = self.pick(-1, 255, -2**31, 2**31 - 1, labels[0] + 1)

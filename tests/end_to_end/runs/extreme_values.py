@@ -25,13 +25,13 @@ VALUES = ["0", "-1", "1", "1024", "32768", "1048576", "2147483647", "2147483648"
           "9223372036854775807", "nan", "inf", "1e308", "1e-300", "-0.0"]
 LISTS = [f"[{each}, {each}]" for each in VALUES] + [f"[{', '.join([each] * 64)}]" for each in VALUES[3:8]]
 KINDS = ["mlp", "gpt", "llama", "bert", "vit", "resnet", "convnext"]
-# What a key needs beside it.
+# Settings that a key needs beside it.
 BESIDE = {"beta1": ["train.optimizer=adamw"], "beta2": ["train.optimizer=adamw"],
           "epsilon": ["train.optimizer=adamw"], "momentum": ["train.optimizer=momentum"],
           "step_every": ["train.schedule=step"], "step_factor": ["train.schedule=step", "train.step_every=1"],
           "final_fraction": ["train.schedule=cosine"], "clip_bound": ["model.activation=clipped_relu"],
           "norm_groups": ["model.norm=group"], "num_labels": ["model.task=classification"]}
-# Of keys that do not belong together, and of data that does not fit.
+# Messages about keys that do not belong together, and about data that does not fit.
 SENTENCES = re.compile(r"does not use it; remove it|has no such key; it is for kind|has the shape|has shape|"
                        r"has \d+ tokens|the label of sample|needs \S+ at its smallest|rows for each sample|"
                        r"is too small for")

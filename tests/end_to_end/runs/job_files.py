@@ -7,12 +7,12 @@ import struct
 import_error = None
 try:
     import numpy
-except ImportError as error:  # random_jobs.py writes files without it
+except ImportError as error:  # random_jobs.py can write files without it
     numpy, import_error = None, error
 
 NPY_CODES = {"|u1": "B", "|i1": "b", "<u2": "H", "<i4": "i", "<u4": "I", "<i8": "q", "<f4": "f"}
 IDX_TYPES = {"B": 0x08, "i": 0x0C, "f": 0x0D}
-SPACE = "\u2581"  # what SentencePiece writes for a space
+SPACE = "\u2581"  # SentencePiece's replacement for a space
 
 
 def npy(kind, shape, values):
@@ -68,7 +68,7 @@ def draw_sentencepiece(random, text, most):
     letters = sorted({SPACE if each == " " else each for each in text})
     random.shuffle(letters)
     if len(letters) + 3 > most:
-        letters = letters[:most - 3]  # the others are <unk>
+        letters = letters[:most - 3]  # all others are <unk>
     if random.random() < 0.5:
         pieces = [(each, -1.0 - i / 64) for i, each in enumerate(letters)]
         return sentencepiece_model(pieces, 4), letters

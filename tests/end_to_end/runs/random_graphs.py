@@ -134,7 +134,7 @@ class RandomGraph:
         key_heads, group = self.random.randint(1, 3), self.random.randint(1, 3)
         head = 2 * self.random.randint(1, 20)
         heads = key_heads * group
-        if self.maybe(0.3):  # the three in one product, as GPT-2 has them
+        if self.maybe(0.3):  # all three in one product, as in GPT-2
             both = self.linear(x, (heads + 2 * key_heads) * head)
             ends = [0, heads * head, (heads + key_heads) * head, (heads + 2 * key_heads) * head]
             q, k, v = [self.node("slice", [both], x.rows, b - a, axis="features", begin=a, end=b)
@@ -373,7 +373,7 @@ class RandomGraph:
         for node in reversed(self.nodes):
             if node["name"] in serves:
                 serves.update(name for name in node["inputs"] if name)
-        trained = {self.loss}  # what only an output needs would be a parameter without a gradient
+        trained = {self.loss}  # a parameter that only an output needs would have no gradient
         for node in reversed(self.nodes):
             if node["name"] in trained:
                 trained.update(name for name in node["inputs"] if name)

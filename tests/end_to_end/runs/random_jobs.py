@@ -30,7 +30,7 @@ from job_seeds import check_seeds
 ISAS = ["avx512", "avx2", "portable"]
 LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
+LEAST_HANDLER = 64 << 10  # bytes that a handler needs for the conformance battery
 
 
 def smallest_memory(arguments, job, settings):
@@ -45,7 +45,7 @@ def smallest_memory(arguments, job, settings):
         named = LEAST.search(plan.stderr)
         if not named or refusals > 9:
             raise RuntimeError(f"acan plan ended with {plan.returncode}: {plan.stderr}")
-        # A handler on a CPU keeps up to a sixteenth of its memory for packing.
+        # A CPU handler reserves up to a sixteenth of its memory for packing.
         least = max(least, int(named[1]) * UNITS[named[2]] * 16 // 15) + 64
 
 
@@ -101,11 +101,11 @@ def check(arguments, seed, counts, folder):
         handlers, settings = draw_cluster(draw, job, least, arguments.opencl)
         settings += recompute
         isa = draw.choice(ISAS)
-        # Portable code calls the C library for each fma, which takes a hundred times as long.
+        # Portable code calls the C library for each fma and so is a hundred times slower.
         if isa not in arguments.isas or (isa == "portable" and first.seconds >= 0.7):
             isa = arguments.isas[0]
         environment = {"ACAN_CPU_ISA": isa}
-        # Without it results stay with the handlers, which read each other's.
+        # Without shared memory, results stay with the handlers, which read them from each other.
         if draw.random() < 0.3:
             environment["ACAN_SHARED_MEMORY"] = "off"
         if draw.random() < 0.1:

@@ -276,7 +276,8 @@ def compare(graph, start, end, losses, job):
     for each in graph["parameters"]:
         name = each["name"]
         ours = matrix_of(each, end[name]).double()
-        # What changes hardly, as a bias of keys, changes by rounding errors in any program.
+        # Parameters that hardly change, such as the bias of the keys, change by rounding errors
+        # only.
         change = max((wanted[name] - first[name]).norm().item(), 1e-5 * most,
                      1e-7 * first[name].norm().item(), 1e-30)
         apart, theirs_by = ((each - wanted[name]).norm().item() / change for each in (ours, theirs[name]))
@@ -307,7 +308,7 @@ def generates_other(arguments, graph, tensors, job):
     if done.returncode != 0:
         return [f"acan generate after {prompt} ended with {done.returncode}: {done.stderr}"]
     if (job.folder / "out/vocabulary.json").exists():
-        return []  # it prints a text
+        return []  # the job prints a text
     tokens = list(prompt)
     for token in map(int, done.stdout.split()):
         seen = tokens[-length:]
