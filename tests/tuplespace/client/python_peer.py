@@ -28,7 +28,7 @@ from tuplespace.wire import (  # noqa: E402
 
 VERSION = 4
 INLINE_BYTES = 512
-PART_BYTES = 1000  # far less than allowed, so that there are several
+PART_BYTES = 1000  # far less than the limit, so that messages have several parts
 
 
 def align(offset, step):

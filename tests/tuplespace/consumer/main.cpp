@@ -1,4 +1,4 @@
-// A manager, a handler and their broker in one program, with the installed headers only.
+// A manager, a handler and their broker in one program, using only the installed headers.
 #include <cstdio>
 #include <string>
 #include <thread>
