@@ -54,7 +54,7 @@ def view(seed, epoch, sample, padding):
 
 
 if __name__ == "__main__":
-    # The example of the paper's own library (Random123, kat_vectors): all bits set.
+    # An example of the paper's own library (Random123, kat_vectors): all bits set.
     ones = (1 << 64) - 1
     assert philox(ones, ones, ones) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
     print("offsets, seed 5, windows of 16:", [window_offset(5, e, 16) for e in range(8)])

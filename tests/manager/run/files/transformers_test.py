@@ -74,7 +74,7 @@ def compare(folder, name, entries):
     for parameter, entry in entries.items():
         if not torch.equal(state[parameter], as_module_has_it(module, parameter, entry)):
             yield f"{name}: {parameter} differs"
-    # All that the module trains was in the file; tied tensors are one parameter.
+    # The file has all trained parameters of the module; tied tensors are one parameter.
     for parameter, _ in module.named_parameters():
         if parameter not in entries:
             yield f"{name}: {parameter} was not in the file"
