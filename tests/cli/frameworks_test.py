@@ -29,7 +29,7 @@ except ImportError as error:
     sys.exit(77)
 
 SAMPLES, TOKENS, VOCABULARY, STEPS = 6, 8, 32, 3
-CLOSE = 1e-5  # a loss, relative
+CLOSE = 1e-5  # relative tolerance of a loss
 IGNORED = -100
 
 GPT = """kind = "gpt"
@@ -99,7 +99,7 @@ def vit():
     net = torchvision.models.VisionTransformer(image_size=8, patch_size=4, num_layers=2,
                                                num_heads=2, hidden_dim=16, mlp_dim=24,
                                                num_classes=5)
-    torch.nn.init.normal_(net.heads.head.weight, std=0.1)  # torchvision's begins with zeros
+    torch.nn.init.normal_(net.heads.head.weight, std=0.1)  # torchvision initializes it with zeros
     return net
 
 
@@ -107,7 +107,7 @@ def resnet():
     return torchvision.models.resnet18(num_classes=5)
 
 
-# ---- their data, as acan and as the framework take it ----
+# ---- their data, in the forms for acan and for the framework ---- --------------------------------
 
 def stream(folder):
     tokens = numpy.random.default_rng(1).integers(0, VOCABULARY, SAMPLES * TOKENS + TOKENS)
