@@ -28,9 +28,9 @@ import subprocess
 import sys
 import unittest
 
-# Bytes of spill stores that are known, by kernel and architecture (0: of each); docs/decisions.md
-# says where they lie ("Exact products in CUDA have a source of their own"). Another nvcc may spill
-# others, so they are held against this release only.
+# Known bytes of spill stores, by kernel and architecture (0: every architecture). The section
+# "Exact products in CUDA have a source of their own" of docs/decisions.md says where they occur.
+# Another release of nvcc may spill elsewhere, so the test compares them for this release only.
 SPILLS_OF = "release 13."
 SPILLS = {("AttentionKernel<8, 1>", 0): 132,
           ("AttentionKernel<4, 1>", 0): 32,
@@ -56,14 +56,14 @@ SPILLS = {("AttentionKernel<8, 1>", 0): 132,
           ("RingKernel<true, false, false> of 128", 0): 8,
           ("RingKernel<true, false, false> of 128", 120): 108}
 
-# Kernels without launch bounds are those of launch.cu: MostThreads of kernel_args.h.
+# Kernels without launch bounds are launched by launch.cu; see MostThreads in kernel_args.h.
 LAUNCH_THREADS = re.compile(r"constexpr int (k\w+Threads) = (\d+);")
 SHARED_BY_A_BLOCK = re.compile(r"bool Is(Row|Column)OfABlock\(.*?return true;", re.DOTALL)
-REGISTERS = 64 * 1024  # of a multiprocessor, of every architecture from sm_50 on
+REGISTERS = 64 * 1024  # per multiprocessor, on every architecture from sm_50 on
 REGISTER_STEP = 8
 STATIC_SHARED_BYTES = 48 * 1024
 SHARED_BYTES = {75: 64 * 1024, 80: 164 * 1024, 86: 100 * 1024, 89: 100 * 1024, 90: 228 * 1024}
-LEAST_SHARED_BYTES = 64 * 1024  # of an architecture that is not listed
+LEAST_SHARED_BYTES = 64 * 1024  # for an architecture that is not listed
 
 FLOAT = re.compile(r"^\s*(?:@!?%\w+\s+)?((?:add|sub|mul|fma|mad|div|sqrt|rcp|rsqrt|ex2|lg2|sin|cos|"
                    r"tanh)[a-z0-9.]*\.f(?:16|32|64)\w*)", re.MULTILINE)
@@ -251,7 +251,7 @@ class CodeTest(unittest.TestCase):
 
 class SelfTest(unittest.TestCase):
     def test_finds_flags_that_change_bits(self):
-        source = next(each for each in ALL if each.path.stem == "parts")  # the smallest
+        source = next(each for each in ALL if each.path.stem == "parts")  # the smallest source
         architecture = source.architectures[0]
         fused = wrong_operations(source.ptx(architecture, ["-fmad=true"]).read_text())
         self.assertIn("add.f32", fused)
