@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is fetched
+os.environ["HF_HUB_OFFLINE"] = "1"  # downloads nothing
 os.environ["USE_TF"] = "0"
 try:
     import numpy
@@ -31,9 +31,9 @@ except ImportError as error:
     sys.exit(77)
 
 IGNORED = -100
-# transformers computes Llama's norms and angles in float32 whatever the model's type is.
+# transformers computes Llama's norms and angles in float32 whatever the model's data type is.
 TOLERANCES = {"llama": 2e-5, "llama_tied": 2e-5}
-TOLERANCE = 1e-7  # acan's attention has a scale of float32
+TOLERANCE = 1e-7  # acan's attention stores its scale in float32
 
 
 def f32(value):
@@ -178,7 +178,7 @@ def load(model, step):
     missing, unexpected = model.load_state_dict(state, strict=False)
     if unexpected:
         raise AssertionError(f"the class has no {unexpected}")
-    owners = dict(model.named_parameters())  # a tied one stands there once
+    owners = dict(model.named_parameters())  # lists a tied parameter once
     for name in missing:
         if name in owners:
             raise AssertionError(f"the step has no {name}")
@@ -204,7 +204,8 @@ def compare(name, step):
     if set(expected) != set(step["gradients"]):
         raise AssertionError(f"other gradients: {set(expected) ^ set(step['gradients'])}")
     for key, gradient in step["gradients"].items():
-        # A bias in front of a batch norm has the gradient 0, and both sides only rounding errors.
+        # A bias before a batch norm has the gradient 0, so both sides consist of rounding errors
+        # only.
         scale = max(float(expected[key].abs().max()), 1e-6)
         found = torch.tensor(gradient, dtype=torch.float64).reshape(expected[key].shape)
         differences[key] = float((found - expected[key]).abs().max()) / scale
