@@ -44,8 +44,8 @@ def clang_command(command):
     """What clang-tidy can read: without gcc's precompiled headers and warnings."""
     command = re.sub(r" -include \S*cmake_pch\.hxx", "", command)
     command = re.sub(r" -(Winvalid-pch|fpch-preprocess)\b", "", command)
-    command = re.sub(r" (-fno-tree-loop-distribute-patterns|--param ggc-\S+)", "", command)  # gcc's alone
-    # What flatc makes is checked no more than other libraries' headers.
+    command = re.sub(r" (-fno-tree-loop-distribute-patterns|--param ggc-\S+)", "", command)  # gcc only
+    # Generated code of flatc is checked no more than other libraries' headers.
     command = re.sub(r" -I ?(\S+/generated)\b", r" -isystem \1", command)
     return command.replace(" -c ", " -Wno-unknown-warning-option -c ", 1)
 
@@ -69,15 +69,15 @@ def units_of(build):
         file = pathlib.Path(entry["file"])
         if not file.is_relative_to(ROOT) or file.is_relative_to(build) or file.suffix != ".cpp":
             continue
-        # Other targets (tests, the simulation) may compile sources of the product as well.
+        # Other targets (tests, the simulation) may also compile sources of the product.
         output = re.search(r" -o (\S+)", entry["command"]).group(1)
         if file.relative_to(ROOT).parts[0] in CHECKED and not output.startswith("tests/"):
             units[file] = {**entry, "command": clang_command(entry["command"])}
     return units
 
 
-# The names that a source may define for itself: what begins at column 0, and macros. To find a name
-# too many does no harm.
+# The names that a source may define: identifiers in lines that start at column 0, and macros. A
+# name too many does no harm.
 OWN = re.compile(r"^(?:#[ \t]*define[ \t]+(\w+)|(?:struct|class|enum class|enum|union)[ \t]+(\w+)"
                  r"|using[ \t]+(\w+)[ \t]*="
                  r"|(?![ \t]|namespace\b|template\b|using\b|\})[\w:<>,&*\[\] \t]*?[&* \t](\w+)"
@@ -205,7 +205,7 @@ def main():
     say(f"clang-tidy: {len(waiting)} of {total} sources are new or changed")
     batches = batches_of(units, waiting, flags.batch)
     with_batches = dict(units)
-    sources = {}  # of each batch: what clang-tidy reads
+    sources = {}  # for each batch: the files that clang-tidy reads
     for number, files_together in enumerate(batches):
         sources[number] = files_together[0]
         if len(files_together) > 1:

@@ -30,14 +30,15 @@ from pathlib import Path
 MOST_COLUMNS = 100
 MOST_README_WORDS = 1000
 
-# Folders whose paths in back quotes must exist; what a build or a run makes is none of them.
+# Folders whose paths in back quotes must exist; folders that a build or a run creates are not
+# listed.
 FOLDERS = ("backends", "bench", "cli", "cmake", "core", "deploy", "docs", "examples", "generate",
            "handler", "manager", "model", "scripts", "tests", "tuplespace")
 PRODUCT = ("backends", "bench", "cli", "core", "generate", "handler", "manager", "model", "monitor",
            "python", "tuplespace")
 
 FENCE = re.compile(r"^\s*(```|~~~)")
-LINK = re.compile(r"\]\(([^)\s]+)\)")  # its text may begin on the line before
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # the link's text may begin on the previous line
 URL = re.compile(r"https?://\S+")
 
 
@@ -90,7 +91,7 @@ def wrong_paths(root, text):
     pattern = re.compile(r"`((?:%s)/[\w./*{},@-]*)`" % "|".join(FOLDERS))
     for number, line in lines_outside_code(text):
         for name in pattern.findall(line):
-            if "NAME" in name:  # a place for one
+            if "NAME" in name:  # a placeholder
                 continue
             choices = re.sub(r"\{[^}]*\}", "*", name)
             if not (root / name).exists() and not list(root.glob(choices.rstrip("/"))):

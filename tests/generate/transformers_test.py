@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is fetched
+os.environ["HF_HUB_OFFLINE"] = "1"  # downloads nothing
 os.environ["USE_TF"] = "0"
 try:
     import torch
@@ -25,7 +25,7 @@ except ImportError as error:
     sys.exit(77)
 
 POSITIONS = 40
-COUNT = 70  # more than there are positions
+COUNT = 70  # more than the model has positions
 MODELS = {
     "gpt": (transformers.GPT2LMHeadModel, f"""kind = "gpt"
 n_layer = 2
