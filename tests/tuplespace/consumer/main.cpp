@@ -1,4 +1,4 @@
-// A manager, a handler and their broker in one program, using only the installed headers.
+// A manager, a handler and their broker in one program, with the installed headers only.
 #include <cstdio>
 #include <string>
 #include <thread>
