@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Two handlers on hosts of network namespaces, behind links of a shaped rate, train a wide model. The manager names a
-handler for each task. Both must take part and send to each other what they need, and the weights must be those of
-one local handler. How many bytes travel depends on how busy the machine is, so they are only printed.
+"""Two handlers on hosts (network namespaces) behind rate-limited links train a wide model. The manager names a handler
+for each task. Both must take part and send each other what they need, and the weights must equal those of one local
+handler. The number of transferred bytes depends on how busy the machine is, so it is only printed.
 
-    named_handlers.py ACAN      the program; exit code 0: so it was, 1: not, 77: cannot be tried here
+    named_handlers.py ACAN      ACAN: the program. Exit code 0: passed, 1: failed, 77: not possible here
 """
 import json
 import os
@@ -60,7 +60,7 @@ def open_network():
 
 
 class Hosts:
-    """The processes of one training on the hosts of a network."""
+    """The processes of one training, on the hosts of a network."""
 
     def __init__(self, network, acan, folder):
         self.network, self.acan, self.folder = network, acan, folder
