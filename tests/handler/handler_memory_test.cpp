@@ -1,5 +1,5 @@
-// HandlerCore beside a model of the device's memory: the device never holds more than the limit,
-// and a task that fits the offer always runs.
+// HandlerCore compared with a model of the device's memory: the device never holds more than the
+// limit, and a task that fits the offer always runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -177,7 +177,7 @@ TEST(ShortTasks, AllIsOfferedWhereHalfFindsNothing) {
   EXPECT_TRUE(Of<AskForTask>(core.Step(TimePassed{}, 2 * due_us)).empty()) << "it is open";
 }
 
-// Otherwise a run stands idle if a handler has offered the room beside its first task, all other
+// Otherwise a run stands idle if a handler has offered the room left by its first task, all other
 // tasks need nearly all of its memory, and the half that it would offer next is even less.
 TEST(ShortTasks, AllIsOfferedWhereWhatWasFreeBesideATaskFindsNothing) {
   HandlerCore core(1000, 3);

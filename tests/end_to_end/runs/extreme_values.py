@@ -25,7 +25,7 @@ VALUES = ["0", "-1", "1", "1024", "32768", "1048576", "2147483647", "2147483648"
           "9223372036854775807", "nan", "inf", "1e308", "1e-300", "-0.0"]
 LISTS = [f"[{each}, {each}]" for each in VALUES] + [f"[{', '.join([each] * 64)}]" for each in VALUES[3:8]]
 KINDS = ["mlp", "gpt", "llama", "bert", "vit", "resnet", "convnext"]
-# Settings that a key needs beside it.
+# Settings that a key also needs.
 BESIDE = {"beta1": ["train.optimizer=adamw"], "beta2": ["train.optimizer=adamw"],
           "epsilon": ["train.optimizer=adamw"], "momentum": ["train.optimizer=momentum"],
           "step_every": ["train.schedule=step"], "step_factor": ["train.schedule=step", "train.step_every=1"],

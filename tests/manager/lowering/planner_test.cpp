@@ -131,7 +131,7 @@ TEST(PlannerTest, NoTaskTouchesMoreWeightsThanTheJobAllows) {
         most = std::max(most, touched);
       }
     }
-    const std::uint64_t bias = 4 * 256;  // held beside a tile of its layer
+    const std::uint64_t bias = 4 * 256;  // held together with a tile of its layer
     EXPECT_LE(most, (kib << 10) + bias);
     EXPECT_GE(most, std::min<std::uint64_t>(kib << 10, 4 * 512 * 256) / 2);
   }

@@ -224,7 +224,7 @@ TEST(ManagerCoreResidentTest, NothingStaysForAFewStepsAfterLossesInARow) {
   EXPECT_EQ(stay_after({2, 5}), (std::set<std::int64_t>{1, 2, 3, 4, 5}));
 }
 
-// The same where versions are copied beside the steps.
+// The same if versions are copied while steps run.
 TEST(ManagerCoreOverLinkTest, ACopyEndsTheLossesInARow) {
   for (const bool copied : {false, true}) {
     ManagerConfig config = ResidentJob();
@@ -270,7 +270,7 @@ TEST(ManagerCoreResidentTest, ASnapshotOfAVersionBetweenKeepsItsTiles) {
   EXPECT_THAT(shell.retired, ::testing::Each(::testing::Le(2)));
 }
 
-// ---- over links: versions are copied beside the steps ------------------------------------------
+// ---- over links: versions are copied while steps run -------------------------------------------
 
 TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterval) {
   Shell shell(ResidentJob());

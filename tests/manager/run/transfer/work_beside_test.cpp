@@ -1,4 +1,4 @@
-// Long work beside a client that must not fall silent. These tests need no broker.
+// Long work in parallel with a client that must keep responding. These tests need no broker.
 #include "acan/manager/work_beside.h"
 
 #include <gtest/gtest.h>
