@@ -10,7 +10,7 @@ if(NOT CMAKE_CUDA_COMPILER)
   endif()
 endif()
 
-# What this nvcc can compile for.
+# Keep the architectures that this nvcc can compile for.
 set(CMAKE_CUDA_ARCHITECTURES "")
 if(CMAKE_CUDA_COMPILER)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
@@ -20,14 +20,16 @@ if(CMAKE_CUDA_COMPILER)
       list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture})
     endif()
   endforeach()
-  # Newer devices than the newest of the list run its PTX, so the last one that is left has some.
+  # Devices newer than the newest listed architecture run its PTX, so compile the last one that is
+  # left with PTX.
   list(POP_BACK CMAKE_CUDA_ARCHITECTURES newest)
   string(REPLACE "-real" "" newest "${newest}")
   list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest})
 endif()
 
-# Whether it can compile this code here: nvcc knows C++20 since CUDA 12, and refuses compilers that
-# are newer than it knows. CMake would stop for good. ACAN_NVCC_SAYS is empty if all is well.
+# Checks whether nvcc can compile the code here: it supports C++20 since CUDA 12 and refuses host
+# compilers newer than those it knows. Otherwise CMake would stop with an error. ACAN_NVCC_SAYS is
+# empty if it works.
 if(CMAKE_CUDA_ARCHITECTURES AND NOT ACAN_NVCC_TRIED STREQUAL CMAKE_CUDA_COMPILER)
   set(probe ${CMAKE_BINARY_DIR}/CMakeFiles/acan_nvcc_probe)
   file(WRITE ${probe}.cu "#include <string>\n__global__ void Probe() {}\n")
@@ -47,7 +49,7 @@ if(CMAKE_CUDA_ARCHITECTURES AND NOT ACAN_NVCC_TRIED STREQUAL CMAKE_CUDA_COMPILER
     endif()
   endif()
   set(ACAN_NVCC_SAYS "${says}" CACHE INTERNAL "why nvcc cannot be used")
-  if(says STREQUAL "")  # what failed is tried again: another host compiler may be named by then
+  if(says STREQUAL "")  # a failure is tried again: the host compiler may be another one by then
     set(ACAN_NVCC_TRIED "${CMAKE_CUDA_COMPILER}" CACHE INTERNAL "the nvcc that can be used")
   endif()
 endif()
@@ -67,21 +69,21 @@ if(CMAKE_CUDA_COMPILER AND CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   endif()
   enable_language(CUDA)
-  # CMake 3.25 does not know that nvcc knows it.
+  # CMake 3.25 does not know that nvcc supports C++20.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
-  # Not find_package(CUDAToolkit): that of CMake 3.25 stumbles over a CUDA 13 without nvToolsExt.
+  # Not find_package(CUDAToolkit): in CMake 3.25 it fails for CUDA 13, which has no nvToolsExt.
   find_path(ACAN_CUDA_INCLUDE_DIR cuda_runtime_api.h
     HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   find_path(ACAN_CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   find_library(ACAN_CUDART_LIBRARY cudart_static HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
   if(ACAN_CUDA_INCLUDE_DIR AND ACAN_CUBLAS_INCLUDE_DIR AND ACAN_CUDART_LIBRARY)
     set(ACAN_BUILD_CUDA ON)
-    # CUDA's runtime for code that the C++ compiler compiles.
+    # The CUDA runtime, for code that the C++ compiler compiles.
     add_library(acan_cudart INTERFACE)
     target_include_directories(acan_cudart SYSTEM INTERFACE
       ${ACAN_CUDA_INCLUDE_DIR} ${ACAN_CUBLAS_INCLUDE_DIR})

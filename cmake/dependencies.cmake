@@ -1,4 +1,4 @@
-# Everything comes from the system's packages (Debian names in scripts/setup.sh).
+# All dependencies come from system packages (Debian names in scripts/setup.sh).
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -10,11 +10,12 @@ find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(ZeroMQ REQUIRED IMPORTED_TARGET libzmq>=4.3)
 pkg_check_modules(Zstd REQUIRED IMPORTED_TARGET libzstd)
-pkg_check_modules(OpenBLAS REQUIRED openblas)  # its header; the library is loaded at run time
+pkg_check_modules(OpenBLAS REQUIRED openblas)  # the header only; the library is loaded at run time
 find_path(CPPZMQ_INCLUDE_DIR zmq_addon.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_library(XXHASH_LIBRARY xxhash REQUIRED)  # linked by name, so that no path is in the installed package
-# For programs: one that is quicker with small allocations, if it is there. Sanitizers have their own.
+# For programs: an allocator that is faster for small blocks, if installed. Sanitizers have their
+# own.
 find_library(JEMALLOC_LIBRARY jemalloc)
 set(ACAN_ALLOCATOR "")
 if(JEMALLOC_LIBRARY AND NOT ACAN_SANITIZE)
@@ -39,7 +40,8 @@ function(acan_flatbuffers target schema)
   target_include_directories(${target} SYSTEM PRIVATE ${FLATBUFFERS_INCLUDE_DIR})
 endfunction()
 
-# Device modules: what is asked for, and can be built. ACAN_BUILD_OPENCL says whether.
+# Device modules: those that are requested and can be built. ACAN_BUILD_OPENCL tells whether OpenCL
+# is.
 set(ACAN_BUILD_OPENCL OFF)
 if(NOT ACAN_OPENCL STREQUAL "OFF")
   if(ACAN_OPENCL STREQUAL "AUTO")
@@ -53,7 +55,7 @@ if(NOT ACAN_OPENCL STREQUAL "OFF")
   message(STATUS "OpenCL module: ${ACAN_BUILD_OPENCL}; CLBlast: ${CLBLAST_LIBRARY}")
 endif()
 
-# ACAN_BUILD_ONEDNN: its headers are enough; the library is loaded at run time.
+# ACAN_BUILD_ONEDNN: only its headers are needed; the library is loaded at run time.
 set(ACAN_BUILD_ONEDNN OFF)
 if(NOT ACAN_ONEDNN STREQUAL "OFF")
   find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
@@ -65,7 +67,7 @@ if(NOT ACAN_ONEDNN STREQUAL "OFF")
 endif()
 message(STATUS "oneDNN for fast products on CPUs: ${ACAN_BUILD_ONEDNN}")
 
-# ACAN_BUILD_SENTENCEPIECE: linked.
+# ACAN_BUILD_SENTENCEPIECE: this library is linked.
 set(ACAN_BUILD_SENTENCEPIECE OFF)
 if(NOT ACAN_SENTENCEPIECE STREQUAL "OFF")
   pkg_check_modules(SentencePiece QUIET IMPORTED_TARGET sentencepiece)
@@ -77,8 +79,8 @@ if(NOT ACAN_SENTENCEPIECE STREQUAL "OFF")
 endif()
 message(STATUS "SentencePiece models of tokens: ${ACAN_BUILD_SENTENCEPIECE}")
 
-# ACAN_BUILD_CUDA: nvcc and CUDA's runtime are enough; cuBLAS' header is needed too, but its library is
-# loaded at run time.
+# ACAN_BUILD_CUDA: needs nvcc, CUDA's runtime and cuBLAS' header; the cuBLAS library is loaded at
+# run time.
 set(ACAN_BUILD_CUDA OFF)
 if(NOT ACAN_CUDA STREQUAL "OFF")
   include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)

@@ -1,5 +1,6 @@
-# What makes a memory error in acan, or in what it links, harder to exploit. docs/decisions.md says
-# what each part costs. Sanitizers bring checks of their own, and intercept what FORTIFY replaces.
+# Flags that make memory errors in acan or its dependencies harder to exploit. docs/decisions.md
+# states the cost of each. Sanitizers have checks of their own and intercept the functions that
+# FORTIFY replaces.
 option(ACAN_HARDENING "Harden the programs: FORTIFY, stack protector, PIE, full RELRO" ON)
 if(NOT ACAN_HARDENING OR ACAN_SANITIZE)
   message(STATUS "Hardening: OFF")
@@ -10,8 +11,8 @@ include(CheckCXXCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX)  # without it CMake compiles with -fPIE and links without -pie
 
-# Level 3 knows sizes that are computed at run time; it takes gcc 12 or clang 9 and glibc 2.34, and
-# is level 2 with an older glibc. Without -O there is nothing for it to know, only a warning.
+# Level 3 also checks sizes that are computed at run time. It needs gcc 12 or clang 9 and glibc
+# 2.34, and acts like level 2 with an older glibc. Without -O, it does nothing but warn.
 set(fortify 3)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
   set(fortify 2)
@@ -29,6 +30,6 @@ foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection)
   endif()
 endforeach()
 
-# All addresses of functions are looked up at the start and cannot be written to afterwards.
+# The addresses of all functions are resolved at startup and become read-only.
 add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
 message(STATUS "Hardening: FORTIFY ${fortify}, ${hardening_flags}, PIE, full RELRO")

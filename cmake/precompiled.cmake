@@ -24,8 +24,8 @@ function(acan_reuse_precompiled target owner)
   endif()
 endfunction()
 
-# acan_precompiled_program(PROGRAMS...): they use the headers that acan_core precompiled, so they are
-# compiled as a library is.
+# acan_precompiled_program(PROGRAMS...): these programs use the headers that acan_core precompiled,
+# so they are compiled like a library.
 function(acan_precompiled_program)
   foreach(program ${ARGN})
     target_compile_options(${program} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
@@ -34,16 +34,17 @@ function(acan_precompiled_program)
 endfunction()
 
 # acan_skip_precompiled(SOURCES...): these sources of this folder's targets parse their headers
-# themselves. gcc 12 warns falsely of std::string's inlined copies (-Warray-bounds, -Wrestrict). It is
-# silent about code in system headers, but not where these are precompiled.
+# themselves, because gcc 12 gives false warnings about inlined copies of std::string
+# (-Warray-bounds, -Wrestrict). It suppresses them for code in system headers, but not if these are
+# precompiled.
 function(acan_skip_precompiled)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 if(ACAN_PRECOMPILED_HEADERS AND CCACHE_PROGRAM)
   # ccache caches sources that use a precompiled header only if it may ignore which macros the
-  # header used (pch_defines: they are all defined by these files) and __TIME__ (time_macros: acan
-  # uses none), and if the compiler keeps the header's name in what it preprocesses.
+  # header used (pch_defines: these files define all of them) and __TIME__ (time_macros: acan uses
+  # none), and only if the compiler keeps the header's name in its preprocessed output.
   add_compile_options(
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>"
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")

@@ -1,25 +1,25 @@
-# Unity builds. A source costs one to three seconds before the compiler reaches its own code: headers,
-# and the templates that they make. So a target's sources are compiled in groups, each as one source
-# that includes up to ACAN_UNITY_BYTES of them. Every source still includes what it uses, and builds
-# with this option off, which suits work on few sources.
+# Unity builds. For each source, the compiler spends one to three seconds on headers and their
+# templates before it reaches the source's own code. So a target's sources are compiled in groups:
+# each group is one source that includes up to ACAN_UNITY_BYTES of them. Every source still includes
+# what it uses and also builds with this option off, which is better for work on a few sources.
 option(ACAN_UNITY "Compile the sources of each target in groups" OFF)
 set(ACAN_UNITY_BYTES 120000 CACHE STRING "The size of a group of sources that are compiled together")
 mark_as_advanced(ACAN_UNITY_BYTES)
 if(ACAN_UNITY)
-  # gcc means a header that gives each source that includes it another type. In a group it takes every
-  # class for such, whose members are of types of its source's anonymous namespace.
+  # The warning is meant for headers that give each including source a different type. In a group,
+  # gcc also gives it for classes with members of types from their source's anonymous namespace.
   add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
 endif()
 
-# acan_unity_apart(TARGET SOURCES...): these sources are compiled together and apart from TARGET's
-# others. acan_unity_apart is what their object is called in a unity build, less ".o".
+# acan_unity_apart(TARGET SOURCES...): compiles these sources together but apart from TARGET's other
+# sources. The variable acan_unity_apart is the name of their object in a unity build, without ".o".
 function(acan_unity_apart target)
   set_property(SOURCE ${ARGN} TARGET_DIRECTORY ${target} PROPERTY UNITY_GROUP apart)
 endfunction()
 set(acan_unity_apart unity_apart_cxx.cxx)
 
-# The sources of TARGET that may share a compilation. Those with flags of their own may not, nor those
-# without the precompiled header, and who has asked for a group has it already.
+# The sources of TARGET that may share a compilation: not those with their own flags or without the
+# precompiled header, nor those that already have a group.
 function(acan_unity_sources target variable)
   get_target_property(folder ${target} SOURCE_DIR)
   get_target_property(sources ${target} SOURCES)
@@ -45,8 +45,8 @@ function(acan_unity_sources target variable)
   set(${variable} ${chosen} PARENT_SCOPE)
 endfunction()
 
-# Divides TARGET's sources into groups of about the same size: ACAN_UNITY_BYTES, or what TARGET's
-# property of this name says.
+# Divides TARGET's sources into groups of about the same size: at most ACAN_UNITY_BYTES, or the
+# value of TARGET's property of this name.
 function(acan_unite target)
   acan_unity_sources(${target} sources)
   set(total 0)
@@ -69,7 +69,7 @@ function(acan_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# acan_unite_folder(FOLDER): does so for all targets of a folder and of those below it.
+# acan_unite_folder(FOLDER): calls acan_unite for all targets of a folder and its subfolders.
 function(acan_unite_folder folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target ${targets})

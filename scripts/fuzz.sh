@@ -1,13 +1,13 @@
 #!/bin/sh
-# Builds the fuzz targets (tests/fuzz) with clang, AddressSanitizer and UBSan, and runs each for so
-# many seconds. Inputs that break something are kept in build/fuzz/crashes; so is, in
-# build/fuzz/corpus, what reaches new code, for the next run.
+# Builds the fuzz targets (tests/fuzz) with clang, AddressSanitizer and UBSan, and runs each for a
+# number of seconds. Inputs that break something are kept in build/fuzz/crashes; inputs that reach
+# new code are kept in build/fuzz/corpus for the next run.
 #
 #   ./scripts/fuzz.sh SECONDS [TARGET...]     for example: ./scripts/fuzz.sh 3600 wire task
 #   ./scripts/fuzz.sh --if-possible SECONDS   succeeds without clang and libFuzzer, and says so
 #
-# FUZZ_BUILD: the folder of the build (build/fuzz). FUZZ_SEED: of libFuzzer's draws; without it each
-# run draws others. Exit code: 1 if a target found something.
+# FUZZ_BUILD: the build folder (build/fuzz). FUZZ_SEED: the seed of libFuzzer's random choices;
+# without it, each run makes different ones. Exit code: 1 if a target found something.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -51,7 +51,7 @@ crashes=$build/crashes
 mkdir -p "$crashes" "$build/seeds"
 "$build/bin/fuzz_corpus_test" --write-seeds "$build/seeds"
 
-# Files of the targets lie in memory where they can, and go with the scratch folder.
+# The targets' files are in memory if possible, and are deleted with the scratch folder.
 files=$scratch
 if [ -w /dev/shm ]; then
   files=$(mktemp -d /dev/shm/acan-fuzz-XXXXXX)
@@ -70,7 +70,7 @@ for target in $targets; do
   dictionary=""
   [ ! -f "tests/fuzz/dictionaries/$target.dict" ] || dictionary="-dict=tests/fuzz/dictionaries/$target.dict"
   log=$build/$target.log
-  # A slow input, or one that asks for much memory, is a defect as a crash is.
+  # Inputs that are slow or need much memory count as defects, like crashes.
   # shellcheck disable=SC2086  # there may be no dictionary
   TMPDIR=$files nice "$program" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
     -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \

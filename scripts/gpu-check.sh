@@ -1,33 +1,35 @@
 #!/bin/sh
-# Proves acan on a machine with one NVIDIA GPU and measures it there, within 8 minutes. No network is
-# needed there.
+# Proves acan on a machine with one NVIDIA GPU and measures it there, within 8 minutes. The machine
+# needs no network.
 #
-#   scripts/gpu-check.sh --carry     where acan builds with CUDA, without a GPU: builds what the check
-#                                    runs and packs it, with its libraries, into .gpu-deps/ (ignored
-#                                    by git), to be carried along. The machine needs tar, then. Without
-#                                    it acan is built there, with nvcc and acan's packages
-#   scripts/gpu-check.sh [FOLDER]    on the machine: results in FOLDER, else $OUT, else out/gpu-check:
-#                                    summary, devices, weights, gpu_bench, *_bench, gpt_* (JSON),
-#                                    slower (text), logs
+#   scripts/gpu-check.sh --carry     on a machine without a GPU where acan builds with CUDA: builds
+#                                    the programs of the check and packs them with their libraries
+#                                    into .gpu-deps/ (ignored by git), which is copied to the GPU
+#                                    machine. That machine then needs only tar; without .gpu-deps/,
+#                                    acan is built there, with nvcc and acan's packages
+#   scripts/gpu-check.sh [FOLDER]    on the GPU machine: writes results to FOLDER, else $OUT, else
+#                                    out/gpu-check: summary, devices, weights, gpu_bench,
+#                                    *_bench, gpt_* (JSON), slower (text), logs
 #   scripts/gpu-check.sh --dry-run BUILD [FOLDER]
-#                                    without a GPU, in 2 minutes: the same steps with the programs of
-#                                    an existing build (its folder) on a fake GPU, with fewer tests and
-#                                    small shapes. It proves this script and measures nothing: so much
-#                                    speed is expected that everything is slower. Each line and each
-#                                    result says that it is of a dry run, in a file whose name begins
-#                                    with dry-run.
+#                                    without a GPU, in 2 minutes: the same steps with the programs
+#                                    of an existing build folder on a fake GPU, with fewer tests
+#                                    and small shapes. It tests this script and measures nothing: it
+#                                    expects so much speed that everything counts as slower. Each
+#                                    line and each result states that it belongs to a dry run, and
+#                                    the names of result files begin with dry-run.
 #
-# What says most comes first: whether the GPU is exact, then the same weights, then speeds, then single
-# tests. Each step has a limit of time, and one that fails leaves the others. Results are written as
-# soon as they are there, those of gpu_bench after each part.
+# The most important checks come first: whether the GPU is exact, then equal weights, then speeds,
+# then single tests. Each step has a time limit, and a failed step does not stop the others. Results
+# are written as soon as they exist, those of gpu_bench after each part.
 #
-# slower.txt has a line for each speed that is less than expected, with the counter that is the
-# likeliest reason: of Nsight Compute (ncu) where it is installed and may read the GPU's counters, else
-# of gpu_bench itself. docs/devices.md explains them. What is slower is reported and fails nothing.
+# slower.txt has a line for each speed below the expected one, with the counter that shows the most
+# likely reason: from Nsight Compute (ncu) if it is installed and may read the GPU's counters, else
+# from gpu_bench itself. docs/devices.md explains them. A low speed is reported but is not a
+# failure.
 #
-# ACAN_CUDA_ARCHITECTURES (default 90-real) is what is compiled for, and ACAN_GPU_CHECK_SECONDS (470)
-# the time after which no step begins and none goes on. Exit codes: 0 all passed, 1 not
-# all, 3 there is no GPU (everything that needs none was done).
+# ACAN_CUDA_ARCHITECTURES (default 90-real) selects what to compile for. After
+# ACAN_GPU_CHECK_SECONDS (470), no step starts or continues. Exit codes: 0 all passed, 1 something
+# failed, 3 there is no GPU (everything that needs none was done).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -55,7 +57,7 @@ carry() {
   mkdir -p $root/bin $root/lib/acan $root/system
   for program in acan gpu_bench $test_programs; do cp "$from/bin/$program" $root/bin; done
   cp $from/lib/acan/*.so $root/lib/acan
-  # The C and C++ libraries are the machine's: NVIDIA's driver may need newer ones.
+  # The GPU machine's own C and C++ libraries are used: NVIDIA's driver may need newer ones.
   ldd $root/bin/* $root/lib/acan/* | sed -n 's/^.* => \(\/.*\) (0x.*$/\1/p' | sort -u |
     grep -v -E '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so' |
     while read -r library; do cp -L "$library" $root/system; done
@@ -74,7 +76,7 @@ fi
 
 # ---- on the machine ------------------------------------------------------------------------------
 
-# Begins the names of results.
+# The prefix of the names of results.
 mark=""
 if [ "${1:-}" = --dry-run ]; then
   [ -f "${2:-}/CMakeCache.txt" ] || { say "--dry-run: \"${2:-}\" is not the folder of a build"; exit 2; }
@@ -95,15 +97,15 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 if $dry_run; then
   work=$out/work
-  # The logs and the trained models of the dry run go with it.
+  # Deletes the dry run's logs and trained models after packing the logs.
   trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" . && rm -rf "$work"' EXIT
 else
   build=build/gpu-check
   work=$build
-  # Few files, as they may have to travel.
+  # Packs the logs, because results should be few files: they may be copied to another machine.
   trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" .' EXIT
 fi
-# A shell that a signal ends would leave no logs.
+# Without these traps, a shell that a signal ends would leave no logs.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 logs=$work/logs
@@ -114,8 +116,8 @@ deadline=$((begin + ${ACAN_GPU_CHECK_SECONDS:-470}))
 steps=""
 failed=""
 
-# step NAME SECONDS COMMAND...: runs it, its output in NAME.log, for so long at most; writes summary.json.
-# What ignores the end of its time is killed 5 s later.
+# step NAME SECONDS COMMAND...: runs the command for at most that long, with its output in NAME.log,
+# and writes summary.json. A command that ignores SIGTERM is killed 5 s later.
 step() {
   name=$1
   left=$((deadline - $(date +%s)))
@@ -152,7 +154,7 @@ build_step() {
     grep -E -m 10 'error|FAILED' "$logs/$target_of.log" | sed 's/^/  /' || true
 }
 
-# Toolkits come in parts: cuBLAS may lie elsewhere.
+# CUDA toolkits may be installed in parts: cuBLAS may be in another folder.
 somewhere() { timeout 20 find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
 find_cublas() {
   ! ldconfig -p | grep -q 'libcublas\.so\.1' || return 0
@@ -161,14 +163,14 @@ find_cublas() {
   [ -z "$library" ] || export LD_LIBRARY_PATH
 }
 
-# The programs that --carry made, with the libraries that the machine may lack.
+# Unpacks the programs that --carry built, with the libraries that this machine may lack.
 unpack_programs() {
   say "the programs are those of .gpu-deps/programs.tar.gz"
   tar -C "$build" -xzf .gpu-deps/programs.tar.gz
   export LD_LIBRARY_PATH="$PWD/$build/system${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 }
 
-# Configures for a GPU, and builds the program and its bench.
+# Configures for a GPU, and builds the program and its benchmark.
 build_program() {
   if ! command -v nvcc >/dev/null 2>&1; then PATH=$PATH:/usr/local/cuda/bin; fi
   command -v nvcc >/dev/null 2>&1 || { say "there is no nvcc, in /usr/local/cuda/bin neither"; exit 1; }
@@ -192,7 +194,7 @@ carried=false
 if $dry_run; then
   export ACAN_MODULE_PATH="$build/tests/cuda_on_cpu/module:$build/lib/acan" ACAN_FAKE_GPUS=sm_90
 else
-  # No fake GPU may answer in the place of a real one.
+  # Make sure that no fake GPU replaces a real one.
   unset ACAN_MODULE_PATH ACAN_FAKE_GPUS
   if [ -f .gpu-deps/programs.tar.gz ]; then
     carried=true
@@ -204,14 +206,15 @@ else
 fi
 
 bin=$build/bin
-# Each device as soon as it is proved and measured, and as JSON only when there is time for it once
-# more. To prove a fake GPU takes so long that it is done once. Exit code 1: one is not exact.
+# Lists each device once it is proved and measured; the JSON list follows later if there is time for
+# a second pass. On a fake GPU, the proof is so slow that it runs once. Exit code 1: one is not
+# exact.
 as_json=""
 ! $dry_run || as_json=--json
 # shellcheck disable=SC2086  # a word or none
 step devices 60 "$bin/acan" devices $as_json || true
 sed 's/^/  /' "$logs/devices.log"
-# A GPU that is not proved within the time is there nevertheless.
+# This list also shows a GPU that could not be proved within the time.
 timeout -k 5 30 "$bin/acan" devices --list >"$logs/list.log" 2>&1 || true
 if [ -x "$bin/acan" ] && ! grep -q '^cuda:0' "$logs/devices.log" "$logs/list.log"; then
   $dry_run || $carried || build_step build-tests 150 backends_cuda_test
@@ -222,7 +225,7 @@ if [ -x "$bin/acan" ] && ! grep -q '^cuda:0' "$logs/devices.log" "$logs/list.log
 fi
 
 hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log" | tail -n 1; }
-# Tiles so large that results stay on the GPU until somebody asks for them.
+# The tiles are so large that results stay on the GPU until something requests them.
 size="--set model.layers=[32,1024,1024,4] --set tasks.size_bytes=1MiB"
 ! $dry_run || size="--set model.layers=[32,64,4] --set data.samples=512 --set tasks.size_bytes=16KiB"
 job="examples/regression.toml --set train.epochs=1 $size --json"
@@ -254,7 +257,7 @@ for run in train-cuda train-mixed; do
 done
 say "weights of cpu, cuda and both together: the same bits: $same"
 
-# A GPT: its operators, and text from cached keys and values.
+# Trains a GPT to check its operators, and generates text from cached keys and values.
 layers="n_layer = 2, n_head = 4, n_embd = 256, block_size = 256"
 gpt_steps=20
 tokens=100
@@ -270,7 +273,7 @@ train = { batch = 8, steps = $gpt_steps, optimizer = "adamw", learning_rate = 1e
 END
 train train-gpt-cpu cpu:1 "$work/gpt.toml" --json
 train train-gpt-cuda cuda:0@1GiB "$work/gpt.toml" --json
-# generate NAME DEVICE: its text into NAME.text of the logs
+# generate NAME DEVICE: writes the text to NAME.text in the folder of logs
 generate() {
   # shellcheck disable=SC2016  # the inner shell's variables
   step "$1" 60 sh -c '"$0" generate "$1" --prompt "A handler" --tokens "$2" --device "$3" >"$4"' \
@@ -299,10 +302,11 @@ say "a GPT of cpu and cuda: the same bits: $same_gpt; its text: the same: $same_
 
 # ---- speeds --------------------------------------------------------------------------------------
 
-# marked FILE: an object in JSON that says whether it is of a dry run.
+# marked FILE: prints a JSON object with an additional field that tells whether it is from a dry
+# run.
 marked() { sed "1s/^{/{\"dry_run\": $dry_run, /" "$1"; }
 
-# What ncu is asked for: how busy each unit is, and what warps wait for before their next instruction.
+# Counters for ncu: how busy each unit is, and what warps wait for before their next instruction.
 metrics=sm__throughput.avg.pct_of_peak_sustained_elapsed
 metrics=$metrics,l1tex__throughput.avg.pct_of_peak_sustained_active
 metrics=$metrics,lts__throughput.avg.pct_of_peak_sustained_elapsed
@@ -312,8 +316,8 @@ for stall in long_scoreboard short_scoreboard barrier math_pipe_throttle mio_thr
   metrics=$metrics,smsp__average_warps_issue_stalled_${stall}_per_issue_active.ratio
 done
 
-# A sentence from ncu's table of comma-separated values, in which every field has quotes. Nothing if
-# it has none of the counters.
+# Prints a sentence about ncu's CSV table, in which every field is quoted, or nothing if the table
+# has none of the counters.
 busiest() {
   awk 'BEGIN { FS = "\",\"" }
     /^"ID"/ {
@@ -344,8 +348,9 @@ busiest() {
     }'
 }
 
-# slower_than_expected JSON NCU: slower.txt, from the result of gpu_bench. If NCU is not empty, its
-# counters for the eight that are furthest below, while there is time.
+# slower_than_expected JSON NCU: writes slower.txt from the result of gpu_bench. If NCU is not
+# empty, also profiles the eight slowest operations, compared with what is expected, while there is
+# time.
 slower_than_expected() {
   ncu=$2
   list=$out/${mark}slower.txt
@@ -379,14 +384,14 @@ slower_than_expected() {
 bench=$bin/gpu_bench
 ! $dry_run || bench="$bin/gpu_bench_on_cpu --quick --expect 1000"
 measured=$logs/gpu_bench.json
-# What it has measured when its time ends is worth as much.
+# If the time runs out, the measurements up to then are still valid.
 # shellcheck disable=SC2086  # words
 step bench-gpu 110 $bench --out "$measured" || true
 if [ -s "$measured" ]; then
   marked "$measured" >"$out/${mark}gpu_bench.json"
   slower_than_expected "$measured" ""
 fi
-# bench_train NAME OPTION...: a full stack against a plain loop on the same GPU.
+# bench_train NAME OPTION...: compares a full stack with a plain loop on the same GPU.
 bench_train() {
   bench_name=$1
   shift
@@ -404,12 +409,12 @@ else
   bench_train train --device cuda:0@16GiB --layers 8192,8192,8192 --batch 4096 --steps 6
   bench_train two_handlers --handlers 2 --device cuda:0@4GiB --layers 4096,4096,4096 --batch 2048 \
     --steps 8
-  # The weights are twice as large as what the handler may hold.
+  # The weights take twice as much memory as the handler may use.
   bench_train large_model --device cuda:0@4GiB --memory 64MiB --layers 4096,4096,4096 --batch 2048 \
     --steps 6
 fi
 
-# gpt RECIPE STEPS: a GPT against PyTorch in float32 on the same GPU.
+# gpt RECIPE STEPS: compares a GPT with PyTorch in float32 on the same GPU.
 gpt() {
   name_of_gpt=gpt_$(echo "$1" | tr / _)
   step "$name_of_gpt" 60 python3 bench/compare/gpt.py --speed --acan "$bin/acan" --recipe "$1" \
@@ -424,7 +429,7 @@ else
   say "there is no PyTorch with CUDA: no GPT is compared"
 fi
 
-# sharded NAME SECONDS PROGRAM FILTER: the program's tests, spread over as many processes as pays.
+# sharded NAME SECONDS PROGRAM FILTER: runs the program's tests in as many processes as is useful.
 sharded() {
   shards=$(($(nproc) / 2))
   [ $shards -ge 1 ] || shards=1
@@ -444,10 +449,10 @@ sharded() {
     exit $code' "$logs/$1.shard" $shards "$3" "--gtest_filter=$4" || true
 }
 
-# The tests on the GPU, one program after the other.
+# Runs the tests on the GPU, one program after the other.
 run_tests() {
-  # The test programs name what they skip; a test that ran nothing on the GPU would be a failure here.
-  # In a dry run a part is enough: all of them run on fake GPUs whenever acan's tests run.
+  # The test programs report what they skip; here, a test that did not run on the GPU is a failure.
+  # A dry run needs only some tests: acan's ordinary tests run all of them on fake GPUs.
   for test in $tests; do
     case $dry_run-$test in
       true-cuda) filter='CudaErrors*' ;;
@@ -469,7 +474,7 @@ run_tests() {
   done
 }
 
-# In a dry run the tests are there.
+# A dry run's build already has the tests.
 # shellcheck disable=SC2086  # a list of words
 $dry_run || $carried || build_step build-tests 150 $test_programs
 run_tests

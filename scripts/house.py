@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the house: the fullest folders, the longest files and functions, the classes with the
-most members, beside the limits of CONTRIBUTING.md.
+"""Measures the sources: the fullest folders, the longest files and functions, and the classes with
+the most members, compared with the limits of CONTRIBUTING.md.
 
     scripts/house.py [--before REVISION] [--svg docs/house.svg]
 
-Counts the working tree's files that git knows, and those of REVISION to compare with. Prints a
-table; --svg draws it. Functions and members are found by the layout that clang-format gives them,
-so the figures are close and not exact. Tables (functions that only return a list) do not count.
-Needs git and Python's own library.
+Counts the working tree's files that git tracks and, for comparison, those of REVISION. Prints a
+table; --svg draws a picture. Functions and members are recognized by clang-format's layout, so
+the figures are approximate. Tables (functions that only return a list) do not count. Needs git
+and only Python's standard library.
 """
 import argparse
 import collections
@@ -32,7 +32,7 @@ NOT_FUNCTIONS = re.compile(r"\s*(namespace|class|struct|enum|union|extern|switch
 
 
 def tree(revision):
-    """{path: text} of the sources; of the working tree if there is no revision."""
+    """{path: text} of the sources of a revision; without one, of the working tree."""
     git = ["git", "-C", str(ROOT)]
     if revision is None:
         listed = subprocess.run([*git, "ls-files"], capture_output=True, text=True, check=True)
@@ -46,7 +46,7 @@ def tree(revision):
 
 
 def functions(path, lines):
-    """(length, name) of the functions at the left edge or inside of a class."""
+    """(length, name) of the functions that start at the left margin or inside a class."""
     for pad in ("", "  "):
         begin = None
         for number, line in enumerate(lines):
@@ -66,7 +66,7 @@ def functions(path, lines):
 
 
 def classes(path, lines):
-    """(members, name) of the classes: names that end in an underscore."""
+    """(members, name) of the classes; a member is a name that ends in an underscore."""
     name, count = None, 0
     for line in lines:
         head = re.match(r"class (\w+(?:::\w+)?)[^;]*\{$", line)
@@ -81,7 +81,7 @@ def classes(path, lines):
 
 
 def measure(files):
-    """For each panel [(figure, name)], the largest first."""
+    """[(figure, name)] for each panel, the largest first."""
     folders = collections.Counter()
     figures = [[] for _ in PANELS]
     for path, text in files.items():
@@ -100,7 +100,7 @@ def measure(files):
 
 
 def bars(sides, limit, left, top, width):
-    """One panel: what it shows of each side, under each other."""
+    """Draws one panel: the figures of each side, one side below the other."""
     most = max([limit, *(value for _, side in sides for value, _ in side)])
     scale = (width - 330) / most
     out, values, y = [], [], top

@@ -4,16 +4,16 @@
 # benches. Both must be version 14, as each version formats and warns differently. Installs nothing.
 #
 #   ./scripts/lint.sh                 both; fails if a tool is missing
-#   ./scripts/lint.sh --format        clang-format alone
+#   ./scripts/lint.sh --format        only clang-format
 #   ./scripts/lint.sh --fix           formats all sources in place
-#   ./scripts/lint.sh --tidy          clang-tidy alone; scripts/lint_tidy.py says how it saves time
+#   ./scripts/lint.sh --tidy          only clang-tidy; scripts/lint_tidy.py says how it saves time
 #   ./scripts/lint.sh --tidy --since REVISION --seconds N
-#                                     only what differs from REVISION, and no longer than that
+#                                     only what differs from REVISION, for at most N seconds
 #
-# With --if-possible before or behind these it succeeds without the tools, and says NOT RUN.
+# With --if-possible before or after these flags, it succeeds without the tools and prints NOT RUN.
 #
-# BUILD (build/ci) is the folder of a build: clang-tidy needs its compile_commands.json and its
-# generated headers. scripts/lint_tidy.py says what it does not check again.
+# BUILD (build/ci) is a build folder: clang-tidy needs its compile_commands.json and its generated
+# headers. scripts/lint_tidy.py says which sources it does not check again.
 # Exit code: 1 if something was found, or a tool is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -50,7 +50,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# tool NAME: the program of this name in version 14, or nothing.
+# tool NAME: prints the path of this program in version 14, or nothing.
 tool() {
   for program in "$1-14" "$1"; do
     if command -v "$program" >/dev/null 2>&1 && "$program" --version | grep -q 'version 14\.'; then
@@ -60,7 +60,7 @@ tool() {
   done
 }
 
-# missing NAME: says so; returns 1 if that is a failure.
+# missing NAME: reports the missing tool; returns 1 if that is a failure.
 missing() {
   say "NOT RUN: there is no $1 of version 14 (Debian 12: $1)"
   [ "$if_possible" = yes ]

@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the sources of the product and of the benches.
+"""Runs clang-tidy on the sources of the product and of the benchmarks.
 
     lint_tidy.py CLANG_TIDY BUILD [--since REVISION] [--seconds N] [--batch N]
 
-With --since it checks the sources that differ from that revision, in the working tree too, and then
-those that include a header which does. After N seconds it starts no further ones, and says how many
-are left.
+With --since, it checks only the sources that differ from that revision (including changes in the working tree), and
+then those that include a header that differs. After N seconds, it starts no more checks and reports how many are left.
 
-A source is not checked again if nothing has changed since a run that found nothing: neither
-clang-tidy, nor .clang-tidy, nor the command that compiles the source, nor the source and the
-project's headers that it includes. BUILD/lint keeps one empty file for each such state.
+A source is not checked again if nothing has changed since a run that found nothing: clang-tidy, .clang-tidy, the
+command that compiles the source, the source itself, and the project's headers that it includes. BUILD/lint keeps one
+empty file for each such state.
 
-Most of the time goes into the headers that a source includes, those of the standard library among
-them. So sources of one folder are checked together, as one that includes up to N of them. Sources
-that define the same name for themselves are not put together; where clang finds another clash, they
-are checked one by one. misc-unused-using-decls and misc-unused-alias-decls look at main files only,
-so --batch 1 finds what they have to say.
+Most of the time goes into the headers that a source includes, such as those of the standard library. So sources of one
+folder are checked together, as one source that includes up to N of them. Sources that define the same name are not
+combined; if clang finds another conflict, they are checked one by one. misc-unused-using-decls and
+misc-unused-alias-decls check only main files, so only --batch 1 shows their findings.
 Exit code: 1 if something was found.
 """
 import argparse
@@ -41,18 +39,18 @@ def say(text):
 
 
 def clang_command(command):
-    """What clang-tidy can read: without gcc's precompiled headers and warnings."""
+    """The command in a form for clang-tidy: without gcc's precompiled headers and warnings."""
     command = re.sub(r" -include \S*cmake_pch\.hxx", "", command)
     command = re.sub(r" -(Winvalid-pch|fpch-preprocess)\b", "", command)
-    command = re.sub(r" (-fno-tree-loop-distribute-patterns|--param ggc-\S+)", "", command)  # gcc's alone
-    # What flatc makes is checked no more than other libraries' headers.
+    command = re.sub(r" (-fno-tree-loop-distribute-patterns|--param ggc-\S+)", "", command)  # gcc only
+    # Generated code of flatc is checked no more than other libraries' headers.
     command = re.sub(r" -I ?(\S+/generated)\b", r" -isystem \1", command)
     return command.replace(" -c ", " -Wno-unknown-warning-option -c ", 1)
 
 
 def single_sources(build):
-    """The entries of the compilation database, those of a unity build's groups as one for each
-    source: its command is the group's, but for the name of what is compiled."""
+    """The entries of the compilation database, where each group of a unity build is replaced by one entry per
+    source: its command is the group's with another name of the source."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
         group = pathlib.Path(entry["file"])
         if group.parent.name != "Unity" or not group.is_relative_to(build):
@@ -63,21 +61,21 @@ def single_sources(build):
 
 
 def units_of(build):
-    """The entries of the compilation database that are checked, each source once."""
+    """The entries of the compilation database to be checked, each source once."""
     units = {}
     for entry in single_sources(build):
         file = pathlib.Path(entry["file"])
         if not file.is_relative_to(ROOT) or file.is_relative_to(build) or file.suffix != ".cpp":
             continue
-        # Other targets (tests, the simulation) may compile sources of the product as well.
+        # Other targets (tests, the simulation) may also compile sources of the product.
         output = re.search(r" -o (\S+)", entry["command"]).group(1)
         if file.relative_to(ROOT).parts[0] in CHECKED and not output.startswith("tests/"):
             units[file] = {**entry, "command": clang_command(entry["command"])}
     return units
 
 
-# The names that a source may define for itself: what begins at column 0, and macros. To find a name
-# too many does no harm.
+# The names that a source may define: identifiers in lines that start at column 0, and macros. A
+# name too many does no harm.
 OWN = re.compile(r"^(?:#[ \t]*define[ \t]+(\w+)|(?:struct|class|enum class|enum|union)[ \t]+(\w+)"
                  r"|using[ \t]+(\w+)[ \t]*="
                  r"|(?![ \t]|namespace\b|template\b|using\b|\})[\w:<>,&*\[\] \t]*?[&* \t](\w+)"
@@ -92,15 +90,15 @@ SEARCHED = re.compile(r" -(?:I|isystem) ?\S+")
 
 
 def command_of(unit, file, source, searched):
-    """The command that compiles `source` as `file` of the unit is, with more folders for headers."""
+    """The unit's command with `source` in place of `file`, and with additional folders for headers."""
     command = unit["command"].replace(str(file), str(source))
     own = SEARCHED.findall(command)
     return command.replace(" -c ", "".join(each for each in searched if each not in own) + " -c ")
 
 
 def batches_of(units, waiting, limit):
-    """The waiting sources in lists of at most `limit`, without a clash, each of one top folder and
-    of commands that differ in nothing but the folders of headers."""
+    """Splits the waiting sources into lists of at most `limit` without a conflict. The sources of a list have the
+    same top folder, and commands that differ only in the folders of headers."""
     groups = {}
     for file in waiting:
         command = units[file]["command"]
@@ -118,7 +116,7 @@ def batches_of(units, waiting, limit):
 
 
 def project_files(file, folders, seen):
-    """Adds `file` and all files of the project and its build that it includes to `seen`."""
+    """Adds `file` and all files that it includes from the project and its build to `seen`."""
     if file in seen:
         return
     seen.add(file)
@@ -156,8 +154,8 @@ def state(unit, files, common):
 
 
 def changed_since(revision):
-    """The files that differ from the revision, and those that git does not know yet; None if it
-    does not know the revision."""
+    """The files that differ from the revision, and those that git does not track yet; None if git does not know the
+    revision."""
     changed = set()
     for command in (["diff", "--name-only", revision], ["ls-files", "--others",
                                                         "--exclude-standard"]):
@@ -205,7 +203,7 @@ def main():
     say(f"clang-tidy: {len(waiting)} of {total} sources are new or changed")
     batches = batches_of(units, waiting, flags.batch)
     with_batches = dict(units)
-    sources = {}  # of each batch: what clang-tidy reads
+    sources = {}  # for each batch: the files that clang-tidy reads
     for number, files_together in enumerate(batches):
         sources[number] = files_together[0]
         if len(files_together) > 1:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing, builds acan and trains a first model with it.
+# Installs missing packages, builds acan and trains a first model with it.
 #
 #   ./scripts/run.sh [flags of acan train]      for example: ./scripts/run.sh --set train.epochs=2
 set -eu
@@ -8,8 +8,9 @@ cd "$(dirname "$0")/.."
 say() { printf 'run: %s\n' "$*"; }
 
 ./scripts/setup.sh
-# Only what this machine can use, so that the first model comes early: the best vector instructions
-# of its CPU, its NVIDIA GPUs, and no tests. `cmake --preset release` configures everything.
+# Builds only what this machine can use, so that the first model is ready soon: the best vector
+# instructions of its CPU, its NVIDIA GPUs, and no tests. `cmake --preset release` configures
+# everything.
 cpu_has() {
   for flag in "$@"; do grep -q -m 1 "^flags.* $flag\( \|$\)" /proc/cpuinfo 2>/dev/null || return 1; done
 }
@@ -19,7 +20,7 @@ if cpu_has avx2 fma avx512f avx512vl avx512dq avx512bw; then isas=avx512; fi
 architectures=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
   sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/\1\2-real/p' | sort -u | paste -s -d ';' -) || architectures=""
 if [ -z "$architectures" ] && [ -e /dev/nvidiactl ]; then
-  architectures=75  # the oldest that acan supports, with code (PTX) that newer ones can run
+  architectures=75  # the oldest that acan supports, with PTX that newer GPUs can run
 fi
 cuda=OFF
 if [ -n "$architectures" ]; then cuda=AUTO; fi
@@ -37,13 +38,13 @@ else
   job=examples/regression.toml
 fi
 
-# Four handlers, each of which may hold at most 512 KiB: less than a quarter of the first job's weights.
-# One of them is a GPU or an OpenCL device, if there is one; the bits are the same. It proves that
-# when it starts. The training does not wait for it if that takes long.
+# Four handlers that may each use at most 512 KiB: less than a quarter of the first job's weights.
+# If there is a GPU or an OpenCL device, one handler uses it; the bits are the same. That handler
+# proves the device when it starts, and the training does not wait if this takes long.
 handlers=4xcpu:1@512KiB
 devices=$(./build/release/bin/acan devices --list --json)
 for device in cuda:0 opencl:0; do
-  # An object has its keys in alphabetical order.
+  # JSON objects have their keys in alphabetical order.
   if printf '%s' "$devices" | tr '}' '\n' | grep -q "\"name\":\"$device\".*\"exact\".*\"usable\":true"; then
     say "$device is one of the handlers"
     handlers=3xcpu:1@512KiB,$device@512KiB

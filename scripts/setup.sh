@@ -1,23 +1,23 @@
 #!/bin/sh
-# Installs the Debian/Ubuntu packages that acan needs and that are missing. Does nothing, and needs no
-# network, if all are there.
+# Installs the missing Debian/Ubuntu packages that acan needs. If all are installed, it does nothing
+# and needs no network.
 #
-#   ./scripts/setup.sh           what the build, the tests and the demonstration need
-#   ./scripts/setup.sh --check   only says what is missing; exit code 1 if something needed is
+#   ./scripts/setup.sh           installs what the build, the tests and the demonstration need
+#   ./scripts/setup.sh --check   only reports what is missing; exit code 1 if something needed is
 set -eu
 
 needed="g++ cmake ninja-build pkg-config libzmq3-dev cppzmq-dev libopenblas-dev libcli11-dev
   libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libflatbuffers-dev
   flatbuffers-compiler libxxhash-dev libssl-dev zlib1g-dev libzstd-dev libgtest-dev
   libgmock-dev"
-# Without these everything works; ccache makes builds faster, the data set is the demonstration's, the
-# others are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products),
-# for fast products in bf16 on CPUs (oneDNN), a faster allocator of memory, SentencePiece models of
-# tokens, and for the tests with two hosts and with a client in Python.
+# Optional packages: ccache makes builds faster; the data set is for the demonstration; the others
+# are for OpenCL devices (headers and loader, a driver for CPUs, a library of fast products), for
+# fast products in bf16 on CPUs (oneDNN), for a faster memory allocator, for SentencePiece models,
+# and for the tests with two hosts and with a Python client.
 optional="ccache dataset-fashion-mnist ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev libdnnl-dev
   libjemalloc-dev libsentencepiece-dev iproute2 python3-zmq python3-flatbuffers"
-# What scripts/lint.sh and scripts/fuzz.sh use. This script does not install them: they are large, and
-# acan builds and runs without them.
+# Used by scripts/lint.sh and scripts/fuzz.sh. This script does not install them: they are large,
+# and acan builds and runs without them.
 checks="clang-format clang-tidy clang libclang-rt-14-dev"
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -79,7 +79,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 install() {
-  # Quiet, and never a question: this also runs where nobody can answer.
+  # Quiet and without questions: this also runs where no user can answer.
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
 }
 

@@ -1,5 +1,5 @@
-// Attention on every device, to the bit: against the definition that is written apart, and cut at
-// nodes of queries and keys in many ways.
+// Attention on every device, compared bit for bit with an independently written definition and with
+// computations that are split at many different nodes of queries and keys.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ void ExpectSame(const AttentionResults& got, const AttentionResults& want) {
 
 class AttentionTest : public ::testing::TestWithParam<TestDevice> {
  protected:
-  // The device's triple, results and gradients are those of the definition.
+  // Checks that the device's triple, results and gradients equal the definition's.
   static void ExpectDefined(Device& device, const AttentionShape& shape,
                             const AttentionOperands& in, std::int64_t pad = 0) {
     SCOPED_TRACE(fmt::format("{} x [{}, {}], {} x {} heads of {}, {}", shape.sequences,
@@ -138,7 +138,7 @@ TEST_P(AttentionTest, DropoutDrawsByPlace) {
   ExpectDefined(*device, shape, Operands(shape));
 }
 
-// One key far above the rest, values that are no numbers, infinite, zero of either sign, denormal.
+// One key far above the rest, and values that are NaN, infinite, zeros of either sign or denormal.
 TEST_P(AttentionTest, HardValuesAreDefined) {
   ACAN_SKIP_WITHOUT(GetParam());
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -169,7 +169,7 @@ void SetRows(Host& to, const Range& rows, const Host& from) {
   std::copy(from.v.begin(), from.v.end(), to.v.begin() + rows.begin * to.cols);
 }
 
-// The part of one sequence's call: nodes of queries and of keys.
+// The shape of the call that covers these nodes of queries and of keys of one sequence.
 AttentionShape Part(AttentionShape shape, const Range& queries, const Range& keys) {
   shape.queries = queries.size();
   shape.keys = keys.size();
@@ -210,7 +210,7 @@ Host AddOnDevice(Device& device, const Host& left, const Host& right) {
   return Fetch(device, x);
 }
 
-// Node by node, as tasks would.
+// Computes attention node by node, as separate tasks would.
 AttentionResults AttendInParts(Device& device, const AttentionShape& shape,
                                const AttentionOperands& in, int query_level, int key_level) {
   AttentionResults out{Host(in.q.rows, in.q.cols), Host(in.q.rows, 2 * shape.heads())};
@@ -289,7 +289,7 @@ TEST_P(AttentionTest, AnyCutAtNodesGivesTheSameBits) {
   }
 }
 
-// Heads are ranges of columns and sequences ranges of rows: parts are views of the whole.
+// Heads are column ranges and sequences are row ranges, so parts are views of the whole.
 TEST_P(AttentionTest, HeadsAndSequencesAreViews) {
   ACAN_SKIP_WITHOUT(GetParam());
   const auto device = GetParam().make(1, kRoomyBytes);
@@ -324,7 +324,7 @@ TEST_P(AttentionTest, HeadsAndSequencesAreViews) {
   ExpectSame({Fetch(*device, o), Fetch(*device, statistics)}, whole);
 }
 
-// The less memory a device has, the more it computes again; never other bits.
+// A device with less memory recomputes more, but the bits stay the same.
 TEST_P(AttentionTest, MemoryDoesNotMatter) {
   ACAN_SKIP_WITHOUT(GetParam());
   const AttentionShape shape{.sequences = 2,
@@ -362,7 +362,7 @@ TEST_P(AttentionTest, CallsThatWouldGoAstrayAreRefused) {
                   testing::HasSubstr("operand 0, which is written, overlaps operand 2")));
   args.m[0] = o.matrix;
   for (const std::int64_t key_value_heads : {2, 3}) {
-    // The statistics are those of one key-value head, and 8 columns are no 3 x 2 heads.
+    // The statistics have the shape for one key-value head, and 8 columns cannot hold 3 x 2 heads.
     args.scalars.i[3] = key_value_heads;
     EXPECT_THROW(device->Launch(Kernel::kAttention, args), std::invalid_argument);
   }

@@ -1,5 +1,5 @@
-// Cross entropy on every device, to the bit: against a plain definition, and with its classes cut
-// at nodes against the whole.
+// Cross entropy on every device, bit for bit: compared with a plain definition, and split at nodes
+// of the classes compared with the whole.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,7 +11,8 @@
 namespace acan::test {
 namespace {
 
-// What one task, or several that have nodes of the classes, makes of logits.
+// Computes cross entropy of the logits in one task or in several that each have nodes of the
+// classes.
 class CrossEntropy {
  public:
   CrossEntropy(Device& device, const Host& logits, const Host& labels, float smoothing)
@@ -25,7 +26,7 @@ class CrossEntropy {
     Host loss, correct, gradient;
   };
 
-  // `cuts`: where the columns are cut, each a multiple of 64.
+  // `cuts`: the columns at which the classes are split, each a multiple of 64.
   Results Run(const std::vector<std::int64_t>& cuts) const {
     const std::int64_t rows = logits_.matrix.rows, classes = logits_.matrix.cols;
     std::vector<OnDevice> largest, columns, sums;
@@ -127,7 +128,7 @@ TEST_P(RowKernelTest, CrossEntropyIsTheSameHoweverItsClassesAreCut) {
         for (const std::vector<std::int64_t>& cuts : all_cuts) {
           if (cuts.size() == 3 && cuts[1] != static_cast<std::int64_t>(std::bit_floor(
                                                  static_cast<std::uint64_t>(at.cols - 1)))) {
-            continue;  // the children of the root only
+            continue;  // only the children of the root
           }
           const CrossEntropy::Results got = of.Run(cuts);
           EXPECT_EQ(Difference(got.loss, want.loss), "") << cuts.size() << " cuts";
@@ -141,7 +142,7 @@ TEST_P(RowKernelTest, CrossEntropyIsTheSameHoweverItsClassesAreCut) {
 
 // ---- rows that a GPU gives to many threads ----
 
-// Around the leaves, threads and turns that a block has, and rows of a large vocabulary.
+// Lengths around a block's numbers of leaves, threads and rounds, and rows of a large vocabulary.
 constexpr Case kLongRows[] = {{1, 1, 0},    {3, 63, 1},   {2, 127, 0},   {3, 511, 1},  {2, 2049, 0},
                               {2, 4096, 3}, {1, 8193, 0}, {2, 32768, 0}, {1, 33001, 5}};
 
@@ -156,7 +157,7 @@ void ForLongRows(const TestDevice& at, Body body) {
   }
 }
 
-// Elements of a row that are all at most zero, with zeros of both signs, infinities and NaNs.
+// Elements that are all at most zero, with zeros of both signs, infinities and NaNs.
 Host Zeros(std::int64_t rows, std::int64_t cols) {
   Host x = Random(rows, cols, 31, -9.0f, -1.0f);
   for (std::size_t i = 0; i < x.v.size(); ++i) {
@@ -167,8 +168,8 @@ Host Zeros(std::int64_t rows, std::int64_t cols) {
   return x;
 }
 
-// The sign of a zero is that of the first one in the order (column mod 64, column), behind which
-// the elements of a leaf that is not full come.
+// The result has the sign of the first zero in the order (column mod 64, column); the elements of a
+// partial last leaf come after all others.
 TEST_P(RowKernelTest, TheLargestOfLongRows) {
   ForLongRows(GetParam(), [](Device& device, const Case& at) {
     const Launcher launch{device};
@@ -215,7 +216,7 @@ TEST_P(RowKernelTest, CrossEntropyOfLongRows) {
   });
 }
 
-// The sum of a row's terms: leaves of `block`, each a chain, by the tree.
+// The sum of a row's terms: leaves of `block` terms, each summed as a chain, combined by the tree.
 float ChainSum(std::int64_t n, std::int64_t block, const Fold& fold) {
   return GroupSum(n, block, block, fold);
 }

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Reads the code that nvcc and ptxas generate of the CUDA backend's kernels.
+"""Reads the code that nvcc and ptxas generate from the CUDA backend's kernels.
 
     cuda_code_test.py COMPILE_COMMANDS PTXAS FOLDER
 
-For each kernel and each architecture that is built:
+For each kernel and each architecture of the build:
 
-- Every operation on floats rounds to nearest: add, sub, mul and fma are `.rn` (ptxas may join what
-  is not, so bits would depend on it), div and sqrt too, and nothing is `.ftz`, `.approx` or `.full`.
-- No register is spilled, but for the kernels of SPILLS, which spill no more than is written there.
-- Attention's tiles bring their operands into shared memory on each architecture, with asynchronous
-  copies or without.
-- A block of the launch fits: its registers, and as many blocks as the kernel asks for on a
-  multiprocessor, with their shared memory.
+- Every floating-point operation rounds to nearest: add, sub, mul and fma are `.rn` (ptxas may fuse others, so the bits
+  would depend on it), div and sqrt too, and none is `.ftz`, `.approx` or `.full`.
+- No registers are spilled, except by the kernels in SPILLS, which spill no more than listed there.
+- Attention's tiles load their operands into shared memory on each architecture, with or without asynchronous copies.
+- A block of the launch fits: its registers, and as many blocks per multiprocessor as the kernel requests, with their
+  shared memory.
 
-`SelfTest` compiles a kernel with flags that break the first rule, and shows that each rule finds a
-planted error. FOLDER is for intermediate files.
+`SelfTest` compiles a kernel with flags that break the first rule, and shows that each rule finds a planted error.
+FOLDER is for intermediate files.
 Exit code 1 if something is wrong. Needs no GPU.
 """
 import concurrent.futures
@@ -28,9 +27,9 @@ import subprocess
 import sys
 import unittest
 
-# Bytes of spill stores that are known, by kernel and architecture (0: of each); docs/decisions.md
-# says where they lie ("Exact products in CUDA have a source of their own"). Another nvcc may spill
-# others, so they are held against this release only.
+# Known bytes of spill stores, by kernel and architecture (0: every architecture). The section
+# "Exact products in CUDA have a source of their own" of docs/decisions.md says where they occur.
+# Another release of nvcc may spill elsewhere, so the test compares them for this release only.
 SPILLS_OF = "release 13."
 SPILLS = {("AttentionKernel<8, 1>", 0): 132,
           ("AttentionKernel<4, 1>", 0): 32,
@@ -56,14 +55,14 @@ SPILLS = {("AttentionKernel<8, 1>", 0): 132,
           ("RingKernel<true, false, false> of 128", 0): 8,
           ("RingKernel<true, false, false> of 128", 120): 108}
 
-# Kernels without launch bounds are those of launch.cu: MostThreads of kernel_args.h.
+# Kernels without launch bounds are launched by launch.cu; see MostThreads in kernel_args.h.
 LAUNCH_THREADS = re.compile(r"constexpr int (k\w+Threads) = (\d+);")
 SHARED_BY_A_BLOCK = re.compile(r"bool Is(Row|Column)OfABlock\(.*?return true;", re.DOTALL)
-REGISTERS = 64 * 1024  # of a multiprocessor, of every architecture from sm_50 on
+REGISTERS = 64 * 1024  # per multiprocessor, on every architecture from sm_50 on
 REGISTER_STEP = 8
 STATIC_SHARED_BYTES = 48 * 1024
 SHARED_BYTES = {75: 64 * 1024, 80: 164 * 1024, 86: 100 * 1024, 89: 100 * 1024, 90: 228 * 1024}
-LEAST_SHARED_BYTES = 64 * 1024  # of an architecture that is not listed
+LEAST_SHARED_BYTES = 64 * 1024  # for an architecture that is not listed
 
 FLOAT = re.compile(r"^\s*(?:@!?%\w+\s+)?((?:add|sub|mul|fma|mad|div|sqrt|rcp|rsqrt|ex2|lg2|sin|cos|"
                    r"tanh)[a-z0-9.]*\.f(?:16|32|64)\w*)", re.MULTILINE)
@@ -71,13 +70,13 @@ ENTRY = re.compile(r"^(?:\.visible )?\.entry (\w+)\(", re.MULTILINE)
 
 
 def wrong_operations(ptx):
-    """The float operations that do not round to nearest, each once."""
+    """The float operations that do not round to nearest, without duplicates."""
     return sorted({op for op in FLOAT.findall(ptx)
                    if ".rn" not in op or any(part in op for part in (".ftz", ".approx", ".full"))})
 
 
 def short_name(mangled, source):
-    """A name that does not change with the folder in which nvcc ran."""
+    """A name that does not depend on the folder in which nvcc ran."""
     if launched := re.search(r"\d+Run_(k[A-Za-z0-9]+?)ENS", mangled):
         return launched.group(1)
     if attention := re.search(r"(Attention\w*?Kernel)ILi(\d)E(?:Li(\d)E)?", mangled):
@@ -92,7 +91,7 @@ def short_name(mangled, source):
 
 
 def most_threads_of(header):
-    """The threads of a block, at most, by the name of a kernel of launch.cu; "" for the others."""
+    """The maximum number of threads per block, by name of a kernel of launch.cu; "" for all others."""
     threads = {name: int(number) for name, number in LAUNCH_THREADS.findall(header)}
     most = {"": threads["kElementThreads"]}
     for match in SHARED_BY_A_BLOCK.finditer(header):
@@ -102,22 +101,22 @@ def most_threads_of(header):
 
 
 def entries_of(ptx):
-    """The name and the text of each entry."""
+    """The name and the text of each kernel entry."""
     starts = [(match.start(), match.group(1)) for match in ENTRY.finditer(ptx)]
     for (begin, name), (end, _) in zip(starts, starts[1:] + [(len(ptx), "")]):
         yield name, ptx[begin:end]
 
 
 def without_operands(ptx):
-    """Entries of attention's tiles that bring no operands into shared memory: quads of them, by
-    asynchronous copies or, where the architecture has none, by the threads."""
+    """Entries of attention's tiles that do not load operands into shared memory: four values at a time, by
+    asynchronous copies or, on architectures without them, by the threads."""
     return [name for name, text in entries_of(ptx)
             if re.search(r"Attention(?:\w+Gradient)?Kernel", name)
             and "cp.async" not in text and not re.search(r"ld\.(?:global\.)?v4", text)]
 
 
 def bounds_of(ptx, most_threads):
-    """By entry: the threads of a block, and the blocks on a multiprocessor that it asks for."""
+    """By entry: the threads per block, and the number of blocks per multiprocessor that it requests."""
     bounds = {}
     for name, text in entries_of(ptx):
         head = text[:text.index("{")]
@@ -135,7 +134,7 @@ USED = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)\w*'.*?(\d+) b
 
 
 def resources_of(log):
-    """By entry, of `ptxas -v`: the architecture, bytes of spill stores, registers, shared bytes."""
+    """By entry, from `ptxas -v`: the architecture, bytes of spill stores, registers, shared bytes."""
     found = {}
     for name, architecture, spilled, registers, rest in USED.findall(log):
         shared = re.search(r"(\d+) bytes smem", rest)
@@ -172,7 +171,7 @@ def run(words):
 
 
 class Source:
-    """A source of kernels as the build compiles it."""
+    """A source of kernels, with the build's command for it."""
 
     def __init__(self, entry, ptxas, folder):
         self.path = pathlib.Path(entry["file"])
@@ -203,7 +202,7 @@ class Source:
         return out
 
     def check(self, architecture):
-        """What is wrong, a line each, and how many kernels were looked at."""
+        """Returns the errors, one line each, and the number of kernels checked."""
         path = self.ptx(architecture)
         ptx = path.read_text()
         where = f"{self.path.name} for sm_{architecture}"
@@ -251,7 +250,7 @@ class CodeTest(unittest.TestCase):
 
 class SelfTest(unittest.TestCase):
     def test_finds_flags_that_change_bits(self):
-        source = next(each for each in ALL if each.path.stem == "parts")  # the smallest
+        source = next(each for each in ALL if each.path.stem == "parts")  # the smallest source
         architecture = source.architectures[0]
         fused = wrong_operations(source.ptx(architecture, ["-fmad=true"]).read_text())
         self.assertIn("add.f32", fused)

@@ -1,7 +1,7 @@
-// What is particular to CUDA. Its errors, what is refused and why, which kernel is chosen, and that
-// the module loads. On a GPU, which is a fake one (tests/cuda_on_cpu) unless ACAN_TEST_GPU is
-// "real": memory within the limit, uploads and downloads beside computing. What it computes is
-// tested with all other devices.
+// Tests of what is specific to CUDA: its errors, which devices it refuses and why, which kernel it
+// chooses, and whether the module loads. On a GPU (a fake one, tests/cuda_on_cpu, unless
+// ACAN_TEST_GPU is "real"): the memory limit, and uploads and downloads during computation. The
+// tests that run on all devices cover what it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,8 +66,8 @@ TEST(CudaErrors, AreThrownWithCallDeviceAndCudasWords) {
 
 TEST(CudaDevices, AreRefusedWithTheReason) {
   EXPECT_EQ(Unfit({9, 0, false}, "75-real,90"), "");
-  EXPECT_EQ(Unfit({8, 6, false}, "80-real"), "");      // code of a capability below, same major
-  EXPECT_EQ(Unfit({12, 0, false}, "75-real,90"), "");  // by the PTX of 9.0
+  EXPECT_EQ(Unfit({8, 6, false}, "80-real"), "");  // code of a lower capability, same major version
+  EXPECT_EQ(Unfit({12, 0, false}, "75-real,90"), "");  // through the PTX of 9.0
   EXPECT_EQ(Unfit({7, 5, false}, "75-virtual"), "");
   EXPECT_THAT(Unfit({7, 0, false}, "75-real,90"), HasSubstr("is 7.0; 7.5 or newer is needed"));
   EXPECT_THAT(Unfit({9, 0, true}, "90"), HasSubstr("compute mode is prohibited"));
@@ -91,13 +91,13 @@ TEST(CudaDevices, MissingOnesHaveAReason) {
   EXPECT_EQ(list.devices.empty(), !list.problem.empty());
 }
 
-// As built beside this program, wherever both were carried.
+// The module that was built with this program, found relative to it so that both can be moved.
 std::string ModuleOfUsers() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe");
   return program.parent_path().parent_path() / "lib" / "acan" / "acan_cuda.so";
 }
 
-// The module that users have, and the one of the GPUs that tests use.
+// Parameter: whether to load the module for users (true) or the one for the tests' GPUs.
 class CudaModule : public ::testing::TestWithParam<bool> {};
 
 TEST_P(CudaModule, LoadsAndRefusesInWords) {
@@ -122,7 +122,7 @@ TEST_P(CudaModule, LoadsAndRefusesInWords) {
 INSTANTIATE_TEST_SUITE_P(Modules, CudaModule, ::testing::Bool(),
                          [](const auto& of) { return of.param ? "users" : "tests"; });
 
-// By single threads, 128 rows would be four warps.
+// With single threads, 128 rows would fill only four warps.
 TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   const Grid norm = GridOf(Kernel::kNorm, {KernelSpace::kRow, 128, 768}, {});
   EXPECT_EQ(norm.blocks.x, 128u);
@@ -130,14 +130,15 @@ TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   const Grid classes = GridOf(Kernel::kClassSums, {KernelSpace::kRow, 128, 32768}, {});
   EXPECT_EQ(classes.blocks.x, 128u);
   EXPECT_EQ(classes.threads.x, static_cast<unsigned>(kMostRowThreads));
-  // A group of channels is such a row, and so are the heads of a query that nodes join for.
+  // A group of channels is also such a row, and so is each query's head when nodes are combined.
   const Grid group = GridOf(Kernel::kGroupNorm, {KernelSpace::kRow, 4096, 6272}, {});
   EXPECT_EQ(group.blocks.x, 4096u);
   EXPECT_EQ(group.threads.x, static_cast<unsigned>(kMostRowThreads));
   EXPECT_EQ(GridOf(Kernel::kAttentionJoin, {KernelSpace::kRow, 70, 384}, {}).blocks.x, 70u);
 }
 
-// A small table's words have pieces of the columns, so that there are blocks for the whole device.
+// The kernel splits the columns of a small table's words, so that there are blocks for the whole
+// device.
 TEST(LaunchGrid, CutsTheColumnsOfFewWords) {
   const auto grid = [](std::int64_t words, std::int64_t cols) {
     return GridOf(Kernel::kEmbeddingGradient, {KernelSpace::kRow, words, cols}, {});
@@ -156,8 +157,8 @@ TEST(LaunchGrid, CutsTheColumnsOfFewWords) {
   EXPECT_EQ(many.threads.y, 1u);
 }
 
-// Threads beside each other have channels beside each other, four a thread where that leaves enough
-// of them to read whole sectors.
+// Neighboring threads have neighboring channels. Each has four channels if that leaves enough
+// threads to read whole sectors.
 TEST(LaunchGrid, GivesEachPixelSomeThreads) {
   struct Want {
     Kernel kernel;
@@ -178,7 +179,7 @@ TEST(LaunchGrid, GivesEachPixelSomeThreads) {
   }
 }
 
-// A thread for each query and 16 columns of its head, and at most four of them.
+// One thread for each query and 16 columns of its head, and at most four.
 TEST(LaunchGrid, GivesEachQuerySomeThreads) {
   for (const auto& [width, places] : {std::pair{1, 1u}, std::pair{16, 1u}, std::pair{40, 3u},
                                       std::pair{64, 4u}, std::pair{200, 4u}}) {
@@ -190,8 +191,8 @@ TEST(LaunchGrid, GivesEachQuerySomeThreads) {
   }
 }
 
-// As many leaves side by side as there are, and 64 at most. Where there are several turns, a block
-// has no more columns than there are open nodes for.
+// As many leaves run in parallel as there are, but at most 64. If several rounds are needed, a
+// block has no more columns than it has space for open nodes.
 TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
   struct Want {
     std::int64_t rows, cols, block, group;
@@ -213,11 +214,11 @@ TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
 GemmGpu OldGpu(int multiprocessors) {
   return {multiprocessors, false, 64 << 10, 64 << 10, 32 << 20};
 }
-// An H200, or a part of one.
+// An H200, or a partition of one.
 GemmGpu NewGpu(int multiprocessors = 132) {
   return {multiprocessors, true, 227 << 10, 228 << 10, 32 << 20};
 }
-// Compute capability 8.6.
+// A GPU with little shared memory: compute capability 8.6.
 GemmGpu LittleSharedGpu() {
   return {84, true, 99 << 10, 100 << 10, 32 << 20};
 }
@@ -240,7 +241,8 @@ TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
   EXPECT_EQ(tile(512, 8192), GemmTile::k128);
   EXPECT_EQ(tile(128, 1024), GemmTile::k32);
   EXPECT_EQ(tile(16, 16), GemmTile::k32);
-  // More tiles than multiprocessors by a few: two rounds of large ones would leave most idle.
+  // There are a few more tiles than multiprocessors, so a second round of large tiles would leave
+  // most of them idle.
   EXPECT_EQ(tile(1024, 2176), GemmTile::k64);
   for (const std::int64_t n : {1, 33, 300, 5000}) {
     for (const int multiprocessors : {1, 20, 132}) {
@@ -265,7 +267,7 @@ TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
 
 TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
   EXPECT_EQ(SharedQuarters(kRingDesign128, NewGpu()), 4);
-  // Two blocks take all of the 164 KiB of an A100.
+  // Two blocks together take all of the 164 KiB of an A100.
   const GemmGpu a100{108, true, 163 << 10, 164 << 10, 32 << 20};
   EXPECT_EQ(SharedQuarters(kRingDesign128, a100), 3);
   EXPECT_EQ(2 * (SharedBytes(kRingDesign128, a100) + 1024), 164u << 10);
@@ -279,7 +281,7 @@ TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
   EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));
 }
 
-// Parts are nodes of the tree, and all of them fit into the workspace.
+// The parts are nodes of the tree, and all of them fit into the workspace.
 TEST(GemmChoice, SmallProductsAreCutAtNodesOfTheTree) {
   EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 4096), NewGpu()).parts, 1);
   EXPECT_GT(PlanOf(ProductOf(128, 1024, 1024), NewGpu()).parts, 1);
@@ -334,7 +336,7 @@ TEST(GemmChoice, QuadsNeedAlignedOperands) {
   other.b = {memory, 1, 32};
   other.n = 32;
   EXPECT_EQ(LayoutOf(other), GemmLayout::kRowK);
-  other.n = 30;  // a quad of rows would reach over the end
+  other.n = 30;  // a quad of rows would reach past the end
   EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
   other.n = 32;
   other.a = {memory, 1, 32};
@@ -353,7 +355,7 @@ TEST(GemmChoice, QuadsNeedAlignedOperands) {
 
 // ---- on a GPU ----------------------------------------------------------------------------------
 
-// A fake GPU finds in few rounds what depends on the order of work.
+// On a fake GPU, a few rounds suffice to find dependence on the order of work.
 #if defined(ACAN_FAKE_GPU_MODULES)
 constexpr int kRounds = 8;
 #else
@@ -378,7 +380,7 @@ tuplespace::Payload PayloadOf(const Host& host) {
   return tuplespace::Payload::Copy(host.v.data(), host.v.size() * 4);
 }
 
-// Buffers of many sizes come and go: what is cached must make room each time.
+// Allocates and frees buffers of many sizes; the cache must make room each time.
 TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
   const auto device = Make(8 << 20);
   const std::uint64_t scratch = device->budget().used_bytes();
@@ -392,7 +394,7 @@ TEST_F(OnGpu, CachedMemoryMakesRoomWithinTheLimit) {
   EXPECT_THROW(device->Allocate((8 << 20) + 1), OutOfMemory);
 }
 
-// With as many leaves as the tile has levels for, and one more.
+// Sums with as many leaves as the tile has levels for, and with one more.
 TEST_F(OnGpu, EachTileSumsAsManyLeavesAsItHasLevelsFor) {
   for (const GemmTile tile : {GemmTile::k128, GemmTile::k64, GemmTile::k32, GemmTile::kRing128,
                               GemmTile::kRing64, GemmTile::kRing32}) {
@@ -418,7 +420,7 @@ TEST_F(OnGpu, EachTileSumsAsManyLeavesAsItHasLevelsFor) {
   }
 }
 
-// A thread uploads into memory that others just gave back, while the device's thread computes.
+// One thread uploads into memory that was just freed while the device's thread computes.
 TEST_F(OnGpu, UploadsBesideComputingDisturbNothing) {
   const auto device = Make(256 << 20);
   const Host left = Random(256, 256, 1);
@@ -443,7 +445,7 @@ TEST_F(OnGpu, UploadsBesideComputingDisturbNothing) {
   uploader.join();
 }
 
-// Results that are fetched late are those of their own task, whatever was launched in between.
+// Results that are fetched late must be those of their own task, whatever was launched since.
 TEST_F(OnGpu, DownloadsBesideLaterKernelsAreTheirOwnTasks) {
   const auto device = Make(256 << 20);
   std::vector<std::unique_ptr<PendingDownload>> pending;

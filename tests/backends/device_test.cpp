@@ -1,4 +1,4 @@
-// The CPU device's memory, views and errors; the table of kernels; conformance.
+// The CPU device's memory, views and errors; the kernel table; conformance.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -156,7 +156,8 @@ TEST(CpuDeviceErrors, NameTheOperandAndWhatWouldBeRight) {
   EXPECT_THAT([] { Make(1000, 0); }, ThrowsMessage<Error>(HasSubstr("0 threads")));
 }
 
-// Shapes that are equal by chance: the result would be written over what is still read.
+// The shapes are equal by chance, but the result would overwrite an operand that is still being
+// read.
 TEST(CpuDeviceErrors, ResultsOverWhatIsStillReadAreRefused) {
   const auto device = Make(10000);
   const auto space = [&](std::int64_t rows, std::int64_t cols) {
@@ -206,8 +207,8 @@ TEST(CpuIsaNames, AreParsedAndPrinted) {
 }
 
 #if defined(__x86_64__)
-// Whoever leaves the upper half of a vector register in use makes each fma of the C library, which
-// has AVX, slow in code that has none.
+// If code leaves the upper half of a vector register in use, each fma of the C library (which uses
+// AVX) is slow when called from code without AVX.
 TEST(CpuIsaPortable, BeginsWithoutUpperHalvesOfVectorRegisters) {
   if (!__builtin_cpu_supports("avx")) GTEST_SKIP() << "this CPU has no AVX";
   const auto device = MakeCpuDevice({1, std::uint64_t{1} << 20, CpuIsa::kPortable});
@@ -223,7 +224,7 @@ TEST(CpuIsaPortable, BeginsWithoutUpperHalvesOfVectorRegisters) {
       [&] { device->Launch(Kernel::kScale, args); }};
   for (const auto& call : calls) {
     std::array<std::uint64_t, 2> upper{};
-    __asm__ volatile("vcmpps $15, %%ymm9, %%ymm9, %%ymm9" ::: "xmm9");  // all bits are 1
+    __asm__ volatile("vcmpps $15, %%ymm9, %%ymm9, %%ymm9" ::: "xmm9");  // sets all bits to 1
     call();
     __asm__ volatile("vextractf128 $1, %%ymm9, %0" : "=m"(upper));
     EXPECT_THAT(upper, ::testing::Each(0u));
@@ -231,7 +232,7 @@ TEST(CpuIsaPortable, BeginsWithoutUpperHalvesOfVectorRegisters) {
 }
 #endif
 
-// The lines of conformance_table.inc from the first operation that differs.
+// The lines of conformance_table.inc from the first operation that differs on.
 std::string TableFrom(Device& device, const std::string& first_difference) {
   std::string lines;
   for (const OperationHash& hash : RunConformanceBattery(device)) {
@@ -263,7 +264,7 @@ TEST_P(ConformanceTest, EveryDeviceIsExactWithin64KiB) {
   }
 }
 
-// With little memory kernels do without scratch; with more they may be others.
+// With little memory, kernels do without scratch; with more memory, other kernels may run.
 TEST_P(ConformanceTest, EveryDeviceIsExactWithRoom) {
   ACAN_SKIP_WITHOUT(GetParam());
   const auto device = GetParam().make(GetParam().threads.back(), kRoomyBytes);
@@ -274,7 +275,7 @@ TEST_P(ConformanceTest, EveryDeviceIsExactWithRoom) {
 INSTANTIATE_TEST_SUITE_P(Devices, ConformanceTest, ::testing::ValuesIn(AllTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
-// A device that is wrong by one bit in one operation.
+// A device whose result is wrong by one bit in one operation.
 class WrongDevice final : public ForwardingDevice {
  public:
   explicit WrongDevice(Kernel wrong) : ForwardingDevice(Make(64 << 10)), wrong_(wrong) {}

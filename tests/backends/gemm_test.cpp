@@ -1,4 +1,4 @@
-// Exact products: every form, device and thread count against the definition.
+// Exact products: every form, device and thread count, compared with the definition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ constexpr GemmForm kForms[] = {GemmForm::kForward, GemmForm::kBackward, GemmForm
 
 class GemmTest : public ::testing::TestWithParam<std::tuple<TestDevice, GemmForm>> {};
 
-// The bits of the definition, for every shape, whatever the scratch, stride and threads.
+// Every shape gives the bits of the definition, whatever the scratch, stride and thread count.
 TEST_P(GemmTest, EqualsTheDefinition) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
@@ -61,11 +61,11 @@ TEST_P(GemmTest, EqualsTheDefinition) {
     want.push_back(GemmReference(form, s.block, LeftOf(form, s, 1), RightOf(form, s, 2)));
   }
   for (const int threads : on.threads) {
-    // The small limit leaves no packing scratch on CPUs, and little in OpenCL.
+    // The small limit leaves no packing scratch on CPUs, and only a little in OpenCL.
     for (const std::uint64_t limit : {std::uint64_t{1} << 20, kRoomyBytes}) {
       const auto device = on.make(threads, limit);
       for (const std::int64_t pad : {0, 5}) {
-        // They take long, and their kernels do not depend on both together.
+        // Fake GPUs are slow, and their kernels do not depend on the combination of both.
         if (IsFakeGpu(on) && (pad == 0) != (limit == kRoomyBytes)) continue;
         for (std::size_t i = 0; i < std::size(kShapes); ++i) {
           const Shape& s = kShapes[i];
@@ -79,7 +79,8 @@ TEST_P(GemmTest, EqualsTheDefinition) {
   }
 }
 
-// Operands and result lie in larger matrices of NaN, whose rows begin at quads of floats, or not.
+// Operands and result lie inside larger matrices of NaN, whose rows may or may not start at
+// multiples of four floats.
 TEST_P(GemmTest, ReadsAndWritesNothingBesideItsMatrices) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
@@ -128,7 +129,7 @@ TEST_P(GemmTest, IsCloseToFloat64) {
           want += term;
           magnitude += std::abs(term);
         }
-        // A term meets at most block + levels roundings of 2^-24 each.
+        // Each term goes through at most block + levels roundings of 2^-24.
         const double levels = RootLevel(s.k, s.block);
         ASSERT_NEAR(c.at(i, j), want, magnitude * 0x1p-24 * (s.block + levels));
       }
@@ -153,14 +154,14 @@ TEST_P(GemmTest, SpecialValuesAreKept) {
   for (std::int64_t i = 0; i < b.rows; ++i) b.at(i, 6) = 1e-12f;
   EXPECT_EQ(
       Difference(Product(*device, form, s.block, a, b, 0), GemmReference(form, s.block, a, b)), "");
-  // Denormal sums and products of zeros of both signs.
+  // Makes sums and products denormal, and adds products of zeros of both signs.
   for (float& x : a.v) x *= 1e-22f;
   for (float& x : b.v) x *= 1e-20f;
   EXPECT_EQ(
       Difference(Product(*device, form, s.block, a, b, 0), GemmReference(form, s.block, a, b)), "");
 }
 
-// The sums over the nodes of the k axis, combined as range.h says, are the sum over all of it.
+// Sums over nodes of the k axis, combined as range.h says, equal the sum over the whole axis.
 TEST_P(GemmTest, HalvingKChangesNothing) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
@@ -178,7 +179,7 @@ TEST_P(GemmTest, HalvingKChangesNothing) {
     }
     return out;
   };
-  // Nodes of mixed sizes, as when only some tasks were halved.
+  // Nodes of mixed sizes, as when only some tasks were split in half.
   std::vector<std::vector<Range>> cuts;
   for (int level = 0; level <= RootLevel(s.k, s.block); ++level) {
     cuts.push_back(NodesOfLevel(s.k, s.block, level));
@@ -201,9 +202,9 @@ TEST_P(GemmTest, HalvingKChangesNothing) {
   }
 }
 
-// A product with its kernel behind it is the product and then the kernel, to the bit: in place as
-// tasks use it, and where the kernel touches what the product reads, which cannot be done
-// piecewise.
+// A product with a fused kernel gives the same bits as the product followed by the kernel: in
+// place, as tasks use it, and also where the kernel touches operands of the product, which prevents
+// working piece by piece.
 TEST_P(GemmTest, ThenIsTheProductAndThenTheKernel) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
@@ -262,7 +263,7 @@ TEST_P(GemmTest, ThenMayWriteWhatTheProductReads) {
   const auto& [on, form] = GetParam();
   ACAN_SKIP_WITHOUT(on);
   const auto device = on.make(on.threads.back(), kRoomyBytes);
-  // All of one shape, so that the kernel can write over an operand; and of several tiles.
+  // Square, so that the kernel can write over an operand, and large enough for several tiles.
   const std::int64_t size = IsFakeGpu(on) ? 150 : 300;
   const Host a = Random(size, size, 17);
   const OnDevice left = Put(*device, a);
@@ -292,8 +293,8 @@ TEST_P(GemmTest, FastAgreesUpToRounding) {
   for (std::size_t i = 0; i < exact.v.size(); ++i) ASSERT_NEAR(exact.v[i], fast.v[i], 1e-4);
 }
 
-// Operands rounded to bf16 are each off by 2^-9 at most, so a term is by 2^-8 and a little; the
-// sum's own roundings are those of any order of k additions in fp32.
+// Rounding to bf16 changes each operand by at most 2^-9 of its value, so each term by slightly more
+// than 2^-8. The roundings of the sum are those of k fp32 additions in any order.
 TEST(CpuBf16, IsWithinTheBoundOfItsRoundings) {
   if (const std::string problem = CpuBf16Problem(); !problem.empty()) GTEST_SKIP() << problem;
   const auto device = MakeCpuDevice({.threads = 2,
@@ -320,7 +321,7 @@ TEST(CpuBf16, IsWithinTheBoundOfItsRoundings) {
         worst = std::max(worst, std::abs(c.at(i, j) - want) / magnitude);
       }
     }
-    // Else it was not bf16 that was multiplied.
+    // A smaller error would mean that the product did not use bf16.
     EXPECT_GT(worst, 0x1p-20);
   }
 }
@@ -335,14 +336,14 @@ INSTANTIATE_TEST_SUITE_P(Devices, GemmTest,
                                             ::testing::ValuesIn(kForms)),
                          NameOf);
 
-// Large products in all the block sizes of the packing, spot-checked element by element.
+// Large products with all block sizes of the packing; the test spot-checks single elements.
 class GemmLargeTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(GemmLargeTest, SpotChecksEqualTheDefinition) {
   ACAN_SKIP_WITHOUT(GetParam());
   if (IsFakeGpu(GetParam())) GTEST_SKIP() << "takes minutes on a fake GPU, needs a real one";
   const auto roomy = GetParam().make(2, kRoomyBytes);
-  // On CPUs these leave scratch for some spans of k, and for less.
+  // On CPUs, these limits leave scratch for some spans of k, and for fewer.
   const auto tight = GetParam().make(2, std::uint64_t{80} << 20);
   const auto tighter = GetParam().make(2, std::uint64_t{40} << 20);
   for (const GemmForm form : kForms) {
@@ -366,7 +367,7 @@ TEST_P(GemmLargeTest, SpotChecksEqualTheDefinition) {
   }
 }
 
-// Portable code would take ten seconds.
+// Leaves out cpu_portable, which would take ten seconds.
 std::vector<TestDevice> LargeTestDevices() {
   std::vector<TestDevice> devices = ProductTestDevices();
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "cpu_portable"; });
@@ -376,8 +377,8 @@ std::vector<TestDevice> LargeTestDevices() {
 INSTANTIATE_TEST_SUITE_P(Devices, GemmLargeTest, ::testing::ValuesIn(LargeTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
-// A kept operand is packed in groups (of 132 rows or up to 144 columns, on CPUs). These sizes leave
-// the last group with fewer rows or columns than share a tile with those before them.
+// Kept operands are packed in groups (on CPUs, of 132 rows or up to 144 columns). With these sizes,
+// the last group has fewer rows or columns than one tile of the groups before it.
 class GemmLastGroupTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(GemmLastGroupTest, EqualsTheDefinition) {

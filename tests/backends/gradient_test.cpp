@@ -1,4 +1,4 @@
-// The gradients that the kernels compute against differences of the functions, in float64.
+// The kernels' gradients, compared with difference quotients of the functions in float64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ class ActivationGradientTest : public ::testing::TestWithParam<Activation> {};
 
 TEST_P(ActivationGradientTest, IsTheSlopeOfTheForwardKernel) {
   const auto device = MakeCpuDevice({1, kRoomyBytes, std::nullopt});
-  // Clear of the kinks at 0 and at the bound.
+  // Keep away from the kinks at 0 and at the bound.
   Host z = Random(20, 50, 1, -4.0f, 4.0f);
   for (float& x : z.v) {
     if (std::abs(x) < 0.01f || std::abs(x - 1.5f) < 0.01f) x = 0.7f;

@@ -24,8 +24,9 @@ std::ostream& operator<<(std::ostream& out, const Shape& s) {
              << ", block " << s.block;
 }
 
-// One group, a power of two of groups, and others; a short last group; leaves that devices can take
-// for others, leaves that are too short for that, and groups of several leaves.
+// One group, a power of two of groups, and other numbers; a short last group; groups of one leaf
+// that devices can compute in one product, leaves that are too short for that, and groups of
+// several leaves.
 const Shape kShapes[] = {
     {50, 100, 13, 35, 64},    {50, 1600, 40, 70, 64},   {50, 370, 25, 33, 64},
     {33, 140, 12, 32, 64},    {63, 700, 150, 9, 64},    {17, 200, 30, 31, 32},
@@ -48,11 +49,11 @@ void Add(Task& task, std::int32_t left, std::int32_t right) {
   task.calls.push_back(call);
 }
 
-// The sum over groups in the order of a binary counter, as plans have it.
+// The sum over groups in the order of a binary counter, as plans generate it.
 Task SumOf(const Shape& s) {
   Task task;
   task.block = s.block;
-  // Operands are parts of wider buffers.
+  // The operands are parts of wider buffers.
   task.buffers = {{s.rows + 3, s.m + 2}, {s.rows + 1, s.n}};
   std::int32_t open = kFirstSum;
   std::uint32_t group = 0;
@@ -100,7 +101,7 @@ Host DefinitionOf(const Shape& s, const Host& dy, const Host& x) {
 
 class GroupCallsTest : public ::testing::TestWithParam<TestDevice> {
  protected:
-  // The same contents each time, those of results included.
+  // Always the same contents, including those of result buffers.
   static std::vector<OnDevice> Buffers(Device& device, const Task& task) {
     std::vector<OnDevice> out;
     for (const BufferSpec& spec : task.buffers) {
@@ -114,7 +115,7 @@ class GroupCallsTest : public ::testing::TestWithParam<TestDevice> {
     for (const OnDevice& each : all) out.push_back(each.buffer);
     return out;
   }
-  // Runs the task whole and call by call: these buffers are the same.
+  // Runs the task as a whole and call by call; `buffers` must be equal afterwards.
   static void Compare(Device& device, const Task& task, const std::vector<std::int32_t>& buffers) {
     const std::vector<OnDevice> together = Buffers(device, task), apart = Buffers(device, task);
     RunCalls(device, task, PointersTo(together));
@@ -164,24 +165,24 @@ TEST_P(GroupCallsTest, WhatIsReadLaterIsMade) {
   Task put = SumOf(s);
   put.outputs.push_back({{}, All(put, part)});
   Compare(*device, put, {kFirstSum, part});
-  // Made anew by the next sum, which uses the same buffers.
+  // The next sum uses the same buffers and computes this one again.
   Task twice = SumOf(s);
   const std::vector<Call> again(twice.calls.begin(), twice.calls.begin() + 2);
   twice.calls.insert(twice.calls.end(), again.begin(), again.end());
   Compare(*device, twice, {kFirstSum, part});
 }
 
-// Sums that look alike and are others.
+// Sums that look similar but must not be merged.
 TEST_P(GroupCallsTest, OtherSumsAreOthers) {
   ACAN_SKIP_WITHOUT(GetParam());
   const auto device = GetParam().make(GetParam().threads.back(), kRoomyBytes);
   const Task task = SumOf({50, 200, 13, 18, 64});
   ASSERT_EQ(task.calls.size(), 7u);  // product, product, add, product, product, add, add
   const std::vector<std::int32_t> sums{kFirstSum};
-  Task gap = task;  // a row is left out
+  Task gap = task;  // skips a row
   gap.calls[4].views[0].row += 1;
   Compare(*device, gap, sums);
-  Task order = task;  // x of the third and the fourth group change places
+  Task order = task;  // swaps x of the third and the fourth group
   std::swap(order.calls[3].views[1], order.calls[4].views[1]);
   Compare(*device, order, sums);
   Task halves = task;  // right + left
@@ -209,7 +210,7 @@ TEST_P(GroupCallsTest, OtherSumsAreOthers) {
 INSTANTIATE_TEST_SUITE_P(Devices, GroupCallsTest, ::testing::ValuesIn(AllTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
-// A CPU takes groups of one leaf at once: results of single groups are not made.
+// The CPU computes groups of one leaf as one product and does not write the groups' own results.
 TEST(CpuGroups, OneLeafIsOneProduct) {
   const auto device = MakeCpuDevice({1, kRoomyBytes, std::nullopt});
   const auto taken = [&](std::int64_t block, std::int64_t group_rows) {

@@ -1,4 +1,4 @@
-// Memory of large buffers: apart from each other, given back to the system, within the limit.
+// Memory of large buffers: buffers do not overlap, freed memory returns to the system, limits hold.
 #include "device/huge_pages.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// How many of the small pages of [memory, memory + bytes) have memory.
+// The number of small pages in [memory, memory + bytes) that are resident.
 std::size_t PagesPresent(const void* memory, std::uint64_t bytes) {
   std::vector<unsigned char> present(bytes / 4096);
   EXPECT_EQ(mincore(const_cast<void*>(memory), bytes, present.data()), 0);
@@ -44,7 +44,7 @@ TEST(HugePages, RegionsBeginAtHugePages) {
   EXPECT_EQ(pages.regions(), 0u);
 }
 
-// What is given back beside others that stay is the system's again.
+// Freeing one buffer returns its pages to the system while the buffers beside it keep theirs.
 TEST(HugePages, PagesGoBackOneByOne) {
   HugePages pages;
   void* const first = pages.Take(4 * kMiB);
@@ -59,7 +59,7 @@ TEST(HugePages, PagesGoBackOneByOne) {
   pages.Give(second, 4 * kMiB);
 }
 
-// No two buffers overlap, and none loses what it has when its neighbours go.
+// No two buffers overlap, and no buffer loses its contents when its neighbors are freed.
 TEST(HugePages, BuffersAreApart) {
   HugePages pages;
   std::mt19937 draw(7);
@@ -91,7 +91,7 @@ TEST(HugePages, BuffersAreApart) {
   EXPECT_EQ(pages.regions(), 0u);
 }
 
-// What a device keeps for its next buffers makes room where the limit needs it.
+// Memory that a device keeps for reuse is released when the limit requires it.
 TEST(HugePages, KeptBuffersMakeRoom) {
   const auto device = MakeCpuDevice({1, 128 * kMiB, std::nullopt});
   const std::uint64_t room = device->budget().limit_bytes() - device->budget().used_bytes();

@@ -15,8 +15,8 @@ namespace {
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Error in units of the last place of the exact result; denormal results have the last place of the
-// smallest normal.
+// Error in units in the last place of the exact result; denormal results use the unit of the
+// smallest normal number.
 double UlpError(float got, double want) {
   if (std::isnan(want)) return std::isnan(got) ? 0.0 : 1e30;
   const auto rounded = static_cast<float>(want);
@@ -33,21 +33,22 @@ double UlpError(float got, double want) {
   return std::abs(static_cast<double>(got) - want) / ulp;
 }
 
-// The worst over every float whose bits are a multiple of `step`, both signs, in [low, high].
+// The largest error over all floats in [low, high], of both signs, whose bits are a multiple of
+// `step`.
 struct Worst {
   double error = 0.0;
   float at = 0.0f;
 };
 Worst WorstOf(float (*got)(float), double (*want)(double), float low, float high) {
   Worst worst;
-  constexpr std::uint32_t kStep = 4999;  // prime: all mantissas and exponents are met
+  constexpr std::uint32_t kStep = 4999;  // prime, so that all mantissas and exponents occur
   for (std::uint64_t bits = 0; bits < 0x100000000u; bits += kStep) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     if (!(x >= low && x <= high)) continue;
     const double error = UlpError(got(x), want(x));
     if (error > worst.error) worst = {error, x};
   }
-  // The dense middle, where the seams between polynomials are.
+  // A dense scan of the middle, where the polynomials meet.
   for (double x = std::max(low, -20.0f); x <= std::min(high, 20.0f); x += 0x1.3p-14) {
     const auto f = static_cast<float>(x);
     if (!(f >= low && f <= high)) continue;
@@ -131,7 +132,7 @@ TEST(KernelMath, TheMeasureItselfSeesErrors) {
   EXPECT_NEAR(UlpError(2e-45f, 1.4012984643e-45), 0.0, 1e-3);
 }
 
-// Bit patterns that are special, near rounding's ties, denormal, or anything.
+// Special bit patterns, values near rounding ties, denormals and random ones.
 std::vector<float> AllKinds(std::uint32_t seed) {
   std::vector<float> out = {0.0f,      -0.0f,      1.0f,      -1.0f,
                             3.0f,      0x1p-149f,  0x1p-126f, 0x1.fffffep127f,

@@ -14,12 +14,13 @@ namespace {
 struct Case {
   std::int64_t rows, cols, pad;
 };
-// One element, one row, one column, ragged, around a block, and large enough for several threads.
+// One element, one row, one column, ragged shapes, sizes around a block, and shapes large enough
+// for several threads.
 const Case kCases[] = {{1, 1, 0},  {1, 37, 0},  {41, 1, 0},  {7, 15, 3},    {5, 16, 0},
                        {5, 17, 2}, {63, 65, 0}, {64, 64, 1}, {130, 129, 0}, {1000, 210, 5}};
 constexpr float kBound = 0.6f;
 
-// Values as in training, and in every third place something that hurts.
+// Values as in training, with a difficult value in every third place.
 Host Values(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float kHard[] = {0.0f,   -0.0f, 1e-41f,    -1e-41f,    1e30f, -1e30f,  90.0f,
@@ -95,7 +96,7 @@ Host Make(std::int64_t rows, std::int64_t cols, Of of) {
 
 class KernelTest : public ::testing::TestWithParam<TestDevice> {
  protected:
-  // Runs body(device, case) for every case, alone and with several threads.
+  // Runs body(device, case) for every case, with one thread and with several.
   template <typename Body>
   void ForAll(Body body) {
     ACAN_SKIP_WITHOUT(GetParam());
@@ -398,7 +399,7 @@ TEST_P(KernelTest, AdamWInPlace) {
   });
 }
 
-// With beta2 = 0 the step is the learning rate, whatever was before.
+// With beta2 = 0, the step equals the learning rate, whatever the state was before.
 TEST_P(KernelTest, AdamWForgetsLargeGradients) {
   ForAll([](Device& device, const Case& at) {
     const Host zero = Make(at.rows, at.cols, [](auto, auto) { return 0.0f; });
@@ -416,7 +417,7 @@ TEST_P(KernelTest, AdamWForgetsLargeGradients) {
   });
 }
 
-// Not a kernel, but what a device does with kept results that are parts of an operand.
+// Not a kernel: devices copy this way when a kept result is part of an operand.
 TEST_P(KernelTest, CopiesPartsToParts) {
   ForAll([](Device& device, const Case& at) {
     const Host host = Values(at.rows, at.cols, 21);

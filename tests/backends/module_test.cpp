@@ -1,4 +1,5 @@
-// Modules: what is loaded, what is refused and in which words, and that exceptions come through.
+// Modules: which are loaded, which are refused with which message, and that exceptions pass
+// through.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The op matrix: every operation on every device in every precision, at named and at random shapes,
-// against float64, and in exact precision against the CPU's bits too.
+// The op matrix: every operation on every device in every precision, at fixed and at random shapes,
+// compared with float64; in exact precision, also bit for bit with the CPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace acan::test {
 namespace {
 
-// One row, one column, one element, ragged, larger; and random ones, always the same.
+// One row, one column, one element, ragged and larger shapes, and random ones from a fixed seed.
 std::vector<Shape> AllShapes() {
   std::vector<Shape> shapes = {{1, 1, 1, 0},      {1, 70, 40, 0},  {70, 1, 40, 3},
                                {13, 37, 101, 1},  {64, 64, 64, 0}, {33, 129, 31, 5},
@@ -53,7 +53,8 @@ std::vector<Host> Results(Device& device, const Operation& op, Precision precisi
   return results;
 }
 
-// Errors may grow with the sum's length; the CPU's bits leave no room at all.
+// The tolerance grows with the length of the sum; the comparison with the CPU's bits allows no
+// error.
 void ExpectNear(const std::vector<Host>& got, const std::vector<Doubles>& want) {
   constexpr double kTolerance = 4e-6;
   ASSERT_EQ(got.size(), want.size());
@@ -108,7 +109,7 @@ TEST_P(OpMatrix, EmptyMatricesAreRefusedByAll) {
   EXPECT_EQ(device->Allocate(0)->size_bytes(), 0u);
 }
 
-// What every device promises about memory and views; the CPU's own promises are in device_test.
+// What every device guarantees about memory and views; device_test covers the CPU's own guarantees.
 TEST_P(OpMatrix, MemoryIsCountedToTheByteAndReadOnlyBuffersAreNotWritten) {
   ACAN_SKIP_WITHOUT(GetParam());
   const auto device = GetParam().make(1, 1 << 20);

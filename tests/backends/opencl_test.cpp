@@ -1,5 +1,5 @@
-// What is particular to OpenCL: the cache of programs, its errors and their words, uploads beside
-// computing. What it computes is tested with all other devices.
+// Tests of what is specific to OpenCL: the program cache, errors and their messages, and uploads
+// during computation. The tests that run on all devices cover what it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ std::unique_ptr<Device> Make(std::uint64_t limit_bytes) {
   return MakeDevice(options);
 }
 
-// So little memory that no size is measured. Its programs are in the cache whatever the driver
-// does.
+// A device with too little memory to measure tile sizes. It caches its programs even if the driver
+// has a cache of its own.
 std::unique_ptr<Device> MakeWithCachedPrograms() {
   DeviceOptions options;
   options.memory_limit_bytes = 64 << 10;
@@ -49,7 +49,7 @@ std::unique_ptr<Device> MakeWithCachedPrograms() {
   return MakeDevice(options);
 }
 
-// A folder for the cache of this test alone.
+// A cache folder for this test only.
 class OwnCache {
  public:
   OwnCache() : path_(fs::temp_directory_path() / ("acan-opencl-" + std::to_string(::getpid()))) {
@@ -109,7 +109,7 @@ TEST(ProgramCache, KeepsBytesAndForgetsDamagedOnes) {
   EXPECT_EQ(cache.Load("key"), bytes);
 }
 
-// Each is whole, but not what was asked for.
+// Each file is intact but belongs to another key.
 TEST(ProgramCache, DoesNotTakeTheFileOfAnotherKey) {
   const OwnCache own;
   const ProgramCache cache(CacheFolder());
@@ -157,7 +157,7 @@ TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
   std::string whole = ReadAll(files[0]);
   whole[whole.size() / 2] = static_cast<char>(whole[whole.size() / 2] ^ 1);
   WriteAll(files[0], whole);
-  // Bytes that no driver can read, whole, but of something else.
+  // An intact file for another key, whose bytes no driver can load.
   const ProgramCache cache(CacheFolder());
   cache.Store("foreign", "no program at all");
   fs::rename(cache.PathOf("foreign"), files[1]);
@@ -166,7 +166,7 @@ TEST(OpenClPrograms, AreBuiltAnewFromDamagedFiles) {
   EXPECT_GT(fs::file_size(files[1]), 1000u);
 }
 
-// A driver takes either, and then finds other kernels in it than those that are asked for.
+// The driver accepts either file but then does not find the requested kernels in it.
 TEST(OpenClPrograms, AreBuiltAnewFromSwappedFiles) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;
@@ -183,7 +183,7 @@ TEST(OpenClPrograms, AreBuiltAnewFromSwappedFiles) {
                     HasSubstr("warning: " + files[1].string())));
 }
 
-// PoCL compiles a kernel when it first runs, and all of them when it is asked for their binary.
+// PoCL compiles a kernel at its first run, but all kernels when it is asked for their binary.
 TEST(OpenClPrograms, AreLeftToADriverThatKeepsThem) {
   ACAN_SKIP_WITHOUT_OPENCL();
   if (!ListDevices().devices[0].driver.starts_with("Portable Computing Language")) {
@@ -214,7 +214,8 @@ DeviceOptions TileOptions() {
   return options;
 }
 
-// The usual products need few levels of the tree and packed panels; large ones need other programs.
+// Ordinary products need few levels of the tree and packed panels; other products need other
+// programs.
 TEST(OpenClConformance, ProvesTheProgramsForUnusualProductsToo) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;
@@ -230,7 +231,8 @@ TEST(OpenClConformance, ProvesTheProgramsForUnusualProductsToo) {
   }
 }
 
-// What AMD's and Intel's GPUs lack, or name otherwise: a kernel that uses it does not compile.
+// Features that AMD's or Intel's GPUs lack or name differently: a kernel that uses one does not
+// compile.
 constexpr const char* kNoExtensions =
     "#pragma GCC poison double double4 atom_add sub_group_barrier get_sub_group_size\n"
     "#pragma GCC poison get_max_sub_group_size intel_sub_group_shuffle half half_powr\n";
@@ -243,8 +245,8 @@ TEST(OpenClPrograms, ThatUseExtensionsAreSeen) {
               ThrowsMessage<std::runtime_error>(HasSubstr("CL_BUILD_PROGRAM_FAILURE")));
 }
 
-// Every size of tiles that a GPU may choose, also for sums of more leaves than the usual program
-// has levels for.
+// Every tile size that a GPU may choose, also for sums of more leaves than the ordinary program has
+// levels for.
 TEST(OpenClTiles, OfEverySizeComputeTheDefinition) {
   ACAN_SKIP_WITHOUT_OPENCL();
   struct Case {
@@ -283,10 +285,10 @@ class GpuLikeTest : public ::testing::TestWithParam<Quirks> {};
 
 TEST_P(GpuLikeTest, IsExact) {
   ACAN_SKIP_WITHOUT_OPENCL();
-  const OwnCache own;  // a size that was chosen for a larger device does not count
+  const OwnCache own;  // ignores sizes that were chosen for a larger device
   for (const std::uint64_t limit_bytes : {std::uint64_t{64} << 10, std::uint64_t{16} << 20}) {
     DeviceOptions options = TileOptions();
-    options.memory_limit_bytes = limit_bytes;  // with too little nothing is measured
+    options.memory_limit_bytes = limit_bytes;  // too small a limit disables measuring
     options.soft_divide = true;
     options.broken = kNoExtensions;
     options.most_group_size = GetParam().most_group_size;
@@ -314,7 +316,7 @@ TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
               ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("32 work-items"))));
 }
 
-// The device allows larger groups, but no kernel of a product can have them.
+// The device allows larger groups, but no kernel for products can run with them.
 TEST(OpenClDevices, WithTooFewRegistersForAnyTileAreRefused) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;

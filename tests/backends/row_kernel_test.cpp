@@ -1,5 +1,5 @@
-// Norms, sums over rows and clipping on every device, to the bit: their orders (lanes, row groups)
-// against plain definitions, and cuts at groups against the whole.
+// Norms, sums over rows and clipping on every device, bit for bit: the order of their sums (lanes,
+// row groups) compared with plain definitions, and calls split at groups compared with the whole.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -157,14 +157,14 @@ TEST_P(RowKernelTest, ACutBetweenGroupsChangesNoBit) {
          scalars);
   launch(Kernel::kAdd, {left.matrix, left.matrix, right.matrix}, {});
   EXPECT_EQ(Difference(Fetch(*device, left), whole), "");
-  // With one position a sample these are the column sums that have always been.
+  // With one position per sample, these are ordinary column sums.
   launch(Kernel::kColumnDots, {left.matrix, xs.matrix}, {.f = {}, .i = {16, 16}});
   launch(Kernel::kColumnSums, {right.matrix, xs.matrix}, {.f = {}, .i = {16}});
   EXPECT_EQ(Difference(Fetch(*device, left), Fetch(*device, right)), "");
 }
 
-// A GPU gives a column to several threads: rows around the leaves, groups and turns that a block
-// has.
+// A GPU assigns several threads to a column: numbers of rows around a block's leaves, groups and
+// rounds.
 TEST_P(RowKernelTest, SumsOverManyRows) {
   ACAN_SKIP_WITHOUT(GetParam());
   if (DiffersByProducts(GetParam())) return;

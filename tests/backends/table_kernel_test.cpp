@@ -1,4 +1,4 @@
-// The kernels that look something up by a row's number, class or place, on every device, to the
+// The kernels that look up values by a row's number, class or position, on every device, bit for
 // bit: embeddings, positions, rotary angles, dropout.
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ TEST_P(RowKernelTest, EmbeddingGradientIsTheProductWithTheOneHotMatrix) {
     const Launcher launch{device};
     constexpr std::int64_t kWords = 9, kFirst = 2;
     for (const int which : {0, 1, 2}) {
-      // Spread, all the same, and two words that are far apart.
+      // Words that are spread out, all equal, and two that are far apart.
       const Host index = Integers(at.rows, [&](std::int64_t r) -> std::int64_t {
         if (which == 1) return 4;
         if (which == 2) return r == 0 || r + 1 == at.rows ? 5 : 100;
@@ -100,8 +100,8 @@ TEST_P(RowKernelTest, PositionsGradientIsThatOfAnEmbedding) {
   ACAN_SKIP_WITHOUT(GetParam());
   const auto device = GetParam().make(1, kRoomyBytes);
   const Launcher launch{*device};
-  // Samples of 5 positions, so groups of 2 (block 16: 3 would fit, but 2 is the power of two), and
-  // of 40, so one sample is a group of three leaves.
+  // Samples of 5 positions, hence groups of 2 samples (with blocks of 16, 3 would fit, but the
+  // number must be a power of two), and samples of 40, hence one sample per group of three leaves.
   for (const auto& [positions, group] : {std::pair{5, 2}, std::pair{40, 1}}) {
     const std::int64_t rows = 7 * positions;
     const OnDevice dy = Put(*device, Random(rows, 70, 16));

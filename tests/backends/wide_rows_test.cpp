@@ -1,4 +1,4 @@
-// Kernels over matrices of few columns, which the CPU takes several rows at once, give the bits of
+// On matrices of few columns, the CPU processes several rows at once; the bits must equal those of
 // the same kernels row by row.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class WideRowsTest : public ::testing::TestWithParam<TestDevice> {
     device_ = GetParam().make(GetParam().threads.back(), kRoomyBytes);
   }
 
-  // What the kernel writes, where rows are `pad` words apart.
+  // What the kernel writes if its rows are `pad` words apart.
   std::vector<Host> Results(Kernel kernel, std::int64_t variant, std::int64_t rows,
                             std::int64_t cols, std::int64_t pad) {
     const OperatorRow& row = RowOf(kernel);

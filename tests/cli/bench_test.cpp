@@ -1,4 +1,4 @@
-// acan bench, as users run it. How fast anything is, is not asserted.
+// acan bench, as users run it. These tests make no claims about speed.
 #include <poll.h>
 #include <signal.h>
 
@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// {median, min, max, repeats} of something that took or moved more than nothing.
+// Checks {median, min, max, repeats} of a quantity that must be positive.
 void ExpectNumber(const nlohmann::json& row, const char* key) {
   ASSERT_TRUE(row.contains(key)) << key << " is missing in " << row;
   const nlohmann::json& number = row[key];
@@ -115,8 +115,8 @@ TEST(BenchBackends, HelpTeachesByAnExample) {
   EXPECT_THAT(help.out, AllOf(HasSubstr("Examples"), HasSubstr("  acan bench backends")));
 }
 
-// Its processes talk through sockets in a folder, which nobody is left to remove but a child that
-// waits for that.
+// Its processes use sockets in a folder. When they end, only a child that waits for that can remove
+// the folder.
 TEST(BenchTrain, LeavesNothingWhoeverStopsIt) {
   const TestFolder temporary;
   for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
@@ -124,17 +124,17 @@ TEST(BenchTrain, LeavesNothingWhoeverStopsIt) {
                   {{"TMPDIR", temporary.path()}});
     while (temporary.Names().empty()) ::poll(nullptr, 0, 5);  // until the test's time limit
     bench.Signal(signal);
-    EXPECT_EQ(bench.Wait(), -signal) << bench.err();  // and of all that hold its output
+    EXPECT_EQ(bench.Wait(), -signal) << bench.err();  // once nobody holds its output any more
     EXPECT_THAT(temporary.Names(), IsEmpty());
   }
 }
 
-// It would wait for it for ever.
+// Otherwise it would wait for that process forever.
 TEST(BenchTrain, EndsIfOneOfItsProcessesDies) {
   const TestFolder temporary;
   Program bench({"bench", "train", "--layers", "64,64,8", "--batch", "8", "--steps", "20000"},
                 {{"TMPDIR", temporary.path()}});
-  // The folder's keeper, the broker and a handler; until the test's time limit.
+  // A process that removes the folder, the broker and a handler; until the test's time limit.
   while (bench.Runs() && bench.Descendants().size() < 3) ::poll(nullptr, 0, 5);
   const std::set<pid_t> processes = bench.Descendants();
   ASSERT_GE(processes.size(), 3u) << bench.err();

@@ -1,4 +1,4 @@
-// acan check: what stands in the way of a host that wants to join.
+// acan check: what prevents a host from joining.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A port of loopback that belongs to this object; nothing there speaks.
+// A port of the loopback interface that belongs to this object and never answers.
 class Port {
  public:
   explicit Port(bool listens) {
@@ -106,7 +106,7 @@ TEST_F(Check, OnTheBrokersHostNothingCrossesALink) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("none is needed here"), HasSubstr("shared memory")));
 }
 
-// Whoever replaces "handler" by "check" leaves the rest as it is.
+// Users should only need to replace "handler" by "check".
 TEST_F(Check, TakesTheFlagsAndVariablesOfAHandler) {
   const std::string endpoint = "ipc://" + (folder_ / "space");
   Program broker({"broker", "--listen", endpoint});
@@ -127,7 +127,7 @@ TEST_F(Check, TakesTheFlagsAndVariablesOfAHandler) {
 
 TEST_F(Check, WithAnObserversKeyMeasuresNoBandwidth) {
   Program broker(BrokerWords());
-  const std::string endpoint = EndpointOf(broker);  // from here on it follows its list
+  const std::string endpoint = EndpointOf(broker);  // now the broker follows its list
   ASSERT_EQ(
       RunAcan({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "eye"}).code, 0);
   ASSERT_TRUE(broker.WaitForErr("has changed"));
@@ -169,7 +169,7 @@ TEST_F(Check, NamesAKeyThatIsMissingOrNotOnTheList) {
   const Result other = Run(endpoint, {"--keys", folder_ / "others/handler.key"});
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.out, AllOf(ContainsRegex("key +FAILED"), HasSubstr("handshake failed")));
-  // Of this broker, but taken off its list.
+  // A key of this broker that was removed from its list.
   const std::string copy = folder_.Write("copy.key", ReadFile(Key("handler")));
   ::chmod(copy.c_str(), 0600);
   ASSERT_EQ(RunAcan({"keygen", "--out", folder_ / "keys", "--revoke", "handler"}).code, 0);

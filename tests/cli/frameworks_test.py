@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Models that other frameworks saved, in acan, and back: frameworks_test.py ACAN.
+"""Exchanges models with other frameworks in both directions: frameworks_test.py ACAN.
 
-A small model with random weights is saved by transformers or torchvision. acan evaluates it as it
-is, trains on from it for some steps, and evaluates it again. Both losses must be those that the
-framework computes of the same samples with the weights that acan's folder has, which it must load
-without a word. `acan embed` must give the vectors of a BertModel.
+transformers or torchvision saves a small model with random weights. acan evaluates it, trains it further for some
+steps, and evaluates it again. Both losses must equal those that the framework computes on the same samples with the
+weights in acan's folder, which it must load without a warning. `acan embed` must give the same vectors as a BertModel.
 
-Exit code: 0 all right, 1 something differs, 77 skipped: torch, transformers, torchvision or
-safetensors are not there (pip install torch transformers torchvision safetensors).
+Exit code: 0 all right, 1 something differs, 77 skipped: torch, transformers, torchvision or safetensors are not
+installed (pip install torch transformers torchvision safetensors).
 """
 import json
 import os
@@ -29,7 +28,7 @@ except ImportError as error:
     sys.exit(77)
 
 SAMPLES, TOKENS, VOCABULARY, STEPS = 6, 8, 32, 3
-CLOSE = 1e-5  # a loss, relative
+CLOSE = 1e-5  # relative tolerance of a loss
 IGNORED = -100
 
 GPT = """kind = "gpt"
@@ -99,7 +98,7 @@ def vit():
     net = torchvision.models.VisionTransformer(image_size=8, patch_size=4, num_layers=2,
                                                num_heads=2, hidden_dim=16, mlp_dim=24,
                                                num_classes=5)
-    torch.nn.init.normal_(net.heads.head.weight, std=0.1)  # torchvision's begins with zeros
+    torch.nn.init.normal_(net.heads.head.weight, std=0.1)  # torchvision initializes it with zeros
     return net
 
 
@@ -107,7 +106,7 @@ def resnet():
     return torchvision.models.resnet18(num_classes=5)
 
 
-# ---- their data, as acan and as the framework take it ----
+# ---- their data, in the forms for acan and for the framework ---- --------------------------------
 
 def stream(folder):
     tokens = numpy.random.default_rng(1).integers(0, VOCABULARY, SAMPLES * TOKENS + TOKENS)
@@ -170,7 +169,7 @@ def save(module, folder):
 
 
 def load(module, folder):
-    """A module of the same class with the weights of the folder, nothing left over or missing."""
+    """A module of the same class with the weights of the folder; none may be left over or missing."""
     if not isinstance(module, transformers.PreTrainedModel):
         other = vit() if hasattr(module, "conv_proj") else resnet()
         other.load_state_dict(load_file(folder / "model.safetensors"), strict=True)

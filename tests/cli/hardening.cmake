@@ -1,5 +1,5 @@
-# Reads READELF's words about PROGRAM and MODULES, and fails where something of
-# cmake/hardening.cmake is missing. FORTIFIED: built with -O, without which there is no FORTIFY.
+# Reads PROGRAM and MODULES with READELF, and fails if a measure of cmake/hardening.cmake is
+# missing. FORTIFIED: built with -O, which FORTIFY needs.
 set(missing "")
 macro(expect text pattern what)
   if(NOT "${${text}}" MATCHES "${pattern}")
@@ -28,7 +28,7 @@ foreach(file ${MODULES} ${PROGRAM})
   expect(symbols "__stack_chk_fail" "has no stack protector (-fstack-protector-strong)")
 endforeach()
 
-set(file ${PROGRAM})  # what was read last; modules may have no call that FORTIFY would check
+set(file ${PROGRAM})  # the last one read above; modules may have no call that FORTIFY checks
 expect(dynamic "Flags:[^\n]* PIE" "is no position independent program (-pie)")
 if(FORTIFIED)
   expect(symbols "__(memcpy|read|poll|vsnprintf|snprintf|fread|memset|realpath|fdelt|memmove)_chk"

@@ -1,4 +1,4 @@
-// acan keygen, its files, and roles that meet with keys.
+// acan keygen, its files, and roles that connect with keys.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ class Keys : public ::testing::Test {
     return RunAcan(words);
   }
   std::string Key(const std::string& name) const { return folder_ / ("keys/" + name + ".key"); }
-  // A copy of a key file in which `from` has become `to`.
+  // A copy of a key file in which `from` is replaced by `to`.
   std::string Edited(const std::string& name, const std::string& from, const std::string& to,
                      mode_t mode = 0600) const {
     std::string text = ReadFile(Key(name));
@@ -51,7 +51,7 @@ class Keys : public ::testing::Test {
     const std::size_t at = text.find("\n" + field + " = \"") + field.size() + 5;
     return text.substr(at, text.find('"', at) - at);
   }
-  // What a handler says to this key file; it gets no further than reading it.
+  // What a handler prints about this key file, which it must reject.
   std::string HandlerRefusal(const std::string& path) const {
     const Result result =
         RunAcan({"handler", "--connect", "tcp://127.0.0.1:1", "--device", "cpu:1", "--keys", path});
@@ -156,7 +156,7 @@ TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
   for (const std::string& wrong : {secret.substr(1), "'" + secret.substr(1)}) {
     const std::string refusal = HandlerRefusal(Edited("handler", secret, wrong));
     EXPECT_THAT(refusal, HasSubstr("edited.key: secret_key"));
-    EXPECT_THAT(refusal, Not(HasSubstr(secret.substr(2))));  // not even then is it shown
+    EXPECT_THAT(refusal, Not(HasSubstr(secret.substr(2))));  // not shown even in this case
   }
   EXPECT_THAT(HandlerRefusal(Edited("handler", secret, Value("manager", "secret_key"))),
               HasSubstr("not that of the secret key"));
@@ -180,7 +180,7 @@ TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
 
 TEST_F(Keys, ARevokedHandlerEndsAndTheJobGoesOnWithAnother) {
   EXPECT_EQ(Keygen({"--add", "handler", "--name", "gpu7"}).code, 0);
-  const std::string copy = Edited("gpu7", "role", "role");  // keygen removes its own
+  const std::string copy = Edited("gpu7", "role", "role");  // keygen removes the original
   Program broker(BrokerWords());
   const std::string endpoint = EndpointOf(broker);
   Program good(HandlerWords(endpoint, Key("handler")));
@@ -216,7 +216,7 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
               HasSubstr("jobs = \"0123456789abcdef\"\nuntil = 2187-12-31T16:00:00Z"))
       << "and others stay as they are";
   EXPECT_THAT(ReadFile(Key("broker")), HasSubstr("jobs = \"3f2a*\""));
-  // A job stands for its id.
+  // A job file stands for the job's id.
   const std::string job = folder_.Write("job.toml", SmallJob());
   const Result of_job = Keygen({"--add", "observer", "--jobs", job});
   EXPECT_EQ(of_job.code, 0) << of_job.err;
@@ -237,12 +237,12 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
     const Result wrong = Keygen({"--add", "handler", "--name", "x", "--until", date});
     EXPECT_EQ(wrong.code, 2) << date;
     std::string said = date;
-    std::ranges::replace(said, '\n', ' ');  // as all that is said of foreign texts
+    std::ranges::replace(said, '\n', ' ');  // as in all messages about user-provided text
     EXPECT_THAT(wrong.err, AllOf(HasSubstr("--until"), HasSubstr(said), HasSubstr("2027-01-31")));
   }
   EXPECT_THAT(Keygen({"--add", "handler", "--name", "x", "--until", "2001-01-01"}).err,
               HasSubstr("is over"));
-  // TOML has no year 10000, with which a day's end would begin.
+  // TOML has no year 10000, in which the end of this day would be.
   const std::string before = ReadFile(Key("broker"));
   for (const char* date :
        {"9999-12-31", "9999-12-31T23:00:00-01:00", "0000-01-01T00:00:00+01:00"}) {
@@ -269,7 +269,7 @@ TEST_F(Keys, OfOtherJobsDoNotTrainThisOne) {
   for (const char* role : {"handler", "manager"}) {
     const std::string name = std::string("my-") + role;
     ASSERT_EQ(Keygen({"--add", role, "--name", name, "--jobs", job}).code, 0);
-    // One digit is another.
+    // Changes one digit.
     std::string other = Value(name, "jobs");
     other[0] = other[0] == '0' ? '1' : '0';
     ASSERT_EQ(Keygen({"--add", role, "--name", std::string("no-") + role, "--jobs", other}).code,
@@ -281,7 +281,7 @@ TEST_F(Keys, OfOtherJobsDoNotTrainThisOne) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("\"no-manager\""), HasSubstr("for what begins with"),
                                  HasSubstr("may not put (\"leader\"")));
-  // A handler that gets no task of this job is none for it.
+  // A handler that gets no tasks of this job does not count for it.
   Program other(HandlerWords(endpoint, Key("no-handler")));
   ASSERT_TRUE(other.WaitForErr("joined"));
   Program manager(ManagerWords(endpoint, job, Key("my-manager")));
@@ -329,7 +329,7 @@ TEST_F(Keys, AHandlersKeyDoesNotMakeAManager) {
   const std::string job = folder_.Write("job.toml", SmallJob());
   const Result honest = RunAcan(ManagerWords(endpoint, job, Key("handler")));
   EXPECT_EQ(honest.code, 2);
-  // Who writes another role into the file is refused by the broker.
+  // The broker refuses a key whose file was edited to another role.
   const Result forged = RunAcan(
       ManagerWords(endpoint, job, Edited("handler", "role = \"handler\"", "role = \"manager\"")));
   EXPECT_EQ(forged.code, 1);
@@ -337,9 +337,9 @@ TEST_F(Keys, AHandlersKeyDoesNotMakeAManager) {
                                 HasSubstr("may not put (\"leader\"")));
 }
 
-// ---- a job while others do their worst ---------------------------------------------------------
+// ---- a job under attack -------------------------------------------------------------------------
 
-// Opens a tcp connection to `endpoint` and says `bytes`; the descriptor, or -1.
+// Opens a TCP connection to `endpoint` and sends `bytes`; returns the descriptor, or -1.
 int Attack(const std::string& endpoint, const std::string& bytes) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -359,7 +359,7 @@ TEST_F(Keys, AJobUnderAttackGivesTheSameBits) {
   const std::string job = folder_.Write("job.toml", SmallJob());
   const Result quiet =
       RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder_ / "quiet", "--json"},
-              {{"ACAN_KEYS", Key("handler")}});  // not for a run of one's own
+              {{"ACAN_KEYS", Key("handler")}});  // not needed by `acan train`
   ASSERT_EQ(quiet.code, 0) << quiet.err;
 
   Program broker(BrokerWords());
@@ -381,7 +381,7 @@ TEST_F(Keys, AJobUnderAttackGivesTheSameBits) {
     }
   };
   attack(0, 400);
-  // No more than what one address may have is taken by then: the manager still gets in.
+  // At most the connections of one address are taken, so the manager still gets in.
   Program manager(ManagerWords(endpoint, job, Key("manager")));
   ASSERT_TRUE(broker.WaitForErr("(manager of"));
   attack(400, 1000);

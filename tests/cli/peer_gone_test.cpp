@@ -1,5 +1,5 @@
-// Every command that connects, or starts what it connects to: what it waits for is not there, says
-// nothing, is killed or stopped. The command says so, and a signal ends it.
+// Every command that connects to a peer, or starts its peer, while that peer is missing, silent,
+// killed or stopped. The command must report that, and a signal must end it.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,7 +21,7 @@ namespace {
 using ::testing::IsEmpty;
 using Words = std::vector<std::string>;
 
-// Accepts connections and reads nothing of them.
+// Accepts connections and never reads from them.
 class MutePeer {
  public:
   explicit MutePeer(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
@@ -48,7 +48,7 @@ void ExpectEachEndsBySigterm(Programs& programs) {
 
 // ---- commands that connect
 
-// A handler, a manager and one that stands by, each of a job of its own, at one endpoint.
+// A handler, a manager and a standby, each with its own job, for one endpoint.
 class CommandsThatConnect : public ::testing::Test {
  protected:
   void Start() {
@@ -109,9 +109,9 @@ TEST_F(CommandsThatConnect, WithAStoppedBroker) {
   ExpectEachEndsBySigterm(programs_);
 }
 
-// ---- commands that start a broker of their own
+// ---- commands that start their own broker -------------------------------------------------------
 
-// It is stopped before it is a broker, so that it never listens.
+// The broker is stopped before it runs the program, so it never listens.
 TEST(CommandsThatStartABroker, SayThatItDoesNotListenAndEndByASignal) {
   const TestFolder folder;
   const TestFolder temporary;
@@ -141,7 +141,7 @@ TEST(CommandsThatStartABroker, SayThatItDoesNotListenAndEndByASignal) {
   EXPECT_THAT(temporary.Names(), IsEmpty());
 }
 
-// ---- the broker, whose peers are all others
+// ---- a broker whose peers are the other roles ---------------------------------------------------
 
 TEST(ABroker, EndsWhateverItsClientsDo) {
   const TestFolder folder;
@@ -162,7 +162,7 @@ TEST(ABroker, EndsWhateverItsClientsDo) {
   ::close(mute);
 }
 
-// ---- a manager whose handler is there and does nothing
+// ---- a manager whose handler is connected but does nothing --------------------------------------
 
 TEST(AManager, SaysWhatItWaitsForIfItsHandlerIsStopped) {
   const TestFolder folder;
@@ -173,7 +173,7 @@ TEST(AManager, SaysWhatItWaitsForIfItsHandlerIsStopped) {
   Program manager({"manager", "--connect", endpoint, job, "--out", folder / "out"});
   ASSERT_TRUE(manager.WaitForErr("epoch 1/"));
   handler.Signal(SIGSTOP);
-  // When it counts as lost, or before; the broker notices after 10 s.
+  // At the latest when the broker loses the handler, which takes 10 s.
   EXPECT_TRUE(manager.WaitForErr("no handler is there yet")) << manager.err();
   manager.Signal(SIGTERM);
   EXPECT_EQ(manager.Wait(), 128 + SIGTERM) << manager.err();

@@ -1,4 +1,4 @@
-// Broker, handlers and managers as processes of their own.
+// Broker, handlers and managers as separate processes.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -59,7 +59,7 @@ TEST(Roles, StartInAnyOrderAndAgreeWithTrain) {
   EXPECT_THAT(folder.Names(), Not(::testing::Contains("space")));
 }
 
-// Shells give 1024 of perhaps a million: too few for a thousand handlers.
+// Shells set 1024 out of perhaps a million, too few for a thousand handlers.
 TEST(Roles, OpenAsManyFilesAsTheSystemLetsThem) {
   const TestFolder folder;
   rlimit before{};
@@ -104,7 +104,7 @@ TEST(Roles, AThrottledHandlerTrainsTheSameWeightsAndTellsItsSpeed) {
   EXPECT_EQ(last["handlers"], 1);
   EXPECT_GT(last["gflop_done"].get<double>(), 0);
   EXPECT_EQ(last["in_flight"], 0);
-  // Tasks take as long as the throttle says, or longer on a machine that is slower still.
+  // Tasks are throttled, and on a slow machine may take even longer.
   EXPECT_GT(last["gflops"].get<double>(), 0);
   EXPECT_LE(last["gflops"].get<double>(), 0.0501);
   handler.Signal(SIGTERM);
@@ -163,7 +163,7 @@ TEST(Roles, EndpointsComeFromTheEnvironment) {
   ASSERT_EQ(manager.Wait(), 0) << manager.err();
   const nlohmann::json receipt = nlohmann::json::parse(LastLine(manager.out()));
   EXPECT_EQ(receipt["job"]["train"]["epochs"], 1);
-  EXPECT_EQ(receipt["job"]["train"]["seed"], 3);  // the flag beats the variable
+  EXPECT_EQ(receipt["job"]["train"]["seed"], 3);  // the flag overrides the variable
   EXPECT_THAT(ReadFile(folder / "out/receipt.json"), Not(IsEmpty()));
   std::istringstream lines(manager.err());
   for (std::string line; std::getline(lines, line);) {
@@ -283,7 +283,7 @@ epochs = 1
   EXPECT_EQ(manager.Wait(), 0) << manager.err();
 }
 
-// Brokers know nothing of each other: the folder itself says that it has a manager.
+// Brokers do not know each other, so the folder itself records its manager.
 TEST(Roles, ASecondTrainWithTheSameFolderIsRefused) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", EndlessJob());
@@ -301,7 +301,7 @@ TEST(Roles, ASecondTrainWithTheSameFolderIsRefused) {
   const Result resumed = RunAcan({"train", "--resume", folder / "out"});
   EXPECT_EQ(resumed.code, 1);
   EXPECT_THAT(resumed.err, in_use);
-  // Managers at another broker, with this job and another one.
+  // Managers at another broker, with this job and with another one.
   Program broker({"broker", "--listen", "tcp://127.0.0.1:*"});
   const std::string endpoint = EndpointOf(broker);
   const std::string small = folder.Write("small.toml", SmallJob());
@@ -312,7 +312,7 @@ TEST(Roles, ASecondTrainWithTheSameFolderIsRefused) {
   }
   Program standby({"manager", "--connect", endpoint, job, "--out", folder / "out", "--standby"});
   ASSERT_TRUE(standby.WaitForErr("waiting: the output folder"));
-  // The first one is none the worse for it; its folder is free when it is killed.
+  // The first run is not disturbed; its folder is free once it is killed.
   EXPECT_FALSE(ReadFile(folder / "out/metrics.jsonl").empty());
   first.Signal(SIGKILL);
   EXPECT_EQ(first.Wait(), -SIGKILL);
@@ -333,7 +333,7 @@ TEST(Roles, TwoManagersOfOneJob) {
   Program handler(HandlerWords(endpoint));
   Program first(ManagerWords(endpoint, job, folder / "first"));
   ASSERT_TRUE(first.WaitForErr("epoch 1/"));
-  // The same folder might be meant: the first's receipt must not be lost to one that never led.
+  // A refused manager must not remove a receipt: its folder might be that of the first manager.
   std::filesystem::create_directory(folder / "second");
   folder.Write("second/receipt.json", "of a run that was done");
   const Result second = RunAcan(ManagerWords(endpoint, job, folder / "second"));

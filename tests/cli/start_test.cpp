@@ -1,4 +1,4 @@
-// How the program starts its own processes.
+// How the program starts its child processes.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "job_fixture.h"
@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 // A SIGTERM that reaches a child before it runs the program was sent to all processes of the
-// command: it is neither the child's end nor taken for one that its parent got.
+// command. It must not end the child, and the child must not take it for a signal to its parent.
 class SignalBeforeExec : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SignalBeforeExec, EndsNeitherTheChildNorItsParent) {

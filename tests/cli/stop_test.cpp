@@ -1,4 +1,4 @@
-// Nothing is left behind, whoever stops or dies.
+// Nothing remains, whichever process stops or dies.
 #include <signal.h>
 
 #include <filesystem>
@@ -26,8 +26,8 @@ TEST(FullSpace, IsNamedWithItsLimit) {
   EXPECT_EQ(train.Wait(), 130) << train.err();
 }
 
-// `acan train` on a job that does not end, with two handlers, its temporary files in a folder that
-// the test can look into.
+// `acan train` on an endless job with two handlers. Its temporary files are in a folder of the
+// test.
 class Training : public ::testing::Test {
  protected:
   Training()
@@ -36,7 +36,7 @@ class Training : public ::testing::Test {
         train_({"train", job_, "--handlers", "2xcpu:1@16MiB", "--out", folder_ / "out"},
                {{"TMPDIR", temporary_.path()}}) {}
 
-  // Waits for the first steps; then all processes are there.
+  // Waits for the first steps; then all processes are running.
   void WaitUntilItTrains() {
     ASSERT_TRUE(train_.WaitForErr("epoch 1/"));
     children_ = train_.Descendants();
@@ -88,7 +88,7 @@ TEST_F(Training, StopsCleanlyBySigterm) {
   ExpectNothingLeft();
 }
 
-// As systemd does with a unit, and a shutdown or pkill with all. The children are asked first.
+// Like systemd with a unit, or a shutdown or pkill. The children get the signal first.
 TEST_F(Training, ASignalToAllOfItsProcessesLosesNothing) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   for (const pid_t pid : children_) SignalProcess(pid, SIGTERM);
@@ -102,7 +102,7 @@ TEST_F(Training, ASignalToAllOfItsProcessesLosesNothing) {
 TEST_F(Training, AnotherSigtermEndsAChild) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   const pid_t child = *children_.begin();
-  // A second one that comes before the first was taken is the same.
+  // The kernel merges a second signal with a first one that is still pending.
   while (SignalProcess(child, SIGTERM)) train_.Runs();
   ASSERT_TRUE(train_.WaitForErr("starting it again"));
   train_.Signal(SIGTERM);
@@ -119,7 +119,8 @@ TEST_F(Training, SaysWhatItWritesAndHowToStopAtOnce) {
                                   HasSubstr("acan train --resume " + (folder_ / "out"))));
 }
 
-// What cannot be saved in that time does not keep it: the broker does not answer.
+// The broker does not answer, so the state cannot be saved in the given time. The run must end
+// without that.
 TEST_F(Training, AStopTakesNoLongerThanItMay) {
   Program train({"train", job_, "--handlers", "cpu:1@16MiB", "--out", folder_ / "other",
                  "--stop-within", "0.5"});
@@ -153,7 +154,7 @@ TEST_F(Training, ASignalBeforeTheFirstStepStopsToo) {
 TEST_F(Training, ASecondSignalEndsItAtOnce) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   for (const pid_t pid : children_)
-    SignalProcess(pid, SIGSTOP);  // so that the first cannot be obeyed
+    SignalProcess(pid, SIGSTOP);  // so that it cannot obey the first signal
   train_.Signal(SIGINT);
   train_.Signal(SIGTERM);
   const int code = train_.Wait();
@@ -168,8 +169,8 @@ TEST_F(Training, LeavesNoChildWhenItIsKilled) {
   ExpectNothingLeft();
 }
 
-// A run that was killed altogether can clean up nothing: the next one does, and leaves alone what
-// has an owner.
+// If all processes of a run are killed, it cannot clean up. The next run does, and leaves files
+// with an owner alone.
 TEST_F(Training, TheNextOneRemovesWhatAKilledOneLeft) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   const std::vector<std::string> of_first = temporary_.Names();
@@ -178,7 +179,7 @@ TEST_F(Training, TheNextOneRemovesWhatAKilledOneLeft) {
                                           "cpu:1@16MiB", "--out", folder_ / "small"};
   const Environment environment = {{"TMPDIR", temporary_.path()}};
   std::filesystem::create_directory(temporary_ / "acan-run-ABCDEF");  // dead: nobody locks it
-  std::filesystem::create_directory(temporary_ / "acan-ABCDEF");      // not known to be
+  std::filesystem::create_directory(temporary_ / "acan-ABCDEF");      // not known to be dead
   Result next = RunAcan(words, environment);
   EXPECT_EQ(next.code, 0) << next.err;
   EXPECT_THAT(temporary_.Names(), UnorderedElementsAre(of_first.front(), "acan-ABCDEF"));
@@ -216,7 +217,7 @@ TEST_F(Training, StartsABrokerThatDiedAgain) {
   ExpectNothingLeft();
 }
 
-// Whoever leads waits for handlers, of which there are none; the other one for the lead.
+// The leader waits for handlers, of which there are none; the standby waits for the lead.
 TEST(AManagerWithoutABroker, StopsCleanlyBySigterm) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", EndlessJob());

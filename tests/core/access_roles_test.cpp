@@ -1,4 +1,4 @@
-// What keys of each role may do with the tuples of acan.
+// What keys of each role may do with acan's tuples.
 #include "acan/core/access_roles.h"
 
 #include "acan/core/names.h"
@@ -51,7 +51,8 @@ Get GetOf(const Pattern& pattern) {
 
 class AccessRolesTest : public ::testing::Test {
  protected:
-  // Whether a key of this role, limited to `jobs` if that is not empty, may do that.
+  // Whether a key of this role may send the request. If `jobs` is not empty, the key is limited to
+  // it.
   static bool May(const std::string& role, const std::string& jobs, RequestBody body) {
     const std::string key = tuplespace::MakeKeyPair().public_key;
     const tuplespace::AccessList list(AccessRoles(), {{"k", key, role, jobs}});
@@ -77,7 +78,7 @@ TEST_F(AccessRolesTest, ObserversSeeWhatIsThereButNoWeightsAndNoData) {
     EXPECT_TRUE(may(List{{{FieldPattern::Any()}, true}, 1, true}));
     EXPECT_FALSE(may(ReadOf(DoneKey(kJob), false)));
     EXPECT_TRUE(may(ReadOf(DoneKey(kJob), true)));
-    // What handlers say of themselves is for everybody.
+    // Anyone may read what handlers publish about themselves.
     EXPECT_TRUE(may(List{AllHandlers(), 1, false}));
     EXPECT_TRUE(may(List{AllReports(), 1, false}));
     EXPECT_TRUE(may(tuplespace::GetStats{}));
@@ -108,14 +109,14 @@ TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
       EXPECT_FALSE(May(role, jobs, ReadOf(TileOf(kOtherJob), false))) << role;
       EXPECT_FALSE(May(role, jobs, ReadOf(TileOf(kOtherJob), true))) << role;
       EXPECT_TRUE(May(role, "", ReadOf(TileOf(kOtherJob), false))) << role;
-      // The answer would say whether the tuple is there.
+      // The reply would tell whether the tuple exists.
       EXPECT_TRUE(May(role, jobs, Supply{PutOf(TileOf(kJob)).tuples})) << role;
       EXPECT_FALSE(May(role, jobs, Supply{PutOf(TileOf(kOtherJob)).tuples})) << role;
       EXPECT_TRUE(May(role, jobs, Hold{{TileOf(kJob)}, {TileOf(kOtherJob)}})) << role;
       EXPECT_FALSE(May(role, jobs, Hold{{TileOf(kJob), TileOf(kOtherJob)}, {}})) << role;
     }
     EXPECT_FALSE(May(kObserverRole, jobs, Count{Pattern::Of(TileOf(kOtherJob))}));
-    // A handler asks for tasks of any job, and gets those of its.
+    // A handler asks for tasks of any job but receives only those of its own jobs.
     EXPECT_TRUE(May(kHandlerRole, jobs, GetOf(RunnableTasks(true, false))));
     EXPECT_TRUE(May(kHandlerRole, jobs, PutOf(HandlerKey("k/1"))));
     EXPECT_FALSE(May(kHandlerRole, jobs, PutOf(HandlerKey("other/1"))));

@@ -1,4 +1,4 @@
-// What other processes say of themselves, as a person reads it.
+// How people see text that other processes send about themselves.
 #include "acan/core/names.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(OneLineTest, KeepsWhatAPersonReads) {
 TEST(OneLineTest, NoLineBeginsAndNoTerminalObeys) {
   EXPECT_EQ(OneLine("a\nb\rc\x1b[2Jd\x7f"), "a b c [2Jd ");
   EXPECT_EQ(OneLine(std::string("a\0b", 3)), "a b");
-  // CSI of eight bits; next line; line separator; right to left from here on.
+  // C1 control CSI; next line; line separator; right-to-left override; right-to-left isolate.
   EXPECT_EQ(OneLine("a\xC2\x9B"
                     "b\xC2\x85"
                     "c\xE2\x80\xA8"

@@ -1,6 +1,6 @@
 // Writes docs/operators.md from the tables, or checks it:
 //   operators_document            prints it
-//   operators_document FILE       fails if the file is another text
+// operators_document FILE       fails if the file's contents differ
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -16,8 +16,8 @@
 namespace acan {
 namespace {
 
-// The end of the words from `at` on that stay in one line: a line that began with a sign would be a
-// list in Markdown.
+// The end of the words from `at` on that must stay on one line: a line that starts with an operator
+// sign would be a list item in Markdown.
 std::size_t EndOfWords(std::string_view text, std::size_t at) {
   std::size_t end = std::min(text.find(' ', at), text.size());
   while (end + 2 < text.size() && text[end + 2] == ' ' &&
@@ -27,7 +27,7 @@ std::size_t EndOfWords(std::string_view text, std::size_t at) {
   return end;
 }
 
-// Breaks `text` at spaces so that no line has more than 100 columns.
+// Wraps `text` at spaces so that no line has more than 100 columns.
 std::string Wrapped(std::string_view text, std::string_view first, std::string_view others) {
   constexpr std::size_t kColumns = 100;
   std::string out, line(first);

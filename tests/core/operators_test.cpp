@@ -1,5 +1,5 @@
-// The table of calls and its shape language: what rows say, what calls are refused, and that the
-// operators that transformers and convolutional networks need are rows like any other.
+// The table of calls and its shape language: what the rows state, which calls are refused, and that
+// the operators of transformers and convolutional networks are ordinary rows.
 #include "acan/core/operators/operators.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Shapes = std::vector<OperandShape>;
 
-// Rows as they may come. They are parsed at compile time: what is malformed does not compile.
+// Sample rows. They are parsed at compile time: a malformed row does not compile.
 constexpr OperatorRow kEmbedding =
     ParseOperator("embedding", "ROW", 1, "[rows, cols]",
                   "write out[rows, cols]; read index[rows, 1]: int32;"
@@ -66,7 +66,7 @@ TEST(ShapeLanguage, IndexesBringADimensionThatNothingElseHas) {
   const Shapes shapes = {{true, 6, 32}, {true, 6, 1}, {true, 5000, 32}};
   const Dimensions dimensions = CheckCall(kEmbedding, shapes, {});
   EXPECT_EQ(Dimension(kEmbedding, dimensions, "words"), 5000);
-  // The table is read in as many places as there are results.
+  // A table is read at as many positions as there are results.
   EXPECT_EQ(CostOf(kEmbedding, shapes, {}).bytes, 4u * (6 * 32 + 6 + 6 * 32));
   EXPECT_EQ(kEmbedding.operands[1].element, Element::kInt32);
   EXPECT_THAT(
@@ -78,7 +78,7 @@ TEST(ShapeLanguage, IndexesBringADimensionThatNothingElseHas) {
 }
 
 TEST(ShapeLanguage, ScalarsSplitRowsAndColumnsIntoProducts) {
-  // Three sequences of 40 positions; six heads of 16 that share two of the keys.
+  // Three sequences of 40 positions; six heads of 16 columns that share two key-value heads.
   const Shapes shapes = {{true, 120, 96}, {true, 120, 6},  {true, 120, 6},
                          {true, 120, 96}, {true, 120, 32}, {true, 120, 32}};
   const KernelScalars scalars = Integers({40, 6, 2, 1});
@@ -101,7 +101,7 @@ TEST(ShapeLanguage, ScalarsSplitRowsAndColumnsIntoProducts) {
 
 TEST(ShapeLanguage, ResultsMayBeOperandsWhoseShapesAreWrittenAlike) {
   EXPECT_EQ(RowOf(Kernel::kAdd).operands[0].may_be, 0b110u);
-  // x and dy, not the statistics.
+  // x and dy, but not the statistics.
   EXPECT_EQ(RowOf(Kernel::kNormGradient).operands[0].may_be, 0b1010u);
   EXPECT_EQ(RowOf(Kernel::kAttentionJoin).operands[0].may_be, 0b010100u);
   EXPECT_EQ(RowOf(Kernel::kAttentionJoin).operands[1].may_be, 0b101000u);
@@ -123,7 +123,7 @@ TEST(ShapeLanguage, StatisticsOfRowsMayBeAbsent) {
 }
 
 TEST(ShapeLanguage, GeometryIsComputed) {
-  // Two samples of 9 x 11, 5 channels, windows of 3 x 3 in steps of 2, padded by 1: 5 x 6 results.
+  // Two samples of 9 x 11, 5 channels, windows of 3 x 3 with stride 2 and padding 1: 5 x 6 results.
   const KernelScalars geometry = Integers({9, 11, 3, 2, 1});
   const Shapes shapes = {{true, 2 * 5 * 6, 8}, {true, 2 * 9 * 11, 5}, {true, 8, 45}};
   const Dimensions dimensions = CheckCall(kConvolution, shapes, geometry);
@@ -147,7 +147,7 @@ TEST(ShapeLanguage, HostileScalarsAreRefused) {
       EXPECT_THROW(CheckCall(kConvolution, shapes, geometry), std::invalid_argument) << bad;
     }
   }
-  // Products beyond 64 bits have no value, whatever they would wrap round to.
+  // Products that exceed 64 bits have no value, whatever they would wrap around to.
   const Shapes large = {{true, 1, 1}, {true, INT32_MAX, INT32_MAX}, {true, INT32_MAX, 1}};
   EXPECT_THROW(CheckCall(kConvolution, large, Integers({INT32_MAX, INT32_MAX, INT32_MAX, 1, 0})),
                std::invalid_argument);
@@ -188,7 +188,7 @@ TEST(OperatorTable, RefusesNumbersThatItDoesNotHave) {
   EXPECT_THROW(RowOf(static_cast<GemmForm>(kProducts)), std::invalid_argument);
 }
 
-// The numbers are on the wire and in the hashes of conformance: rows never move.
+// The numbers are part of the wire format and of the conformance hashes: rows never move.
 TEST(OperatorTable, NumbersNeverChange) {
   const std::vector<std::string_view> kernels = {"kAdd",
                                                  "kFill",

@@ -1,4 +1,4 @@
-// Ranges against a recursive definition of the canonical tree.
+// Ranges, compared with a recursive definition of the canonical tree.
 #include "acan/core/range.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace acan {
 namespace {
 
-// The tree as the words say it: level h of `leaves` leaves is made from pairs of level h - 1.
+// The tree by its definition: level h of `leaves` leaves combines pairs of level h - 1.
 std::vector<std::vector<Range>> TreeOf(std::int64_t size, std::int64_t block) {
   std::vector<Range> level;
   for (std::int64_t begin = 0; begin < size; begin += block) {
@@ -62,7 +62,7 @@ TEST(Range, HalveGivesTheTwoChildren) {
       for (std::size_t level = 1; level < tree.size(); ++level) {
         for (std::size_t t = 0; t < tree[level].size(); ++t) {
           const Range& node = tree[level][t];
-          if (2 * t + 1 >= tree[level - 1].size()) continue;  // passes its only child through
+          if (2 * t + 1 >= tree[level - 1].size()) continue;  // equals its only child
           const auto [left, right] = Halve(node, block);
           EXPECT_EQ(left, tree[level - 1][2 * t]);
           EXPECT_EQ(right, tree[level - 1][2 * t + 1]);
@@ -72,7 +72,7 @@ TEST(Range, HalveGivesTheTwoChildren) {
   }
 }
 
-// The sum as text, parentheses and all: equal text is equal order.
+// The sum as text with parentheses: equal texts mean equal order.
 std::string SumOf(const Range& range, std::int64_t block, const std::vector<Range>& parts) {
   if (std::find(parts.begin(), parts.end(), range) != parts.end()) {
     return "s" + std::to_string(range.begin);
@@ -94,7 +94,7 @@ std::string Combined(const std::vector<Range>& parts, std::int64_t block) {
   return partials[0];
 }
 
-// Halves nodes at random.
+// Halves nodes at random and collects the parts.
 void Cut(const Range& range, std::int64_t block, std::mt19937& random, std::vector<Range>& out) {
   if (LeafCount(range, block) == 1 || random() % 3 == 0) {
     out.push_back(range);
@@ -118,7 +118,7 @@ TEST(Range, CombineOrderIsTheTreeWhateverTheCut) {
   }
 }
 
-// Of a place that is longer than what it has: six leaves in a place for eight.
+// A range that is longer than its contents: six leaves in a range for eight.
 TEST(Range, CombineOrderTakesWhatIsMissingAsPartOfTheLast) {
   std::mt19937 random(3);
   for (const std::int64_t block : kBlocks) {
@@ -134,7 +134,7 @@ TEST(Range, CombineOrderTakesWhatIsMissingAsPartOfTheLast) {
   }
 }
 
-// The parts of an inner node, which does not begin at 0, alone.
+// Only the parts of one inner node, which may not begin at 0.
 TEST(Range, CombineOrderOfAnInnerNode) {
   std::mt19937 random(2);
   const std::int64_t block = 16;
@@ -160,7 +160,7 @@ TEST(Range, ContainsAndOverlaps) {
   EXPECT_FALSE(a.Overlaps({48, 60}) || a.Overlaps({0, 16}));
 }
 
-// The vectors that the generator's authors publish for philox4x32 with ten rounds.
+// The vectors that the generator's authors published for philox4x32 with ten rounds.
 TEST(Philox, GivesThePublishedWords) {
   const auto words = [](std::uint64_t key, std::uint64_t low, std::uint64_t high) {
     const acan_philox4 out = acan_philox(key, low, high);

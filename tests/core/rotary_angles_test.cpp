@@ -1,4 +1,5 @@
-// The angles of rotary positions, and the functions in double that make them, against libm.
+// The angles of rotary positions and the double-precision functions behind them, compared with
+// libm.
 #include "acan/core/rotary_angles.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ TEST(ExactMathTest, SinesAndCosinesAgreeWithLibm) {
   EXPECT_EQ(Cosine(0.0), 1.0);
   double worst = 0;
   for (int i = -200000; i <= 200000; ++i) {
-    const double x = i * 5.2428;  // to 2^20
+    const double x = i * 5.2428;  // up to 2^20
     worst = std::max(worst, std::fabs(Sine(x) - std::sin(x)));
     worst = std::max(worst, std::fabs(Cosine(x) - std::cos(x)));
   }
@@ -63,7 +64,7 @@ TEST(RotaryTablesTest, AreThoseOfTheDefinition) {
   }
 }
 
-// Of the first position beyond, the angle would be too large for the sine.
+// At the first position past the limit, the angle would be too large for the sine.
 TEST(RotaryTablesTest, BasesBelowOneHaveFewerPositions) {
   EXPECT_EQ(MostRotaryPositions(128, 10000.0), kMaxRotaryPositions);
   EXPECT_EQ(MostRotaryPositions(128, 1.0), kMaxRotaryPositions);
@@ -78,7 +79,7 @@ TEST(RotaryTablesTest, BasesBelowOneHaveFewerPositions) {
   }
 }
 
-// A part of the positions has the rows of the whole, and the bits are known.
+// The tables of some positions equal those rows of the whole tables, with known bits.
 TEST(RotaryTablesTest, DoNotDependOnTheCut) {
   const RotaryTables whole = MakeRotaryTables(0, 100, 64, 10000.0);
   const RotaryTables part = MakeRotaryTables(40, 60, 64, 10000.0);

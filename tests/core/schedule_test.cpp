@@ -1,4 +1,4 @@
-// Learning rates and optimizer scalars: right against libm, and the same bits everywhere.
+// Learning rates and optimizer scalars: correct compared with libm, and the same bits everywhere.
 #include "acan/core/schedule.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(ScheduleTest, ConstantAndWarmUp) {
   EXPECT_EQ(LearningRateAt(training, 0, 100), 0.125);
   EXPECT_EQ(LearningRateAt(training, 3, 100), 0.5);
   EXPECT_EQ(LearningRateAt(training, 4, 100), 0.5);
-  // A run shorter than its warm-up never leaves it.
+  // A run that is shorter than its warm-up stays in it.
   EXPECT_EQ(LearningRateAt(training, 1, 2), 0.25);
 }
 
@@ -123,7 +123,7 @@ TEST(ScheduleTest, StepsOfAnEpochCountTheLastSmallBatch) {
 }
 
 TEST(ScheduleTest, GoldenBits) {
-  // Must never change on any machine or compiler: trained weights depend on them.
+  // These bits must never change on any machine or compiler: trained weights depend on them.
   EXPECT_EQ(Bits(CosinePi(0.1)), 0x3fee6f0e134454ffu);
   EXPECT_EQ(Bits(CosinePi(1.0 / 3.0)), 0x3fe0000000000000u);
   EXPECT_EQ(Bits(CosinePi(0.9)), 0xbfee6f0e13445500u);

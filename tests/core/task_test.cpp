@@ -1,4 +1,4 @@
-// A task description survives the wire, and whatever a broken or hostile sender makes of it is
+// A task description survives encoding, and anything that a broken or hostile sender makes of it is
 // refused before it reaches a device.
 #include "acan/core/task.h"
 
@@ -17,7 +17,7 @@ namespace {
 using tuplespace::Key;
 using tuplespace::Payload;
 
-// z[8, 4] = x[8, 16] * w[4, 16]^T, then relu(z + bias); x comes in two pieces.
+// z[8, 4] = x[8, 16] * w[4, 16]^T, then relu(z + bias); x arrives in two pieces.
 Task Sample() {
   Task task;
   task.kind = TaskKind::kForward;
@@ -66,7 +66,8 @@ TEST(TaskTest, SurvivesTheWire) {
 }
 
 TEST(TaskTest, NeedIsThatOfGatheringOrOfComputing) {
-  // Two pieces lie beside the buffer that they are copied into, before anything is computed.
+  // Before computing, the two pieces are in memory together with the buffer that they are copied
+  // into.
   const std::uint64_t inputs = 4 * (8 * 8 * 2 + 4 * 16 + 4);
   EXPECT_EQ(MemoryOf(Sample()).gathering_bytes, inputs + 4 * 8 * 16);
   EXPECT_EQ(NeedBytes(Sample()), inputs + 4 * 8 * 16);
@@ -124,7 +125,7 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
   }
 }
 
-// A column norm of two rows: its statistics have the shape of its result.
+// A column norm of two rows, so that its statistics have the shape of its result.
 TEST(TaskTest, RefusesResultsOverWhatTheyMustNotBe) {
   Task task;
   task.block = 16;
@@ -242,7 +243,7 @@ TEST(NamesTest, TheMachineOfACapacitySurvivesItsText) {
   EXPECT_FALSE(with_cpus(many + "]"));
 }
 
-// The receipt has them, and whoever reads it refuses what is below 0 or beyond an int64.
+// The numbers go into the receipt, whose readers refuse values below 0 or beyond an int64.
 TEST(NamesTest, NumbersThatNoHandlerHasAreMalformed) {
   const std::string capacity = CapacityToJson({});
   const std::string report = ReportToJson({});
@@ -269,7 +270,7 @@ TEST(NamesTest, TextsOfACapacityAreShortLines) {
   const auto back = CapacityFromJson(CapacityToJson(capacity));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->name, "cpu:1 12:00:00 manager: done [2J");
-  EXPECT_EQ(back->device, std::string(255, 'x'));  // no half of a letter, which no JSON can show
+  EXPECT_EQ(back->device, std::string(255, 'x'));  // no partial character: JSON cannot contain it
 }
 
 TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {

@@ -1,4 +1,4 @@
-// What the CUDA backend must do with its runtime beside right results.
+// Requirements on the CUDA backend besides right results: how it uses memory, streams and barriers.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -57,22 +57,23 @@ void Fill(Device& device, const BufferPtr& buffer, float with) {
   device.Launch(Kernel::kFill, args);
 }
 
-// A handler takes exact tasks when this run is over, on the largest GPU and on the smallest.
+// A handler takes exact tasks only after this battery; it runs on the largest and the smallest
+// GPUs.
 class Conformance : public testing::TestWithParam<const char*> {};
 
-// Enough for a workspace, so that products may be cut.
+// Enough for a workspace, so that products may be split.
 constexpr std::uint64_t kRoomyBytes = 16 << 20;
 
-// A limit of all that the device has leaves room for its threads' local memory.
+// The limit covers the whole device, so the threads' local memory is charged against it.
 TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
-  constexpr std::uint64_t kRounding = 16 << 20;  // of what is in use, by the driver
+  constexpr std::uint64_t kRounding = 16 << 20;  // of memory in use, by the driver
   const std::uint64_t limit = ModelNamed("tight").memory_bytes;
   auto device = Make(limit, "tight");
   const std::uint64_t local = CountsOf(0).local_bytes;
   EXPECT_GT(local, 2 * kRounding);
   const std::uint64_t used = device->budget().used_bytes();
   EXPECT_GE(used, local);
-  // The rest can be used whole, by a product that only the deepest kernel can compute, too.
+  // The rest is usable in full, even by a product that only the deepest kernel can compute.
   const BufferPtr rest = device->Allocate(limit - used - kRounding);
   const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));
   const BufferPtr sum = device->Allocate(4);
@@ -82,7 +83,7 @@ TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
   EXPECT_EQ(CountsOf(0).local_bytes, local);
 }
 
-// As after a start beside another process, which has a part of the memory.
+// As if another process already had a part of the memory when the handler started.
 TEST(LocalMemory, IsChargedWhereOthersHaveTheRoomBesideTheLimit) {
   constexpr std::uint64_t kRounding = 4 << 20;
   ConfigureOne("tight");
@@ -91,7 +92,7 @@ TEST(LocalMemory, IsChargedWhereOthersHaveTheRoomBesideTheLimit) {
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   acan::cuda::DeviceOptions choice;
-  choice.memory_limit_bytes = free / 10 * 9;  // a handler's share if nothing is said
+  choice.memory_limit_bytes = free / 10 * 9;  // a handler's default share
   const auto device = acan::cuda::MakeDevice(choice);
   const std::uint64_t used = device->budget().used_bytes();
   ASSERT_LT(used + kRounding, choice.memory_limit_bytes);
@@ -105,7 +106,7 @@ TEST(LocalMemory, IsNotChargedWhereTheDeviceHasRoomBesideTheLimit) {
   EXPECT_EQ(device->budget().used_bytes(), 0u);
 }
 
-// What may be launched on this GPU, by the names under which the kernels are registered.
+// The product kernels that this GPU may run, by their registered names.
 std::vector<std::string> ProductKernelsOf(std::string_view gpu) {
   std::vector<std::string> tiles = {"gemm_128", "gemm_64", "gemm_32"};
   if (gpu != "sm_75") tiles = {"ring_128", "ring_64", "ring_32"};
@@ -140,7 +141,8 @@ TEST_P(Conformance, ReachesEveryKernelThatMayBeLaunched) {
 #include "acan/core/operators/operators.inc"
   std::sort(want.begin(), want.end());
   EXPECT_EQ(KernelsThatRan(), want);
-  // The threads' local memory has its final size from the start on, and no task waits for it.
+  // The threads' local memory has its final size from the start, so that no task waits for a
+  // resize.
   const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));  // only the smallest tile has room
   const BufferPtr sum = device->Allocate(4);
   device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64, Row(deep), Row(deep),
@@ -153,18 +155,18 @@ INSTANTIATE_TEST_SUITE_P(Gpus, Conformance,
                          testing::Values("sm_75", "sm_80", "sm_86", "sm_90", "small"),
                          [](const auto& of) { return std::string(of.param); });
 
-// A kernel whose threads share memory, with matrices [rows, cols] as operands.
-// All elements are 0.5f, which is the index 0x3f000000.
+// A kernel whose threads share memory, and matrices [rows, cols] as its operands. All elements are
+// 0.5f, which read as an index is 0x3f000000.
 struct SharingKernel {
   Kernel kernel;
   std::vector<std::pair<std::int64_t, std::int64_t>> shapes;
   std::vector<std::int64_t> integers;
-  // Results that are operands' own matrices.
+  // Pairs of a result and the operand whose matrix it shares.
   std::vector<std::pair<std::size_t, std::size_t>> in_place = {};
   bool has_one_barrier = false;
 };
 
-// The threads of a row, or of a column, add what others of them have computed; each has several
+// The threads of a row or column add values that other threads computed; each thread has several
 // turns.
 const SharingKernel kSharingKernels[] = {
     {Kernel::kNorm, {{3, 1100}, {3, 2}, {3, 1100}}, {}},
@@ -229,7 +231,7 @@ TEST(SharingKernels, NeedTheirBarriers) {
       try {
         device->Launch(of.kernel, args);
         device->Synchronize();
-      } catch (const acan::DeviceLost&) {  // what a finding does to the device
+      } catch (const acan::DeviceLost&) {  // a finding loses the device
       }
       tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
       EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone)
@@ -238,7 +240,7 @@ TEST(SharingKernels, NeedTheirBarriers) {
   }
 }
 
-// Each tile of the ring waits for its copies and for its other threads.
+// Each tile of the ring must wait for its copies and for its other threads.
 TEST(ProductsOfTheRing, NeedEachOfTheirWaitsAndBarriers) {
   using acan::cuda::CudaBug;
   using acan::cuda::GemmTile;
@@ -261,7 +263,7 @@ TEST(ProductsOfTheRing, NeedEachOfTheirWaitsAndBarriers) {
         device->Gemm(acan::GemmForm::kForward, acan::Precision::kExact, 64,
                      {a.get(), 0, kM, kK, kK}, {b.get(), 0, kN, kK, kK}, {c.get(), 0, kM, kN, kN});
         device->Synchronize();
-      } catch (const acan::DeviceLost&) {  // what a finding does to the device
+      } catch (const acan::DeviceLost&) {  // a finding loses the device
       }
       tuplespace::planted_bug<CudaBug> = CudaBug::kNone;
       EXPECT_EQ(findings.Take().empty(), bug == CudaBug::kNone)
@@ -270,7 +272,7 @@ TEST(ProductsOfTheRing, NeedEachOfTheirWaitsAndBarriers) {
   }
 }
 
-// The inputs of the next tasks are copied while the kernels of the task before still run.
+// Inputs of the next tasks are copied while kernels of earlier tasks still run.
 TEST(CopyIn, DoesNotWaitForTheKernelsOfEarlierTasks) {
   const auto device = Make(4 << 20);
   const BufferPtr result = device->Allocate(4096);
@@ -282,7 +284,7 @@ TEST(CopyIn, DoesNotWaitForTheKernelsOfEarlierTasks) {
   }();
   const std::uint64_t before = CountsOf(0).operations;
   for (const BufferPtr& input : inputs) device->CopyIn(Filled(1024, 2.0f), Row(input));
-  // In a late order an operation runs now and then, but none that somebody waited for.
+  // Even in late order an operation may run now and then, but CopyIn itself must wait for none.
   EXPECT_LE(CountsOf(0).operations, before + 3);
 }
 
@@ -299,14 +301,14 @@ TEST(PinnedMemory, IsUsedAgainForResultsOfAboutTheSameSize) {
   EXPECT_LE(CountsOf(0).pinned_made, made + 1);
 }
 
-// Three shares of whole pieces, of which the last one ends with a part of a piece.
+// The three threads copy whole pieces, except that the last one ends with a partial piece.
 TEST(Upload, BySeveralThreadsBringsEveryByte) {
   const auto device = Make(256 << 20, "sm_90", 3);
   for (const std::int64_t bytes : {std::int64_t{37 << 20} + 12, std::int64_t{12 << 20}}) {
     std::vector<float> values(static_cast<std::size_t>(bytes) / 4);
     std::iota(values.begin(), values.end(), 1.0f);
     const Payload sent = Payload::Copy(values.data(), values.size() * 4);
-    for (int time = 0; time < 2; ++time) {  // the second one uses the same pinned memory
+    for (int time = 0; time < 2; ++time) {  // the second time reuses the pinned memory
       const BufferPtr buffer = device->Upload(sent);
       const Payload payload = device->Download(buffer, Row(buffer));
       ASSERT_EQ(payload.size(), sent.size());
@@ -315,7 +317,7 @@ TEST(Upload, BySeveralThreadsBringsEveryByte) {
   }
 }
 
-// To make pinned memory takes the driver milliseconds, in which nobody else would be served.
+// Allocating pinned memory takes the driver milliseconds, during which other requests would wait.
 TEST(Fetch, MakesNoPinnedMemory) {
   const auto device = Make(64 << 20);
   constexpr std::int64_t kWords = (11 << 20) / 4 + 5;  // three pieces
@@ -330,7 +332,7 @@ TEST(Fetch, MakesNoPinnedMemory) {
   EXPECT_EQ(std::memcmp(payload.data(), sent.data(), sent.size()), 0);
 }
 
-// The driver takes whole chunks of 2 MiB for what is larger than 1 MiB.
+// For allocations above 1 MiB the driver takes whole chunks of 2 MiB.
 TEST(DeviceMemory, OfTheCacheIsCountedAsTheDriverDoes) {
   constexpr std::uint64_t kLimit = 15 << 20;  // too little for a workspace
   const auto device = Make(kLimit);
@@ -341,12 +343,12 @@ TEST(DeviceMemory, OfTheCacheIsCountedAsTheDriverDoes) {
   }
 }
 
-// A download that could not be started whole leaves nothing behind that writes later.
+// After a download fails to start, no copy of it may write later.
 TEST(Download, ThatFailsAtItsEndStillWaitsForItsCopy) {
   const auto device = Make(1 << 20);
   const BufferPtr first = device->Upload(Filled(1000, 1.0f));
   const BufferPtr second = device->Upload(Filled(1000, 2.0f));
-  Inject("cudaEventRecord", 1, cudaErrorInvalidValue);  // the one behind the copy
+  Inject("cudaEventRecord", 1, cudaErrorInvalidValue);  // the event after the copy
   EXPECT_THROW(device->StartDownload(first, Row(first)), std::runtime_error);
   const Payload payload = device->Fetch(second);
   RunAll();

@@ -1,4 +1,4 @@
-// BlockCache alone: no block has memory.
+// BlockCache alone; its blocks have no memory.
 #include "memory/block_cache.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace acan::cuda {
 namespace {
 
-// The lane tells blocks of one size apart.
+// Tests tell blocks of the same size apart by their lane.
 Block BlockOf(std::uint64_t bytes, std::optional<Lane> busy_on = std::nullopt) {
   Block block;
   block.bytes = bytes;

@@ -1,9 +1,9 @@
 #!/bin/sh
-# scripts/gpu-check.sh without a GPU: all of its steps run in a dry run on a fake GPU, each result says
-# that it is of one, and what is slower than expected is named with a counter.
+# Tests scripts/gpu-check.sh without a GPU: all of its steps run in a dry run on a fake GPU. Each
+# result must say that it is of a dry run, and name a counter for whatever is slower than expected.
 #
 #   gpu_check_test.sh BUILD FOLDER    BUILD has acan, its CUDA tests and gpu_bench_on_cpu; FOLDER is
-#                                     made anew. Exit code: 0 if all is so
+#                                     recreated. Exit code: 0 on success
 set -eu
 build=$1
 folder=$2
@@ -16,12 +16,12 @@ fail() {
   done
   exit 1
 }
-# has FILE PATTERN
+# has FILE PATTERN: fails unless the result FILE has a line that matches
 has() { grep -q -e "$2" "$folder/results/$1" || fail "$1 has no \"$2\""; }
 
 rm -rf "$folder"
 mkdir -p "$folder"
-# Its results would otherwise go where somebody wants those of a GPU.
+# OUT would send the results to the place for results of a real GPU.
 unset OUT
 
 code=0
@@ -33,7 +33,7 @@ PATH=$here/stand_ins/bin:$PATH
 export PATH
 "$check" --dry-run "$build" "$folder/results" >"$folder/console" 2>&1 || fail "it failed"
 
-# Nothing of it can be mistaken for what a GPU did.
+# No output may be mistaken for the output of a real GPU.
 if grep -v -e '^gpu-check (dry run on a fake GPU): ' -e '^  ' "$folder/console"; then
   fail "lines of the console that do not say that they are of a dry run"
 fi
@@ -54,22 +54,23 @@ for step in devices test-cuda test-op_matrix test-kernel test-gemm test-device t
   has dry-run.summary.json "\"name\": \"$step\", \"status\": \"passed\""
 done
 has dry-run.weights.json '"same": true.*"same_gpt": true, "same_text": true'
-# What says most comes first.
+# The most informative steps come first.
 has dry-run.summary.json '"devices".*"train-mixed".*"bench-gpu".*"bench-train".*"test-cuda"'
 tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of gpu_bench"
 
-# A dry run expects so much that everything is slower.
+# The expectations of a dry run are so high that everything is slower.
 slower=dry-run.slower.txt
 has $slower '^dry run: forward 96 64 72 exact: [0-9.]* of cublas_fp32, expected 1000\.00; counter waves: 0\.0'
 has $slower '^dry run: forward .*; the busiest unit is l1tex__.*: 87 %; warps wait most for long_scoreboard: 1012.5$'
-# Few rows are few warps, and ncu may not read the counters of these kernels.
+# Few rows need few warps. The fake ncu may not read the counters of these kernels.
 has $slower '^dry run: k[A-Za-z ]* 64 128: .*; counter warps: 0\.0.*; ncu read no counters'
 if grep -v '^dry run: ' "$folder/results/$slower"; then fail "lines that do not say what they are"; fi
-# What acan does not compute itself has no expectation.
+# Libraries' kernels have no expectations.
 if grep -q -e '^dry run: [a-z0-9_ ]*cublas_[a-z0-9]*:' "$folder/results/$slower"; then fail "cuBLAS was judged"; fi
 
-# A part that fails, and one whose time ends, leave the results of the others. In this build no program
-# proves anything; the bench has written a part of its result when its time ends, and ignores that.
+# If one step fails and another one runs out of time, the results of the others must remain. In this
+# build all test programs fail. The bench writes a part of its result, runs until its time ends, and
+# ignores SIGTERM.
 mkdir -p "$folder/broken/bin"
 : >"$folder/broken/CMakeCache.txt"
 for program in acan backends_cuda_test backends_op_matrix_test backends_kernel_test backends_gemm_test \

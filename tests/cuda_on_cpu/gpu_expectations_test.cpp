@@ -1,4 +1,4 @@
-// What gpu_bench says of figures.
+// Tests the verdicts of gpu_bench on measured figures.
 #include "gpu_expectations.h"
 
 #include <gtest/gtest.h>

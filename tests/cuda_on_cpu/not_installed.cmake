@@ -1,5 +1,5 @@
-# cmake -DBUILD=FOLDER -DFAKE=FILE -DMODULE=FILE -P not_installed.cmake: nothing of the fake GPU can
-# get into what is installed.
+# cmake -DBUILD=FOLDER -DFAKE=FILE -DMODULE=FILE -P not_installed.cmake: checks that no part of the
+# fake GPU is installed.
 file(GLOB_RECURSE scripts ${BUILD}/cmake_install.cmake)
 set(installs 0)
 foreach(script ${scripts})
@@ -15,7 +15,7 @@ if(installs EQUAL 0)
   message(FATAL_ERROR "${BUILD} installs nothing at all: this test looks at the wrong place")
 endif()
 
-set(words "on the CPU, for tests only")  # in the name of every fake GPU
+set(words "on the CPU, for tests only")  # part of every fake GPU's name
 file(STRINGS ${MODULE} real REGEX "${words}")
 file(STRINGS ${FAKE} fake REGEX "${words}")
 if(real)

@@ -1,5 +1,5 @@
-// Linked into a test program: it finds the module of fake GPUs, and others where they always are.
-// Who sets the variables decides otherwise.
+// Linked into a test program, so that it finds the module of fake GPUs, and other modules in their
+// usual place. Variables that are already set take precedence.
 #include <cstdlib>
 
 namespace {

@@ -1,4 +1,4 @@
-// cuda_programs: random programs over the CUDA backend on fake GPUs, from the command line.
+// cuda_programs: runs random programs over the CUDA backend on fake GPUs.
 #include <cstdint>
 #include <cstdio>
 #include <optional>

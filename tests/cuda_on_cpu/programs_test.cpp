@@ -1,4 +1,4 @@
-// Random programs find nothing on the backend as it is, and each bug that is planted in it.
+// Random programs find nothing in the backend, and find each bug that is planted in it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Part, Programs, testing::Range<std::uint64_t>(0, 4));
 
 class Teeth : public testing::TestWithParam<PlantedName> {};
 
-// In a process of its own, which the bug may end.
+// In a separate process, since the bug may end it.
 TEST_P(Teeth, FindIt) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

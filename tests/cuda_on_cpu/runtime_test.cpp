@@ -1,4 +1,4 @@
-// The fake GPU finds what it must, and has CUDA's meaning where that is easily mistaken.
+// The fake GPU finds what it must, and behaves like CUDA where CUDA is easily misunderstood.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Kernels that misbehave. They say themselves what they touch.
+// Kernels that misbehave. They report their accesses themselves.
 unsigned Thread() {
   return ThreadIndex().x;
 }
@@ -50,7 +50,7 @@ void SharedWithBarrier(float*) {
   Barrier();
   Touches(shared + (Thread() + 1) % 32, false);
 }
-// Each word is read by two threads, then written by a third, as where a result replaces an operand.
+// Two threads read each word before a third one writes it, as when a result replaces an operand.
 void InPlaceWithBarrier(float* data) {
   Touches(data + Thread(), false);
   Touches(data + (Thread() + 1) % 32, false);
@@ -77,8 +77,8 @@ void SharedUnwritten(float*) {
   Touches(shared + 40, false);
 }
 
-// Copies of one word each into dynamic shared memory, of which the launch gives 32 words. The
-// copies come from the first word of `data` and those behind it.
+// These kernels copy one word each from `data` into dynamic shared memory, of which the launch has
+// 32 words.
 void CopyMine(float* data) {
   CopyAsync(DynamicShared() + Thread(), data + Thread(), 4);
 }
@@ -95,7 +95,7 @@ void CopyAwaited(float* data) {
 void CopyReadTooEarly(float* data) {
   CopyMine(data);
   CommitCopies();
-  AwaitCopies(1);  // of an earlier group, which there is not
+  AwaitCopies(1);  // waits for an earlier group, but there is none
   TouchesDynamic(Thread(), false);
   AwaitCopies(0);
 }
@@ -134,7 +134,7 @@ void CopyBeyondTheBlocksMemory(float* data) {
 void ReadsBeyondTheBlocksMemory(float*) {
   TouchesDynamic(32, true);
 }
-// The bytes are those of the wait, not of the call.
+// The copy gets the bytes at the time of the wait, not of the call.
 float late;
 void CopyIsLate(float* data) {
   if (Thread() != 0) return;
@@ -223,7 +223,7 @@ TEST_F(FakeGpu, AsynchronousCopiesArriveWhenTheyAreAwaited) {
   EXPECT_EQ(DynamicShared()[0], 3.0f);
 }
 
-// More than 48 KiB of shared memory must be asked for, and no block has more than the GPU gives.
+// A kernel must request more than 48 KiB of shared memory, and may not exceed what the GPU has.
 TEST_F(FakeGpu, SharedMemoryHasLimits) {
   RegisterKernel(&OwnWord, "test", 64, 0);
   const auto* const kernel = reinterpret_cast<const void*>(&OwnWord);
@@ -262,7 +262,7 @@ TEST_F(FakeGpu, FindsMemoryThatIsNotThere) {
   EXPECT_THAT(FoundBy(&OwnWord, device_ + 240), Contains(HasSubstr("did not give")));
   Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
   Launch(&OwnWord, device_);
-  EXPECT_EQ(cudaFree(device_), cudaSuccess);  // and does not wait
+  EXPECT_EQ(cudaFree(device_), cudaSuccess);  // does not wait
   cudaStreamSynchronize(stream_);
   EXPECT_THAT(findings_.Take(), Contains(HasSubstr("which was freed")));
   Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
@@ -298,7 +298,7 @@ TEST_F(FakeGpu, FreshMemoryIsPoisoned) {
   for (int i = 0; i < 4; ++i) EXPECT_NE(host_[i], host_[i]) << "a NaN";
 }
 
-// A wait is for the record that was the latest one when it was asked for.
+// A wait is for the latest record at the time of the wait's request.
 TEST_F(FakeGpu, WaitsAreForTheLatestRecord) {
   cudaStream_t other = nullptr;
   cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);

@@ -1,24 +1,21 @@
 #!/usr/bin/env python3
-"""Checks what can be checked of the documents.
+"""Checks the documents, as far as a program can.
 
     docs_test.py REPOSITORY [PROGRAM]
 
-- Every link to a file or a heading leads somewhere, and every path of the repository that is named
-  in back quotes exists.
-- No line has more than 100 columns, but for tables and what cannot be wrapped (addresses).
+- The target of every link to a file or a heading exists, and so does every repository path in back quotes.
+- No line has more than 100 columns, except in tables and for text that cannot be wrapped (addresses).
 - README.md has at most 1,000 words.
-- Every environment variable that the sources read is in docs/operations.md, and the sources read
-  every ACAN_* variable there.
-- docs/jobs.md has the keys that the job reader knows, and no others.
+- docs/operations.md lists every environment variable that the sources read, and the sources read every ACAN_* variable
+  in it.
+- docs/jobs.md has exactly the keys that the job reader knows.
 - Every document that a source names exists.
-- The program that tuplespace/README.md shows is the one that a test builds and runs.
-- With PROGRAM: every command and flag that the documents show is one that `--help` shows, and the
-  commands of README.md that train nothing succeed. The table of variables in docs/operations.md
-  names the commands whose help names the variable.
+- The program in tuplespace/README.md is the one that a test builds and runs.
+- With PROGRAM: `--help` shows every command and flag in the documents, and the commands of README.md that do not train
+  succeed. The table of variables in docs/operations.md names the commands whose help names the variable.
 
-Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted
-error.
-Exit code 1 if a document is wrong. Needs nothing but Python's own library.
+Each check takes the text and the facts as arguments; `SelfTest` shows that each finds a planted error.
+Exit code 1 if a document is wrong. Needs only Python's standard library.
 """
 import os
 import re
@@ -30,14 +27,15 @@ from pathlib import Path
 MOST_COLUMNS = 100
 MOST_README_WORDS = 1000
 
-# Folders whose paths in back quotes must exist; what a build or a run makes is none of them.
+# Folders whose paths in back quotes must exist; folders that a build or a run creates are not
+# listed.
 FOLDERS = ("backends", "bench", "cli", "cmake", "core", "deploy", "docs", "examples", "generate",
            "handler", "manager", "model", "scripts", "tests", "tuplespace")
 PRODUCT = ("backends", "bench", "cli", "core", "generate", "handler", "manager", "model", "monitor",
            "python", "tuplespace")
 
 FENCE = re.compile(r"^\s*(```|~~~)")
-LINK = re.compile(r"\]\(([^)\s]+)\)")  # its text may begin on the line before
+LINK = re.compile(r"\]\(([^)\s]+)\)")  # the link's text may begin on the previous line
 URL = re.compile(r"https?://\S+")
 
 
@@ -47,7 +45,7 @@ def documents(root):
 
 
 def lines_outside_code(text):
-    """(number, line) of all lines that are not in a fenced block."""
+    """(number, line) for all lines outside fenced blocks."""
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -57,7 +55,7 @@ def lines_outside_code(text):
 
 
 def anchors(text):
-    """The names of the headings, as GitHub makes them."""
+    """The anchors that GitHub creates for the headings."""
     names, seen = set(), {}
     for _, line in lines_outside_code(text):
         match = re.match(r"^#{1,6}\s+(.*?)\s*#*$", line)
@@ -90,7 +88,7 @@ def wrong_paths(root, text):
     pattern = re.compile(r"`((?:%s)/[\w./*{},@-]*)`" % "|".join(FOLDERS))
     for number, line in lines_outside_code(text):
         for name in pattern.findall(line):
-            if "NAME" in name:  # a place for one
+            if "NAME" in name:  # a placeholder
                 continue
             choices = re.sub(r"\{[^}]*\}", "*", name)
             if not (root / name).exists() and not list(root.glob(choices.rstrip("/"))):
@@ -98,7 +96,7 @@ def wrong_paths(root, text):
 
 
 def wrong_scripts(root, text):
-    """Scripts that a block runs by their paths, and that cannot be run so."""
+    """Scripts that a block runs by path although that is not possible."""
     outside = {number for number, _ in lines_outside_code(text)}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -124,7 +122,7 @@ def too_many_words(text):
 
 
 def sources(root):
-    """(path, text) of everything that may read a variable."""
+    """(path, text) for every file that may read a variable."""
     for folder in PRODUCT + ("tests", "scripts", "deploy"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".cpp", ".h", ".cu", ".py", ".sh", ".sbatch") and path.is_file():
@@ -163,8 +161,8 @@ def wrong_variables(read, text):
 
 
 def keys_known(files):
-    """The keys of the tables of the job reader, the optimizers and the kinds of models, as
-    section.key; None if the job reader's is not found."""
+    """The keys in the tables of the job reader, the optimizers and the kinds of models, as section.key; None if the
+    job reader's table is not found."""
     known, of_optimizers, of_models = None, set(), set()
     for path, text in files:
         match = re.search(r"KnownKeys\(\)\s*\{(.*?)\n\}", text, re.S)
@@ -198,7 +196,7 @@ def wrong_program(program, text):
 
 
 def commands_shown(text):
-    """(line, words) of every command of acan in a block of shell."""
+    """(line, words) for every acan command in a shell block."""
     shell, pending, begin = False, "", 0
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -234,7 +232,7 @@ def wrong_commands(help_of, text):
 
 
 def failing_commands(run, text):
-    """`run`: exit code and stderr of a command."""
+    """`run` returns the exit code and the stderr of a command."""
     for number, words in commands_shown(text):
         if words[0] not in ("plan", "devices"):
             continue
@@ -244,7 +242,7 @@ def failing_commands(run, text):
 
 
 def wrong_commands_of_variables(help_of, text):
-    """The table of variables names the commands whose help names the variable."""
+    """The table of variables must name the commands whose help names the variable."""
     commands = re.findall(r"^  (\w+)  ", help_of(()).partition("Subcommands:")[2], re.M)
     for name, cell in re.findall(r"^\| `(ACAN_\w+)` \| ([^|]*) \| ", text, re.M):
         if cell.startswith("any that"):
@@ -316,7 +314,7 @@ def check(root, program):
 
 
 class SelfTest(unittest.TestCase):
-    """Each check finds what it is there for, and nothing in what is right."""
+    """Each check finds the errors that it is for, and none in correct text."""
 
     ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,9 +1,8 @@
-// Runs every fuzz target over its seeds and over the corpus in the tree, which also keeps each
-// input that once found a defect (regression-*).
+// Runs every fuzz target on its seeds and on the corpus in the tree, which also keeps every input
+// that once revealed a defect (regression-*).
 //
 //   fuzz_corpus_test --write-seeds DIR     writes the seeds to DIR/<target>/seed-<name>
-//   fuzz_corpus_test --run TARGET FILE...  runs inputs through one target and says what came of
-//   them
+//   fuzz_corpus_test --run TARGET FILE...  runs inputs through one target and prints each outcome
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +78,7 @@ std::string NameOf(const testing::TestParamInfo<Target>& test) {
 }
 INSTANTIATE_TEST_SUITE_P(All, FuzzTarget, testing::ValuesIn(Targets()), NameOf);
 
-// A folder without a target would be run by nobody.
+// Nothing would run the inputs of a folder that has no target.
 TEST(FuzzCorpus, HasFoldersOfTargetsOnly) {
   std::set<std::string> names;
   for (const Target& target : Targets()) names.insert(target.name);

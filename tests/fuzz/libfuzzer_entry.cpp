@@ -1,4 +1,4 @@
-// What libFuzzer calls: the one target that is linked into this program.
+// The entry point for libFuzzer: runs the one target that is linked into this program.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     acan::fuzz::Targets().front().run({reinterpret_cast<const char*>(data), size});
   } catch (const acan::fuzz::BrokenProperty& broken) {
-    // Any other exception goes on to std::terminate, which keeps the stack for the report.
+    // All other exceptions reach std::terminate, which keeps the stack for the report.
     std::fprintf(stderr, "broken property: %s\n", broken.what());
     std::abort();
   }

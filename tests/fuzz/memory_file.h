@@ -1,4 +1,4 @@
-// A file without a folder: for decoders that take a path.
+// A file in memory, for decoders that take a path.
 #pragma once
 
 #include <sys/mman.h>

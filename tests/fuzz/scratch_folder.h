@@ -1,5 +1,5 @@
-// A folder in $TMPDIR that is there as long as the program: for what writes files beside each
-// other.
+// A folder in $TMPDIR that exists as long as the program, for code that writes several files into
+// one folder.
 #pragma once
 
 #include <stdlib.h>

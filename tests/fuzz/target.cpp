@@ -28,7 +28,8 @@ void CountUse(std::size_t bytes) {
 
 #ifdef FUZZ_ADDRESS_SANITIZER
 
-// It has its own operator new and delete, which must stay together; but it tells of each block.
+// AddressSanitizer has its own operator new and delete, which must not be mixed with others, but it
+// reports each block to hooks.
 #include <sanitizer/allocator_interface.h>
 
 namespace {
@@ -44,7 +45,7 @@ namespace {
 
 #else
 
-// operator new and delete are replaced for the whole program, so that HeapWatch can count.
+// Replaces operator new and delete for the whole program so that HeapWatch can count.
 namespace {
 
 void* Counted(void* memory) {
@@ -67,7 +68,7 @@ void Free(void* memory) {
 
 }  // namespace
 
-// The forms for arrays, and those that do not throw, call these.
+// The array and nothrow forms call these.
 void* operator new(std::size_t bytes) {
   return Counted(std::malloc(std::max<std::size_t>(bytes, 1)));
 }

@@ -1,6 +1,6 @@
-// Fuzz targets: a target feeds any bytes to one decoder of the product and checks what must hold
-// whatever the bytes are. The same target is a libFuzzer program (libfuzzer_entry.cpp) and a test
-// that runs the seeds and the corpus (corpus_test.cpp).
+// Fuzz targets: a target passes arbitrary bytes to one of the product's decoders and checks what
+// must hold for any input. The same target is used in a libFuzzer program (libfuzzer_entry.cpp) and
+// in a test that runs the seeds and the corpus (corpus_test.cpp).
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace acan::fuzz {
 
-// A small input that the decoder must accept: where a fuzzer begins.
+// A small input that the decoder must accept: a starting point for the fuzzer.
 struct Seed {
   std::string name;
   std::string bytes;
@@ -23,11 +23,11 @@ struct Seed {
 
 struct Target {
   std::string name;
-  // Whether the decoder took `input`. Throws BrokenProperty, or whatever the decoder throws beside
-  // the types that its header documents; both are defects.
+  // Returns whether the decoder accepted `input`. Throws BrokenProperty, or any exception of the
+  // decoder that its header does not document; both are defects.
   bool (*run)(std::string_view input);
   std::vector<Seed> (*seeds)();
-  // Large inputs that a fuzzer would take long to think of: they must be refused.
+  // Large inputs that a fuzzer would hardly find; they must be refused.
   std::vector<Seed> (*hostile)() = [] { return std::vector<Seed>(); };
 };
 
@@ -53,13 +53,13 @@ void Require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
   if (!holds) throw BrokenProperty(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// The most bytes of memory that were allocated at a time since it was made, beyond those that
-// were in use then. One at a time, on one thread.
+// Measures the peak of allocated memory since its construction, not counting what was already in
+// use. Only one may exist at a time, on one thread.
 class HeapWatch {
  public:
   HeapWatch();
   std::uint64_t peak_bytes() const;
-  // A small input must not ask for much memory.
+  // Fails if decoding took more memory: a small input must not cause large allocations.
   void RequireAtMost(std::uint64_t bytes) const {
     Require(peak_bytes() <= bytes, "decoding took {} bytes of memory, at most {} are expected",
             peak_bytes(), bytes);
@@ -69,15 +69,16 @@ class HeapWatch {
   std::int64_t before_;
 };
 
-// What a job in `input` may take beside the text: a few words can ask for a model of thousands of
-// layers, whose graph is built to check them. 0 where no kind of model can be named.
+// The memory that a job in `input` may take in addition to its text: a few words can request a
+// model of thousands of layers, whose graph is built to check them. 0 if the input cannot name a
+// model.
 inline std::uint64_t GraphBytes(std::string_view input) {
   const bool may_name_a_kind =
       input.find("kind") != std::string_view::npos || input.find('\\') != std::string_view::npos;
   return may_name_a_kind ? std::uint64_t{1} << 30 : 0;
 }
 
-// Reads the parts of an input; at its end every number is 0 and every text is empty.
+// Reads the parts of an input. At the end of the input, every number is 0 and every text is empty.
 class InputReader {
  public:
   explicit InputReader(std::string_view bytes) : bytes_(bytes) {}
@@ -100,7 +101,7 @@ class InputReader {
   std::string_view bytes_;
 };
 
-// The other way round, for seeds.
+// The inverse of reading a number, for seeds.
 inline std::string NumberBytes(std::uint64_t value, std::size_t bytes) {
   std::string text(bytes, '\0');
   for (std::size_t i = bytes; i-- > 0; value >>= 8) text[i] = static_cast<char>(value & 0xFF);

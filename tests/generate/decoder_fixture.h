@@ -1,4 +1,4 @@
-// A run's folder with small models of language, and what a whole pass makes of tokens.
+// A run's folder with small language models, and a whole evaluation pass over tokens.
 #pragma once
 
 #include <filesystem>
@@ -17,14 +17,15 @@ namespace acan::test {
 
 struct SmallModel {
   std::string name;
-  std::string keys;  // of [model]
+  std::string keys;  // keys of [model]
   std::int64_t positions = 0;
 };
 inline void PrintTo(const SmallModel& model, std::ostream* out) {
   *out << model.name;
 }
 
-// More positions than two leaves of keys, and than one; heads that are shared, and rotary ones.
+// Models with more positions than one leaf of keys and than two leaves, with shared heads, and with
+// rotary positions.
 inline const std::vector<SmallModel>& SmallModels() {
   static const std::vector<SmallModel> models = {
       {"gpt", R"(kind = "gpt"
@@ -63,7 +64,7 @@ initializer_range = 0.3
 
 inline constexpr std::int64_t kSamples = 2;
 
-// The model with initial weights, as if a run had trained it for no step.
+// A model with its initial weights, as if a run had trained it for zero steps.
 class SmallRun {
  public:
   SmallRun(const TestFolder& folder, const std::string& keys) {
@@ -90,7 +91,7 @@ class SmallRun {
     return runner_->ValueOf(static_cast<std::int32_t>(parameter), 0);
   }
 
-  // The logits of kSamples samples, by the tasks of an evaluation.
+  // The logits of kSamples samples, computed by the tasks of an evaluation.
   std::vector<std::vector<float>> WholePass(const std::vector<std::int32_t>& tokens) {
     const std::int64_t positions = std::ssize(tokens) / kSamples;
     model::Matrix matrix(std::ssize(tokens), 1);
@@ -109,7 +110,7 @@ class SmallRun {
   }
 
  private:
-  // A segment for each node of the evaluation, so that all values lie between tasks.
+  // One segment for each node of the evaluation, so that all values pass between tasks.
   GraphCuts Cuts() const {
     GraphCuts cuts;
     cuts.training = {{{0, std::ssize(lowered_->training.nodes())}, {kSamples, 0}}};
@@ -128,7 +129,7 @@ class SmallRun {
   std::unique_ptr<LoweringRunner> runner_;
 };
 
-// Of samples one after the other.
+// Tokens of consecutive samples.
 inline std::vector<std::int32_t> SomeTokens(std::int64_t count, std::int64_t vocabulary) {
   std::vector<std::int32_t> tokens;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// The decoder against whole passes of evaluations, bit for bit, on every device; and against the
+// The decoder, compared bit for bit with whole evaluation passes on every device, and with the
 // float64 interpreter of graphs.
 #include "acan/generate/decoder.h"
 
@@ -49,7 +49,7 @@ TEST_P(DecoderTest, LogitsOfEachPositionAreThoseOfAWholePass) {
     for (std::size_t p = 0; p < positions; ++p) {
       ASSERT_EQ(decoder.Read(of_sample.subspan(p, 1)), row(p)) << "position " << p;
     }
-    // In parts that are no leaves.
+    // In chunks that do not match leaves.
     decoder.Clear();
     for (std::size_t p = 0; p < positions;) {
       const std::size_t count = std::min<std::size_t>(positions - p, 1 + p % 37 * 2);

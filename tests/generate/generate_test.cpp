@@ -1,4 +1,4 @@
-// Texts: the same for the same seed, and cropped as nanoGPT crops them.
+// Texts: the same seed gives the same text, and long texts are cropped as in nanoGPT.
 #include "acan/generate/generate.h"
 
 #include <set>
@@ -35,7 +35,7 @@ TEST_F(GenerateTest, TheSeedDecidesTheText) {
   EXPECT_EQ(text.size(), 40u);
   EXPECT_EQ(TextOf({1, 2}, 40, one), text);
   EXPECT_NE(TextOf({1, 2}, 40, {.temperature = 1, .top_k = 0, .seed = 2}), text);
-  // A text that goes on from a part of itself: draws are by the place in the text.
+  // Continuing from a prefix gives the same text, because draws depend on the position in the text.
   std::vector<std::int32_t> prompt{1, 2};
   prompt.insert(prompt.end(), text.begin(), text.begin() + 11);
   EXPECT_EQ(TextOf(prompt, 29, one), std::vector<std::int32_t>(text.begin() + 11, text.end()));
@@ -54,7 +54,7 @@ TEST_F(GenerateTest, ALongTextIsCroppedToTheLastPositions) {
     whole.push_back(ChooseToken(other.Read(last), sampling, std::ssize(whole)));
   }
   EXPECT_EQ(text, std::vector<std::int32_t>(whole.begin() + 2, whole.end()));
-  // A prompt that is longer than that begins with its last tokens.
+  // A prompt longer than the model's positions: only its last tokens count.
   EXPECT_EQ(TextOf(whole, 3, sampling).size(), 3u);
 }
 

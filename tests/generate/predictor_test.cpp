@@ -1,4 +1,4 @@
-// The predictor against whole passes of evaluations, bit for bit, on every device.
+// The predictor, compared bit for bit with whole evaluation passes on every device.
 #include "acan/generate/predictor.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kPredictorLimit = 1ull << 30;
 
-// Sequences of tokens; nobody asks for other inputs.
+// Sequences of tokens; the tests need no other inputs.
 class TokenSamples final : public SampleSet {
  public:
   TokenSamples(std::vector<std::int32_t> tokens, std::int64_t positions)

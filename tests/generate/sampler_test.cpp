@@ -1,4 +1,4 @@
-// Draws follow the softmax, whose probabilities are computed here by libm.
+// Draws follow the softmax, whose probabilities this test computes with libm.
 #include "acan/generate/sampler.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<float> kOutputs = {1.5f, -0.5f, 3.0f, 3.0f, 0.0f, -40.0f};
 
-// How often each token is drawn, at many positions.
+// The share of each token among the draws at many positions.
 std::vector<double> Shares(const Sampling& sampling, std::int64_t draws) {
   std::vector<double> shares(kOutputs.size());
   for (std::int64_t position = 0; position < draws; ++position) {
@@ -55,7 +55,7 @@ TEST(SamplerTest, TopKDrawsFromTheLargestOnly) {
   EXPECT_EQ(shares[1] + shares[4] + shares[5], 0.0);
   EXPECT_GT(shares[0], 0.1);
   EXPECT_GT(shares[3], 0.1);
-  // More than there are.
+  // A top_k that is larger than the number of tokens.
   EXPECT_GT(Shares({.temperature = 5, .top_k = 100, .seed = 1}, 4000)[4], 0.05);
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Greedy text beside that of transformers: transformers_test.py ACAN.
+"""Compares greedy text with transformers: transformers_test.py ACAN.
 
 ACAN trains small models on a text for a few steps and continues a prompt at temperature 0.
-transformers loads the same folder and must choose the same tokens; where the text is longer than
-the model's positions, from the last ones, as nanoGPT crops its context. A token may differ only
-where transformers' two largest outputs are closer than float32 rounds.
+transformers loads the same folder and must choose the same tokens. If the text is longer than the
+model's positions, it must do so from the last ones, as nanoGPT crops its context. A token may
+differ only if transformers' two largest outputs are closer than float32 rounding.
 
-Exit code: 0 all equal, 1 something differs, 77 skipped: torch or transformers are not there.
+Exit code: 0 all equal, 1 something differs, 77 skipped: torch or transformers are not
+installed.
 """
 import json
 import os
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is fetched
+os.environ["HF_HUB_OFFLINE"] = "1"  # downloads nothing
 os.environ["USE_TF"] = "0"
 try:
     import torch
@@ -25,7 +26,7 @@ except ImportError as error:
     sys.exit(77)
 
 POSITIONS = 40
-COUNT = 70  # more than there are positions
+COUNT = 70  # more than the model has positions
 MODELS = {
     "gpt": (transformers.GPT2LMHeadModel, f"""kind = "gpt"
 n_layer = 2

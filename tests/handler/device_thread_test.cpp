@@ -1,5 +1,5 @@
-// DeviceThread with a device whose results come late: the CPU computes, but its downloads are over
-// only when the test says so, as those of a GPU are.
+// DeviceThread with a device whose results arrive late: the CPU computes, but, as on a GPU,
+// downloads end only when the test allows it.
 #include "device/device_thread.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace acan {
 namespace {
 
-// Lets downloads end one by one, and counts.
+// Lets downloads end one by one, and counts those in progress.
 class Gate {
  public:
   void Started() {
@@ -130,7 +130,7 @@ float FirstOf(const DeviceOutcome& outcome) {
   return value;
 }
 
-// Counts marks, and lets them end as Gate says.
+// Counts marks, and lets them end through a Gate.
 class MarkingDevice final : public DecoratedCpu {
  public:
   explicit MarkingDevice(Gate& gate) : gate_(gate) {}
@@ -145,7 +145,7 @@ class MarkingDevice final : public DecoratedCpu {
   int marks_ = 0;
 };
 
-// Its two results stay on the device if `resident`, the second one as a part of its buffer.
+// A job whose two results stay on the device if `resident`; the second is a part of its buffer.
 DeviceJob JobThatStays(bool resident) {
   DeviceJob job = JobOf(1, 7);
   auto task = std::make_shared<Task>(*job.task);
@@ -207,7 +207,7 @@ TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
   thread.Go();
-  gate.AwaitPending(2);  // neither has its results
+  gate.AwaitPending(2);  // the results of neither have arrived
   gate.Open(5);
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 5);
   for (std::size_t i = 0; i < 5; ++i) {
@@ -219,7 +219,7 @@ TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   EXPECT_EQ(gate.most(), 2);
 }
 
-// With few threads: of many, all would wait for the one that hashes.
+// Only with few threads: with many, all would wait for the one that hashes.
 TEST(DeviceThread, ResultsOfAFewThreadsComeWithTheirHash) {
   for (const int threads : {1, 2, 3}) {
     const std::unique_ptr<Device> device = MakeCpuDevice({threads, 1 << 20, std::nullopt});
@@ -255,7 +255,7 @@ TEST(DeviceThread, IsBusyFromItsFirstTaskToTheEndOfItsLast) {
   EXPECT_GT(*second_us, *first_us) << "a task has ended since";
   gate.Open(1);
   outcomes.Await(thread, 1);
-  while (thread.BusySinceUs()) std::this_thread::yield();  // told before the thread has come round
+  while (thread.BusySinceUs()) std::this_thread::yield();  // its loop ends a little later
 }
 
 TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
@@ -275,7 +275,7 @@ TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
   EXPECT_TRUE(all[0].results.empty());
 }
 
-// Computes nothing of 64 x 64 elements until it may.
+// Blocks tasks with 64 x 64 elements until LetGo.
 class StuckDevice final : public DecoratedCpu {
  public:
   void Launch(Kernel kernel, const KernelArgs& args) override {
@@ -296,7 +296,7 @@ TEST(DeviceThread, ResultsOfShortTasksDoNotWaitForALongOne) {
   thread.Add(JobOf(6, 6.0f, 64));
   thread.Add(JobOf(7, 7.0f));
   thread.Go();
-  EXPECT_EQ(outcomes.Await(thread, 5).size(), 5u);  // or for ever
+  EXPECT_EQ(outcomes.Await(thread, 5).size(), 5u);  // would block if they waited for the long one
   device.LetGo();
   EXPECT_EQ(outcomes.Await(thread, 2).size(), 2u);
 }
@@ -314,7 +314,7 @@ TEST(DeviceThread, ADeviceThatIsReadyAtOnceKeepsItsOrder) {
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(FirstOf(all[i]), static_cast<float>(i + 1));
 }
 
-// Whole buffers and parts of them alike.
+// Whether they are whole buffers or parts.
 TEST(DeviceThread, ResultsMayStayOnTheDevice) {
   const auto device = MakeCpuDevice({1, 1 << 20, std::nullopt});
   Outcomes outcomes;
@@ -386,7 +386,7 @@ TEST(DeviceThread, ShortTasksRunOnTheCallersThreadOnceItIsKnownThatTheyAre) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   bool here = false;
-  // A thread that was interrupted may take a task for a long one for once.
+  // An interruption of the thread may make a task look long once.
   for (int i = 1; i <= 1000 && !here; ++i) {
     thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
     while (thread.Go()) {
@@ -403,7 +403,7 @@ TEST(DeviceThread, ShortTasksRunOnTheCallersThreadOnceItIsKnownThatTheyAre) {
     }
   }
   EXPECT_TRUE(here);
-  thread.Add(JobOf(2000, 1.0f, 256));  // too long by far for what is known
+  thread.Add(JobOf(2000, 1.0f, 256));  // known to be far too long
   EXPECT_FALSE(thread.Go());
   outcomes.Await(thread, 1);
   EXPECT_NE(device.last_thread(), std::this_thread::get_id());

@@ -1,4 +1,4 @@
-// What tests of HandlerCore share.
+// Helpers for tests of HandlerCore.
 #pragma once
 
 #include <cstdint>

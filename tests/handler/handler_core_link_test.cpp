@@ -1,5 +1,5 @@
-// HandlerCore where bytes cross a link: what arrives is kept for other tasks, and what stays is not
-// supplied unasked as soon as there is nothing to do.
+// HandlerCore behind a link: it keeps arriving inputs for other tasks, and does not supply its
+// resident results as soon as it is idle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// A task that needs its inputs, of 100 bytes each, and 100 more.
+// A task that needs its inputs, of 100 bytes each, and another 100 bytes.
 TaskGranted OverLink(std::vector<tuplespace::Key> inputs, std::uint64_t fence = 1) {
   const std::uint64_t need = 100 * inputs.size() + 100;
   TaskGranted grant = Grant(need, std::move(inputs), fence);
@@ -75,9 +75,9 @@ TEST_F(HandlerCoreLinkTest, WhatWasFetchedIsKeptToo) {
   EXPECT_EQ(core_.reserved_bytes(), 200u);
 }
 
-// Somebody else may put a result of a wrong size while this handler computes the right one.
+// Another client may put a result of a wrong size while this handler computes the right one.
 TEST_F(HandlerCoreLinkTest, AnInputOfAWrongSizeIsNotKept) {
-  core_.Step(Grant(200), 0);  // which makes a tile
+  core_.Step(Grant(200), 0);  // this task makes a tile
   TaskGranted grant = OverLink({Tile(1, 1), Tile(1, 2)}, 2);
   grant.input_bytes = {53, 100};
   grant.kept_from_bytes = 1;
@@ -131,7 +131,7 @@ TEST_F(HandlerCoreLinkTest, WhatCouldNotBeKeptIsForgotten) {
   EXPECT_EQ(core_.cached_bytes(), 0u);
 }
 
-// ---- ahead of the tasks that need it
+// ---- inputs fetched ahead of their tasks --------------------------------------------------------
 
 TaskGranted Telling(std::vector<Ahead> ahead, std::uint64_t fence = 1) {
   TaskGranted grant = OverLink({Tile(1, 1)}, fence);
@@ -155,7 +155,7 @@ TEST_F(HandlerCoreLinkTest, WhatTasksWillNeedIsThereBeforeThem) {
   EXPECT_THAT(Of<FetchInputs>(core_.Step(next, 0)), IsEmpty());
 }
 
-// The step before still reads the older one.
+// The previous step still reads the older version.
 TEST_F(HandlerCoreLinkTest, WhatIsAheadTakesTheOlderVersionsPlaceWhenItIsUsed) {
   core_.Step(Telling({{Tile(2, 1), 100}}), 0);
   core_.Step(AheadArrived{Tile(2, 1), 100}, 0);
@@ -173,7 +173,7 @@ TEST_F(HandlerCoreLinkTest, WhatIsAheadTakesTheOlderVersionsPlaceWhenItIsUsed) {
 
 TEST_F(HandlerCoreLinkTest, NothingIsFetchedAheadWithoutRoomForTheTwoLargestTasks) {
   TaskGranted grant = Telling({{Tile(2, 1), 301}, {Tile(2, 2), 200}, {Tile(2, 3), 0}});
-  grant.need_bytes = 250;  // 200 are its own, and 500 are left to others
+  grant.need_bytes = 250;  // it has 200 itself, and 500 are reserved for others
   const auto told = core_.Step(grant, 0);
   ASSERT_THAT(Of<FetchAhead>(told), SizeIs(1));
   EXPECT_EQ(Of<FetchAhead>(told)[0].key, Tile(2, 2));
@@ -199,7 +199,7 @@ TEST_F(HandlerCoreLinkTest, WhatIsAheadGoesWhenATaskNeedsTheRoom) {
   EXPECT_EQ(std::ranges::count(dropped, Tile(2, 1)), 1);
 }
 
-// At 1 Gbit/s, which is assumed, 4 MiB take 34 ms.
+// At the assumed 1 Gbit/s, 4 MiB take 34 ms.
 TEST(HandlerCoreOverLinkTest, WaitsLongerThanSuppliesTakeBeforeItSuppliesUnasked) {
   const auto due_us = [](bool over_link) {
     HandlerCore core(64 * kMiB, 2);
@@ -210,7 +210,7 @@ TEST(HandlerCoreOverLinkTest, WaitsLongerThanSuppliesTakeBeforeItSuppliesUnasked
     core.Step(grant, 0);
     core.Step(TaskFinished{1, 4 * kMiB, {{Tile(1, 1), 4 * kMiB, true}}}, 0);
     core.Step(Released{1}, 0);
-    core.Step(TimePassed{}, kOfferInVainUs);  // it offers all that is free now
+    core.Step(TimePassed{}, kOfferInVainUs);  // now it offers everything that is free
     return core.NextDeadlineUs();
   };
   EXPECT_EQ(due_us(false), 50'000);

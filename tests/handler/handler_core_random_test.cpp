@@ -1,4 +1,4 @@
-// HandlerCore under random events, which a seed draws.
+// HandlerCore with random events, which a seed draws.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ T TakeFirst(std::deque<T>& from) {
   return first;
 }
 
-// A handler's core, and a space and a device that answer it in a random order. Tasks come from few
-// tiles, so that they share inputs and replace each other's results.
+// A handler's core, and a space and a device that answer it in random order. Tasks use few
+// different tiles, so that they share inputs and replace each other's results.
 class RandomHandler {
  public:
   explicit RandomHandler(std::uint32_t seed)
@@ -38,7 +38,7 @@ class RandomHandler {
     Take(core_.Start());
   }
 
-  // One event, drawn from those that may happen now.
+  // Executes a random event out of the possible ones.
   void Step() {
     now_ += static_cast<std::int64_t>(random_() % 100);
     const unsigned what = random_() % 8;
@@ -52,7 +52,7 @@ class RandomHandler {
     Take(core_.Step(TimePassed{}, now_));
   }
 
-  // Ends what is under way, and drains.
+  // Ends everything in progress, and drains the handler.
   void Finish() {
     while (!fetching_.empty()) Take(core_.Step(GivenUp{TakeFirst(fetching_)}, now_));
     while (!running_.empty()) {
@@ -76,7 +76,7 @@ class RandomHandler {
     return Tile(first + version, static_cast<std::int64_t>(random_() % 5));
   }
 
-  // What comes from elsewhere for some tasks.
+  // A tuple from elsewhere, which some tasks read.
   Key AnyData() {
     return Key{"job", 2 + static_cast<std::int64_t>(random_() % 2), "data",
                static_cast<std::int64_t>(random_() % 2)};
@@ -118,12 +118,12 @@ class RandomHandler {
     if (random_() % 2 == 0) grant.resident_bytes = need_bytes / 4;
     offer_bytes_.reset();
     ++granted_;
-    // The flight's number is known before its actions are looked at.
+    // Records the flight before the core's actions are processed.
     grants_[core_.last_flight() + 1] = grant;
     Take(core_.Step(grant, now_));
   }
 
-  // One more input, beside which all results fit.
+  // Adds an input that is so small that all results still fit.
   void AddData(TaskGranted* grant) {
     const Key data = AnyData();
     const std::uint64_t bytes = BytesOf(data);
@@ -181,7 +181,7 @@ class RandomHandler {
 
   std::mt19937 random_;
   std::uint64_t limit_bytes_;
-  std::uint64_t part_;  // of what is offered, that a task needs at most
+  std::uint64_t part_;  // a task needs at most this part of the offer
   HandlerCore core_;
   std::int64_t now_ = 0;
   std::uint64_t fence_ = 0, granted_ = 0, ended_ = 0, used_ahead_ = 0;
@@ -190,12 +190,12 @@ class RandomHandler {
   std::deque<std::pair<FlightId, TaskGranted>> running_;
   std::deque<FlightId> sending_, fetching_;
   std::deque<Ahead> coming_;
-  std::set<FlightId> staying_;       // whose results stay on the device
-  std::deque<Key> supplies_, owed_;  // kept results that are wanted, and that others may ask for
+  std::set<FlightId> staying_;       // flights whose results stay on the device
+  std::deque<Key> supplies_, owed_;  // kept results that are wanted, or may still be wanted
 };
 
-// The sum of what tasks reserve and what is kept never passes the limit (Step asserts it), every
-// task ends, and at the end nothing is reserved.
+// The bytes that tasks reserve plus those that are kept never exceed the limit (Step asserts that),
+// every task ends, and nothing is reserved at the end.
 TEST(HandlerCoreTest, RandomEventsNeverPassTheLimit) {
   std::uint64_t used_ahead = 0;
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {

@@ -1,4 +1,4 @@
-// HandlerCore: results that stay on the device until somebody asks for their bytes.
+// HandlerCore: results that stay on the device until their bytes are requested.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TaskGranted Resident(std::uint64_t need, std::vector<tuplespace::Key> inputs = {
   return grant;
 }
 
-// Runs it to the end.
+// Finishes the task.
 std::vector<HandlerAction> Finish(HandlerCore& core, FlightId flight, const tuplespace::Key& result,
                                   std::int64_t now_us = 0) {
   std::vector<HandlerAction> actions =
@@ -32,7 +32,7 @@ std::vector<HandlerAction> Finish(HandlerCore& core, FlightId flight, const tupl
 class HandlerCoreResidentTest : public testing::Test {
  protected:
   HandlerCoreResidentTest() { core_.Start(); }
-  // The result of one task stays.
+  // Makes one resident result.
   void MakeOneResident(const tuplespace::Key& result) {
     const auto run = Of<RunTask>(core_.Step(Resident(300), 0));
     ASSERT_THAT(run, SizeIs(1));
@@ -60,8 +60,8 @@ TEST_F(HandlerCoreResidentTest, WhatCouldNotLeaveIsTriedAgain) {
   EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 1)}, 0)), SizeIs(1));
 }
 
-// What was supplied may go for a task that needs the room; what is owed may not, and is not
-// offered.
+// A result that was supplied may be dropped for a task that needs the room. One that was not may
+// not, so its room is not offered.
 TEST_F(HandlerCoreResidentTest, TheRoomOfWhatIsOwedIsNotOffered) {
   MakeOneResident(Tile(1, 1));
   const auto asked = Of<AskForTask>(core_.Step(GetEnded{}, 0));
@@ -78,7 +78,7 @@ TEST_F(HandlerCoreResidentTest, TheRoomOfWhatIsOwedIsNotOffered) {
   EXPECT_THAT(Of<DropCached>(taken), SizeIs(1));
 }
 
-// Two of the largest tasks must still fit beside all that stays.
+// Besides everything that stays, there must be room for two of the largest tasks.
 TEST_F(HandlerCoreResidentTest, NothingMoreStaysThanLeavesRoomForTasks) {
   for (std::int64_t i = 0; i < 4; ++i) MakeOneResident(Tile(1, i));
   const auto run = Of<RunTask>(core_.Step(Resident(300, {}, 9), 0));
@@ -121,7 +121,7 @@ TEST_F(HandlerCoreResidentTest, GoesWithTheTaskThatUsesItWhenItIsReleased) {
   EXPECT_THAT(Of<DropCached>(actions), SizeIs(1));
 }
 
-// What it waits for may be a task that needs the room.
+// The run may wait for a task that needs the room.
 TEST_F(HandlerCoreResidentTest, IsSuppliedUnaskedWhenThereIsNothingElseToDo) {
   MakeOneResident(Tile(1, 1));
   core_.Step(TimePassed{}, 0);
@@ -141,7 +141,7 @@ TEST_F(HandlerCoreResidentTest, WorkPutsThatOff) {
   EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, due_us)), IsEmpty());
 }
 
-// A fast device waits in each step for what its host gathers, and owes all weights by then.
+// In each step a fast device waits for its host, and at that time has supplied none of the weights.
 TEST_F(HandlerCoreResidentTest, LargeOnesAreSuppliedAfterALongerWaitOneAfterTheOther) {
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 29;
   HandlerCore core(16 * kLarge, 2);
@@ -175,7 +175,7 @@ TEST_F(HandlerCoreResidentTest, ALostConnectionHasItSupplied) {
 
 TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
   MakeOneResident(Tile(1, 1));
-  core_.Step(Resident(300, {}, 2), 0);  // runs on, and stays as it was to
+  core_.Step(Resident(300, {}, 2), 0);  // still running, and its result will stay
   const FlightId running = core_.last_flight();
   EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(1));
   EXPECT_THAT(Of<SupplyKept>(Finish(core_, running, Tile(1, 2))), SizeIs(1));

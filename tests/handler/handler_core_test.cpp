@@ -1,4 +1,4 @@
-// HandlerCore alone: what it asks for, runs, keeps and drops, and that it never holds too much.
+// HandlerCore alone: what it asks for, runs, keeps and drops, and that it never exceeds its limit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ TEST(HandlerCoreTest, KeepsResultsAndUsesThemAgain) {
   EXPECT_EQ(core.cached_bytes(), 100u);
   EXPECT_EQ(core.reserved_bytes(), 200u) << "the tile counts once";
 
-  // Its next version takes its place.
+  // The next version replaces it.
   actions = core.Step(TaskFinished{2, 100, {{Tile(2, 7), 100}}}, 2);
   core.Step(Released{2}, 2);
   EXPECT_FALSE(core.IsCached(Tile(1, 7)));
@@ -94,7 +94,7 @@ TEST(HandlerCoreTest, DropsWhatEarlierStepsLeft) {
   EXPECT_EQ(Of<AnnounceHeld>(actions)[0].dropped, std::vector<Key>{Tile(1, 8)});
 }
 
-// Tiles of parameters that are not trained belong to no step.
+// Tiles of frozen parameters belong to no step.
 TEST(HandlerCoreTest, KeepsWhatIsFrozenAndTakesItForNoStep) {
   HandlerCore core(1000, 2);
   core.Start();
@@ -180,7 +180,7 @@ TEST(HandlerCoreTest, SaysAgainWhatItHoldsToANewSpace) {
   EXPECT_EQ(held[0].held, std::vector<Key>{Tile(1, 7)});
 }
 
-// A tile of 400 that is copied into a larger buffer, as the task takes it.
+// A task with a tile of 400 bytes, which is copied into a larger buffer.
 TaskGranted Gathering(std::uint64_t gathering_bytes, std::uint64_t computing_bytes) {
   TaskGranted grant = Grant(std::max(gathering_bytes, computing_bytes), {Tile(1, 1)}, 2);
   grant.gathering_bytes = gathering_bytes;
@@ -209,7 +209,8 @@ TEST_F(HandlerCorePiecesTest, APieceStaysInTheCacheWhereThereIsRoom) {
   EXPECT_EQ(core_.cached_bytes(), 400u);
 }
 
-// Such tasks failed for want of memory, as the tile counted in neither place.
+// If the tile were counted neither in the cache nor in the task, such tasks would run out of
+// memory.
 TEST_F(HandlerCorePiecesTest, APieceGoesWithTheTaskWhereThereIsNone) {
   const auto actions = core_.Step(Gathering(800, 900), 1);
   EXPECT_EQ(Of<RunTask>(actions).size(), 1u) << "it needs 900 of 1000";

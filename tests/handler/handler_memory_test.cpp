@@ -1,5 +1,5 @@
-// HandlerCore beside a model of the device's memory: what a device holds never passes the limit,
-// and a task that fits the offer always runs.
+// HandlerCore compared with a model of the device's memory: the device never holds more than the
+// limit, and a task that fits the offer always runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,18 +19,18 @@ namespace {
 
 using tuplespace::Key;
 
-// A task as its memory sees it.
+// A task, as far as its memory is concerned.
 struct ModelTask {
   TaskGranted grant;
   std::vector<std::uint64_t> input_bytes;
   std::uint64_t assembled_bytes = 0;  // buffers that pieces are copied into
-  std::uint64_t other_bytes = 0;      // buffers that it makes, the results among them
-  std::vector<KeptResult> results;    // all of them; those with an empty key are not kept
-  std::set<std::size_t> cached;       // inputs that the cache has while it runs
+  std::uint64_t other_bytes = 0;      // buffers that it makes, including results
+  std::vector<KeptResult> results;    // all results; those with an empty key are not kept
+  std::set<std::size_t> cached;       // inputs that are in the cache while it runs
   enum class Phase { kWaiting, kGathering, kComputing, kSending } phase = Phase::kWaiting;
 };
 
-// What a space and a device do with a core, in a random order, and what the device holds then.
+// Drives a core as a space and a device would, in random order, and counts what the device holds.
 class ModelDevice {
  public:
   explicit ModelDevice(std::uint32_t seed)
@@ -54,7 +54,7 @@ class ModelDevice {
     Take(core_.Step(TimePassed{}, now_));
   }
 
-  // All that is under way ends.
+  // Ends everything in progress.
   void Finish() {
     while (!tasks_.empty() || !owed_.empty()) {
       if (!owed_.empty()) EndOwed();
@@ -64,7 +64,7 @@ class ModelDevice {
     }
   }
 
-  // What it offers at last when nothing happens.
+  // What the core finally offers if nothing happens.
   std::uint64_t OfferWhenIdle() {
     for (int i = 0; i < 4; ++i) {
       now_ = std::min(core_.NextDeadlineUs(), now_ + kOfferInVainUs);
@@ -87,7 +87,7 @@ class ModelDevice {
  private:
   using Phase = ModelTask::Phase;
 
-  // Beside the cache.
+  // Bytes that the task holds outside the cache.
   static std::uint64_t HeldBy(const ModelTask& task) {
     std::uint64_t bytes = 0;
     if (task.phase == Phase::kSending) {
@@ -103,7 +103,7 @@ class ModelDevice {
     return bytes;
   }
 
-  // A tile always has as many bytes.
+  // The size of a tile depends only on its number.
   KeptResult AnyTile(std::int64_t first) {
     const std::int64_t number = static_cast<std::int64_t>(random_() % 6);
     return {Tile(first + static_cast<std::int64_t>(random_() % 3), number),
@@ -159,7 +159,7 @@ class ModelDevice {
     Take(core_.Step(grant, now_));
   }
 
-  // The next phase of some task.
+  // Moves a random task to its next phase.
   void Advance() {
     if (tasks_.empty()) return;
     auto it = tasks_.begin();
@@ -188,7 +188,7 @@ class ModelDevice {
     }
     task.phase = Phase::kSending;
     TaskFinished finished{flight, 0, {}};
-    std::vector<KeptResult> leaving;  // and not in the cache
+    std::vector<KeptResult> leaving;  // not in the cache
     for (const KeptResult& result : task.results) {
       finished.result_bytes += result.bytes;
       const auto same = [&](const KeptResult& kept) { return kept.key == result.key; };
@@ -268,7 +268,7 @@ TEST(HandlerMemoryTest, TheDeviceNeverHoldsMoreAndWhatFitsTheOfferRuns) {
     }
     device.Finish();
     EXPECT_EQ(device.core().reserved_bytes(), 0u);
-    // Nothing that is kept keeps a task away for ever.
+    // Kept results must not prevent a task forever.
     EXPECT_EQ(device.OfferWhenIdle(), device.limit_bytes());
     taken += device.taken();
   }

@@ -1,4 +1,4 @@
-// What a handler learns of its link when it joins.
+// What a handler measures about its link when it joins.
 #include "acan/handler/link_probe.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace acan {
 namespace {
 
-// A link with these properties, behind a switch that takes some bytes at once.
+// Measures a link with these properties, behind a switch that takes some bytes at once.
 std::vector<std::uint64_t> Measure(LinkProbe& probe, double ns_per_kib, std::int64_t round_trip_us,
                                    double at_once_bytes) {
   std::vector<std::uint64_t> sizes;
@@ -96,7 +96,8 @@ TEST(LinkProbeTest, OfTwoThatClaimTheTurnTheSmallerIdGetsIt) {
   EXPECT_EQ(turn({ProbeKey("a", kWaitsToMeasure), b}, "b"), ProbeTurn::kMeasure) << "b said first";
 }
 
-// Handlers that look and say in any order: never two measure at once, and all do in the end.
+// Handlers look and announce in any order: no two may measure at once, and finally all have
+// measured.
 TEST(LinkProbeTest, NoTwoMeasureAtOnce) {
   for (std::uint32_t seed = 1; seed <= 2'000; ++seed) {
     std::mt19937 random(seed);

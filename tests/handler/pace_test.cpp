@@ -1,5 +1,5 @@
-// How a handler paces itself: when it asks, what it takes together, how long it extends leases, and
-// the throttle that makes handlers slow for experiments.
+// How a handler paces itself: when it asks, how many tasks it takes at once, how long it extends
+// leases; and the throttle, which makes handlers slow for experiments.
 #include <gtest/gtest.h>
 
 #include "acan/handler/pace.h"
@@ -35,7 +35,7 @@ TEST(PaceTest, PredictsFromOperations) {
   EXPECT_NEAR(static_cast<double>(pace.RunUs(1000)), 1500, 10) << "it became slower";
 }
 
-// Adding two matrices takes a hundred times as long for each operation as a product does.
+// Per operation, adding two matrices takes a hundred times as long as a product.
 TEST(PaceTest, ShortTasksTellNothingOfLongOnes) {
   Pace pace;
   for (int i = 0; i < 100; ++i) {
@@ -50,23 +50,23 @@ TEST(PaceTest, TheLeadCoversTheFetchAndAPartOfTheRun) {
   const std::int64_t least_us = pace.LeadUs(0);
   EXPECT_GT(least_us, 0);
   pace.NoteFetch(5 * kMs);
-  pace.NoteFetch(500 * kMs);  // there was none to give
+  pace.NoteFetch(500 * kMs);  // there was no task to get
   EXPECT_EQ(pace.LeadUs(0), least_us + 10 * kMs);
   EXPECT_EQ(pace.LeadUs(400 * kMs), 100 * kMs);
 }
 
-// What a task reads comes over a link while the task before is computed.
+// The inputs of a task come over a link while the task before is computed.
 TEST(PaceTest, TheLeadCoversWhatInputsTakeOverALink) {
   Pace pace;
   const std::int64_t least_us = pace.LeadUs(0);
   pace.NoteInputs(30 * kMs);
-  for (int i = 0; i < 10; ++i) pace.NoteInputs(kMs);  // of tasks that read little
+  for (int i = 0; i < 10; ++i) pace.NoteInputs(kMs);  // of tasks with small inputs
   EXPECT_EQ(pace.LeadUs(0), least_us + 30 * kMs);
   for (int i = 0; i < 100; ++i) pace.NoteInputs(kMs);
   EXPECT_EQ(pace.LeadUs(0), least_us + kMs) << "the link became faster";
 }
 
-// A core that has learned that 1000 operations take 100 ms, with one such task just begun.
+// A core that has learned that 1000 operations take 100 ms, and has just begun such a task.
 class LongTasks : public ::testing::Test {
  protected:
   LongTasks() : core_(1000, 3) {
@@ -84,7 +84,7 @@ TEST_F(LongTasks, TheNextOneIsAskedForWhenThisOneIsNearItsEnd) {
   EXPECT_TRUE(Of<AskForTask>(begun_).empty()) << "100 ms are left";
   const std::int64_t due_us = core_.NextDeadlineUs();
   EXPECT_GT(due_us, 150 * kMs - 1);
-  // Extending the lease may come first.
+  // It may extend the lease first.
   EXPECT_TRUE(Of<AskForTask>(core_.Step(TimePassed{}, 160 * kMs)).empty());
   EXPECT_EQ(Of<AskForTask>(core_.Step(TimePassed{}, 176 * kMs)).size(), 1u) << "a quarter is left";
   EXPECT_TRUE(Of<AskForTask>(core_.Step(GrantOf(1000, 3), 177 * kMs)).empty()) << "one waits";
@@ -118,7 +118,7 @@ TEST(LongTasksOverALink, TheNextOneIsAskedForAsEarlyAsItsInputsTake) {
       << "65 ms are left, and the inputs of a task take 60";
 }
 
-// What a core asks for that has learned that a task takes 20 us, and has none.
+// What an idle core requests that has learned that a task takes 20 us.
 std::vector<AskForTask> AskedAfterAShortTask(HandlerCore& core) {
   core.Start();
   core.Step(GrantOf(1000, 1), 0);
@@ -162,8 +162,8 @@ TEST(ShortTasks, AreTakenOneByOneWhereMemoryIsScarce) {
   EXPECT_EQ(asked[0].offer_bytes, 35u);
 }
 
-// A run stood idle in which all tasks that were left needed more than half of a handler: both
-// handlers had only ever had small tasks, and offered half for ever.
+// Otherwise a run stands idle if all remaining tasks need more than half of a handler, and the
+// handlers have had only small tasks so far, so that they offer half forever.
 TEST(ShortTasks, AllIsOfferedWhereHalfFindsNothing) {
   HandlerCore core(1000, 3);
   ASSERT_EQ(AskedAfterAShortTask(core).size(), 1u);
@@ -177,8 +177,8 @@ TEST(ShortTasks, AllIsOfferedWhereHalfFindsNothing) {
   EXPECT_TRUE(Of<AskForTask>(core.Step(TimePassed{}, 2 * due_us)).empty()) << "it is open";
 }
 
-// A run stood idle: a handler of 64 KiB had offered what was free beside its first task. All others
-// needed nearly all of its memory, and half of it, which it wanted to offer next, was less.
+// Otherwise a run stands idle if a handler has offered the room left by its first task, all other
+// tasks need nearly all of its memory, and the half that it would offer next is even less.
 TEST(ShortTasks, AllIsOfferedWhereWhatWasFreeBesideATaskFindsNothing) {
   HandlerCore core(1000, 3);
   core.Start();
@@ -250,7 +250,7 @@ TEST(HandlerLeaseTest, IsExtendedWhileTheDeviceMakesProgress) {
   int extended = 0;
   std::int64_t now_us = 0;
   for (; now_us < 3000 * kMs; now_us += 50 * kMs) {
-    // The first task ends after 600 ms, the second never: the device hangs.
+    // The first task ends after 600 ms. The second one never ends, because the device hangs.
     if (now_us == 600 * kMs) core.Step(Finished(1, 600 * kMs), now_us);
     const auto extends = Of<ExtendLease>(core.Step(TimePassed{}, now_us));
     if (now_us > (600 + 100 * kPatienceLeases) * kMs) {
@@ -275,8 +275,7 @@ TEST(HandlerLeaseTest, ATimedOneIsNeverExtended) {
   }
 }
 
-// ---- throttle
-// -------------------------------------------------------------------------------------
+// ---- throttle -----------------------------------------------------------------------------------
 
 TEST(ThrottleTest, ReadsSpeeds) {
   std::string problem;
@@ -304,8 +303,8 @@ TEST(ThrottleTest, RefusesWhatIsNoSpeed) {
 TEST(ThrottleTest, ATaskTakesAsLongAsItsOperationsAtThatSpeed) {
   const Throttle one({2}, 0);
   EXPECT_EQ(one.EndUs(1000, 2'000'000), 1000 + 1000);
-  // 1 GFLOP/s until 1 s, then 10: half a second of a million operations a millisecond, and the
-  // rest.
+  // 1 GFLOP/s until 1 s, then 10 GFLOP/s: the first half second does 500 million operations, and
+  // the rest is faster.
   const Throttle two({1, 10}, 1'000'000);
   EXPECT_EQ(two.EndUs(500'000, 1'500'000'000), 1'000'000 + 100'000);
   EXPECT_EQ(two.EndUs(500'000, 500'000'000), 1'000'000);

@@ -1,5 +1,5 @@
-// A limit of the size of files stands for a full disk: the system refuses the space with an error
-// in the same calls, and takes a write that passes the limit in part.
+// Simulates a full disk by a limit on the size of files: the same calls fail for lack of space, and
+// a write that passes the limit is done in part.
 #pragma once
 
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 
 namespace acan {
 
-// Without its signal ignored the process would be killed instead.
+// Ignores SIGXFSZ, which would otherwise kill the process.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -1,4 +1,4 @@
-// Files for tests: a folder of their own, and writers of the formats.
+// For tests: temporary folders, and writers of file formats.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace acan {
 
-// A fresh folder, removed with everything in it at the end.
+// A new folder that is removed with its contents at the end.
 class TestFolder {
  public:
   TestFolder() {
@@ -36,12 +36,12 @@ class TestFolder {
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
   std::string Write(const std::string& name, const std::string& bytes) const {
-    // Cutting a file off makes some file systems wait for the disk; removing it does not.
+    // Truncating a file makes some file systems wait for the disk; removing it does not.
     std::filesystem::remove(Path(name));
     std::ofstream(Path(name), std::ios::binary) << bytes;
     return Path(name);
   }
-  // Of the files in a folder of it, in order.
+  // The sorted names of the files in a subfolder.
   std::vector<std::string> Names(const std::string& folder) const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(Path(folder))) {
@@ -84,7 +84,7 @@ inline std::string IdxBytes(const std::vector<std::uint32_t>& shape,
   return IdxHeader(0x08, shape) + Raw(values);
 }
 
-// `dictionary` as numpy writes it, without the blanks at the end.
+// An NPY file. `dictionary` is its header without trailing blanks.
 inline std::string NpyWith(const std::string& dictionary, const std::string& values,
                            int version = 1) {
   std::string header = dictionary;
@@ -121,7 +121,7 @@ inline std::string Gzip(const std::string& bytes) {
   return packed;
 }
 
-// Runs `action`, which must throw an Error of `kind` whose text has every one of `parts`.
+// Runs `action`, which must throw an Error of `kind` whose text contains all `parts`.
 inline void ExpectError(const std::function<void()>& action, const std::vector<std::string>& parts,
                         Error::Kind kind = Error::Kind::kUsage) {
   try {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kStep = 1e-6;
 
-// Losses of perceptrons count every label.
+// The losses of perceptrons count every label.
 bool MayIgnoreLabels(const Graph& graph) {
   return std::none_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
     const auto* loss = std::get_if<CrossEntropy>(&node.op);
@@ -34,7 +34,7 @@ std::int64_t RandomInteger(const Graph& graph, const Input& input, std::int64_t 
   }
 }
 
-// The loss with one element of one value moved by `by`.
+// The loss after one element of one value is changed by `by`.
 double LossMoved(Reference* reference, ValueId id, std::size_t element, double by) {
   double& value = reference->Mutable(id).values[element];
   const double before = value;

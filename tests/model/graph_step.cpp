@@ -1,7 +1,7 @@
-// graph_step FOLDER: computes one training step of a small model of each preset in float64, with
-// the tests' interpreter of graphs, and writes FOLDER/NAME.json for torch_test.py: the inputs,
-// every parameter as a file would have it, the loss, every gradient, and what running statistics
-// become. Nothing is dropped: frameworks draw otherwise.
+// graph_step FOLDER: computes one training step of a small model of each preset in float64 with the
+// tests' interpreter of graphs, and writes FOLDER/NAME.json for torch_test.py: the inputs, every
+// parameter as a file would store it, the loss, every gradient, and the new running statistics.
+// There is no dropout, because frameworks draw it differently.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kSamples = 3;
 
-// The elements of `matrix`, which belongs to `parameter`, in the order of a file's tensor.
+// The elements of `matrix`, which belongs to `parameter`, in the order of the tensor in a file.
 std::vector<double> InFileOrder(const Parameter& parameter, const Matrix& matrix) {
   if (parameter.file_layout == FileLayout::kSame) return matrix.values;
   std::vector<double> values;
@@ -94,7 +94,7 @@ std::vector<std::pair<std::string, Graph>> Models() {
     return Bert(options, Mode::kTraining);
   };
   VitOptions vit = SmallVit();
-  vit.image_size = {6, 6};  // torchvision's images are square
+  vit.image_size = {6, 6};  // torchvision supports only square images
   vit.dropout = 0;
   const auto resnet = [](ResnetBlock block, NormKind norm) {
     return Resnet(SmallResnet(block, ResnetStem::kImageNet, norm), Mode::kTraining);

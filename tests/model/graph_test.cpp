@@ -1,4 +1,4 @@
-// Graphs: sentences for mistakes, validation, dumps, and what a gradient's graph has.
+// Graphs: error messages, validation, dumps, and the contents of gradient graphs.
 #include "acan/model/graph.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// The text of the Error (usage) that `run` throws.
+// Returns the text of the Error (usage) that `run` throws.
 template <class Run>
 std::string ErrorOf(const Run& run) {
   try {
@@ -121,7 +121,7 @@ TEST(Graph, TakesEachOutputLossAndAssignmentOnce) {
             "parameter 'mean' is assigned 'mean' and cannot be assigned 'b' too");
 }
 
-// What a mistake leaves behind is the graph before it.
+// A failed operation leaves the graph as it was.
 TEST(Graph, IsUnchangedByAMistake) {
   Small s;
   const std::string before = Dump(s.graph);
@@ -169,7 +169,7 @@ TEST(Graph, ValidationNamesWhatServesNothing) {
             "it");
 }
 
-// Of parameters, their optimizers' states, step counters and tied names, no two may be one tensor.
+// No two parameters, optimizer states, step counters or tied names may have the same tensor name.
 TEST(Graph, ValidationNamesWhatWouldBeOneTensorInFiles) {
   const auto error = [](const std::string& weight, const std::string& bias,
                         const std::string& tied = "head", const std::string& counter = "steps") {
@@ -198,7 +198,7 @@ TEST(Graph, ValidationNamesWhatWouldBeOneTensorInFiles) {
               HasSubstr("the step counter of a batch_norm and parameter 'bn.num_batches_tracked'"));
 }
 
-// Lengths go to their bound itself, which is the number of one row more.
+// A length may equal its bound, so a table that is indexed by lengths needs one more row.
 TEST(Graph, LengthsThatAreRowsHaveARowForTheirBound) {
   Small s;
   const ValueId lengths = s.graph.AddInput("lengths", InputRole::kLengths, 1, 1, 4);
@@ -274,7 +274,7 @@ TEST(Gradients, OfAPerceptronAreTheOperatorsOfToday) {
             "gradient of layers.1.bias = layers.1.gradient.bias\n");
 }
 
-// The nodes that make up the gradient of `name`, from the sum of all to the first two.
+// The nodes that form the gradient of `name`, from the sum of all terms to that of the first two.
 TEST(Gradients, ThatMeetAreAddedInAscendingOrderOfTheirConsumers) {
   Graph graph;
   const ValueId x = graph.AddInput("x", InputRole::kNumbers, 1, 2);
@@ -357,7 +357,7 @@ TEST(Gradients, LeaveOutWhatOnlyFrozenParametersNeed) {
     EXPECT_FALSE(of.starts_with("transformer.h.0.") || of.starts_with("transformer.w"))
         << node.name;
   }
-  // Through the frozen attention, and no further than the norm before it.
+  // The gradient passes through the frozen attention but stops after the norm before it.
   EXPECT_THAT(Dump(all), AllOf(HasSubstr("transformer.h.1.attn.c_attn.gradient.x"),
                                testing::Not(HasSubstr("c_attn.gradient.weight")),
                                testing::Not(HasSubstr("h.1.ln_1.gradient.x"))));
@@ -420,7 +420,7 @@ TEST(Graph, FreezesByPatternAndDecaysByRole) {
   }
 }
 
-// Attributes that come from a file may be anything.
+// Attributes that come from a file may have any value.
 TEST(Graph, RefusesAttributesThatWouldOverflow) {
   Small s;
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
@@ -468,12 +468,12 @@ TEST(OperatorTable, IsInTheOrderOfTheAlternatives) {
   }
 }
 
-// An axis that may be cut is an axis of an operand or a result; one that is cut into parts is an
-// axis of each result.
+// An axis that may be cut must be an axis of an operand or a result; one that is cut into parts
+// must be an axis of each result.
 TEST(OperatorTable, CutsRunAlongOperandsAndResults) {
   const auto runs = [](const Port& port, Axis axis) {
     return port.rows == axis || port.columns == axis ||
-           // Ranges of samples are part of every range of positions.
+           // A range of positions consists of ranges of samples.
            (axis == Axis::kSamples && (port.rows == Axis::kQueries || port.rows == Axis::kKeys));
   };
   for (const GraphOperatorRow& row : OperatorTable()) {

@@ -1,4 +1,4 @@
-// Graph files: each preset's text makes the same graph again, and every mistake is named.
+// Graph files: each preset's text gives the same graph when read, and every mistake is named.
 #include "acan/model/graph_text.h"
 
 #include <gmock/gmock.h>
@@ -124,7 +124,7 @@ std::string Refusal(const std::string& text) {
 
 struct Mistake {
   const char* where;  // a pointer into the small file
-  const char* value;  // JSON in its place; null: it is removed
+  const char* value;  // the JSON that replaces it; null: it is removed
   std::vector<std::string> says;
 };
 
@@ -228,7 +228,7 @@ TEST(GraphTextTest, WhatIsNoJsonIsNamed) {
               HasSubstr("input 0: is an array, expected an object"));
 }
 
-// Readers may take one or the other.
+// JSON readers differ in which of the two they use.
 TEST(GraphTextTest, KeysThatAreThereTwiceAreNamed) {
   std::string text = JsonText(SmallFile());
   const std::string once = "\"features\":4";
@@ -265,7 +265,7 @@ TEST(GraphTextTest, BatchNormsTakeTheirStatistics) {
                         "\"statistic\""));
 }
 
-// In evaluation a dropout of an input is the input, which is no output.
+// In evaluation mode, the dropout of an input is the input itself, which cannot be an output.
 TEST(GraphFileTest, AnOutputThatIsAnInputInEvaluationIsRefusedInBoth) {
   const auto text = [](const std::string& output) {
     return JsonText(

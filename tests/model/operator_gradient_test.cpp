@@ -1,5 +1,5 @@
-// Each operator's gradient against central differences, over shapes of every kind: one row, one
-// feature, sizes around leaves of 64, lengths, one sample.
+// Each operator's gradient, compared with central differences, for all kinds of shapes: one row,
+// one feature, sizes around leaves of 64, lengths, one sample.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace acan::model {
 namespace {
 
-// Small as well as around the ends of leaves; many of either.
+// Small sizes and sizes around the ends of leaves, each often.
 std::int64_t Size(Random* random) {
   static const std::int64_t sizes[] = {1, 1, 2, 3, 5, 8, 17, 31, 63, 64, 65, 66};
   return sizes[Draw(random, 0, std::size(sizes) - 1)];
@@ -124,7 +124,7 @@ void BuildCrossEntropy(Bench* b) {
   b->graph.AddLoss(b->graph.Add("loss", CrossEntropy{smoothing, -100}, {logits, labels}));
 }
 
-// Tied weights: the table is read three times. The losses are two.
+// Tied weights: the table is read three times. There are two losses.
 void BuildTied(Bench* b) {
   const std::int64_t vocabulary = Draw(b->random, 2, 9), features = Draw(b->random, 1, 5);
   const std::int64_t t = Draw(b->random, 1, 6);
@@ -140,7 +140,7 @@ void BuildTied(Bench* b) {
   b->Finish(x);
 }
 
-// q, k and v are parts of one value; with a gap they are not all of it.
+// q, k and v are parts of one value; with a gap, they do not cover all of it.
 void BuildSlices(Bench* b) {
   const SliceAxis axis = b->Coin() ? SliceAxis::kFeatures : SliceAxis::kPositions;
   const std::int64_t part = Draw(b->random, 1, 9), gap = Draw(b->random, 0, 2);
@@ -170,7 +170,7 @@ void BuildConcat(Bench* b) {
       b->graph.Add("y", Concat{positions ? SliceAxis::kPositions : SliceAxis::kFeatures}, parts));
 }
 
-// An operator of one operand and no parameter.
+// An operator with one operand and no parameter.
 std::function<void(Bench*)> Plain(const Operator& op) {
   return [op](Bench* b) {
     const ValueId x = b->Numbers("x", Size(b->random), Size(b->random));
@@ -178,7 +178,7 @@ std::function<void(Bench*)> Plain(const Operator& op) {
   };
 }
 
-// An operator of one operand and vectors of its features.
+// An operator with one operand and parameter vectors that have one element per feature.
 std::function<void(Bench*)> WithVectors(const Operator& op, std::vector<Role> roles) {
   return [op, roles](Bench* b) {
     const std::int64_t features = Size(b->random);
@@ -314,7 +314,7 @@ TEST_P(OperatorGradient, IsThatOfCentralDifferences) {
 INSTANTIATE_TEST_SUITE_P(All, OperatorGradient, testing::ValuesIn(Cases()),
                          [](const auto& chosen) { return chosen.param.name; });
 
-// An operator that is added must have a case above, and so must each gradient operator.
+// Every operator that is added needs a case above, and so does every gradient operator.
 TEST(OperatorGradients, CoverTheTable) {
   std::set<std::string> seen;
   for (const Case& one : Cases()) {

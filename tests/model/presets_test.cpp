@@ -1,5 +1,5 @@
-// Presets: names, shapes and counts of the models that they stand for, gradients of small ones, and
-// sentences for options that make no model.
+// Presets: names, shapes and parameter counts of the models that they stand for, gradients of small
+// ones, and error messages for invalid options.
 #include "acan/model/presets.h"
 
 #include <gmock/gmock.h>
@@ -153,7 +153,7 @@ TEST_P(Preset, IsTheSameEveryTime) {
             Dump(WithGradients(GetParam().make(Mode::kTraining))));
 }
 
-// Two dropouts with one stream would drop the same elements.
+// Two dropouts with the same stream would drop the same elements.
 TEST_P(Preset, DrawsEveryDropoutFromAStreamOfItsOwn) {
   std::set<std::int64_t> streams;
   const Graph graph = GetParam().make(Mode::kTraining);
@@ -179,8 +179,8 @@ std::vector<std::string> Names(const Graph& graph) {
   return names;
 }
 
-// As the manager draws and writes them: the number that a parameter is drawn with is its place, the
-// bound is rounded in fp32.
+// As the manager draws and writes them: a parameter's random stream is its index, and the bound is
+// rounded to fp32.
 TEST(Mlp, KeepsNamesOrderAndBoundsOfTheFirstJobs) {
   MlpOptions options;
   options.layers = {784, 512, 256, 10};

@@ -1,5 +1,5 @@
-// An interpreter of graphs in float64, written from the definitions in the operators' headers, as
-// plainly as they are: the reference for shapes, gradients and, later, kernels.
+// An interpreter of graphs in float64 that follows the definitions in the operators' headers
+// literally: the reference for shapes and gradients.
 #pragma once
 
 #include <cstdint>
@@ -27,30 +27,30 @@ struct Matrix {
   }
 };
 
-// What a batch is beside its values.
+// What describes a batch in addition to its values.
 struct Batch {
   std::int64_t samples = 1;
   std::uint64_t seed = 1;
   std::int64_t step = 0;
 };
 
-// One node's operands and results, while it is computed.
+// One node's operands and results during its computation.
 struct Call {
   const Batch& batch;
-  std::vector<const Matrix*> in;  // nullptr where an operand is left out
-  std::vector<Matrix>& out;       // of the results' shapes, zeros
+  std::vector<const Matrix*> in;  // nullptr: the operand is left out
+  std::vector<Matrix>& out;       // zeros in the shapes of the results
 
   const Matrix& x(std::size_t i) const { return *in.at(i); }
   bool has(std::size_t i) const { return in.at(i) != nullptr; }
   std::int64_t samples() const { return batch.samples; }
-  // Rows of one sample.
+  // Rows per sample.
   std::int64_t positions(const Matrix& m) const { return m.rows / batch.samples; }
 };
 
 void ComputeForward(const Operator& op, const Call& call);
 void ComputeBackward(const Operator& op, const Call& call);
 
-// Parts that forward and backward operators share.
+// Shared by forward and backward operators.
 double AttentionDropout(const Attention& op, const Batch& batch, std::int64_t row,
                         std::int64_t head, std::int64_t key, std::int64_t positions);
 double DropoutFactor(const Dropout& op, const Batch& batch, const Matrix& x, std::int64_t row,
@@ -62,14 +62,14 @@ class Reference {
  public:
   Reference(const Graph& graph, const Batch& batch) : graph_(graph), batch_(batch) {}
 
-  // Of an input or a parameter. Checks the size.
+  // Sets an input or a parameter. Checks the size.
   void Set(ValueId id, const Matrix& value);
   // Computes all nodes in order.
   void Run();
 
   const Matrix& operator[](ValueId id) const { return values_.at(id); }
   Matrix& Mutable(ValueId id) { return values_.at(id); }
-  // The batch's loss: each term's sum over its divisor.
+  // The batch's loss: the sum of each term, divided by its divisor.
   double Loss() const;
 
  private:

@@ -7,7 +7,7 @@
 namespace acan::model {
 namespace {
 
-// A row of a norm: h = (x - mean) / root.
+// A row of a norm, normalized: h = (x - mean) / root.
 struct Row {
   double mean = 0;
   double root = 1;
@@ -83,7 +83,7 @@ struct Backward {
       }
     }
   }
-  // What the pair of a query's row and a key's row adds.
+  // Adds the terms of one pair of a query row and a key row.
   void AttendBack(const Attention& a, std::int64_t row, std::int64_t key_row, std::int64_t key,
                   std::int64_t head) const {
     const Matrix &q = c.x(0), &k = c.x(1), &v = c.x(2), &statistics = c.x(4), &o = c.x(5),
@@ -121,7 +121,7 @@ struct Backward {
     for (std::int64_t k = 0; k < x.columns; ++k) squares += x.at(r, k) * x.at(r, k);
     return {0, std::sqrt(squares / static_cast<double>(x.columns) + epsilon)};
   }
-  // dx of a row whose h is (x - mean) / root; without `centered` the mean is no function of x.
+  // dx of a row whose h is (x - mean) / root; without `centered`, the mean does not depend on x.
   void NormRow(std::int64_t r, const Row& row, bool centered) const {
     const Matrix &x = c.x(0), &dy = c.x(2);
     double sum = 0, dots = 0;
@@ -183,7 +183,7 @@ struct Backward {
     });
   }
 
-  // Mean and root of the group of channel k in the sample of row r.
+  // The mean and root for the group of channel k in the sample of row r.
   Row GroupRow(const GroupNorm& op, std::int64_t r, std::int64_t k) const {
     const Matrix& x = c.x(0);
     const std::int64_t positions = c.positions(x);
@@ -225,7 +225,7 @@ struct Backward {
     });
   }
 
-  // Calls visit(row of the result, row of the image, tap) for every pair inside the image.
+  // Calls visit(result row, image row, tap) for every pair inside the image.
   template <class Visit>
   void ForEachTap(const Window& w, const Visit& visit) const {
     const Extent out = w.output();
@@ -268,7 +268,7 @@ struct Backward {
   void operator()(const PoolingGradient& op) const {
     const Matrix& dy = c.x(1);
     const auto area = static_cast<double>(op.forward.window.kernel.area());
-    Matrix first(dy.rows, dy.columns);  // the pixel of the maximum + 1; 0: none yet
+    Matrix first(dy.rows, dy.columns);  // pixel of the maximum + 1; 0: none yet
     ForEachTap(op.forward.window, [&](std::int64_t r, std::int64_t pixel, std::int64_t) {
       for (std::int64_t k = 0; k < dy.columns; ++k) {
         if (op.forward.kind == PoolingKind::kAverage) {
@@ -394,7 +394,7 @@ struct Backward {
     });
   }
 
-  // Forward operators that gradients use, too.
+  // Forward operators that gradients use as well.
   template <class Shared>
   void operator()(const Shared& op) const {
     ComputeForward(op, c);

@@ -61,7 +61,7 @@ double Activate(const Activation& op, double x) {
   throw std::logic_error("reference: an unknown activation");
 }
 
-// mean and 1 / sqrt(variance + epsilon) of what `at(i)` is for 0 <= i < count.
+// The mean and 1 / sqrt(variance + epsilon) of at(i) for 0 <= i < count.
 template <class At>
 std::pair<double, double> Moments(std::int64_t count, double epsilon, const At& at) {
   double sum = 0, squares = 0;

@@ -1,4 +1,4 @@
-// The reference itself, against values that were worked out by hand or by another formula.
+// The reference itself, compared with values computed by hand or by another formula.
 #include "reference.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ Matrix Of(std::int64_t rows, std::int64_t columns, std::vector<double> values) {
   return matrix;
 }
 
-// First result of one operator; operands are inputs of numbers or, from `parameters` on,
+// The first result of one operator. Operands are numeric inputs or, from index `parameters` on,
 // parameters.
 Matrix Compute(const Operator& op, const std::vector<Matrix>& operands, std::size_t parameters,
                std::int64_t samples) {
@@ -42,7 +42,7 @@ void ExpectNear(const Matrix& found, const std::vector<double>& expected) {
   }
 }
 
-// The image 1..9 under a kernel of ones: each pixel's neighbourhood.
+// The image 1..9 with a kernel of ones: sums over each pixel's neighborhood.
 TEST(Reference, ConvolvesWithPaddingAndStride) {
   const Matrix image = Of(9, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   const Matrix ones = Of(1, 9, std::vector<double>(9, 1));
@@ -50,20 +50,20 @@ TEST(Reference, ConvolvesWithPaddingAndStride) {
   ExpectNear(Compute(op, {image, ones}, 1, 1), {12, 21, 16, 27, 45, 33, 24, 39, 28});
   op.window.stride = {2, 2};
   ExpectNear(Compute(op, {image, ones}, 1, 1), {12, 16, 24, 28});
-  // The weight's first element meets the pixel above and to the left.
+  // The first element of the weight applies to the pixel above and to the left.
   const Matrix corner = Of(1, 9, {1, 0, 0, 0, 0, 0, 0, 0, 0});
   op.window.stride = {1, 1};
   ExpectNear(Compute(op, {image, corner}, 1, 1), {0, 0, 0, 0, 1, 2, 0, 4, 5});
 }
 
-// Two groups of one channel: the second output sees the second channel alone.
+// Two groups of one channel: the second output depends only on the second channel.
 TEST(Reference, ConvolvesEachGroupAlone) {
   const Convolution op{{{1, 2}, {1, 2}, {1, 1}, {0, 0}}, 2};
   ExpectNear(Compute(op, {Of(2, 2, {1, 10, 2, 20}), Of(2, 2, {1, 3, 5, 7})}, 1, 1),
              {1 * 1 + 2 * 3, 10 * 5 + 20 * 7});
 }
 
-// PyTorch's average counts padding as zeros; its maximum does not see it.
+// PyTorch's average pooling counts padding as zeros; its maximum ignores padding.
 TEST(Reference, PoolsOverWindowsThatHangOut) {
   const Matrix image = Of(4, 1, {-1, -2, -3, -4});
   const Window window{{2, 2}, {2, 2}, {2, 2}, {1, 1}};
@@ -79,7 +79,7 @@ TEST(Reference, CutsPatchesInScanOrder) {
              {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15});
 }
 
-// The first pair of a head turns by one radian a position, whatever the base.
+// The first pair of a head turns by one radian per position, whatever the base.
 TEST(Reference, TurnsPairsByPosition) {
   const Matrix x = Of(3, 4, {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4});
   const double c = std::cos(2.0), s = std::sin(2.0);
@@ -90,7 +90,7 @@ TEST(Reference, TurnsPairsByPosition) {
              {c - 3 * s, 2 * c2 - 4 * s2, 3 * c + s, 4 * c2 + 2 * s2});
 }
 
-// Equal scores give the mean of what is visible; heads 0 and 1 share the first key-value head.
+// Equal scores give the mean of the visible values; heads 0 and 1 share the first key-value head.
 TEST(Reference, AttendsInGroupsAndOnlyToWhatIsVisible) {
   Attention op;
   op.heads = 4;
@@ -102,7 +102,8 @@ TEST(Reference, AttendsInGroupsAndOnlyToWhatIsVisible) {
   ExpectNear(Compute(op, {q, k, v}, 3, 1), {3, 3, 30, 30, 3, 3, 30, 30, 3, 3, 30, 30});
 }
 
-// Weights are e^s: with scores ln 1 and ln 3 they are 1/4 and 3/4. Samples do not see each other.
+// Weights are proportional to e^s: scores ln 1 and ln 3 give 1/4 and 3/4. Samples do not see each
+// other.
 TEST(Reference, WeighsKeysByTheSoftmaxOfTheirScores) {
   Attention op;
   op.mask = AttentionMask::kFull;
@@ -114,7 +115,7 @@ TEST(Reference, WeighsKeysByTheSoftmaxOfTheirScores) {
   ExpectNear(Compute(op, {q, k, v}, 3, 2), {7, 7, 150, 150});
 }
 
-// torch.nn.functional.gelu at 1, exact and tanh, from its documentation's formulas in float64.
+// torch.nn.functional.gelu at 1, exact and tanh: its documented formulas in float64.
 TEST(Reference, KnowsBothGelus) {
   const Matrix one = Of(1, 1, {1});
   ExpectNear(Compute(Activation{ActivationKind::kGelu}, {one}, 1, 1), {0.841344746068542926});
@@ -124,12 +125,12 @@ TEST(Reference, KnowsBothGelus) {
 
 TEST(Reference, CorrectsRunningVariances) {
   const RunningAverage op{0.25f, Correction::kUnbiased, 2};
-  // 4 rows: the variance counts 4/3 times.
+  // 4 rows: the variance is multiplied by 4/3.
   ExpectNear(Compute(op, {Of(1, 1, {8}), Of(1, 1, {3})}, 0, 2), {0.75 * 8 + 0.25 * 4});
 }
 
-// Uniform logits cost ln C whatever the label and the smoothing; ignored rows cost nothing and do
-// not count.
+// Uniform logits cost ln C whatever the label and the smoothing; ignored rows cost nothing and are
+// not counted.
 TEST(Reference, AveragesTheLossOverCountedLabels) {
   Graph graph;
   const ValueId logits = graph.AddInput("logits", InputRole::kNumbers, 3, 2);

@@ -1,4 +1,4 @@
-// Options of small models of each preset, which tests compute in float64.
+// Options for small models of each preset, which tests compute in float64.
 #pragma once
 
 #include <optional>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whole models against PyTorch in float64: torch_test.py GRAPH_STEP.
+"""Compares whole models with PyTorch in float64: torch_test.py GRAPH_STEP.
 
 GRAPH_STEP (graph_step.cpp) computes one training step of a small model of each preset. This test
-loads the same parameters, by name and as a file has them, into the class that the preset stands
-for, and compares the loss, every gradient, and the running statistics.
+loads the same parameters, with the names and layouts of a model file, into the class that the
+preset corresponds to, and compares the loss, every gradient, and the running statistics.
 
-Exit code: 0 all equal, 1 something differs, 77 skipped: torch, transformers or torchvision are not
-there (pip install torch transformers torchvision).
+Exit code: 0 all equal, 1 something differs, 77 skipped: torch, transformers or torchvision are
+not installed (pip install torch transformers torchvision).
 """
 import functools
 import json
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is fetched
+os.environ["HF_HUB_OFFLINE"] = "1"  # downloads nothing
 os.environ["USE_TF"] = "0"
 try:
     import numpy
@@ -31,13 +31,13 @@ except ImportError as error:
     sys.exit(77)
 
 IGNORED = -100
-# transformers computes Llama's norms and angles in float32 whatever the model's type is.
+# transformers computes Llama's norms and angles in float32 whatever the model's data type is.
 TOLERANCES = {"llama": 2e-5, "llama_tied": 2e-5}
-TOLERANCE = 1e-7  # acan's attention has a scale of float32
+TOLERANCE = 1e-7  # acan's attention stores its scale in float32
 
 
 def f32(value):
-    """`value` as an option of acan holds it."""
+    """`value` as acan stores the option."""
     return float(numpy.float32(value))
 
 
@@ -47,7 +47,7 @@ def integers(step, name):
 
 
 def images(step, height, width):
-    """[samples, channels, height, width] of rows that are pixels in scan order."""
+    """[samples, channels, height, width] from rows that are pixels in scan order."""
     pixels = torch.tensor(step["inputs"]["images"], dtype=torch.float64)
     return pixels.reshape(step["samples"], height, width, -1).permute(0, 3, 1, 2).contiguous()
 
@@ -111,7 +111,7 @@ def vit():
 
 
 class SmallResnet(nn.Module):
-    """torchvision's ResNet with widths that it does not offer: the same blocks and names."""
+    """torchvision's ResNet with widths that it does not offer, and the same blocks and names."""
 
     def __init__(self, block, norm):
         super().__init__()
@@ -171,14 +171,14 @@ MODELS = {
 
 
 def load(model, step):
-    """Every parameter of the step must be one of the model's; what the model has beside them is
-    tied to one of them, or counts steps."""
+    """Every parameter of the step must be one of the model's; other parameters of the model
+    must be tied to one of them or count steps."""
     state = {name: torch.tensor(tensor["values"], dtype=torch.float64).reshape(tensor["shape"])
              for name, tensor in step["parameters"].items()}
     missing, unexpected = model.load_state_dict(state, strict=False)
     if unexpected:
         raise AssertionError(f"the class has no {unexpected}")
-    owners = dict(model.named_parameters())  # a tied one stands there once
+    owners = dict(model.named_parameters())  # lists a tied parameter once
     for name in missing:
         if name in owners:
             raise AssertionError(f"the step has no {name}")
@@ -204,7 +204,8 @@ def compare(name, step):
     if set(expected) != set(step["gradients"]):
         raise AssertionError(f"other gradients: {set(expected) ^ set(step['gradients'])}")
     for key, gradient in step["gradients"].items():
-        # A bias in front of a batch norm has the gradient 0, and both sides only rounding errors.
+        # A bias before a batch norm has the gradient 0, so both sides consist of rounding errors
+        # only.
         scale = max(float(expected[key].abs().max()), 1e-6)
         found = torch.tensor(gradient, dtype=torch.float64).reshape(expected[key].shape)
         differences[key] = float((found - expected[key]).abs().max()) / scale

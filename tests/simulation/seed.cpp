@@ -47,7 +47,7 @@ std::size_t JobCount() {
 }
 
 SeedResult RunSeed(const SeedOptions& options) {
-  // Audits cost many handlers' work: fewer seeds have them.
+  // Fewer seeds have audits because these need many handlers.
   Random random(options.seed ^ 0x5eed);
   std::size_t job = random.Below(Jobs().size() - 1);
   if (random.OneIn(12)) job = Jobs().size() - 1;

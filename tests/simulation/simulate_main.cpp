@@ -1,4 +1,4 @@
-// acan_simulate: seeds of the simulated cluster from the command line.
+// acan_simulate: runs seeds of the simulated cluster.
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -42,7 +42,7 @@ void ListScenarios() {
   }
 }
 
-// Throws if there is none of this name.
+// Throws if there is no scenario of this name.
 const Scenario& ScenarioOf(const std::string& name) {
   for (const Scenario& each : kScenarios) {
     if (name == each.name) return each;
@@ -51,7 +51,7 @@ const Scenario& ScenarioOf(const std::string& name) {
       fmt::format("--scenario {}: there is none of this name, see --scenarios", name));
 }
 
-// Throws if there is none of this name.
+// Throws if there is no fault of this name.
 Fault KnownFault(const std::string& name) {
   if (const std::optional<Fault> fault = FaultOf(name)) return *fault;
   std::string names;
@@ -63,7 +63,7 @@ Fault KnownFault(const std::string& name) {
 
 // Throws if there is no bug of this name.
 void Plant(const std::string& name) {
-  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // without it
+  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // before it is planted
   for (const PlantedName& each : kPlantedNames) {
     if (name == each.name) {
       Plant(each);
@@ -122,7 +122,7 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"wall_s", wall_s}};
 }
 
-// Those of the flags, besides the seed, on which its history depends.
+// The other flags on which a seed's history depends.
 std::string Others(const Flags& flags) {
   std::string text = flags.planted.empty() ? "" : " --plant " + flags.planted;
   if (flags.hostile) text += " --hostile";
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
   program.AddFlag("--options", flags.options, "print what each seed drew before its start");
   program.AddFlag("--keep-going", flags.keep_going, "do not stop at the first finding");
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
-  // A seed is over soon; what was found so far is said.
+  // The current seed finishes, and the summary of the seeds so far is printed.
   for (const int each : {SIGINT, SIGTERM}) {
     std::signal(each, [](int signal) { acan::simulation::stop_signal = signal; });
   }

@@ -1,4 +1,4 @@
-// Five hundred seeds and the scenarios without a finding; and each bug that is planted is found.
+// Five hundred seeds and the scenarios find nothing, and each planted bug is found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ std::string Again(std::uint64_t seed) {
   return "again: acan_simulate --seed " + std::to_string(seed) + " --trace";
 }
 
-// In parts, so that they can run beside each other.
+// Split into parts that can run in parallel.
 class Seeds : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(Seeds, FindNothing) {
@@ -67,8 +67,8 @@ TEST(Simulation, ARunThatLosesAVersionGoesBackToOneThatIsSafe) {
   EXPECT_EQ(RunLostVersion(), "");
 }
 
-// As another process has them, which has another id and other addresses, and has run other seeds
-// before.
+// A forked process, with another pid and other addresses, runs another seed first and then has the
+// same histories.
 TEST(Simulation, ASeedIsTheSameHistoryInEveryProcess) {
   constexpr std::uint64_t kSeeds = 20;
   std::array<std::uint64_t, kSeeds> hashes{};
@@ -82,7 +82,7 @@ TEST(Simulation, ASeedIsTheSameHistoryInEveryProcess) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    std::vector<std::vector<char>> in_the_way;  // so that what comes next lies elsewhere
+    std::vector<std::vector<char>> in_the_way;  // so that later allocations have other addresses
     for (std::size_t i = 1; i < 5000; ++i) in_the_way.emplace_back(i * 37 % 4099);
     RunSeed({.seed = 1, .trace = {}});
     run_all();
@@ -121,7 +121,7 @@ TEST(Simulation, EveryFaultHappens) {
   EXPECT_GT(moves.went_back, 0u);
 }
 
-// What a seed drew, but for what depends on whether there is a hostile handler.
+// The drawn options, without those that depend on whether there is a hostile handler.
 std::string WithoutHostile(const std::string& options) {
   std::string rest;
   std::istringstream lines(options);
@@ -153,12 +153,12 @@ TEST(Simulation, HandlersThatComputeWrongAreFoundOut) {
   for (std::uint64_t seed = 1; quarantined < 3 && seed <= 1000; ++seed) {
     const SeedResult result = RunSeed({.seed = seed, .trace = {}});
     ASSERT_EQ(result.violation, "") << Again(seed);
-    if (!result.unaudited) quarantined += result.quarantined;  // and the weights were right
+    if (!result.unaudited) quarantined += result.quarantined;  // the weights were right, too
   }
   EXPECT_GE(quarantined, 3u);
 }
 
-// Looks for a planted bug in a process of its own, which an assertion of the product may end.
+// Each planted bug runs in its own process, which an assertion of the product may abort.
 class Teeth : public testing::TestWithParam<PlantedName> {};
 
 bool Say(const std::string& by, const std::string& violation) {
@@ -184,7 +184,7 @@ bool Finds(const PlantedName& name) {
 }
 
 TEST_P(Teeth, FindIt) {
-  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // before it is planted
+  for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // not planted yet
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

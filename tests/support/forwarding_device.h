@@ -1,4 +1,4 @@
-// A device that leaves everything to another one, for tests that change a part of it.
+// A device that forwards everything to another one, for tests that change some of its behavior.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A CPU device that says that its memory is its own, as that of a GPU: results may stay there, and
-// every byte that leaves is a copy.
+// A CPU device that claims to have its own memory like a GPU: results may stay there, and Download
+// returns copies.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace acan::test {
 
 class OwnMemoryDevice final : public ForwardingDevice {
  public:
-  // Once `lost` (may be null) is true it computes no more.
+  // When `lost` (may be null) becomes true, downloads and launches throw DeviceLost.
   explicit OwnMemoryDevice(std::unique_ptr<Device> inner, const std::atomic<bool>* lost = nullptr)
       : ForwardingDevice(std::move(inner)), lost_(lost) {
     info_.own_memory = true;

@@ -1,1 +1,1 @@
-// Nothing: the target of the headers that test programs share has to have a source.
+// Empty: the target that precompiles the test programs' shared headers needs a source.

@@ -1,4 +1,4 @@
-// A shared object that has nothing to do with acan.
+// A shared object that is not an acan module at all.
 extern "C" int something_else() {
   return 1;
 }

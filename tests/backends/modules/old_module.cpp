@@ -1,4 +1,4 @@
-// What another version of acan would have left behind. Its entry point must never be called.
+// A module as another version of acan would have left it. Its entry point must never be called.
 #include <cstdlib>
 
 extern "C" const char acan_module_version[];

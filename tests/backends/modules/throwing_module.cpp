@@ -1,4 +1,5 @@
-// A module whose Make throws what its number asks for: tests/backends/module_test.cpp catches it.
+// A module whose Make throws the exception that its number selects; tests/backends/module_test.cpp
+// catches it.
 #include <new>
 #include <stdexcept>
 

@@ -15,7 +15,7 @@ using Values = Operation::Values;
 constexpr std::int64_t kFirstQuery = 64;
 constexpr float kScale = 0.25f;
 
-// What a shape of the matrix means here.
+// The sizes that a shape of the matrix stands for here.
 struct Sizes {
   std::int64_t sequences, queries, keys, key_value_heads, shared, width;
   explicit Sizes(const Shape& s)
@@ -53,7 +53,7 @@ Values Between(std::uint32_t seed, float low = -1.0f, float high = 1.0f) {
   };
 }
 
-// K is a whole number; sums are positive.
+// K is an integer, and the sums are positive.
 Values Statistics(std::uint32_t seed) {
   return [=](const Shape&, std::int64_t rows, std::int64_t cols) {
     Host out = Random(rows, cols, seed, 20.0f, 90.0f);
@@ -98,7 +98,7 @@ struct Head {
     const std::int64_t keys = std::min<std::int64_t>(n.keys, length);
     return causal ? std::min(keys, kFirstQuery + i + 1) : keys;
   }
-  // Row i of x, of the heads of q, by row j of y, of those of k.
+  // The product of row i of x and row j of y, where x has the query heads and y the key heads.
   double Product(const Host& x, std::int64_t i, const Host& y, std::int64_t j) const {
     double sum = 0.0;
     for (std::int64_t c = 0; c < n.width; ++c) {

@@ -210,7 +210,7 @@ Dimensions DimensionsOf(const Operation& op, const Shape& s) {
     KernelScalars scalars;
     return DimensionsNamed(op.row(), op.sized(s, scalars));
   }
-  // Dimensions that only scalars give are in no shape of an operand: 1 does for them.
+  // Dimensions that only scalars give appear in no operand's shape, so 1 will do.
   return DimensionsNamed(
       op.row(),
       std::array<NamedDimension, 27>{

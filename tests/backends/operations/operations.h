@@ -1,5 +1,5 @@
-// Every operation of a device, each described once: values for its operands, and its definition in
-// float64. Operands, shapes and what is written are those of operators.inc.
+// Every operation of a device, each described once: values for its operands and its definition in
+// float64. Operands, shapes and written results are those of operators.inc.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,26 @@
 namespace acan::test {
 
 struct Shape {
-  std::int64_t rows, cols, inner, pad;  // inner: k of products; pad: as of Put (reference.h)
+  std::int64_t rows, cols, inner, pad;  // inner: k of products; pad: as for Put (reference.h)
 };
 
 struct Doubles {
   std::int64_t rows, cols;
   std::vector<double> v,
-      magnitude;  // of the terms that were added up: what rounding is relative to
+      magnitude;  // sum of the terms' magnitudes: rounding errors are relative to it
 };
 
 struct Operation {
   std::string name;
   std::variant<GemmForm, Kernel> call;
   KernelScalars scalars;
-  // The values of each operand that is read, of the given rows and columns.
+  // Makes the values of one input operand with the given rows and columns.
   using Values = std::function<Host(const Shape&, std::int64_t rows, std::int64_t cols)>;
   std::vector<Values> values;
-  // Of each operand that is written, from those that are read.
+  // Computes each output operand from the input operands.
   std::function<std::vector<Doubles>(const Shape&, const std::vector<Host>&)> definition;
-  // Sets the scalars that depend on the shape, and gives the dimensions that have other names than
-  // rows, cols, m, n and k; null: none does.
+  // Sets the scalars that depend on the shape, and returns the dimensions whose names are not rows,
+  // cols, m, n or k. Null: there are none.
   using Names = Few<NamedDimension, kMaxDimensions>;
   std::function<Names(const Shape&, KernelScalars&)> sized = {};
 
@@ -42,14 +42,14 @@ struct Operation {
   const OperatorRow& row() const;
   std::vector<Host> operands(const Shape& shape) const;
   std::vector<std::pair<std::int64_t, std::int64_t>> results(const Shape& shape) const;
-  // What is read and written is in `out`.
+  // Operands that are both read and written are in `out`.
   void run(Device& device, Precision precision, const Shape& shape, const std::vector<Matrix>& in,
            const std::vector<Matrix>& out) const;
 };
 
 const std::vector<Operation>& AllOperations();
 
-// Those of attention; part of them.
+// Adds the operations of attention; a part of AllOperations().
 void AddAttention(std::vector<Operation>& all);
 
 }  // namespace acan::test

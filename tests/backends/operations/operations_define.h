@@ -1,4 +1,4 @@
-// What the definitions of operations are made of.
+// Building blocks for the definitions of operations.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ inline std::int64_t IntegerAt(const Host& host, std::int64_t r) {
   return value;
 }
 
-// The float whose bits are those of the int32.
+// Converts to the float whose bits are those of the int32.
 inline double AsFloat(std::int64_t value) {
   return double{Integers(1, [&](std::int64_t) { return value; }).v[0]};
 }
@@ -82,7 +82,7 @@ inline double Activated(Activation activation, double z) {
   return NAN;
 }
 
-// The derivative, of the output y; of gelus and silu of the input.
+// The derivative, as a function of the output y; for gelus and silu, of the input.
 inline double Slope(Activation activation, double y) {
   switch (activation) {
     case Activation::kIdentity:
@@ -111,7 +111,7 @@ inline double Slope(Activation activation, double y) {
   return NAN;
 }
 
-// Each result is a function of the operands' elements x(0), x(1), ... at its place.
+// Each result is a function of the operands' elements x(0), x(1), ... at the same position.
 template <typename... Of>
 auto ElementByElement(Of... of) {
   return [=](const Shape& s, const In& in) -> Out {
@@ -125,7 +125,7 @@ auto ElementByElement(Of... of) {
   };
 }
 
-// An element of a result with how large the terms are that were added up.
+// An element of a result and the magnitude of the terms that were summed.
 struct Sum {
   double value = 0, magnitude = 0;
   void Add(double term) {
@@ -144,7 +144,7 @@ Doubles DefineSums(std::int64_t rows, std::int64_t cols, Of of) {
   });
 }
 
-// Of the operators of graphs: operations_graph.cpp, operations_images.cpp, operations_samples.cpp.
+// Operators of graphs: operations_graph.cpp, operations_images.cpp, operations_samples.cpp.
 void AddGraphOperations(std::vector<Operation>& all);
 void AddImageOperations(std::vector<Operation>& all);
 void AddSampleOperations(std::vector<Operation>& all);

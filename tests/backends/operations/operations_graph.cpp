@@ -1,4 +1,4 @@
-// The definitions of what graphs of operators need beside products: norms, tables, dropout, cross
+// The definitions of the operators of graphs other than products: norms, tables, dropout, cross
 // entropy and others.
 #include <fmt/format.h>
 
@@ -153,7 +153,7 @@ void AddNorms(std::vector<Operation>& all) {
                  }});
 }
 
-// The pairs of three heads, each of 2 x s.cols columns, at positions that begin with 2.
+// The pairs of three heads of 2 x s.cols columns each, at positions from 2 on.
 Out Rotary(const Shape& s, const In& in, double sign) {
   const std::int64_t half = s.cols;
   return {Define(s.rows, 6 * half, [&](auto r, auto c, double& magnitude) {
@@ -194,7 +194,7 @@ void AddTables(std::vector<Operation>& all) {
                      return double{in[1].at(IntegerAt(in[0], r), c)};
                    })};
                  }});
-  // Words from 2 on, some of them beyond the table; 4 is padding.
+  // Word numbers from 2 on, some of them outside the table; 4 is padding.
   all.push_back({"embedding_gradient",
                  Kernel::kEmbeddingGradient,
                  {.f = {}, .i = {kBlock, kGroup, 2, 4}},

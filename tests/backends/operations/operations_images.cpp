@@ -79,10 +79,10 @@ void AddColumnNorms(std::vector<Operation>& all) {
                  }});
 }
 
-// Three images of 5 x 4 under windows of 3 x 2 in steps of (2, 1), padded by (1, 0): 3 x 3 results.
+// Three images of 5 x 4, windows of 3 x 2 with stride (2, 1) and padding (1, 0): 3 x 3 results.
 constexpr std::int64_t kImage = 20, kResult = 9, kTaps = 6, kImages = 3;
 
-// Calls visit(row of the result, row of the image, tap) for each pair, results and taps ascending.
+// Calls visit(result row, image row, tap) for each pair, results and taps in ascending order.
 template <typename Visit>
 void ForEachTap(Visit visit) {
   for (std::int64_t r = 0; r < kImages * kResult; ++r) {
@@ -93,7 +93,7 @@ void ForEachTap(Visit visit) {
   }
 }
 
-// A result of sums, filled by visits.
+// A result made of sums, to which visits add terms.
 class Sums {
  public:
   Sums(std::int64_t rows, std::int64_t cols) : cols_(cols), sums_(rows * cols) {}
@@ -124,7 +124,7 @@ Out Fold(const Shape& s, const In& in) {
   return {out.Of()};
 }
 
-// The image's row that is the maximum of each window.
+// For each window, the row of the image that has its maximum.
 std::vector<std::int64_t> Largest(const Host& x) {
   std::vector<std::int64_t> best(static_cast<std::size_t>(kImages * kResult * x.cols), -1);
   ForEachTap([&](auto r, auto pixel, auto) {
@@ -175,7 +175,7 @@ Out AveragePoolingGradient(const Shape& s, const In& in) {
 void AddImageOperations(std::vector<Operation>& all) {
   AddColumnNorms(all);
   const KernelScalars window{.f = {}, .i = {5, 4, 3, 2, 2, 1, 1, 0}};
-  // Few values, so that some of a window are equal.
+  // Few distinct values, so that windows contain equal elements.
   const Values steps = [](const Shape&, std::int64_t rows, std::int64_t cols) {
     Host host = Random(rows, cols, 80, 0.0f, 4.0f);
     for (float& x : host.v) x = std::floor(x);

@@ -8,8 +8,8 @@ namespace {
 constexpr std::int64_t kSamples = 3, kGroups = 2;
 constexpr double kEpsilon = 0.125;
 
-// `shape` is [positions, columns] of a sample, or of one of two groups of channels; what is copied
-// comes from, or goes to, samples of other lengths.
+// `shape` is [positions, columns] of one sample, or of one of two groups of channels. Copies come
+// from or go to samples of another length.
 std::int64_t From(const Shape& s) {
   return std::min<std::int64_t>(s.inner, 60);
 }
@@ -64,7 +64,7 @@ struct Moments {
   double mean = 0, inverse = 0;
 };
 
-// Of sample i / kGroups and group i % kGroups.
+// The moments of sample i / kGroups and group i % kGroups.
 std::vector<Moments> MomentsOf(const Shape& s, const Host& x) {
   std::vector<Moments> out;
   const double count = static_cast<double>(s.rows * s.cols);
@@ -175,7 +175,7 @@ Host SampleLengths(const Shape& s, std::int64_t rows, std::int64_t) {
   return Integers(rows, [&](std::int64_t r) { return LengthOf(s, r); });
 }
 
-// Few values, so that some of a column are equal.
+// Few distinct values, so that columns contain equal elements.
 Host Steps(const Shape&, std::int64_t rows, std::int64_t cols) {
   Host host = Random(rows, cols, 110, 0.0f, 6.0f);
   for (float& x : host.v) x = std::floor(x);
@@ -255,8 +255,8 @@ void AddGlobalPooling(std::vector<Operation>& all) {
 
 // ---- depthwise convolution ----
 
-// Two images of 8 x 7 under windows of 7 x 5 in steps of (2, 1), padded by (3, 2): 4 x 7 results of
-// 35 taps, which are two leaves.
+// Two images of 8 x 7, windows of 7 x 5 with stride (2, 1) and padding (3, 2): 4 x 7 results of 35
+// taps, which are two leaves.
 constexpr std::int64_t kDepthwiseImages = 2, kDepthwiseImage = 56, kDepthwiseResult = 28,
                        kDepthwiseTaps = 35;
 constexpr KernelScalars kWindow{.f = {}, .i = {8, 7, 7, 5, 2, 1, 3, 2, kBlock, kDepthwiseResult}};
@@ -278,7 +278,7 @@ Operation::Names SizeImages(const Shape& s, KernelScalars& scalars) {
           {"group", kDepthwiseResult}};
 }
 
-// The row of the image under a tap of the window of row r of the result; -1: outside.
+// The image row under a tap of the window for result row r; -1: outside the image.
 std::int64_t PixelUnder(std::int64_t r, std::int64_t tap) {
   const std::int64_t y = r % kDepthwiseResult / 7 * 2 - 3 + tap / 5, x = r % 7 - 2 + tap % 5;
   return y >= 0 && y < 8 && x >= 0 && x < 7 ? r / kDepthwiseResult * kDepthwiseImage + y * 7 + x

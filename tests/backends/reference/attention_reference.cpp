@@ -20,7 +20,7 @@ float Score(float product, float scale) {
   return std::isnan(s) ? s : std::clamp(s, -kBound, kBound);
 }
 
-// n of e^s = p * 2^n: the integer nearest to s / ln 2, whose product is exact in double.
+// The n of e^s = p * 2^n: the integer nearest to s / ln 2; their product is exact in double.
 int ExponentOf(float s) {
   return static_cast<int>(std::nearbyint(static_cast<double>(s) * double{1.44269502f}));
 }
@@ -44,7 +44,7 @@ struct Triple {
   float sum = 0.0f;
   std::vector<float> o;
 };
-using Node = std::optional<Triple>;  // nothing: no key exists
+using Node = std::optional<Triple>;  // empty: there is no key
 
 Node Join(const Node& left, const Node& right) {
   if (!left || !right) return left ? left : right;
@@ -136,7 +136,7 @@ Node LeafOf(const Head& head, std::int64_t i, const Range& keys) {
   return out;
 }
 
-// Of one head: weights after dropout and gradients of the products, for each query and key.
+// For one head: weights after dropout and gradients of the products, for each query and key.
 struct Pairs {
   Host weight, slope;
 };
@@ -164,7 +164,7 @@ Pairs PairsOf(const Head& head, const AttentionResults& whole) {
   return out;
 }
 
-// Sum over [0, n) of term(x, acc) by leaves, each added to 0: no sum is -0.
+// Sums term(x, acc) over [0, n) by leaves. Each leaf is added to 0, so that no sum is -0.
 template <typename Leaf>
 float Sum(std::int64_t n, const Leaf& leaf) {
   return Tree<float>(
@@ -190,7 +190,7 @@ void SetQueryGradient(const Head& head, const Pairs& pairs, Host& dq) {
   }
 }
 
-// Element (j, c) of dk or dv of the heads that share a key.
+// Element (j, c) of dk or dv of the heads that share a key-value head.
 float KeyGradient(const std::vector<Head>& heads, const std::vector<Pairs>& pairs, bool of_values,
                   std::int64_t j, std::int64_t c) {
   const AttentionShape& shape = heads[0].shape;

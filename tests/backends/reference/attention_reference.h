@@ -1,5 +1,5 @@
-// The definition of attention to the bit, written apart from the kernels: one head, query and key
-// at a time, recursive trees from range.h, powers of two by ldexp.
+// The bit-exact definition of attention, written independently of the kernels: one head, query and
+// key at a time, with recursive trees from range.h and powers of two by ldexp.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace acan::test {
 
-// A call over sequences of `queries` and `keys` positions.
+// A call for sequences of `queries` and `keys` positions.
 struct AttentionShape {
   std::int64_t sequences = 1;
   std::int64_t queries = 1;
   std::int64_t keys = 1;
   std::int64_t key_value_heads = 1;
-  std::int64_t shared = 1;  // heads for each of them
+  std::int64_t shared = 1;  // query heads per key-value head
   std::int64_t width = 1;
   bool causal = false;
   std::int64_t first_query = 0;
   std::int64_t first_key = 0;
-  std::vector<std::int32_t> lengths = {};  // of each sequence; empty: absent
+  std::vector<std::int32_t> lengths = {};  // of each sequence; empty: no operand
   float dropout = 0.0f;
 
   std::int64_t heads() const { return key_value_heads * shared; }
@@ -30,7 +30,7 @@ struct AttentionShape {
   KernelScalars scalars(bool finish) const;
   // Whether the query at place i of the call sees the key at place j.
   bool Sees(std::int64_t sequence, std::int64_t i, std::int64_t j) const;
-  // A weight after dropout.
+  // The weight after dropout.
   float Dropped(std::int64_t sequence, std::int64_t head, std::int64_t i, std::int64_t j,
                 float weight) const;
 };
@@ -42,7 +42,7 @@ struct AttentionOperands {
 struct AttentionResults {
   Host o, statistics;
 };
-// The triple; with `finish`, o divided by the sum.
+// Returns the triple or, with `finish`, o divided by the sum.
 AttentionResults DefineAttention(const AttentionShape& shape, const AttentionOperands& in,
                                  bool finish);
 

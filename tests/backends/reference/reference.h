@@ -1,5 +1,6 @@
-// The definition of the exact operations, written apart from the backends: recursive trees from
-// range.h, scalar std::fma, and the kernels' elementary functions in a prelude of their own.
+// The definitions of the exact operations, written independently of the backends: recursive trees
+// from range.h, scalar std::fma, and the kernels' elementary functions compiled with a separate
+// prelude.
 #pragma once
 
 #include <cmath>
@@ -27,29 +28,31 @@ struct Host {
   }
 };
 
-// Uniform in [low, high), from a generator of its own.
+// Uniform in [low, high), from a self-contained generator.
 Host Random(std::int64_t rows, std::int64_t cols, std::uint32_t seed, float low = -1.0f,
             float high = 1.0f);
 
-// NaN is stored as one NaN.
+// Maps every NaN to the same NaN.
 float Canonical(float value);
 
-// Sum of term(i) for i in [0, n): leaf(acc, i) folds a term into a leaf's sum, leaves by the tree.
+// The sum of term(i) for i in [0, n): leaf(acc, i) adds a term to a leaf's sum; the tree adds the
+// leaves.
 float TreeSum(std::int64_t n, std::int64_t block,
               const std::function<float(float, std::int64_t)>& leaf);
 
-// c[m, n] of `form`, element by element as defined.
+// c[m, n] of `form`, computed element by element from the definition.
 Host GemmReference(GemmForm form, std::int64_t block, const Host& a, const Host& b);
 
-// Element (i, k) of the left operand and (j, k) of the right, whatever the form's layout.
+// Element (i, k) of the left operand and (j, k) of the right one, whatever the form's layout.
 float LeftAt(GemmForm form, const Host& a, std::int64_t i, std::int64_t k);
 float RightAt(GemmForm form, const Host& b, std::int64_t j, std::int64_t k);
 
-// Whether the bits are the same; else the text names the first place and both values.
+// Returns "" if the bits are equal, else a text with the first position that differs and both
+// values.
 std::string Difference(const Host& got, const Host& want);
 
-// A matrix on a device, inside a wider buffer if `pad` is not 0, so that strides differ from
-// widths.
+// A matrix on a device. If `pad` is not 0, it lies inside a wider buffer, so that its stride
+// differs from its width.
 struct OnDevice {
   BufferPtr buffer;
   Matrix matrix;
@@ -63,14 +66,14 @@ Matrix Rows(const Matrix& m, std::int64_t begin, std::int64_t end);
 
 constexpr std::uint64_t kRoomyBytes = 1u << 30;
 
-// exp, log, ... of the kernels, compiled in the tests' own prelude.
+// exp, log, ... of the kernels, compiled with the tests' own prelude.
 float KernelExp(float x);
 float KernelLog(float x);
 float KernelTanh(float x);
 float KernelSigmoid(float x);
 float KernelNormalCdf(float x);
 float KernelNormalDensity(float x);
-// Division and square root out of integers.
+// Division and square root in integer arithmetic.
 float KernelSoftDiv(float a, float b);
 float KernelSoftSqrt(float x);
 

@@ -28,7 +28,7 @@ TestDevice Cpu(CpuIsa isa) {
   return out;
 }
 
-// The first device of the list that can be used; else `problem` says why there is none.
+// The first usable device of the list, or nullopt with the reason in `problem`.
 std::optional<std::size_t> FirstUsable(const DeviceList& list, std::string& problem) {
   problem = list.problem;
   for (std::size_t i = 0; i < list.devices.size(); ++i) {
@@ -42,7 +42,7 @@ std::uint64_t Within(std::uint64_t limit_bytes, const DeviceListing& listing) {
   return std::min(limit_bytes, listing.info.memory_bytes);
 }
 
-// As the program would make it.
+// The module's first usable device, made as the program would make it.
 TestDevice OfModule(const std::string& backend) {
   TestDevice out;
   out.name = backend;
@@ -63,7 +63,7 @@ TestDevice OfModule(const std::string& backend) {
   return out;
 }
 
-// An OpenCL device with something changed.
+// An OpenCL device with modified options.
 TestDevice OpenClVariant(const std::string& name) {
   TestDevice out;
   out.name = "opencl_" + name;
@@ -95,7 +95,7 @@ TestDevice OpenClVariant(const std::string& name) {
 }
 
 #if defined(ACAN_TEST_CUDA)
-// The device of this number if it can be used, else the first one that can.
+// Device number `wanted` if it is usable, else the first usable one.
 std::optional<std::size_t> UsableOrFirst(const DeviceList& list, std::size_t wanted,
                                          std::string& problem) {
   if (wanted < list.devices.size() && list.devices[wanted].unusable.empty()) return wanted;
@@ -104,7 +104,7 @@ std::optional<std::size_t> UsableOrFirst(const DeviceList& list, std::size_t wan
 #endif
 
 #if defined(ACAN_TEST_CUDA)
-// As the tests' devices are called.
+// Maps the tile names in the tests' device names to tiles.
 cuda::GemmTile TileOf(const std::string& tile) {
   using cuda::GemmTile;
   static const std::map<std::string, GemmTile> kTiles = {
@@ -115,8 +115,8 @@ cuda::GemmTile TileOf(const std::string& tile) {
 }
 #endif
 
-// CUDA with one size of tiles for all exact products, on the GPU of this number if there are so
-// many. `cut`: whether products are cut along k where they may be.
+// CUDA with one tile size for all exact products, on GPU number `wanted` if there is one. `cut`:
+// whether products are split along k where possible.
 TestDevice CudaTiles(const std::string& tiles, [[maybe_unused]] std::size_t wanted,
                      [[maybe_unused]] std::optional<bool> cut = std::nullopt) {
   TestDevice out;
@@ -172,7 +172,7 @@ std::vector<TestDevice> KernelTestDevices() {
 std::vector<TestDevice> ProductTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
-  // The third of the fake GPUs has too little shared memory for a level of the tree of 128.
+  // The third of the fake GPUs has too little shared memory for a tree level of 128.
   devices.insert(devices.end(), {CudaTiles("ring128", 0, false), CudaTiles("ring128", 2, true),
                                  CudaTiles("ring64", 2), CudaTiles("ring32", 0, false),
                                  CudaTiles("ring32", 2, true)});

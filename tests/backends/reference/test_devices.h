@@ -1,5 +1,5 @@
-// The devices that the tests of backends run on: all that this machine has, in every way in which
-// they can compute.
+// The devices that the backend tests run on: all devices of this machine, in every configuration in
+// which they can compute.
 #pragma once
 
 #include <functional>
@@ -13,33 +13,33 @@
 namespace acan::test {
 
 struct TestDevice {
-  std::string name;          // "cpu_avx2", "opencl_tile": of tests, so letters and _ only
-  std::vector<int> threads;  // that are worth testing; only the CPU's can be chosen
-  // Why this machine does not have it; empty: it does. Asked late: it may start a driver.
+  std::string name;  // "cpu_avx2", "opencl_tile": parts of test names, so letters and _ only
+  std::vector<int> threads;  // thread counts worth testing; only the CPU's can be chosen
+  // The reason why this machine lacks the device; empty: it has it. Call it late: it may start a
+  // driver.
   std::function<std::string()> missing;
   std::function<std::unique_ptr<Device>(int threads, std::uint64_t limit_bytes)> make;
 };
 std::ostream& operator<<(std::ostream& out, const TestDevice& device);
 
-// It is another one by its products alone, and has the other kernels of "cuda".
+// Whether the device differs from "cuda" only in its products and has the same other kernels.
 inline bool DiffersByProducts(const TestDevice& device) {
   return device.name.starts_with("cuda_");
 }
 
-// Always the same ones in the same order, here or not: cpu_portable, cpu_avx2, cpu_avx512;
-// opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft (as if its division
-// rounded wrongly), opencl_part (a sub-device), cuda (as users get it), cuda_tile128, cuda_tile64,
-// cuda_tile32 (one size for all products).
+// Always the same devices in the same order, whether or not they are present: cpu_portable,
+// cpu_avx2, cpu_avx512; opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft
+// (as if its division rounded wrongly), opencl_part (a sub-device); cuda (as users get it),
+// cuda_tile128, cuda_tile64 and cuda_tile32 (one tile size for all products).
 std::vector<TestDevice> AllTestDevices();
-// Those whose kernels beside products are computed in a way of their own: without opencl_tile,
-// opencl_part, cuda_tile128 and cuda_tile64. cuda_tile32 is there, as it is another one of the fake
-// GPUs.
+// The devices whose kernels other than products differ: all but opencl_tile, opencl_part,
+// cuda_tile128 and cuda_tile64. cuda_tile32 stays because it runs on another fake GPU.
 std::vector<TestDevice> KernelTestDevices();
-// Those whose products are computed in a way of their own: without opencl_soft, and with
-// cuda_ring128 and the like, which are CUDA's tiles for compute capability 8.0 and later.
+// The devices whose products differ: all but opencl_soft, and additionally cuda_ring128 and similar
+// ones, which use CUDA's tiles for compute capability 8.0 and later.
 std::vector<TestDevice> ProductTestDevices();
 
-// Whether it is a fake GPU, which takes a thousand times as long as a CPU.
+// Whether it is a fake GPU, which is about a thousand times slower than a CPU.
 inline bool IsFakeGpu([[maybe_unused]] const TestDevice& device) {
 #if defined(ACAN_TEST_FAKE_GPUS)
   return device.name.starts_with("cuda");
@@ -50,7 +50,7 @@ inline bool IsFakeGpu([[maybe_unused]] const TestDevice& device) {
 
 }  // namespace acan::test
 
-// Runs the rest of a test only where the device is there, and says so where it is not.
+// Skips the rest of a test, with the reason, if this machine lacks the device.
 #define ACAN_SKIP_WITHOUT(device)                                 \
   if (const std::string why = (device).missing(); !why.empty()) { \
     GTEST_SKIP() << (device).name << " is not tested: " << why;   \

@@ -1,5 +1,5 @@
-// RunCalls gives a convolution to the device as one call, to the bits of its calls one by one, and
-// makes the unfolded image where something reads it later.
+// RunCalls passes a convolution to the device as one call, with the same bits as its single calls,
+// and writes the unfolded image if something reads it later.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,7 +14,7 @@ constexpr std::int32_t kPixels = 2 * 8 * 7, kInputChannels = 5, kOutputChannels 
                        kDepth = 9 * kInputChannels;
 enum : std::int32_t { kX, kWeight, kBias, kDy, kUnfolded, kY, kActive, kDx, kDw, kBuffers };
 
-// All of a buffer.
+// A view of the whole buffer.
 View All(const Task& task, std::int32_t buffer) {
   const BufferSpec& spec = task.buffers[static_cast<std::size_t>(buffer)];
   return {buffer, 0, 0, spec.rows, spec.cols};
@@ -69,7 +69,7 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     device_ = GetParam().make(GetParam().threads.back(), kRoomyBytes);
   }
 
-  // The same contents each time, those of results included.
+  // Always the same contents, including those of result buffers.
   std::vector<OnDevice> Buffers(const Task& task) {
     std::vector<OnDevice> out;
     for (const BufferSpec& spec : task.buffers) {
@@ -79,7 +79,8 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     return out;
   }
 
-  // Runs the task whole, in parts of one sample, and call by call: these buffers are the same.
+  // Runs the task as a whole, in parts of one sample, and call by call; `buffers` must be equal
+  // afterwards.
   void Compare(const Task& task, const std::vector<std::int32_t>& buffers) {
     const std::vector<OnDevice> together = Buffers(task), in_parts = Buffers(task),
                                 apart = Buffers(task);
@@ -138,7 +139,7 @@ TEST_P(ConvolutionCallsTest, WhatALaterCallMakesAnewIsNot) {
 
 constexpr KernelScalars kRelu{.f = {}, .i = {static_cast<std::int64_t>(Activation::kRelu)}};
 
-// What stands around a convolution runs with it, sample by sample.
+// The calls around a convolution run with it, sample by sample.
 TEST_P(ConvolutionCallsTest, RowsThatDependOnNoOtherRunPartByPart) {
   Task forward = EmptyTask();
   Kernels(forward, Kernel::kActivation, {kDx, kX}, kRelu);
@@ -156,8 +157,8 @@ TEST_P(ConvolutionCallsTest, RowsThatDependOnNoOtherRunPartByPart) {
   Compare(backward, {kY, kDx});
 }
 
-// Of outputs that a device shows, the hash is that of the bytes in the end, whether calls run whole
-// or part by part.
+// The hash of an output that a device returns is the hash of its final bytes, whether calls run as
+// a whole or in parts.
 TEST_P(ConvolutionCallsTest, HashesAreThoseOfTheBytes) {
   Task task = EmptyTask();
   Kernels(task, Kernel::kActivation, {kDx, kX}, kRelu);
@@ -166,7 +167,7 @@ TEST_P(ConvolutionCallsTest, HashesAreThoseOfTheBytes) {
   Kernels(task, Kernel::kAdd, {kActive, kY, kDy}, {});
   Product(task, GemmForm::kGradient, kActive, kX, kDw);
   task.calls.back().views[2].cols = kInputChannels;
-  // Written again, in part: the last time counts.
+  // Part of it is written again: the last write counts.
   Kernels(task, Kernel::kActivation, {kY, kDy}, kRelu);
   for (View& view : task.calls.back().views) view = {view.buffer, 5, 0, 30, kOutputChannels};
   const View some_rows{kDx, 8, 0, 21, kInputChannels}, some_columns{kDx, 0, 1, kPixels, 2};
@@ -196,7 +197,8 @@ TEST_P(ConvolutionCallsTest, HashesAreThoseOfTheBytes) {
   }
 }
 
-// Calls that read other rows of a result, or a result whole, or write what another has whole.
+// Calls that read other rows of a result, read a whole result, or write what another call reads or
+// writes as a whole.
 TEST_P(ConvolutionCallsTest, RowsThatDependOnOthersRunInOrder) {
   Task shifted = EmptyTask();
   Kernels(shifted, Kernel::kActivation, {kY, kDy}, kRelu);
@@ -218,7 +220,8 @@ TEST_P(ConvolutionCallsTest, RowsThatDependOnOthersRunInOrder) {
   Compare(whole, {kY, kActive});
 }
 
-// The gradient of the weights: products of `groups` of the rows, and the additions of their tree.
+// The gradient of the weights: products over `groups` groups of rows, and the additions of their
+// tree.
 Task WeightGradient(std::int32_t groups) {
   Task task = EmptyTask();
   Kernels(task, Kernel::kUnfold, {kUnfolded, kX}, kWindow);
@@ -248,7 +251,7 @@ void AddSums(Task& task, std::int32_t left, std::int32_t right) {
 TEST_P(ConvolutionCallsTest, WeightGradientsAreSumsOfGroups) {
   Compare(WeightGradient(1), {kDw});
   Task seven = WeightGradient(7);
-  // As plans order them: each sum is added to its left sibling as soon as both are there.
+  // As plans order them: each sum is added to its left sibling as soon as both exist.
   const std::vector<Call> products(seven.calls.begin() + 1, seven.calls.end());
   seven.calls.resize(1);
   for (std::int32_t group = 0; group < 7; ++group) {
@@ -261,8 +264,8 @@ TEST_P(ConvolutionCallsTest, WeightGradientsAreSumsOfGroups) {
   Compare(seven, {kDw});
 }
 
-// Other additions than those of the tree, sums and images that are read later, additions that are
-// elsewhere.
+// Additions in an order other than the tree's, sums and images that are read later, and additions
+// in other places.
 TEST_P(ConvolutionCallsTest, OtherSumsOfGroupsKeepTheirOrder) {
   Task chain = WeightGradient(4);
   for (const std::int32_t group : {1, 2, 3}) AddSums(chain, 0, group);

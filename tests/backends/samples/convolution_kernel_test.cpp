@@ -1,6 +1,7 @@
-// Convolutions on every device, to the bit, against the calls whose order they have: a depthwise
-// one is the product with each unfolded channel, one in groups works on views of channels, and one
-// as a single call is the product with the unfolded images. Cuts at samples change nothing.
+// Convolutions on every device, compared bit for bit with the calls whose order they follow. A
+// depthwise convolution equals the product with each unfolded channel, a grouped one works on views
+// of channels, and a convolution in one call equals the product with the unfolded images. Splitting
+// at samples changes nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,14 +31,14 @@ struct Images {
                   padding_x, block, group}};
   }
 };
-// ConvNeXt's window of four leaves and of one; steps that leave pixels out; a window wider than the
-// image; an image that is packed in several bands.
+// ConvNeXt's 7 x 7 window as four leaves and as one; strides that skip pixels; a window wider than
+// the image; an image that is packed in several bands.
 const Images kImages[] = {{2, 9, 8, 7, 7, 1, 1, 3, 3},      {3, 8, 5, 3, 2, 3, 2, 0, 1},
                           {1, 3, 2, 5, 6, 2, 1, 2, 4},      {2, 4, 4, 1, 1, 2, 2, 0, 0},
                           {2, 9, 19, 7, 7, 1, 1, 3, 3, 64}, {1, 11, 15, 5, 5, 1, 3, 2, 2, 64},
                           {1, 48, 34, 3, 3, 1, 1, 1, 1, 32}};
 
-// One channel of a convolution and its gradients by unfolding, products and folding.
+// A convolution of one channel and its gradients, computed by unfolding, products and folding.
 struct Channel {
   Host out, dx, d_weight;
 };
@@ -98,12 +99,12 @@ TEST_P(ConvolutionKernelTest, DepthwiseIsTheProductWithEachUnfoldedChannel) {
   });
 }
 
-// Whether the device sums a convolution's weight gradient without an unfolded image.
+// Whether the device computes a convolution's weight gradient without an unfolded image.
 bool HasWeightGradients(const Device& device) {
   return device.info().vector_isa == "avx512" || device.info().vector_isa == "avx2";
 }
 
-// The gradient over samples in groups is the sum of its parts.
+// The gradient over groups of samples is the sum of its parts.
 TEST_P(ConvolutionKernelTest, ACutBetweenSamplesKeepsTheDepthwiseWeightsGradient) {
   ForAll([](Device& device, MakeHost make) {
     constexpr std::int64_t kChannels = 70;
@@ -126,7 +127,7 @@ TEST_P(ConvolutionKernelTest, ACutBetweenSamplesKeepsTheDepthwiseWeightsGradient
   });
 }
 
-// A convolution in groups: views of the group's channels are operands of the calls of one group.
+// Grouped convolution: the operands of the calls for one group are views of its channels.
 TEST_P(ConvolutionKernelTest, GroupsOfAConvolutionAreViewsOfChannels) {
   ForAll([](Device& device, MakeHost) {
     constexpr std::int64_t kGroups = 2, kInputs = 3, kOutputs = 5;
@@ -163,8 +164,8 @@ TEST_P(ConvolutionKernelTest, GroupsOfAConvolutionAreViewsOfChannels) {
   });
 }
 
-// A convolution and its input gradient as one call: shapes of few and many channels and outputs,
-// windows that step over pixels, lines of several tiles, sums of several leaves.
+// A convolution and its input gradient as one call: few and many channels and outputs, windows that
+// skip pixels, lines of several tiles, sums of several leaves.
 struct Convolved {
   Images at;
   std::int64_t channels, outputs;
@@ -217,9 +218,9 @@ TEST_P(ConvolutionKernelTest, ConvolutionsAreProductsWithUnfoldedImages) {
   });
 }
 
-// The weights' gradient as one call: lines of several and of no whole vector, outputs of several
-// tiles, groups of several images, of one, of a part of a leaf, and of several bands; one pixel,
-// channel and output; a window wider than its image; steps that leave pixels out.
+// The weight gradient as one call: lines of several whole vectors and of none; outputs of several
+// tiles; groups of several images, one image, part of a leaf, and several bands; one pixel, channel
+// and output; a window wider than its image; strides that skip pixels.
 struct Weighed {
   Images at;
   std::int64_t channels, outputs, group_samples;

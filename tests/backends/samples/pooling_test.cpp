@@ -1,5 +1,5 @@
-// Pooling and folding over windows on every device, to the bit, against their definitions: chains
-// over the taps of a window, or over the windows that have a pixel, in ascending order.
+// Pooling and folding over windows on every device, compared bit for bit with their definitions:
+// chains, in ascending order, over the taps of a window or over the windows that contain a pixel.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,15 +27,16 @@ struct Windows {
   }
   float area() const { return static_cast<float>(window_height * window_width); }
 };
-// Windows that overlap, that do not, and that leave pixels out; images of more rows than one call
-// has at once; a window wider than the image; one pixel.
+// Overlapping windows, separate ones, and ones that skip pixels; images with more rows than one
+// call handles at once; a window wider than the image; one pixel.
 const Windows kWindows[] = {{2, 37, 9, 3, 3, 2, 2, 1, 1}, {1, 20, 6, 3, 2, 1, 1, 1, 0},
                             {3, 8, 8, 2, 2, 2, 2, 0, 0},  {2, 19, 5, 2, 1, 3, 2, 0, 0},
                             {1, 3, 2, 5, 6, 2, 1, 2, 4},  {2, 1, 1, 1, 1, 1, 1, 0, 0}};
-// Below, at and above what is summed side by side.
+// Below, at and above the number of channels that are summed in parallel.
 constexpr std::array<std::int64_t, 4> kPooledChannels = {3, 32, 64, 103};
 
-// Few values, so that some of a window are equal; in every seventh place something that hurts.
+// Few distinct values, so that windows contain equal elements; a difficult value in every seventh
+// place.
 Host Steps(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::array<float, 5> hard = {-0.0f, kInfinity, -kInfinity, NAN, 1e-41f};
@@ -45,7 +46,7 @@ Host Steps(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   return host;
 }
 
-// body(row of the result, row of the image, tap) for each tap inside the image, ascending.
+// Calls body(result row, image row, tap) for each tap inside the image, in ascending order.
 template <typename Body>
 void ForEachTap(const Windows& at, Body body) {
   for (std::int64_t r = 0; r < at.results(); ++r) {
@@ -67,7 +68,7 @@ Host Stored(Host host) {
   return host;
 }
 
-// The largest element of each window, and where it is: of equal ones the first, of NaN the last.
+// The largest element of each window and its position: the first of equal ones, the last NaN.
 struct Largest {
   Host value;
   std::vector<std::int64_t> pixel;
@@ -89,7 +90,7 @@ Largest LargestOf(const Windows& at, const Host& x) {
 
 class PoolingTest : public ::testing::TestWithParam<TestDevice> {
  protected:
-  // body(device, images, channels).
+  // Calls body(device, images, channels).
   template <typename Body>
   void ForAll(Body body) {
     ACAN_SKIP_WITHOUT(GetParam());
@@ -164,7 +165,7 @@ TEST_P(PoolingTest, Average) {
   });
 }
 
-// What a window has of the image, and its gradient: windows in descending order are ascending taps.
+// Unfolding and its gradient: the taps on a pixel ascend when the windows descend.
 TEST_P(PoolingTest, UnfoldAndFold) {
   ForAll([](Device& device, const Windows& at, std::int64_t channels) {
     const std::int64_t cols = at.window_height * at.window_width * channels;

@@ -1,5 +1,5 @@
-// What the tests of the kernels over positions of samples share: matrices, and the devices that
-// each of these tests runs on.
+// Shared by the tests of kernels over positions of samples: matrices, and the devices that each
+// test runs on.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace acan::test {
 
 inline constexpr std::int64_t kBlock = 16;
 
-// Random, and in every fifth place something that hurts.
+// Random values, with a difficult value in every fifth place.
 inline Host Hard(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float hard[] = {0.0f, -0.0f, 1e-41f, 1e30f, -1e-30f, 104.0f, kInfinity, -kInfinity, NAN};
@@ -41,7 +41,7 @@ inline Host ColumnsOf(const Host& x, std::int64_t begin, std::int64_t end) {
 
 class SampleKernelTest : public ::testing::TestWithParam<TestDevice> {
  protected:
-  // body(device, make): with values that are plain, and with some that are special.
+  // Calls body(device, make): once with ordinary values and once with some special ones.
   template <typename Body>
   void ForAll(Body body) {
     ACAN_SKIP_WITHOUT(GetParam());

@@ -1,6 +1,6 @@
-// The kernels over positions of samples on every device, to the bit, against the calls whose order
-// they have: group norm is the layer norm of what a group holds, global pooling the column sums of
-// a sample. Cuts at samples change nothing.
+// The kernels over positions of samples on every device, compared bit for bit with the calls whose
+// order they follow: group norm is the layer norm over each group's elements, and global pooling is
+// a sample's column sums. Splitting at samples changes nothing.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -17,15 +17,16 @@ namespace {
 struct Grouped {
   std::int64_t samples, positions, groups, width;
 };
-// One position and one group are a layer norm; leaves that end inside rows, in the middle of one,
-// and rows of several leaves; more groups than one call does, and enough work that two threads
-// divide a sample's groups. Widths of whole chunks of 8, and more channels than are spread at once.
-// Groups of as many elements as rows of many threads have, and of one element.
+// One position and one group make a layer norm; leaves that end at the end of a row or inside one,
+// and rows of several leaves; more groups than one call handles, and enough work that two threads
+// share a sample's groups; widths that are multiples of 8, and more channels than are spread at
+// once; groups as large as the rows that many threads share, and of one element.
 const Grouped kGrouped[] = {{3, 1, 1, 200}, {2, 11, 3, 13}, {4, 49, 2, 16},  {2, 5, 2, 130},
                             {1, 1, 4, 1},   {2, 3, 40, 2},  {3, 70, 40, 9},  {2, 21, 5, 24},
                             {1, 9, 36, 40}, {2, 40, 3, 8},  {1, 301, 2, 17}, {2, 1, 3, 1}};
 
-// The elements of each sample and group as one row, in the order that their sums have; and back.
+// The elements of each sample and group as one row, in the order in which they are summed; and the
+// inverse.
 Host Gathered(const Grouped& g, const Host& x) {
   Host out(g.samples * g.groups, g.positions * g.width);
   for (std::int64_t r = 0; r < x.rows; ++r) {
@@ -48,7 +49,8 @@ Host Scattered(const Grouped& g, const Host& rows) {
   return out;
 }
 
-// Without a scale, which differs by channel: the layer norm of the rows that groups are.
+// Without a scale, which differs by channel, group norm equals the layer norm of rows that each
+// hold one group.
 TEST_P(SampleKernelTest, GroupNormIsTheLayerNormOfWhatAGroupHolds) {
   ForAll([](Device& device, MakeHost make) {
     for (const Grouped& g : kGrouped) {
@@ -83,7 +85,7 @@ TEST_P(SampleKernelTest, GroupNormIsTheLayerNormOfWhatAGroupHolds) {
   });
 }
 
-// With a scale it is the gradient for dy * scale, which rounds in the same way before it.
+// With a scale, it equals the gradient for dy * scale, whose rounding is the same.
 TEST_P(SampleKernelTest, GroupNormGradientScalesEachChannel) {
   ForAll([](Device& device, MakeHost make) {
     for (const Grouped& g : kGrouped) {
@@ -108,8 +110,8 @@ TEST_P(SampleKernelTest, GroupNormGradientScalesEachChannel) {
   });
 }
 
-// The gradient of the scale is that of a layer norm whose rows have their sample's statistics; in
-// place of x too, and with one group of channels after the other.
+// The gradient of the scale equals that of a layer norm whose rows have their sample's statistics;
+// also when it overwrites x, and when the groups of channels come one after the other.
 TEST_P(SampleKernelTest, GroupNormsScaleHasTheGradientOfALayerNorms) {
   ForAll([](Device& device, MakeHost make) {
     const Grouped g{5, 11, 3, 13};
@@ -173,7 +175,7 @@ TEST_P(SampleKernelTest, GroupNormWorksInPlaceAndWithSomeSamples) {
 TEST_P(SampleKernelTest, GlobalAverageIsTheSumOfASamplesRows) {
   ForAll([](Device& device, MakeHost make) {
     const std::int64_t samples = 4, positions = 37, cols = 83;
-    const std::int64_t counts[] = {37, 1, 33, 99};  // one beyond the positions
+    const std::int64_t counts[] = {37, 1, 33, 99};  // one larger than the number of positions
     const Host x = make(samples * positions, cols, 10);
     Host lengths(samples, 1);
     for (std::int64_t s = 0; s < samples; ++s) {
@@ -199,7 +201,7 @@ TEST_P(SampleKernelTest, GlobalAverageIsTheSumOfASamplesRows) {
   });
 }
 
-// Lengths that no data should have: nothing is read beyond the sample, and nothing hangs.
+// Lengths that are out of range: nothing outside the sample is read, and nothing hangs.
 TEST_P(SampleKernelTest, GlobalPoolingOfNothing) {
   ForAll([](Device& device, MakeHost) {
     const Host x = Plain(2 * 5, 3, 11), dy = Plain(2, 3, 12);
@@ -263,7 +265,8 @@ TEST_P(SampleKernelTest, SlicesOfAConcatenationAreItsOperands) {
   });
 }
 
-// Where nothing of x lies in out: zeros, or all stays; no place overflows.
+// No position of x falls into out: placing writes zeros and copying changes nothing. Nothing
+// overflows.
 TEST_P(SampleKernelTest, PositionsThatLieOutside) {
   ForAll([](Device& device, MakeHost) {
     const Host old = Plain(6, 5, 15);

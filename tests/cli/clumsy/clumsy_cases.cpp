@@ -1,4 +1,4 @@
-// Flags and values that are wrong, of every command.
+// Wrong flags and values of every command.
 #include "clumsy_user.h"
 
 namespace acan::testing {

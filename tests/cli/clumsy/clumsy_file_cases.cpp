@@ -1,4 +1,4 @@
-// Files that are something else than they should be.
+// Files that are not what they should be.
 #include "clumsy_user.h"
 
 namespace acan::testing {

@@ -1,5 +1,4 @@
-// Limits of the process, closed descriptors, environments that are odd, endpoints that cannot be
-// bound.
+// Limits of the process, closed descriptors, unusual environments, endpoints that cannot be bound.
 #include "clumsy_user.h"
 
 namespace acan::testing {
@@ -220,7 +219,7 @@ std::vector<ClumsyCase> LimitCases() {
   };
 }
 
-// Root may read and write everything, so somebody else tries.
+// Root may read and write everything, so these cases run as another user.
 #define AS_NOBODY "setpriv --reuid=65534 --regid=65534 --clear-groups $ACAN "
 
 std::vector<ClumsyCase> PermissionCases() {

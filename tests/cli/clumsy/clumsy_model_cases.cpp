@@ -1,4 +1,4 @@
-// Mistakes with models that are graphs: their options, their data, their weights, their text.
+// Mistakes with models given as graphs: options, data, weights, text.
 #include "clumsy_user.h"
 
 namespace acan::testing {

@@ -1,4 +1,4 @@
-// Whatever people do to the program, it ends with a sentence and an exit code.
+// Whatever users do to the program, it ends with a message and an exit code.
 #include <unistd.h>
 
 #include "clumsy_user.h"

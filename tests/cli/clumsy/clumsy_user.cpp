@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// For programs that take less than a second on a machine of their own.
+// For programs that take less than a second on an idle machine.
 constexpr const char* kDeadline_s = "150";
 constexpr int kKilled = 128 + 9;
 constexpr unsigned kAtATime = 4;
@@ -112,7 +112,7 @@ batch = 2
 steps = 2
 )";
 
-// 4 black images of 4 x 4 pixels as IDX.
+// 4 black images of 4 x 4 pixels, as IDX.
 std::string Images() {
   std::string file("\0\0\010\003\0\0\0\004\0\0\0\004\0\0\0\004", 16);
   return file + std::string(64, '\0');
@@ -146,7 +146,7 @@ Environment CaseEnvironment(const TestFolder& folder) {
           {"HOME", folder.path()},  {"XDG_CACHE_HOME", folder.path()}};
 }
 
-// Sanitizers take terabytes of address space, and more of each stack.
+// Sanitizers need terabytes of address space, and larger stacks.
 bool CanRun([[maybe_unused]] const ClumsyCase& row) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const std::string script = row.script;
@@ -157,7 +157,7 @@ bool CanRun([[maybe_unused]] const ClumsyCase& row) {
 #endif
 }
 
-// Runs `script` in the folder, with all that it has started under one deadline.
+// Runs `script` in the folder, with one deadline for all processes that it starts.
 Result RunScript(const TestFolder& folder, const std::string& script) {
   const std::string whole = "cd '" + folder.path() + "' && " + script;
   Program program({"-s", "KILL", kDeadline_s, "/bin/sh", "-c", whole}, CaseEnvironment(folder),
@@ -166,7 +166,7 @@ Result RunScript(const TestFolder& folder, const std::string& script) {
   return {code, program.out(), program.err()};
 }
 
-// The folder that every case gets a copy of.
+// A folder of which every case gets a copy.
 const TestFolder& Model() {
   static const auto& model = *[] {
     static TestFolder folder;
@@ -201,7 +201,7 @@ void RunCase(const ClumsyCase& row, std::mutex& reporting) {
   for (const char* text : row.says) {
     if (all.find(text) == std::string::npos) problem += std::string("; does not say: ") + text;
   }
-  std::error_code gone;  // by the script
+  std::error_code gone;  // the script may have removed it
   if (fs::is_directory(folder / "tmp", gone) && !fs::is_empty(folder / "tmp", gone)) {
     problem += "; leaves something in TMPDIR";
   }

@@ -1,4 +1,4 @@
-// Key files that are being changed.
+// Key files while they are changed.
 #include "access_file.h"
 
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ TEST_F(KeyFileChangeTest, OfTwoAtATimeTheSecondIsRefusedFromBeforeTheFirstHasRea
   file_.peers.push_back(Peer("gpu7"));
   first->Write(file_);
   first->Finish(Existing::kReplace);
-  // Finished, it is in nobody's way, and removes nothing that is another's.
+  // A finished change blocks nobody, and removes no file of another change.
   std::optional<KeyFileChange> second(std::in_place, path_);
   first.reset();
   EXPECT_TRUE(HasNew());
@@ -60,7 +60,7 @@ TEST_F(KeyFileChangeTest, WhatCouldNotBeReadAgainDoesNotTakeThePlaceOfWhatCan) {
   EXPECT_FALSE(HasNew());
 }
 
-// A person may write what the end of is in no year that TOML has.
+// In a file written by hand, a time may end in a year that TOML cannot represent.
 TEST_F(KeyFileChangeTest, ATimeThatCannotBeWrittenIsRefusedByTheNameOfItsKey) {
   const tuplespace::AllowedPeer peer = Peer("gpu7");
   const std::string path = folder_.Write(

@@ -1,4 +1,4 @@
-// Names of hosts that have no address, or not yet.
+// Names of hosts that have no address, or none yet.
 #include "broker_host.h"
 
 #include <atomic>
@@ -100,7 +100,7 @@ TEST(BrokerHosts, ThatNeverGetOneAreGivenUp) {
           AllOf(HasSubstr("\"gpu7.lan\""), HasSubstr("nobody knows it"), HasSubstr("--connect"))));
 }
 
-// A resolver without a network takes long to say so; nobody waits for it in the end.
+// A resolver without a network takes long to fail, and is finally no longer waited for.
 TEST(BrokerHosts, OfAResolverThatDoesNotAnswerAreReportedAndGivenUp) {
   const auto said = std::make_shared<Said>();
   const auto go_on = std::make_shared<std::promise<void>>();

@@ -1,4 +1,4 @@
-// What users write for devices and sizes.
+// How users write devices and sizes.
 #include "device_list.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ TEST(ParseDevice, ReadsDevicesOfModules) {
 }
 
 TEST(ChooseDevices, AutoIsGpusAndACoreEach) {
-  // Without modules there are no GPUs to be found.
+  // Without modules there are no GPUs.
   ASSERT_EQ(::setenv("ACAN_MODULE_PATH", "/nowhere", 1), 0);
   const std::vector<DeviceSpec> chosen = ChooseDevices(ParseDeviceList("auto@1MiB", "--handlers"));
   EXPECT_EQ(chosen,

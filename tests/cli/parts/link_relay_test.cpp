@@ -46,7 +46,7 @@ class Socket {
   int fd_;
 };
 
-// Its queue of connections is full: one more would wait until somebody accepts.
+// The broker's queue of connections is full: a blocking connect would wait for an accept.
 TEST(LinkRelay, IsNotKeptByABrokerThatAcceptsNobody) {
   const TestFolder folder;
   const std::string path = folder / "space";
@@ -66,7 +66,7 @@ TEST(LinkRelay, IsNotKeptByABrokerThatAcceptsNobody) {
   relay.reset();
 }
 
-// So many descriptors are free until the end of the scope.
+// Leaves only `count` descriptors free until the end of the scope.
 class FreeDescriptors {
  public:
   explicit FreeDescriptors(rlim_t count) {
@@ -92,7 +92,7 @@ TEST(LinkRelay, GoesOnWhenThereAreDescriptorsAgain) {
   const LinkRelay relay("ipc://" + (folder / "relay"), "ipc://" + path);
   char byte = 0;
   {
-    const FreeDescriptors one(1);  // for the client, and none for the broker
+    const FreeDescriptors one(1);  // enough for the client, but not for the broker
     ASSERT_TRUE(refused.Connect(folder / "relay"));
     EXPECT_EQ(::recv(refused.fd(), &byte, 1, 0), 0) << "the client comes again";
   }

@@ -1,4 +1,4 @@
-// The folder in which the processes of one user meet.
+// The folder in which the processes of a user find each other.
 #include "meeting_point.h"
 
 #include <sys/stat.h>
@@ -72,7 +72,7 @@ TEST_F(MeetingPoint, ThatOthersCanReachIsRefused) {
     ASSERT_EQ(::chmod(OfTemporary().c_str(), mode), 0);
     EXPECT_THAT(Refusal(""), AllOf(HasSubstr(OfTemporary()), HasSubstr("chmod 700")));
   }
-  // A name that somebody else has put there first.
+  // Somebody else has created something with this name first.
   ASSERT_EQ(::rmdir(OfTemporary().c_str()), 0);
   ASSERT_EQ(::mkdir((folder_ / "mine").c_str(), 0700), 0);
   ASSERT_EQ(::symlink((folder_ / "mine").c_str(), OfTemporary().c_str()), 0);

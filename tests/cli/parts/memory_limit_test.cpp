@@ -1,4 +1,4 @@
-// Limits of control groups, from trees of files as Linux shows them.
+// Limits of control groups, from folders like those of Linux.
 #include "memory_limit.h"
 
 #include "gtest/gtest.h"
@@ -59,11 +59,11 @@ TEST_F(ControlGroups, OfVersion2AreThoseOfTheProcessAndNotTheTopOne) {
   Group2("/slurm/job_7", "5000", "1000");
   Group2("/slurm", "100000", "0");
   EXPECT_EQ(Free(), 4000u);
-  Group2("/slurm", "3000", "1000");  // less is left above
+  Group2("/slurm", "3000", "1000");  // a smaller rest further up
   EXPECT_EQ(Free(), 2000u);
-  Group2("", "1500", "1000");  // and at the top of a container
+  Group2("", "1500", "1000");  // or at the top of a container
   EXPECT_EQ(Free(), 500u);
-  Group2("", "1500", "1700");  // the kernel lets groups pass a limit that was lowered
+  Group2("", "1500", "1700");  // after a limit is lowered, the kernel lets groups exceed it
   EXPECT_EQ(Free(), 0u);
 }
 
@@ -97,10 +97,10 @@ TEST_F(ControlGroups, InAContainerAreWhereTheirGroupIsMounted) {
   EXPECT_EQ(Free(), 3000u);
   Group2("/inner", "2000", "1000");
   EXPECT_EQ(Free(), 1000u);
-  // Moved out of what it can see: what it can see is above it all the same, or at its side.
+  // The process was moved out of its visible group. The visible group is still above or beside it.
   folder_.Write("proc/self/cgroup", "0::/elsewhere\n");
   EXPECT_EQ(Free(), 3000u);
-  // A name that only begins as the container's.
+  // A path that only begins like the container's.
   folder_.Write("proc/self/cgroup", "0::/docker/abcd/inner\n");
   EXPECT_EQ(Free(), 3000u);
 }

@@ -1,4 +1,4 @@
-// Handlers on processors of their own: who gets which, when, and what the system says.
+// Handlers with processors of their own: which one gets which, when, and what the system reports.
 #include "own_processors.h"
 
 #include <sched.h>
@@ -30,7 +30,8 @@ TEST(ShareOut, GivesNobodyAnythingWhereTheyDoNotAddUp) {
   EXPECT_TRUE(ShareOut({0, 1}, {}).empty());
 }
 
-// Two processors. In each second this run computes for `own`, and others for `others`.
+// Two processors. In each second this run computes for `own` seconds and other programs for
+// `others`.
 class Policy : public ::testing::Test {
  protected:
   bool Second(double own, double others) {
@@ -118,7 +119,7 @@ TEST(OwnTime, IsWhatTheSystemCounts) {
   EXPECT_GT(BusySeconds(ThisMachine().cpus).value(), 0);
 }
 
-// A process that waits for its end.
+// A process that sleeps until it is killed.
 class Sleeper {
  public:
   Sleeper() : pid_(::fork()) {

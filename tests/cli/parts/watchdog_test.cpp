@@ -1,4 +1,4 @@
-// What is said of a thread that does not come round, and when.
+// What the watchdog reports about a thread that is stuck, and when.
 #include "watchdog.h"
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-// The lines of a watchdog.
+// The lines that a watchdog logs.
 class Lines {
  public:
   void Add(const std::string& line) {
@@ -22,7 +22,7 @@ class Lines {
     lines_.push_back(line);
     changed_.notify_all();
   }
-  // Waits for the line with this number.
+  // Waits for the line with this index.
   std::string At(std::size_t index) {
     std::unique_lock lock(mutex_);
     const bool came =
@@ -48,7 +48,7 @@ TEST(Watchdog, SaysThatNothingComesRoundAndThenThatItGoesOn) {
   EXPECT_THAT(lines.At(0), HasSubstr("the manager has not come round for"));
   EXPECT_THAT(lines.At(0), HasSubstr("a disk does not answer"));
   EXPECT_THAT(lines.At(1), HasSubstr("has not come round"));
-  // It may be stuck once more before it is looked at.
+  // The watchdog may report once more before it notices the beat.
   std::size_t next = lines.count();
   for (;; ++next) {
     watchdog.Beat();

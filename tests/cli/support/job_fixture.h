@@ -8,12 +8,12 @@
 
 namespace acan::testing {
 
-// The text of a job on generated data: [16, 40, 2], some dozen steps.
+// The text of a job on generated data: [16, 40, 2], a few dozen steps.
 std::string SmallJob();
-// One that takes far longer than any test, but whose steps are short.
+// A job that takes far longer than any test, but has short steps.
 std::string EndlessJob();
 
-// "tcp://127.0.0.1:PORT" of a broker that was told to take a free port; waits until it listens.
+// Waits until a broker with a port of its choice listens; returns "tcp://127.0.0.1:PORT".
 std::string EndpointOf(Program& broker);
 
 }  // namespace acan::testing

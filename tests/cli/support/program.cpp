@@ -23,7 +23,7 @@ namespace acan::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Long enough for a loaded machine; a test that passes never waits so long.
+// Long enough for a loaded machine; a passing test never waits that long.
 constexpr std::chrono::seconds kPatience{90};
 constexpr std::chrono::milliseconds kLookAgain{5};
 
@@ -52,13 +52,14 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Parent of a process, from /proc; 0 if it is gone or only its exit status is left.
+// The parent of a process, from /proc; 0 if it has exited, even if its status was not yet
+// collected.
 pid_t LivingParentOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::stringstream text;
   text << file.rdbuf();
   const std::string stat = text.str();
-  const std::size_t end = stat.rfind(')');  // the name before it may hold anything
+  const std::size_t end = stat.rfind(')');  // the name before it may contain anything
   if (end == std::string::npos) return 0;
   std::istringstream rest(stat.substr(end + 1));
   char state = 0;
@@ -115,7 +116,7 @@ Program::Program(const std::vector<std::string>& arguments, const Environment& e
   const std::array<int, 2> err = MakePipe();
   pid_ = ::fork();
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves nothing
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // dies with the test if that crashes
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
     ::execve(path.c_str(), argv.data(), envp.data());
@@ -185,7 +186,7 @@ void Program::Signal(int signal) {
 
 bool Program::Runs() {
   if (status_ || !Pump(Clock::now())) return false;
-  return out_.fd >= 0 || err_.fd >= 0;  // at once, as nothing wakes up who waits for more of it
+  return out_.fd >= 0 || err_.fd >= 0;  // nothing would wake up a caller that waits for more output
 }
 
 int Program::Wait() {
@@ -252,7 +253,7 @@ std::set<std::string> SharedMemoryNames() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
     const std::string name = entry.path().filename().string();
-    // The simulation and fuzzers keep their files there, and may run beside this test.
+    // The simulation and the fuzzers keep files there, and may run at the same time.
     if (!name.starts_with("acan-simulation-") && !name.starts_with("acan-fuzz-")) {
       names.insert(name);
     }

@@ -1,4 +1,4 @@
-// Program: the real program `acan` as a process of a test, watched through pipes.
+// Program: runs the real program `acan` as a process of a test and reads its output through pipes.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace acan::testing {
 
-// A folder that is removed with all in it at the end of the scope.
+// A temporary folder that is removed with its contents at the end of the scope.
 class TestFolder {
  public:
   TestFolder();
@@ -23,9 +23,9 @@ class TestFolder {
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  // With the folders above it; returns the path.
+  // Writes a file, creating its folders; returns its path.
   std::string Write(const std::string& name, const std::string& bytes) const;
-  std::vector<std::string> Names() const;  // of what is in it
+  std::vector<std::string> Names() const;  // of its entries
 
  private:
   std::string path_;
@@ -35,11 +35,11 @@ std::string ReadFile(const std::string& path);
 
 using Environment = std::map<std::string, std::string>;
 
-// How a process ended: exit code, or -signal.
+// A running process. Its exit is reported as an exit code, or as minus the signal that killed it.
 class Program {
  public:
-  // Starts acan, or another program, with `arguments`. Variables ACAN_* of the test's own
-  // environment are not passed on.
+  // Starts acan, or another program, with `arguments`. Does not pass on ACAN_* variables of the
+  // test's own environment.
   explicit Program(const std::vector<std::string>& arguments, const Environment& environment = {},
                    const std::string& path = ACAN_PROGRAM);
   ~Program();  // kills it
@@ -47,20 +47,21 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   pid_t pid() const { return pid_; }
-  // What came so far.
+  // The output so far.
   const std::string& out() const { return out_.text; }
   const std::string& err() const { return err_.text; }
 
-  // Waits until `text` was written; false (and a note with all output) if the process ends or much
-  // time passes first.
+  // Waits until `text` was written. If the process ends or a long time passes first, returns false
+  // and prints all output.
   bool WaitForOut(const std::string& text) { return WaitFor(out_, text); }
   bool WaitForErr(const std::string& text) { return WaitFor(err_, text); }
   void Signal(int signal);
-  // Reads what has come, without waiting; false once the process has ended.
+  // Reads the available output without waiting; returns false once the process has ended.
   bool Runs();
-  // Waits for the end; the exit code, or minus the signal that killed it. Reads all output.
+  // Waits for the end and reads all output. Returns the exit code, or minus the signal that killed
+  // it.
   int Wait();
-  // The processes below this one by now.
+  // The current descendants of this process.
   std::set<pid_t> Descendants() const;
 
  private:
@@ -78,26 +79,26 @@ class Program {
   std::optional<int> status_;
 };
 
-// Waits until there is something to read of one of them, or one has ended, or it is `until`. Those
-// that have ended before do not count.
+// Waits until one of them has output, or one ends, or the time is `until`. Programs that have ended
+// before do not count.
 void WaitForAny(const std::vector<const Program*>& programs,
                 std::chrono::steady_clock::time_point until);
 
-// What a finished program left.
+// The result of a finished program.
 struct Result {
   int code = 0;
   std::string out, err;
 };
 Result RunAcan(const std::vector<std::string>& arguments, const Environment& environment = {});
 
-// kill(), but only ever of one process: 0, 1 and negative numbers would mean many. False if it is
-// gone.
+// Like kill(), but for a single process only: refuses 0, 1 and negative numbers. Returns false if
+// the process is gone.
 bool SignalProcess(pid_t pid, int signal);
-// Waits until none of these processes exists any more; false after much time.
+// Waits until none of these processes exists; returns false after a long time.
 bool AllGone(const std::set<pid_t>& pids);
-// The words of its command line, each followed by a blank; empty if the process is gone.
+// The arguments of its command line, each followed by a space; empty if the process is gone.
 std::string CommandLine(pid_t pid);
-// Names in /dev/shm, to compare before and after.
+// The names in /dev/shm, to compare before and after.
 std::set<std::string> SharedMemoryNames();
 // The last line of `text`.
 std::string LastLine(const std::string& text);

@@ -1,6 +1,6 @@
-// Preloaded into a process: a child between fork and exec gets a signal, at the call that
-// SIGNAL_AT_CALL names: "setpgid", the first one that such a child makes, or "execv", the last.
-// SIGNAL=STOP: SIGSTOP, otherwise SIGTERM.
+// Preloaded into a process: sends a signal to its child between fork and exec, at the call that
+// SIGNAL_AT_CALL names: "setpgid", the child's first call, or "execv", its last. The signal is
+// SIGSTOP if SIGNAL=STOP, otherwise SIGTERM.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/types.h>

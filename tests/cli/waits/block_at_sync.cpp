@@ -1,5 +1,5 @@
-// Preloaded into a process: the disk does not answer. Whoever syncs a file whose path contains the
-// text in BLOCK_AT_SYNC_OF waits for ever, as with a disk, or a host of files, that is gone.
+// Preloaded into a process: simulates a disk that does not answer. A sync of a file whose path
+// contains the text in BLOCK_AT_SYNC_OF never returns, as if a disk or a file server was gone.
 #include <dlfcn.h>
 #include <unistd.h>
 

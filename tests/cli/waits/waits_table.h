@@ -1,4 +1,4 @@
-// Which test holds which row of the tables in docs/reliability.md, "What waits".
+// Which test covers which row of the tables in docs/reliability.md, "What waits".
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@ namespace acan::testing {
 
 struct Wait {
   const char* row;   // its first column
-  const char* file;  // under tests/; null: no test, and `test` says why
-  const char* test;  // words of that file
+  const char* file;  // under tests/; null: no test, `test` says why
+  const char* test;  // text that occurs in that file
 };
 
 inline constexpr const char* kPeers = "tuplespace/client/peer_gone_test.cpp";
@@ -18,7 +18,7 @@ inline constexpr const char* kSessions = "tuplespace/client/session_test.cpp";
 inline constexpr const char* kBrokers = "tuplespace/broker/broker_test.cpp";
 inline constexpr const char* kHere = "cli/waits/waits_test.cpp";
 inline constexpr const char* kFiles = "cli/clumsy/clumsy_file_cases.cpp";
-// Each process is stopped, killed and cut off at random, and a job that does not end is a finding.
+// It stops, kills and cuts off each process at random, and reports jobs that do not end.
 inline constexpr const char* kSimulation = "simulation/simulation_test.cpp";
 inline constexpr const char* kSeeds = "TEST_P(Seeds, FindNothing)";
 

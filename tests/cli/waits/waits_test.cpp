@@ -1,6 +1,6 @@
-// Every wait of the program, as docs/reliability.md lists them ("What waits"), with its peer gone:
-// the wait ends, or somebody says what is waited for. The table names the test that holds each row;
-// those of this file are the cases that no other test has.
+// Every wait of the program that docs/reliability.md lists ("What waits"), without its peer: the
+// wait must end, or the program must report what it waits for. The table names the test that covers
+// each row; this file has the cases that no other test has.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-// The children of `program` that play this role.
+// The children of `program` with this role.
 std::set<pid_t> ChildrenThatRun(const Program& program, const std::string& role) {
   std::set<pid_t> found;
   for (const pid_t pid : program.Descendants()) {
@@ -37,7 +37,7 @@ std::set<pid_t> ChildrenThatRun(const Program& program, const std::string& role)
 
 // ---- the table ---------------------------------------------------------------------------------
 
-// The first columns of the tables of that chapter.
+// The first columns of the tables in that section.
 std::set<std::string> RowsOfTheDocument() {
   const std::string text = ReadFile(std::string(ACAN_SOURCE_DIR) + "/docs/reliability.md");
   const std::size_t begin = text.find("\n## What waits");
@@ -59,14 +59,14 @@ TEST(Waits, EachRowOfTheDocumentIsHeldByATest) {
   for (const Wait& wait : kWaits) {
     EXPECT_TRUE(rows.contains(wait.row)) << wait.row << ": the document has no such row";
     held.insert(wait.row);
-    if (wait.file == nullptr) continue;  // `test` says why it needs none
+    if (wait.file == nullptr) continue;  // `test` says why there is none
     const std::string source = ReadFile(std::string(ACAN_SOURCE_DIR) + "/tests/" + wait.file);
     EXPECT_THAT(source, HasSubstr(wait.test)) << wait.row << ": " << wait.file;
   }
   for (const std::string& row : rows) EXPECT_TRUE(held.contains(row)) << row << ": no test named";
 }
 
-// ---- the broker, whose client is stopped -------------------------------------------------------
+// ---- a broker whose client is stopped -----------------------------------------------------------
 
 TEST(Waits, OfABrokerForAStoppedClientEndWithItsName) {
   const TestFolder folder;
@@ -80,7 +80,7 @@ TEST(Waits, OfABrokerForAStoppedClientEndWithItsName) {
   EXPECT_EQ(broker.Wait(), 128 + SIGTERM) << broker.err();
 }
 
-// ---- a standby, whose leader is stopped or killed ----------------------------------------------
+// ---- a standby whose leader is stopped or killed ------------------------------------------------
 
 class Leader : public ::testing::TestWithParam<int> {};
 
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Gone, Leader, ::testing::Values(SIGSTOP, SIGKILL), [](c
   return signal.param == SIGSTOP ? "Stopped" : "Killed";
 });
 
-// ---- a train, whose children are stopped -------------------------------------------------------
+// ---- a train whose children are stopped ---------------------------------------------------------
 
 TEST(Waits, OfATrainForAStoppedChildEndWithSigkill) {
   const TestFolder folder;
@@ -121,7 +121,7 @@ TEST(Waits, OfATrainForAStoppedChildEndWithSigkill) {
   EXPECT_TRUE(AllGone(children));
 }
 
-// Nobody is left who would kill a handler that waits for a broker that does not answer.
+// Nobody is left to kill a handler that waits for a broker that does not answer.
 TEST(Waits, OfAHandlerWhoseTrainWasKilledAndWhoseBrokerIsStoppedEnd) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", EndlessJob());
@@ -138,14 +138,14 @@ TEST(Waits, OfAHandlerWhoseTrainWasKilledAndWhoseBrokerIsStoppedEnd) {
   EXPECT_TRUE(AllGone(brokers));
 }
 
-// ---- chaos, whose handlers are all stopped -----------------------------------------------------
+// ---- chaos with all handlers stopped ------------------------------------------------------------
 
 TEST(Waits, OfAChaosForTheNextStepAreSpokenOf) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());
   Program chaos({"chaos", job, "--set", "train.epochs=400", "--handlers", "2xcpu:1@16MiB", "--out",
                  folder / "out", "--every", "3600s"});
-  // The first run is the undisturbed one, which writes elsewhere.
+  // The first, undisturbed run writes to another folder.
   const std::string metrics = folder / "out/metrics.jsonl";
   while (chaos.Runs() && !std::filesystem::exists(metrics)) ::poll(nullptr, 0, 5);
   ASSERT_TRUE(chaos.Runs()) << chaos.err();
@@ -158,13 +158,13 @@ TEST(Waits, OfAChaosForTheNextStepAreSpokenOf) {
 // ---- a disk that does not answer ---------------------------------------------------------------
 
 struct Disk {
-  const char* file;  // whose sync does not end
+  const char* file;  // its sync does not end
   std::string job;
   const char* says;
 };
 
-// All at a time, as each takes its seconds. A first signal may wait for the disk, a second does
-// not.
+// All at the same time, since each takes several seconds. A first signal may wait for the disk, a
+// second one does not.
 TEST(Waits, ForADiskAreSpokenOfAndASecondSignalEndsThem) {
   const TestFolder folder;
   const std::vector<Disk> disks = {
@@ -191,9 +191,9 @@ TEST(Waits, ForADiskAreSpokenOfAndASecondSignalEndsThem) {
   }
 }
 
-// ---- nobody reads what is written --------------------------------------------------------------
+// ---- nobody reads the output --------------------------------------------------------------------
 
-// A process of the program whose stdout and stderr are a pipe that is full.
+// The program with a full pipe as its stdout and stderr.
 class Unread {
  public:
   explicit Unread(const Words& words) {
@@ -225,7 +225,7 @@ class Unread {
   Unread(const Unread&) = delete;
   Unread& operator=(const Unread&) = delete;
 
-  // Until it waits in write().
+  // Waits until the process blocks in write().
   void AwaitTheWait() const {
     const std::string file = "/proc/" + std::to_string(pid_) + "/syscall";
     while (!ReadFile(file).starts_with("1 ")) ::poll(nullptr, 0, 5);  // until the test's time limit
@@ -239,7 +239,7 @@ class Unread {
     return mask.find_first_of("123456789abcdef") != std::string::npos;
   }
   void Signal(int signal) const { ::kill(pid_, signal); }
-  // The exit code, or minus the signal.
+  // Returns the exit code, or minus the signal.
   int Wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);

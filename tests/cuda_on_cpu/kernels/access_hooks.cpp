@@ -1,5 +1,6 @@
-// The calls that the compiler puts before each access to memory, if it is asked for the thread
-// sanitizer's. That sanitizer is not linked; these tell blocks.cpp. Not compiled so itself.
+// The hooks that the compiler calls before each memory access in code compiled for the thread
+// sanitizer. That sanitizer is not linked; these hooks pass the accesses to blocks.cpp. This file
+// itself is compiled without the sanitizer's option.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,7 +13,7 @@ void Access(void* at, unsigned bytes, bool write) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   if (!cuda_on_cpu::OnAStack(address)) cuda_on_cpu::Touch(address, bytes, write);
 }
-// Bytes one by one: of any alignment.
+// Reports bytes one by one, so that any alignment is fine.
 void Bytes(void* at, std::size_t bytes, bool write) {
   for (std::size_t i = 0; i < bytes; ++i) Access(static_cast<char*>(at) + i, 1, write);
 }

@@ -1,5 +1,5 @@
-// CUDA's words for the host's compiler: included before a .cu file, which is compiled as it is. Its
-// accesses to memory call the functions of access_hooks.cpp.
+// Defines CUDA's keywords and functions for the host's compiler. Included before an unchanged .cu
+// file, whose memory accesses call the functions of access_hooks.cpp.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -62,7 +62,8 @@ inline float __uint_as_float(unsigned x) {
 
 namespace cuda_on_cpu {
 
-// CUDA's float4, which says what it reads and writes at once: the compiler may take it apart.
+// Like CUDA's float4. It reports its reads and writes as one access because the compiler may split
+// them.
 struct alignas(16) Float4 {
   float x, y, z, w;
   Float4() = default;
@@ -78,7 +79,7 @@ struct alignas(16) Float4 {
   }
 
  private:
-  // Said already.
+  // The caller has already reported this access.
   __attribute__((no_sanitize("thread"))) void Take(const Float4& from) {
     x = from.x;
     y = from.y;

@@ -1,4 +1,4 @@
-// Behind a gemm_*.cu: registers its kernels.
+// Included after a gemm_*.cu: registers its kernels.
 #pragma once
 
 namespace acan::cuda {

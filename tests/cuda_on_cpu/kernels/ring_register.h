@@ -1,4 +1,4 @@
-// Behind a ring_*.cu: registers its kernels.
+// Included after a ring_*.cu: registers its kernels.
 #pragma once
 
 namespace acan::cuda {

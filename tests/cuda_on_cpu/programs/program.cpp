@@ -28,20 +28,20 @@ using acan::PendingDownload;
 using acan::Precision;
 using tuplespace::Payload;
 
-// Small whole numbers: their sums and products are exact in any order and in bf16.
+// Small integers, whose sums and products are exact in any order and in bf16.
 using Words = std::vector<float>;
 
-// A matrix on a device, and what it must be.
+// A matrix on a device and its expected elements.
 struct Value {
   BufferPtr buffer;
   Matrix view;
-  Words want;  // [rows, cols], packed
+  Words want;  // packed, [rows, cols]
   bool uploaded = false;
 };
 
 struct Pending {
   std::unique_ptr<PendingDownload> download;
-  BufferPtr source;  // not written meanwhile
+  BufferPtr source;  // not written before the download ends
   Words want;
 };
 
@@ -119,7 +119,7 @@ class Program {
 
   void InjectFaults() {
     if (Draw(4) == 0) {
-      // Once more behind what the cache gave back.
+      // The second fault hits the retry after the cache has freed memory.
       const std::uint64_t after = Draw(12);
       for (int i = 0; i < 2; ++i) Inject("cudaMalloc", after, cudaErrorMemoryAllocation);
     }
@@ -128,7 +128,7 @@ class Program {
     if (may_lose_) Inject("operation", Draw(80), cudaErrorIllegalAddress);
   }
 
-  // On this thread or on a new one, which has CUDA's first device.
+  // Runs `call` on this thread or on a new one, whose current device is CUDA's first.
   template <typename Call>
   void Anywhere(Call call) {
     if (Draw(2) == 0) {
@@ -151,7 +151,7 @@ class Program {
     for (float& word : words) word = static_cast<float>(Draw(15)) - 7;
     return words;
   }
-  // Few sizes, so that memory is used again.
+  // Only a few sizes, so that memory is reused.
   std::int64_t Size() { return std::vector<std::int64_t>{8, 16, 30, 32, 64, 67}[Draw(6)]; }
 
   static void Fault(std::string& wrong, const std::string& what) {
@@ -164,7 +164,7 @@ class Program {
     Fault(wrong_, fmt::format("{} of {} words has other bits", what, want.size()));
   }
 
-  // Uninitialised, of these dimensions, perhaps with room between the rows.
+  // An uninitialised matrix of these dimensions, sometimes with gaps between its rows.
   Value Space(Machine& machine, std::int64_t rows, std::int64_t cols) {
     Value value;
     const std::int64_t stride = cols + (Draw(3) == 0 ? static_cast<std::int64_t>(Draw(3)) : 0);
@@ -229,7 +229,7 @@ class Program {
                        [&](const Pending& each) { return each.source == value.buffer; });
   }
 
-  // Into a new matrix, or onto the left one.
+  // Adds into a new matrix, or in place onto the left one.
   void Add(Machine& machine) {
     const Value* const left = Any(machine);
     if (left == nullptr) return;
@@ -296,7 +296,7 @@ class Program {
         out.want[static_cast<std::size_t>(i * n + j)] = sum;
       }
     }
-    // What is too large for bf16, or for whole numbers, is not multiplied again.
+    // Values too large to stay exact in bf16, or as integers, are not multiplied again.
     const auto most = [](const Words& words) {
       float largest = 0;
       for (const float word : words) largest = std::max(largest, std::fabs(word));
@@ -305,7 +305,7 @@ class Program {
     if (most(a->want) > 200 || most(b->want) > 200) return;
     machine.device->Gemm(GemmForm::kForward, Draw(4) == 0 ? Precision::kFast : Precision::kExact,
                          Draw(2) == 0 ? 16 : 64, a->view, b->view, out.view);
-    // -0 and 0 are the same number here.
+    // Treats -0 as 0.
     for (float& word : out.want) word += 0.0f;
     machine.values.push_back(std::move(out));
   }
@@ -315,7 +315,7 @@ class Program {
     if (value == nullptr) return;
     machine.pending.push_back(
         {machine.device->StartDownload(value->buffer, value->view), value->buffer, value->want});
-    // The source may go while its bytes are under way.
+    // The source may be released while its bytes are being copied.
     if (Draw(3) == 0) {
       machine.pending.back().source = nullptr;
       machine.values.erase(machine.values.begin() + (value - machine.values.data()));
@@ -338,7 +338,7 @@ class Program {
     if (Draw(2) == 0) kept_.push_back({payload, pending.want});
   }
 
-  // Whole buffers; what was computed has a mark behind it.
+  // Fetches whole buffers. A computed one needs a mark after its computation.
   void Fetch(Machine& machine) {
     const Value* const value = Any(machine);
     if (value == nullptr || value->view.stride != value->view.cols) return;
@@ -352,7 +352,7 @@ class Program {
     if (Draw(2) == 0) kept_.push_back({payload, value->want});
   }
 
-  // Nobody wants the bytes any more, and another one gets their pinned memory.
+  // Abandons a download; another one then reuses its pinned memory.
   void DropDownload(Machine& machine) {
     const Value* const value = Any(machine);
     if (value == nullptr || value->view.stride != value->view.cols || !value->uploaded) return;
@@ -382,7 +382,7 @@ class Program {
 
   void CheckMemory(const Machine& machine) {
     const Counts counts = CountsOf(machine.gpu);
-    // Each piece may be rounded up by less than 256 bytes.
+    // Each piece may be larger than requested by less than 256 bytes.
     const std::uint64_t most = machine.limit_bytes + counts.allocations * 256;
     if (counts.requested_bytes > most) {
       Fault(wrong_, fmt::format("{} bytes of cuda:{} are taken, but the limit is {}",
@@ -399,14 +399,14 @@ class Program {
           Compare(machine.device->Download(value.buffer, value.view), value.want, "a matrix");
         }
       }
-    } catch (const acan::OutOfMemory&) {  // an injected fault that was left
+    } catch (const acan::OutOfMemory&) {  // from a leftover injected fault
     } catch (const acan::DeviceLost&) {
       if (!may_lose_) Fault(wrong_, "a device was lost");
       lost_ = true;
     }
   }
 
-  // Everything is released in an order that is drawn, then what was kept is compared.
+  // Releases everything in random order, then compares the payloads that were kept.
   std::string End() {
     for (Machine& machine : machines_) {
       machine.pending.clear();
@@ -431,11 +431,11 @@ class Program {
     return wrong_;
   }
 
-  // Its copy may still be under way when the device ends.
+  // The copy may still be in progress when the device is destroyed.
   void TryUpload(Machine& machine) {
     try {
       machine.device->Upload(PayloadOf(Drawn(16, 16)));
-    } catch (const std::exception&) {  // no memory, or the device is lost
+    } catch (const std::exception&) {  // out of memory, or the device is lost
     }
   }
 

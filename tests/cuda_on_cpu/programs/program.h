@@ -1,4 +1,4 @@
-// Random programs over acan::Device on fake GPUs, against plain arrays.
+// Random programs over acan::Device on fake GPUs, checked against plain arrays.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace cuda_on_cpu {
 
-// Draws GPUs, their order of work, limits, faults and some dozens of calls; runs them. The same
-// seed is the same history. Returns what was wrong, empty if nothing was.
+// Draws GPUs, their order of work, limits, faults and a few dozen calls, and runs them. The same
+// seed always gives the same history. Returns a description of what was wrong; empty: nothing.
 std::string RunProgram(std::uint64_t seed);
 
 }  // namespace cuda_on_cpu

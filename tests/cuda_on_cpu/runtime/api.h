@@ -1,4 +1,4 @@
-// What every function of the runtime does around its own work.
+// The common part of every function of the runtime.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace cuda_on_cpu {
 
-inline thread_local int current_device = 0;  // a new thread's is cuda:0, as CUDA's
+inline thread_local int current_device = 0;  // a new thread starts with cuda:0, as in CUDA
 inline thread_local cudaError_t last_error = cudaSuccess;
 
 inline cudaError_t Return(cudaError_t error) {
@@ -17,8 +17,8 @@ inline cudaError_t Return(cudaError_t error) {
   return error;
 }
 
-// Runs body() unless an injected fault or a lost device comes first. Work that nobody waits for may
-// run before and after.
+// Runs body() unless an injected fault or a lost device prevents it. Work that nobody waits for may
+// run before it.
 template <typename Body>
 cudaError_t Api(std::string_view name, Body body) {
   State& state = TheState();
@@ -33,11 +33,11 @@ cudaError_t Api(std::string_view name, Body body) {
   if (injected != cudaSuccess) return Return(injected);
   RunSome();
   const cudaError_t error = gpu.lost != cudaSuccess ? gpu.lost : body();
-  // What was waited for may have failed.
+  // Work for which body() waited may have failed.
   return Return(gpu.lost != cudaSuccess ? gpu.lost : error);
 }
 
-// A call that CUDA refuses, and that the backend must not make.
+// Reports a call that CUDA refuses, and that the backend must not make.
 inline cudaError_t Refuse(cudaError_t error, const std::string& why) {
   Find(why);
   return error;

@@ -26,7 +26,7 @@ using tuplespace::IsPlanted;
 
 enum class ThreadState : std::uint8_t { kNew, kAtBarrier, kDone };
 
-// A copy into shared memory that is under way.
+// An unfinished copy into shared memory.
 struct AsyncCopy {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
@@ -37,18 +37,18 @@ struct AsyncCopy {
 struct Place {
   uint3 thread{}, block{};
   unsigned fiber = 0;
-  unsigned barriers = 0;  // that it has come to
+  unsigned barriers = 0;  // that it has reached
   ThreadState state = ThreadState::kNew;
   std::vector<AsyncCopy> copies;  // the oldest first
   unsigned groups = 0;            // that it has ended
 };
 
-// Dynamic shared memory of the block that runs.
+// Dynamic shared memory of the running block.
 constexpr std::size_t kMostSharedBytes = 256 << 10;
 alignas(16) std::byte dynamic_shared[kMostSharedBytes];
 
-// What is loaded of this program or module: variables of kernels in shared memory are there, and
-// constants.
+// The loaded segments of this program or module. They hold the kernels' variables in shared memory,
+// and constants.
 struct Image {
   struct Part {
     std::uintptr_t begin = 0, end = 0;
@@ -58,24 +58,24 @@ struct Image {
   std::vector<Part> constants;  // and code
 };
 
-// The launch that runs.
+// The running launch.
 struct Running {
   const Launch* launch = nullptr;
   Arena arena;
   Image::Part variables;
-  std::vector<Place> threads;  // of the block
+  std::vector<Place> threads;  // of the running block
   std::vector<unsigned> free_fibers;
   unsigned current = 0;  // thread
-  // The order of the interval, and who is next.
+  // The order of threads in this interval, and the position of the next one.
   unsigned first = 0, position = 0;
   bool backwards = false;
   std::uint64_t block_number = 0;
-  std::uint32_t tag = 0;             // of the current thread in the launch, from 1 on
+  std::uint32_t tag = 0;             // of the current thread in the launch; begins at 1
   std::uint32_t number = 0;          // of the launch
-  std::uint32_t interval = 0;        // between two barriers; never the same again
+  std::uint32_t interval = 0;        // between two barriers; numbers never repeat
   std::uint32_t first_interval = 0;  // of the block
   bool broken = false;
-  // Pieces that threads used last.
+  // The pieces that threads used most recently.
   std::array<Piece, 8> used;
   unsigned next_used = 0;
 } running;
@@ -118,16 +118,16 @@ std::string CurrentThread() {
                      at.block.x, at.block.y, at.thread.x, at.thread.y);
 }
 
-// A thread did what it must not: nothing of the launch goes on. Does not return.
+// Reports an error of a thread and abandons the launch. Does not return.
 [[noreturn]] void Break(const std::string& what, cudaError_t error) {
   Find(fmt::format("{}: {}", CurrentThread(), what));
   running.broken = true;
   Lose(running.launch->device, error);
   LeaveFiber();
-  std::abort();  // a fiber that was forgotten goes on
+  std::abort();  // reached only if a forgotten fiber continues
 }
 
-// The thread at this place of the interval's order.
+// The thread at this position of the interval's order.
 unsigned ThreadAt(unsigned position) {
   const auto count = static_cast<unsigned>(running.threads.size());
   return (running.first + (running.backwards ? count - position : position)) % count;
@@ -140,7 +140,8 @@ void BeginThread(unsigned index, unsigned fiber) {
       static_cast<std::uint32_t>(running.block_number * running.threads.size() + index + 1);
 }
 
-// Threads that meet no barrier follow each other on one fiber: switching costs more than most do.
+// Threads that reach no barrier run one after the other on one fiber, because switching fibers
+// costs more than most threads do.
 void ThreadMain(unsigned fiber) {
   const Launch& launch = *running.launch;
   for (;;) {
@@ -157,8 +158,8 @@ void ThreadMain(unsigned fiber) {
   }
 }
 
-// The thread, and those that follow on its fiber, until they are done or one is at a barrier.
-// False: the launch is broken.
+// Runs the thread, and others that follow on its fiber, until all are done or one is at a barrier.
+// Returns false if the launch is broken.
 bool RunThreads(unsigned index) {
   unsigned fiber = running.threads[index].fiber;
   if (running.threads[index].state == ThreadState::kNew) {
@@ -174,8 +175,8 @@ bool RunThreads(unsigned index) {
   return true;
 }
 
-// Threads go in an order that differs from interval to interval: what depends on it gives other
-// bits, if no shadow sees it.
+// Each interval runs the threads in another order. A result that depends on the order then has
+// other bits, even if the shadow memory misses the race.
 bool RunBlock() {
   const auto count = static_cast<unsigned>(running.threads.size());
   running.first_interval = running.interval + 1;
@@ -295,7 +296,7 @@ bool UsedBefore(std::uintptr_t address, unsigned bytes) {
   return false;
 }
 
-// Out of line, so that the checks of each access need no room for its text.
+// Not inlined, so that the checks of each access do not need stack space for the message.
 [[noreturn, gnu::noinline]] void BreakAt(std::uintptr_t address, unsigned bytes, bool write,
                                          const char* problem, cudaError_t error) {
   Break(fmt::format("{} {} bytes at {}{}", write ? "writes" : "reads", bytes, Describe(address),
@@ -331,7 +332,7 @@ void CheckDeviceMemory(std::uintptr_t address, unsigned bytes, bool write) {
   }
 }
 
-// Parameters of the launch, and constants.
+// Checks an access to the launch's parameters or to constants.
 void CheckConstant(std::uintptr_t address, unsigned bytes, bool write) {
   const auto copies = reinterpret_cast<std::uintptr_t>(running.launch->parameters.copies);
   if (!write && address - copies < running.launch->parameters.bytes) return;
@@ -341,13 +342,13 @@ void CheckConstant(std::uintptr_t address, unsigned bytes, bool write) {
   if (!found || write) BreakAt(address, bytes, write, "", cudaErrorIllegalAddress);
 }
 
-// A block has no more of it than its launch says.
+// A block may use only the dynamic shared memory that its launch requested.
 void CheckDynamicShared(std::uintptr_t address, unsigned bytes) {
   const std::uintptr_t at = address - reinterpret_cast<std::uintptr_t>(dynamic_shared);
   if (at < kMostSharedBytes && at + bytes > running.launch->shared_bytes) BreakBeyondShared(at);
 }
 
-// Between its begin and its end, a copy may read and write at any time.
+// A copy may read and write at any time between its start and its end.
 void TouchForCopy(const AsyncCopy& copy, bool begin) {
   Touch(reinterpret_cast<std::uintptr_t>(copy.from), copy.bytes, false);
   const auto to = reinterpret_cast<std::uintptr_t>(copy.to);
@@ -383,7 +384,7 @@ void CopyAsync(void* to, const void* from, unsigned bytes) {
   }
   CheckDynamicShared(at, bytes);
   TouchForCopy(copy, true);
-  std::memset(to, 0xff, bytes);  // whoever reads too early reads a NaN
+  std::memset(to, 0xff, bytes);  // premature readers get NaN
   thread.copies.push_back(copy);
 }
 

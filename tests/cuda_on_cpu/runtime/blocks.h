@@ -1,5 +1,5 @@
-// Runs kernels: blocks one after the other, the threads of a block as fibers between its barriers.
-// REQUIRES: the state's mutex is held.
+// Runs kernels: one block after the other; the threads of a block are fibers that switch at its
+// barriers. REQUIRES: the state's mutex is held.
 #pragma once
 
 #include <vector_types.h>
@@ -10,9 +10,9 @@
 
 namespace cuda_on_cpu {
 
-// A kernel's parameters, and how a thread calls it with them.
+// A copy of a kernel's parameters, and the function that calls the kernel with them.
 struct Parameters {
-  void* copies = nullptr;  // of NewCopies
+  void* copies = nullptr;  // from NewCopies
   std::size_t bytes = 0;
   void (*call)(const void* function, const void* copies) = nullptr;
 };
@@ -34,19 +34,19 @@ struct Launch {
   int device = 0;
 };
 
-// Memory for a kernel's parameters, and its end.
+// Allocates memory for a kernel's parameters.
 void* NewCopies(std::size_t bytes);
 void DeleteCopies(void* copies);
 
-// A thread that uses what it must not is a finding; the launch ends there and the device is lost,
-// as a real one is.
+// Runs all blocks. A forbidden access of a thread is a finding; it ends the launch and loses the
+// device, as on a real GPU.
 void RunGrid(const Launch& launch);
 
 // ---- called by threads of kernels --------------------------------------------------------------
 
-// `bytes` at `address` are read or written. Does not return if that is a finding.
+// Reports an access to `bytes` bytes at `address`. Does not return if it is a finding.
 void Touch(std::uintptr_t address, unsigned bytes, bool write);
-// Four words at once.
+// Reports an access to four words at once.
 void TouchVector(const void* address, bool write);
 
 }  // namespace cuda_on_cpu

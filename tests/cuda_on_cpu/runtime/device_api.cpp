@@ -25,7 +25,7 @@ const Gpu* GpuAt(int device) {
   return there ? &state.gpus[static_cast<std::size_t>(device)] : nullptr;
 }
 
-// Memory goes with a lost device, though its release is an error.
+// Frees memory of a lost device, although releasing it returns an error.
 void ForgetOfLost(void* memory, bool pinned) {
   const std::lock_guard lock(TheState().mutex);
   const Gpu* const gpu = GpuAt(cuda_on_cpu::current_device);
@@ -54,7 +54,7 @@ cudaError_t cudaSetDevice(int device) {
   const Gpu* const gpu = GpuAt(device);
   if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
   cuda_on_cpu::current_device = device;
-  // A lost device may say so here, or only in the next call.
+  // A lost device may report that here, or only in the next call.
   return Return(gpu->lost != cudaSuccess && state.Draw(2) == 0 ? gpu->lost : cudaSuccess);
 }
 
@@ -110,7 +110,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   }
 }
 
-// The local memory of a thread; the driver's own stack is not part of the model.
+// The local memory of a thread. The driver's own stack is not simulated.
 cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit) {
   return Api("cudaDeviceGetLimit", [&] {
     if (limit != cudaLimitStackSize) return cudaErrorUnsupportedLimit;
@@ -170,7 +170,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   });
 }
 
-// Threads and dynamic shared memory limit it here: the fake GPU knows no registers.
+// Only threads and dynamic shared memory limit the result, since the fake GPU has no registers.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
                                                           int threads, std::size_t shared_bytes) {
   return Api("cudaOccupancyMaxActiveBlocksPerMultiprocessor", [&] {
@@ -184,7 +184,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
   });
 }
 
-// There is no profiler; the calls must not fail without one.
+// There is no profiler, but the calls must succeed.
 cudaError_t cudaProfilerStart() {
   return Api("cudaProfilerStart", [] { return cudaSuccess; });
 }
@@ -201,7 +201,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   });
 }
 
-// The device of the memory counts, not the thread's.
+// The memory's device counts, not the thread's.
 cudaError_t cudaFree(void* memory) {
   ForgetOfLost(memory, false);
   return Api("cudaFree", [&] {

@@ -1,4 +1,4 @@
-// What device code calls, as the host compiles it.
+// The functions that device code calls, as the host compiles them.
 #pragma once
 
 #include <vector_types.h>
@@ -11,16 +11,16 @@ dim3 BlockSize();
 dim3 GridSize();
 void Barrier();
 
-// Dynamic shared memory of the block, aligned to 16 bytes.
+// The block's dynamic shared memory, aligned to 16 bytes.
 float* DynamicShared();
 
-// cp.async: copies 4, 8 or 16 bytes of the device's memory into shared memory. The bytes arrive as
-// late as may be: when the thread waits for their group. Who reads them before that, or ends before
-// that, is found.
+// cp.async: copies 4, 8 or 16 bytes from the device's memory into shared memory. The bytes arrive
+// as late as possible, when the thread waits for their group. Reading them earlier, or ending the
+// thread before that, is a finding.
 void CopyAsync(void* to, const void* from, unsigned bytes);
-// Ends a group of the thread's copies.
+// Closes the thread's current group of copies.
 void CommitCopies();
-// Waits for all groups but the latest `prior` ones.
+// Waits for all groups except the latest `prior` ones.
 void AwaitCopies(unsigned prior);
 
 }  // namespace cuda_on_cpu

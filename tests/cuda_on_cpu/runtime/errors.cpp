@@ -1,4 +1,4 @@
-// CUDA's errors: names, words, and which of them lose the device.
+// CUDA's errors: their names, their texts, and which of them lose the device.
 #include <cuda_runtime_api.h>
 
 #include <utility>

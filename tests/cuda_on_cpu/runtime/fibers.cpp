@@ -13,15 +13,15 @@ namespace {
 
 constexpr std::size_t kGuardBytes = 16 << 10;
 
-// Where a stack goes on.
+// Where a stack continues.
 struct Continuation {
   ucontext_t context{};
   jmp_buf jump{};
-  bool jumps = false;  // else `context` says where
+  bool jumps = false;  // otherwise `context` applies
 };
 
-// A context has the mask of signals, which costs a call of the kernel each time: it is for a
-// stack's first time only. Sanitizers follow nothing else.
+// Switching contexts also sets the signal mask, a system call each time, so this uses contexts only
+// to enter a stack for the first time. Sanitizers understand nothing but contexts.
 void Switch(Continuation& from, Continuation& to) {
 #if !defined(ACAN_FIBERS_ARE_CONTEXTS)
   from.jumps = true;

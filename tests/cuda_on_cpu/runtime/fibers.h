@@ -1,4 +1,4 @@
-// Stacks for the threads of a block. One thread of the host at a time.
+// Stacks for the threads of a block. Only one host thread may use them at a time.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,19 @@ namespace cuda_on_cpu {
 inline constexpr unsigned kMostFibers = 1024;
 
 inline constexpr std::size_t kStackBytes = 256 << 10;
-inline std::uintptr_t first_stack = 0;  // their stacks lie one after the other; 0 before the first
+inline std::uintptr_t first_stack = 0;  // the stacks are contiguous; 0 before the first use
 
-// Most of what kernels touch is on a stack, so that each access is asked this.
+// True for most accesses of kernels, so this check comes first.
 inline bool OnAStack(std::uintptr_t address) {
   return address - first_stack < kMostFibers * kStackBytes;
 }
 
-// Runs fiber `index` until it leaves: it begins with entry(index), again and again, and leaves by
-// itself behind each. REQUIRES: called by no fiber.
+// Runs fiber `index` until it leaves. A fiber calls entry(index) repeatedly, and leaves by itself
+// after each call. REQUIRES: not called on a fiber.
 void RunFiber(unsigned index, void (*entry)(unsigned));
-// Back to who called RunFiber, in the middle of entry().
+// Returns to the caller of RunFiber from within entry().
 void LeaveFiber();
-// A fiber that is in the middle will not go on: it begins anew the next time.
+// Abandons a fiber that left within entry(). It starts anew the next time.
 void ForgetFiber(unsigned index);
 
 }  // namespace cuda_on_cpu

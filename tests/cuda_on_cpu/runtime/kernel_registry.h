@@ -1,5 +1,5 @@
-// Which kernels there are. CUDA's compiler registers each __global__ function; here the file that
-// includes a .cu registers those in it.
+// The registered kernels. CUDA's compiler registers each __global__ function; here, the file that
+// includes a .cu file registers its kernels.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace cuda_on_cpu {
 void AddKernel(const void* function, KernelInfo info);
 const KernelInfo* FindKernel(const void* function);  // null if there is none
 
-// How a kernel of this type is called. Compiled where the kernels are, but its reads of the copies
-// are not the kernel's.
+// Copies the parameters of a kernel of this type, and calls it with them. This code is compiled
+// with the kernels, but its reads of the copies are not accesses of the kernel.
 template <typename... Types>
 struct KernelOf {
   using Copies = std::tuple<std::remove_cv_t<Types>...>;

@@ -17,14 +17,14 @@ namespace {
 constexpr std::uint64_t kArenaBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kAlignment = 256;  // all that CUDA promises
-// The driver takes whole chunks, and cuts one for pieces that are small.
+// The driver takes whole chunks, and splits a chunk for small pieces.
 constexpr std::uint64_t kChunk = 2 << 20;
 constexpr std::uint64_t kMostSmall = 1 << 20;
 constexpr std::uint64_t kSmallGrain = 512;
-constexpr int kPoison = 0xff;  // a NaN, and an index that is out of range
+constexpr int kPoison = 0xff;  // NaN as a float, out of range as an index
 
 struct Pieces {
-  std::map<std::uintptr_t, Piece> by_begin;  // freed ones too
+  std::map<std::uintptr_t, Piece> by_begin;  // including freed ones
   std::vector<int> pieces_of_slab;
   std::uintptr_t next = 0;  // address of the next piece
   std::uint64_t pinned_made = 0;
@@ -38,7 +38,7 @@ std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-// A gap before and behind every piece is never accessible.
+// The gaps before and after every piece are never accessible.
 void* NewPiece(Piece piece) {
   Pieces& pieces = ThePieces();
   const Arena& arena = TheArena();

@@ -10,16 +10,16 @@
 namespace cuda_on_cpu {
 namespace {
 
-constexpr std::uint32_t kSeveral = ~std::uint32_t{0};  // in place of a thread
+constexpr std::uint32_t kSeveral = ~std::uint32_t{0};  // more than one thread
 
-// Of shared memory. Times are intervals between barriers.
+// Shadow of a word of shared memory. Times are intervals between barriers.
 struct Word {
   std::uint32_t written_at = 0, writer = 0;
   std::uint32_t read_at = 0, reader = 0;
-  std::uint32_t copying_since = 0;  // 0: no copy into it is under way
+  std::uint32_t copying_since = 0;  // 0: no copy into it is in progress
 };
 
-// 0, or the thread that the access races with.
+// Notes an access; returns 0, or the thread that it races with.
 std::uint32_t Note(Word& word, bool write, std::uint32_t now, std::uint32_t thread) {
   if (word.written_at == now && word.writer != thread) return word.writer;
   if (!write) {
@@ -33,16 +33,16 @@ std::uint32_t Note(Word& word, bool write, std::uint32_t now, std::uint32_t thre
   return 0;
 }
 
-// Of the device's memory. Who used it in one launch, and in which intervals.
+// Shadow of a word of the device's memory: who used it in one launch, and in which intervals.
 struct GlobalWord {
   std::uint32_t written_launch = 0, written_in = 0, writer = 0;
   std::uint32_t read_launch = 0, first_read_in = 0, last_read_in = 0;
-  std::uint32_t reader = 0;  // in the last of them
+  std::uint32_t reader = 0;  // in last_read_in
 };
 
-// 0, or the thread that the access races with. An earlier access is no race if a barrier of the
-// block of both threads is between the two: intervals of other blocks are before
-// now.first_interval.
+// Notes an access; returns 0, or the thread that it races with. An earlier access is no race if
+// both threads are of one block and a barrier is between the accesses. Intervals of other blocks
+// are before now.first_interval.
 std::uint32_t NoteGlobal(GlobalWord& word, bool write, const Now& now) {
   const auto before = [&](std::uint32_t interval) {
     return interval >= now.first_interval && interval < now.interval;
@@ -70,7 +70,7 @@ std::uint32_t NoteGlobal(GlobalWord& word, bool write, const Now& now) {
 
 constexpr std::uint64_t kSharedWords = std::uint64_t{1} << 26;
 
-// Only what is touched takes memory.
+// Only touched pages take memory.
 template <typename T>
 T* Reserve(std::uint64_t words) {
   void* const memory = ::mmap(nullptr, words * sizeof(T), PROT_READ | PROT_WRITE,
@@ -98,7 +98,8 @@ std::uint32_t TouchGlobal(std::uintptr_t address, unsigned bytes, bool write, co
 
 namespace {
 
-// Words of shared memory. Its variables lie near each other, in what is loaded of one file.
+// Shadow of shared memory. All shared variables are near each other, in the segments of one loaded
+// file.
 Word* shared_words = nullptr;
 std::uintptr_t first_shared = 0;  // address / 4
 
@@ -107,9 +108,9 @@ void ReserveShared(std::uintptr_t address) {
   first_shared = address / 4 - kSharedWords / 2;
 }
 
-// Null if the address is too far away.
+// Returns null if the address is too far away.
 inline Word* SharedWord(std::uintptr_t address) {
-  // Not a static of this function: the guard of those is asked at each access.
+  // Not a static of this function, whose guard would be checked at each access.
   if (shared_words == nullptr) ReserveShared(address);
   const std::uintptr_t at = address / 4 - first_shared;
   return at < kSharedWords ? shared_words + at : nullptr;

@@ -86,7 +86,7 @@ std::vector<FakeStream*> ReadyStreams() {
   for (FakeStream* stream : TheState().streams) {
     if (stream->ready()) ready.push_back(stream);
   }
-  // By device and age, not by address: a seed is the same history in every process.
+  // Sorted by number, not by address, so that a seed has the same history in every process.
   std::sort(ready.begin(), ready.end(),
             [](const FakeStream* a, const FakeStream* b) { return a->number() < b->number(); });
   return ready;
@@ -138,7 +138,7 @@ Options FromEnvironment() {
 
 State& TheState() {
   static State& state = []() -> State& {
-    auto& made = *new State;  // buffers may be released at any time
+    auto& made = *new State;  // never destroyed: buffers may be released at any time
     Begin(made, FromEnvironment());
     return made;
   }();
@@ -242,12 +242,12 @@ void Push(FakeStream& stream, Operation operation) {
   RunSome();
 }
 
-// Runs what the marker needs, and now and then something else.
+// Runs the operations that the marker needs, and sometimes others.
 void RunUntil(const MarkerPtr& marker) {
   State& state = TheState();
   while (marker && !marker->done) {
     if (state.options.order == Order::kDrawn && state.Draw(4) == 0 && StepAny()) continue;
-    // Waits are for what was recorded before them, so this ends.
+    // Each wait is for an earlier record, so this ends.
     FakeStream* stream = marker->stream;
     while (!stream->ready()) stream = stream->operations.front().wait->stream;
     Step(*stream);
@@ -277,7 +277,7 @@ void RunSome() {
   State& state = TheState();
   switch (state.options.order) {
     case Order::kLate:
-      // Who only asks whether something is done must see it done at last.
+      // Callers that only poll must see their work done at some time.
       if (state.Draw(64) == 0) StepAny();
       return;
     case Order::kDrawn:

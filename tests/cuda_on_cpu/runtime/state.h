@@ -23,10 +23,10 @@ namespace cuda_on_cpu {
 
 class FakeStream;
 
-// One record of an event: what waits for it asked before the next record.
+// One record of an event. Waits refer to the record that was the latest when they were requested.
 struct Marker {
   bool done = false;
-  FakeStream* stream = nullptr;  // that holds it while it is not done
+  FakeStream* stream = nullptr;  // that contains it until it is done
 };
 using MarkerPtr = std::shared_ptr<Marker>;
 
@@ -34,21 +34,21 @@ struct Operation {
   std::string what;
   std::function<void()> run;  // may be empty
   MarkerPtr wait;             // must be done before
-  MarkerPtr mark;             // is done behind it
+  MarkerPtr mark;             // gets done after this operation
 };
 
 class FakeStream final : public StreamFace {
  public:
   FakeStream(int device, std::uint64_t number) : device_(device), number_(number) {}
   int device() const { return device_; }
-  std::uint64_t number() const { return number_; }  // in the order in which they were made
+  std::uint64_t number() const { return number_; }  // in the order of creation
   bool ready() const {
     return !operations.empty() && (!operations.front().wait || operations.front().wait->done);
   }
   void Enqueue(const char* what, std::function<void(Toucher&)> work) override;
 
   std::deque<Operation> operations;
-  bool destroyed = false;  // its work goes on
+  bool destroyed = false;  // its remaining work still runs
 
  private:
   int device_;
@@ -64,12 +64,12 @@ struct Gpu {
   GpuModel model;
   cudaError_t lost = cudaSuccess;
   std::uint64_t device_bytes = 0;
-  std::uint64_t slab_used = 0;  // of the slab for small pieces that is open
+  std::uint64_t slab_used = 0;  // of the open slab for small pieces
   int slab = -1;
   std::uint64_t local_bytes_a_thread = 0;
   std::uint64_t local_resizes = 0;
   std::uint64_t operations = 0;
-  std::map<const void*, std::uint64_t> dynamic_shared_bytes;  // that kernels asked for
+  std::map<const void*, std::uint64_t> dynamic_shared_bytes;  // requested by kernels
   std::uint64_t LocalBytes() const {
     return local_bytes_a_thread * static_cast<std::uint64_t>(model.multiprocessors) *
            static_cast<std::uint64_t>(model.threads);
@@ -86,8 +86,8 @@ struct State {
   std::recursive_mutex mutex;
   Options options;
   std::mt19937_64 random{1};
-  std::vector<Gpu> gpus;      // those of earlier options too: streams of theirs may be left
-  std::size_t gpu_count = 0;  // of these options
+  std::vector<Gpu> gpus;      // including those of earlier options, which may still have streams
+  std::size_t gpu_count = 0;  // number of these options' GPUs
   std::set<FakeStream*> streams;
   std::uint64_t streams_made = 0;
   std::set<FakeEvent*> events;
@@ -100,10 +100,10 @@ struct State {
 };
 State& TheState();
 
-// Adds a finding, or ends the program with it.
+// Adds a finding, or ends the program if nobody collects findings.
 void Find(const std::string& text);
 bool IsSticky(cudaError_t error);
-// The error of an injected fault whose turn this call is.
+// Returns the injected error that is due for this call, or cudaSuccess.
 cudaError_t InjectedFor(std::string_view call);
 
 // ---- scheduling --------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ void Push(FakeStream& stream, Operation operation);
 void RunUntil(const MarkerPtr& marker);
 void Drain(FakeStream& stream);
 void DrainDevice(int device);
-void RunSome();  // what nobody waits for, as the order says
+void RunSome();  // runs work that nobody waits for, according to the order
 void Lose(int device, cudaError_t error);
 
 }  // namespace cuda_on_cpu

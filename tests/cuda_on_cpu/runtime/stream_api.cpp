@@ -14,7 +14,7 @@
 namespace cuda_on_cpu {
 namespace {
 
-// Null, with a finding, if it is not there (any more).
+// Adds a finding and returns null if the stream does not exist (any more).
 FakeStream* StreamOf(cudaStream_t handle, const char* call) {
   auto* const stream = static_cast<FakeStream*>(reinterpret_cast<StreamFace*>(handle));
   if (TheState().streams.contains(stream) && !stream->destroyed) return stream;
@@ -76,7 +76,7 @@ cudaError_t PushCopy(const char* call, CopyWork work, cudaMemcpyKind kind, cudaS
     default:
       return Refuse(cudaErrorInvalidMemcpyDirection, fmt::format("{}: no direction", call));
   }
-  // Memory of the host that is not pinned would make the call wait: it is a finding as well.
+  // Unpinned host memory is a finding, too, because it would make the call wait.
   if (!work.Check(call)) return cudaErrorInvalidValue;
   const int device = stream->device();
   Push(*stream, {call,
@@ -99,7 +99,7 @@ bool FitsGrid(const KernelInfo& kernel, dim3 grid, dim3 block) {
          grid.y > 0 && grid.z > 0 && grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
 }
 
-// Beyond what each GPU gives, a kernel must have asked for it.
+// To use more than every GPU provides, a kernel must have requested it.
 bool FitsSharedMemory(const void* function, std::size_t bytes) {
   constexpr std::size_t kForAll = 48 << 10;
   const auto& asked =
@@ -169,7 +169,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
   });
 }
 
-// Returns at once; the work of the stream goes on.
+// Returns at once; the stream's remaining work still runs.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return Api("cudaStreamDestroy", [&] {
     FakeStream* const stream = StreamOf(handle, "cudaStreamDestroy");
@@ -261,7 +261,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
     FakeEvent* const event = EventOf(handle, "cudaStreamWaitEvent");
     FakeStream* const stream = StreamOf(stream_handle, "cudaStreamWaitEvent");
     if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
-    // Nothing was recorded: there is nothing to wait for.
+    // Without a record there is nothing to wait for.
     if (event->latest) Push(*stream, {"cudaStreamWaitEvent", nullptr, event->latest, nullptr});
     return cudaSuccess;
   });

@@ -1,5 +1,5 @@
-// What a stand-in for a library of CUDA (cuBLAS) sees of a stream of a fake GPU. Such a library is
-// a shared object of its own, so there are virtual functions only.
+// The interface of a fake GPU's stream for stand-ins of CUDA's libraries (cuBLAS). These are
+// separate shared objects, so the interface has only virtual functions.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace cuda_on_cpu {
 
-// Says of memory that work is about to use it; false: it may not (that is a finding).
+// Reports that work is about to use memory. Returns false if it may not, which is a finding.
 class Toucher {
  public:
   virtual ~Toucher() = default;
@@ -15,7 +15,7 @@ class Toucher {
   virtual bool Writes(void* begin, std::size_t bytes) = 0;
 };
 
-// A cudaStream_t is a pointer to one.
+// A cudaStream_t points to one of these.
 class StreamFace {
  public:
   virtual ~StreamFace() = default;

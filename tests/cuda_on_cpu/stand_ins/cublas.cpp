@@ -1,6 +1,6 @@
-// In place of libcublas.so: products by plain loops, as work of the stream that was set. It spoils
-// the workspace, which nobody else may use, and checks what cuBLAS checks. Its bits are not
-// cuBLAS'.
+// Stand-in for libcublas.so: computes products by plain loops, as work of the current stream. It
+// overwrites the workspace, which nobody else may use, and checks arguments as cuBLAS does. Its
+// bits differ from those of cuBLAS.
 #include <cublas_v2.h>
 
 #include <bit>
@@ -21,7 +21,8 @@ Context* ContextOf(cublasHandle_t handle) {
   return reinterpret_cast<Context*>(handle);
 }
 
-// The nearest number with so few bits of the mantissa, ties to even; NaN and infinity stay.
+// Rounds to the nearest number without the dropped mantissa bits, ties to even; keeps NaN and
+// infinity.
 float Rounded(float x, int dropped_bits) {
   auto bits = std::bit_cast<std::uint32_t>(x);
   if (dropped_bits == 0 || (bits & 0x7f800000u) == 0x7f800000u) return x;
@@ -30,7 +31,7 @@ float Rounded(float x, int dropped_bits) {
   return std::bit_cast<float>(bits >> dropped_bits << dropped_bits);
 }
 
-// Column-major, as cuBLAS counts.
+// Column-major, like cuBLAS.
 struct Operand {
   const float* data = nullptr;
   std::int64_t stride = 0;
@@ -38,7 +39,7 @@ struct Operand {
   float At(std::int64_t row, std::int64_t col) const {
     return transposed ? data[row * stride + col] : data[col * stride + row];
   }
-  // Bytes of [rows, cols].
+  // Bytes of a [rows, cols] matrix.
   std::size_t Bytes(std::int64_t rows, std::int64_t cols) const {
     const std::int64_t lines = transposed ? rows : cols;
     const std::int64_t length = transposed ? cols : rows;

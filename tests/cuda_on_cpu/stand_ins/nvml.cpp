@@ -1,4 +1,5 @@
-// In place of libnvidia-ml.so.1: a driver with a version, and 3 GiB that are free of each device.
+// Stand-in for libnvidia-ml.so.1: reports a driver version, and 3 GiB of free memory for each
+// device.
 #include <cstring>
 
 namespace {

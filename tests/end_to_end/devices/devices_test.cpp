@@ -28,8 +28,8 @@ class Devices : public ::testing::Test {
   std::string reference_;
 };
 
-// Variables of this program that name fake GPUs (offer_gpus.cpp). They are passed on explicitly, as
-// the programs of a test inherit no variable of acan's.
+// Variables of this program that name fake GPUs (offer_gpus.cpp). Tests pass them on explicitly
+// because the programs that a test starts inherit no variables of acan.
 Environment OfferedGpus() {
   Environment offered;
   for (const char* name : {"ACAN_MODULE_PATH", "ACAN_FAKE_GPUS"}) {
@@ -38,7 +38,7 @@ Environment OfferedGpus() {
   return offered;
 }
 
-// The first device of a backend that can be used; null if there is none.
+// The first usable device of a backend; null if there is none.
 nlohmann::json UsableDevice(const std::string& backend, const Environment& environment) {
   const Result listed = RunAcan({"devices", "--json"}, environment);
   EXPECT_EQ(listed.code, 0) << listed.err;
@@ -72,7 +72,7 @@ TEST_P(MixedDevices, TrainToTheSameBits) {
   }
 }
 
-// What a driver brings along may take signals for itself, as LLVM does.
+// A driver's libraries, such as LLVM, may install signal handlers of their own.
 TEST_P(MixedDevices, EndWhenTheirParentAsksOrDies) {
   const nlohmann::json device = UsableDevice(GetParam(), OfferedGpus());
   if (device.is_null()) GTEST_SKIP() << "no " << GetParam() << " device here: not tested";
@@ -128,8 +128,8 @@ learning_rate = 0.1
 INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cuda"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Handlers of all kinds that are here join a running job one after the other. Fake GPUs are left
-// out: the job would end before such slow ones get a task.
+// Handlers for all available kinds of devices join a running job one after the other. Fake GPUs are
+// left out because they are so slow that the job would end before they get a task.
 TEST_F(Devices, TenThatJoinOneAfterTheOtherTrainToTheSameBits) {
   std::vector<std::string> kinds = {"cpu:1", "cpu:2"};
   for (const char* backend : {"opencl", "cuda"}) {
@@ -163,7 +163,7 @@ TEST_F(Devices, TenThatJoinOneAfterTheOtherTrainToTheSameBits) {
 
 #if defined(ACAN_EMPTY_DRIVER)
 
-// What `acan devices` and a handler say with these drivers only.
+// What `acan devices` and a handler report if only these drivers are installed.
 void ExpectProblem(const std::string& drivers, const std::string& problem) {
   const Environment environment = {{"OCL_ICD_VENDORS", drivers}};
   const Result listed = RunAcan({"devices", "--json"}, environment);
@@ -191,8 +191,7 @@ TEST(OpenClDrivers, WithoutADeviceAreNamed) {
 
 #endif
 
-// A broker, a manager, and handlers on the CPU and on a device with a fault (see
-// faulty_module.cpp).
+// A broker, and handlers on the CPU and on a device with a fault (see faulty_module.cpp).
 class FaultyDevice : public Devices {
  protected:
   FaultyDevice()
@@ -213,8 +212,8 @@ class FaultyDevice : public Devices {
   Program broker_;
 };
 
-// The healthy one takes part, and then stands still until the other one has met its fault. It is
-// slow, so that the job is not done before that.
+// The healthy handler takes part and is then stopped until the other one has met its fault. It is
+// throttled so that the job does not end before that.
 TEST_F(FaultyDevice, WithoutMemoryLeavesItsTasksToOthers) {
   std::vector<std::string> slow = HandlerWords("cpu:1");
   slow.insert(slow.end(), {"--throttle", "0.05"});
@@ -239,7 +238,8 @@ TEST_F(FaultyDevice, ThatIsLostEndsItsHandlerAndNotTheJob) {
   ExpectReference(manager);
 }
 
-// What it took goes to others; it says why it does nothing, and a second signal ends it.
+// Other handlers get the tasks of the hanging one, which logs why it does nothing. A second signal
+// ends it.
 TEST_F(FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody) {
   Program faulty(HandlerWords("opencl:0"), Fault("hang:0"));
   ASSERT_TRUE(faulty.WaitForErr("joined"));
@@ -253,7 +253,7 @@ TEST_F(FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody) {
   EXPECT_EQ(faulty.Wait(), 128 + SIGTERM);
 }
 
-// Its tasks are the only ones that there are, so the job cannot end; it says why.
+// There are no tasks for other devices, so the job cannot continue, and its error says why.
 TEST_F(FaultyDevice, AloneMakesTheJobFailInItsWords) {
   Program faulty(HandlerWords("opencl:0"), Fault("memory:20"));
   Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});

@@ -1,4 +1,4 @@
-// A driver for OpenCL's loader that has no device, as on a machine whose card was taken out.
+// A driver for the OpenCL loader that has no device, as on a machine whose card was removed.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <CL/cl_icd.h>

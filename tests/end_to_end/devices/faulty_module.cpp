@@ -1,6 +1,7 @@
-// A module "opencl" whose one device is the CPU with faults. ACAN_TEST_FAULT says which:
-// "memory:N", "lost:N" or "hang:N": the products after the N-th that a task asked for find no
-// memory, or no device, or never end. The products of the proof at the start do not count.
+// A module "opencl" whose only device is the CPU with a fault. ACAN_TEST_FAULT names the fault:
+// "memory:N", "lost:N" or "hang:N". After the N-th product of a task, products fail for lack of
+// memory, fail because the device is lost, or never return. The products of the conformance battery
+// at the start do not count.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -37,7 +38,8 @@ class FaultyDevice final : public test::ForwardingDevice {
   }
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override {
-    // The battery's blocks and the measured squares are not what jobs of tests have.
+    // Neither the conformance battery nor the speed measurement has such products: the battery uses
+    // other blocks, and the measurement uses squares.
     const bool of_task = block == 64 && c.rows != c.cols;
     if (of_task && c.rows > 16 && --fault_.after < 0) {
       while (fault_.kind == "hang") ::pause();

@@ -1,4 +1,4 @@
-// Any request with any field.
+// Random requests: any type with any fields.
 #include <utility>
 
 #include "hostile_client.h"
@@ -42,7 +42,7 @@ Pattern AnyPattern(HostileClient& hostile) {
   return pattern;
 }
 
-// Mostly small, sometimes as large as it can be.
+// Mostly small, sometimes the largest value.
 std::int64_t AnyDurationUs(HostileClient& hostile) {
   static constexpr std::int64_t kSome[] = {
       0, 0, 1000, 100'000, 10'000'000, 3'600'000'000, tuplespace::kForeverUs, -1};
@@ -105,7 +105,7 @@ tuplespace::Get AnyGet(HostileClient& hostile) {
   return get;
 }
 
-// Never all results that a task declares and no others: one among them is always made up.
+// Never exactly the results that a task declares: at least one is always invented.
 tuplespace::Complete AnyComplete(HostileClient& hostile) {
   tuplespace::Complete complete{AnyLease(hostile), AnyTuples(hostile)};
   complete.results.push_back({.key = Key{"made-up", 1}, .payload = {}, .task = {}});

@@ -1,4 +1,4 @@
-// One round of each attack.
+// Implements one round of each attack.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::int64_t kHourUs = 3'600'000'000;
 constexpr std::chrono::seconds kHangsAtMost{10};
-constexpr std::uint32_t kMostAtOnce = 4096;     // of a handler's request
-constexpr std::uint64_t kSmallOffer = 4 << 20;  // less than others offer, and enough for any task
+constexpr std::uint32_t kMostAtOnce = 4096;     // tasks in one request
+constexpr std::uint64_t kSmallOffer = 4 << 20;  // smaller than other offers, enough for any task
 constexpr std::chrono::seconds kGivesBackFor{1};
 const Pattern kEverything{{FieldPattern::Any()}, true};
 const Pattern kReceipts{{FieldPattern::Exact("done")}, true};  // of jobs that are done
@@ -44,7 +44,7 @@ LeaseRef LeaseOf(const Grant& grant) {
   return {grant.key, grant.fence};
 }
 
-// The keys that the task declares, with as many bytes as it should make.
+// Tuples for the declared results of the task, with their declared sizes.
 std::vector<Tuple> DeclaredResults(const Grant& grant) {
   std::vector<Tuple> results;
   for (const Output& output : DecodeTask(grant.payload, grant.task->inputs.size()).outputs) {
@@ -53,7 +53,7 @@ std::vector<Tuple> DeclaredResults(const Grant& grant) {
   return results;
 }
 
-// `key` of a step that comes later.
+// `key`, moved to a later step.
 Key Ahead(const Key& key, std::int64_t steps) {
   std::vector<Field> fields = key.Fields();
   if (fields.size() > 1 && std::holds_alternative<std::int64_t>(fields[1])) {
@@ -68,7 +68,7 @@ bool IsTile(const Key& key) {
   return what != nullptr && (*what == "tile" || what->starts_with("state"));
 }
 
-// Gives the tasks back as if nothing had been, so that only what is sent meanwhile is the attack.
+// Releases the tasks, so that the attack consists only of what is sent meanwhile.
 void GiveBack(HostileClient& hostile, const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) hostile.Send(tuplespace::Release{LeaseOf(grant)});
 }
@@ -82,7 +82,7 @@ void PutCapacity(HostileClient& hostile, const std::string& text) {
 
 }  // namespace
 
-// The one that is as large and fast as numbers are, as long as it can.
+// Claims to be as large and fast as the types allow, for as long as it can.
 void BeAbsurdlyLarge(HostileClient& hostile) {
   Capacity capacity;
   capacity.name = "the largest of all";
@@ -106,7 +106,7 @@ void CompleteInventedTasks(HostileClient& hostile) {
     for (const std::uint64_t fence : {std::uint64_t{0}, hostile.Below(100'000)}) {
       hostile.Send(Complete{{Ahead(hostile.AnyKey(), steps), fence}, results});
     }
-    // A true key and a true fence, but of two tasks.
+    // A valid key and a valid fence that belong to different tasks.
     const Key other = hostile.AnyKey();
     if (!grants.empty() && other != grants[0].key) {
       hostile.Send(Complete{{other, grants[0].fence}, results});
@@ -172,15 +172,15 @@ void TakeAndHang(HostileClient& hostile) {
   read.all = false;
   read.metadata_only = true;
   read.wait_us = tuplespace::kForeverUs;
-  const auto lookout = hostile.MakeClient(hostile.access());  // under an id of its own
+  const auto lookout = hostile.MakeClient(hostile.access());  // with an id of its own
   bool over = false;
   lookout->Submit(std::move(read), [&over](tuplespace::ReplyBody&&) { over = true; });
   const auto end = std::chrono::steady_clock::now() + kHangsAtMost;
   while (!over && std::chrono::steady_clock::now() < end) lookout->Poll(HostileClient::kWait);
 }
 
-// Of the Gets that wait, the one with the smallest offer gets the task: of two, each gets what the
-// other gives back.
+// Among waiting Gets, the one with the smallest offer gets the task. So each of the two Gets
+// receives the tasks that the other one gives back.
 void TakeAndGiveBack(HostileClient& hostile) {
   tuplespace::Client& client = hostile.client();
   std::array<tuplespace::RequestId, 2> gets{};
@@ -216,7 +216,7 @@ void FillWithAMadeUpRun(HostileClient& hostile) {
     tuples.push_back(Plain(Key{run, i, "tile", 0, 0, 9, 0, 9}));
   hostile.Send(Complete{{Key{run, 0, "task", "exact"}, hostile.Below(1000)}, tuples});
   hostile.Send(Put{std::move(tuples)});
-  // What it may put, more and larger than anybody needs.
+  // Tuples that it may put, but more and larger ones than anybody needs.
   const auto first = static_cast<std::int64_t>(hostile.Below(1 << 20));
   std::vector<Tuple> reports;
   for (std::int64_t i = 0; i < 100; ++i) {
@@ -224,7 +224,7 @@ void FillWithAMadeUpRun(HostileClient& hostile) {
   }
   hostile.Send(Put{std::move(reports)});
   hostile.Settle();
-  if (hostile.client().unanswered() > 1000) hostile.Leave();  // busy, busy, busy
+  if (hostile.client().unanswered() > 1000) hostile.Leave();  // the broker answers Busy only
 }
 
 void OpenReads(HostileClient& hostile) {
@@ -239,7 +239,7 @@ void OpenReads(HostileClient& hostile) {
   if (hostile.client().unanswered() > 3000) hostile.Leave();
 }
 
-// It says of itself what nobody is, now this and then that.
+// Claims random impossible capacities.
 void BeAbsurd(HostileClient& hostile) {
   static constexpr std::uint64_t kMemory[] = {
       0, 1, 1 << 12, 1 << 20, 1ull << 60, std::numeric_limits<std::uint64_t>::max()};
@@ -259,7 +259,7 @@ void BeAbsurd(HostileClient& hostile) {
   if (hostile.OneIn(8)) text.resize(hostile.Below(text.size()));
   PutCapacity(hostile, text);
   for (int i = 0; i < 5; ++i) hostile.client().Poll(HostileClient::kWait / 5);
-  if (hostile.OneIn(2)) hostile.Leave();  // and comes with another one
+  if (hostile.OneIn(2)) hostile.Leave();  // and returns under another id
 }
 
 void JoinAndVanish(HostileClient& hostile) {
@@ -276,7 +276,7 @@ void JoinAndVanish(HostileClient& hostile) {
   }
 }
 
-// Each id lets the leases of what it took run out. One that is not trusted any more is replaced.
+// Each id lets the leases of its tasks expire. The next round uses a new id.
 void TakeUnderManyIds(HostileClient& hostile) {
   const std::vector<Grant> grants = hostile.Take(64);
   if (grants.empty()) return;
@@ -342,7 +342,7 @@ void ComeWithAnUnknownKey(HostileClient& hostile) {
     access.name = name;
     clients.push_back(hostile.MakeClient(access));
   }
-  // The name of others with a key that is on the list.
+  // The name of another client with a key that is on the list.
   access = hostile.access();
   access.name = "manager";
   clients.push_back(hostile.MakeClient(access));
@@ -354,7 +354,7 @@ void ComeWithAnUnknownKey(HostileClient& hostile) {
     try {
       client->Poll(HostileClient::kWait / 4);
     } catch (const tuplespace::SpaceError&) {
-      continue;  // as it should be
+      continue;  // expected
     }
   }
 }

@@ -68,7 +68,7 @@ void HostileClient::Took(const std::vector<Grant>& grants) {
     const Task task = DecodeTask(grant.payload, grant.task->inputs.size());
     for (const Output& output : task.outputs) See(output.key);
   }
-  // Who says that it has what a task needs is the first to get the task.
+  // The space prefers a client that claims to hold the inputs of a task.
   if (OneIn(4)) Send(tuplespace::Hold{{seen_.begin(), seen_.end()}, {}});
 }
 

@@ -1,9 +1,9 @@
-// A hostile client: it has a key, or none, and sends well-formed requests that no honest program
-// would send. What it does in one round is an attack; rounds follow each other as long as the job
-// that it attacks runs.
+// A hostile client has a key or none and sends well-formed requests that no honest program would
+// send. An attack is what it does in one round. It repeats rounds as long as the job that it
+// attacks runs.
 //
-// One thing it does not do: complete a task that it holds with all declared results and wrong bytes
-// in them. Without audits nobody can know that (docs/reliability.md, "What is not covered").
+// It never completes a task that it holds with all declared results and wrong bytes in them.
+// Without audits this cannot be detected (docs/reliability.md, "What is not covered").
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,11 @@
 
 namespace acan::testing {
 
-// How far hostile clients got, all together where they share one. Any thread may use it.
+// Counts the progress of one hostile client, or of all clients that share this object. Thread-safe.
 class Progress {
  public:
   struct Counts {
-    std::uint64_t rounds = 0, refusals = 0;  // of the rounds: those that the broker refused
+    std::uint64_t rounds = 0, refusals = 0;  // refusals: rounds that the broker refused
     std::uint64_t taken = 0;                 // tasks
   };
 
@@ -42,7 +42,7 @@ class Progress {
     const std::lock_guard lock(mutex_);
     return counts_;
   }
-  // Waits until `fulfilled(counts)`; false if it is not before `deadline`.
+  // Waits until `fulfilled(counts)`; returns false if that does not happen before `deadline`.
   template <typename Condition>
   bool WaitUntil(std::chrono::steady_clock::time_point deadline, Condition fulfilled) const {
     std::unique_lock lock(mutex_);
@@ -66,9 +66,9 @@ class HostileClient {
 
   static constexpr tuplespace::Client::Duration kWait = std::chrono::milliseconds(100);
 
-  tuplespace::Client& client();  // connects if it is not
-  void Leave();                  // says goodbye, and forgets what it holds
-  void Vanish();                 // its connection ends without a goodbye
+  tuplespace::Client& client();  // connects first if necessary
+  void Leave();                  // says goodbye and forgets the leases that it holds
+  void Vanish();                 // drops the connection without a goodbye
   const tuplespace::ClientAccess& access() const { return access_; }
   std::unique_ptr<tuplespace::Client> MakeClient(const tuplespace::ClientAccess& access,
                                                  zmq::context_t* context = nullptr);
@@ -76,18 +76,18 @@ class HostileClient {
   std::uint64_t Below(std::uint64_t bound) { return random_() % bound; }
   bool OneIn(std::uint64_t count) { return Below(count) == 0; }
 
-  // Takes at most so many tasks and learns from their keys.
+  // Takes at most `count` tasks and remembers their keys.
   std::vector<tuplespace::Grant> Take(std::uint32_t count);
   void Took(const std::vector<tuplespace::Grant>& grants);
-  // Queues a request, whatever becomes of it.
+  // Queues a request and ignores its reply.
   void Send(tuplespace::RequestBody body);
-  // Until all that was sent is answered, or kWait is over.
+  // Waits until all requests are answered, or for kWait.
   void Settle();
 
-  // What it has seen of the run: the newest keys of tasks and of their inputs.
+  // The newest keys of tasks, inputs and results that it has seen.
   const std::deque<tuplespace::Key>& seen() const { return seen_; }
   void See(const tuplespace::Key& key);
-  tuplespace::Key AnyKey();  // one that it has seen or invents
+  tuplespace::Key AnyKey();  // a seen, changed or invented key
   std::vector<tuplespace::Grant>& held() { return held_; }
   const std::shared_ptr<Progress>& progress() const { return progress_; }
 
@@ -102,45 +102,46 @@ class HostileClient {
   std::shared_ptr<Progress> progress_;
 };
 
-// One round. May throw tuplespace::SpaceError: what was asked is refused.
+// Runs one round. Throws tuplespace::SpaceError if the broker refuses a request.
 using Attack = void (*)(HostileClient&);
 
-// ---- what needs the key of a handler -----------------------------------------------------------
+// ---- attacks that need a handler's key ----------------------------------------------------------
 
-void CompleteInventedTasks(HostileClient& hostile);  // with weights of 1 and 59 steps ahead
+void CompleteInventedTasks(HostileClient& hostile);  // with weights 1, 2 and 59 steps ahead
 void CompleteWithoutResults(HostileClient& hostile);
 void CompleteWithOtherResults(HostileClient& hostile);
 void FailTasks(HostileClient& hostile);
 void ExtendLeases(HostileClient& hostile);
-void TakeAndSayNothing(HostileClient& hostile);  // but that it is there
-void TakeAndHang(HostileClient& hostile);        // says nothing until another has done its task
-void TakeAndGiveBack(HostileClient& hostile);    // each task at once, again and again
+void TakeAndSayNothing(HostileClient& hostile);  // only keeps its connection alive
+void TakeAndHang(HostileClient& hostile);        // silent until another handler has done its task
+void TakeAndGiveBack(HostileClient& hostile);    // each task at once, repeatedly
 void FillWithAMadeUpRun(HostileClient& hostile);
 void OpenReads(HostileClient& hostile);
 void BeAbsurdlyLarge(HostileClient& hostile);
-void BeAbsurd(HostileClient& hostile);  // in any way
+void BeAbsurd(HostileClient& hostile);  // with random capacities
 void JoinAndVanish(HostileClient& hostile);
 void TakeUnderManyIds(HostileClient& hostile);
 
-// ---- what any key can do -----------------------------------------------------------------------
+// ---- attacks that any key allows ----------------------------------------------------------------
 
 void ListAndCount(HostileClient& hostile);
 void FloodWithCheapRequests(HostileClient& hostile);
-void AskForWhatTheRoleForbids(HostileClient& hostile);  // an observer's
+void AskForWhatTheRoleForbids(HostileClient& hostile);  // for an observer's key
 void SendAnything(HostileClient& hostile);              // any request with any field
 
-// ---- what needs none ---------------------------------------------------------------------------
+// ---- attacks that need no key -------------------------------------------------------------------
 
 void ComeWithAnUnknownKey(HostileClient& hostile);
 
-// ---- all that a seed may draw -------------------------------------------------------------------
+// ---- all attacks that a seed may draw -----------------------------------------------------------
 
-// Of who has a handler's key. TakeAndHang is not among them: it does not end when it is told to.
+// For clients with a handler's key. TakeAndHang is not among them because it ignores requests to
+// stop.
 std::vector<Attack> AttacksOfAHandler();
-// Of who has an observer's key.
+// For clients with an observer's key.
 std::vector<Attack> AttacksOfAnObserver();
 
-// A client on a thread of its own that attacks until its end.
+// A client that attacks, on its own thread, until it is stopped or destroyed.
 class Attacker {
  public:
   Attacker(HostileClient client, std::vector<Attack> attacks);

@@ -1,5 +1,5 @@
-// acan_hostile: a hostile client from the command line, which attacks until it gets SIGINT or
-// SIGTERM. tests/end_to_end/kills/soak.py runs some of them beside a cluster.
+// acan_hostile: runs a hostile client that attacks until it gets SIGINT or SIGTERM.
+// tests/end_to_end/kills/soak.py runs some of these beside a cluster.
 #include <signal.h>
 
 #include <cstdint>
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGINT);
   sigaddset(&stop, SIGTERM);
-  // Before there are threads: these signals are for sigwait() alone.
+  // Blocks these signals before any thread starts, so that only sigwait() receives them.
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   try {
     using acan::testing::Attacker;

@@ -1,8 +1,8 @@
-// Whatever a client with a handler's key, an observer's or none does while others train: the run
-// ends, its weights are those of the undisturbed run, and nothing is left behind.
+// Whatever a client does during a training, whether it has a handler's key, an observer's key or
+// none: the run ends, it has the weights of the undisturbed run, and nothing is left in the space.
 //
-// By hand, for as long as one likes (docs/reliability.md): ACAN_HOSTILE_SEED=7
-// ACAN_HOSTILE_SECONDS=3600 build/ci/bin/end_to_end_test --gtest_filter='*ARandomMix*'
+// To attack for longer by hand (docs/reliability.md): ACAN_HOSTILE_SEED=7 ACAN_HOSTILE_SECONDS=3600
+// build/ci/bin/end_to_end_test --gtest_filter='*ARandomMix*'
 #include "hostile_client.h"
 
 #include <signal.h>
@@ -30,7 +30,7 @@ using tuplespace::FieldPattern;
 using tuplespace::Key;
 using Clock = std::chrono::steady_clock;
 
-// Without any progress. A whole run takes about three seconds when nobody disturbs it.
+// How long a run may make no progress. An undisturbed run takes about three seconds in all.
 constexpr std::chrono::seconds kPatience{100};
 constexpr std::chrono::milliseconds kLookAgain{10};
 
@@ -61,7 +61,8 @@ epochs = 1
 learning_rate = 0.05
 )";
 
-// Its weights are those of kAttackedJob. A lease that is learned begins with ten seconds.
+// Has the weights of kAttackedJob. Its leases are short; leases that the policy learns start at ten
+// seconds.
 std::string JobWithShortLeases() {
   return std::string(kAttackedJob) + "[tasks]\ntimeout_ms = 200\n";
 }
@@ -70,7 +71,7 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What a manager's log said last about its position, like "step 750/1760"; "" if nothing yet.
+// The last position in a manager's log, such as "step 750/1760"; "" if there is none yet.
 std::string LastStep(const std::string& log) {
   const std::size_t at = log.rfind("step ");
   return at == std::string::npos ? "" : log.substr(at, log.find_first_of(": \n", at + 5) - at);
@@ -81,7 +82,7 @@ void RunCommand(const std::vector<std::string>& words) {
   EXPECT_EQ(result.code, 0) << result.err;
 }
 
-// Broker, two handlers and a manager, each a process with a key, and the keys of those who attack.
+// A broker, two handlers and a manager, each a process with a key, and the keys of the attackers.
 class Cluster {
  public:
   explicit Cluster(const std::string& job = kAttackedJob, const std::string& memory = "16MiB")
@@ -108,7 +109,7 @@ class Cluster {
                                               KeyFile("manager")});
   }
   bool WaitForTraining() { return manager_->WaitForErr("epoch 1/"); }
-  // Until a client of `key` gets no tasks for a while.
+  // Waits until the manager reports that the broker mistrusts a client of `key`.
   bool WaitForMistrust(const std::string& key) {
     return manager_->WaitForErr("client \"" + key + "/");
   }
@@ -121,12 +122,12 @@ class Cluster {
     return {endpoints_, cli::ReadAccessFile(KeyFile(key)).access, seed, std::move(progress)};
   }
 
-  // The hash of the run's weights; a note if it does not end well.
+  // Returns the hash of the run's weights, or a note if the run fails.
   std::string AwaitEnd() {
     Clock::time_point deadline = Clock::now() + kPatience;
     std::string step;
     while (manager_->Runs()) {
-      OthersAreAlive();  // and do not wait for somebody to read what they say
+      OthersAreAlive();  // also reads their output, so that their pipes do not fill up
       if (std::string now = LastStep(manager_->err()); now != step) {
         step = std::move(now);
         deadline = Clock::now() + kPatience;
@@ -148,7 +149,7 @@ class Cluster {
     for (Program& handler : handlers_) alive = handler.Runs() && alive;
     return alive;
   }
-  // Everything else that was in the space goes with the run, or with who put it.
+  // Only tuples of connected handlers and the receipt may remain in the space.
   void ExpectNothingIsLeft() {
     const std::unique_ptr<tuplespace::Client> watch =
         Hostile("watch", 1).MakeClient(cli::ReadAccessFile(KeyFile("watch")).access);
@@ -159,7 +160,7 @@ class Cluster {
       for (const auto& found : watch->ListAll({{FieldPattern::Any()}, true}, true)) {
         if (!BelongsThere(found.key, found.put_by)) left += found.key.ToString() + " ";
       }
-      // The space tells a client when a tuple comes, but not when one goes, so this looks again.
+      // The space does not notify clients about removed tuples, so this polls.
       if (!left.empty()) std::this_thread::sleep_for(kLookAgain);
     }
     EXPECT_EQ(left, "");
@@ -193,7 +194,7 @@ class Cluster {
     return programs;
   }
   std::string KeyFile(const std::string& name) const { return folder_ / ("keys/" + name + ".key"); }
-  // What handlers say of themselves as long as they are there, and the receipt.
+  // True for a receipt, and for capacities and reports that handlers put about themselves.
   static bool BelongsThere(const Key& key, const std::string& put_by) {
     const std::vector<tuplespace::Field> fields = key.Fields();
     const auto* what = std::get_if<std::string>(&fields[0]);
@@ -230,7 +231,7 @@ class HostileTest : public ::testing::Test {
     cluster.End();
   }
 
-  // Trains while all waves attack; returns what the broker has counted.
+  // Trains while all waves attack; returns the counters of the broker.
   Counters TrainUnder(const std::vector<Wave>& waves, std::uint64_t seed = 1) {
     const std::set<std::string> shared_memory = SharedMemoryNames();
     Cluster cluster(job_, memory_);
@@ -249,7 +250,7 @@ class HostileTest : public ::testing::Test {
     }
     cluster.Begin();
     if (begins_ == Begins::kBeforeTheRun || cluster.WaitForTraining()) {
-      // Honest handlers are quicker: they hold still until the attack got as far as it must.
+      // Honest handlers are faster. They are stopped until the attack has gone as far as it must.
       if (honest_wait_ != HonestWait::kNo) cluster.SignalHandlers(SIGSTOP);
       if (attackers.empty()) attack();
       if (honest_wait_ == HonestWait::kUntilTasksAreTaken) {
@@ -369,7 +370,7 @@ TEST_F(HostileTest, AnAbsurdCapacityChangesNothing) {
 
 TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
   job_ = kWideJob;
-  memory_ = "6MiB";  // its tasks fit, but not if they were made for more
+  memory_ = "6MiB";  // enough for its tasks, unless they are cut for larger handlers
   const std::string hash = std::exchange(undisturbed_, "");
   const double seconds = undisturbed_seconds_;
   TrainUndisturbed(job_, memory_);

@@ -1,8 +1,8 @@
-# What the scripts of this folder share. A script sets `what`, its name, sources this, and may define
-# tear_down, which is called at the end, whatever the end is, before "$folder" goes.
+# Functions for the scripts of this folder. A script sets `what`, its name, and sources this file.
+# It may define tear_down, which runs at the end in every case, before "$folder" is removed.
 #
-#   folder     a temporary folder; the ends of its *.log are shown after a failure
-#   tag        five characters that no other run has: names of interfaces have 15 at most
+#   folder     a temporary folder; after a failure the ends of its *.log files are shown
+#   tag        five characters, unique to this run: names of interfaces have at most 15
 #   pids       processes that are killed at the end
 
 skip() { echo "SKIPPED $what: $*"; exit 77; }
@@ -33,13 +33,13 @@ folder=$(mktemp -d)
 tag=$(printf '%05x' $((($$ * 32768 + RANDOM) % 0x100000)))
 pids=()
 
-# Two network namespaces, "$near" with 10.199.0.1 on the device "an$tag" and "$far" with 10.199.0.2 on
-# "af$tag", and the link between the two.
+# Makes two network namespaces and a link between them: "$near" with 10.199.0.1 on the device
+# "an$tag", and "$far" with 10.199.0.2 on "af$tag".
 make_two_hosts() {
   near=acan-near-$tag
   far=acan-far-$tag
   tear_down() {
-    ip netns del "$near" 2>/dev/null || true  # and with it the link
+    ip netns del "$near" 2>/dev/null || true  # removes its link, too
     ip netns del "$far" 2>/dev/null || true
   }
   ip netns add "$near" 2>"$folder/netns.log" || skip "ip netns add: $(cat "$folder/netns.log")"
@@ -57,14 +57,14 @@ make_two_hosts() {
     ip -n "$space" link set "$device" up
   done
 }
-in_space() {  # SPACE NAME ARGUMENTS...: starts "$acan" there
+in_space() {  # SPACE NAME ARGUMENTS...: starts "$acan" in that namespace
   local space=$1 name=$2
   shift 2
   ip netns exec "$space" "$acan" "$@" >"$folder/$name.out" 2>"$folder/$name.log" &
   pids+=($!)
 }
 
-until_true() {  # WHAT COMMAND...: waits until the command succeeds; else fails with WHAT
+until_true() {  # WHAT COMMAND...: waits until the command succeeds, or fails with WHAT
   local otherwise=$1
   shift
   for ((i = 0; i < 1200; ++i)); do
@@ -76,10 +76,10 @@ until_true() {  # WHAT COMMAND...: waits until the command succeeds; else fails 
 wait_for() {  # LOG PATTERN: waits until a line matches
   until_true "\"$2\" never came in $(basename "$1")" grep -q -- "$2" "$1"
 }
-# Of a receipt, or of what --json prints.
+# Reads the hash from a receipt, or from the output of --json.
 hash_of() { grep -o '"weights_sha256": *"[0-9a-f]*"' "$1" | tr -d ' ' || fail "no hash in $1"; }
 
-# write_job FILE EPOCHS: a job that needs no data, of 64 steps an epoch.
+# write_job FILE EPOCHS: writes a job that needs no data files and has 64 steps per epoch.
 write_job() {
   cat >"$1" <<JOB
 [model]
@@ -93,7 +93,7 @@ batch = 64
 epochs = $2
 JOB
 }
-# Adds a snapshot each 50 steps.
+# Adds a snapshot every 50 steps.
 with_snapshots() { printf '[snapshots]\nevery_steps = 50\n' >>"$1"; }
 train_quietly() {  # JOB: the undisturbed run on one host, to $folder/quiet
   "$acan" train "$1" --handlers 2xcpu:1 --out "$folder/quiet" --json >"$folder/quiet.out" \

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Two handlers that share no memory with their broker send each other what they need themselves. The weights must be
-those of a run whose bytes all pass the broker, and of one on shared memory. A handler is killed in the middle of one of
-the runs, where others fetch from it.
+"""Two handlers that share no memory with their broker send each other what they need directly. The weights must equal
+those of a run whose bytes all pass through the broker, and those of a run with shared memory. In one of the runs, a
+handler is killed while others fetch from it.
 
-    direct.py ACAN          the program; exit code 0: so it was, 1: not
+    direct.py ACAN          ACAN: the program. Exit code 0: passed, 1: failed
 """
 import json
 import pathlib
@@ -33,7 +33,7 @@ def fail(why):
 
 
 class Run:
-    """Processes of one training, whose logs lie in `folder`."""
+    """The processes of one training, whose logs are in `folder`."""
 
     def __init__(self, acan, folder, keys, handler_words):
         self.acan, self.folder, self.keys, self.handler_words = acan, folder, keys, handler_words

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Two handler hosts of network namespaces train a wide model: the bytes that cross the links a step must stay well
-below those of the weights and the optimizer's state, which stay with the handlers.
+"""Handlers on two hosts (network namespaces) train a wide model. The bytes that cross the links per step must stay well
+below the size of the weights and the optimizer's state, which stay with the handlers.
 
-    link_bytes.py ACAN          the program; exit code 0: so it was, 1: not, 77: cannot be tried here
+    link_bytes.py ACAN          ACAN: the program. Exit code 0: passed, 1: failed, 77: not possible here
 """
 import json
 import os
@@ -12,8 +12,9 @@ import sys
 
 BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench" / "hosts" / "hosts.py"
 WEIGHTS = 4 * (784 * 2048 + 2048 * 2048 + 2048 * 10)
-# Of the job's least (batch and activations, by weights that stay) this leaves room for copies of versions, snapshots
-# and for what the broker passes on. Weights and momentum of one step alone are twice WEIGHTS, each way.
+# This allows for the job's minimum (the batch and the activations, while weights stay), copies of
+# versions, snapshots and what the broker passes on. Moving the weights and the momentum of a single
+# step would take twice WEIGHTS each way.
 MOST_BYTES = 2 * WEIGHTS
 
 

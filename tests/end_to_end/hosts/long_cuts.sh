@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# By hand, as it takes some minutes: a broker, and a host of a manager and two handlers, which are
-# network namespaces. The broker's link is cut for 20 s; then a handler is frozen for 60 s while the
-# other one goes on. Nobody helps, and the weights must be those of an undisturbed run on one host.
+# To run by hand, since it takes some minutes. One network namespace has a broker, another one a
+# manager and two handlers. The broker's link is cut for 20 s; then one handler is frozen for 60 s
+# while the other one continues. Without help the weights must be those of an undisturbed run on one
+# host.
 #
-#   long_cuts.sh ACAN [EPOCHS]      EPOCHS (400) must last for some two minutes. Exit code: 0 if all
-#                                   was so, 1 if not, 77 if it cannot be tried here
+#   long_cuts.sh ACAN [EPOCHS]      EPOCHS (400) must last for about two minutes. Exit code: 0 on
+#                                   success, 1 on failure, 77 if the test cannot run here
 set -euo pipefail
 
 acan=$(realpath "$1")
@@ -34,13 +35,13 @@ manager=${pids[-1]}
 epochs() { grep -c "epoch .* done" "$folder/manager.log" || true; }
 wait_for "$folder/manager.log" "epoch 2/.* done"
 ip -n "$near" link set "an$tag" down
-sleep 20  # this is the cut
+sleep 20  # the cut
 before=$(epochs)
 ip -n "$near" link set "an$tag" up
 goes_on() { [ "$(epochs)" -gt "$before" ]; }
 until_true "the training did not go on after the cut" goes_on
 kill -STOP "$frozen"
-sleep 60  # it is frozen
+sleep 60  # the frozen time
 kill -0 "$manager" 2>/dev/null || fail "the training was over before the frozen handler went on"
 before=$(epochs)
 kill -CONT "$frozen"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Two handlers on hosts of network namespaces, behind links of a shaped rate, train a wide model. The manager names a
-handler for each task. Both must take part and send to each other what they need, and the weights must be those of
-one local handler. How many bytes travel depends on how busy the machine is, so they are only printed.
+"""Two handlers on hosts (network namespaces) behind rate-limited links train a wide model. The manager names a handler
+for each task. Both must take part and send each other what they need, and the weights must equal those of one local
+handler. The number of transferred bytes depends on how busy the machine is, so it is only printed.
 
-    named_handlers.py ACAN      the program; exit code 0: so it was, 1: not, 77: cannot be tried here
+    named_handlers.py ACAN      ACAN: the program. Exit code 0: passed, 1: failed, 77: not possible here
 """
 import json
 import os
@@ -33,7 +33,7 @@ optimizer = "momentum"
 epochs = 1
 """
 RATE = "200mbit"
-GFLOPS = "1"  # a step of 1 GFLOP takes one handler far longer than what two must send each other
+GFLOPS = "1"  # a step of 1 GFLOP takes one handler far longer than the transfers between two
 WEIGHTS = 4 * sum(inputs * outputs for inputs, outputs in zip(LAYERS, LAYERS[1:]))
 PATIENCE_S = 60
 
@@ -60,7 +60,7 @@ def open_network():
 
 
 class Hosts:
-    """The processes of one training on the hosts of a network."""
+    """The processes of one training, on the hosts of a network."""
 
     def __init__(self, network, acan, folder):
         self.network, self.acan, self.folder = network, acan, folder
@@ -91,7 +91,7 @@ class Hosts:
         self.start("broker", "broker", "broker", "--listen", self.endpoint, "--shared-memory", "off")
         for host in ("h0", "h1"):
             self.handler(host)
-        self.manager("first")  # when it has ended, both handlers have measured their links
+        self.manager("first")  # both handlers have measured their links when it has ended
         return self.manager("job")
 
     def manager(self, job):

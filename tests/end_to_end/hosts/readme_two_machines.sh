@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The README's "Two machines", to the letter: hosts made of network namespaces run its commands,
-# which stand in its blocks, and only what its sentences say is done between them. The weights must
-# be those of `acan train`.
+# Runs the section "Two machines" of the README literally. Hosts made of network namespaces run the
+# commands in its blocks, and between them only what its sentences say is done. The weights must be
+# those of `acan train`.
 #
-#   readme_two_machines.sh ACAN README   exit code 0: it works, 1: it does not, 77: cannot be tried
+#   readme_two_machines.sh ACAN README   exit code 0: success, 1: failure, 77: cannot run here
 set -euo pipefail
 
 acan=$(realpath "$1")
@@ -17,7 +17,7 @@ switch=acan-switch-$tag
 hosts=(broker handler manager)
 tear_down() {
   for host in "${hosts[@]}"; do
-    ip netns del "acan-$host-$tag" 2>/dev/null || true  # and with it its link
+    ip netns del "acan-$host-$tag" 2>/dev/null || true  # removes its link, too
     rm -rf "/etc/netns/acan-$host-$tag"
   done
   ip netns del "$switch" 2>/dev/null || true
@@ -38,14 +38,14 @@ for host in "${hosts[@]}"; do
   ip -n "$space" addr add "10.198.0.$number/24" dev eth0
   ip -n "$space" link set lo up
   ip -n "$space" link set eth0 up
-  # What `ip netns exec` puts in the place of /etc/hosts.
+  # `ip netns exec` mounts this file over /etc/hosts.
   mkdir -p "/etc/netns/$space"
   printf '127.0.0.1 localhost\n10.198.0.1 broker-host\n' >"/etc/netns/$space/hosts"
   mkdir "$folder/$host"
   number=$((number + 1))
 done
 
-# The commands of the section, one a line. The first block is a single machine's.
+# The commands of the section, one a line. The first block is for a single machine.
 section=$(awk '/^## /{inside = $0 == "## Two machines"} inside' "$readme")
 commands=$(awk '/^```/{block += 1; next} block == 3 || block == 5' <<<"$section" | sed 's/ *#.*//')
 [ "$(wc -l <<<"$commands")" -ge 5 ] || fail "the README's section has other blocks: $commands"
@@ -54,8 +54,9 @@ bin=$folder/bin
 mkdir "$bin"
 ln -s "$acan" "$bin/acan"
 ln -s "$examples" "$folder/manager/examples"
-on() {  # HOST COMMAND: becomes that command, in the folder of that host; so call it in a subshell
-  # Both hosts are this one: without this they would share memory, which no two hosts do.
+on() {  # HOST COMMAND: replaces this shell by the command, in the host's folder; use a subshell
+  # All hosts are this machine. Without this setting they would share memory, which separate hosts
+  # cannot.
   exec ip netns exec "acan-$1-$tag" env -C "$folder/$1" PATH="$bin:$PATH" ACAN_SHARED_MEMORY=off \
     sh -c "exec $2"
 }

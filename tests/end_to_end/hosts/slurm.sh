@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# deploy/acan.sbatch under a real Slurm: a controller and three nodes, made of network, mount and UTS
-# namespaces. A good run is quiet and has the weights of one host; a handler that is killed is started
-# again; without handlers the job ends and says why; a job whose first node was lost goes on where it
-# was.
+# Runs deploy/acan.sbatch under a real Slurm: a controller and three nodes, made of network, mount
+# and UTS namespaces. A good run logs no errors and has the weights of a run on one host. A handler
+# that is killed is restarted. Without handlers the job ends and says why. A job whose first node
+# was lost continues where it was.
 #
-#   slurm.sh ACAN SBATCH       the program, the script; exit code 0: so it was, 1: not,
-#                              77: cannot be tried here
+#   slurm.sh ACAN SBATCH       the program, the script; exit code 0: success, 1: failure,
+#                              77: cannot run here
 set -euo pipefail
 
 acan=$(realpath "$1")
@@ -17,7 +17,7 @@ need ip slurmctld slurmd srun sbatch scontrol scancel squeue
 chmod 755 "$folder"
 names=(ctl n1 n2 n3)
 
-end_namespace() {  # HOST: every process in it is one of this test
+end_namespace() {  # HOST: kills every process in it; all belong to this test
   local inside
   inside=$(ip netns pids "acan-$1-$tag" 2>/dev/null || true)
   [ -z "$inside" ] || kill -KILL $inside 2>/dev/null || true
@@ -108,7 +108,7 @@ with_snapshots "$folder/jobs/job.toml"
 train_quietly "$folder/jobs/job.toml"
 
 export ACAN=$acan
-submit() {  # NAME OPTIONS...: the id of the job
+submit() {  # NAME OPTIONS...: prints the id of the job
   local name=$1
   shift
   on ctl sbatch --parsable --chdir="$folder/jobs" --output="$folder/jobs/$name.log" "$@" "$script" \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The units of deploy/ under a systemd of their own, in namespaces: they train a job to the weights of
-# one command; a manager that is killed and a host that is switched off in the middle go on where they
-# were; a job that is done is not trained again.
+# Runs the units of deploy/ under a separate systemd in namespaces. They must train a job to the
+# weights of a single command. A manager that is killed, and a host that is switched off during the
+# training, must continue where they were. A finished job is not trained again.
 #
 #   systemd.sh ACAN DEPLOY OPERATIONS    the program, the folder of the units, the document whose
-#                                        commands set them up; exit code 0: so it was, 1: not, 77:
-#                                        cannot be tried here
+#                                        commands set them up; exit code 0: success, 1: failure,
+#                                        77: cannot run here
 set -euo pipefail
 
 acan=$(realpath "$1")
@@ -15,17 +15,17 @@ what=systemd
 . "$(dirname "$0")/common.sh"
 need findmnt ip nsenter pgrep systemctl unshare
 [ -x /lib/systemd/systemd ] || skip "there is no systemd"
-# The hierarchy of version 2: all of it, or beside that of version 1.
+# The cgroup hierarchy of version 2, which may be mounted alone or beside that of version 1.
 hierarchy=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET) ||
   skip "there is no cgroup2 file system"
 group=$hierarchy/acan-systemd-$$
 mkdir "$group" 2>/dev/null || skip "no control group can be made in $hierarchy"
 
-machine=0  # the pid of its systemd, as seen from here
+machine=0  # the pid of its systemd, in the namespace of this script
 switch_off() {
   [ "$machine" -eq 0 ] || kill -KILL "$machine" 2>/dev/null || true
   machine=0
-  # With the first process of their namespace all others end. The groups are free a little later.
+  # Killing the first process of a namespace ends all others. Their groups are free a little later.
   for ((i = 0; i < 200; ++i)); do
     find "$group" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
     [ -n "$(find "$group" -mindepth 1 -type d)" ] || return 0
@@ -39,7 +39,7 @@ tear_down() {
 spaces=(--fork --pid --mount --uts --ipc --net --cgroup --mount-proc)
 why=$(unshare "${spaces[@]}" mount -t cgroup2 cgroup2 "$folder" 2>&1) || skip "namespaces: $why"
 
-# ---- what outlives a reboot: the program, /etc, /var/lib
+# ---- files that survive a reboot: the program, /etc, /var/lib ------------------------------------
 mkdir -p "$folder"/{local/bin,var-lib,units,log}
 cp "$acan" "$folder/local/bin/acan"
 cp -a /etc "$folder/etc"
@@ -49,7 +49,7 @@ chmod 755 "$folder" "$folder/local" "$folder/local/bin" "$folder/var-lib"
 for target in sysinit basic network-online multi-user shutdown; do
   printf '[Unit]\nDescription=%s\n' "$target" >"$folder/units/$target.target"
 done
-# There is no journal here. The lines are added to files.
+# There is no journal here, so the units append their lines to files.
 for unit in acan-broker acan-handler@ acan-manager@; do
   mkdir "$folder/etc/systemd/system/$unit.service.d"
   printf '[Service]\nStandardOutput=append:/run/log/%%N.log\nStandardError=inherit\n' \
@@ -72,9 +72,9 @@ mount --bind "$folder/etc" /etc
 mount --bind "$folder/local" /usr/local
 mount --bind "$folder/var-lib" /var/lib
 mount --bind "$folder/units" /lib/systemd/system
-# What its processes leave there goes with it.
+# Files that its processes leave there disappear with the machine.
 for each in /var/tmp /var/cache; do mount -t tmpfs -o mode=1777 tmpfs "$each"; done
-# /tmp is the host's, too, and may be where the folder is.
+# /tmp is the host's, too, and $folder may lie there.
 mount --bind "$folder" /mnt
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 umount --recursive --lazy /sys/fs/cgroup
@@ -95,7 +95,7 @@ switch_on() {
 }
 on() { nsenter --target "$machine" --all -- "$@"; }
 
-# ---- set up as docs/operations.md says
+# ---- setup as docs/operations.md describes it ----------------------------------------------------
 switch_on
 train_quietly "$folder/quiet.toml"
 out=$folder/var-lib/acan/out/net
@@ -105,18 +105,18 @@ commands=$(sed -n '/^## systemd$/,/^## /{/^```sh$/,/^```$/p}' "$operations" | gr
 [ "$(wc -l <<<"$commands")" -ge 8 ] || fail "the document has other commands: $commands"
 on bash -ec "cd /mnt; $commands" >"$folder/set-up.log" 2>&1 || fail "the document's commands"
 
-# ---- its manager is killed
+# ---- the manager is killed -----------------------------------------------------------------------
 has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }
 until_true "no snapshot" has_snapshot
 on systemctl kill --signal=KILL acan-manager@net
 until_true "a killed manager is not started again" grep -q 'going on' "$log"
 
-# ---- all units are stopped at once, as by a shutdown: the manager still finds its broker
+# ---- all units stop at once, as in a shutdown: the manager still finds its broker ----------------
 steps() { wc -l <"$out/metrics.jsonl"; }
 before=$(steps)
 further() { [ "$(steps)" -gt "$((before + 100))" ]; }
 until_true "no further steps of a manager that was started again" further
-# In one transaction a shutdown orders them by itself; a job of systemctl waits only for earlier ones.
+# A shutdown orders all units in one transaction. A job of systemctl waits only for earlier jobs.
 on systemctl stop acan-manager@net acan-handler@cpu:1 acan-broker
 grep -q 'nothing of it is lost' "$log" || fail "a shutdown loses the last snapshot"
 on systemctl start acan-broker acan-handler@cpu:1 acan-manager@net
@@ -131,7 +131,7 @@ switch_on
 went_on() { tail -n "+$((lines + 1))" "$log" | grep -q 'going on from snapshot'; }
 until_true "the job does not go on after a boot" went_on
 
-# ---- it is done
+# ---- the job ends --------------------------------------------------------------------------------
 until_true "the job does not end" test -e "$out/receipt.json"
 same_weights() { [ "$(hash_of "$out/receipt.json")" = "$(hash_of "$folder/quiet/receipt.json")" ]; }
 same_weights || fail "other weights"
@@ -140,7 +140,7 @@ until_true "the manager's unit does not end" ended
 [ "$(on systemctl show --property=Result --value acan-manager@net)" = success ] ||
   fail "the manager's unit failed"
 
-# ---- a job that is done is not trained again
+# ---- a finished job is not trained again ---------------------------------------------------------
 switch_off
 lines=$(wc -l <"$log")
 before=$(steps)

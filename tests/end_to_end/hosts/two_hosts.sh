@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Two hosts made of network namespaces: broker, manager and a handler on one, two handlers on the
-# other, all with keys. The link between them is cut for ten seconds in the middle of the training.
-# The weights must be those of an undisturbed run on one host, no handler may be counted twice, and
-# the far handlers must be there again under the names that they had.
+# Two hosts made of network namespaces, all roles with keys: the broker, the manager and a handler
+# run on one host, two handlers on the other. The link between them is cut for ten seconds during
+# the training. The weights must be those of an undisturbed run on one host, no handler may be
+# counted twice, and the far handlers must return under their former names.
 #
-#   two_hosts.sh ACAN          the program; exit code 0: so it was, 1: not, 77: cannot be tried here
+#   two_hosts.sh ACAN          the program; exit code 0: success, 1: failure, 77: cannot run here
 set -euo pipefail
 
 acan=$(realpath "$1")
@@ -22,7 +22,7 @@ write_job "$folder/job.toml" 30
 train_quietly "$folder/job.toml"
 
 endpoint=tcp://10.199.0.1:5555
-# Both hosts are this one: messages through its memory would not notice that the link is cut.
+# Both hosts are this machine. Messages through shared memory would not notice that the link is cut.
 in_space "$near" broker broker --listen tcp://0.0.0.0:5555 --keys "$folder/keys/broker.key" \
   --shared-memory off
 handler=(handler --connect "$endpoint" --device cpu:1 --memory 64MiB)
@@ -41,11 +41,12 @@ manager=${pids[-1]}
 wait_for "$folder/manager.log" "epoch 2/"
 ip -n "$near" link set "an$tag" down
 cut_at=$SECONDS
-# The near handler goes on alone for some epochs, then stands still, and so does each of the others
-# as soon as it is back: however fast the machine, the training is not over before all are there.
+# The near handler continues alone for some epochs and is then stopped. Each of the others is
+# stopped as soon as it is back. So the training cannot end before all are back, however fast the
+# machine is.
 wait_for "$folder/manager.log" "epoch 5/.* done"
 kill -STOP "$near_handler"
-sleep $((cut_at + cut_s > SECONDS ? cut_at + cut_s - SECONDS : 0))  # this is the cut
+sleep $((cut_at + cut_s > SECONDS ? cut_at + cut_s - SECONDS : 0))  # the cut
 ip -n "$near" link set "an$tag" up
 back=()
 for ((i = 0; i < 3000 && ${#back[@]} < 2; ++i)); do
@@ -61,7 +62,7 @@ done
 kill -0 "$manager" 2>/dev/null || fail "the training was over before the far handlers were back"
 kill -CONT "$near_handler" "${back[@]}"
 grep -q "far/.* is lost" "$folder/broker.log" || fail "the broker did not notice the cut"
-# The manager is the only process with an end of its own.
+# Only the manager ends by itself.
 wait "$manager" || fail "the manager"
 
 quiet=$(hash_of "$folder/quiet.out")

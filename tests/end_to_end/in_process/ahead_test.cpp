@@ -1,5 +1,5 @@
-// What a handler fetches, before the task that needs it is granted or after: once, and from who
-// holds it.
+// Inputs that a handler fetches before or after the task that needs them is granted: it fetches
+// each once, from its holder.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -30,7 +30,7 @@ Payload Ones(int count) {
   return Payload::Copy(reinterpret_cast<const std::byte*>(ones.data()), 4 * ones.size());
 }
 
-// Its result is the product of samples of ones and of weights of ones.
+// A task whose result is the product of samples and weights that are all ones.
 PlannedTask Product(std::int64_t step, const Key& samples, int rows) {
   PlannedTask planned;
   planned.key = Key{"job", step, "task", "exact", "forward", std::int64_t{0}};
@@ -79,11 +79,11 @@ class AheadTest : public testing::Test {
     options.direct = direct;
     return std::make_unique<tuplespace::Client>(std::move(options));
   }
-  // It answers when it is polled.
+  // A client that holds `keys`; it answers only while it is polled.
   std::unique_ptr<tuplespace::Client> MakeOwner(const std::vector<Key>& keys) const {
     std::unique_ptr<tuplespace::Client> owner = MakeClient(/*direct=*/true);
     owner->OnAsked([this](const Key&) { return samples_; });
-    EXPECT_TRUE(owner->GetStatistics(kGenerous));  // it listens
+    EXPECT_TRUE(owner->GetStatistics(kGenerous));  // after the reply it listens
     for (const Key& key : keys) {
       tuplespace::Tuple samples;
       samples.key = key;
@@ -117,7 +117,7 @@ class AheadTest : public testing::Test {
     });
     return made;
   }
-  // False after much time.
+  // Returns false after a long time.
   template <typename Condition>
   static bool WaitUntil(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + kGenerous;
@@ -140,7 +140,7 @@ TEST_F(AheadTest, ATaskFindsWhatCameBeforeIt) {
     return owner_->direct_counts().sent_bytes == samples_.size();
   }));
   const PlannedTask second = Product(2, kSamples, kRows);
-  Put(second);  // from here on its owner says nothing
+  Put(second);  // from here on the owner does not answer
   ExpectProduct(watcher_->ReadOne(tuplespace::Pattern::Of(second.task.outputs[0].key), kGenerous));
   EXPECT_EQ(handler_->Stop().fetched_bytes, samples_.size());
 }
@@ -160,7 +160,7 @@ TEST_F(AheadTest, TwoTasksThatNeedTheSameFetchItOnce) {
   ASSERT_TRUE(WaitUntil([&] { return watcher_->GetStatistics(kGenerous)->tasks_leased == 2; }));
   ExpectProduct(MadeWhileItAnswers(*owner_, first));
   ExpectProduct(MadeWhileItAnswers(*owner_, second));
-  EXPECT_EQ(handler_->Stop().fetched_bytes, 2 * samples_.size());  // and what came ahead
+  EXPECT_EQ(handler_->Stop().fetched_bytes, 2 * samples_.size());  // one part came ahead
 }
 
 TEST_F(AheadTest, WhatCameForATaskThatStillWaitsIsNotFetchedAgain) {
@@ -173,7 +173,7 @@ TEST_F(AheadTest, WhatCameForATaskThatStillWaitsIsNotFetchedAgain) {
   Put(first);
   ASSERT_TRUE(WaitUntil([&] {
     owner_->Poll(std::chrono::milliseconds(1));
-    return owner_->direct_counts().sent_bytes == 2 * samples_.size();  // and what came ahead
+    return owner_->direct_counts().sent_bytes == 2 * samples_.size();  // one part came ahead
   }));
   const PlannedTask second = Product(3, kOthers, kRows);
   Put(second);

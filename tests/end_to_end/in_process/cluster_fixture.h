@@ -1,5 +1,5 @@
-// Broker, manager and handlers as threads of this process. The oracle is a plain loop over the same
-// kernels.
+// Runs broker, manager and handlers as threads of this process. The oracle is a plain loop over the
+// same kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 
 namespace acan {
 
-// A handler on a thread.
+// A handler that runs on its own thread.
 class RunningHandler {
  public:
   RunningHandler(const std::string& endpoint, std::uint64_t memory_bytes)
@@ -51,14 +51,14 @@ class RunningHandler {
   void Run() {
     try {
       report_ = handler_->Run();
-    } catch (const DeviceLost&) {  // as a process, which ends then
+    } catch (const DeviceLost&) {  // like a handler's process, which ends then
       const std::lock_guard lock(mutex_);
       handler_.reset();
     }
   }
 
   HandlerReport report_;
-  std::mutex mutex_;  // guards handler_'s end
+  std::mutex mutex_;  // guards the destruction of handler_
   std::unique_ptr<Handler> handler_;
   std::thread thread_;
 };
@@ -105,7 +105,7 @@ class ClusterTest : public testing::Test {
     handlers_.emplace_back(std::move(options));
   }
 
-  // Runs the job; `at_step` is called on this thread after each step.
+  // Runs the job; calls `at_step` on this thread after each step.
   Receipt Run(const Job& job, std::function<void(const Progress&)> at_step = nullptr) {
     ManagerOptions options;
     options.endpoint = endpoint_;

@@ -1,5 +1,5 @@
-// Broker, manager and handlers as threads of this process: what happens when handlers come and go
-// while a job runs. The oracle is a plain loop over the same kernels.
+// Broker, manager and handlers as threads of this process: handlers join and leave while a job
+// runs. The oracle is a plain loop over the same kernels.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -20,7 +20,7 @@ TEST_F(ClusterTest, IsThePlainLoopToTheBit) {
   EXPECT_EQ(receipt.handlers.size(), 2u);
 }
 
-// Of text; and that of an earlier training in the same folder goes.
+// Text has a vocabulary. The vocabulary of an earlier training in the same folder is removed.
 TEST_F(ClusterTest, WritesTheVocabularyOfItsData) {
   const Job job = SmallJob();
   AddHandler(1 << 20);
@@ -60,7 +60,7 @@ TEST_F(ClusterTest, OneThreadServesSeveralHandlersInTurn) {
   EXPECT_EQ(receipt.handlers.size(), 2u);
 }
 
-// Activations and partial sums go while their step goes on, with those of this small job, too.
+// With this limit even this small job retires activations and partial sums during their step.
 TEST_F(ClusterTest, IsThePlainLoopAlsoIfResultsGoWhenTheyAreSpent) {
   least_removed_bytes_ = 1;
   const Job job = SmallJob("[tasks]\nsize_bytes = 20000\n");
@@ -116,13 +116,13 @@ TEST_F(ClusterTest, JobsOneAfterTheOtherDoNotDisturbEachOther) {
   EXPECT_EQ(Run(first).weights_sha256, hash) << "the same job again, in the same space";
 }
 
-// Whole buffers and parts of them alike.
+// Results are computed directly in shared memory, whether they are whole buffers or parts.
 TEST_F(ClusterTest, ResultsAreMadeWhereTheSpaceFindsThem) {
   const Job job = SmallJob("[tasks]\nsize_bytes = 70000\n");
   AddHandler(64 << 20);
   EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
   const HandlerReport report = handlers_.front().Stop();
-  EXPECT_GT(report.shared_results, 33u);  // one a step at least
+  EXPECT_GT(report.shared_results, 33u);  // at least one per step
   EXPECT_EQ(report.copied_results, 0u);
 }
 

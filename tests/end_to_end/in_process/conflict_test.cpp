@@ -1,4 +1,4 @@
-// What a receipt says of two results that differ, after the run was resumed.
+// A receipt still names two results that differ after the run was resumed.
 #include <exception>
 #include <filesystem>
 
@@ -12,13 +12,13 @@ namespace {
 
 using tuplespace::FieldPattern;
 
-// A client that puts something of a manager's again, with other bytes.
+// A client that puts a tuple of a manager again, with other bytes.
 class Liar {
  public:
   explicit Liar(const std::string& endpoint)
       : client_({.endpoint = endpoint, .name = "a liar", .id = {}}) {}
 
-  // False: there is nothing by now.
+  // Returns false if there is no such tuple yet, or if the space reports no conflict.
   bool Lie(const std::string& job_id) {
     const tuplespace::Pattern metrics{{FieldPattern::Exact("metrics"), FieldPattern::Exact(job_id)},
                                       true};
@@ -77,7 +77,7 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromASnapshot) {
   EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
 }
 
-// It has no time for a snapshot: what it knew is only in the file.
+// The manager dies before it takes a snapshot, so the conflict is recorded only in conflicts.jsonl.
 TEST_F(ConflictTest, IsInTheReceiptOfARunWhoseManagerDiedAtOnce) {
   struct Died : std::exception {};
   const Job job = SmallJob("[snapshots]\nevery_steps = 1000\n");

@@ -1,4 +1,5 @@
-// Results that stay on devices with memory of their own: the same bits, whoever is lost with them.
+// Results that stay on devices with their own memory: the bits are the same, whatever is lost with
+// a device.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class ResidentTest : public ClusterTest {
     AddHandler(test::MakeOwnMemoryDevice(
         {.threads = 1, .memory_limit_bytes = memory_bytes, .isa = {}}, lost));
   }
-  // A CPU's, as if on another host; `lost` as above.
+  // A handler as on another host: on a CPU, or with `lost` on a device as above.
   void AddOverLink(std::uint64_t memory_bytes, const std::atomic<bool>* lost = nullptr) {
     HandlerOptions options = RunningHandler::Options(endpoint_, memory_bytes);
     options.shared_memory = false;
@@ -71,7 +72,8 @@ TEST_F(ResidentTest, WithLittleMemoryToo) {
 }
 
 TEST_F(ResidentTest, ALostDeviceCostsAFewSteps) {
-  // Of 33 steps. When the test hears of the last but one, the handler may have done everything.
+  // Of 33 steps. Late steps are left out: the handler may have done everything before the test
+  // hears of them.
   for (const std::int64_t at : {2, 12, 20, 26}) {
     log_.clear();
     const Job job = ResidentJob();
@@ -87,12 +89,12 @@ TEST_F(ResidentTest, ALostDeviceCostsAFewSteps) {
     ASSERT_TRUE(lost);
     EXPECT_EQ(receipt.weights_sha256, PlainHash(job)) << at;
     EXPECT_THAT(log_, HasSubstr("going back")) << at;
-    // An evaluation is told of with the step before it.
+    // Each evaluation is reported with the step before it.
     EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end())) << "no step is told of again";
   }
 }
 
-// The tiles of the last step are on the device; the snapshot asks for them.
+// The tiles of the last step are on the device; the snapshot fetches them.
 TEST_F(ResidentTest, AStopSavesWhatStaysOnADevice) {
   const Job job = ResidentJob();
   AddOwnMemory(64 << 20);
@@ -122,7 +124,7 @@ TEST_F(ResidentTest, AStopSavesWhatStaysOnADevice) {
   EXPECT_EQ(Run(job).weights_sha256, PlainHash(job));
 }
 
-// ---- over links: whatever the device, large results and inputs stay with the handler -----------
+// ---- over links: on any device, large results and inputs stay with the handler ------------------
 
 TEST_F(ResidentTest, HandlersOverLinksKeepWhatOthersDoNotNeed) {
   const Job job = ResidentJob("size_bytes = 20000\n");
@@ -156,7 +158,7 @@ TEST_F(ResidentTest, AHandlerLostWithItsLinkCostsAFewSteps) {
     const Job job = ResidentJob("size_bytes = 20000\n");
     handlers_.clear();
     std::atomic<bool> lost{false};
-    // Alone, so that what stays does so with this one.
+    // A single handler, so that all resident results are lost with it.
     AddOverLink(64 << 20, &lost);
     const Receipt receipt = Run(job, [&](const Progress& progress) {
       if (progress.step != at || lost.exchange(true)) return;
@@ -169,7 +171,7 @@ TEST_F(ResidentTest, AHandlerLostWithItsLinkCostsAFewSteps) {
   }
 }
 
-// Together they would take the broker's link from each other, and plans would be for slow links.
+// Simultaneous measurements would share the broker's link, and plans would assume slow links.
 TEST_F(ResidentTest, AHandlerMeasuresItsLinkWhenNobodyElseDoes) {
   tuplespace::Client other({.endpoint = endpoint_, .name = "measures", .id = {}});
   tuplespace::Tuple mark;

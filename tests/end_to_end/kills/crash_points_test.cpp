@@ -1,8 +1,9 @@
-// A small job in which one process is killed at the n-th thing that it does to the world (a send, a
-// file made durable, renamed or removed), for n = 1, 2, ... until it ends unharmed: started again,
-// it always ends with the weights of the undisturbed run.
+// In a small job, one process is killed at the n-th call with an outside effect (a send; an fsync,
+// a rename or a removal of a file), for n = 1, 2, ... until the process ends unharmed. After a
+// restart the job must always end with the weights of the undisturbed run.
 //
-// By default every n up to 8 and then fewer and fewer; ACAN_ALL_CRASH_POINTS=1: every one.
+// By default this tests each n up to 8 and then increasingly fewer; ACAN_ALL_CRASH_POINTS=1 tests
+// all.
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -36,8 +37,8 @@ every_steps = 2
 
 enum class Victim { kBroker, kManager, kHandler };
 
-// `shared`: messages go through shared memory, and the victim dies where it looks for some; else it
-// dies at each of its sends.
+// `shared`: messages go through shared memory, and the victim dies where it polls for messages.
+// Otherwise it dies at its sends.
 struct CrashPoints {
   Victim victim;
   bool shared;
@@ -70,12 +71,13 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashPoints> {
     return std::make_unique<Program>(words, DyingAt(Victim::kManager, call));
   }
 
-  // The hash; `died` says whether the victim lived until its `call`-th act.
+  // Returns the hash of the weights. `died`: whether the victim was killed at its `call`-th counted
+  // call.
   std::string Train(int call, bool* died) const {
     std::filesystem::remove_all(out_);
     Process broker = Broker(call);
     Process handler = Handler(call);
-    // Not beside a handler that is to die: it might do all the work.
+    // No second handler beside a victim handler: it might do all the work.
     const Process other = GetParam().victim == Victim::kHandler ? nullptr : Handler(0);
     Process manager = Manager(call, false);
     const Victim who = GetParam().victim;

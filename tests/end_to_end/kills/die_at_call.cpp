@@ -1,8 +1,7 @@
-// Preloaded into a process: kills it just before the n-th time (DIE_AT_CALL) that it would hand
-// something to the world, be it bytes to a socket or a file that is made durable, renamed or
-// removed; and before each time that it looks whether anything has come, with whatever it has
-// written into shared memory since. So the states in which a process can leave the others are
-// reached by counting.
+// Preloaded into a process: kills it just before its DIE_AT_CALL-th call with an outside effect: a
+// send to a socket, or an fsync, a rename or a removal of a file. Each poll for messages counts,
+// too, because by then the process may have written to shared memory. So counting reaches every
+// state in which a process can leave the others.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// The job that is disturbed here, and must give the weights of the undisturbed one.
+// The job that the tests here disturb. It must always give the weights of the undisturbed run.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace acan::testing {
 
-// 1,090 steps; a snapshot has 261 kB, the model 130 kB, the metrics of a step 170 bytes. With
-// `every_steps` = 0 there are no snapshots. Returns its path.
+// Writes the job and returns its path. It has 1,090 steps; a snapshot has 261 kB, the model 130 kB,
+// and a step's line of metrics 170 bytes. With `every_steps` = 0 there are no snapshots.
 inline std::string WriteDisturbedJob(const TestFolder& folder, const std::string& name,
                                      int every_steps) {
   return folder.Write(name, R"([model]

@@ -43,9 +43,10 @@ class KillTest : public ::testing::Test {
   std::vector<std::string> HandlerWords() const {
     return {"handler", "--connect", endpoint_, "--device", "cpu:1", "--memory", "4MiB"};
   }
-  // Every step has its line in the metrics, once and in order.
+  // Checks that each step has its line in the metrics, once and in order.
   void ExpectWholeMetrics() const { EXPECT_EQ(StepsIn(out_), kSteps); }
-  // The step behind the last one. REQUIRES: the first line is that of step `next`.
+  // Returns one more than the last step in the metrics. REQUIRES: the first line is that of step
+  // `next`.
   static int StepsIn(const std::string& out, int next = 0) {
     std::istringstream lines(ReadFile(out + "/metrics.jsonl"));
     for (std::string line; std::getline(lines, line);) {
@@ -55,7 +56,7 @@ class KillTest : public ::testing::Test {
     }
     return next;
   }
-  // The step that a manager said it went on from; -1: it said nothing of it.
+  // The step after which a manager said that it continued; -1: it did not say so.
   static int BeganAfter(const std::string& err, const std::string& from) {
     const std::string text = "after step ";
     const std::size_t line = err.find("going on from " + from);

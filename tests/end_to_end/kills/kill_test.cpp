@@ -1,4 +1,4 @@
-// Whatever is killed while it trains, the weights are those of the undisturbed run.
+// Whatever is killed during a training, the weights are those of the undisturbed run.
 #include <signal.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::vector<std::string> NamesIn(const std::string& path) {
 
 TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
   {
-    // Nobody lives to remove what it has there.
+    // No process survives to remove its temporary files, so they go to the test's folder.
     Program train(TrainWords(), {{"TMPDIR", folder_.path()}});
     ASSERT_TRUE(train.WaitForErr("epoch 3/"));
     const std::set<pid_t> children = train.Descendants();
@@ -74,7 +74,7 @@ TEST_F(KillTest, TheBroker) {
   ExpectWholeMetrics();
 }
 
-// As by a supervisor on another host.
+// As if a supervisor on another host restarted it.
 TEST_F(KillTest, TheBrokerWhichIsStartedAgainElsewhere) {
   const std::string elsewhere = "ipc://" + (folder_ / "elsewhere");
   auto broker =
@@ -111,7 +111,6 @@ TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
   ExpectWholeMetrics();
 }
 
-// With a folder of its own, as on another host, which has no line of what the first one did.
 TEST_F(KillTest, AManagerThatIsStoppedLosesNoStep) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -175,7 +174,7 @@ TEST_F(KillTest, MetricsThatAreCutDuringTheRunAreMissingInTheReceipt) {
   EXPECT_EQ(StepsIn(out_, first_kept), kSteps);
 }
 
-// systemd-logind does this with /run/user/UID, cleaners of /tmp with what is old there.
+// systemd-logind removes /run/user/UID, and cleaners of /tmp remove old files there.
 TEST_F(KillTest, ASocketThatIsRemovedStopsNoSnapshots) {
   const std::string space = folder_ / "runtime/space";
   std::filesystem::create_directory(folder_ / "runtime");
@@ -193,8 +192,6 @@ TEST_F(KillTest, ASocketThatIsRemovedStopsNoSnapshots) {
   }
 }
 
-// Somebody who may write the job's tuples can put any receipt there.
-// Nothing is said to be where it is not.
 TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   {
     Program train(TrainWords());
@@ -204,7 +201,7 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   }
   std::vector<std::string> names = NamesIn(out_ + "/snapshots");
   std::erase_if(names, [](const std::string& name) { return !name.ends_with(".safetensors"); });
-  ASSERT_GE(names.size(), 2u);  // 3, if it was killed just before the oldest was to go
+  ASSERT_GE(names.size(), 2u);  // 3 if it was killed just before it removed the oldest
   ASSERT_LE(names.size(), 3u);
   const Result other =
       RunAcan({"train", job_, "--set", "train.seed=2", "--resume", out_, "--handlers", "cpu:1"});
@@ -221,7 +218,7 @@ TEST_F(KillTest, ASnapshotThatWasDamagedMeanwhile) {
   EXPECT_EQ(HashOf(resumed), undisturbed_);
 }
 
-// The metrics of steps that are not done again cannot be had any more: log and receipt say which.
+// The metrics of steps that are not repeated are lost; the log and the receipt name these steps.
 TEST_F(KillTest, MetricsThatWereLostOrDamagedAreNamed) {
   const auto resume_with = [this](const std::function<std::string(const std::string&)>& damage) {
     SCOPED_TRACE(::testing::UnitTest::GetInstance()->current_test_info()->name());

@@ -1,9 +1,8 @@
-// Preloaded into a process: a system that has less than the process asks for.
+// Preloaded into a process: simulates a system that lacks disk or threads.
 //
-// LIMITED_DISK=FOLDER: all files in the folder together have at most as many bytes as the number in
-// the file FOLDER.bytes says, if that file exists: then writing and reserving fail as on a full
-// disk, and what is written in part fills it. FOLDER.threads: while this file exists, no thread can
-// be started.
+// LIMITED_DISK=FOLDER: while the file FOLDER.bytes exists, the files in the folder may have at most
+// the number of bytes that it contains. Writes and reservations beyond that fail as on a full disk;
+// a partial write fills it. While the file FOLDER.threads exists, no thread can start.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +49,7 @@ bool LiesIn(int fd, std::string_view folder) {
          std::string_view(path.data(), static_cast<std::size_t>(size)).starts_with(folder);
 }
 
-// By how much the file may grow; nullopt: as much as it likes.
+// The number of bytes by which the file may grow; nullopt: no limit.
 std::optional<std::int64_t> RoomFor(int fd) {
   const char* folder = std::getenv("LIMITED_DISK");
   if (folder == nullptr || !LiesIn(fd, std::string(folder) + "/")) return std::nullopt;
@@ -64,7 +63,7 @@ std::int64_t SizeOf(int fd) {
   return ::fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-// How many of the bytes from `begin` on may be written; 0: none, and errno says why.
+// The number of bytes that may be written from `begin` on; if 0, errno is set.
 std::size_t Allowed(int fd, std::int64_t begin, std::size_t bytes) {
   const std::optional<std::int64_t> room = RoomFor(fd);
   if (!room) return bytes;

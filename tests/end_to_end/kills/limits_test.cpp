@@ -1,5 +1,5 @@
-// The system has too little of something for a while: disk, or threads. What a run has done is not
-// lost by that, and the weights are those of the undisturbed run.
+// The system temporarily lacks disk or threads. The run loses no work, and the weights are those of
+// the undisturbed run.
 #include <signal.h>
 
 #include <filesystem>
@@ -38,7 +38,8 @@ class LimitsTest : public ::testing::Test {
   Environment Limited() const {
     return {{"LD_PRELOAD", ACAN_LIMITED_SYSTEM}, {"LIMITED_DISK", out_}};
   }
-  // No more than there is, and `more`. It appears whole, as the process reads it meanwhile.
+  // Limits the folder to its present size plus `more`. Renames the limit into place because the
+  // process may read it at any time.
   void LimitDisk(std::int64_t more = 0) const {
     std::int64_t bytes = more;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) {
@@ -79,7 +80,7 @@ class LimitsTest : public ::testing::Test {
   static nlohmann::json ReceiptOf(const Program& program) {
     return nlohmann::json::parse(LastLine(program.out()), nullptr, false);
   }
-  // All of a run that lost nothing, neither weights nor lines.
+  // Checks a run that lost neither weights nor lines of metrics.
   static void ExpectWhole(const Program& program, const std::string& out) {
     const auto receipt = ReceiptOf(program);
     ASSERT_TRUE(receipt.is_object()) << program.err();
@@ -98,7 +99,8 @@ class LimitsTest : public ::testing::Test {
     }
     return next;
   }
-  // The step after which a manager said it went on with the weights in the space; -1: it did not.
+  // The step after which a manager said that it continued with the weights in the space; -1: it did
+  // not.
   static int BeganInSpaceAfter(const std::string& err) {
     const std::string text = "going on from the weights in the space, after step ";
     const std::size_t at = err.find(text);
@@ -114,7 +116,7 @@ class LimitsTest : public ::testing::Test {
 };
 std::string LimitsTest::undisturbed_;
 
-// ---- the manager ends, and its weights stay ----------------------------------------------------
+// ---- the manager ends, and its weights stay in the space ----------------------------------------
 
 TEST_F(LimitsTest, ADiskThatStaysFullLeavesTheWeightsInTheSpace) {
   Program broker({"broker", "--listen", endpoint_});
@@ -176,12 +178,12 @@ TEST_F(LimitsTest, ARemovedMetricsFileLeavesTheWeightsInTheSpace) {
   ExpectWhole(second, folder_ / "other");
 }
 
-// ---- a disk that is full for a while -----------------------------------------------------------
+// ---- the disk is temporarily full ---------------------------------------------------------------
 
 TEST_F(LimitsTest, LinesWaitWhileTheDiskIsFull) {
   Program train(TrainWords(never_), Limited());
   ASSERT_TRUE(train.WaitForErr("epoch 2/"));
-  LimitDisk(50);  // of the next line a part
+  LimitDisk(50);  // part of the next line
   ASSERT_TRUE(train.WaitForErr(out_ + "/metrics.jsonl cannot be written: No space left on device"));
   ASSERT_TRUE(train.WaitForErr("epoch 4/"));
   FreeDisk();
@@ -204,14 +206,14 @@ TEST_F(LimitsTest, TheOlderSnapshotGoesForTheNextOne) {
   ExpectWhole(train, out_);
 }
 
-// What it needs at the end is there only without the second snapshot.
+// There is only room for the model once the older snapshot is removed.
 TEST_F(LimitsTest, TheOlderSnapshotGoesForTheModel) {
   std::filesystem::create_directory(out_);
   Program first(TrainWords(often_), Limited());
   ASSERT_TRUE(first.WaitForErr("epoch 5/"));
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
-  // To begin again, its metrics are copied.
+  // A resumed run copies its metrics.
   SetDisk(2 * kSnapshotBytes + 30'000 + StepsIn(out_) * 400);
   const std::vector<std::string> words = {"train",      never_,       "--resume", out_,
                                           "--handlers", "cpu:1@4MiB", "--json"};

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Trains one job after another on one cluster with keys, while it kills processes and hostile
-clients attack. By hand (docs/reliability.md):
+clients attack. To be started manually (docs/reliability.md):
 
     tests/end_to_end/kills/soak.py --bin build/ci/bin --seconds 7200 --throttle 0.1 --json soak.json
 
-The soak spares the broker and the first handler, so that it can watch their memory and descriptors.
-With --broker-every it kills the broker, too. It kills everybody else (SIGKILL) or stops them for
-some seconds (SIGSTOP), in an order that --seed decides. The exit code is 0 only if every job ended
-with the weights of an undisturbed run, no process ended unless the soak killed it, memory and
-descriptors stayed flat, and nothing was left behind."""
+The soak spares the broker and the first handler, so that it can watch their memory and
+descriptors. With --broker-every, it also kills the broker. It kills all other processes
+(SIGKILL) or stops them for some seconds (SIGSTOP), in an order that --seed determines. The exit
+code is 0 only if every job ended with the weights of an undisturbed run, no process ended
+unless the soak killed it, memory and descriptors stayed flat, and nothing was left behind."""
 import argparse
 import collections
 import json
@@ -37,12 +37,12 @@ epochs = 40
 learning_rate = 0.05
 optimizer = "momentum"
 """
-JOB_SEEDS = 2  # jobs that follow each other, and then again
+JOB_SEEDS = 2  # number of jobs that run in turn, repeatedly
 JOB_LIMIT_S = 900
-STOPPED_S = (3.0, 3.0, 3.0, 15.0)  # one is drawn; the broker waits for 10 s
+STOPPED_S = (3.0, 3.0, 3.0, 15.0)  # one of these is drawn; the broker waits for 10 s
 SAMPLE_S = 5.0
 TAIL_BYTES = 4000
-# A life is judged if it was this long; its first fifth is warming up.
+# Only lives of at least this length are judged; their first fifth is a warm-up.
 JUDGED_S = 600
 WARM = 0.2
 GROWTH_MIB = 8
@@ -51,16 +51,16 @@ GROWTH_DESCRIPTORS = 16
 
 
 class Member:
-    """A process of the cluster that is started again when it was killed."""
+    """A process of the cluster, which is started again after it was killed."""
 
     def __init__(self, soak, name, words, expected=(), again=None):
         self.soak, self.name, self.words, self.expected = soak, name, words, expected
-        self.again = again or words  # of every start but the first
+        self.again = again or words  # the words of every start but the first
         self.log = soak.folder / f"{name}.log"
         self.out = soak.folder / f"{name}.out"
         self.continue_at = None
         self.samples = []
-        self.lives = []  # (seconds, samples) of those that ended
+        self.lives = []  # (seconds, samples) of the lives that ended
         self.start(words)
 
     def start(self, words):
@@ -104,7 +104,7 @@ class Member:
 
 
 def flatness(samples):
-    """Of each figure the median soon after the start and at the end."""
+    """For each figure, the median soon after the start and the median at the end."""
     warm = samples[int(len(samples) * WARM):]
     part = max(1, len(warm) // 4)
     return {name: dict(early=round(statistics.median(s[name] for s in warm[:part]), 2),
@@ -181,7 +181,7 @@ class Soak:
         return [self.broker, *self.handlers, *self.hostile, self.manager]
 
     def end_job(self):
-        """True if it went on; the manager has ended by itself."""
+        """Handles the manager's exit. Returns False if it failed."""
         code = self.manager.process.returncode
         if code != 0:
             self.find(f"the manager ended with {code}: {self.manager.tail()}")
@@ -202,12 +202,12 @@ class Soak:
             victim.go_on(anyway=True)
             victim.stop()
             self.faults[f"{kind} stopped"] += 1
-        elif victim.process.poll() is None:  # else it has just ended by itself, and that counts
+        elif victim.process.poll() is None:  # otherwise it has just ended by itself, which counts
             victim.kill()
             self.faults[f"{kind} killed"] += 1
 
     def watch(self):
-        """True while all is well."""
+        """Returns True while everything is all right."""
         for member in self.members():
             member.go_on()
             if member.process.poll() is None:
@@ -225,7 +225,7 @@ class Soak:
         return True
 
     def wait(self, until):
-        """Returns when a process has ended, one must go on, or the time has come."""
+        """Returns when a process has ended, when one must be resumed, or at the time `until`."""
         ends = select.poll()
         for member in self.members():
             ends.register(member.pidfd, select.POLLIN)
@@ -233,7 +233,7 @@ class Soak:
         ends.poll(max(0, math.ceil((until - time.monotonic()) * 1000)))
 
     def train(self):
-        """Disturbs for the time that is asked for; the first job may end after it."""
+        """Causes faults for the requested time; the first job may end later."""
         end = time.monotonic() + self.arguments.seconds
         now = time.monotonic()
         next_fault, next_sample = now, now
@@ -257,7 +257,7 @@ class Soak:
                           end if now < end else float("inf")))
 
     def finish(self):
-        """Everybody is asked to end, the last job as well."""
+        """Asks all processes to end, including the last job."""
         for member in self.members():
             member.go_on(anyway=True)
         self.manager.expected = (0, 128 + signal.SIGTERM)
@@ -272,7 +272,7 @@ class Soak:
                     member.process.kill()
                     member.process.wait()
                 else:
-                    # Who has just begun takes no signals yet.
+                    # A process that has just started may not handle signals yet.
                     if code not in (*member.expected, -signal.SIGTERM):
                         self.find(f"{member.name} ended with {code}: {member.tail()}")
                 member.end_life()

@@ -19,6 +19,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// The standby has its own folder, as on another host, without the lines that the first manager
+// wrote.
 TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -31,7 +33,8 @@ TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
   first.Wait();
   const int done = StepsIn(folder_ / "first");
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
-  // It may have died between the line of a step and telling the space.
+  // The first manager may have died between writing the line of a step and committing it in the
+  // space.
   EXPECT_GE(BeganAfter(standby.err(), "the weights in the space"), done - 1) << standby.err();
   EXPECT_THAT(standby.err(), Not(HasSubstr("lacks")));
   EXPECT_EQ(HashOf(standby), undisturbed_);
@@ -47,7 +50,7 @@ TEST_F(KillTest, TheManagerWhichIsResumedOnAnotherHost) {
   ASSERT_TRUE(first.WaitForErr("epoch 3/"));
   first.Signal(SIGKILL);
   first.Wait();
-  // What another training left in its folder says nothing of this one.
+  // Metrics of another training in its folder do not count as metrics of this run.
   std::filesystem::create_directory(out_);
   folder_.Write("out/metrics.jsonl", R"({"step":0,"loss":-1})"
                                      "\n");
@@ -87,7 +90,7 @@ TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   first.Signal(SIGCONT);
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_EQ(HashOf(standby), undisturbed_);
-  // It has stood by since, and says what the other one came to.
+  // The former leader became the standby and reports the result of the other manager.
   EXPECT_EQ(first.Wait(), 0) << first.err();
   EXPECT_THAT(first.err(), HasSubstr("the lead was lost"));
   EXPECT_EQ(HashOf(first), undisturbed_);
@@ -106,6 +109,7 @@ TEST_F(KillTest, AStandbyEndsWithTheJob) {
   EXPECT_EQ(HashOf(standby), HashOf(first));
 }
 
+// Anybody who may write the job's tuples can put any receipt there.
 TEST_F(KillTest, AReceiptOfAnotherJobInTheSpaceEndsNothing) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -136,6 +140,7 @@ TEST_F(KillTest, AReceiptOfAnotherJobInTheSpaceEndsNothing) {
   EXPECT_EQ(HashOf(second), undisturbed_);
 }
 
+// The standby must not claim to have written files that are on another host.
 TEST_F(KillTest, AStandbyOfAnotherHostSaysWhereTheOutputsAre) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
@@ -159,7 +164,7 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   broker->Signal(SIGKILL);
   first.Signal(SIGKILL);
-  // Until it is gone the next one would refuse to take its place.
+  // A new broker refuses the endpoint while the old one is alive.
   EXPECT_EQ(broker->Wait(), -SIGKILL);
   broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
   EXPECT_EQ(standby.Wait(), 0) << standby.err();

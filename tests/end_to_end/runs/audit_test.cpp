@@ -1,4 +1,4 @@
-// Handlers that compute wrong, among honest ones: the weights are those of an honest run.
+// Handlers that compute wrongly among honest ones: the weights are those of an honest run.
 #include <filesystem>
 #include <fstream>
 
@@ -32,7 +32,7 @@ every_steps = 10
 [tasks]
 )" + tasks);
   }
-  // Without audits, and without faults.
+  // The hash of a run without audits and faults.
   std::string HonestHash(const std::string& epochs = "5") const {
     const Result honest = RunAcan({"train", WriteJob(""), "--set", "train.epochs=" + epochs,
                                    "--handlers", "cpu:1", "--out", folder_ / "honest", "--json"});
@@ -68,7 +68,7 @@ TEST_F(AuditTest, ALiarIsNamedAndNothingOfItIsLeft) {
   EXPECT_EQ(receipt["weights_sha256"], honest);
   EXPECT_THAT(manager.err(), HasSubstr("is quarantined"));
   ASSERT_EQ(receipt["audits"]["quarantined"].size(), 1u) << receipt.dump(2);
-  // It is the liar that was named: the honest ones did all the rest.
+  // The quarantined handler is the liar; the honest ones did the rest.
   const std::string why = receipt["audits"]["quarantined"][0]["why"];
   EXPECT_THAT(why, HasSubstr("pid " + std::to_string(liar.pid())));
   EXPECT_GT(receipt["audits"]["passed"], 300);
@@ -77,9 +77,9 @@ TEST_F(AuditTest, ALiarIsNamedAndNothingOfItIsLeft) {
   EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
 }
 
-// While it was alone nobody could tell, so all that it did then is done again.
+// Nobody could detect its faults while it was alone, so everything that it computed then is redone.
 TEST_F(AuditTest, NothingIsLeftOfALiarThatWasAlone) {
-  const std::string honest = HonestHash("40");  // it is alone for the first of them
+  const std::string honest = HonestHash("40");  // the liar is alone in the first of these epochs
   Program broker({"broker", "--listen", endpoint_});
   Program liar(HandlerWords({"--inject", "results:0.005,seed=7"}));
   ASSERT_TRUE(liar.WaitForErr("joined"));
@@ -110,7 +110,7 @@ TEST_F(AuditTest, AnAuditedShareFindsOneThatLiesNowAndThen) {
   const auto receipt = nlohmann::json::parse(LastLine(manager.out()));
   EXPECT_EQ(receipt["weights_sha256"], honest);
   EXPECT_EQ(receipt["audits"]["quarantined"].size(), 1u);
-  // It had a part in everything, so everything was done again.
+  // The liar contributed to everything, so everything was redone.
   EXPECT_THAT(manager.err(), HasSubstr("beginning anew"));
 }
 
@@ -133,7 +133,7 @@ TEST_F(AuditTest, HonestHandlersPassAndChangeNothing) {
   EXPECT_THAT(verified.out, HasSubstr("does not follow from the lines before it"));
 }
 
-// The one that stands by goes on with the log as it is then, not as it was when it began to wait.
+// The standby continues from the log as it is at the takeover, not as it was when it began to wait.
 TEST_F(AuditTest, AStandbyGoesOnWithTheLog) {
   const std::string job = WriteJob("");
   Program broker({"broker", "--listen", endpoint_});

@@ -1,4 +1,4 @@
-// A run whose loss or weights are not finite: where it is named, and what it keeps.
+// A run whose loss or weights are not finite: which step it names and what it keeps.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -67,7 +67,7 @@ learning_rate = 1e6
   // Weights of 1e33: with a learning rate and a weight decay of 1e6 each, one step makes them
   // infinite, while tanh keeps the loss small.
   std::string WriteHugeModel() const { return WriteModel("huge.safetensors", 1e33f); }
-  // With `weight` as each value of layers.0.weight.
+  // Writes a model in which each value of layers.0.weight is `weight`.
   std::string WriteModel(const std::string& name, float weight) const {
     const auto model = BuildModel(Model{{16, 40, 2}});
     const std::string path = folder_ / name;
@@ -116,7 +116,7 @@ TEST_F(Diverge, EndsTheRunAndKeepsTheLastGoodWeights) {
   EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
 }
 
-// Of a run before it, either.
+// Neither its own nor that of an earlier run.
 TEST_F(Diverge, LeavesNoModel) {
   ASSERT_EQ(Train(out_, {"--set", "train.learning_rate=0.01", "--set", "train.epochs=1"}).code, 0);
   ASSERT_TRUE(std::filesystem::exists(out_ + "/model.safetensors"));
@@ -132,7 +132,8 @@ TEST_F(Diverge, NamesTheInitialWeightThatIsNotFinite) {
                                     ": tensor 'layers.0.weight' has the value nan"));
 }
 
-// Whatever snapshots were taken before: those of bad weights go, and the bits are the same.
+// Snapshots with bad weights are removed, and the kept weights have the same bits with any
+// snapshots.
 TEST_F(Diverge, KeepsTheSameWeightsWithSnapshots) {
   ASSERT_EQ(Train(out_, {"--set", "snapshots.every_steps=0"}).code, 1);
   const std::string other = folder_ / "other";
@@ -194,7 +195,8 @@ TEST_F(Diverge, GoesOnWhenItIsToldTo) {
   EXPECT_TRUE(std::filesystem::exists(out_ + "/model.safetensors"));
 }
 
-// One step, whose loss is finite, makes weights that are not: no later loss could show it.
+// The only step has a finite loss but makes the weights infinite or NaN; there is no later loss
+// that could show it.
 TEST_F(Diverge, WeightsThatNoLossShowsAreFound) {
   const Result result =
       Train(out_, {"--set", "train.epochs=1", "--set", "data.samples=32", "--set",
@@ -210,7 +212,7 @@ TEST_F(Diverge, WeightsThatNoLossShowsAreFound) {
   EXPECT_TRUE(AllFinite(out_ + "/" + receipt["not_finite"]["kept"].get<std::string>()));
 }
 
-// The first loss of all, of inputs that are not finite.
+// The inputs are finite, but the first loss overflows.
 TEST_F(Diverge, TheFirstLossOfAllPointsToTheData) {
   std::string inputs, targets;
   for (int i = 0; i < 8; ++i) {

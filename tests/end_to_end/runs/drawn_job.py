@@ -1,4 +1,4 @@
-"""The jobs that random_jobs.py and others train: drawn from a seed, with their files of data."""
+"""Jobs for random_jobs.py and other scripts, drawn from a seed, with their data files."""
 import json
 import os
 import random
@@ -20,12 +20,12 @@ def toml(value):
 
 
 class Job:
-    """A job drawn from a seed, with the files that it needs in `folder`."""
+    """A job drawn from a seed, with its files in `folder`."""
 
     def __init__(self, seed, folder, kinds=KINDS):
         self.random, self.folder = random.Random(seed), folder
         self.model, self.data, self.train, self.output = {}, {}, {}, {}
-        self.pieces = None  # of a SentencePiece model of characters
+        self.pieces = None  # set for a SentencePiece model of characters
         self.kind = self.random.choice(kinds)
         self.model["kind"] = self.kind
         getattr(self, "draw_" + self.kind)()
@@ -60,7 +60,7 @@ class Job:
         self.label_samples(layers[-1], None)
 
     def number_samples(self, count):
-        """Rows of `count` numbers in some format."""
+        """Samples of `count` numbers each, in a random format."""
         kind = self.pick("npy", "npy", "npy of bytes", "idx", "idx of bytes", "csv")
         shape, size = (self.samples, count), self.samples * count
         if "bytes" in kind:
@@ -81,7 +81,8 @@ class Job:
         self.data["train_targets"] = self.write("targets.npy", npy("<f4", (self.samples, size), values))
 
     def label_samples(self, classes, ignored=-100):
-        """A class for each sample, or `ignored`, or another number that stands for no class; None: all have one."""
+        """A class for each sample, or `ignored` or another number that stands for no class; `ignored` is None:
+        every sample has a class."""
         labels = [self.random.randrange(classes) for _ in range(self.samples)]
         if ignored is None or self.maybe(0.6):
             kind = self.pick("<i8", "<i4", "|u1") if classes <= 256 else "<i8"
@@ -90,8 +91,8 @@ class Job:
             self.some_labels(labels, (self.samples,), ignored)
 
     def some_labels(self, labels, shape, ignored=-100, share=0.3):
-        """Labels of which some stand for no class. The first one does not."""
-        if ignored is None or ignored >= 0 or self.maybe(0.5):  # else a class and the loss's own number could be one
+        """Labels, some of which stand for no class, but not the first one."""
+        if ignored is None or ignored >= 0 or self.maybe(0.5):  # else a class could equal the loss's number
             none = ignored
         else:
             none = self.data["ignore_label"] = self.pick(-1, 255, -2**31, 2**31 - 1, labels[0] + 1)
@@ -139,14 +140,14 @@ class Job:
         self.draw_tokens(vocabulary, self.shorter(length))
 
     def shorter(self, positions):
-        """The length of the samples, which is not always that of the positions."""
+        """The length of the samples, which may be less than the number of positions."""
         if self.maybe(0.7):
             return positions
         self.model["sequence_length"] = self.random.randint(1, positions)
         return self.model["sequence_length"]
 
     def number(self, key, *values):
-        """Mostly leaves a number of the model at its default."""
+        """Usually leaves a number of the model at its default."""
         if self.maybe(0.3):
             self.model[key] = self.pick(*values)
 
@@ -347,7 +348,7 @@ class Job:
         self.has_weights = self.maybe(0.2)
 
     def draw_rates(self):
-        """What the first jobs left at its default."""
+        """Settings that earlier versions of this script left at their defaults."""
         schedule = self.pick("constant", "constant", "step", "cosine")
         if schedule != "constant":
             self.train["schedule"] = schedule
@@ -369,7 +370,7 @@ class Job:
             self.output["config"] = "transformers"
 
     def draw_test(self):
-        """The samples of training, in their files, are those for testing, too."""
+        """Also uses the training samples, in their files, for testing."""
         if self.data.keys() & {"text", "generated"}:
             return
         for key in [key for key in self.data if key.startswith("train_")]:
@@ -378,7 +379,7 @@ class Job:
             self.train["evaluate_every"] = self.random.randint(1, 3)
 
     def draw_weights(self, arguments):
-        """Begins with the weights that another seed draws, as a file, if that works."""
+        """Starts from the weights that another seed draws, read from a file, if that works."""
         run = Run(arguments, self, "cpu:1@4GiB", [f"train.seed={self.train['seed'] + 1}", "train.steps=0"])
         if run.code == 0:
             weights = self.folder / "weights.safetensors"

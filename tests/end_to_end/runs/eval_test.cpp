@@ -1,4 +1,4 @@
-// acan eval of a run's folder: the data are those of the run, whatever became of its files.
+// `acan eval` of a run's folder uses the data of the run, whatever happened to its files.
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -66,7 +66,7 @@ TEST_F(EvalOfText, NumbersTokensAsInTraining) {
   const std::vector<std::string> other = {"--inputs", folder_ / "new.txt"};
   const nlohmann::json loss = Evaluated(other)["test_loss"];
   ASSERT_TRUE(loss.is_number());
-  // These characters come before and between those of the text.
+  // The new characters sort before and between those of the original text.
   folder_.Write("text.txt", text_ + "\x01!b\xc3\xa4");
   EXPECT_EQ(Evaluated(other)["test_loss"], loss);
   std::filesystem::remove(folder_ / "text.txt");
@@ -82,7 +82,7 @@ TEST_F(EvalOfText, RefusesATextThatHasChanged) {
            "--inputs"});
 }
 
-// As of a folder from which somebody took the weights alone.
+// As in a folder of which only the weights were kept.
 TEST_F(EvalOfText, WithoutAVocabularyTakesThatOfTheSameTextOnly) {
   ASSERT_TRUE(receipt_.is_object());
   std::filesystem::remove(out_ + "/vocabulary.json");
@@ -119,7 +119,7 @@ TEST_F(Eval, NeedsTheTestDataOfItsRunAlone) {
   EXPECT_NE(Evaluated(other)["test_loss"], receipt["test_loss"]);
 }
 
-// A batch has no more samples than the training set, and the test set is cut into such batches.
+// A batch is at most as large as the training set; evaluation cuts the test set into such batches.
 TEST_F(Eval, CutsTheTestDataAsTrainingDid) {
   const auto name = [this](const char* key, const char* file) {
     return std::string(key) + "=" + (folder_ / file);
@@ -127,7 +127,7 @@ TEST_F(Eval, CutsTheTestDataAsTrainingDid) {
   const nlohmann::json receipt =
       Train(WriteRaggedJob(folder_), out_,
             {"--handlers", "cpu:1@64MiB", "--set", "train.epochs=1", "--set", "train.batch=1500",
-             "--set", name("data.train_inputs", "test-inputs"),  // fewer than those to test with
+             "--set", name("data.train_inputs", "test-inputs"),  // smaller than the test set
              "--set", name("data.train_labels", "test-labels"),  //
              "--set", name("data.test_inputs", "train-inputs"),  //
              "--set", name("data.test_labels", "train-labels")});

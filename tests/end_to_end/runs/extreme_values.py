@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Gives every number of a job its extremes: is each refused with a sentence, or planned in bounded time and memory?
+"""Gives every number of a job extreme values: is each refused with a message, or planned in bounded time and memory?
 
     python3 tests/end_to_end/runs/extreme_values.py --acan build/release/bin/acan [--kinds gpt,vit]
 
-For each kind of model it draws a small job (drawn_job.py), and for each numeric key of docs/jobs.md runs
-`acan plan` with one extreme value after another in its place, with a limited address space. It must end within
-seconds, with exit code 0, or with 2 and a sentence that names the key, one that it does not go with, a file of data
-that does not fit, or the parameter or value of the model that would be too large. It prints a line for everything
-else, and a summary. Exit code 1: there was such a line.
+For each kind of model, it draws a small job (drawn_job.py). For each numeric key of docs/jobs.md, it runs `acan plan`
+with one extreme value after another and a limited address space. Each run must end within seconds, with exit code 0, or
+with 2 and a message that names the key, another key that conflicts with it, a data file that does not fit, or the
+parameter or value of the model that would be too large. The script prints a line for every other outcome, and a
+summary. Exit code 1: there was such a line.
 """
 import argparse
 import json
@@ -25,13 +25,13 @@ VALUES = ["0", "-1", "1", "1024", "32768", "1048576", "2147483647", "2147483648"
           "9223372036854775807", "nan", "inf", "1e308", "1e-300", "-0.0"]
 LISTS = [f"[{each}, {each}]" for each in VALUES] + [f"[{', '.join([each] * 64)}]" for each in VALUES[3:8]]
 KINDS = ["mlp", "gpt", "llama", "bert", "vit", "resnet", "convnext"]
-# What a key needs beside it.
+# Settings that a key also needs.
 BESIDE = {"beta1": ["train.optimizer=adamw"], "beta2": ["train.optimizer=adamw"],
           "epsilon": ["train.optimizer=adamw"], "momentum": ["train.optimizer=momentum"],
           "step_every": ["train.schedule=step"], "step_factor": ["train.schedule=step", "train.step_every=1"],
           "final_fraction": ["train.schedule=cosine"], "clip_bound": ["model.activation=clipped_relu"],
           "norm_groups": ["model.norm=group"], "num_labels": ["model.task=classification"]}
-# Of keys that do not belong together, and of data that does not fit.
+# Messages about keys that do not belong together, and about data that does not fit.
 SENTENCES = re.compile(r"does not use it; remove it|has no such key; it is for kind|has the shape|has shape|"
                        r"has \d+ tokens|the label of sample|needs \S+ at its smallest|rows for each sample|"
                        r"is too small for")
@@ -39,7 +39,7 @@ PLAN_LIMIT_S, MEMORY_LIMIT = 60, 3 << 30
 
 
 def numeric_keys(kind):
-    """(key, whether it may be a list) of the tables of docs/jobs.md."""
+    """(key, whether it may be a list) for the tables of docs/jobs.md."""
     document = pathlib.Path(__file__).resolve().parents[3] / "docs/jobs.md"
     for name, rest in re.findall(r"^\| `([a-z]+\.[a-z0-9_]+)` \| (.*)$", document.read_text(), re.MULTILINE):
         cells = [cell.strip() for cell in rest.split("|")]
@@ -59,7 +59,7 @@ def limit():
 
 
 def problem(arguments, job, key, value):
-    """What is wrong with how `acan plan` ends; None: nothing."""
+    """What is wrong with how `acan plan` ended; None: nothing."""
     settings = [f"{key}={value}"] + BESIDE.get(key.split(".")[1], [])
     command = [arguments.acan, "plan", job, "--handlers", "cpu:1@4GiB"]
     for setting in settings:

@@ -1,5 +1,5 @@
 // Graphs of operators on whole clusters: the trained weights are the same bits for any handlers,
-// memory and killing, and their files are read again.
+// any memory and any kills, and acan can read the files again.
 #include <signal.h>
 
 #include <cmath>
@@ -105,7 +105,7 @@ num_classes = 10
      Kind::kImages},
 };
 
-// Sentences of a few words in an order that can be learned.
+// Sentences of a few words whose order can be learned.
 std::string Text() {
   const std::vector<std::string> words = {"the ",   "king ", "of ",  "all ",
                                           "lands ", "went ", "up.\n"};
@@ -133,7 +133,8 @@ std::string Npy(const std::string& type, std::size_t rows, std::size_t columns,
   return std::string("\x93NUMPY\1\0v\0", 10) + header + values;
 }
 
-// Sequences of different lengths, in which some tokens are hidden: the others have the label -100.
+// Sequences of different lengths in which some tokens are hidden; all other tokens have the label
+// -100.
 void WriteSequences(const TestFolder& folder) {
   constexpr std::size_t kSamples = 60, kTokens = 24;
   std::string tokens, labels, lengths;
@@ -227,7 +228,7 @@ TEST_P(GraphTest, IsVerifiedAndGoesOnFromItsFile) {
   ASSERT_EQ(reference_.size(), 64u);
   const Result verified = RunAcan({"verify", folder_ / "reference"});
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
-  // A run that only writes what it read.
+  // A run that writes the weights that it read: its learning rate is 0.
   const nlohmann::json receipt =
       Train(job_, folder_ / "again",
             {"--handlers", "cpu:1@64MiB", "--set",
@@ -235,13 +236,13 @@ TEST_P(GraphTest, IsVerifiedAndGoesOnFromItsFile) {
              "train.learning_rate=0", "--set", "train.optimizer=sgd", "--set", "train.steps=1",
              "--set", "train.evaluate_every=1", "--set", "train.weight_decay=0"});
   ASSERT_TRUE(receipt.is_object());
-  // Running statistics go on with every step.
+  // Each step updates running statistics, even with a learning rate of 0.
   if (GetParam().name == "resnet_with_batch_norm") return;
   EXPECT_EQ(receipt["weights_sha256"], reference_);
   EXPECT_EQ(receipt["test_loss"], test_loss_);
 }
 
-// By the same tasks as training's evaluation, so to the same figures.
+// Evaluation uses the same tasks as during training, so it gives the same figures.
 TEST_P(GraphTest, IsEvaluatedFromItsFolder) {
   ASSERT_EQ(reference_.size(), 64u);
   const Result eval =
@@ -257,7 +258,7 @@ TEST_P(GraphTest, IsEvaluatedFromItsFolder) {
   EXPECT_EQ(evaluated.value("test_perplexity", 0.0), trained.value("test_perplexity", 0.0));
   if (GetParam().kind != Kind::kText) return;
   EXPECT_NEAR(evaluated["test_perplexity"].get<double>(), std::exp(test_loss_.get<double>()), 1e-9);
-  // A part of the text that it was trained with.
+  // A part of the text of the training.
   folder_.Write("other.txt", Text().substr(0, 600));
   const Result other = RunAcan({"eval", folder_ / "reference", "--handlers", "cpu:1@64MiB",
                                 "--inputs", folder_ / "other.txt", "--json"});
@@ -265,7 +266,7 @@ TEST_P(GraphTest, IsEvaluatedFromItsFolder) {
   EXPECT_NE(nlohmann::json::parse(LastLine(other.out))["test_loss"], test_loss_);
 }
 
-// The file is gone after training: the folder has a copy.
+// The graph's file is removed after training; the run's folder has a copy.
 TEST_P(GraphTest, TrainsTheSameBitsFromAGraphFile) {
   ASSERT_EQ(reference_.size(), 64u);
   const Result printed = RunAcan({"graph", job_});
@@ -322,7 +323,7 @@ TEST_P(GraphTest, ContinuesATextWhereItIsAModelOfLanguage) {
       << unknown.err;
 }
 
-// Kinds with parameters that have no state of the optimizer: frozen ones, and running statistics.
+// Models with parameters that have no optimizer state: frozen ones, and running statistics.
 class GraphResumeTest : public GraphTest {
  protected:
   static constexpr const char* kSteps = "train.steps=160;train.evaluate_every=20";
@@ -387,8 +388,8 @@ num_classes = 10
 INSTANTIATE_TEST_SUITE_P(Kinds, GraphResumeTest, ::testing::ValuesIn(kResumed),
                          [](const auto& parameter) { return parameter.param.name; });
 
-// The refusal says with how much memory training starts. So little cuts attention into heads and
-// products into tiles, and the bits stay the same.
+// The refusal names the smallest memory for which training starts. That little memory cuts
+// attention into heads and products into tiles; the bits stay the same.
 class SmallestMemoryTest : public GraphTest {};
 
 TEST_P(SmallestMemoryTest, TrainsTheSameBitsWithWhatTheRefusalNames) {
@@ -407,7 +408,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SmallestMemoryTest, ::testing::Values(kJobs.fron
 INSTANTIATE_TEST_SUITE_P(Kinds, GraphTest, ::testing::ValuesIn(kJobs),
                          [](const auto& parameter) { return parameter.param.name; });
 
-// The example's file spells out a preset.
+// The example's graph file is the expansion of a preset.
 TEST(GraphFileTest, TheExampleTrainsAsThePresetThatItSpellsOut) {
   const TestFolder folder;
   const std::string text = folder.Write("text.txt", Text());
@@ -426,8 +427,8 @@ TEST(GraphFileTest, TheExampleTrainsAsThePresetThatItSpellsOut) {
   EXPECT_EQ(of_file["test_loss"], of_preset["test_loss"]);
 }
 
-// Perceptrons are printed with the order of their sums (docs/numerics.md), so the bits are the
-// same.
+// `acan graph` prints perceptrons with the order of their sums (docs/numerics.md), so the bits are
+// the same.
 TEST(GraphFileTest, APerceptronOfValuesIsAGraphToo) {
   const TestFolder folder;
   const std::string rest = R"([data]

@@ -1,5 +1,5 @@
-// In exact precision the trained weights are the same bits however the work is cut, shared out and
-// carried, and whoever dies.
+// In exact precision the trained weights are the same bits, however the work is cut, distributed
+// and transported, and whichever process dies.
 #include <poll.h>
 #include <signal.h>
 
@@ -50,12 +50,12 @@ TEST_F(Hash, DoesNotDependOnTheTaskSize) {
 }
 
 TEST_F(Hash, DoesNotDependOnHowTheBatchIsCut) {
-  // With blocks of 16 a batch of 37 can be cut; the bits are those of that block, so the reference
-  // is another one.
+  // A batch of 37 can be cut only with smaller blocks, such as 16. The block changes the bits, so
+  // this test has its own reference.
   const auto blocks = [](const std::string& handlers) -> std::vector<std::string> {
     return {"--set", "train.block=16", "--handlers", handlers};
   };
-  // For one handler nothing is cut that need not be.
+  // For one handler only the necessary cuts are made.
   const nlohmann::json whole = Train(job_, folder_ / "whole", blocks("cpu:1@64MiB"));
   ASSERT_TRUE(whole.is_object());
   EXPECT_NE(whole["weights_sha256"], reference_) << "the block is part of the definition";
@@ -77,7 +77,7 @@ TEST_F(Hash, DoesNotDependOnThePolicy) {
 }
 
 TEST_F(Hash, DoesNotDependOnTimeoutsThatAreTooShort) {
-  // Every task that takes more than a millisecond is issued again, under each policy.
+  // Under each policy, every task that takes longer than a millisecond is issued again.
   for (const std::string policy : {"paper", "fixed", "auto"}) {
     ExpectSame({"--handlers", "3xcpu:1@64MiB", "--set", "tasks.size_bytes=16KiB", "--set",
                 "tasks.policy=" + policy, "--set", "tasks.timeout_ms=1", "--set",
@@ -115,7 +115,7 @@ TEST_P(HashByInstructions, IsTheSame) {
 INSTANTIATE_TEST_SUITE_P(Cpu, HashByInstructions, ::testing::Values("avx512", "avx2", "portable"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Waits until the run has written the metrics of some steps, or has ended.
+// Waits until the run has written the metrics of `steps` steps, or has ended.
 void WaitForSteps(Program& program, const std::string& metrics, long steps) {
   for (;;) {
     const std::string text = ReadFile(metrics);

@@ -1,5 +1,5 @@
-"""Files of data for the jobs that random_jobs.py draws, in the formats of docs/jobs.md, and their readers for
-torch_jobs.py, written from the formats' documents and not from acan's code."""
+"""Data files for the jobs that random_jobs.py draws, in the formats of docs/jobs.md, and their readers for
+torch_jobs.py. Written from the formats' specifications, independently of acan's code."""
 import gzip
 import pathlib
 import struct
@@ -7,12 +7,12 @@ import struct
 import_error = None
 try:
     import numpy
-except ImportError as error:  # random_jobs.py writes files without it
+except ImportError as error:  # random_jobs.py can write files without it
     numpy, import_error = None, error
 
 NPY_CODES = {"|u1": "B", "|i1": "b", "<u2": "H", "<i4": "i", "<u4": "I", "<i8": "q", "<f4": "f"}
 IDX_TYPES = {"B": 0x08, "i": 0x0C, "f": 0x0D}
-SPACE = "\u2581"  # what SentencePiece writes for a space
+SPACE = "\u2581"  # SentencePiece's replacement for a space
 
 
 def npy(kind, shape, values):
@@ -51,8 +51,8 @@ def field(number, value):
 
 
 def sentencepiece_model(pieces, kind):
-    """sentencepiece_model.proto: `pieces` are (text, score) behind <unk>, <s> and </s>; `kind` is 1 for
-    unigram, 4 for characters. Nothing is normalised but spaces."""
+    """A message of sentencepiece_model.proto. `pieces` are (text, score) and follow <unk>, <s> and </s>; `kind` is
+    1 for unigram, 4 for characters. Only spaces are normalized."""
     model = b""
     for text, score, of in [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)] + [
             (text, score, 1) for text, score in pieces]:
@@ -63,12 +63,12 @@ def sentencepiece_model(pieces, kind):
 
 
 def draw_sentencepiece(random, text, most):
-    """A model for a text with at most so many tokens: (content, pieces or None). The pieces are those
-    of a model of characters, whose tokens are clear; others are only for acan."""
+    """A model for a text, with a limited number of tokens: (content, pieces or None). The pieces are returned for
+    models of characters, whose tokens are unambiguous; only acan reads other models."""
     letters = sorted({SPACE if each == " " else each for each in text})
     random.shuffle(letters)
     if len(letters) + 3 > most:
-        letters = letters[:most - 3]  # the others are <unk>
+        letters = letters[:most - 3]  # all others are <unk>
     if random.random() < 0.5:
         pieces = [(each, -1.0 - i / 64) for i, each in enumerate(letters)]
         return sentencepiece_model(pieces, 4), letters
@@ -79,7 +79,7 @@ def draw_sentencepiece(random, text, most):
 
 
 def character_tokens(text, pieces):
-    """What a model of characters makes of a text. Unknown characters beside each other are one <unk>."""
+    """The tokens of a text by a model of characters. Adjacent unknown characters become one <unk>."""
     numbers = {each: i + 3 for i, each in enumerate(pieces)}
     tokens = []
     for each in text:
@@ -92,7 +92,7 @@ def character_tokens(text, pieces):
 # ---- readers -------------------------------------------------------------------------------------
 
 def load_array(path):
-    """A file of numbers as an array of NumPy."""
+    """Loads a file of numbers as a NumPy array."""
     if numpy is None:
         raise import_error
     content = pathlib.Path(path).read_bytes()

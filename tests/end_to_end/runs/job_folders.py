@@ -1,4 +1,5 @@
-"""What random_jobs.py and torch_jobs.py do with the folder of a trained job: acan eval and acan generate."""
+"""Checks that random_jobs.py and torch_jobs.py run on the folder of a trained job, with acan eval and acan
+generate."""
 import json
 import os
 import subprocess
@@ -7,7 +8,7 @@ from job_run import TIME_LIMIT_S
 
 
 def predicts_tokens(job):
-    """Whether the job's model predicts each next token of a stream."""
+    """Whether the job's model predicts the next token of a stream at each position."""
     return job.kind in ("gpt", "llama") or \
         (job.kind == "graph" and "train_labels" not in job.data and "train_inputs" not in job.data)
 
@@ -18,13 +19,14 @@ def run(arguments, words, environment=None):
 
 
 def generated(arguments, job, prompt, count, device, environment=None, temperature=0, seed=1):
-    """The numbers of the tokens that follow `prompt`; a text if the folder has a vocabulary."""
+    """The numbers of the tokens that follow `prompt`, which is a text if the folder has a vocabulary."""
     return run(arguments, ["generate", job.folder / "out", "--prompt-tokens", ",".join(map(str, prompt)), "--tokens",
                            count, "--temperature", temperature, "--seed", seed, "--device", device], environment)
 
 
 def check_folder(arguments, job, draw, tests, handlers):
-    """Findings: an evaluation by these handlers is the run's own, and all devices generate the same text."""
+    """Returns findings: these handlers must evaluate to the run's own result, and all devices must generate the
+    same text."""
     if tests:
         done = run(arguments, ["eval", job.folder / "out", "--handlers", handlers, "--json"])
         found = json.loads(done.stdout.splitlines()[-1])["test_loss"] if done.returncode == 0 else None

@@ -13,7 +13,7 @@ def words(settings):
 
 
 class Run:
-    """One training: what it ended with."""
+    """One training and its outcome."""
 
     def __init__(self, arguments, job, handlers, settings=(), environment=None):
         out = job.folder / "out"

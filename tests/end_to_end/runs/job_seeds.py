@@ -7,7 +7,7 @@ import tempfile
 
 
 def check_seeds(arguments, check_one):
-    """Calls it for each seed with a folder, prints what it counted, and exits with 1 if it had findings."""
+    """Calls the check for each seed with a folder, prints the counts, and exits with 1 if there were findings."""
     counts = collections.Counter()
     for seed in range(arguments.seed, arguments.seed + arguments.count):
         if arguments.keep:

@@ -1,4 +1,5 @@
-// What a run leaves: model, metrics and receipt agree with each other and with later evaluations.
+// The outputs of a run: model, metrics and receipt agree with each other and with later
+// evaluations.
 #include <filesystem>
 #include <numeric>
 
@@ -29,7 +30,7 @@ TEST_F(Outputs, AgreeWithEachOther) {
   ASSERT_TRUE(receipt_.is_object());
   EXPECT_EQ(nlohmann::json::parse(ReadFile(out_ + "/receipt.json")), receipt_);
   EXPECT_EQ(HashOfModelFile(out_ + "/model.safetensors"), receipt_["weights_sha256"]);
-  EXPECT_EQ(receipt_["steps"], 72);  // 300 samples in batches of 37 are 9 steps; 8 epochs
+  EXPECT_EQ(receipt_["steps"], 72);  // 300 samples in batches of 37 make 9 steps; 8 epochs
   EXPECT_EQ(receipt_["handlers"].size(), 2u);
 
   std::vector<double> losses;
@@ -79,7 +80,7 @@ TEST_F(Outputs, EvalNamesAPathThatItsReceiptCannotHave) {
   EXPECT_THAT(eval.err, AllOf(HasSubstr("--model " + model), HasSubstr("is not UTF-8")));
 }
 
-// They are looked at before anything of the run before goes.
+// Initial weights are checked before anything of the previous run is removed.
 TEST_F(Outputs, AJobWhoseInitialWeightsAreWrongLeavesThemAlone) {
   std::filesystem::create_directory(out_ + "/snapshots");
   const std::string snapshot =
@@ -115,7 +116,7 @@ TEST_F(Outputs, WhatKilledManagersLeftUnfinishedGoes) {
                                                      "job.json", "receipt.json", "tuning.jsonl"));
 }
 
-// Nor does what an earlier run wrote lie beside what this one writes.
+// Files of an earlier run do not remain beside those of this run.
 TEST_F(Outputs, OfAnEarlierRunGo) {
   folder_.Write("out/config.json", "of a model with other heads");
   folder_.Write("out/vocabulary.json", "of another text");
@@ -124,7 +125,7 @@ TEST_F(Outputs, OfAnEarlierRunGo) {
   EXPECT_FALSE(std::filesystem::exists(out_ + "/vocabulary.json"));
 }
 
-// Under whatever name: the job would lose what it begins from.
+// Under any name, including links: the job would lose its inputs.
 TEST_F(Outputs, CannotReplaceWhatTheJobReads) {
   const std::string model = ReadFile(out_ + "/model.safetensors");
   std::filesystem::create_directory(out_ + "/snapshots");
@@ -147,7 +148,7 @@ TEST_F(Outputs, CannotReplaceWhatTheJobReads) {
   EXPECT_THAT(data.err, HasSubstr("data.train_inputs: " + out_ + "/metrics.jsonl is the file"));
   EXPECT_EQ(ReadFile(out_ + "/model.safetensors"), model);
   EXPECT_EQ(ReadFile(out_ + "/snapshots/kept.safetensors"), model);
-  // A copy is another file.
+  // Another --out does not replace them.
   const Result result =
       RunAcan({"train", job_, "--out", folder_ / "next", "--handlers", "cpu:1@64MiB", "--set",
                "model.initial_weights=" + out_ + "/model.safetensors", "--set",
@@ -214,7 +215,7 @@ TEST_F(Outputs, VerifySaysThatAReceiptWasChanged) {
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_THAT(result.out,
               HasSubstr("DIFFERENT  " + out_ + "/receipt.json: was changed after it was written"));
-  // The weights are right all the same.
+  // The weights are still right.
   EXPECT_THAT(result.out, HasSubstr("equal      weights_sha256"));
 }
 
@@ -228,7 +229,7 @@ TEST_F(Outputs, VerifyTakesReceiptsWithoutAHash) {
                                 HasSubstr("an earlier version of acan")));
 }
 
-// Whoever edits a receipt can leave out its hash.
+// Someone who edits a receipt can also remove its hash.
 TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
   nlohmann::json receipt = receipt_;
   receipt.erase("receipt_sha256");
@@ -249,7 +250,8 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
                                 HasSubstr("equal      weights_sha256 of the second training")));
 }
 
-// On a device whose fast products are exact the bits are equal; the receipt stands for another one.
+// The fast products of the CPU are exact, so the bits are equal; the edited receipt stands in for
+// one of another device.
 TEST_F(Outputs, VerifySaysWhatFastPrecisionPromises) {
   nlohmann::json receipt =
       Train(job_, out_, {"--handlers", "cpu:1@64MiB", "--set", "train.precision=fast"});

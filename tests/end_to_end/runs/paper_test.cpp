@@ -32,7 +32,7 @@ TEST(Paper, TrainsWithHandlersThatHoldALittleOfTheModel) {
   ASSERT_EQ(small.code, 0) << small.err;
   const nlohmann::json receipt = nlohmann::json::parse(LastLine(small.out));
   EXPECT_EQ(receipt["steps"], 8);
-  // One that starts slowly may find the job done.
+  // A handler that starts slowly may find the job done.
   EXPECT_LE(receipt["handlers"].size(), 4u);
   int peak_bytes = 0;
   for (const nlohmann::json& handler : receipt["handlers"]) {
@@ -42,7 +42,7 @@ TEST(Paper, TrainsWithHandlersThatHoldALittleOfTheModel) {
   }
   EXPECT_GT(peak_bytes, 0);
 
-  // The four samples come again in the second epoch; their mean loss must be less then.
+  // The second epoch repeats the same four samples; their mean loss must be smaller then.
   std::vector<double> losses;
   std::istringstream lines(ReadFile(folder / "small/metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) {

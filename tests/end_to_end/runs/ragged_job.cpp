@@ -24,7 +24,7 @@ std::string Idx(const std::vector<std::uint32_t>& shape, const std::string& valu
   return bytes + values;
 }
 
-// Noise, and a bright stripe whose place is the class.
+// Noise, and a bright stripe whose position is the class.
 void WriteSet(const TestFolder& folder, const std::string& name, int samples, unsigned seed) {
   std::mt19937 random(seed);
   std::string inputs;

@@ -1,4 +1,5 @@
-// A small job whose every axis is ragged: sizes, batch and samples are no multiples of anything.
+// A small job in which every axis is ragged: layer sizes, batch and samples are multiples of
+// nothing.
 #pragma once
 
 #include <string>
@@ -12,18 +13,18 @@ namespace acan::testing {
 inline constexpr int kTrainSamples = 300;
 inline constexpr int kTestSamples = 75;
 
-// 97-211-53-10, cross entropy, batch 37, momentum, on IDX files of `kTrainSamples` samples whose
-// class can be learned from the inputs. The files and the job are written to `folder`; returns the
-// job's path.
+// Writes IDX files and a job to `folder`; returns the job's path. The job: layers 97-211-53-10,
+// cross entropy, batch 37, momentum, `kTrainSamples` samples whose class can be learned from the
+// inputs.
 std::string WriteRaggedJob(const TestFolder& folder);
 
-// Trains and returns the receipt; `words` are further arguments. Fails the test (and returns null)
-// if the program fails.
+// Trains and returns the receipt; `words` are further arguments. If the program fails, fails the
+// test and returns null.
 nlohmann::json Train(const std::string& job, const std::string& out,
                      const std::vector<std::string>& words, const Environment& environment = {});
 
-// SHA-256 over the tensors of a safetensors file in the order of their names, computed from the
-// file's format alone.
+// Computes SHA-256 over the tensors of a safetensors file in the order of their names, from nothing
+// but the file's format.
 std::string HashOfModelFile(const std::string& path);
 
 }  // namespace acan::testing

@@ -1,6 +1,5 @@
-"""Random graph files for random_jobs.py: valid models of all operators of docs/graph_files.md, in
-shapes that fit nothing, with values that several nodes read, residual connections and shared
-parameters."""
+"""Random graph files for random_jobs.py: valid models with all operators of docs/graph_files.md, in sizes that are
+rarely multiples of anything, with values that several nodes read, residual connections and shared parameters."""
 
 MOST_ELEMENTS = 60000  # of one sample's value
 MOST_WEIGHTS = 60000  # of one parameter
@@ -9,8 +8,7 @@ NORMS = ["layer_norm", "rms_norm", "group_norm", "batch_norm", "batch_norm_infer
 
 
 class Value:
-    """A result of a node, or an input: `rows` for each sample, `features`; of an image its
-    (height, width), too."""
+    """The result of a node, or an input: `rows` per sample and `features`; for an image also its (height, width)."""
 
     def __init__(self, name, rows, features, image=None):
         self.name, self.rows, self.features, self.image = name, rows, features, image
@@ -21,7 +19,7 @@ class Value:
 
 
 class RandomGraph:
-    """`graph` is the file's content; `inputs` are those that it kept, by name."""
+    """`graph` is the file's content; `inputs` are the inputs that remain, by name."""
 
     def __init__(self, random):
         self.random = random
@@ -35,7 +33,7 @@ class RandomGraph:
         return self.random.random() < chance
 
     def size(self, most):
-        """Mostly small, and often one beside a multiple of 16."""
+        """Usually small, and often next to a multiple of 16."""
         near = [n for n in (16, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129, 192) if n <= most]
         if near and self.maybe(0.3):
             return self.pick(*near)
@@ -50,7 +48,7 @@ class RandomGraph:
         return Value(name, rows, features or 1, image)
 
     def parameter(self, role, rows, columns, initial, shape=None):
-        """A name; sometimes that of an older one of the same size."""
+        """The name of a new parameter, or sometimes of an earlier one of the same size."""
         alike = [each["name"] for each in self.parameters
                  if role != "statistic" and each["role"] != "statistic" and
                  (each.get("rows", 1), each["columns"]) == (rows, columns) and
@@ -134,7 +132,7 @@ class RandomGraph:
         key_heads, group = self.random.randint(1, 3), self.random.randint(1, 3)
         head = 2 * self.random.randint(1, 20)
         heads = key_heads * group
-        if self.maybe(0.3):  # the three in one product, as GPT-2 has them
+        if self.maybe(0.3):  # all three in one product, as in GPT-2
             both = self.linear(x, (heads + 2 * key_heads) * head)
             ends = [0, heads * head, (heads + key_heads) * head, (heads + 2 * key_heads) * head]
             q, k, v = [self.node("slice", [both], x.rows, b - a, axis="features", begin=a, end=b)
@@ -187,11 +185,11 @@ class RandomGraph:
         return self.same("dropout", [x], rate=self.pick(0.1, 0.5), unit=self.pick("element", "sample"))
 
     def alike(self, x):
-        """A value of the same shape, perhaps x."""
+        """A value of the same shape, possibly x itself."""
         return self.pick(*[each for each in self.values + [x] if each.shape == x.shape])
 
     def two(self, x):
-        """Of x and another one, or of x twice."""
+        """A node with x and another value as operands, or with x twice."""
         return self.same(self.pick("add", "multiply", "swiglu"), [x, self.alike(x)])
 
     def scaled(self, x):
@@ -276,7 +274,7 @@ class RandomGraph:
                          image[0] * image[1], outputs, image, **words)
 
     def depthwise(self, x):
-        """Keeps the shape."""
+        """A depthwise convolution, which keeps the shape."""
         side = self.pick(1, 3, 5, 7)
         n = x.features
         weight = self.matrix(n, side * side, [n, 1, side, side])
@@ -299,7 +297,7 @@ class RandomGraph:
     # ---- the whole ----
 
     def step(self, x):
-        """One more operator or block behind x."""
+        """Adds one more operator or block after x."""
         makers = [self.residual] * 4 + [self.activation, self.norm, self.two, self.scaled,
                                         self.sliced, self.joined, self.gated]
         makers += [lambda x: self.linear(x, self.size(200))] * 2
@@ -320,7 +318,7 @@ class RandomGraph:
         return x
 
     def towards(self, x, rows):
-        """x, or what follows from it, with so many rows a sample."""
+        """x, or a value computed from it, with this number of rows per sample."""
         if x.rows == rows:
             return x
         if rows == 1 and self.maybe(0.6):
@@ -335,7 +333,7 @@ class RandomGraph:
         return self.node("reshape", [wide], rows, width, positions=rows)
 
     def head(self, x, labels, classes):
-        """The label that stands for no class; None: all labels must be classes."""
+        """Returns the label that stands for no class; None: all labels must be classes."""
         x = self.towards(x, labels.rows)
         if self.maybe(0.7):
             x = self.norm(x, ["layer_norm", "rms_norm"])
@@ -368,12 +366,12 @@ class RandomGraph:
         self.prune()
 
     def prune(self):
-        """Leaves out what serves neither the loss nor an output."""
+        """Removes everything that neither the loss nor an output depends on."""
         serves = {self.loss, *self.outputs.values()}
         for node in reversed(self.nodes):
             if node["name"] in serves:
                 serves.update(name for name in node["inputs"] if name)
-        trained = {self.loss}  # what only an output needs would be a parameter without a gradient
+        trained = {self.loss}  # a parameter that only an output needs would have no gradient
         for node in reversed(self.nodes):
             if node["name"] in trained:
                 trained.update(name for name in node["inputs"] if name)

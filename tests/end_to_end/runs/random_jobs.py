@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Trains random small jobs, each by several clusters, and compares: do all of them have the same weights?
+"""Trains random small jobs, each on several clusters, and checks that all of them give the same weights.
 
     python3 tests/end_to_end/runs/random_jobs.py --acan build/release/bin/acan --count 100 [--seed 1]
 
-A seed draws a job: the kind of its model, or a graph file with any operators (random_graphs.py), its sizes,
-which often fit nothing well, its data, its optimizer and its other settings. One handler with much memory
-trains it first. Then others do: as many as six, with as little memory as the job can be trained in and
-somewhat more, some beside one with much, other vector instructions, OpenCL where it is there, other sizes
-and policies of tasks, activations kept or computed again, no shared memory, TCP, snapshots, audits. Losses
-at each step and in tests, and the weights' SHA-256, must be the same. A job that the program refuses counts
-as such, if it is refused with a sentence and exit code 2; anything else, also a run that has not ended after
-some minutes, is a finding. A model that diverges ends with exit code 1 and is counted. It prints a line for
-each finding, with the seed that repeats it, and a JSON summary at the end. Exit code 1: there was a finding.
+A seed draws a job: the kind of its model, or a graph file with any operators (random_graphs.py), its sizes, which are
+often awkward, its data, its optimizer and its other settings. First, one handler with much memory trains it. Then other
+clusters do: with up to six handlers, with the least memory in which the job can be trained and with somewhat more, some
+with one large handler among them, with other vector instructions, OpenCL if available, other task sizes and policies,
+activations kept or recomputed, no shared memory, TCP, snapshots, audits. The losses of each step and of tests, and the
+SHA-256 of the weights, must be the same. A job that the program refuses counts as refused if there is a message and the
+exit code is 2; anything else is a finding, and so is a run that has not ended after some minutes. A model that diverges
+ends with exit code 1 and is counted. The script prints a line for each finding, with the seed that repeats it, and a
+JSON summary at the end. Exit code 1: there was a finding.
 """
 import argparse
 import os
@@ -30,11 +30,12 @@ from job_seeds import check_seeds
 ISAS = ["avx512", "avx2", "portable"]
 LEAST = re.compile(r"the largest task needs (\d+)(B|KiB|MiB|GiB) at its smallest")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-LEAST_HANDLER = 64 << 10  # bytes that a handler needs to prove its device
+LEAST_HANDLER = 64 << 10  # bytes that a handler needs for the conformance battery
 
 
 def smallest_memory(arguments, job, settings):
-    """The bytes with which a handler can train the job, as refusals name them, and how many there were."""
+    """The memory in bytes that a handler needs to train the job, as refusals state it, and how many refusals there
+    were."""
     least, refusals = LEAST_HANDLER, 0
     while True:
         plan = subprocess.run([arguments.acan, "plan", str(job.folder / "job.toml"), "--handlers",
@@ -45,12 +46,12 @@ def smallest_memory(arguments, job, settings):
         named = LEAST.search(plan.stderr)
         if not named or refusals > 9:
             raise RuntimeError(f"acan plan ended with {plan.returncode}: {plan.stderr}")
-        # A handler on a CPU keeps up to a sixteenth of its memory for packing.
+        # A CPU handler reserves up to a sixteenth of its memory for packing.
         least = max(least, int(named[1]) * UNITS[named[2]] * 16 // 15) + 64
 
 
 def draw_cluster(draw, job, least, opencl):
-    """Handlers that can train the job, and settings that change nothing in its weights."""
+    """Handlers that can train the job, and settings that do not change its weights."""
     memory = int(least * draw.choice([1, 1, 1.1, 1.5, 3, 10]))
     handlers = draw.choice([f"cpu:1@{memory}", f"2xcpu:1@{memory}", f"{draw.randint(3, 6)}xcpu:1@{memory}",
                             f"cpu:1@{memory},cpu:1@{memory * 3}", f"cpu:2@{memory},cpu:1@1GiB",
@@ -101,11 +102,11 @@ def check(arguments, seed, counts, folder):
         handlers, settings = draw_cluster(draw, job, least, arguments.opencl)
         settings += recompute
         isa = draw.choice(ISAS)
-        # Portable code calls the C library for each fma, which takes a hundred times as long.
+        # Portable code calls the C library for each fma and so is a hundred times slower.
         if isa not in arguments.isas or (isa == "portable" and first.seconds >= 0.7):
             isa = arguments.isas[0]
         environment = {"ACAN_CPU_ISA": isa}
-        # Without it results stay with the handlers, which read each other's.
+        # Without shared memory, results stay with the handlers, which read them from each other.
         if draw.random() < 0.3:
             environment["ACAN_SHARED_MEMORY"] = "off"
         if draw.random() < 0.1:

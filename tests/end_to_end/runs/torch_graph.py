@@ -1,6 +1,6 @@
-"""A graph file (docs/graph_files.md) as PyTorch computes it, written from the document and not from
-acan's code: for torch_jobs.py, in float64 or float32. A value is a tensor [samples, rows, features];
-what all samples share is [rows, features]. Dropout draws as docs/numerics.md says."""
+"""Computes a graph file (docs/graph_files.md) with PyTorch, for torch_jobs.py, in float64 or float32. Written from
+the document, independently of acan's code. A value is a tensor [samples, rows, features]; values that all samples
+share are [rows, features]. Dropout draws as docs/numerics.md says."""
 import math
 
 import numpy
@@ -12,7 +12,7 @@ PHILOX = ((0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85))
 
 
 def f32(value):
-    """A number of the file, as an attribute of float32 holds it."""
+    """A number of the file, rounded to float32 as attributes are."""
     return float(numpy.float32(value))
 
 
@@ -37,7 +37,7 @@ def philox(key, low, high):
 
 
 def kept(draw, elements, rate):
-    """The factors of dropout for the first `elements` elements; `draw` is (seed, step, stream)."""
+    """The dropout factors of the first `elements` elements; `draw` is (seed, step, stream)."""
     seed, step, stream = draw
     words = philox(seed, numpy.arange((elements + 3) // 4), 1 << 63 | step << 20 | stream)
     uniform = (words.reshape(-1)[:elements] >> numpy.uint64(8)).astype(numpy.float64) * 2.0 ** -24
@@ -46,7 +46,7 @@ def kept(draw, elements, rate):
 
 
 def first_maximum(x, dim):
-    """The maximum; of equal ones the first has the gradient."""
+    """The maximum; of equal elements, the first receives the gradient."""
     top = x == x.amax(dim, keepdim=True)
     first = top & (top.to(torch.int64).cumsum(dim) == 1)
     return torch.where(first, x, torch.zeros_like(x)).sum(dim, keepdim=True)
@@ -253,8 +253,7 @@ class Call:
 
 
 class Net:
-    """`state`: the parameters by name, as matrices [rows, columns], of which `trained` are leaves
-    that have gradients."""
+    """`state`: the parameters by name, as matrices [rows, columns]; those in `trained` are leaves with gradients."""
 
     def __init__(self, graph, tensors, number):
         self.graph, self.state, self.roles = graph, {}, {}
@@ -269,11 +268,11 @@ class Net:
         return seed, step, stream
 
     def output(self, inputs):
-        """The logits, in evaluation."""
+        """The logits, in evaluation mode."""
         return self.values(inputs)[self.graph["outputs"]["logits"]]
 
     def loss(self, inputs, draw=None):
-        """`inputs` by name; `draw` is (seed, step) in training, and None in evaluation."""
+        """The loss. `inputs` by name; `draw` is (seed, step) in training, and None in evaluation."""
         return self.values(inputs, draw)[self.graph["loss"]]
 
     def values(self, inputs, draw=None):
@@ -293,7 +292,7 @@ class Net:
 
 
 def matrix_of(parameter, tensor):
-    """A tensor of a file as the matrix that it is in the graph."""
+    """Converts a tensor of a file to the matrix that it is in the graph."""
     if parameter.get("file_layout") == "transposed":
         return tensor.T
     if parameter.get("file_layout") == "convolution":

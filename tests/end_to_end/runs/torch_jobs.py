@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Trains the jobs that random_jobs.py draws in acan and in PyTorch, and compares: are the numbers right?
+"""Trains the jobs that random_jobs.py draws both in acan and in PyTorch, and checks that the numbers are right.
 
     python3 tests/end_to_end/runs/torch_jobs.py --acan build/release/bin/acan --count 100 [--seed 1]
 
-PyTorch takes the model from `acan graph`, the weights from acan's version 0, and the same samples in the
-same order; it drops out what docs/numerics.md says. It trains in float64 and in float32. acan's loss of
-each step, and that of testing, may differ from float64's by 5e-6 relative, that of a step also by four times
-as much as PyTorch's float32 does. The change of each parameter may differ by 1e-4 of its norm, or by ten
-times as much as that of float32. What is further apart is a finding, unless float64 itself
-moves a parameter as far when the initial weights move by a rounding of float32: a relu or a maximum may fall
-to the other side. It prints a line for each job and each finding, and a JSON summary at the end. Exit code 1:
-there was a finding.
+PyTorch takes the model from `acan graph`, the weights from acan's version 0, and the same samples in the same order; it
+drops out the elements that docs/numerics.md says. It trains in float64 and in float32. acan's loss of each step, and
+the loss in testing, may differ from float64's by 5e-6 relative; the loss of a step may also differ by four times as
+much as that of PyTorch's float32. The change of each parameter may differ by 1e-4 of its norm, or by ten times as much
+as float32's. A larger difference is a finding, unless float64 itself moves a parameter as far when the initial weights
+change by a float32 rounding: the result of a relu or a maximum may then switch. The script prints a line for each job
+and each finding, and a JSON summary at the end. Exit code 1: there was a finding.
 """
 import argparse
 import json
@@ -42,8 +41,8 @@ ROUNDING, ROUNDED_STARTS = 6e-8, 16
 # ---- the samples ---------------------------------------------------------------------------------
 
 class Samples:
-    """The training samples of a job, as the model's inputs; `test`: those for testing, which are the same
-    in their files but for the end of `data.text`."""
+    """The training samples of a job, as the model's inputs. `test`: those for testing, which are the same in their
+    files, except for the end of `data.text`."""
 
     def __init__(self, job, graph, test=False):
         self.job, self.data, self.seed, self.test = job, job.data, job.train["seed"], test
@@ -82,7 +81,7 @@ class Samples:
         return None
 
     def part(self, whole):
-        """Of one text, what is for training or for testing."""
+        """The part of a text that is for training or for testing."""
         if "text" not in self.data:
             return whole
         kept = math.floor(len(whole) * (1 - self.data["test_fraction"]))
@@ -156,7 +155,7 @@ class Samples:
 # ---- the training --------------------------------------------------------------------------------
 
 def rate_at(train, step, steps):
-    """docs/jobs.md: train.schedule and train.warmup_steps."""
+    """Follows docs/jobs.md: train.schedule and train.warmup_steps."""
     warmup, rate = train.get("warmup_steps", 0), train["learning_rate"]
     if step < warmup:
         return rate * (step + 1) / warmup
@@ -190,7 +189,7 @@ def is_trained(parameter, train):
 
 
 def train_in_torch(graph, tensors, job, number):
-    """The losses, and the parameters at the end."""
+    """Returns the losses, and the parameters at the end."""
     net, train = Net(graph, tensors, number), job.train
     trained = [each["name"] for each in graph["parameters"] if is_trained(each, train)]
     for name in trained:
@@ -219,15 +218,15 @@ def apart_of_losses(found, wanted):
 
 
 def test_loss(graph, tensors, samples):
-    """In float64, of all samples, with the weights of a file."""
+    """The float64 loss of all samples, with the weights of a file."""
     inputs = samples.inputs(range(samples.count), None)
     with torch.no_grad():
         return Net(graph, tensors, torch.float64).loss(inputs).item()
 
 
 def moved_by_rounding(graph, start, job, wanted_losses, wanted):
-    """How far the losses and each parameter's change move in float64, at most, when each initial weight moves by
-    a rounding of float32."""
+    """How far the losses and each parameter's change move in float64, at most, when each initial weight changes by
+    a float32 rounding."""
     most, most_of_losses = {name: 0.0 for name in wanted}, 0.0
     for draw in range(ROUNDED_STARTS):
         noise = torch.Generator().manual_seed(draw)
@@ -245,8 +244,8 @@ def moved_by_rounding(graph, start, job, wanted_losses, wanted):
 
 
 def has_gradients_of_rounding(graph):
-    """Whether something is divided by its own size alone, as one feature by a norm, or the weight of one key. Its
-    gradient is what two numbers of float32 differ by that are the same but for rounding, in any program."""
+    """Whether something is divided by its own magnitude, such as one feature by a norm, or the weight of a single
+    key. Its gradient is the difference of two float32 numbers that are equal except for rounding, in any program."""
     widths = {each["name"]: each["columns"] for each in graph["parameters"]}
     positions = max(each.get("rows", 1) for each in graph["inputs"])
     if positions == 1 and any(node["operator"] == "attention" for node in graph["nodes"]):
@@ -259,7 +258,7 @@ def has_gradients_of_rounding(graph):
 
 
 def compare(graph, start, end, losses, job):
-    """Findings, and how far from float64 the losses of acan and of PyTorch's float32 are."""
+    """Returns findings, and how far the losses of acan and of PyTorch's float32 are from float64's."""
     wanted_losses, wanted = train_in_torch(graph, start, job, torch.float64)
     their_losses, theirs = train_in_torch(graph, start, job, torch.float32)
     ours_apart, theirs_apart = (apart_of_losses(each, wanted_losses) for each in (losses, their_losses))
@@ -276,7 +275,8 @@ def compare(graph, start, end, losses, job):
     for each in graph["parameters"]:
         name = each["name"]
         ours = matrix_of(each, end[name]).double()
-        # What changes hardly, as a bias of keys, changes by rounding errors in any program.
+        # Parameters that hardly change, such as the bias of the keys, change only by rounding
+        # errors.
         change = max((wanted[name] - first[name]).norm().item(), 1e-5 * most,
                      1e-7 * first[name].norm().item(), 1e-30)
         apart, theirs_by = ((each - wanted[name]).norm().item() / change for each in (ours, theirs[name]))
@@ -300,14 +300,14 @@ def graph_of(arguments, folder):
 # ---- the folder ----------------------------------------------------------------------------------
 
 def generates_other(arguments, graph, tensors, job):
-    """Findings: acan generate's most likely tokens are float64's, but for those that are hardly less likely."""
+    """Returns findings: acan generate's most likely tokens must be float64's, or hardly less likely."""
     net, length = Net(graph, tensors, torch.float64), graph["inputs"][0]["rows"]
     prompt = list(job.random.choices(range(graph["inputs"][0]["bound"]), k=job.random.randint(1, length + 3)))
     done = generated(arguments, job, prompt, 6, "cpu:1")
     if done.returncode != 0:
         return [f"acan generate after {prompt} ended with {done.returncode}: {done.stderr}"]
     if (job.folder / "out/vocabulary.json").exists():
-        return []  # it prints a text
+        return []  # the job prints a text
     tokens = list(prompt)
     for token in map(int, done.stdout.split()):
         seen = tokens[-length:]
@@ -322,7 +322,8 @@ def generates_other(arguments, graph, tensors, job):
 
 
 def loads_otherwise(arguments, graph, tensors, job, trained):
-    """Findings: transformers computes the logits of the folder's model, and what it saves again is the same."""
+    """Returns findings: transformers must compute the logits of the folder's model, and what it saves must be the
+    same model."""
     import transformers
     out, again = job.folder / "out", job.folder / "again"
     config = json.loads((out / "config.json").read_text())

@@ -1,6 +1,6 @@
-// Key files: the broker's with its list, and a client's.
+// Key files: the broker's, which has an access list, and a client's.
 //
-// Input: [1: the broker's, else a client's: 1][file]
+// Input: [1: the broker's file, else a client's: 1][file]
 #include <cstring>
 
 #include "acan/core/error.h"
@@ -16,7 +16,7 @@ using cli::AccessFile;
 using cli::BrokerFile;
 
 constexpr std::uint64_t kBroker = 1;
-// The pairs of keys of ZeroMQ's manual, which protect nothing.
+// The example key pairs of ZeroMQ's manual, which protect nothing.
 const tuplespace::KeyPair kKeys{"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7",
                                 "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6"};
 

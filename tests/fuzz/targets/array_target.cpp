@@ -1,5 +1,5 @@
-// Data files: IDX, NPY and CSV, also packed with gzip, as arrays in memory and in the file, and the
-// samples that come of them; and the same bytes as a stream of tokens.
+// Data files: IDX, NPY and CSV, also compressed with gzip, read as arrays in memory and in the
+// file, and the resulting samples; and the same bytes as a stream of tokens.
 //
 // Input: the file
 #include <zlib.h>
@@ -18,7 +18,7 @@
 namespace acan::fuzz::array_target {
 namespace {
 
-// CSV is read in pieces of 1 MiB; gzip unpacks at most 1032 bytes from one.
+// CSV is read in chunks of 1 MiB; gzip expands one byte to at most 1032.
 constexpr std::uint64_t kHeapBytes = 8 << 20;
 constexpr std::uint64_t kPlainFactor = 64, kGzipFactor = 4 * 1032;
 
@@ -44,7 +44,7 @@ void CheckSet(const SampleSet& set, const Job& job) {
   }
 }
 
-// The file as both the inputs and the targets of a job.
+// Uses the file as both the inputs and the targets of a job.
 void CheckData(const std::string& path, const Array& array) {
   Job job;
   const std::int64_t values = array.values_per_sample();
@@ -54,12 +54,12 @@ void CheckData(const std::string& path, const Array& array) {
   job.data.train_inputs = job.data.train_targets = path;
   try {
     CheckSet(*LoadData(job).train, job);
-  } catch (const Error& refused) {  // not finite, or no label
+  } catch (const Error& refused) {  // not finite, or not a label
     Require(refused.kind() == Error::Kind::kUsage, "{}", refused.what());
   }
 }
 
-// A file is the same array, whether its values are in memory or stay in it.
+// The array must be the same whether its values are in memory or stay in the file.
 void CheckStored(const StoredArray& stored, const Array& array) {
   Require(stored.shape() == array.shape, "shapes that differ");
   std::vector<std::uint8_t> bytes(
@@ -74,7 +74,7 @@ void CheckStored(const StoredArray& stored, const Array& array) {
       array.values);
 }
 
-// Windows of two tokens: each is below the bound, and each label is the next token.
+// Windows of two tokens: each token is below the bound, and each label is the next token.
 void CheckTokens(const std::string& path, const std::string& type) {
   constexpr std::int64_t kTokens = 1000;
   Job job;

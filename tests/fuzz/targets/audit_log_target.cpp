@@ -1,4 +1,4 @@
-// Audit logs: what is checked is what was written.
+// Audit logs: a log without a problem can be continued, and a log with one is refused.
 //
 // Input: the file
 #include <algorithm>

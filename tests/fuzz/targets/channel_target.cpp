@@ -1,8 +1,9 @@
-// Records of a channel's ring, which another process may fill with anything.
+// Records in a channel's ring, to which another process may write anything.
 //
 // Input: [flags: 1][messages counted from the socket: 1][written: 4][ring]
-//     or [flags: 1][size of the control frame: 2][size of each payload: 2]... to be sent and
-//     received
+//     or [flags: 1][size of the control frame: 2][size of each payload: 2]..., which the target
+//     sends
+//     and receives
 #include "channel.h"
 
 #include <unistd.h>
@@ -22,10 +23,10 @@ namespace {
 
 using namespace tuplespace;
 
-// As channel.cpp lays out a file.
+// The layout of the file in channel.cpp.
 constexpr std::size_t kHeaderBytes = 4096, kRingBytes = 1 << 20;
 constexpr std::uint64_t kSendAndReceive = 1, kAcrossTheEnd = 2;
-// Where the reader stands if the records are to lie across the end of the ring.
+// The reader's position if the records are to wrap around the end of the ring.
 constexpr std::size_t kBeforeEnd = 64;
 
 using RecordHead = std::array<std::uint64_t, 4>;  // bytes, after, control_bytes, payloads
@@ -132,7 +133,7 @@ bool RunSendAndReceive(InputReader in) {
   while (!in.empty()) payloads.push_back(Payload::Copy(std::string(in.Number(2), 'p')));
   const auto bytes = std::as_bytes(std::span(control));
   if (!Channel::Fits(bytes, payloads)) return false;
-  for (int round = 0; round < 3; ++round) {  // the third may lie across the end
+  for (int round = 0; round < 3; ++round) {  // the third round may wrap around the end
     Require(near->Send(bytes, payloads), "a message that fits has no room in an empty ring");
     ReceivedMultipart message;
     Require(far->Receive(message), "a message that was sent does not come");
@@ -152,11 +153,12 @@ bool Run(std::string_view input) {
 }
 
 std::vector<Seed> Seeds() {
-  // Two payloads of 5 and 0 bytes and a control frame of 3, each padded to 16; then an empty one.
+  // Two payloads of 5 and 0 bytes and a control frame of 3, each padded to 16; then an empty
+  // record.
   std::string record = Bytes({32 + 16 + 16 + 16, 0, 3, 2});
   record += NumberBytes(5, 1) + std::string(7, '\0') + std::string(8, '\0');
   record += "abc" + std::string(13, '\0') + "12345" + std::string(11, '\0');
-  std::string later = Bytes({32, 1, 0, 0});  // behind one message of the socket
+  std::string later = Bytes({32, 1, 0, 0});  // comes after one message on the socket
   const auto ring = [](std::uint64_t flags, std::uint64_t counted, const std::string& bytes) {
     return NumberBytes(flags, 1) + NumberBytes(counted, 1) + NumberBytes(bytes.size(), 4) + bytes;
   };

@@ -1,5 +1,5 @@
-// Graph files: what is taken makes the same graph when it is written and read again, in both modes,
-// and every mistake is one of the file's user.
+// Graph files: an accepted file gives the same graph after it is written and read again, in both
+// modes; every other file is refused with a usage error.
 #include <cstring>
 #include <optional>
 
@@ -41,7 +41,7 @@ void CheckGradients(const model::Graph& graph) {
 bool Run(std::string_view input) {
   const HeapWatch heap;
   const std::optional<model::Graph> training = Read(input, Mode::kTraining);
-  // A node of a few characters has its name in the graph, in its values and in indexes.
+  // The name of a node with a few characters appears in the graph, in its values and in indexes.
   heap.RequireAtMost((1 << 20) + 4096 * input.size());
   const std::optional<model::Graph> evaluation = Read(input, Mode::kEvaluation);
   if (!training || !evaluation) return false;
@@ -63,7 +63,7 @@ constexpr const char* kByHand = R"({"format": "acan-graph-1",
           {"name": "loss", "operator": "squared_error", "inputs": ["s", "t"]}],
 "outputs": {"y": "s"}, "loss": "loss"})";
 
-// A file whose inputs are this.
+// A file with these inputs.
 std::string WithInputs(const std::string& inputs) {
   return fmt::format("{{\"format\": \"acan-graph-1\", \"inputs\": {}}}", inputs);
 }

@@ -1,4 +1,4 @@
-// Job files and overrides of them (--set).
+// Job files and overrides (--set).
 //
 // Input: [job]{0 byte}[override]{0 byte}[override]...
 #include <algorithm>
@@ -35,7 +35,7 @@ bool Run(std::string_view input) {
   }
   const HeapWatch heap;
   const std::optional<Job> job = Parse(toml, overrides);
-  // A node of TOML takes some hundred bytes, and so may a single character of the text.
+  // A TOML node takes some hundred bytes, and one character of text may make a node.
   heap.RequireAtMost((1 << 20) + 1024 * input.size() + GraphBytes(input));
   if (!job) return false;
   const nlohmann::json json = JobToJson(*job);
@@ -83,7 +83,7 @@ std::vector<Seed> Seeds() {
            "policy = \"gss\"\naudit = 0.5\nresident_steps = 4\n[snapshots]\nevery_steps = 10\n"}};
 }
 
-// Each dot and each bracket nests something in something else.
+// Each dot and each bracket adds a level of nesting.
 std::vector<Seed> Hostile() {
   using namespace std::string_literals;
   const std::size_t many = 300'000;

@@ -1,8 +1,8 @@
-// Keys and patterns: the encoding is canonical and keeps the order, and patterns mean what key.h
+// Keys and patterns: the encoding is canonical and preserves the order, and patterns match as key.h
 // says.
 //
-// Input: [first key][second key][first pattern][second pattern][fields of a third key], all but the
-// last with their size before them
+// Input: [first key][second key][first pattern][second pattern][fields of a third key]; all but the
+// last are preceded by their size
 #include <algorithm>
 #include <compare>
 #include <optional>
@@ -18,7 +18,7 @@ namespace {
 using namespace tuplespace;
 using Op = FieldPattern::Op;
 
-// [op: 1][1: a number: 8 | else a text] ...
+// Reads [1: a number: 8 | else a text].
 Field FieldOf(InputReader& in) {
   if (in.Number(1) == 1) return static_cast<std::int64_t>(in.Number(8));
   return std::string(in.SizedText());
@@ -29,7 +29,7 @@ Pattern PatternOf(std::string_view bytes) {
   Pattern pattern;
   pattern.open = in.Number(1) % 2 == 1;
   while (!in.empty()) {
-    const auto op = static_cast<Op>(in.Number(1) % 6);  // 5 is none
+    const auto op = static_cast<Op>(in.Number(1) % 6);  // 5 is not a valid operator
     pattern.fields.push_back({op, FieldOf(in)});
   }
   return pattern;
@@ -53,7 +53,7 @@ bool FieldMatches(const FieldPattern& pattern, const Field& field) {
   return false;
 }
 
-// What key.h says of Matches, in the plainest way.
+// The most direct implementation of what key.h says about Matches.
 bool PlainlyMatches(const Pattern& pattern, const std::vector<Field>& fields) {
   if (pattern.open ? fields.size() < pattern.fields.size()
                    : fields.size() != pattern.fields.size()) {

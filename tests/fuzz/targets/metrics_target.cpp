@@ -1,4 +1,4 @@
-// metrics.jsonl of an earlier life of a run, which a resumed one cuts and goes on with.
+// metrics.jsonl from before a run was resumed: the resumed run truncates it and continues it.
 //
 // Input: [first step: 4][file]
 #include "acan/core/error.h"
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr const char* kName = "metrics.jsonl";
 
-// Every line that is kept is of an earlier step and whole.
+// Every line that is kept must be complete and belong to an earlier step.
 void CheckLines(const std::string& kept, std::int64_t first_step) {
   for (std::size_t begin = 0; begin < kept.size();) {
     const std::size_t end = kept.find('\n', begin);
@@ -30,7 +30,7 @@ void CheckLines(const std::string& kept, std::int64_t first_step) {
   }
 }
 
-// Whether all lines of `kept` are lines of `file`, in their order.
+// Whether all lines of `kept` are lines of `file`, in the same order.
 bool AreLinesOf(std::string_view kept, std::string_view file) {
   while (!kept.empty()) {
     const std::size_t end = file.find('\n');

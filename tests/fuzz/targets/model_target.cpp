@@ -1,7 +1,8 @@
 // Safetensors files, and snapshots, which are such files with a checksum and the state of a run.
 //
-// Input: [flags: 1][file]. With kMakeRight the checksum is put right first: else a fuzzer would
-// never see what lies behind it. The flags above it say which model the file should be of.
+// Input: [flags: 1][file]. With kMakeRight, the target first corrects the checksum; otherwise a
+// fuzzer would never get past it. The higher bits of the flags select the model that the file
+// should be of.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -24,8 +25,8 @@ constexpr unsigned kModelShift = 1;
 constexpr const char* kTrainingName = "training_id";
 constexpr const char* kSnapshotName = "step-000000000007.safetensors";
 
-// The header ends where the first 8 bytes say; the values may lie in any order, but are hashed in
-// that of their names, so the reader is asked for it.
+// Replaces the checksum by the right one. The first 8 bytes hold the length of the header. Values
+// may be stored in any order but are hashed in the order of their names.
 std::string WithChecksum(std::string bytes) {
   const std::size_t at = ChecksumPlace(bytes);
   if (at == std::string::npos || at + kNoChecksum.size() > bytes.size()) return bytes;
@@ -35,12 +36,12 @@ std::string WithChecksum(std::string bytes) {
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > bytes.size() - 8 || at + kNoChecksum.size() > 8 + length) return bytes;
   Sha256 hash;
-  hash.Add(bytes.data(), bytes.size());  // the writer puts the values in the order of their names
+  hash.Add(bytes.data(), bytes.size());  // the writer stores the values in the order of their names
   bytes.replace(at, kNoChecksum.size(), hash.Hex());
   return bytes;
 }
 
-// Small ones with every layout of tensors, and with step counters and tied names.
+// Small models that have every layout of tensors, step counters and tied names.
 const std::vector<std::shared_ptr<const TrainedModel>>& Models() {
   static const auto models = [] {
     model::GptOptions gpt;
@@ -131,7 +132,7 @@ bool Run(std::string_view input) {
   return true;
 }
 
-// The flags, and what ModelWriter writes of a model, all values 1.
+// The flags and the file that ModelWriter writes for a model whose values are all 1.
 std::string Written(std::size_t of, std::uint64_t flags, const SnapshotExtras* extras) {
   const ScratchFolder folder;
   const auto& model = Models()[of];

@@ -1,12 +1,13 @@
-// The parts of packed messages, which a peer may fill with anything, cut anywhere, lose and repeat.
+// The parts of packed messages. A peer may fill them with anything, split them anywhere, and lose
+// or repeat them.
 //
 // Input: [kind: 1] and then
 //   kAnyParts      [size of a part: 2][its bytes]...
 //   kHeadAndParts  [control_bytes: 4][payloads: 4][bytes: 8][what follows the head: 2][its bytes]
-//                  [size of a further part: 2][its bytes]...: the heads of the parts are right
-//   kSent          [size of the control frame: 3][payloads: 1][size of each: 3]: cut as it is sent
+//                  [size of a further part: 2][its bytes]...: the heads of the parts are valid
+//   kSent          [size of the control frame: 3][payloads: 1][size of each: 3]: split as when sent
 //   kCutAnywhere   as kSent, twice and with sizes of 2 bytes; then [message: 1][size of a part: 2]
-//                  or [message: 1][0: 2], which goes back to its beginning
+//                  or [message: 1][0: 2], which starts the message again
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -28,9 +29,9 @@ using namespace tuplespace;
 enum Kind : std::uint8_t { kAnyParts, kHeadAndParts, kSent, kCutAnywhere, kKinds };
 
 constexpr std::size_t kMostPayloads = 16, kMostLargePayloads = 3;
-// Those of a peer that receives from one that it does not trust, but smaller.
+// The limits of a peer that receives from an untrusted peer, but smaller.
 constexpr PackingLimits kLimits{1 << 16, 1 << 18, 1 << 20};
-// What decoding may take beside the bytes that came and the payload at work.
+// The memory that decoding may take in addition to the received bytes and the current payload.
 constexpr std::uint64_t kOtherBytes = 64 << 10;
 
 struct Message {
@@ -47,7 +48,7 @@ std::span<const std::byte> BytesOf(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// As they are sent.
+// Splits the message as the product sends it.
 std::vector<std::string> PartsOf(const Message& message, std::uint64_t number) {
   std::vector<Payload> payloads;
   for (const std::string& payload : message.payloads) payloads.push_back(Payload::Copy(payload));
@@ -71,12 +72,12 @@ std::string PartHeadBytes(std::uint64_t number, std::uint64_t offset) {
   return head;
 }
 
-// One peer's Assembly, and what must hold after each part.
+// One peer's Assembly, with checks after each part.
 class Receiving {
  public:
   explicit Receiving(PackingLimits limits) : limits_(limits), assembly_(limits) {}
 
-  // What `part` completes.
+  // Returns the message that `part` completes, if any.
   std::optional<Message> Add(std::string_view part) {
     came_bytes_ += part.size();
     const HeapWatch heap;
@@ -96,7 +97,7 @@ class Receiving {
                ? ToMessage(std::get<UnpackedWhole>(result), part)
                : ToMessage(std::get<Assembled>(result));
   }
-  // The most bytes of one payload that was sent; what comes from a fuzzer may name any.
+  // Sets the size of the largest payload. Parts from a fuzzer may claim any size.
   void ExpectAtMost(std::uint64_t bytes) { most_bytes_ = bytes; }
   bool refused() const { return refused_; }
 
@@ -138,7 +139,7 @@ class Receiving {
   bool refused_ = false;
 };
 
-// What was understood can be sent, and is understood in the same way.
+// A message that was decoded can be encoded and decodes to the same.
 void RequireComesBack(const Message& message) {
   Receiving receiving({});
   receiving.ExpectAtMost(1 << 23);
@@ -190,7 +191,8 @@ bool RunHeadAndParts(InputReader in) {
   }
   Receiving limited(kLimits);
   const bool taken = TakeParts(limited, parts);
-  // A client sets no limits for its broker. What would take too much memory is left out here.
+  // A client sets no limits for its broker. This leaves out messages that would take too much
+  // memory.
   if (bytes <= kLimits.message_bytes) {
     Receiving unlimited({});
     unlimited.ExpectAtMost(kLimits.message_bytes);
@@ -219,8 +221,8 @@ bool RunSent(InputReader in) {
   return true;
 }
 
-// Two senders' messages, cut into parts of any size, in any order, with parts left out and sent
-// again: what is completed is one of them, whole.
+// The messages of two senders, split into parts of any size, in any order, with parts left out and
+// repeated: every completed message is one of them, complete.
 bool RunCutAnywhere(InputReader in) {
   std::array<Message, 2> messages;
   std::array<std::string, 2> packed;
@@ -235,7 +237,7 @@ bool RunCutAnywhere(InputReader in) {
     const std::size_t which = in.Number(1) % 2;
     const std::size_t wanted = in.Number(2);
     if (wanted == 0) at[which] = 0;
-    // The first part has at least the whole head.
+    // The first part contains at least the whole head.
     const std::size_t least = at[which] == 0 ? kPackedHeadBytes : 1;
     const std::size_t left = packed[which].size() - at[which];
     const std::size_t bytes = std::min(std::max(wanted, least), left);
@@ -289,7 +291,8 @@ std::vector<Seed> Seeds() {
   for (std::size_t at = 40; at < packed.size(); at += 50) {
     cut += SizedTextBytes(PartHeadBytes(3, at) + packed.substr(at, 50));
   }
-  // Two messages of a few bytes; of the first three parts, of the second two between them.
+  // Two messages of a few bytes: three parts of the first one, with two parts of the second between
+  // them.
   const std::string two = NumberBytes(5, 2) + NumberBytes(2, 1) + NumberBytes(70, 2) +
                           NumberBytes(0, 2) + NumberBytes(300, 2) + NumberBytes(1, 1) +
                           NumberBytes(64, 2);

@@ -1,11 +1,11 @@
-// The messages between the reader of a payload and the client that holds it, which anybody who
-// reaches the other side may send.
+// The messages between the reader of a payload and the client that holds it. Anyone who can connect
+// to the other side may send them.
 //
 // Input: [kind: 1] and then
-//   kToHolder   a message: to a holder
-//   kToReader   a message: to a reader
-//   kHolding    [peer: 1][size: 2][a message]...: to a holder, which serves what tickets allow
-//   kReading    [size: 2][a message]...: to a reader, which has begun three fetches
+//   kToHolder   a message for a holder
+//   kToReader   a message for a reader
+//   kHolding    [peer: 1][size: 2][a message]...: for a holder, which serves what tickets allow
+//   kReading    [size: 2][a message]...: for a reader that has started three fetches
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,7 +36,7 @@ std::string TextOfMessage(const std::vector<std::byte>& message) {
 Key FuzzKey() {
   return Key{"tile", 1};
 }
-// Known to the fuzzer, so that tickets are good.
+// Known to the fuzzer, so that tickets are valid.
 std::string FuzzSecret() {
   return std::string(kTicketSecretBytes, 's');
 }
@@ -68,7 +68,7 @@ bool RunToReader(std::string_view message) {
   return true;
 }
 
-// What it holds and sends stays within its limits.
+// What the holder keeps and sends must stay within its limits.
 bool RunHolding(InputReader in) {
   constexpr PeerHolderLimits kFewer{.window_bytes = 2 << 20,
                                     .in_flight_bytes_per_peer = 3 << 20,

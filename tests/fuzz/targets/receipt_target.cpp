@@ -1,4 +1,4 @@
-// Receipts, with the job in them.
+// Receipts, including the job in them.
 //
 // Input: the file
 #include <cstring>

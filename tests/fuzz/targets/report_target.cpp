@@ -1,4 +1,4 @@
-// What handlers say of themselves: their capacity and their reports, which managers read.
+// What handlers publish about themselves and managers read: their capacity and their reports.
 //
 // Input: the text
 #include <cmath>
@@ -50,7 +50,7 @@ std::vector<Seed> Seeds() {
           {"report", ReportToJson({10, 1, 5, 1 << 20, 0.5, 3.25})}};
 }
 
-// Numbers that their types cannot hold.
+// Numbers that do not fit into their types.
 std::vector<Seed> Hostile() {
   const std::string rest =
       R"("failed":0,"tile_hits":0,"peak_bytes":0,"busy_s":0.5,"gflop":1.5,"tasks":)";

@@ -1,6 +1,6 @@
-// Task descriptions, as a handler decodes them.
+// Task descriptions, decoded as a handler does.
 //
-// Input: [count of the task's inputs: 1][description]
+// Input: [number of the task's inputs: 1][description]
 #include <cstring>
 #include <stdexcept>
 
@@ -55,7 +55,7 @@ bool Run(std::string_view input) {
   return true;
 }
 
-// z[8, 4] = x[8, 16] * w[4, 16]^T, then relu(z + bias); x comes in two pieces.
+// z[8, 4] = x[8, 16] * w[4, 16]^T, then relu(z + bias); x arrives in two pieces.
 Task Product() {
   Task task;
   task.kind = TaskKind::kForward;
@@ -90,7 +90,7 @@ Task Elementwise(Kernel kernel) {
   for (std::size_t i = 0; i < RowOf(kernel).operands.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
     task.buffers.push_back({4, 8});
-    // What is read comes in two pieces, so that it may be written, too.
+    // Inputs arrive in two pieces, so that the operation may also write to them.
     for (const std::int32_t row : {0, 2}) {
       task.pieces.push_back(
           {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i), row, 0, 2, 8});
@@ -114,7 +114,7 @@ std::vector<Seed> Seeds() {
           {"adamw", bytes(Elementwise(Kernel::kAdamW))}};
 }
 
-// Views that lie in the description once, and are those of thousands of operations.
+// Views that the description contains once but that thousands of operations share.
 std::string SharedViews() {
   flatbuffers::FlatBufferBuilder builder;
   const std::vector<wire::View> views(2000, wire::View(0, 0, 0, 1, 1));

@@ -1,5 +1,5 @@
-// Text, as a model of language is given it: what is UTF-8 comes back from its tokens, and nothing
-// else is taken.
+// Text for a language model: UTF-8 text can be restored from its tokens, and nothing else is
+// accepted.
 //
 // Input: the text
 #include <string>
@@ -14,11 +14,11 @@
 namespace acan::fuzz::text_target {
 namespace {
 
-// Text is read in pieces of 1 MiB; each character may be another token.
+// Text is read in chunks of 1 MiB; each character may be a different token.
 constexpr std::uint64_t kHeapBytes = 8 << 20;
 constexpr std::uint64_t kHeapFactor = 256;
 
-// All tokens: windows of one token, and the last one's label.
+// Restores the text from all tokens: those of windows of one token, and the label of the last.
 std::string Decoded(const Data& data) {
   const auto json = ParseJson(data.vocabulary)["tokens"];
   std::string text;
@@ -34,7 +34,7 @@ std::string Decoded(const Data& data) {
 }
 
 bool Run(std::string_view input) {
-  // Packed text is read as well: array_target has such files.
+  // Compressed text is also accepted; array_target covers such files.
   if (input.starts_with("\x1f\x8b")) return false;
   const MemoryFile file(input);
   Job job;

@@ -1,6 +1,6 @@
-// Control frames with their payload frames, as a broker and as a client decode them.
+// Control frames with their payload frames, decoded as a broker and a client do.
 //
-// The control frame may be compressed, as it stands or, with a flag, by the target.
+// The control frame may be compressed: in the input or, with a flag, by the target.
 //
 // Input: [flags: 1][frames: 1][size of each frame: 2][frames][control frame]
 #include <algorithm>
@@ -22,7 +22,7 @@ using namespace tuplespace;
 constexpr std::uint64_t kToClient = 1, kCheckPayloads = 2, kUnaligned = 4, kCompressed = 8;
 constexpr std::uint64_t kMostFrames = 16;
 
-// Takes every segment for empty memory, so that messages that name segments are decoded, too.
+// Opens every segment as empty memory, so that messages that name segments are also decoded.
 class AnyOpener : public SegmentOpener {
  public:
   std::optional<Payload> Open(std::uint64_t, const SegmentRef& ref) override {
@@ -34,7 +34,7 @@ class AnyOpener : public SegmentOpener {
 struct Parts {
   std::uint64_t flags = 0;
   std::vector<Payload> frames;
-  std::string control;  // behind one byte if it is not to be aligned
+  std::string control;  // starts with one extra byte if it should be unaligned
   std::span<const std::byte> ControlBytes() const {
     return std::as_bytes(std::span(control)).subspan(flags & kUnaligned ? 1 : 0);
   }
@@ -81,7 +81,7 @@ bool SameFrames(const Frames& a, const Frames& b) {
                     [](const Payload& x, const Payload& y) { return x.text() == y.text(); });
 }
 
-// `decode(control, frames)`: what was decoded can be encoded, decodes to the same, and is taken.
+// `decode(control, frames)`. A decoded message can be encoded again and then decodes to the same.
 template <typename Decoded, typename Decode>
 bool Check(std::span<const std::byte> control, const Parts& parts, Decode decode) {
   const HeapWatch heap;
@@ -103,7 +103,7 @@ bool Check(std::span<const std::byte> control, const Parts& parts, Decode decode
   return true;
 }
 
-// What has arrived as it was before it was compressed, if it was; nullopt: it is refused.
+// The frame after decompression, if it was compressed; nullopt: it was refused.
 std::optional<std::span<const std::byte>> Open(Decompressor& decompressor,
                                                std::span<const std::byte> arrived) {
   constexpr std::size_t kContextBytes = 512 << 10;

@@ -1,4 +1,4 @@
-// Jobs over files in a test folder.
+// Jobs that use files in a test folder.
 #pragma once
 
 #include <bit>
@@ -27,7 +27,7 @@ inline Job ValueJob(std::int64_t inputs, std::int64_t outputs, const std::string
   return job;
 }
 
-// All values of an input, sample after sample, as a pass in `epoch` would put them.
+// All values of an input, sample by sample, as a pass in `epoch` puts them.
 inline std::vector<std::uint32_t> Words(const SampleSet& set, const std::string& input,
                                         std::int64_t epoch = 0) {
   const WantedInput* of = FindInput(set.inputs(), input);
@@ -60,7 +60,7 @@ inline std::vector<float> Inputs(const SampleSet& set) {
   return Floats(set, "x");
 }
 
-// Two samples of two inputs from `inputs`, labels 0 and 1 from a file that is right.
+// Two samples of two inputs from `inputs`, with the labels 0 and 1 from a valid file.
 class TwoByTwo {
  public:
   TwoByTwo() { folder_.Write("y", "0\n1\n"); }

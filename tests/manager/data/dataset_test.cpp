@@ -1,4 +1,4 @@
-// Samples in memory: files and the model must agree; generated samples are the same everywhere.
+// Samples in memory: files must fit the model; generated samples are the same everywhere.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -190,7 +190,7 @@ TEST(GeneratedTest, ShapesRangesAndSplit) {
     sum += value;
     squares += value * value;
   }
-  // Uniform: mean 0, variance 1/3; 5000 draws stray by 0.008 and 0.004.
+  // Uniform: mean 0, variance 1/3; with 5000 draws their standard errors are 0.008 and 0.004.
   EXPECT_NEAR(sum / 5000, 0.0, 0.05);
   EXPECT_NEAR(squares / 5000, 1.0 / 3, 0.03);
   std::set<float> distinct;
@@ -207,7 +207,7 @@ TEST(GeneratedTest, SameBitsForTheSameSeed) {
   EXPECT_EQ(data.train->sha256(), LoadData(Generated(100, 7)).train->sha256());
   EXPECT_NE(data.train->sha256(), LoadData(Generated(100, 8)).train->sha256());
   EXPECT_NE(data.train->sha256(), data.test->sha256());
-  // Samples are one sequence: more of them begin with the same ones, and the test set goes on.
+  // Samples are one sequence: a longer one begins with the same samples, and the test set follows.
   const Data longer = LoadData(Generated(105, 7));
   const std::vector<float> first = Inputs(*data.train), more = Inputs(*longer.train);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), more.begin()));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What samples draw at random, computed again from the papers' definitions: Philox4x32-10 of Salmon
-et al. (SC 2011), and the uses that docs/numerics.md names. Prints the constants of the tests beside
-it; needs nothing but Python's own library."""
+"""Recomputes what samples draw at random, from published definitions: Philox4x32-10 by Salmon
+et al. (SC 2011), and the uses that docs/numerics.md names. Prints the constants of the tests in
+this folder; needs only Python's standard library."""
 
 MASK = (1 << 32) - 1
 WINDOW_OFFSET = 1 << 58
@@ -20,7 +20,7 @@ def philox(key, low, high):
 
 
 def below(seed, stream, bounds):
-    """An unbiased draw for each bound, from one stream of 64-bit words."""
+    """An unbiased draw below each bound, from one stream of 64-bit words."""
     counter = 0
     for bound in bounds:
         rejected = (1 << 64) % bound
@@ -47,14 +47,14 @@ def epoch_order(seed, epoch, samples):
 
 
 def view(seed, epoch, sample, padding):
-    """Rows and columns that the view of an image is moved by, and whether it is flipped."""
+    """The rows and columns by which the view of an image is shifted, and whether it is flipped."""
     words = philox(seed, sample, AUGMENTATION | epoch)
     places = 2 * padding + 1
     return (words[0] * places >> 32) - padding, (words[1] * places >> 32) - padding, words[2] & 1
 
 
 if __name__ == "__main__":
-    # The example of the paper's own library (Random123, kat_vectors): all bits set.
+    # An example of the paper's own library (Random123, kat_vectors): all bits set.
     ones = (1 << 64) - 1
     assert philox(ones, ones, ones) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
     print("offsets, seed 5, windows of 16:", [window_offset(5, e, 16) for e in range(8)])

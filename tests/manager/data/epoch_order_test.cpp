@@ -1,4 +1,4 @@
-// EpochOrder: a fair permutation that every machine agrees on.
+// EpochOrder: a fair permutation that is the same on every machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST(EpochOrderTest, AllOrdersOfFourAreAsLikely) {
   for (const auto& [order, count] : counts) {
     chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
   }
-  // 23 degrees of freedom: above 49.7 once in a thousand seeds; this seed is fixed.
+  // 23 degrees of freedom: only one seed in a thousand exceeds 49.7; this seed is fixed.
   EXPECT_LT(chi_squared, 49.7);
 }
 
@@ -65,7 +65,7 @@ TEST(EpochOrderTest, EveryPlaceGetsEverySampleAsOften) {
       ++counts[static_cast<std::size_t>(place * kSamples + order[static_cast<std::size_t>(place)])];
     }
   }
-  // 2000 each, standard deviation 42: six of them.
+  // Expected: 2000 each, with a standard deviation of 42; allows six of them.
   for (const int count : counts) EXPECT_NEAR(count, 2000, 255);
 }
 

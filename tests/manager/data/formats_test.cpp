@@ -1,4 +1,4 @@
-// IDX, NPY and CSV: what is read, and what each kind of broken file is told.
+// IDX, NPY and CSV: what is read, and the error for each kind of broken file.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -59,7 +59,7 @@ TEST(GzipTest, PackedFilesReadAsTheirContent) {
   const std::string idx = IdxBytes({2, 2}, {1, 2, 3, 4});
   EXPECT_EQ(data.Load(Gzip(idx))->sha256(), data.Load(idx)->sha256());
   EXPECT_EQ(Inputs(*data.Load(Gzip("1,2\n3,4\n"))), (Values{1, 2, 3, 4}));
-  // Members one after the other are one file.
+  // Consecutive gzip members are one file.
   EXPECT_EQ(Inputs(*data.Load(Gzip(idx.substr(0, 5)) + Gzip(idx.substr(5)))).size(), 4u);
 }
 
@@ -76,9 +76,9 @@ TEST(GzipTest, DamageIsNamed) {
   data.Refused(header, {"damaged gzip data"});
   data.Refused(good + "garbage", {"damaged gzip data"});
   data.Refused(Gzip(""), {"is empty"});
-  // A header that claims more than this gzip file could ever hold is refused before allocating.
+  // A header that claims more than this gzip file could contain is refused before allocation.
   data.Refused(Gzip(IdxHeader(0x08, {1 << 20, 1 << 10}) + "abc"), {"truncated", "at most"});
-  // A bomb: far more bytes than the header says are never unpacked.
+  // A gzip bomb: bytes beyond the size in the header are never unpacked.
   data.Refused(Gzip(IdxBytes({2, 2}, std::vector<std::uint8_t>(1 << 24))), {"longer than"});
 }
 
@@ -163,11 +163,11 @@ TEST(CsvTest, NumbersHeadersAndLineEnds) {
   EXPECT_EQ(Inputs(*data.Load("\"width\",\"height\"\r\n1,-2.5\r\n0.1,3e20\r\n")), expected);
   EXPECT_EQ(Inputs(*data.Load("+1,-2.5\n+.1,+3e+20\n")), expected);
   EXPECT_EQ(Inputs(*data.Load("+1,+2\n+3,+4\n")), (Values{1, 2, 3, 4})) << "no names";
-  // Names may begin as numbers do.
+  // Names may begin like numbers.
   EXPECT_EQ(Inputs(*data.Load("1stFloor,2020-01-31\n1,-2.5\n0.1,3e20\n")), expected);
-  // Too small for 32 bits is 0 or denormal, never an error.
+  // A value too small for 32 bits is 0 or denormal, never an error,
   EXPECT_EQ(Inputs(*data.Load("1e-50,1e-400\n1e-40,-0\n")), (Values{0, 0, 1e-40f, -0.0f}));
-  // However it is written.
+  // however it is written.
   const std::string zeros(400, '0');
   EXPECT_EQ(Inputs(*data.Load("0." + zeros + "1,-0." + zeros + "1E0\n1" + zeros + "e-400,1\n")),
             (Values{0, -0.0f, 1, 1}));
@@ -194,7 +194,7 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused("1,2\n\n3,4\n", {"line 2", "is empty"});
   data.Refused("1,2\n3,+-4\n", {"line 2, column 2", "'+-4'"});
   data.Refused("1,2\n3,++4\n", {"line 2, column 2", "'++4'"});
-  // A first line of damaged numbers is not one of names.
+  // A first line of damaged numbers does not count as a line of names.
   for (const std::string& field : std::vector<std::string>{"\"1\"", "'-1.5'", "++1", "+-1", "4.5.6",
                                                            "1_000", "1 000", "12%"}) {
     data.Refused(field + ",x\n1,2\n3,4\n", {"line 1, column 1", field, "no name"});

@@ -1,4 +1,4 @@
-// Small graphs, and jobs whose data are for them.
+// Small graphs, and jobs with data for them.
 #pragma once
 
 #include <string>
@@ -46,7 +46,7 @@ inline std::vector<WantedInput> ImageInputs(std::int64_t height, std::int64_t wi
   return WantedInputs(model::Vit(options, model::Mode::kTraining));
 }
 
-// [data] as a job file has it; paths are relative to the folder.
+// `data` is the section [data] of a job file; its paths are relative to the folder.
 inline Data LoadFrom(const TestFolder& folder, const std::string& data,
                      const std::vector<WantedInput>& wanted, std::uint64_t seed = 5) {
   const Job job = ParseJob(

@@ -13,7 +13,7 @@ constexpr const char* kImageFiles = "train_inputs = \"x\"\ntrain_labels = \"y\"\
 class ImageTest : public testing::Test {
  protected:
   ImageTest() { folder_.Write("y", "0\n1\n"); }
-  // Two images of 2 x 3 pixels and 4 channels unless said otherwise.
+  // Two images of 2 x 3 pixels and 4 channels, unless `wanted` says otherwise.
   Data Load(const std::string& file, const std::string& more = "",
             const std::vector<WantedInput>& wanted = ImageInputs(2, 3, 4, 2)) const {
     folder_.Write("x", file);
@@ -84,7 +84,7 @@ TEST_F(ImageTest, IdxHasOneChannel) {
   EXPECT_EQ(plain->sha256(), packed->sha256());
 }
 
-// A layout that fits both ways must be chosen.
+// A job must choose the layout if a file's shape fits both.
 TEST_F(ImageTest, TheLayoutCanBeChosen) {
   std::vector<std::uint8_t> bytes(16);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
@@ -98,7 +98,7 @@ TEST_F(ImageTest, TheLayoutCanBeChosen) {
   EXPECT_NE(last->sha256(), first->sha256());
 }
 
-// As torchvision: value / 255, minus the mean, divided by the deviation, in fp32.
+// Like torchvision: (value / 255 - mean) / deviation in fp32.
 TEST_F(ImageTest, ChannelsAreNormalised) {
   const auto set =
       Load(ChannelsFirst(), "mean = [0.4914, 0.25, 0, 0]\nstd = [0.247, 0.5, 1, 2]").train;
@@ -113,7 +113,7 @@ TEST_F(ImageTest, ChannelsAreNormalised) {
   EXPECT_NE(set->sha256(), Load(ChannelsFirst()).train->sha256());
 }
 
-// The views are those that draws.py computes for the seed 9.
+// draws.py computes these views for the seed 9.
 TEST_F(ImageTest, CropsAndFlipsAreDrawn) {
   std::vector<std::uint8_t> bytes(4 * 6);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i + 1);
@@ -154,7 +154,7 @@ TEST_F(ImageTest, CropsAndFlipsAreDrawn) {
 TEST_F(ImageTest, MistakesAreNamed) {
   Refused(Npy("|u1", "(2, 3, 2, 3)", std::string(36, 'a')),
           {"x: has shape [2, 3, 2, 3]", "2 x 3 pixels and 4 channels"});
-  // As many pixels in another shape.
+  // The same number of pixels in another shape.
   Refused(Npy("|u1", "(2, 4, 3, 2)", std::string(48, '\0')), {"[2, 4, 3, 2]", "2 x 3 pixels"});
   Refused(ChannelsFirst(), {"(layout HWC)", "2 x 3 pixels"}, "layout = \"HWC\"");
   Refused(Npy("<i4", "(2, 4, 2, 3)", std::string(192, '\0')),
@@ -187,7 +187,7 @@ TEST_F(ImageTest, ImagesAreNumbers) {
           wanted);
 }
 
-// A job with a graph file for images or for rows of numbers, whose loss has this order.
+// Loads a job with a graph file for images or for rows of numbers, and this order of the loss.
 Data LoadByGraph(const TestFolder& folder, const std::string& inputs, const std::string& order,
                  const std::string& data) {
   const std::string rows = inputs == "images" ? "6" : "1";
@@ -235,7 +235,7 @@ TEST_F(ImageTest, RowsOfNumbersIgnoreNoLabel) {
       {"data.ignore_label = 1: rows of numbers need a class for each sample"});
 }
 
-// Further rows would be the labels of the images that follow.
+// Further rows would be labels of the following images.
 TEST_F(ImageTest, AModelOfImagesHasOneLabelEach) {
   std::vector<WantedInput> wanted = ImageInputs(2, 3, 4, 2);
   for (WantedInput& input : wanted) {

@@ -17,8 +17,8 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-// A model whose pieces are single characters numbers them after <unk>, <s> and </s>, the most
-// frequent first: what a text becomes is clear by hand.
+// A model whose pieces are single characters, numbered from the most frequent one, after <unk>, <s>
+// and </s>. So the tokens of a text can be computed by hand.
 std::string CharacterModel(const TestFolder& folder) {
   folder.Write("corpus", "aaaaaaaaaaaaaaaaaaa bbbbbbbbbb ccccc");
   const auto status = sentencepiece::SentencePieceTrainer::Train(
@@ -31,7 +31,7 @@ std::string CharacterModel(const TestFolder& folder) {
 TEST(SentencePieceTest, TokensAreThoseOfTheModel) {
   const TestFolder folder;
   const std::string path = CharacterModel(folder);
-  // Pieces: 3 a, 4 b, 5 c, 6 the mark of a word's beginning.
+  // Pieces: 3 a, 4 b, 5 c, 6 the mark for the beginning of a word.
   folder.Write("train", "ab cab");
   folder.Write("test", "ccd");
   const Data data =
@@ -40,7 +40,7 @@ TEST(SentencePieceTest, TokensAreThoseOfTheModel) {
   // _ a b _ c a b
   EXPECT_EQ(Integers(*data.train, "tokens"), (Tokens{6, 3, 4, 6, 5, 3}));
   EXPECT_EQ(Integers(*data.train, "labels"), (Tokens{3, 4, 6, 5, 3, 4}));
-  // What the model lacks is its <unk>.
+  // Unknown characters become <unk>.
   EXPECT_EQ(Integers(*data.test, "labels"), (Tokens{5, 5, 0}));
   const auto vocabulary = ParseJson(data.vocabulary);
   EXPECT_EQ(vocabulary["tokenizer"], "sentencepiece");
@@ -60,7 +60,7 @@ TEST(SentencePieceTest, TheVocabularyOfARunMakesTextAgain) {
   std::string text;
   for (const std::int32_t token : {6, 3, 4, 6, 5, 3, 1, 0}) text += vocabulary->TextOf(token);
   EXPECT_EQ(text, " ab ca\xef\xbf\xbd");
-  // Another model in its place.
+  // Replaces the model's file.
   folder.Write("abc.model", "changed");
   ExpectError([&] { ReadVocabulary(folder.Path("vocabulary.json")); },
               {"vocabulary.json", path + " is another SentencePiece model than in training"});

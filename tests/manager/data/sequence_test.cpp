@@ -1,4 +1,4 @@
-// Labelled sequences: what an encoder of text is given, and each mistake.
+// Labelled sequences: the inputs of a text encoder, and each mistake.
 #include <gtest/gtest.h>
 
 #include "graph_jobs.h"
@@ -34,7 +34,7 @@ TEST_F(SequenceTest, OneLabelEach) {
   EXPECT_EQ(set->samples(), 2);
   EXPECT_EQ(Integers(*set, "tokens"), (Tokens{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(Integers(*set, "labels"), (Tokens{1, 0}));
-  // What no file gives.
+  // Inputs that no file provides.
   EXPECT_EQ(Integers(*set, "lengths"), (Tokens{3, 3}));
   EXPECT_EQ(Integers(*set, "token_type_ids"), Tokens(6, 0));
   std::vector<std::uint32_t> part(2);
@@ -87,7 +87,7 @@ TEST_F(SequenceTest, FilesOfEveryIntegerType) {
     EXPECT_EQ(Integers(*Load("", BertTask::kMaskedLanguage).train, "labels"),
               (Tokens{-100, 7, -100, 0, 1, -100}));
   }
-  // It would be -100 if it were signed.
+  // Would be -100 if it were signed.
   const std::uint64_t large = ~std::uint64_t{99};
   folder_.Write("labels",
                 Npy("<u8", "(2, 3)", Raw(std::vector<std::uint64_t>{0, 1, large, 2, 3, 4})));
@@ -146,7 +146,7 @@ TEST_F(SequenceTest, ShapesThatDoNotFitAreNamed) {
   Refused({"tokens: has shape [2, 2], but the model takes [samples, 3], one sequence each"});
 }
 
-// Without a file, lengths that were tokens would be 0.
+// Inputs with wrong roles are refused. Otherwise, without a file, `lengths` as tokens would be 0.
 TEST_F(SequenceTest, InputsHaveTheRolesOfTheirNames) {
   const auto with = [](const std::string& name, model::InputRole role) {
     std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);

@@ -1,4 +1,4 @@
-// Text and streams of tokens: what they become, which windows an epoch has, and each mistake.
+// Text and streams of tokens: their tokens, the windows of an epoch, and each mistake.
 #include <gtest/gtest.h>
 
 #include "acan/core/text/json_text.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-// "abcabc..." of so many characters.
+// "abcabc..." with `count` characters.
 std::string Alphabet(std::size_t count) {
   std::string text;
   for (std::size_t i = 0; i < count; ++i) text += static_cast<char>('a' + i % 3);
@@ -20,7 +20,8 @@ std::string Alphabet(std::size_t count) {
 
 TEST(TextTest, CharactersAreNumberedInTheirOrder) {
   const TestFolder folder;
-  // In Unicode's order: \n, a, b, e with an accent (2 bytes), a clef (4 bytes).
+  // In Unicode's order:
+  // , a, b, e with an accent (2 bytes), a clef (4 bytes).
   folder.Write("train",
                "b\xc3\xa9\n\xf0\x9d\x84\x9e"
                "ab\n\xc3\xa9");
@@ -42,7 +43,7 @@ TEST(TextTest, CharactersAreNumberedInTheirOrder) {
   }
 }
 
-// The offsets are those that draws.py computes.
+// draws.py computes these offsets.
 TEST(TextTest, WindowsBeginAtAnOffsetThatTheEpochDraws) {
   const TestFolder folder;
   std::vector<std::uint16_t> numbers(100);
@@ -64,13 +65,13 @@ TEST(TextTest, WindowsBeginAtAnOffsetThatTheEpochDraws) {
     }
     EXPECT_EQ(Integers(*data.test, "tokens", epoch)[0], 0);
   }
-  // Any part of a sample.
+  // A part of a sample.
   std::vector<std::uint32_t> part(3);
   data.test->Copy({"labels", 2, 0, {13, 16}, {0, 1}}, part);
   EXPECT_EQ(part, (std::vector<std::uint32_t>{46, 47, 48}));
 }
 
-// As nanoGPT's prepare.py: the first int(n * 0.9) characters are for training.
+// Like nanoGPT's prepare.py: the first int(n * 0.9) characters are for training.
 TEST(TextTest, OneTextIsCutBetweenTwoCharacters) {
   const TestFolder folder;
   std::string text;
@@ -79,7 +80,7 @@ TEST(TextTest, OneTextIsCutBetweenTwoCharacters) {
   const Data data = LoadFrom(folder, "text = \"text\"\ntest_fraction = 0.25", GptInputs(1, 2));
   EXPECT_EQ(data.train->samples(), 16 - 1);  // int(22 * 0.75) = 16 characters
   EXPECT_EQ(data.test->samples(), 6 - 1);
-  // The last one stands in the test part alone, and is known all the same.
+  // The last character occurs only in the test part, but is in the vocabulary, too.
   EXPECT_EQ(Integers(*data.test, "labels"), (Tokens{1, 1, 1, 1, 0}));
   EXPECT_EQ(LoadFrom(folder, "text = \"text\"\ntest_fraction = 0", GptInputs(1, 2)).test, nullptr);
   ExpectError([&] { LoadFrom(folder, "text = \"text\"\ntest_fraction = 0.999", GptInputs(1, 2)); },
@@ -95,7 +96,7 @@ TEST(TextTest, BytesStayInTheFile) {
   EXPECT_EQ(Integers(*data.train, "tokens")[0], 255);
   EXPECT_EQ(Integers(*data.test, "tokens"), (Tokens{'c'}));
   EXPECT_EQ(ParseJson(data.vocabulary)["tokenizer"], "bytes");
-  // What was cut off or changed meanwhile ends in a sentence.
+  // A file that is cut off or changed later gives an error message.
   std::filesystem::resize_file(folder.Path("text"), 5);
   ExpectError([&] { Integers(*data.test, "tokens"); }, {"text: was cut off while it was in use"},
               Error::Kind::kFailure);
@@ -122,7 +123,7 @@ TEST(TextTest, MistakesAreNamed) {
   };
   folder.Write("short", "abcabca");
   refused("train_text = \"short\"", {"short: has 7 tokens", "sequences have 4", "at least 8"}, gpt);
-  // The file is long enough, but not the part of it that is for testing.
+  // The file is long enough, but its test part is not.
   folder.Write("long", Alphabet(60));
   refused("text = \"long\"",
           {"long: has 6 tokens", "at least 8", "for testing: data.test_fraction = 0.1"}, gpt);
@@ -157,7 +158,7 @@ TEST(TokenStreamTest, TypesOfFiles) {
     folder.Write("tokens", file);
     const auto set = load(more);
     EXPECT_EQ(set->samples(), 2);
-    // The windows of an epoch whose offset is 0.
+    // Finds an epoch whose windows have the offset 0.
     std::int64_t epoch = 0;
     while (Integers(*set, "tokens", epoch)[0] != 1) ++epoch;
     EXPECT_EQ(Integers(*set, "tokens", epoch), (Tokens{1, 2, 59999, 4}));
@@ -167,7 +168,7 @@ TEST(TokenStreamTest, TypesOfFiles) {
   const std::vector<std::uint16_t> u16(expected.begin(), expected.end());
   const std::vector<std::uint32_t> u32(expected.begin(), expected.end());
   const std::vector<std::int64_t> i64(expected.begin(), expected.end());
-  // The same tokens have the same hash, whatever the file.
+  // The same tokens have the same hash in any format.
   const std::string hash = check(Raw(u16), "tokens_type = \"uint16\"");
   EXPECT_EQ(hash, check(Raw(u32), "tokens_type = \"uint32\""));
   EXPECT_EQ(hash, check(Npy("<u2", "(6,)", Raw(u16)), ""));
@@ -177,7 +178,7 @@ TEST(TokenStreamTest, TypesOfFiles) {
   EXPECT_EQ(hash, check(Gzip(Npy("<u2", "(6,)", Raw(u16))), ""));
 }
 
-// Token 35615 has the first two bytes of gzip.
+// The first two bytes of token 35615 are those of gzip.
 TEST(TokenStreamTest, RawFilesAreNotUnpacked) {
   const TestFolder folder;
   const std::vector<std::uint16_t> u16 = {35615, 7, 3, 4, 5, 6};
@@ -187,7 +188,7 @@ TEST(TokenStreamTest, RawFilesAreNotUnpacked) {
   ASSERT_EQ(tokens.count(), static_cast<std::int64_t>(u16.size()));
   tokens.ReadIntegers(0, read);
   EXPECT_EQ(read, std::vector<std::int64_t>(u16.begin(), u16.end()));
-  // As bytes of a text: all of them.
+  // Read as bytes of a text, all bytes are kept.
   folder.Write("text", "\x1f\x8b\x08 and more");
   EXPECT_EQ(OpenRaw(folder.Path("text"), NumberType::kUint8).count(), 12);
 }

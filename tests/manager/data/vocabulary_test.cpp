@@ -1,4 +1,4 @@
-// Vocabularies of runs: text to tokens and back, and each mistake of the file.
+// Vocabularies of runs: text to tokens and back, and each mistake in the file.
 #include "acan/manager/vocabulary.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-// As a run with this text and tokenizer leaves it.
+// The vocabulary of a run with this text and tokenizer.
 std::shared_ptr<const Vocabulary> VocabularyOf(const TestFolder& folder, const std::string& text,
                                                const std::string& tokenizer) {
   folder.Write("train", text);

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all, and what killed writers leave beside them.
+// Files that appear complete or not at all, and leftovers of killed writers.
 #include "acan/manager/atomic_file.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class AtomicFileTest : public testing::Test {
   std::string path_ = folder_.Path("receipt.json");
 };
 
-// In a container every life of a program may have the same number.
+// In a container each process of a program may have the same pid.
 TEST_F(AtomicFileTest, NamesThatAnEarlierLifeHasTakenArePassedOver) {
   int number = 0;
   {
@@ -47,7 +47,7 @@ TEST_F(AtomicFileTest, NamesThatAnEarlierLifeHasTakenArePassedOver) {
   EXPECT_THAT(Names(), ElementsAre("receipt.json"));
 }
 
-// Where files without names cannot be made they lose theirs at once.
+// If unnamed files are not supported, the file's name is removed at once.
 TEST_F(AtomicFileTest, OneWithoutANameLeavesNothing) {
   const char* before = std::getenv("TMPDIR");
   const std::string restored = before == nullptr ? "" : before;

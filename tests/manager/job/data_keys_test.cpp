@@ -1,4 +1,4 @@
-// [data] for text, tokens and images: what is read, that it comes back, and each mistake.
+// [data] for text, tokens and images: reading, writing, and each mistake.
 #include <gtest/gtest.h>
 
 #include "acan/core/text/json_text.h"
@@ -17,7 +17,7 @@ void ExpectDataRefused(const std::string& data, const std::vector<std::string>& 
   ExpectError([&] { ParseData(data); }, parts);
 }
 
-// The same job again, from TOML and from a receipt's JSON.
+// Writes and reads the job again, as TOML and as a receipt's JSON.
 void ExpectComesBack(const Job& job) {
   const std::string text = JsonText(JobToJson(job));
   EXPECT_EQ(JsonText(JobToJson(ParseJob(JobToToml(job), "again", "", {}))), text);
@@ -82,7 +82,7 @@ TEST(DataKeysTest, Images) {
   EXPECT_EQ(job.data.images.crop_padding, 4);
   EXPECT_TRUE(job.data.images.flip);
   ExpectComesBack(job);
-  // Jobs without these keys are written as ever: their ids depend on it.
+  // Jobs without these keys are written as before, because their ids depend on it.
   EXPECT_EQ(JobToJson(ParseData(kImages))["data"],
             (nlohmann::json{
                 {"shuffle", true}, {"train_inputs", "/folder/x"}, {"train_labels", "/folder/y"}}));

@@ -1,4 +1,4 @@
-// What a job may say of models other than perceptrons, and of the length and rules of a training.
+// Keys for models other than perceptrons, and for the length and the rules of a training.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void ExpectTrainingRefused(const std::string& train, const std::vector<std::stri
 
 struct KindCase {
   std::string kind;
-  std::string model;  // of [model]: no default where there is another value
+  std::string model;  // of [model]; values differ from the defaults where possible
 };
 
 const std::vector<KindCase>& Kinds() {
@@ -87,14 +87,14 @@ std::size_t LinesIn(const std::string& text) {
 }
 
 TEST(JobModelTest, EveryKeyOfEveryKindIsReadAndWritten) {
-  ASSERT_EQ(Kinds().size() + 2, std::size(kModelKinds));  // and mlp, and graph below
+  ASSERT_EQ(Kinds().size() + 2, std::size(kModelKinds));  // mlp, and graph below
   for (const auto& [kind, model] : Kinds()) {
     SCOPED_TRACE(kind);
     const Job job = ParseModel(model);
     EXPECT_EQ(KindOf(job.model), kind);
     const nlohmann::json json = JobToJson(job).at("model");
     EXPECT_EQ(json.size(), LinesIn(model));
-    // No value is the default, so a key that is read into nothing shows here.
+    // No value is the default, so a key that is read but not stored is detected here.
     const std::string task = kind == "bert" ? "task = \"masked_language\"\n" : "";
     const nlohmann::json defaults =
         JobToJson(ParseModel("kind = \"" + kind + "\"\n" + task)).at("model");
@@ -158,7 +158,7 @@ TEST(JobModelTest, ValuesOfAnotherTypeAreRefused) {
   ExpectModelRefused("kind = \"resnet\"\nwidths = 3\n", {"expected an array of integers"});
 }
 
-// The presets' sentences, with file and key.
+// The error messages of the presets, with file and key.
 TEST(JobModelTest, ValuesThatMakeNoModelAreRefused) {
   ExpectModelRefused("kind = \"gpt\"\nn_head = 5\nn_embd = 16\n",
                      {"line 3 of job.toml: model.n_head = 5 does not divide n_embd = 16"});
@@ -189,7 +189,7 @@ TEST(JobModelTest, APerceptronSaysNothingOfKinds) {
   for (const char* key : {"steps", "evaluate_every", "clip_norm", "decay", "freeze"}) {
     EXPECT_FALSE(json.at("train").contains(key)) << key;
   }
-  // An earlier release gave this id to this job.
+  // This job without a kind has the same id as in earlier releases.
   EXPECT_EQ(TrainingId(ParseModel("layers = [4, 3]\n"), "a", "b"),
             TrainingId(ParseModel("kind = \"mlp\"\nlayers = [4, 3]\n"), "a", "b"));
 }
@@ -207,7 +207,7 @@ TEST(JobModelTest, ModelsOfLanguageHaveAPerplexity) {
   EXPECT_FALSE(of(gpt, 701).has_value());
   EXPECT_FALSE(of(gpt, std::nan("")).has_value());
   EXPECT_FALSE(of(gpt + "label_smoothing = 0.1\n", 1).has_value());
-  EXPECT_FALSE(of(Kinds()[3].model, 1).has_value());  // of images
+  EXPECT_FALSE(of(Kinds()[3].model, 1).has_value());  // a model of images
   EXPECT_FALSE(of("layers = [4, 3]\n", 1).has_value());
 }
 
@@ -229,7 +229,7 @@ TEST(GraphFileJobTest, TheJobHasTheFileAsItWas) {
   EXPECT_EQ(json.at("file"), path);
   EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})), JobToJson(job));
   EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")), JobToJson(job));
-  // Where the file lies is no part of the id; what it says is.
+  // The id depends on the file's content, not on its path.
   const auto id = [](const Job& of) { return TrainingId(of, "a", "b"); };
   EXPECT_EQ(id(ParseGraph(folder.Write("moved.json", GraphTextOf(preset)))), id(job));
   EXPECT_NE(id(ParseGraph(folder.Write("other.json", GraphTextOf(preset) + "\n"))), id(job));
@@ -239,7 +239,7 @@ TEST(GraphFileJobTest, TheJobHasTheFileAsItWas) {
               {path + ": the file has changed: its SHA-256 is ", json.at("file_sha256")});
 }
 
-// The sines of larger angles are not defined.
+// Sines of larger angles are not defined.
 TEST(LlamaJobTest, PositionsHaveAngles) {
   const std::string llama =
       "kind = \"llama\"\nvocab_size = 64\nhidden_size = 256\nintermediate_size = 32\n"
@@ -256,7 +256,7 @@ TEST(LlamaJobTest, PositionsHaveAngles) {
                      {"model.sequence_length = 1048577 must be at most 1048576"});
 }
 
-// To print what is wrong takes the stack a frame for each level.
+// Printing such a value would need a stack frame for each level.
 TEST(BertConfigTest, DeepFilesAreRefused) {
   const TestFolder folder;
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
@@ -293,7 +293,7 @@ TEST(GraphFileJobTest, MistakesAreNamed) {
   ExpectError([&] { ParseGraph(folder.path()); }, {"is a directory"});
   const std::string path = folder.Write("net.json", "{\"format\": \"acan-graph-1\"}");
   ExpectError([&] { ParseGraph(path); }, {path + ": 'inputs' is missing"});
-  // A loss that nothing trained decides is found with the job.
+  // A job whose loss depends on no parameter is refused.
   folder.Write("net.json", R"({"format": "acan-graph-1",
     "inputs": [{"name": "x", "role": "numbers"}, {"name": "targets", "role": "targets"}],
     "parameters": [], "outputs": {},
@@ -329,7 +329,7 @@ TEST(JobModelTest, StepsTakeThePlaceOfEpochs) {
                         {"train.steps = 7 (line 7 of job.toml)", "train.epochs"});
   ExpectTrainingRefused("steps = -1\n", {"train.steps = -1"});
   ExpectTrainingRefused("evaluate_every = 0\n", {"train.evaluate_every = 0"});
-  // An override beats the file, as everywhere.
+  // An override replaces the file's value, as everywhere.
   EXPECT_FALSE(ParseTraining("steps = 7\n", {"train.epochs=2"}).training.steps.has_value());
   EXPECT_EQ(ParseTraining("epochs = 7\n", {"train.steps=2"}).training.steps, 2);
   EXPECT_THROW(ParseTraining("", {"train.epochs=2", "train.steps=2"}), Error);
@@ -424,10 +424,10 @@ TEST(JobModelTest, BatchNormOfOneValueIsNamed) {
   EXPECT_EQ(BatchNormProblem(*of("stem = \"small\"\n"), 1, 8), "") << "it has larger maps";
 }
 
-// Whatever a number of a model is, the job is refused with a sentence about it, or has a model
-// whose matrices tasks can count.
+// For any value of a number, the job is either refused with a message about it, or its model has
+// matrices whose sizes tasks can represent.
 TEST(JobModelTest, ExtremeNumbersAreRefusedOrMakeAModel) {
-  // Digits are all that TOML needs of a number. As many layers as there may be take seconds.
+  // All that TOML accepts as a number. The largest numbers of layers take seconds.
   const std::vector<std::string> values = {"0",          "-1",
                                            "1",          "32768",
                                            "2147483647", "2147483648",
@@ -452,7 +452,7 @@ TEST(JobModelTest, ExtremeNumbersAreRefusedOrMakeAModel) {
         } catch (const Error& error) {
           const std::string what = error.what();
           EXPECT_EQ(error.exit_code(), 2) << what;
-          // Another key may be too small or too large for it.
+          // Another key may be too small or too large for this one.
           const std::vector<std::string> parts = {key, "has the shape", "rows for each sample",
                                                   "is too small"};
           EXPECT_TRUE(std::ranges::any_of(parts, [&](const std::string& part) {
@@ -484,7 +484,7 @@ TEST(BuildModelTest, BothGraphsHaveTheSameParameters) {
   }
 }
 
-// Tiles and initial weights go by the number of a parameter, files by its name.
+// Tiles and initial weights depend on the numbers of parameters, files on their names.
 TEST(BuildModelTest, AWeightOfAPerceptronComesBeforeTheBiasOfItsLayer) {
   const auto model = BuildModel(ParseModel("layers = [4, 5, 3]\nactivation = \"identity\"\n"));
   EXPECT_EQ(model->kind, "mlp");

@@ -1,4 +1,4 @@
-// What a job may say, and what it is told when it says something else.
+// Valid keys of a job, and the error for each invalid one.
 #include "acan/manager/job.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ void ExpectWholeRefused(const std::string& toml, const std::vector<std::string>&
   ExpectError([&] { ParseJob(toml, "job.toml", "/jobs", {}); }, parts);
 }
 
-// Receipts are JSON, which could not name them.
+// Receipts are JSON, which cannot represent them.
 TEST(JobTest, PathsThatAreNotUtf8AreRefused) {
   ExpectError(
       [] { ParseJob(kSmall, "job.toml", "/jobs/caf\xe9", {}); },
@@ -225,7 +225,7 @@ TEST(JobTest, RangesAreChecked) {
   ExpectWholeRefused(many + "]\n", {"found 65"});
 }
 
-// Whatever optimizers.h has: a new row needs no line here.
+// Tests every row of optimizers.h; a new row needs no change here.
 TEST(JobTest, EveryOptimizerTakesItsKeysAndNoOthers) {
   for (const OptimizerRow& row : kOptimizers) {
     const std::string chosen = fmt::format("[train]\noptimizer = \"{}\"\n", row.word);
@@ -304,7 +304,7 @@ TEST(JobTest, OverridesReplaceAndName) {
   EXPECT_EQ(job.training.optimizer, Optimizer::kAdamW);
   EXPECT_EQ(job.perceptron().layers.size(), 3u);
   EXPECT_EQ(job.tasks.size_bytes, 1u << 20);
-  // An override's path is meant where it was typed, a file's where the file is.
+  // Paths in overrides are relative to the current folder, paths in a file to the file's folder.
   EXPECT_EQ(job.data.train_inputs, (std::filesystem::current_path() / "other.npy").string());
   EXPECT_EQ(job.data.train_targets, "/jobs/y.npy");
 }

@@ -1,4 +1,4 @@
-// A job written as TOML or JSON is the same job again.
+// A job that is written as TOML or JSON and read again is the same.
 #include <gtest/gtest.h>
 
 #include "acan/core/text/size_text.h"

@@ -1,4 +1,4 @@
-// Receipts: what is written is read back, and what is wrong is named.
+// Receipts are written and read back, and errors are named.
 #include "acan/manager/receipt.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST(ReceiptTest, HasAHashOfItself) {
   WriteReceipt(path, receipt);
   const json written = ReadReceiptJson(path);
   EXPECT_EQ(CheckReceiptHash(written), ReceiptHash::kRight);
-  // Each value that can be changed, also inside of objects and arrays.
+  // Changes each value, including those in nested objects and arrays.
   const json flat = written.flatten();
   for (auto at = flat.begin(); at != flat.end(); ++at) {
     json changed = written;
@@ -147,7 +147,7 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   ExpectError([] { ReceiptFromJson(json::array(), "receipt.json"); }, {"expected a JSON object"});
 }
 
-// Another reader may take the other one, of which the hash says nothing.
+// Another reader might use the other value, which the hash does not cover.
 TEST(ReceiptTest, AFieldThatIsThereTwiceIsRefused) {
   const TestFolder folder;
   const std::string text = ReceiptToJson(Sample()).dump();

@@ -1,5 +1,5 @@
-// Attention cut by queries and by nodes of the keys: the same bits under every cut, no task for
-// what a causal mask hides, and cuts where memory or workers ask for them.
+// Attention that is cut by queries and by nodes of the keys: every cut gives the same bits, squares
+// hidden by a causal mask have no task, and the planner cuts where memory or workers need it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -103,7 +103,7 @@ class AttentionCutsTest : public testing::TestWithParam<LongModel> {
     return request;
   }
 
-  // The weights after a step, and the loss of an evaluation.
+  // Returns the hash of the weights after a step, and the loss of an evaluation.
   std::pair<std::string, std::vector<float>> Train(const GraphCuts& cuts,
                                                    std::uint64_t* most = nullptr) {
     LoweringRunner runner(model_, training_, cuts);
@@ -123,7 +123,7 @@ class AttentionCutsTest : public testing::TestWithParam<LongModel> {
     return std::holds_alternative<model::AttentionGradient>(graph.node(id).node->op);
   }
 
-  // A segment for each node; those of attention in squares, or forward by queries only (keys = 0).
+  // A segment for each node; attention is cut into squares, or forward only by queries (keys = 0).
   std::vector<Segment> Apart(const LoweredGraph& graph, std::int64_t queries, std::int64_t keys,
                              int parts) const {
     std::vector<Segment> segments;
@@ -188,7 +188,7 @@ TEST_P(AttentionCutsTest, EverySquareGivesTheSameBits) {
   }
 }
 
-// A task that adds up parts reads few of them where it has little memory.
+// With little memory, a task that adds parts reads only few of them.
 TEST_P(AttentionCutsTest, PartsAreAddedInSeveralTasks) {
   const auto chosen = ChooseCuts(Request(1ull << 30, 1), nullptr);
   ASSERT_TRUE(chosen);
@@ -229,7 +229,7 @@ TEST_P(AttentionCutsTest, EveryMemoryTrainsTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Models, AttentionCutsTest, testing::ValuesIn(kModels),
                          [](const auto& of) { return of.param.name; });
 
-// One sample: all but one of the workers would wait for the one that has its attention.
+// With one sample, all workers but one would otherwise wait for that sample's attention.
 TEST(AttentionSpreadTest, ManyWorkersShareTheAttentionOfASample) {
   model::GptOptions o = Gpt(1000, 0);
   o.n_head = 4;

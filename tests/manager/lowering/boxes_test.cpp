@@ -29,7 +29,7 @@ TEST(BoxesTest, CellsOfAFinerCutLieWithinABox) {
   EXPECT_EQ(FinerOf({6, 0}, {4, 0}), (RowCut{2, 0}));
 }
 
-// The tree over the places must be that over leaves inside a group, and then over groups.
+// The tree over places must be the tree over leaves within a group, and then over groups.
 TEST(BoxesTest, PlacesOfPartsAreNodesOfOneTree) {
   for (const std::int64_t positions : {1, 3, 40, 64, 96, 128, 160, 300, 360, 704}) {
     const RowOrder order(64, positions);
@@ -46,7 +46,7 @@ TEST(BoxesTest, PlacesOfPartsAreNodesOfOneTree) {
   }
 }
 
-// Whatever the number of samples in a box, its parts are the fewest nodes of the tree.
+// For any number of samples in a box, its parts are the fewest possible nodes of the tree.
 TEST(BoxesTest, UnevenBoxesAreMadeOfNodes) {
   const RowOrder order(64, 96);
   const std::vector<Box> halves = BoxesOf({6, 0}, 12, 96);

@@ -1,4 +1,4 @@
-// Graph files whose nodes follow each other as no preset's do.
+// Graph files that combine nodes in ways that no preset does.
 #include "tried_model.h"
 
 namespace acan {
@@ -25,7 +25,7 @@ std::string NodeText(const std::string& name, const std::string& op, const std::
   return R"({"name": ")" + name + R"(", "operator": ")" + op + R"(", "inputs": [)" + inputs +
          R"(], "attributes": {)" + attributes + "}}";
 }
-// The last node but one makes the logits, and the last one is the loss.
+// The last node but one computes the logits, and the last one the loss.
 std::string FileText(const std::vector<std::string>& inputs,
                      const std::vector<std::string>& parameters,
                      const std::vector<std::string>& nodes) {
@@ -58,8 +58,8 @@ std::string FeaturesText(int begin, int end) {
 }
 
 const std::vector<GraphFile> kFiles = {
-    // The gradients of queries and keys are turned back before they are put beside that of the
-    // values: parts of one value are made by several segments.
+    // The gradients of queries and keys are rotated back before they are joined with that of the
+    // values, so several segments make parts of one value.
     {"turned_parts_of_one_product",
      FileText({TokensText(85), LabelsText(85, 40)},
               {MatrixText("table", 40, 48), MatrixText("qkv", 144, 48), MatrixText("head", 40, 48)},
@@ -74,7 +74,7 @@ const std::vector<GraphFile> kFiles = {
                         R"("heads": 2, "key_value_heads": 2, "scale": 0.2)"),
                NodeText("y", "add", R"("o", "x")"), NodeText("logits", "linear", R"("y", "head")"),
                kLoss})},
-    // Values with few positions beside those with many.
+    // Joins values with few positions and values with many.
     {"positions_put_before_others",
      FileText({TokensText(70), LabelsText(70, 40)},
               {MatrixText("table", 40, 24), MatrixText("first", 4, 24), MatrixText("w", 24, 24),
@@ -86,7 +86,7 @@ const std::vector<GraphFile> kFiles = {
                NodeText("d", "activation", R"("c")", R"("kind": "tanh")"),
                NodeText("e", "slice", R"("d")", R"("axis": "positions", "begin": 3, "end": 73)"),
                NodeText("logits", "linear", R"("e", "head")"), kLoss})},
-    // More pixels come out than go in, and only some of them are read.
+    // The output has more pixels than the input, and only some of them are read.
     {"images_that_grow",
      FileText({NumbersText("images", 108, 3), LabelsText(1, 5)},
               {MatrixText("k1", 10, 6), MatrixText("k2", 8, 60), MatrixText("head", 5, 8)},
@@ -96,7 +96,7 @@ const std::vector<GraphFile> kFiles = {
                         R"("input": [6, 19], "kernel": [2, 3], "stride": [1, 3], "padding": 1)"),
                NodeText("c", "slice", R"("b")", R"("axis": "positions", "begin": 33, "end": 34)"),
                NodeText("logits", "linear", R"("c", "head")"), kLoss})},
-    // Part of the input is read; rows are joined, come apart, and both at once.
+    // Reads a part of the input; rows are merged, split, and both at once.
     {"reshaped", FileText({NumbersText("x", 1, 40), LabelsText(1, 7)},
                           {MatrixText("w", 10, 6), MatrixText("v", 9, 5), MatrixText("u", 8, 18),
                            MatrixText("head", 7, 24)},

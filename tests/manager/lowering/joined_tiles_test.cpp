@@ -1,5 +1,5 @@
-// Products of which a task multiplies several tiles: an update holds a tile many times over, so
-// small handlers have tiles of which a product could take more.
+// Products in which one task multiplies several tiles. An update needs several times a tile's
+// memory, so small handlers have tiles of which a product could hold more than one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ TEST_F(JoinedTilesTest, SmallHandlersMultiplySeveralTilesAtOnce) {
   EXPECT_EQ(static_cast<std::int64_t>(TasksOf(chosen->cuts)), chosen->cost.tasks);
 }
 
-// The last node of 784 inputs is shorter than the others and has no sibling.
+// The last node over 784 inputs is shorter than the others and has no sibling.
 TEST_F(JoinedTilesTest, AnyNumberOfTilesTrainsTheSameBits) {
   const auto whole = Choose(1 << 30);
   const auto chosen = Choose(512 << 10);

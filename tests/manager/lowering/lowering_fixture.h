@@ -1,4 +1,4 @@
-// Small models of all kinds as tasks, for tests of the lowering.
+// Small models of all kinds, lowered to tasks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace acan {
 
 struct SmallModel {
   std::string name;
-  std::uint64_t least_kib;  // with which a handler can still take part
+  std::uint64_t least_kib;  // smallest memory with which a handler can take part
   std::function<model::Graph(model::Mode)> make;
 };
 inline void PrintTo(const SmallModel& model, std::ostream* out) {
@@ -118,7 +118,7 @@ inline const std::vector<SmallModel> kSmallModels = {
        o.num_classes = 7;
        return model::Resnet(o, mode);
      }},
-    // Groups of an odd number of channels, over more rows than a leaf has.
+    // Groups with an odd number of channels, over more rows than a leaf has.
     {"resnet_with_odd_groups", 128,
      [](model::Mode mode) {
        model::ResnetOptions o;
@@ -155,7 +155,8 @@ inline const std::vector<SmallModel> kSmallModels = {
        o.num_classes = 7;
        return model::Resnet(o, mode);
      }},
-    // Its last stage has 25 positions, so two samples are a group there, and one is before.
+    // The last stage has 25 positions, so there a group is two samples; in earlier stages it is
+    // one.
     {"resnet_of_small_images", 64,
      [](model::Mode mode) {
        model::ResnetOptions o;
@@ -211,14 +212,14 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
     request.capacity_bytes = capacity;
     request.batch_rows = batch_rows;
     request.workers = workers;
-    request.overhead_us = 1;  // else hardly any cut is worth its tasks in models as small as these
+    request.overhead_us = 1;  // otherwise hardly any cut would pay off in such small models
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, smallest);
   }
 
-  // A segment for each node. Sums are added over the rows of the values of which operators say so:
-  // the first one that has rows.
+  // A segment for each node. A node that reduces rows gets the cut that the row order of its first
+  // operand with rows allows.
   static std::vector<Segment> Apart(const LoweredGraph& graph, std::int64_t samples,
                                     std::int64_t block) {
     std::vector<Segment> segments;
@@ -234,8 +235,8 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
     return segments;
   }
 
-  // The forward pass is a segment, and the backward pass is another, but for nodes that wait for
-  // sums over all rows.
+  // One segment for the forward pass and one for the backward pass, except that nodes that wait for
+  // sums over all rows begin new segments.
   static std::vector<Segment> PassesApart(const LoweredGraph& graph, std::int64_t samples) {
     const auto nodes = static_cast<std::int64_t>(graph.nodes().size());
     std::vector<Segment> segments{{{0, 0}, {samples, 0}}};
@@ -258,7 +259,7 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
     return segments;
   }
 
-  // Whether all sums over rows can be made of the boxes.
+  // Whether the boxes can make all sums over rows.
   bool IsPossible(const GraphCuts& cuts) const {
     for (const auto& [graph, segments] : {std::pair(&model_.training, &cuts.training),
                                           std::pair(&model_.evaluation, &cuts.evaluation)}) {

@@ -1,5 +1,5 @@
-// Runs the tasks of a graph one after the other in this process, with a map for a space: what any
-// set of handlers would compute, without any of them.
+// Runs the tasks of a graph one after the other in this process, with a map as the space. The
+// result is what any set of handlers would compute.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace acan {
 
 class LoweringRunner {
  public:
-  // On `device`, or on a CPU with one thread.
+  // Uses `device`, or a CPU with one thread.
   LoweringRunner(const LoweredModel& model, Training training, GraphCuts cuts,
                  std::unique_ptr<Device> device = nullptr)
       : model_(model),
@@ -40,7 +40,7 @@ class LoweringRunner {
 
   void Initialize() { RunAll(tasks_.Initialize("job")); }
 
-  // By the names of the graph's inputs.
+  // Keys are the names of the graph's inputs.
   using Inputs = std::map<std::string, model::Matrix>;
 
   void Step(std::int64_t step, std::int64_t samples, const Inputs& inputs, std::int64_t counted) {
@@ -87,16 +87,16 @@ class LoweringRunner {
     return hash.Hex();
   }
 
-  // All columns of rows of a value that one evaluation's task left for others.
+  // The rows of a value, with all columns, that one task of an evaluation put for others.
   std::vector<float> Evaluated(std::int64_t version, int value, const Range& rows) {
     const Range columns{0, model_.evaluation.value(value).columns};
     return Floats(
         PassKeys("job", version, 1).Features(StepTuple::kActivation, value, rows, columns));
   }
 
-  // The sum over all rows, in the canonical order: loss and, for classes, right answers.
+  // The sum over all rows in canonical order: the loss and, for classes, the right answers.
   const std::vector<float>& loss() const { return loss_; }
-  // The sum of the squares of all gradients of the last step; empty: nobody asked for it.
+  // The sum of the squares of all gradients of the last step; empty: not computed.
   const std::vector<float>& squares() const { return squares_; }
   std::size_t tasks_run() const { return tasks_run_; }
   std::uint64_t largest_need_bytes() const { return largest_need_bytes_; }

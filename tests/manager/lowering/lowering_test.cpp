@@ -1,5 +1,5 @@
-// Graphs as tasks: the loss and every gradient against the float64 interpreter, and the same bits
-// under every cut.
+// Graphs as tasks: the loss and every gradient are compared with the float64 interpreter, and every
+// cut must give the same bits.
 #include <set>
 
 #include "forwarding_device.h"
@@ -34,7 +34,7 @@ TEST_P(LoweringTest, LossAndGradientsAreThoseOfTheDefinition) {
   for (const model::Gradient& gradient : training_graph_->gradients()) {
     const std::int32_t p = training_graph_->value(gradient.of).index;
     const model::Matrix& expected = reference[gradient.value];
-    // The momentum of the first step is the gradient.
+    // In the first step the momentum is the gradient.
     const std::vector<float> found = runner.ValueOf(p, 1, ParameterState::kFirstMoment);
     double largest = 0, worst = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -86,7 +86,7 @@ TEST_P(LoweringTest, EveryCutTrainsTheSameBits) {
   EXPECT_GT(*tasks_run.rbegin(), 3 * *tasks_run.begin());
 }
 
-// With somewhat more memory than the least: segments of all lengths.
+// Various amounts above the smallest memory give segments of all lengths.
 TEST_P(LoweringTest, EverySegmentTrainsTheSameBits) {
   std::uint64_t smallest = 0;
   ASSERT_FALSE(Choose(1000, 1, &smallest));
@@ -104,7 +104,7 @@ TEST_P(LoweringTest, EverySegmentTrainsTheSameBits) {
   }
 }
 
-// The refusal names the memory with which training starts, to the byte.
+// The refusal names the exact number of bytes with which training starts.
 TEST_P(LoweringTest, NamesTheSmallestMemory) {
   for (const int workers : {1, 2}) {
     std::uint64_t smallest = 0;
@@ -119,14 +119,14 @@ TEST_P(LoweringTest, NamesTheSmallestMemory) {
     runner.Evaluate(1, kSamples, inputs_, counted_);
     EXPECT_LE(runner.largest_need_bytes(), smallest);
     EXPECT_LE(runner.largest_need_bytes(), chosen->cost.largest_need_bytes);
-    // More memory is never too little.
+    // More memory must always suffice, too.
     for (std::uint64_t sixteenths = 17; sixteenths < 80; sixteenths += 9) {
       EXPECT_TRUE(Choose(smallest * sixteenths / 16, workers)) << smallest << " " << sixteenths;
     }
   }
 }
 
-// What a plan says of the tasks that it makes.
+// The plan's estimate must match the tasks that it makes.
 TEST_P(LoweringTest, TheEstimateIsOfTheTasksThatAreReallyMade) {
   for (const std::uint64_t kib : {GetParam().least_kib, 4 * GetParam().least_kib}) {
     const auto chosen = Choose(kib << 10, 2);
@@ -149,7 +149,7 @@ TEST_P(LoweringTest, TheEstimateIsOfTheTasksThatAreReallyMade) {
   }
 }
 
-// Every node by itself, in boxes of so many samples if it allows them.
+// Each node is a segment, in boxes of `samples` samples where the node allows it.
 TEST_P(LoweringTest, AnyNumberOfSamplesTrainsTheSameBits) {
   const auto chosen = Choose(1ull << 30, 1);
   ASSERT_TRUE(chosen);
@@ -165,7 +165,7 @@ TEST_P(LoweringTest, AnyNumberOfSamplesTrainsTheSameBits) {
     if (hash.empty()) hash = runner.Hash(2);
     EXPECT_EQ(runner.Hash(2), hash) << samples;
   }
-  // And where the planner says what they allow.
+  // The same with boxes that the planner chooses.
   for (const std::int64_t samples : {3, 2, 1}) {
     const auto small = Choose(1ull << 30, 2, nullptr, samples);
     ASSERT_TRUE(small);
@@ -177,7 +177,7 @@ TEST_P(LoweringTest, AnyNumberOfSamplesTrainsTheSameBits) {
   }
 }
 
-// Boxes that are no nodes of the tree of sums make a part for each node that they have.
+// A box that is not a node of the summation tree makes a part for each of its nodes.
 TEST_P(LoweringTest, UnevenBoxesTrainTheSameBits) {
   const auto chosen = Choose(1ull << 30, 1);
   ASSERT_TRUE(chosen);
@@ -206,7 +206,7 @@ TEST_P(LoweringTest, UnevenBoxesTrainTheSameBits) {
   EXPECT_GE(tried, is_decoder ? 2 : 1);
 }
 
-// Counts the gradients that a CPU computes in one call.
+// Counts the gradients that the CPU computes in one call.
 class CountingDevice : public test::ForwardingDevice {
  public:
   struct Counts {
@@ -232,7 +232,7 @@ class CountingDevice : public test::ForwardingDevice {
   Counts& counts_;
 };
 
-// RunCalls looks for the very calls that plans make.
+// RunCalls recognizes exactly the sequences of calls that plans make.
 TEST_P(LoweringTest, GradientsOverGroupsOfRowsAreOneCall) {
   const auto chosen = Choose(1ull << 30, 1);
   ASSERT_TRUE(chosen);
@@ -247,7 +247,7 @@ TEST_P(LoweringTest, GradientsOverGroupsOfRowsAreOneCall) {
   const std::string& name = GetParam().name;
   const bool has_convolutions = name.starts_with("resnet") || name == "convnext";
   EXPECT_EQ(counts.convolutions > 0, has_convolutions);
-  // Its samples have 21 positions, so that a group has 42 rows.
+  // Its samples have 21 positions, so a group has 42 rows.
   if (name == "vit") {
     EXPECT_GT(counts.groups, 0);
   }

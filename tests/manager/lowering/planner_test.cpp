@@ -1,4 +1,4 @@
-// What the planner chooses for a model of layers of many sizes, and the tasks that come of it.
+// The planner's choices for models with layers of many sizes, and the resulting tasks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,7 +82,7 @@ TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
   }
 }
 
-// Two workers get the same number of samples of a batch that is no power of two.
+// Two workers get equal numbers of samples, even if the batch is not a power of two.
 TEST(PlannerTest, CutsBatchesEvenly) {
   const PlannedGpt gpt(12);
   const auto chosen = ChooseCuts(gpt.Request(4ull << 30, 2), nullptr);
@@ -93,7 +93,7 @@ TEST(PlannerTest, CutsBatchesEvenly) {
   }
 }
 
-// Where the weights can be cut: an embedding looks up any row of its table.
+// Only for weights that can be cut: an embedding looks up any row of its table.
 TEST(PlannerTest, NoTaskTouchesMoreWeightsThanTheJobAllows) {
   const auto of = [](model::Mode mode) {
     return std::make_shared<const model::Graph>(
@@ -131,13 +131,13 @@ TEST(PlannerTest, NoTaskTouchesMoreWeightsThanTheJobAllows) {
         most = std::max(most, touched);
       }
     }
-    const std::uint64_t bias = 4 * 256;  // beside a tile of its layer
+    const std::uint64_t bias = 4 * 256;  // held together with a tile of its layer
     EXPECT_LE(most, (kib << 10) + bias);
     EXPECT_GE(most, std::min<std::uint64_t>(kib << 10, 4 * 512 * 256) / 2);
   }
 }
 
-// Of a model of `layers` narrow layers.
+// A model of `layers` narrow layers.
 model::GptOptions NarrowGpt(std::int64_t layers, std::int64_t positions) {
   model::GptOptions o;
   o.n_layer = layers;
@@ -148,7 +148,7 @@ model::GptOptions NarrowGpt(std::int64_t layers, std::int64_t positions) {
   return o;
 }
 
-// With so much memory that nothing else asks for small tasks. DecodeTask checks the tasks.
+// The memory is so large that only the limits require small tasks. DecodeTask checks the tasks.
 void ExpectTasksWithinLimits(const CutRequest& request) {
   const auto chosen = ChooseCuts(request, nullptr);
   ASSERT_TRUE(chosen);
@@ -195,7 +195,7 @@ class UpdatesTest : public ::testing::TestWithParam<int> {
   std::vector<PlannedTask> updates_;
 };
 
-// Else tiles would wander, and with them the tasks that like to be where their tiles are.
+// Otherwise tiles would move between handlers, and so would the tasks that prefer their holders.
 TEST_P(UpdatesTest, AreForWhoHoldsTheLargestOfTheirTiles) {
   ASSERT_FALSE(updates_.empty());
   for (const PlannedTask& update : updates_) {
@@ -210,7 +210,7 @@ TEST_P(UpdatesTest, AreForWhoHoldsTheLargestOfTheirTiles) {
   }
 }
 
-// So that nobody waits long for the last, nor for many that are small.
+// So that no worker waits long for the last update, and there are not too many small ones.
 TEST_P(UpdatesTest, AreManyAndOfAboutTheSameSize) {
   const std::uint64_t share = chosen_->cuts.update_bytes;
   EXPECT_GE(updates_.size(), 3 * static_cast<std::size_t>(GetParam()));
@@ -221,7 +221,7 @@ TEST_P(UpdatesTest, AreManyAndOfAboutTheSameSize) {
       bytes += output.view.bytes();
       largest = std::max(largest, output.view.bytes());
     }
-    const std::uint64_t states = 3;  // of AdamW: the values and two moments
+    const std::uint64_t states = 3;  // with AdamW: the values and two moments
     EXPECT_LE(bytes / states, std::max(share, largest) + share / 8) << update.key.ToString();
   }
 }

@@ -1,5 +1,5 @@
-// Activations that the backward pass computes again: to the same bits, and where the estimate
-// gains.
+// Activations that the backward pass recomputes: they have the same bits, and are recomputed only
+// where the estimate says that it pays off.
 #include "lowering_fixture.h"
 
 namespace acan {
@@ -7,7 +7,7 @@ namespace {
 
 class RecomputeTest : public LoweringTest {};
 
-// What lies in the space between the tasks of a step, without weights and their gradients.
+// Bytes of activations in the space between the tasks of a step, without weights and gradients.
 std::uint64_t ActivationBytes(const std::vector<PlannedTask>& tasks) {
   std::uint64_t bytes = 0;
   for (const PlannedTask& task : tasks) {
@@ -19,7 +19,7 @@ std::uint64_t ActivationBytes(const std::vector<PlannedTask>& tasks) {
   return bytes;
 }
 
-// What the backward pass computes again is not kept, and has the bits of what would have been.
+// Recomputed activations are not kept, and have the same bits as if they were.
 TEST_P(RecomputeTest, ActivationsAreComputedAgainToTheSameBits) {
   const std::uint64_t capacity = 4 * GetParam().least_kib << 10;
   std::string hash;
@@ -47,8 +47,8 @@ TEST_P(RecomputeTest, ActivationsAreComputedAgainToTheSameBits) {
     pass.rows = kSamples;
     const std::vector<PlannedTask> tasks = GraphTasks(model_, training_, chosen->cuts).Tasks(pass);
     EXPECT_EQ(static_cast<std::int64_t>(tasks.size()), chosen->cost.tasks);
-    // With the forward pass in one task for each box, and each gradient with what it computes
-    // again.
+    // Each box has one task for the whole forward pass, and each gradient is in one segment with
+    // what it recomputes.
     GraphCuts apart = chosen->cuts;
     const LoweredGraph& graph = model_.TrainingOf(recompute);
     apart.training = PassesApart(graph, kSamples);
@@ -69,7 +69,7 @@ TEST_P(RecomputeTest, ActivationsAreComputedAgainToTheSameBits) {
   }
 }
 
-// Where the estimate of a step's time gains by it, and the same graph as ever where it does not.
+// It recomputes if the estimated time of a step improves; otherwise the graph does not change.
 TEST_P(RecomputeTest, TheEstimateSaysWhetherToComputeAgain) {
   for (const std::uint64_t capacity : {GetParam().least_kib << 12, std::uint64_t{1} << 30}) {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};

@@ -1,4 +1,4 @@
-// The model of a graph file, trained in this process under many cuts: all must have the same bits,
+// The model of a graph file, trained in this process under many cuts. All must give the same bits,
 // and the numbers of the float64 interpreter.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace acan {
 
-// Its memory is no number until it is written, so what reads it too early is seen.
+// Fills new memory with NaN, so that reads before the first write are detected.
 class UnwrittenDevice : public test::ForwardingDevice {
  public:
   UnwrittenDevice() : ForwardingDevice(LoweringRunner::MakeCpu()) {}
@@ -45,7 +45,7 @@ inline void PrintTo(const Trained& trained, std::ostream* out) {
 
 class TriedModel {
  public:
-  // The file's content decides what is drawn at random.
+  // The random choices depend on the file's content.
   TriedModel(const std::string& path, const std::string& text) : random_(NumberOf(text)) {
     const auto read = [&](model::Mode mode) { return model::ReadGraph(text, path, mode); };
     training_graph_ =
@@ -91,7 +91,7 @@ class TriedModel {
     }
   }
 
-  // Segments of so many nodes that follow each other, but for those that wait for sums.
+  // Segments of `size` consecutive nodes each; nodes that wait for sums begin new ones.
   std::vector<Segment> Neighbours(std::int64_t size, std::int64_t first) const {
     const LoweredGraph& graph = model_->training;
     std::vector<Segment> segments;
@@ -124,7 +124,7 @@ class TriedModel {
         if (random_() % 3 == 0) batch_rows_ = 1 + static_cast<std::int64_t>(random_() % 8);
         overhead_us_ = random_() % 2 == 0 ? 1 : 20;
         std::optional<ChosenCuts> chosen = Choose(capacity, workers);
-        if (!chosen) {  // these may need more memory
+        if (!chosen) {  // these choices may need more memory
           recompute_ = Recompute::kNothing;
           batch_rows_ = std::nullopt;
           chosen = Choose(capacity, workers);
@@ -175,7 +175,7 @@ class TriedModel {
   }
 
   void CompareWithReference(const ChosenCuts& chosen) const {
-    Training without_clipping = training_;  // the first moment is the gradient
+    Training without_clipping = training_;  // so that the first moment is the gradient
     without_clipping.clip_norm = 0;
     LoweringRunner runner(*model_, without_clipping, chosen.cuts);
     runner.Initialize();

@@ -1,5 +1,6 @@
-// What is done to gradients and parameters, whatever the optimizer: clipping by the norm of all
-// gradients, and parameters that are frozen. Against float64, and the same bits under every cut.
+// Rules for gradients and parameters that hold for every optimizer: clipping by the norm of all
+// gradients, and frozen parameters. The results are compared with float64, and every cut must give
+// the same bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +19,7 @@ namespace acan {
 namespace {
 
 // The head is tied to the embedding, so one gradient is a sum of two. Rows of 144 columns are cut
-// within lane order, and those of 48 are not.
+// within lane order, rows of 48 columns are not.
 model::Graph SmallGpt(model::Mode mode) {
   model::GptOptions o;
   o.n_layer = 1;
@@ -84,7 +85,7 @@ class Job {
     request.task_inputs = 4096;
     return ChooseCuts(request, nullptr);
   }
-  // After the initial weights and `steps` steps.
+  // Computes the initial weights and `steps` steps.
   std::unique_ptr<LoweringRunner> Run(const GraphCuts& cuts, std::int64_t steps) const {
     auto runner = std::make_unique<LoweringRunner>(*model_, training, cuts);
     runner->Initialize();
@@ -92,7 +93,7 @@ class Job {
     return runner;
   }
 
-  // The first step's gradients by the parameters, in float64.
+  // The first step's gradients by parameter, in float64.
   std::map<std::int32_t, model::Matrix> Gradients(LoweringRunner& runner) const {
     model::Reference reference(*graph_, {kSamples, training.seed, 0});
     for (const model::Input& input : graph_->inputs()) {
@@ -154,7 +155,7 @@ TEST_P(ClippingTest, ScalesGradientsByTheNormOfAllOfThem) {
     EXPECT_NEAR(std::sqrt(static_cast<double>(runner->squares()[0])), norm, 1e-5 * norm);
     const double factor = std::min(1.0, limit / (norm + 1e-6));
     for (const auto& [parameter, expected] : gradients) {
-      // The momentum of the first step is the gradient.
+      // In the first step the momentum is the gradient.
       const std::vector<float> found = runner->ValueOf(parameter, 1, ParameterState::kFirstMoment);
       double largest = 0, worst = 0;
       for (std::size_t i = 0; i < found.size(); ++i) {
@@ -205,7 +206,7 @@ TEST_P(ClippingTest, TheEstimateIsOfTheTasksThatAreMade) {
             chosen->cost.tasks);
 }
 
-// No task of a step puts them: they are made once, and lie beside all versions.
+// No task of a step puts these tiles: they are made once and belong to all versions.
 TEST(FrozenTest, HasOneTupleForAllVersionsAndNoState) {
   Job job(SmallGpt, {"transformer.wpe.*", "transformer.h.0.ln_1.*"});
   const auto chosen = job.Choose(512 << 10);

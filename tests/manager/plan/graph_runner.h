@@ -1,5 +1,5 @@
-// Runs the tasks of a graph one after the other in this process, with a map for a space: what any
-// set of handlers would compute, without any of them.
+// Runs the tasks of a plan one after the other in this process, with a map as the space. The result
+// is what any set of handlers would compute.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class GraphRunner {
 
   void Initialize() { RunAll(graph_.Initialize("job")); }
 
-  // `inputs` [rows, in], `targets` [rows, columns]; labels as the bits of int32.
+  // `inputs` is [rows, in], `targets` is [rows, columns]; labels are the bits of int32.
   void Step(std::int64_t step, std::int64_t total, const std::vector<float>& inputs,
             const std::vector<float>& targets, std::int64_t rows) {
     Pass pass = PassOf(step, rows);
@@ -50,7 +50,7 @@ class GraphRunner {
 
   const std::vector<model::Parameter>& parameters() const { return built_->training.parameters(); }
 
-  // Of a parameter, by its number.
+  // The value of a parameter by its number.
   std::vector<float> ValueOf(std::size_t index, std::int64_t version) {
     const model::Parameter& parameter = parameters()[index];
     const std::int64_t cols = parameter.columns;

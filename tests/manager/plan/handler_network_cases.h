@@ -14,7 +14,7 @@
 
 namespace acan {
 
-inline constexpr std::uint32_t kGigabit = 8'192, kHundredMbit = 81'920;  // ns for a KiB
+inline constexpr std::uint32_t kGigabit = 8'192, kHundredMbit = 81'920;  // nanoseconds per KiB
 inline constexpr std::uint64_t kLeastKept = 256 << 10;
 
 inline Capacity FarHandler(const std::string& host, std::uint32_t ns_per_kib, double gflops = 50) {

@@ -1,4 +1,4 @@
-// Plans for handlers on several hosts: what crosses the links, and who should do what.
+// Plans for handlers on several hosts: what crosses the links, and which handler does what.
 #include "acan/manager/handler_network.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ Capacity OnMachine(Capacity capacity, const std::string& machine, std::vector<in
   return capacity;
 }
 
-// Two addresses, as of two containers, and one machine of two cores.
+// Two addresses, as of two containers on one machine with two cores.
 TEST(HandlerNetworkTest, HostsOfOneMachineShareItsCores) {
   std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
   for (auto& [id, capacity] : handlers) capacity = OnMachine(capacity, "m", {0, 1});
@@ -120,7 +120,7 @@ TEST(HandlerNetworkTest, AThrottledHandlerNeedsAPartOfACore) {
   }
 }
 
-// To encrypt takes processor time of the same cores.
+// Encryption uses processor time of the same cores.
 TEST(HandlerNetworkTest, AStepTakesAtLeastTheProcessorTimeOfItsMachine) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   auto handlers = OneOnEachHost(2, 82);  // 100 Gbit/s
@@ -162,7 +162,7 @@ TEST(HandlerSharesTest, HandlersBeyondTheCoresOfAMachineDoNotCount) {
   EXPECT_EQ(two.workers, 2);
   for (const char* id : {"c", "d", "e", "f"}) {
     handlers[id] = one;
-    handlers[id].gflops = 15;  // measured beside the others
+    handlers[id].gflops = 15;  // measured while the others were running
   }
   const HandlerShares six = SharesOf(handlers);
   EXPECT_EQ(six.workers, 2);
@@ -200,8 +200,8 @@ TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
   EXPECT_DOUBLE_EQ(network->handlers[3].gflops, 8) << "it is slower by far";
 }
 
-// Activations of 2.1 MB a layer and 0.8 MB of samples for each host move, some of them where the
-// link is free anyway; 23.4 MB of weights stay.
+// Each host transfers activations of 2.1 MB per layer and samples of 0.8 MB, some of them while the
+// link is idle anyway. 23.4 MB of weights stay.
 TEST(HandlerNetworkTest, OverASlowLinkWeightsStayAndActivationsMove) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   auto handlers = OneOnEachHost(2, kHundredMbit);
@@ -215,7 +215,7 @@ TEST(HandlerNetworkTest, OverASlowLinkWeightsStayAndActivationsMove) {
   }
 }
 
-// Many rows and few weights: what moves least is a part of each gradient.
+// With many rows and few weights, the parts of gradients are the smallest transfers.
 TEST(HandlerNetworkTest, ManyRowsOfFewWeightsAreCutByRows) {
   const Wide narrow({128, 256, 256, 10}, 8192);
   const auto handlers = OneOnEachHost(2, kGigabit);
@@ -228,7 +228,7 @@ TEST(HandlerNetworkTest, ManyRowsOfFewWeightsAreCutByRows) {
   EXPECT_EQ(used.size(), 2u);
 }
 
-// A step of 6 ms, for which the samples alone would travel 60 ms to a second host.
+// A step takes 6 ms, but sending the samples to a second host would take 60 ms.
 TEST(HandlerNetworkTest, AHandlerThatWouldCostMoreThanItBringsGetsNothing) {
   const Wide small({784, 64, 10}, 256);
   const Placement placed = small.Place(OneOnEachHost(3, kHundredMbit));
@@ -236,7 +236,7 @@ TEST(HandlerNetworkTest, AHandlerThatWouldCostMoreThanItBringsGetsNothing) {
   EXPECT_EQ(used.size(), 1u);
 }
 
-// The tiles of the next step are where this one has made them.
+// The tiles that a step reads are where the step before made them.
 TEST(HandlerNetworkTest, NoTileMovesInTheSteadyState) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   const auto handlers = OneOnEachHost(2, kHundredMbit);
@@ -252,7 +252,7 @@ TEST(HandlerNetworkTest, NoTileMovesInTheSteadyState) {
   }
 }
 
-// With four hosts a plan whose small cells pass the broker again and again is not the best one.
+// With four hosts, a plan whose small cells repeatedly pass through the broker is not the best one.
 TEST(HandlerNetworkTest, TheBrokersLinkIsNotWhatCarriesAStep) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   std::map<std::string, Capacity> handlers;
@@ -265,7 +265,7 @@ TEST(HandlerNetworkTest, TheBrokersLinkIsNotWhatCarriesAStep) {
   EXPECT_LT(placed.broker_bytes, into_hosts / 20);
 }
 
-// With what they have, three hosts are not slower than two, by the estimate that chooses.
+// According to the estimate, more hosts with the same links are never slower.
 TEST(HandlerNetworkTest, MoreHandlersNeverMakeTheEstimateWorse) {
   const Wide wide({784, 512, 256, 10}, 128);
   double before_us = INFINITY;
@@ -290,7 +290,7 @@ TEST(HandlerNetworkTest, TilesThatFitIntoNobodyAreNotPlaced) {
   EXPECT_FALSE(std::isfinite(PlaceOnBestPart(*request.network, wide.TasksOf(*plan)).step_us));
 }
 
-// The manager does nothing else while it plans, and must not lose the lead.
+// The manager does nothing else while it plans, and must not lose the lead meanwhile.
 TEST(HandlerNetworkTest, MoreTasksThanTheManagerHasTimeForAreNotPlaced) {
   const auto handlers = OneOnEachHost(2, kGigabit);
   const Wide wide({784, 2048, 10}, 256);
@@ -312,8 +312,8 @@ std::map<std::string, Capacity> ThrottledHosts(int hosts) {
   return handlers;
 }
 
-// Weights of four hosts need tiles of four rows and four columns: what one layer makes is where the
-// next one reads it. Computing alone takes 0.27 s.
+// With four hosts the weights need tiles of four rows and four columns, so that a layer's results
+// are where the next layer reads them. The computation alone takes 0.27 s.
 TEST(HandlerNetworkTest, FourHostsAreAlmostTwiceAsFastAsTwo) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   const double of_two_us = wide.Make(ThrottledHosts(2)).step_us;
@@ -349,7 +349,7 @@ TEST(PlacementSearchTest, LooksAtNoMorePlacementsThanItMay) {
   EXPECT_LT(many.step_us, 0.6 * begin.step_us) << "from one handler to four";
 }
 
-// Samples of the next step travel while the handlers end this one.
+// The samples of the next step travel while the handlers finish the current one.
 TEST(PlacementSearchTest, AStepOfManyIsShorterThanOneAlone) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kLeastKept);
@@ -361,7 +361,7 @@ TEST(PlacementSearchTest, AStepOfManyIsShorterThanOneAlone) {
   EXPECT_LT(steady.step_us + 20e3, alone.step_us);
 }
 
-// What nobody's memory holds goes nowhere.
+// Tasks that fit into no handler's memory are not placed.
 TEST(PlacementSearchTest, WhatDoesNotFitIsNotPlaced) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   auto handlers = ThrottledHosts(2);

@@ -1,4 +1,4 @@
-// What placements know of the inputs and results that handlers keep, and of those that they do not.
+// What the placement assumes about inputs and results that handlers keep or do not keep.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace acan {
 namespace {
 
-// With their bytes.
+// The inputs without tiles, and their bytes.
 std::map<tuplespace::Key, std::uint64_t> InputsButTiles(const PlannedTask& task) {
   std::map<tuplespace::Key, std::uint64_t> inputs;
   for (const Piece& piece : task.task.pieces) {
@@ -22,8 +22,8 @@ std::map<tuplespace::Key, std::uint64_t> InputsButTiles(const PlannedTask& task)
   return inputs;
 }
 
-// What a handler does not keep comes again with each task that reads it, also to the handler that
-// made it.
+// An input that a handler does not keep is sent again for each task that reads it, even to the
+// handler that made it.
 TEST(KeptCopiesTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   const auto handlers = OneOnEachHost(4, kGigabit);
@@ -51,7 +51,7 @@ TEST(KeptCopiesTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
   EXPECT_LT(broker_bytes(kLeastHeldBytes), not_kept_bytes);
 }
 
-// Who made a result that it keeps needs no transfer for it.
+// A handler that keeps its result needs no transfer for it.
 TEST(KeptCopiesTest, KeptResultsDoNotComeBackToWhoMadeThem) {
   const Wide wide({784, 2048, 2048, 10}, 4);  // cells of 32 KiB at most
   const auto handlers = OneOnEachHost(2, kGigabit);

@@ -1,5 +1,5 @@
-// Plans and graphs: whatever the cut, every task has its inputs, fits, and the weights are the same
-// bits; and those bits are right: gradients against finite differences in float64.
+// Plans and graphs: under any cut, every task has its inputs and fits, and the weights have the
+// same bits. These bits are also right: gradients are compared with finite differences in float64.
 #include "acan/manager/plan.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ std::string TrainTwoSteps(const MlpRequest& request, std::size_t* tasks = nullpt
   if (!plan) return "no plan: needs " + std::to_string(smallest);
   GraphRunner runner(request.mlp, request.training, *plan);
   runner.Initialize();
-  // The second batch is shorter, as the last of an epoch is.
+  // The second batch is shorter, like the last one of an epoch.
   const Batch first = MakeBatch(request.mlp, 137, 1);
   const Batch second = MakeBatch(request.mlp, 37, 2);
   runner.Step(0, 2, first.inputs, first.targets, 137);
@@ -146,7 +146,7 @@ TEST(PlanTest, SaysWhatTheSmallestBoxesNeed) {
   EXPECT_TRUE(request.Make()) << "what it says is enough must be enough";
 }
 
-// A handler may hold more than a tuple may be large.
+// Handlers may have room for more than the largest tuple.
 TEST(PlanTest, NoTupleIsLargerThanTheSpaceTakes) {
   MlpRequest request = RaggedRequest(Optimizer::kAdamW);
   const std::string expected = TrainTwoSteps(request);
@@ -183,8 +183,7 @@ TEST(PlanTest, NoTaskHasMoreInputsThanTheSpaceTakes) {
   }
 }
 
-// ---- right, not only consistent
-// ------------------------------------------------------------------
+// ---- right, not only consistent -----------------------------------------------------------------
 
 double Activate(Activation activation, double x, double bound) {
   switch (activation) {
@@ -208,7 +207,7 @@ double Activate(Activation activation, double x, double bound) {
   return 0;
 }
 
-// The loss of the whole net, written down again in float64.
+// The loss of the whole network, written independently in float64.
 double LossInDouble(const Model& model, const std::vector<std::vector<double>>& tensors,
                     const Batch& batch, std::int64_t rows) {
   double loss = 0;
@@ -257,7 +256,7 @@ TEST_P(Gradients, AgreeWithFiniteDifferencesInDouble) {
   request.mlp.loss = std::get<1>(GetParam());
   request.training.batch = 21;
   request.training.block = 16;
-  request.training.learning_rate = 1.0;  // so the gradient is the difference of two versions
+  request.training.learning_rate = 1.0;  // so that the gradient is the difference of two versions
   request.capacity_bytes = 1 << 20;
   request.size_bytes = 16 * 16 * 4;
   request.batch_rows = 16;
@@ -346,8 +345,8 @@ TEST(PlanTest, TasksAreAsManyAsTheirOverheadAllows) {
   EXPECT_GT(tasks_of(1), tasks_of(10'000));
 }
 
-// Two workers: tiles of the middle layer, whose gradient no task has whole, and whose updates
-// compute it. By rows each of them would make all gradients, and move them.
+// With two workers, the middle layer is cut into tiles: no task has its whole gradient, and the
+// updates compute it. If it were cut by rows, each worker would make and transfer all gradients.
 TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
   MlpRequest request = WideLayer(SharesOf({160, 160}, 2), 80);
   request.mlp.layers = {784, 4096, 4096, 10};
@@ -359,15 +358,15 @@ TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
   const std::vector<Segment>& segments = plan->cuts.training;
   EXPECT_GE(std::count_if(segments.begin(), segments.end(), by_tiles), 3) << plan->summary;
   EXPECT_GE(std::count_if(segments.begin(), segments.end(), in_updates), 2) << plan->summary;
-  // Few rows of a small model are not worth it.
+  // A small model with few rows is not worth cutting.
   request.mlp.layers = {64, 64, 10};
   const std::optional<Plan> of_small = request.Make();
   ASSERT_TRUE(of_small);
   EXPECT_EQ(of_small->cuts.training.size(), 1u) << of_small->summary;
 }
 
-// The tiles of layers that follow each other meet in the same pieces: little is put together of
-// smaller ones, and no sum is left to one worker while the other waits.
+// The tiles of consecutive layers agree, so that few inputs are assembled from smaller ones, and no
+// worker is left with a sum while the other one waits.
 TEST(PlanTest, WideLayersMeetInTheSamePieces) {
   MlpRequest request = WideLayer(SharesOf({160, 160}, 2), 0);
   request.mlp.layers = {784, 4096, 4096, 10};

@@ -1,5 +1,5 @@
-// The policies alone, under a clock and handlers of the test's own: what they put when, for how
-// long tasks are leased, and that none of them stops before everything is done.
+// The policies alone, with simulated time and handlers: what they put when, how long they lease
+// tasks, and that they never stop before everything is done.
 #include "acan/manager/task_policy.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,7 @@ TaskLimits Limits(Policy policy, std::optional<std::int64_t> pouch = {},
   return limits;
 }
 
-// ---- response times
-// -------------------------------------------------------------------------------
+// ---- response times -----------------------------------------------------------------------------
 
 TEST(ResponseTimesTest, FollowsRfc6298) {
   ResponseTimes times;
@@ -47,7 +46,7 @@ TEST(ResponseTimesTest, LearnsEachKindAndSizeApart) {
   EXPECT_EQ(times.LeaseUs({TaskKind::kBackward, 1000}), kFirstLeaseUs);
 }
 
-// As the last step's: what it updates stayed on the device in all steps before.
+// As in the last step: in all earlier steps the updated tiles stayed on the device.
 TEST(ResponseTimesTest, LearnsApartWhatLeavesTheDevice) {
   Task task;
   task.kind = TaskKind::kUpdate;
@@ -84,20 +83,19 @@ TEST(ResponseTimesTest, ALeaseThatWasTooShortGrowsWithTheLateOnes) {
   EXPECT_GT(times.LeaseUs(work), 2 * kSecondUs);
 }
 
-// As of a handler that was stopped, or that took its time on purpose.
+// As if a handler was stopped, or delayed a task on purpose.
 TEST(ResponseTimesTest, OneLongTaskDoesNotMakeLeasesLong) {
   ResponseTimes times;
   const Work work{TaskKind::kUpdate, 64};
   for (int i = 0; i < 50; ++i) times.Note(work, kMs);
   times.Note(work, 100 * kSecondUs);
   EXPECT_EQ(times.LeaseUs(work), kLeastLeaseUs);
-  // All of them became slow: each makes the next lease longer.
+  // All tasks have become slow; each makes the next lease longer.
   for (int i = 0; i < 30; ++i) times.Note(work, 100 * kSecondUs);
   EXPECT_GT(times.LeaseUs(work), 100 * kSecondUs);
 }
 
-// ---- chunks
-// ---------------------------------------------------------------------------------------
+// ---- chunks -------------------------------------------------------------------------------------
 
 using Sizes = std::vector<std::int64_t>;
 
@@ -145,8 +143,7 @@ TEST(ChunksTest, AreOfTheTasksOfOneKindAndLayer) {
   }
 }
 
-// ---- auto
-// -----------------------------------------------------------------------------------------
+// ---- auto ---------------------------------------------------------------------------------------
 
 TEST(AutoPolicyTest, TakesWhatTheJobFixes) {
   const auto policy = MakeTaskPolicy(Limits(Policy::kAuto, 10, 250));
@@ -172,8 +169,7 @@ TEST(AutoPolicyTest, LeasesAreLearnedAndNotTimed) {
   EXPECT_EQ(policy->LeaseUs(work), 300 * kMs);
 }
 
-// The pouch that it comes to with so many tasks a second, of which this share of what is in flight
-// waits for inputs.
+// The pouch that the policy settles on for a rate of tasks and a share of waiting tasks.
 std::int64_t PouchAt(std::int64_t tasks_per_s, double share_waiting) {
   AutoPolicy policy(Limits(Policy::kAuto));
   policy.OnHandlers(4);
@@ -218,12 +214,11 @@ TEST(AutoPolicyTest, WantsReadyWhatIsDoneWhileMoreIsOnItsWay) {
     policy.OnDone(1000, std::vector<TaskDone>(1000, {{}, 80 * kMs, 1}), now_us);
     policy.OnSpace({}, now_us);
   }
-  // 1000 a second for 80 ms and the 20 ms of a turn, twice.
+  // 1000 per second, for 80 ms plus the 20 ms of a turn, times two.
   EXPECT_NEAR(static_cast<double>(policy.WantedReady()), 203, 2);
 }
 
-// ---- the paper's
-// ----------------------------------------------------------------------------------
+// ---- the paper's policy -------------------------------------------------------------------------
 
 TEST(PaperPolicyTest, PutsAPouchAndWaitsForItsEnd) {
   PaperPolicy policy(Limits(Policy::kPaper, 100, 1000));
@@ -237,7 +232,7 @@ TEST(PaperPolicyTest, PutsAPouchAndWaitsForItsEnd) {
   policy.OnDone(1, {}, 200 * kMs);
   EXPECT_EQ(policy.Room(400, 200 * kMs), 100);
   EXPECT_EQ(policy.pouches(), 2);
-  // 800 ms were not needed: half of them go.
+  // 800 ms were left over, so the time-out shrinks by half of that.
   EXPECT_EQ(policy.timeout_us(), 600 * kMs);
 }
 
@@ -261,7 +256,7 @@ TEST(PaperPolicyTest, StopsWhenThereIsNothingToWaitFor) {
   EXPECT_EQ(policy.NextDeadlineUs(), tuplespace::kForeverUs);
 }
 
-// Handlers that together do so many tasks a second; the time-out that the policy comes to.
+// The time-out that the policy settles on for handlers with this total rate.
 double TimeoutMsAt(double tasks_per_s) {
   PaperPolicy policy(Limits(Policy::kPaper, 100));
   double done = 0;
@@ -283,8 +278,7 @@ TEST(PaperPolicyTest, TheTimeoutFollowsThePowerOfTheHandlers) {
   EXPECT_NEAR(middle_ms, 400, 150) << "100 tasks at 250 a second";
 }
 
-// ---- all of them
-// ----------------------------------------------------------------------------------
+// ---- all policies -------------------------------------------------------------------------------
 
 struct World {
   std::int64_t makespan_us = 0;
@@ -292,8 +286,8 @@ struct World {
   bool finished = false;
 };
 
-// Unequal handlers that each take a task after the other from what is put; a lease that runs out
-// gives the task to whoever asks next, twice as long; the first completion counts.
+// Unequal handlers take one task after the other. When a lease expires, the task goes to the next
+// handler with a doubled lease. The first completion counts.
 World RunWorld(const TaskLimits& limits, std::int64_t tasks,
                const std::vector<std::int64_t>& task_us) {
   const auto policy = MakeTaskPolicy(limits);
@@ -302,7 +296,7 @@ World RunWorld(const TaskLimits& limits, std::int64_t tasks,
     std::int64_t task, lease_us;
   };
   using Event =
-      std::tuple<std::int64_t, int, int, std::int64_t>;  // time, 0 done 1 expiry, who, task
+      std::tuple<std::int64_t, int, int, std::int64_t>;  // time, 0 done / 1 expiry, handler, task
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   std::deque<Lease> ready;
   std::vector<bool> done(static_cast<std::size_t>(tasks)), idle(task_us.size(), true);
@@ -370,7 +364,7 @@ TEST_P(EveryPolicy, FinishesWithUnequalHandlers) {
 TEST_P(EveryPolicy, FinishesThoughEveryTimeoutIsTooShort) {
   const World world = RunWorld(Limits(GetParam(), 20, 1), 200, {50 * kMs, 90 * kMs});
   EXPECT_TRUE(world.finished);
-  // Each doubling gives a task out once more at most.
+  // Each doubling issues a task at most once more.
   EXPECT_LE(world.executions, 200 * 8);
 }
 

@@ -14,7 +14,7 @@ std::map<std::string, Capacity> Present(const std::vector<std::string>& ids) {
   return present;
 }
 
-// A handler that dies again and again has another id each time.
+// A handler that restarts repeatedly has a new id each time.
 TEST(KnownHandlersTest, OfThoseThatLeftLongAgoOnlyTheSumIsKept) {
   constexpr std::int64_t kStarts = 3 * static_cast<std::int64_t>(KnownHandlers::kMostGone);
   KnownHandlers known;

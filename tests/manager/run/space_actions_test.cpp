@@ -1,4 +1,4 @@
-// SpaceActions at a broker of the test's own.
+// SpaceActions with a real broker in this process.
 #include "space_actions.h"
 
 #include <gtest/gtest.h>
@@ -86,14 +86,14 @@ PutVote VoteNumber(int number) {
   return put;
 }
 
-// It must not be taken for an answer to the next vote of the same case, whose Read nobody could
-// cancel any more.
+// Such an answer must not count for the next vote of the same case; nobody could then cancel that
+// vote's Read.
 TEST_F(SpaceActionsTest, ALateAnswerToADroppedVoteLeavesTheNextVoteAlone) {
   const PutVote first = VoteNumber(1), second = VoteNumber(2);
   space_.Do(first);
   context_.client.Flush();
   tuplespace::Client other(ClientNamed("handler"));
-  ASSERT_TRUE(other.ReadOne(Pattern::Of(first.vote.task.key)));  // so the Read is there, soon
+  ASSERT_TRUE(other.ReadOne(Pattern::Of(first.vote.task.key)));  // so the Read arrives soon, too
   tuplespace::Tuple result;
   result.key = first.vote.task.task.outputs[0].key;
   other.Put({result});
@@ -102,7 +102,7 @@ TEST_F(SpaceActionsTest, ALateAnswerToADroppedVoteLeavesTheNextVoteAlone) {
   while (posted_.empty()) context_.client.Poll(std::chrono::milliseconds(10));
   ASSERT_TRUE(std::holds_alternative<VoteDone>(posted_.front()));
   space_.Do(DropVote{1, second.vote.task.key});
-  context_.client.CountOf(Pattern::Of(first.vote.task.key));  // what was sent before is answered
+  context_.client.CountOf(Pattern::Of(first.vote.task.key));  // answers earlier requests
   EXPECT_EQ(context_.client.unanswered(), 0u);
 }
 

@@ -28,7 +28,7 @@ class SpaceNoticesTest : public ::testing::Test {
 
   Job job_ = SmallJob();
   Data data_;
-  // Nobody is there: notices come from the test.
+  // There is no broker; the test provides the notices.
   RunContext context_{RunSettings(),
                       {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}},
                       job_,
@@ -42,7 +42,7 @@ TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
   EXPECT_THROW(notices_.On(Orphaned(), nullptr), JobFailed);
 }
 
-// Every handler refuses such a task: who said so last is no worse than the others.
+// Every handler refuses such a task, so the last one to do so is not to blame.
 TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
   Notice notice = Parked();
   try {
@@ -60,8 +60,8 @@ TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
   }
 }
 
-// While the quarantine is put into the space, notices of the tasks still come that failed because
-// of what the handler did.
+// While the quarantine is put into the space, notices of tasks that failed because of the liar may
+// still arrive.
 TEST_F(SpaceNoticesTest, AfterAVerdictNoTaskEndsTheRun) {
   notices_.OnVerdict();
   EXPECT_NO_THROW(notices_.On(Parked(), nullptr));
@@ -69,7 +69,7 @@ TEST_F(SpaceNoticesTest, AfterAVerdictNoTaskEndsTheRun) {
   EXPECT_NO_THROW(notices_.FollowParked(nullptr));
 }
 
-// A link that stalled may bring them only now, when the audits of that time are forgotten.
+// A stalled link may deliver them only now, when the audits of that time are forgotten.
 TEST_F(SpaceNoticesTest, WhileTheRunGoesBackNoTaskOfBeforeEndsIt) {
   notices_.OnGoingBack();
   EXPECT_NO_THROW(notices_.On(Parked(), nullptr));

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::int64_t kOneSecondUs = 1'000'000;
 
-// The first step of the first job ended after 4 s, with 2,344 to go: "2:37:54 left" for a run of
-// two minutes.
+// In the first job the first step took 4 s, with 2,344 steps to go. An estimate from it would be
+// "2:37:54 left" for a run of two minutes.
 TEST(TimeLeft, IsUnknownAfterTheFirstStep) {
   TimeLeft left;
   EXPECT_EQ(left.Seconds(10), std::nullopt);

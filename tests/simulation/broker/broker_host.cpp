@@ -36,7 +36,8 @@ constexpr std::uint64_t kProbeOneIn = 16;  // messages
 constexpr std::uint64_t kWalkOneIn = 16;   // probes
 constexpr std::uint64_t kMostPayloadBytes = 64u << 20;
 
-// As the wire does, which these messages do not pass: they say what no client would encode.
+// Computes the hashes that the wire format would carry. These messages bypass the wire format
+// because their contents are such as no client would encode.
 void HashPayloads(ToBroker& envelope) {
   const auto hash = [](std::vector<Tuple>& tuples) {
     for (Tuple& tuple : tuples) {
@@ -69,7 +70,7 @@ BrokerHost::~BrokerHost() {
 void BrokerHost::Start() {
   assert(!running());
   BrokerCoreOptions options;
-  options.limits.least_kept_bytes = 1;  // the tuples of simulated jobs are small
+  options.limits.least_kept_bytes = 1;  // keeps also the small tuples of simulated jobs
   options.first_session = world_.random().Next();
   core_ = std::make_unique<BrokerCore>(options);
   observer_ = std::make_unique<Observer>(results_,
@@ -146,7 +147,7 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
   }
   const bool known = core_->Knows(from->client());
   core_->Receive(from->client(), std::move(envelope), NowUs(), KeyOf(from->client()));
-  if (known && !core_->Knows(from->client())) OnLost(from->client());  // it left
+  if (known && !core_->Knows(from->client())) OnLost(from->client());  // it sent Bye
   Flush(from->client());
   Lie();
   if (hostile_ != nullptr && hostile_->Joins()) ActHostile();
@@ -236,8 +237,7 @@ void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
   routes_.Send(delivery.client, delivery.envelope, observer_->TakeLead(delivery.client));
 }
 
-// ---- the observer and the liar: two more clients, next door
-// --------------------------------------
+// ---- the observer and the liar: two more clients, connected directly ----------------------------
 
 void BrokerHost::Join(const ClientId& client) {
   core_->Receive(client, ToBroker{0, {tuplespace::Hello{life_, client}}}, NowUs());
@@ -257,7 +257,7 @@ ReplyBody BrokerHost::Ask(RequestBody body) {
   core_->Receive(kObserver, ToBroker{own_clients_.SessionOf(kObserver), {std::move(request)}},
                  NowUs());
   std::optional<ReplyBody> answer = TakeAnswer(id);
-  while (!answer && core_->NextDeadlineUs() <= NowUs()) {  // a List or a Count goes on by slices
+  while (!answer && core_->NextDeadlineUs() <= NowUs()) {  // a List or a Count runs in slices
     core_->Tick(NowUs());
     answer = TakeAnswer(id);
   }
@@ -334,13 +334,14 @@ std::vector<Key> BrokerHost::Keys() {
   return keys;
 }
 
-// The result is there by now, or was not wanted any more: these bytes must change nothing.
+// Puts results again with other bytes. The space has or no longer needs these results, so the lies
+// must change nothing.
 void BrokerHost::Lie() {
   for (const Tuple& truth : liar_.TakeTruths()) {
     if (observer_->leases().Holder(truth.key)) continue;
     Tuple lie = Liar::LieAbout(truth, world_.random());
     Request request = own_clients_.RequestOf(tuplespace::Put{{std::move(lie)}});
-    // What was removed without a trace would be believed: nothing can help against that but audits.
+    // A result that was removed without a trace would be believed. Only audits help against that.
     tuplespace::Count count;
     count.pattern = Pattern::Of(truth.key);
     const ReplyBody counted = Ask(std::move(count));
@@ -354,7 +355,7 @@ void BrokerHost::Lie() {
   }
 }
 
-// The hostile handler's, of which honest handlers may have a copy; null: none.
+// The hostile handler's key if `client` has it, which honest handlers may share; null: no key.
 const tuplespace::AccessList::Entry* BrokerHost::KeyOf(const ClientId& client) const {
   if (hostile_ == nullptr) return nullptr;
   if (HostileHandler::Is(client)) return &hostile_->who();
@@ -362,8 +363,7 @@ const tuplespace::AccessList::Entry* BrokerHost::KeyOf(const ClientId& client) c
   return has_copy ? &hostile_->who() : nullptr;
 }
 
-// ---- a hostile handler, next door
-// -----------------------------------------------------------------
+// ---- a hostile handler, connected directly ------------------------------------------------------
 
 void BrokerHost::LetHostileAct() {
   world_.After(hostile_->NextDelayUs(), [this, life = life_] {
@@ -395,7 +395,7 @@ void BrokerHost::ActHostile() {
   Flush(said.client);
 }
 
-// A handler leaves nothing behind but results.
+// A handler that left must leave nothing in the space except results.
 void BrokerHost::CheckNothingIsLeftOf(const ClientId& client) {
   for (const char* kind : {"handler", "report"}) {
     tuplespace::Count count;

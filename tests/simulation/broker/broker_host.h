@@ -1,5 +1,5 @@
-// BrokerHost: a simulated host on which brokers run, one after the other: the real BrokerCore and
-// the real wire format over the simulated network, watched by an Observer.
+// BrokerHost: a simulated host that runs one broker after the other. It uses the real BrokerCore
+// and the real wire format over the simulated network, and an Observer checks what they do.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace acan::simulation {
 struct BrokerTotals {
   std::uint64_t requests = 0;
   std::uint64_t conflicts_made = 0;  // by the liar
-  std::uint64_t hostile = 0;         // messages of a hostile handler
+  std::uint64_t hostile = 0;         // messages of the hostile handler
   std::uint64_t most_payload_bytes = 0;
 };
 
@@ -35,25 +35,25 @@ class BrokerHost final : public Listener {
 
   void Start();
   void Kill();
-  void Stop() { suspension_.Begin(); }  // as SIGSTOP
+  void Stop() { suspension_.Begin(); }  // like SIGSTOP
   void Continue();
   void JumpClock(std::int64_t forward_us);
   bool running() const { return core_ != nullptr; }
   bool stopped() const { return suspension_.on(); }
 
-  // Now and then somebody puts a result again, with other bytes.
+  // From now on the liar puts about one in `results` results again with other bytes.
   void SetLiesOneIn(std::uint64_t results) { liar_.SetOneIn(results); }
-  // From the next broker on it is there, too.
-  // `key_is_shared`: honest handlers come with the same key as it.
+  // Adds a hostile handler to the next broker and to those after it. `key_is_shared`: honest
+  // handlers have the same key.
   void SetHostile(std::unique_ptr<HostileHandler> hostile, bool key_is_shared) {
     hostile_ = std::move(hostile);
     key_is_shared_ = key_is_shared;
   }
-  // Each message to and from clients becomes a line of the trace.
+  // Writes each message to and from clients into the trace.
   void TraceMessages() { traces_messages_ = true; }
-  // All that must be there.
+  // Checks that all tuples that must be in the space are there.
   void CheckAll();
-  // Every key that is there.
+  // Returns the keys of all tuples in the space.
   std::vector<tuplespace::Key> Keys();
   bool Knows(const tuplespace::ClientId& client) const { return core_ && core_->Knows(client); }
   const BrokerTotals& totals() const { return totals_; }

@@ -1,5 +1,5 @@
-// ClientRoutes: over which connection a broker reaches each client, and how what it says becomes
-// frames. Owned by a BrokerHost; in the thread of the world.
+// ClientRoutes: knows the connection through which a broker reaches each client, and encodes
+// messages to it. Owned by a BrokerHost; used only on the world's thread.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@ namespace acan::simulation {
 
 class ClientRoutes {
  public:
-  // `network` must outlive it.
+  // `network` must outlive this object.
   explicit ClientRoutes(Network& network) : network_(network) {}
 
-  // Something came from there. What still comes over an ended connection does not take the route
-  // from its successor.
+  // Notes that frames arrived through `from`. Late frames from an ended connection do not take the
+  // route from its successor.
   void OnFrames(const std::shared_ptr<Connection>& from);
-  // Whether it was the route of its client, which has none now.
+  // Returns true if the connection was the route of its client, which then has no route.
   bool OnEnded(const Connection& connection);
   void Clear() { routes_.clear(); }
 
   bool Has(const tuplespace::ClientId& client) const { return routes_.contains(client); }
-  // Whether the process at the other end is a handler's. False without a route.
+  // Whether the process at the other end is a handler. False without a route.
   bool LeadsToHandler(const tuplespace::ClientId& client) const;
   // `leads`: as Frames::leads. REQUIRES: Has(client).
   void Send(const tuplespace::ClientId& client, const tuplespace::ToClient& envelope,

@@ -1,5 +1,5 @@
-// Liar: which results of others somebody puts again, with other bytes. Owned by a BrokerHost; in
-// the thread of the world.
+// Liar: chooses the results of others that it puts again with other bytes. Owned by a BrokerHost;
+// used only on the world's thread.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ class Liar {
   // 0: it never lies.
   void SetOneIn(std::uint64_t results) { one_in_ = results; }
 
-  // It hears what others complete, and remembers some of it.
+  // Remembers some of the results that a client completes.
   void Overhear(const tuplespace::Complete& complete, Random& random) {
     if (one_in_ == 0) return;
     for (const tuplespace::Tuple& tuple : complete.results) {
       if (tuple.payload.size() > 0 && random.OneIn(one_in_)) truths_.push_back(tuple);
     }
   }
-  // What it has not lied about yet.
+  // Returns the results about which it has not lied yet, and forgets them.
   std::vector<tuplespace::Tuple> TakeTruths() { return std::exchange(truths_, {}); }
-  // Another bit of one byte. REQUIRES: `truth` has bytes.
+  // Returns `truth` with one bit flipped. REQUIRES: `truth` has bytes.
   static tuplespace::Tuple LieAbout(const tuplespace::Tuple& truth, Random& random) {
     tuplespace::Tuple lie;
     lie.key = truth.key;

@@ -1,5 +1,6 @@
-// OwnClients: the sessions of two more clients of a simulated broker, next door: the observer, who
-// asks what is there, and the liar. Owned by a BrokerHost; in the thread of the world.
+// OwnClients: the sessions of two more clients that a BrokerHost connects directly to its broker:
+// the observer, which reads the space, and the liar. Owned by a BrokerHost; used only on the
+// world's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +20,18 @@ class OwnClients {
     return client == kObserver || client == kLiar;
   }
 
-  // A broker that knows none of their sessions.
+  // A new broker starts, which knows none of their sessions.
   void OnBroker() { sessions_.clear(); }
-  // What the broker answers to the Hello of one of them.
+  // Takes the broker's answer to the Hello of one of them.
   void OnAnswer(const tuplespace::ClientId& client, const tuplespace::ToClient& envelope) {
     for (const tuplespace::BrokerMessage& message : envelope.messages) {
       const auto* welcome = std::get_if<tuplespace::Welcome>(&message);
       if (welcome != nullptr) sessions_[client] = welcome->session;
     }
   }
-  // 0: it has none.
+  // 0: it has no session.
   std::uint64_t SessionOf(const tuplespace::ClientId& client) { return sessions_[client]; }
-  // With an id that no request before had.
+  // Returns a request with a new id.
   tuplespace::Request RequestOf(tuplespace::RequestBody body) {
     return {next_request_++, std::move(body)};
   }

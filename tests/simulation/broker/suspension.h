@@ -1,5 +1,5 @@
-// Suspension: a process that was stopped by SIGSTOP, and what came for it meanwhile. Owned by a
-// BrokerHost; in the thread of the world.
+// Suspension: whether a process is stopped by SIGSTOP, and the events that it must handle later.
+// Owned by a BrokerHost; used only on the world's thread.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ class Suspension {
   void Begin() { on_ = true; }
   // REQUIRES: on().
   void Defer(std::function<void()> what) { waiting_.push_back(std::move(what)); }
-  // Does what came meanwhile, in order. REQUIRES: on().
+  // Runs the deferred events in order. REQUIRES: on().
   void End() {
     on_ = false;
     for (const auto& what : std::exchange(waiting_, {})) what();
   }
-  // Another process begins, for which nothing came.
+  // Drops the deferred events, since another process begins.
   void Forget() {
     on_ = false;
     waiting_.clear();

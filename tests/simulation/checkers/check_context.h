@@ -1,4 +1,4 @@
-// What the checkers of one broker share: whom they tell, and who has a key.
+// What the checkers of one broker share: the callback for findings, and which clients have a key.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ namespace acan::simulation {
 
 struct CheckContext {
   std::function<void(const std::string&)> report;
-  // These clients have a key, and with it these limits; the others have none. May be null.
+  // Whether a client has the key, to which these limits apply. Other clients have no key. May be
+  // null.
   std::function<bool(const tuplespace::ClientId&)> have_key;
   tuplespace::ClientLimits limits_of_key = {};
-  // These do what they like; of the others, good behaviour is expected. May be null.
+  // Whether a client is hostile; all others must behave well. May be null.
   std::function<bool(const tuplespace::ClientId&)> is_hostile = nullptr;
 
   bool IsLimited(const tuplespace::ClientId& client) const { return have_key && have_key(client); }
@@ -26,17 +27,18 @@ struct CheckContext {
   }
 };
 
-inline constexpr tuplespace::SpaceLimits kLimits;  // of every broker here
+inline constexpr tuplespace::SpaceLimits kLimits;  // of every simulated broker
 
-// How many times as long as a task asks for a client may extend its lease: at least, and at most
-// where somebody else could take the task, as is known for sure or not.
+// By how many multiples of its task's lease time a client may extend a lease. `least` holds always.
+// `most` holds if another client could take the task; `another_could_take` is true if that is
+// certain.
 struct Extensions {
   std::int64_t least = 1;
   std::int64_t most = kLimits.lease_extensions;
   bool another_could_take = false;
 };
 
-// `duration_us` after `now_us`, or the last time that there is.
+// `duration_us` after `now_us`, clamped to the largest value.
 inline std::int64_t After(std::int64_t now_us, std::int64_t duration_us) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return duration_us < kMost - now_us ? now_us + duration_us : kMost;

@@ -1,4 +1,4 @@
-// LeadChecker: whom a broker has told that it leads a job, and whom that it does not.
+// LeadChecker: which clients a broker has told that they lead a job, or that they do not.
 #pragma once
 
 #include <map>
@@ -15,18 +15,18 @@ class LeadChecker {
     static const tuplespace::Pattern kLeaders{{tuplespace::FieldPattern::Exact("leader")}, true};
     if (kLeaders.Matches(key)) told_[client] = leads;
   }
-  // Whoever led hears that it has joined anew: so it does not lead.
+  // A former leader that has joined again does not lead.
   void OnNewSession(const tuplespace::ClientId& client) {
     if (const auto it = told_.find(client); it != told_.end()) it->second = false;
   }
-  // What the client was told since the last call; nullopt: nothing.
+  // Returns what the client was told since the last call; nullopt: nothing.
   std::optional<bool> Take(const tuplespace::ClientId& client) {
     const auto it = told_.find(client);
     return it == told_.end() ? std::nullopt : std::exchange(it->second, std::nullopt);
   }
 
  private:
-  std::map<tuplespace::ClientId, std::optional<bool>> told_;  // those who ever led
+  std::map<tuplespace::ClientId, std::optional<bool>> told_;  // of clients that ever led
 };
 
 }  // namespace acan::simulation

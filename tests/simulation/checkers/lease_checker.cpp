@@ -10,7 +10,7 @@ using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
 
-constexpr std::size_t kPastLeases = 8;  // that a space remembers of one task
+constexpr std::size_t kPastLeases = 8;  // as many as a space remembers per task
 
 std::int64_t BaseUs(const TaskSpec& task) {
   return task.lease_us > 0 ? task.lease_us : kLimits.default_lease_us;
@@ -21,8 +21,8 @@ std::int64_t BaseUs(const TaskSpec& task) {
 // ---- grants ------------------------------------------------------------------------------------
 
 bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int64_t now_us) {
-  // Given out when its holder was lost, and completed by that one in the same turn; or put and
-  // retired in one.
+  // The space granted a task whose holder was lost, and that holder completed it in the same turn;
+  // or the task was put and retired in one turn.
   if (tuples_.WentInThisTurn(grant.key)) return false;
   if (!fences_.insert(grant.fence).second) {
     context_.report(fmt::format("fence {} was given twice, the second time for {}", grant.fence,
@@ -53,8 +53,8 @@ bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int6
   return true;
 }
 
-// How many times leases of this task that ran out may have made the next one twice as long: each
-// time, but for the clients of one key, of which only one's count.
+// How many expired leases may have doubled the next lease of this task. Every one counts, except
+// that only one client of each key counts.
 int LeaseChecker::Doublings(const Key& key) const {
   const auto past = past_leases_.find(key);
   if (past == past_leases_.end()) return 0;
@@ -68,7 +68,7 @@ int LeaseChecker::Doublings(const Key& key) const {
   return doublings + most_of_one;
 }
 
-// Never longer than it could be extended.
+// A lease is never longer than it could become by extensions.
 void LeaseChecker::CheckLength(const Key& key, const Lease& lease) const {
   const TaskSpec* task = tuples_.Task(key);
   if (task == nullptr) return;
@@ -87,7 +87,7 @@ bool LeaseChecker::MayWaitForAnother(const Lease& lease, const TaskSpec& task) c
   });
 }
 
-// ---- what ends a lease, or lengthens it --------------------------------------------------------
+// ---- leases that end or are extended ------------------------------------------------------------
 
 LeaseChecker::Lease* LeaseChecker::Held(const ClientId& client, const LeaseRef& ref) {
   const auto it = leases_.find(ref.key);
@@ -140,7 +140,7 @@ void LeaseChecker::OnFalseCompletion(const ClientId& client, const LeaseRef& ref
                     client, ref.key.ToString()));
   }
   Lease* lease = Held(client, ref);
-  if (lease == nullptr || now_us >= lease->end_us) return;  // it came late, and changes nothing
+  if (lease == nullptr || now_us >= lease->end_us) return;  // too late to change anything
   if (now_us >= lease->sure_us) {
     lease->in_doubt = true;
     Lose(ref.key, *lease);
@@ -178,13 +178,13 @@ bool LeaseChecker::OnCompleted(const ClientId& client, const Complete& complete,
   const auto any = [&](PutStatus status) {
     return std::find(reply.results.begin(), reply.results.end(), status) != reply.results.end();
   };
-  // Whoever was lost may not have heard that its completion failed the task.
+  // A client that was lost may not have heard that its completion failed the task.
   const bool is_late = reply.lease == LeaseStatus::kStale;
   const bool is_false = tuples_.IsTask(key) && !IsDeclared(complete);
   if (may == May::kNo || (is_late && (is_false || any(PutStatus::kRefused)))) return false;
   if (may == May::kYes || any(PutStatus::kStored)) {
     tuples_.OnCompleted(key);
-    leases_.erase(key);  // whoever has it now is too late
+    leases_.erase(key);  // the present holder is too late
   }
   tuples_.Gone(key);
   return true;
@@ -210,7 +210,7 @@ void LeaseChecker::CheckStored(const ClientId& client, const Complete& complete,
   for (std::size_t i = 0; i < complete.results.size(); ++i) {
     if (reply.results[i] != PutStatus::kStored) continue;
     const Tuple& result = complete.results[i];
-    // Said again, after a lost answer.
+    // The client repeated it after its answer was lost.
     if (result.resident_bytes > 0 && tuples_.StaysWith(result.key, client)) continue;
     if (may == May::kNo) {
       context_.report(fmt::format("{} was stored as a result of {}, which {} may not complete",
@@ -237,7 +237,7 @@ LeaseChecker::May LeaseChecker::MayComplete(const ClientId& client, const LeaseR
   const TupleChecker::Is what = tuples_.WhatIs(ref.key);
   if (what == TupleChecker::Is::kGone || !tuples_.IsTask(ref.key)) return May::kNo;
   const May sure = what == TupleChecker::Is::kInDoubt ? May::kPerhaps : May::kYes;
-  const auto held = leases_.find(ref.key);  // ran out, and nobody has taken it since
+  const auto held = leases_.find(ref.key);  // expired, but not granted again
   if (held != leases_.end() && is_it(held->second)) return sure;
   const bool guesses = guesses_.contains(client) && !fences_.contains(ref.fence);
   const May unknown = guesses ? May::kPerhaps : May::kNo;
@@ -263,7 +263,7 @@ void LeaseChecker::Doubt(const ClientId& client, const Complete& complete,
   }
 }
 
-// ---- what is known -----------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 std::optional<ClientId> LeaseChecker::Holder(const Key& key) const {
   const auto it = leases_.find(key);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kCountsAsFailed = "counts as failed";
 
-// Without the bytes: the tuples go on to the broker.
+// The tuples without their bytes, because the tuples themselves go to the broker.
 std::vector<Tuple> Outlines(const std::vector<Tuple>& tuples) {
   std::vector<Tuple> outlines;
   for (const Tuple& tuple : tuples) {
@@ -42,7 +42,7 @@ std::vector<std::uint64_t> Hashes(const std::vector<Tuple>& tuples) {
 
 // ---- requests ----------------------------------------------------------------------------------
 
-// nullopt: its answer changes nothing here.
+// nullopt: the answer to this request changes nothing here.
 std::optional<Observer::Asked> Observer::Note(const RequestBody& body) {
   Asked asked;
   if (const auto* put = std::get_if<Put>(&body)) {
@@ -126,13 +126,13 @@ void Observer::OnMessage(const ClientId& client, const BrokerMessage& message,
   }
 }
 
-// A new session: what the client held in the one before is given back.
+// In a new session the client has lost what it held in the one before.
 void Observer::OnWelcome(const ClientId& client, const Welcome& welcome, std::int64_t now_us) {
   if (std::exchange(sessions_[client], welcome.session) == welcome.session) return;
   OnLost(client, now_us);
   current_.erase(client);
-  // The Welcome to a Hello that came late, after the session of a later one was lost, is ignored by
-  // the client. That its session is over it hears when it speaks again.
+  // A late Hello may be welcomed after the session of a later Hello was lost. The client ignores
+  // that Welcome and learns only from its next request that its session is over.
   const auto [last, is_first] = nonces_.try_emplace(client, welcome.nonce);
   if (!is_first && welcome.nonce <= last->second) return;
   last->second = welcome.nonce;
@@ -166,7 +166,7 @@ void Observer::OnReply(const ClientId& client, const Reply& reply, std::int64_t 
   trust_.OnReply(client, reply.id);
   const auto it = asked_.find({client, reply.id});
   if (it == asked_.end()) {
-    // What was sent again may have overtaken what was sent first.
+    // The second copy of a request may have overtaken the first one.
     if (late_.contains({client, reply.id}) && !current_[client].contains(reply.id)) {
       context_.report(fmt::format("{} was answered in a later session than it asked in", client));
     }

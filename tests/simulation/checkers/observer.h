@@ -1,7 +1,7 @@
-// Observer: follows every request that a broker accepts and every answer that it gives, and tells
-// the checkers, which have models of their own of leases, tuples and trust and say what contradicts
-// what was promised. It is told of messages in the order in which the broker handled them; it never
-// looks inside.
+// Observer: follows every request that a broker accepts and every answer that it gives, and passes
+// them to checkers. These have their own models of leases, tuples and trust, and report what
+// contradicts the promises of the protocol. The observer sees the messages in the order in which
+// the broker handled them. It never looks inside the broker.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  // These clients have a key, and with it these limits; the others have none.
+  // `have_key` tells which clients have the key, to which these limits apply; others have no key.
   void SetLimits(std::function<bool(const tuplespace::ClientId&)> have_key,
                  const tuplespace::ClientLimits& limits) {
     context_.have_key = std::move(have_key);
@@ -40,22 +40,23 @@ class Observer {
     context_.is_hostile = std::move(is_hostile);
   }
 
-  // Before the broker acts on it.
+  // Call this before the broker handles the request.
   void OnRequest(const tuplespace::ClientId& client, std::uint64_t session,
                  const tuplespace::Request& request);
-  // One turn of the broker: `active` is whose requests it handled, "" if it was only time. Its
-  // answers come in the order in which it was served; others were woken by that.
+  // Reports one turn of the broker. `active` is the client whose requests it handled; "" if only
+  // time has passed. The answers to `active` come in the order in which the broker served it; other
+  // clients were woken by them.
   void OnAnswers(
       const tuplespace::ClientId& active,
       const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers,
       std::int64_t now_us);
-  // Its session has ended. What it asked for last may have been done: the answer went with it.
+  // The client's session has ended. Its last requests may have been done, with their answers lost.
   void OnLost(const tuplespace::ClientId& client, std::int64_t now_us);
-  // The broker has done all that was due by now.
+  // The broker has done everything that was due.
   void OnTime(std::int64_t now_us) { trust_.OnTime(now_us); }
 
-  // Whether the answers since the last call tell this client that it leads a job, or does not; if
-  // they say nothing about that, nullopt.
+  // Returns whether the answers since the last call tell this client that it leads a job, or that
+  // it does not; nullopt: they say nothing about that.
   std::optional<bool> TakeLead(const tuplespace::ClientId& client) { return lead_.Take(client); }
 
   const TupleChecker& tuples() const { return tuples_; }
@@ -65,7 +66,7 @@ class Observer {
   struct Asked {
     std::variant<std::monostate, tuplespace::Put, tuplespace::Complete, tuplespace::Supply,
                  tuplespace::LeaseRef, tuplespace::Retire>
-        what;  // payloads are dropped, see `hashes`
+        what;  // without payloads, see `hashes`
     std::vector<std::uint64_t> hashes;
     std::int64_t extend_us = -1;
   };
@@ -84,7 +85,7 @@ class Observer {
                      std::int64_t now_us);
   void OnGrants(const tuplespace::ClientId& client, tuplespace::RequestId id,
                 const tuplespace::Grants& grants, std::int64_t now_us);
-  // Whose answers show that a Tick served it, as its requests had waited; else "".
+  // Returns the client that a Tick served because its requests had waited; "" if there is none.
   tuplespace::ClientId ServedLate(
       const std::vector<std::pair<tuplespace::ClientId, const tuplespace::ToClient*>>& answers)
       const;
@@ -96,7 +97,7 @@ class Observer {
   LeadChecker lead_;
   std::map<std::pair<tuplespace::ClientId, tuplespace::RequestId>, Asked> asked_;
   std::set<std::pair<tuplespace::ClientId, tuplespace::RequestId>> late_;  // of earlier sessions
-  // Asked in this session.
+  // Requests of the present session.
   std::map<tuplespace::ClientId, std::set<tuplespace::RequestId>> current_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::map<tuplespace::ClientId, std::uint64_t> nonces_;  // of the latest Hello that was welcomed

@@ -11,7 +11,7 @@ using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
 constexpr const char* kIsBenched = "gets no tasks for";
-constexpr std::int64_t kNotSaidUs = 999;  // it is said in whole milliseconds
+constexpr std::int64_t kNotSaidUs = 999;  // notices round to whole milliseconds
 constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
 }  // namespace
 
@@ -23,7 +23,7 @@ void TrustChecker::OnReply(const ClientId& client, RequestId id) {
   open_gets_.erase({client, id});
 }
 
-// A new client of a key that offended lately gets one task at a time.
+// On probation, a new client of a key that offended recently gets one task at a time.
 void TrustChecker::OnGrants(const ClientId& client, RequestId id, const Grants& grants,
                             std::int64_t now_us) {
   if (const auto get = open_gets_.find({client, id}); get != open_gets_.end()) {
@@ -43,8 +43,8 @@ bool TrustChecker::IsOnProbation(const ClientId& client, std::int64_t now_us) co
   return IsUntried(client) && now_us < offence_us_ + kRememberedUs;
 }
 
-// For sure somebody else could take the task if it asked for such tasks before with enough memory,
-// was never benched, and has no key whose other clients could have been.
+// Another client could certainly take the task if it asked for such tasks before with enough
+// memory, was never benched, and has no key whose other clients could have been benched.
 Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, const TaskSpec* task,
                                       std::int64_t now_us) const {
   Extensions extensions;
@@ -53,7 +53,7 @@ Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, co
   }
   if (IsUntried(client)) extensions.most = kLimits.untried_extensions;
   if (IsOnProbation(client, now_us)) extensions.most = kLimits.untried_extensions / 2;
-  if (task == nullptr) return extensions;  // nobody knows what it needs
+  if (task == nullptr) return extensions;  // its needs are unknown
   const auto asks = [&](const Pattern& pattern) { return pattern.Matches(key); };
   const auto could_take = [&](const auto& other) {
     return other.first != client && !context_.IsLimited(other.first) &&
@@ -65,9 +65,9 @@ Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, co
   return extensions;
 }
 
-// Its Gets that wait are answered when the time is over that the notice names.
+// The broker must answer the client's waiting Gets once the time that the notice names has passed.
 void TrustChecker::OnMistrusted(const Notice& notice, std::int64_t now_us) {
-  if (notice.text.find(kIsBenched) == std::string::npos) return;  // a task fails on all
+  if (notice.text.find(kIsBenched) == std::string::npos) return;  // it is about a task
   mistrusted_.insert(notice.by);
   if (context_.IsLimited(notice.by)) offence_us_ = now_us;
   const std::size_t unit = notice.text.rfind(" ms");

@@ -15,7 +15,7 @@ std::uint64_t HashOf(const Payload& payload) {
   return XXH3_64bits(payload.data(), payload.size());
 }
 
-// ---- what the broker answered ------------------------------------------------------------------
+// ---- answers of the broker ----------------------------------------------------------------------
 
 void TupleChecker::BeginTurn() {
   completed_now_.clear();
@@ -91,10 +91,10 @@ void TupleChecker::OnSupply(const ClientId& client, const std::vector<Tuple>& tu
   for (std::size_t i = 0; i < tuples.size(); ++i) {
     const Key& key = tuples[i].key;
     const auto own = own_.find(client);
-    if (own != own_.end() && own->second.contains(key)) continue;  // of no use to anybody else
+    if (own != own_.end() && own->second.contains(key)) continue;  // useless to other clients
     const bool owed = StaysWith(key, client);
     if (owed != (status[i] == PutStatus::kStored)) {
-      // Supplied and retired in one turn.
+      // It was supplied and retired in the same turn.
       if (!owed && Match(retired_now_, key)) continue;
       context_.report(fmt::format(
           "{} {} {}", client, owed ? "owes, but may not supply" : "may supply", key.ToString()));
@@ -139,7 +139,7 @@ void TupleChecker::DoubtNew(const Key& key, std::uint64_t hash) {
   there_.try_emplace(key, There{hash, {}, true});
 }
 
-// ---- what is known -----------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 const TaskSpec* TupleChecker::Task(const Key& key) const {
   const auto it = tasks_.find(key);
@@ -172,7 +172,7 @@ bool TupleChecker::Match(const std::vector<Pattern>& patterns, const Key& key) {
                      [&](const Pattern& pattern) { return pattern.Matches(key); });
 }
 
-// ---- the space itself --------------------------------------------------------------------------
+// ---- checks of the space ------------------------------------------------------------------------
 
 const Key* TupleChecker::AnyTuple(Random& random) const {
   if (there_.empty()) return nullptr;

@@ -18,11 +18,11 @@ namespace {
 
 constexpr std::uint64_t kLeastTaskBytes = 1024;  // one tile of weights
 constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
-// When nothing goes wrong any more, a job must be done in this time. A hostile handler goes on, and
-// may keep a task of each step for as long as a lease can be extended.
+// Without further faults a job must end within this time. A hostile handler continues, and may
+// delay each step by holding a task for as long as a lease can be extended.
 constexpr std::int64_t kPatienceUs = 600 * kSecondUs;
 constexpr std::int64_t kHostilePatienceUs = 7200 * kSecondUs;
-// After which the brokers here lose a client that says nothing.
+// The silence after which the brokers here lose a client.
 const std::int64_t kSilenceUs = tuplespace::BrokerCoreOptions().client_silence_us;
 
 }  // namespace
@@ -39,11 +39,11 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
   drawn_.adds_hostile = options.hostile;
   if (disturbed) drawn_.faults = options.faults;
   drawn_.faults_are_given = !options.faults.empty();
-  // Not of world_'s numbers: the histories of other seeds stay as they are.
+  // Does not draw from world_'s random numbers, so that the histories of other seeds do not change.
   drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
   DrawCuts();
   SetClusterNetwork(&network_);
-  handlers_.reserve(kMostHandlers);  // tasks refer to them
+  handlers_.reserve(kMostHandlers);  // tasks refer to its elements
   if (options.trace_messages) broker_.TraceMessages();
   if (options.trace) {
     world_.OnNote(
@@ -57,8 +57,7 @@ Cluster::~Cluster() {
   SetClusterNetwork(nullptr);
 }
 
-// ---- roles
-// ---------------------------------------------------------------------------------------
+// ---- roles --------------------------------------------------------------------------------------
 
 Process& Cluster::NewProcess(const std::string& name) {
   processes_.push_back(
@@ -81,8 +80,8 @@ void Cluster::StartBroker() {
   broker_.Start();
 }
 
-// What decides how many tasks there are, and what moves between handlers. Of numbers of its own, as
-// own_folders.
+// Draws what decides how many tasks there are and what moves between handlers. Uses its own random
+// numbers, as own_folders does.
 void Cluster::DrawCuts() {
   Random random(drawn_.seed ^ 0x114b5);
   drawn_.knows_links = random.OneIn(2);
@@ -97,8 +96,8 @@ void Cluster::DrawCuts() {
 
 HandlerTraits Cluster::DrawHandler(bool large) {
   HandlerTraits traits;
-  // Always one that can hold every task that another one could: a job that needs more than anybody
-  // has would wait for ever, and rightly.
+  // One handler must be able to hold every task that another one can hold. Otherwise a job might
+  // rightly wait forever for memory that no handler has.
   traits.memory_bytes = large ? 256u << 10 : kLeastMemoryBytes << random().Below(4);
   traits.gflops = static_cast<double>(random().Magnitude(1, 64));
   traits.task_us = random().Magnitude(200, 20'000);
@@ -109,7 +108,7 @@ HandlerTraits Cluster::DrawHandler(bool large) {
 
 void Cluster::AddHandler(const HandlerTraits& traits) {
   handlers_.push_back({traits, nullptr, nullptr, 0});
-  // Not of world_'s numbers: other seeds' histories stay as they are.
+  // Does not draw from world_'s random numbers, so that the histories of other seeds do not change.
   Random random(drawn_.seed ^ 0x11b7a3 * handlers_.size());
   handlers_.back().traits.over_link = drawn_.many_links ? !random.OneIn(4) : random.OneIn(3);
   StartHandler(handlers_.size() - 1);
@@ -169,7 +168,7 @@ void Cluster::StartManager(std::size_t slot, bool standby) {
   ManagerSlot& manager = managers_[slot];
   if (manager.process != nullptr || finished_) return;
   if (FolderOf(slot).HasReceipt()) {
-    // As `acan train --resume` says. Another manager may still be busy with what it left.
+    // `acan train --resume` reports this, too. Another manager may still be working on the rest.
     finished_ = !AnyManager();
     return;
   }
@@ -191,7 +190,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     ManagerOptions options;
     options.endpoint = kEndpoint;
     options.out_dir = FolderOf(slot).path();
-    // Some jobs keep all that a step makes until it is done, others what is still needed.
+    // Some jobs keep all results of a step until the step is done; others only those still needed.
     options.least_removed_bytes = random().OneIn(4) ? UINT64_MAX : 1;
     options.knows_links = drawn_.knows_links;
     options.expected_handlers = static_cast<int>(random().Below(handlers_.size() + 1));
@@ -209,7 +208,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
         world_.Report(fmt::format(
             "manager {} commits a step, and was not told that it leads since it joined", slot));
       }
-      // Between two writes to its files.
+      // A kill between two writes to the manager's files.
       if (faults_.go_on && random().OneIn(64)) {
         ++faults_.counts[static_cast<std::size_t>(Fault::kKillManager)];
         managers_[slot].process = nullptr;
@@ -240,7 +239,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   }
   if (!failure.empty())
     world_.Note(fmt::format("manager {} gives up: {}", slot, Reproducible(failure)));
-  // It is another one's turn, which may be stopped: this one is started again later.
+  // Another manager leads, and may be stopped. This one is started again later.
   const bool refused = failure.find("already has a manager") != std::string::npos ||
                        failure.find(" is in use by pid ") != std::string::npos;
   if (!failure.empty() && !refused) {
@@ -254,9 +253,8 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
   });
 }
 
-// A seed's history names nothing that another process would call otherwise: neither the folder,
-// whose name is random, nor who has locked it ("by pid 17 on host h since 2026-01-01 12:00:00
-// UTC").
+// Replaces what differs between processes, so that a seed's history is the same in each: the random
+// name of the folder, and who has locked it ("by pid 17 on host h since 2026-01-01 12:00:00 UTC").
 std::string Cluster::Reproducible(std::string text) const {
   for (const OutFolder& folder : folders_) {
     const std::string path = folder.path();
@@ -279,10 +277,10 @@ void Cluster::Begin() {
   StartBroker();
   const std::size_t count = disturbed_ ? 1 + random().Below(4) : 1;
   AddHandler(DrawHandler(true));
-  if (Audited()) {  // enough that somebody is right, and each can check the others
+  if (Audited()) {  // so many that most compute correctly and they can check each other
     HandlerTraits liar = DrawHandler(true);
     const double wrong_results = static_cast<double>(random().Magnitude(1, 500)) * 1e-3;
-    if (!hostile()) liar.wrong_results = wrong_results;  // a hostile handler lies itself
+    if (!hostile()) liar.wrong_results = wrong_results;  // a hostile handler does the lying itself
     AddHandler(liar);
     while (handlers_.size() < 4) AddHandler(DrawHandler(true));
     results_.may_differ = true;
@@ -292,8 +290,7 @@ void Cluster::Begin() {
   StartManager(0, false);
 }
 
-// ---- the end
-// -------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 SeedResult Cluster::Run(const Outcome* expected) {
   SeedResult result;
@@ -309,12 +306,12 @@ SeedResult Cluster::Run(const Outcome* expected) {
     }
     const std::int64_t patience_us = hostile() ? kHostilePatienceUs : kPatienceUs;
     const std::int64_t end_us = world_.now_us() + 130 * kSecondUs + patience_us;
-    // Other managers end, too, and change nothing any more.
+    // Other managers end, too, without changing anything.
     const auto done = [this] { return finished_ && !AnyManager(); };
     world_.Run(end_us, done);
     if (!done()) throw Violation("the job is not done though nothing goes wrong any more");
     CheckEnd(expected, &result);
-  } catch (const std::exception& error) {  // also of what reads the files that managers left
+  } catch (const std::exception& error) {  // including errors of reading the managers' files
     result.violation = error.what();
   }
   result.virtual_us = world_.now_us();
@@ -337,9 +334,9 @@ std::string Cluster::DescribeDrawn() {
   return Describe(drawn_);
 }
 
-// What handlers that are there say of themselves, by which they measure their link, that the job is
-// done, and that somebody wanted to lead it: he may have been killed. A broker that was started
-// anew may get results of a run of which nobody knows.
+// Only these may remain: what connected handlers put about themselves, their probes of links, and
+// the marks that the job is done and that a manager wanted to lead it, since that manager may have
+// been killed. After a restart, a broker may also get results of a run that it does not know.
 void Cluster::CheckNothingIsLeft() {
   if (broker_.life() > 1 || !tidied_up_) return;
   for (const tuplespace::Key& key : broker_.Keys()) {
@@ -356,9 +353,9 @@ void Cluster::CheckNothingIsLeft() {
 
 void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
   Heal();
-  // What is under way arrives, and the broker loses whoever is gone. It need not have noticed an
-  // end before: that of a connection may take seconds, and a client whose goodbye was lost is only
-  // found to be silent.
+  // Lets messages arrive, and lets the broker lose clients that are gone. That takes a while: it
+  // may take seconds until the end of a connection is noticed, and a client whose goodbye was lost
+  // is only found by its silence.
   world_.Run(world_.now_us() + kSilenceUs + kSilenceUs / 4, [] { return false; });
   broker_.CheckAll();
   CheckNothingIsLeft();
@@ -375,7 +372,7 @@ void Cluster::CheckEnd(const Outcome* expected, SeedResult* result) {
 
 void Cluster::CheckOutcome(const Outcome& outcome, const Outcome& expected, SeedResult* result) {
   result->quarantined += outcome.quarantined;
-  // While the liar was alone it was believed, and they say so.
+  // The liar was believed while it was the only handler; the receipt says so.
   if (outcome.audits_skipped > 0) {
     result->unaudited = true;
     return;

@@ -1,4 +1,5 @@
-// Cluster: a simulated broker, managers and handlers that train a job, and what is done to them.
+// Cluster: a simulated broker, managers and handlers that train a job, and the faults that hit
+// them.
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ namespace acan::simulation {
 inline constexpr std::int64_t kSecondUs = 1'000'000;
 inline constexpr int kMostHandlers = 5;
 
-// Of one run. One at a time: the substituted sockets find its network by a global.
+// One run. Only one may exist at a time because the simulated sockets find its network through a
+// global.
 class Cluster {
  public:
   Cluster(const SeedOptions& options, std::size_t job, bool disturbed);
@@ -36,7 +38,7 @@ class Cluster {
     HandlerTraits traits;
     Process* process = nullptr;
     Handler* running = nullptr;
-    std::int64_t away_until_us = 0;  // not started before
+    std::int64_t away_until_us = 0;  // not started before this time
   };
   struct ManagerSlot {
     Process* process = nullptr;
@@ -46,9 +48,9 @@ class Cluster {
 
   struct Faults {
     bool go_on = false;              // until the cluster heals
-    std::int64_t failures_left = 0;  // of devices
+    std::int64_t failures_left = 0;  // failures of devices
     std::array<std::uint64_t, kFaults> counts{};
-    std::uint64_t went_back = 0, cut_anew = 0;  // of runs, as a consequence
+    std::uint64_t went_back = 0, cut_anew = 0;  // of runs, as a consequence of faults
   };
 
   Random& random() { return world_.random(); }
@@ -104,7 +106,7 @@ class Cluster {
   SimulatedJob job_;
   const std::size_t job_index_;
   const bool disturbed_;
-  // Of each manager; if all are on one host (or share a file system) only the first is used.
+  // One per manager. If all are on one host (or share a file system), only the first is used.
   std::array<OutFolder, 2> folders_;
   Drawn drawn_;
   BrokerHost broker_;
@@ -113,7 +115,7 @@ class Cluster {
   std::vector<ManagerSlot> managers_;
   Faults faults_;
   bool finished_ = false;   // a manager has ended with a receipt
-  bool tidied_up_ = false;  // and nobody was killed since
+  bool tidied_up_ = false;  // and no process was killed since
 };
 
 }  // namespace acan::simulation

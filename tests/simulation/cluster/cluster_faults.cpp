@@ -7,13 +7,13 @@
 namespace acan::simulation {
 namespace {
 
-// ZeroMQ's heartbeats end a connection over which nothing comes for so long.
+// ZeroMQ's heartbeats end a connection after this time of silence.
 constexpr std::int64_t kHeartbeatEndUs = 5 * kSecondUs;
 constexpr std::uint64_t kHostileOneIn = 3;  // seeds
 
 }  // namespace
 
-// From a stream of its own: what happens in the other seeds does not depend on it.
+// Uses its own random numbers, so that the rest of each seed's history does not depend on it.
 void Cluster::DrawHostile() {
   Random random(drawn_.seed ^ 0xe711);
   const bool is_drawn = random.OneIn(kHostileOneIn);
@@ -26,7 +26,7 @@ void Cluster::DrawHostile() {
   broker_.SetHostile(std::move(handler), drawn_.key_is_shared);
 }
 
-// Not all faults in all seeds: some defects show only while something else does not happen.
+// A seed has only some of the faults: some defects show only while other faults do not happen.
 void Cluster::DrawFaults() {
   if (!disturbed_) return;
   std::vector<Fault> faults;
@@ -37,7 +37,7 @@ void Cluster::DrawFaults() {
   }
   if (!drawn_.faults_are_given) drawn_.faults = std::move(faults);
   drawn_.mean_gap_us = random().Magnitude(30'000, 4 * kSecondUs);
-  // Of one task a third would end the job, rightly.
+  // A third failure of one task would rightly end the job.
   drawn_.device_failures = faults_.failures_left = 2;
   if (random().OneIn(3)) network_.conditions.one_late_in = 20 << random().Below(5);
   if (random().OneIn(2)) drawn_.lies_one_in = 8;
@@ -132,21 +132,21 @@ bool Cluster::KillHandler(HandlerSlot& handler) {
   return true;
 }
 
-// For longer than a manager waits before it cuts the steps for those that are left.
+// Keeps it away longer than a manager waits before it cuts the steps for the remaining handlers.
 void Cluster::KeepAway(HandlerSlot& handler) {
   const std::int64_t away_us = random().Between(3 * kSecondUs, 15 * kSecondUs);
   handler.away_until_us = world_.now_us() + away_us;
   world_.At(handler.away_until_us, [this] { RestartHandlers(); });
 }
 
-// Who cannot hear that it should go is killed.
+// A handler that cannot get the request to leave is killed.
 bool Cluster::SendHandlerAway(HandlerSlot& handler) {
   if (handler.process == nullptr || handler.running == nullptr || handler.process->stopped()) {
     return KillHandler(handler);
   }
   if (random().OneIn(3)) KeepAway(handler);
   world_.Note("leaves: " + handler.process->name());
-  handler.running->Stop();  // it comes back after a while
+  handler.running->Stop();  // it comes back later
   return true;
 }
 
@@ -157,7 +157,7 @@ bool Cluster::KillManager(ManagerSlot& manager) {
   return true;
 }
 
-// As by a signal to stop; it is started again after a while, and resumes.
+// Like a signal to stop. The manager is started again later, and resumes.
 bool Cluster::SendManagerAway(ManagerSlot& manager) {
   if (manager.process == nullptr || manager.running == nullptr || manager.process->stopped()) {
     return KillManager(manager);
@@ -262,7 +262,7 @@ bool Cluster::JumpOne() {
   return true;
 }
 
-// As a host that loses power: managers die, and what they wrote last is not what they wrote.
+// Like a power failure: managers die, and their last writes are damaged.
 bool Cluster::DamageSnapshot() {
   for (ManagerSlot& manager : managers_) KillProcess(manager.process);
   world_.After(RestartDelayUs(), [this] { RestartManager(); });

@@ -1,4 +1,4 @@
-// HostileHandler: what it says that its tasks made.
+// HostileHandler: the results that it claims for its tasks.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -9,7 +9,7 @@ namespace acan::simulation {
 
 using namespace tuplespace;  // NOLINT: this file is about its messages
 
-// Never exactly what the task declares: see AnyLie.
+// Never exactly the results that the task declares; AnyLie does that.
 Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& observer) {
   Complete complete{lease, {}};
   const TaskSpec* task = observer.tuples().Task(lease.key);
@@ -25,7 +25,7 @@ Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& ob
   if (task == nullptr) return complete;
   std::set<Key> declared(task->results.begin(), task->results.end());
   for (const Tuple& tuple : complete.results) {
-    if (declared.erase(tuple.key) == 0) return complete;  // one too many
+    if (declared.erase(tuple.key) == 0) return complete;  // this one is not declared
   }
   if (!declared.empty()) return complete;
   Tuple more = AnyTuple();
@@ -34,7 +34,7 @@ Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& ob
   return complete;
 }
 
-// Everything that the task declares, with wrong bytes; others each time, also for the same lease.
+// All declared results with wrong bytes, which differ each time, also for the same lease.
 Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer) {
   const TaskSpec* task = observer.tuples().Task(lease.key);
   if (task == nullptr || task->results.empty()) return AnyCompletion(lease, observer);
@@ -44,19 +44,19 @@ Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer)
     Tuple tuple;
     tuple.key = key;
     tuple.payload = WrongBytes(key);
-    // Some of its results may be right, if it has heard them from others.
+    // Some results may be right, if the handler has overheard them.
     if (random_.OneIn(right_one_in)) {
       const std::string bytes = BytesLike(key);
       if (lies_told_.insert(bytes).second) tuple.payload = Payload::Copy(bytes);
     }
-    if (random_.OneIn(16)) tuple.payload = Payload();  // the same lie for all its ids
+    if (random_.OneIn(16)) tuple.payload = Payload();  // all its clients may tell this lie
     tuple.held = random_.OneIn(4);
     complete.results.push_back(std::move(tuple));
   }
   return complete;
 }
 
-// Everything that the task declares, and all or most of it stays with the client.
+// All declared results, of which all or most stay with the client.
 Complete HostileHandler::AnyKeeping(const LeaseRef& lease, const Observer& observer) {
   const TaskSpec* task = observer.tuples().Task(lease.key);
   if (task == nullptr || task->results.empty()) return AnyCompletion(lease, observer);
@@ -67,7 +67,7 @@ Complete HostileHandler::AnyKeeping(const LeaseRef& lease, const Observer& obser
     if (lies_ && random_.OneIn(4)) {
       tuple.payload = WrongBytes(key);
     } else {
-      // Of the right size, if it has heard of one like it.
+      // With the right size, if it has overheard a similar result.
       tuple.resident_bytes = std::max<std::uint64_t>(BytesLike(key).size(), 1);
     }
     complete.results.push_back(std::move(tuple));
@@ -89,14 +89,14 @@ Payload HostileHandler::WrongBytes(const Key& result) {
       case 2:
         bytes.resize(random_.Below(2 * bytes.size() + 8), 'e');
         break;
-      default:  // those of another task
+      default:  // keeps the bytes of another task
         break;
     }
   } while (!lies_told_.insert(bytes).second);
   return Payload::Copy(bytes);
 }
 
-// What others brought under this key, or under another one.
+// Bytes that others completed under this key, or under another one.
 std::string HostileHandler::BytesLike(const Key& result) {
   const auto same = [&](const auto& known) { return known.first == result; };
   auto known = std::find_if(known_.results.begin(), known_.results.end(), same);

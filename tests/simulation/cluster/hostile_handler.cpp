@@ -57,19 +57,19 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
     : random_(seed), lies_(lies), access_(MakeAccess()), who_(access_.Find(std::string(40, '0'))) {
   pause_us_ = random_.Magnitude(10'000, 4'000'000);
   after_one_in_ = 1ull << random_.Between(2, 8);
-  // Not everything in every seed, and not everything as often.
+  // Each seed has only some of the deeds, with different frequencies.
   while (weights_.size() < static_cast<std::size_t>(Deed::kLie)) {
     weights_.push_back(random_.OneIn(3) ? 0 : 1ull << random_.Below(5));
   }
   weights_.push_back(lies_ ? 1ull << random_.Between(2, 6) : 0);
   weights_.resize(kDeeds);
-  // Who takes nothing does little harm.
+  // A client that takes no tasks does little harm.
   weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
-  // Some do but one kind of harm to all tasks that they can get.
+  // Some hostile handlers do only one kind of harm, to all tasks that they can get.
   const std::uint64_t kind = random_.Below(6);
   clings_ = kind == 0;
   if (kind < (lies_ ? 4 : 3)) {
-    // The last two let leases run out, but for the lies.
+    // The last two only let leases expire, besides lying.
     const std::array kOnly = {Deed::kExtend, Deed::kFail, Deed::kGet, Deed::kGet};
     weights_.assign(kDeeds, 0);
     weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
@@ -80,10 +80,10 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
   OnBroker();
 }
 
-// From a stream of its own: what it does in the other seeds stays as it is.
+// Uses its own random numbers, so that the other seeds do not change.
 void HostileHandler::DrawKeeping(Random random) {
   if (!random.OneIn(3)) return;
-  if (random.OneIn(3)) {  // and nothing else
+  if (random.OneIn(3)) {  // it does nothing else
     weights_.assign(kDeeds, 0);
     clings_ = false;
     weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
@@ -158,8 +158,7 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
   }
 }
 
-// ---- what it says
-// --------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 HostileHandler::Said HostileHandler::Say(const Observer& observer) {
   Said said;
@@ -239,7 +238,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       return Ask(said, Supply{{std::move(tuple)}});
     }
     case Deed::kFlood:
-      // More than one turn's worth, now and then.
+      // Sometimes more requests than the broker handles in one turn.
       for (std::uint64_t i = random_.OneIn(8) ? 1500 : 40; i > 0; --i) Ask(said, GetStats{});
       return;
     case Deed::kJoinAgain:
@@ -299,8 +298,8 @@ RequestBody HostileHandler::AnyListOrCount() {
   return List{AnyPattern(), random_.Next() >> random_.Below(64), random_.OneIn(2)};
 }
 
-// Whatever it says of itself, but no more memory than honest handlers may have: a job is cut so
-// that those that have the most of it can take its tasks.
+// Any claims, but no more memory than honest handlers may have. A job is cut so that the handlers
+// with the most memory can take its tasks.
 Tuple HostileHandler::Capacity(const ClientId& client) {
   static constexpr std::array<double, 8> kSpeeds = {-1e300, -1, 0, 1e-300, 1, 1e6, 1e15, 1e300};
   acan::Capacity capacity;
@@ -361,7 +360,7 @@ Payload HostileHandler::AnyPayload() {
   return Payload::Copy(std::string(random_.Below(200), 'e'));
 }
 
-// One that it has seen, of another step now and then.
+// A key that it has seen, sometimes moved to another step.
 Key HostileHandler::AnyKey() {
   if (known_.keys.empty() || random_.OneIn(32)) return Key{"evil", static_cast<std::int64_t>(1)};
   const Key& key = known_.keys[random_.Below(known_.keys.size())];
@@ -387,7 +386,7 @@ Pattern HostileHandler::AnyPattern() {
 
 LeaseRef HostileHandler::AnyLease(const std::vector<LeaseRef>& known) {
   if (known.empty()) return {AnyKey(), random_.Below(10)};
-  // The newest are those that may still count.
+  // The newest leases are the most likely to be valid.
   const std::size_t last = std::min<std::size_t>(known.size(), 8);
   LeaseRef lease = random_.OneIn(3) ? known[random_.Below(known.size())]
                                     : known[known.size() - 1 - random_.Below(last)];
@@ -395,7 +394,7 @@ LeaseRef HostileHandler::AnyLease(const std::vector<LeaseRef>& known) {
   return lease;
 }
 
-// Mostly one that `client` was given, once each; now and then one that others of its ids had.
+// Mostly a lease that `client` was granted, each once; sometimes one of another of its clients.
 LeaseRef HostileHandler::FreshLease(const ClientId& client) {
   const auto mine = [&](const auto& lease) { return lease.first == client; };
   const auto at = std::find_if(known_.fresh_leases.begin(), known_.fresh_leases.end(), mine);

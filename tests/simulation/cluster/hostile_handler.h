@@ -1,13 +1,13 @@
-// HostileHandler: somebody with a handler's key who wants to do harm. It sends requests that are
-// well formed, with any fields: what it has seen of others, what it holds, and what never existed.
+// HostileHandler: a client with a handler's key that wants to do harm. It sends well-formed
+// requests with any fields: keys and fences that it has seen, that it holds, and that never
+// existed.
 //
-// It computes nothing. A result with the right key and wrong bytes counts as long as nobody else
-// has computed it, and only audits help against that: so it brings such results only where every
-// result is audited. No two of its clients bring the same wrong bytes, as two that agree are
+// It computes nothing. A result with the right key and wrong bytes counts if nobody else has
+// computed it, and only audits help against that. So it puts such results only if every result is
+// audited. No two of its clients put the same wrong bytes, since two clients that agree are
 // believed.
 //
-// Results that it says stay with it need no such care: where it does not lie it supplies none of
-// them.
+// Results that it claims to keep need no such care: if it does not lie, it never supplies them.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +31,18 @@ class HostileHandler {
   // `lies`: it completes tasks with all their results and wrong bytes in them.
   HostileHandler(std::uint64_t seed, bool lies);
 
-  // What its key stands for.
+  // The entry of its key.
   const tuplespace::AccessList::Entry& who() const { return *who_; }
   static bool Is(const tuplespace::ClientId& client);
-  std::string Describe() const;  // when it acts, and how often it does what
+  std::string Describe() const;  // when it acts, and how often it does each deed
 
-  // When it acts next, from now; and whether it does after a message of somebody else.
+  // The time until it acts next, and whether it also acts after a message of another client.
   std::int64_t NextDelayUs();
   bool Joins() { return random_.OneIn(after_one_in_); }
 
-  // A broker that knows none of its sessions.
+  // A new broker starts, which knows none of its sessions.
   void OnBroker();
-  // It hears (nearly) everything that others say.
+  // Remembers keys, leases and results of other clients' requests.
   void Overhear(const tuplespace::Request& request);
   void OnAnswer(const tuplespace::ClientId& client, const tuplespace::ToClient& envelope);
 
@@ -109,11 +109,11 @@ class HostileHandler {
   template <class Value>
   void Remember(std::vector<Value>* values, const Value& value);
 
-  // What it was told and has overheard.
+  // What it was told and what it has overheard.
   struct Known {
     std::vector<tuplespace::Key> keys;
-    std::vector<tuplespace::LeaseRef> own_leases;  // held, or held before
-    // Whose, that it has neither failed nor lied about yet.
+    std::vector<tuplespace::LeaseRef> own_leases;  // held now or before
+    // Leases by client, without those that it has failed or lied about.
     std::vector<std::pair<tuplespace::ClientId, tuplespace::LeaseRef>> fresh_leases;
     std::vector<tuplespace::LeaseRef> leases;                              // of others
     std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results;  // of others
@@ -121,7 +121,7 @@ class HostileHandler {
 
   Random random_;
   const bool lies_;
-  bool clings_ = false;  // takes tasks, extends their leases for as long as it may, nothing else
+  bool clings_ = false;  // only takes tasks and extends their leases for as long as it may
   tuplespace::AccessList access_;
   const tuplespace::AccessList::Entry* who_;
   std::int64_t pause_us_ = 0;

@@ -42,7 +42,7 @@ SimulatedJob Make(const char* name, Job job, std::int64_t train_samples,
                   std::int64_t test_samples) {
   job.training.block = 16;
   job.tasks.resident_steps = 3;
-  // For the receipt; there are no such files.
+  // Named in the receipt; there are no such files.
   job.data.train_inputs = "/simulated/train-inputs";
   job.data.train_targets = "/simulated/train-targets";
   if (test_samples > 0) {
@@ -86,13 +86,13 @@ std::vector<SimulatedJob> MakeAll() {
     job.snapshots.every_steps = 2;
     jobs.push_back(Make("three layers, AdamW", std::move(job), 48, 0));
   }
-  {  // A pouch, and tasks that are issued again after a while, done or not.
+  {  // A pouch, and tasks that are reissued after a while, done or not.
     Job job = Basic({30, 20, 7}, 20, 2);
     job.tasks.pouch = 4;
     job.tasks.timeout_ms = 700;
     jobs.push_back(Make("a pouch, and a timeout for tasks", std::move(job), 50, 30));
   }
-  {  // Batches in parts, and no order of its own.
+  {  // Batches in parts, without a shuffled order.
     Job job = Basic({16, 48, 3}, 40, 1);
     job.perceptron().activation = Activation::kSigmoid;
     job.training.shuffle = false;
@@ -108,7 +108,7 @@ std::vector<SimulatedJob> MakeAll() {
     job.snapshots.every_steps = 3;
     jobs.push_back(Make("many short steps, a pouch of one", std::move(job), 40, 8));
   }
-  {  // Each result is computed by two handlers at least, as one of them may lie.
+  {  // At least two handlers compute each result, since one of them may lie.
     Job job = Basic({18, 36, 6}, 24, 2);
     job.tasks.audit = 1;
     job.snapshots.every_steps = 1;

@@ -1,4 +1,4 @@
-// The jobs that the simulation trains: tiny, but each with something that the others lack.
+// The jobs that the simulation trains. They are tiny, but each has something that the others lack.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,11 @@ struct SimulatedJob {
   Data data;
 };
 
-// All of them; made once.
+// All jobs; created on the first call.
 const std::vector<SimulatedJob>& Jobs();
 
-// Handlers of these sizes run every job; which one decides how the job is cut.
+// The smallest memory of a handler, enough for every job. The handlers' memory decides how a job is
+// cut.
 inline constexpr std::uint64_t kLeastMemoryBytes = 8u << 10;
 
 }  // namespace acan::simulation

@@ -1,4 +1,4 @@
-// One line of text for each message between clients and the broker: for the trace of a seed.
+// One line of text for each message between clients and the broker, for the trace of a seed.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace acan::simulation {
 
-// Keys, fences, durations and statuses; no payloads. Empty: not worth a line (Pings and the like).
+// Has keys, fences, durations and statuses, but no payloads. Empty for Pings and the like.
 std::string Describe(const tuplespace::ClientMessage& message);
 std::string Describe(const tuplespace::BrokerMessage& message);
 

@@ -31,13 +31,13 @@ void WriteAll(const std::string& path, const std::string& bytes) {
 
 constexpr const char* kPrefix = "acan-simulation-";
 
-// Thousands of runs sync tens of files each: on a disk that would be most of the time.
+// Thousands of runs sync tens of files each. On a disk that would take most of the time.
 fs::path Parent() {
   const fs::path memory = "/dev/shm";
   return ::access(memory.c_str(), W_OK | X_OK) == 0 ? memory : fs::temp_directory_path();
 }
 
-// A descriptor that holds the lock of a folder, or -1 if another process has it or it is gone.
+// Returns a descriptor that locks a folder, or -1 if another process has locked it or it is gone.
 int Lock(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
@@ -55,7 +55,7 @@ int Lock(const std::string& folder) {
 
 OutFolder::OutFolder() {
   [[maybe_unused]] static const bool removed = (RemoveDead(), true);
-  while (lock_ < 0) {  // who removes the dead may meet a folder before it is locked
+  while (lock_ < 0) {  // another process may remove a folder before it is locked
     path_ = Parent() / (std::string(kPrefix) + "XXXXXX");
     if (::mkdtemp(path_.data()) == nullptr) {
       throw std::runtime_error("cannot make the temporary folder " + path_);
@@ -124,7 +124,7 @@ bool OutFolder::DamageSnapshot(Random& random) const {
       bytes[random.Below(bytes.size())] ^= static_cast<char>(1 << random.Below(8));
       WriteAll(newest, bytes);
       break;
-    default:  // what a writer that was killed leaves
+    default:  // a killed writer leaves this
       bytes.resize(random.Below(bytes.size()));
       WriteAll(newest + ".1.0.tmp", bytes);
   }

@@ -1,4 +1,4 @@
-// OutFolder: where the simulated managers write, and what a disk may do to it.
+// OutFolder: the folder that simulated managers write to, and damage that a disk may do to it.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace acan::simulation {
 
-// Locked while its process lives. The first one of a process removes those of the dead.
+// Locked while its process lives. A process's first OutFolder removes those of dead processes.
 class OutFolder {
  public:
-  OutFolder();  // a fresh one, in memory where there is such a file system
+  OutFolder();  // a new folder, in memory if there is such a file system
   ~OutFolder();
   OutFolder(const OutFolder&) = delete;
   OutFolder& operator=(const OutFolder&) = delete;
 
   std::string path() const { return path_ + "/out"; }
   bool HasReceipt() const;
-  static void RemoveDead();  // the folders of processes that were killed
-  // Of the receipt and the metrics that are there.
+  static void RemoveDead();  // removes the folders of killed processes
+  // Reads the receipt and the metrics in the folder.
   Outcome Read() const;
-  // The newest snapshot is cut short, or a byte of it changes, or a torn one appears. False if
-  // there is none to damage.
+  // Truncates the newest snapshot, flips a bit of it, or adds a torn one. Returns false if there is
+  // no snapshot.
   bool DamageSnapshot(Random& random) const;
 
  private:

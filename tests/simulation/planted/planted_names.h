@@ -18,11 +18,11 @@
 
 namespace acan::simulation {
 
-// Among which seeds a bug is looked for. Without a choice, some would take hundreds of them, and
-// another hundred after each change of what is sent.
+// Restricts the seeds that look for a bug. Without this, some bugs would take hundreds of seeds,
+// and hundreds again after each change of the messages.
 struct Search {
-  // Found by what comes late from a manager that has lost the lead. The space refuses that, so it
-  // is planted together with a manager that puts and retires without its lead.
+  // The bug shows in late messages of a manager that has lost the lead. Since the space refuses
+  // these, it is planted together with a manager that puts and retires without its lead.
   bool without_lead = false;
   bool hostile = false;            // SeedOptions::hostile
   std::vector<Fault> faults = {};  // SeedOptions::faults
@@ -31,9 +31,9 @@ struct Search {
 struct PlantedName {
   std::variant<tuplespace::Planted, HandlerBug, ManagerBug> bug;
   const char* name;
-  // A seed that has found it: tried first. It must find it again, or another one has to.
+  // A seed that found the bug before and is tried first. If it no longer does, another one must.
   std::uint64_t seed;
-  // In place of seeds, where they hardly ever find it; null: seeds do.
+  // A directed scenario instead of seeds, for bugs that seeds hardly ever find; null: use seeds.
   std::string (*directed)() = nullptr;
   Search search = {};
 };
@@ -121,7 +121,7 @@ inline const std::array kPlantedNames = {
     PlantedName{ManagerBug::kChangesWithoutLead, "ChangesWithoutLead", 60026338, RunFormerLeader},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 136},
 };
-// Each enumeration has a kNone.
+// Each of the three enumerations has a kNone.
 static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::Planted::kCount) +
                                               static_cast<std::size_t>(HandlerBug::kCount) +
                                               static_cast<std::size_t>(ManagerBug::kCount));

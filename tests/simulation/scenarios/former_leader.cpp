@@ -23,7 +23,7 @@ constexpr std::int64_t kLeaderStallUs = 15'000'000;  // longer than the lease of
 constexpr std::int64_t kMostLeaderUs = 120'000'000;
 constexpr std::chrono::milliseconds kTurn{50};
 
-// What leads a job, without a run.
+// The objects that lead a job, without a run.
 struct Leader {
   Leader(const std::string& name, bool standby, const SimulatedJob& job)
       : context({.endpoint = kEndpoint,
@@ -64,8 +64,8 @@ class FormerLeader {
   Process successor_{world_, "successor", 2'000'000};
   const Key late_{"late", 1};  // put by the former leader
   const Key kept_{"kept", 1};  // put by its successor, retired by the former leader
-  bool leads_ = false;         // the former leader, at first
-  bool answered_ = false;      // what it sent
+  bool leads_ = false;         // whether the former leader has led
+  bool answered_ = false;      // whether its requests were answered
   bool done_ = false;
 };
 

@@ -1,4 +1,4 @@
-// A directed scenario: a history that seeds find once in 15,000, made on purpose.
+// A directed scenario for a history that only one in 15,000 seeds has.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 namespace acan::simulation {
 
 // A manager leads and puts and retires tuples, but its link to the broker is stalled until its lead
-// has ended. Another manager takes over. What the first one sent arrives only now, and must change
-// nothing. Returns what was violated; empty: nothing.
+// has ended. Another manager takes over. The messages of the first one arrive only then, and must
+// change nothing. Returns the violation; empty: none.
 std::string RunFormerLeader();
 
 }  // namespace acan::simulation

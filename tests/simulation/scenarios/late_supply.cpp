@@ -25,7 +25,7 @@ using tuplespace::Key;
 using tuplespace::Pattern;
 
 constexpr const char* kSupplyEndpoint = "tcp://127.0.0.1:5555";
-// The handler supplies a result unasked after 50 ms without work: the new one must not be on its
+// The handler supplies a result unasked after 50 ms without work. The new result must not be under
 // way when the stall ends.
 constexpr std::int64_t kSupplyStallUs = 60'000;
 constexpr std::int64_t kRetiredAfterUs = 20'000;
@@ -33,7 +33,7 @@ constexpr std::int64_t kMostSupplyUs = 120'000'000;
 constexpr std::int64_t kLeaseUs = 60'000'000;
 constexpr std::chrono::seconds kWait{20};
 
-// A task without inputs, whose results may stay.
+// A task without inputs whose results may stay with the handler.
 PlannedTask AnyTask() {
   const SimulatedJob& job = Jobs().front();
   const PlannedModel model = LowerModel(BuildModel(job.job));
@@ -61,7 +61,7 @@ class LateSupply {
   void HandlerBody();
   void ManagerBody();
   void StallHandler();
-  // Waits until the handler has made it; its bytes stay there.
+  // Puts the task and waits until the handler has made the result, whose bytes stay with it.
   void AwaitResult(Client& client);
   std::string Bytes(Client& client);
 
@@ -94,7 +94,7 @@ void LateSupply::HandlerBody() {
   HandlerOptions options;
   options.endpoint = kSupplyEndpoint;
   options.name = handler_.name();
-  options.bytes_travel = false;  // else it waits longer than 50 ms before it supplies unasked
+  options.bytes_travel = false;  // otherwise it waits longer than 50 ms before it supplies unasked
   options.device = std::make_unique<test::OwnMemoryDevice>(
       MakeCpuDevice({.threads = 1, .memory_limit_bytes = 1 << 20, .isa = {}}));
   Handler(std::move(options)).Run();
@@ -126,12 +126,12 @@ std::string LateSupply::Bytes(Client& client) {
 void LateSupply::ManagerBody() {
   Client client({.endpoint = kSupplyEndpoint, .name = "manager", .id = {}});
   AwaitResult(client);
-  StallHandler();  // it waits for its next task, and is asked for the bytes of this result
+  StallHandler();  // while it waits for a task and is asked for the bytes of this result
   client.Submit(
       tuplespace::Read{.patterns = {Pattern::Of(result_)}, .wait_us = kRetiredAfterUs / 2},
       [](tuplespace::ReplyBody&&) {});
   client.Poll(std::chrono::microseconds(0));
-  world_.Sleep(kRetiredAfterUs);  // until it has sent them
+  world_.Sleep(kRetiredAfterUs);  // until the handler has sent the bytes
   client.RetireAll(Pattern::Of(result_), /*watermark=*/false);
   client.RetireAll(Pattern::Of(task_.key), /*watermark=*/false);
   AwaitResult(client);

@@ -1,15 +1,15 @@
-// A directed scenario: a history that seeds find once in 20,000, made on purpose.
+// A directed scenario for a history that only one in 20,000 seeds has.
 #pragma once
 
 #include <string>
 
 namespace acan::simulation {
 
-// A handler keeps a result on its device and is asked for its bytes. What it sends is stalled. The
-// result and its task are retired meanwhile, the task is put again, and the handler makes the same
-// result anew. Then the answer to the earlier supply comes, which says that nobody needs that
-// result, before the answer to the new completion. The new result must stay. Returns what was
-// violated; empty: nothing.
+// A handler keeps a result on its device and is asked for its bytes. Its message with them is
+// stalled. Meanwhile the result and its task are retired, the task is put again, and the handler
+// computes the same result anew. Then the answer to the earlier supply arrives before the answer to
+// the new completion; it says that nobody needs that result. The new result must stay. Returns the
+// violation; empty: none.
 std::string RunLateSupply();
 
 }  // namespace acan::simulation

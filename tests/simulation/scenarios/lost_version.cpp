@@ -85,7 +85,7 @@ void LostVersion::ManagerBody() {
     options.endpoint = kVersionEndpoint;
     options.out_dir = folder_.path();
     options.source = "job";
-    options.least_removed_bytes = 1;  // so that these small results stay
+    options.least_removed_bytes = 1;  // so that these small results stay on the device
     options.progress = [this](const Progress& progress) { OnStep(progress.step); };
     options.log = [this](const std::string& line) {
       const std::string back = fmt::format("going back from step {} to step 3", kLostVersion);

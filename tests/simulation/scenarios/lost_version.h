@@ -1,4 +1,4 @@
-// A directed scenario: a history that seeds hardly ever find, made on purpose.
+// A directed scenario for a history that seeds hardly ever have.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 namespace acan::simulation {
 
 // A manager trains with one handler, on whose device the tiles of most versions stay. The handler
-// is killed when a version is committed that is nowhere else; another one takes its place. The run
-// must go back to a version that is in the space, and end as without the loss. Returns what was
-// violated; empty: nothing.
+// is killed just after a version was committed that exists only there; another handler takes its
+// place. The run must go back to a version in the space, and end as without the loss. Returns the
+// violation; empty: none.
 std::string RunLostVersion();
 
 }  // namespace acan::simulation

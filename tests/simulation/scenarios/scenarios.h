@@ -1,10 +1,9 @@
-// Scenarios: the seeds that once found something, by name. What each found is repaired, so each
-// must pass.
+// Scenarios: the seeds that once found a defect, by name. All these defects are fixed, so each
+// scenario must pass.
 //
-// A seed draws the same options for good, but its history changes with the program: where a process
-// sends one more message, everything after it is another draw. So a scenario is a seed whose
-// options once led there, no replay of it. What can be replayed is a unit test, beside what was
-// repaired.
+// A seed always draws the same options, but its history changes with the program: after one
+// additional message everything is drawn differently. So a scenario is a seed whose options once
+// led to a defect, and not a replay. Replays are unit tests beside the code that was fixed.
 #pragma once
 
 #include <array>

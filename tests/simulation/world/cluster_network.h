@@ -1,4 +1,4 @@
-// How the simulated parts of the product find the network of the world that runs.
+// Through this the simulated parts of the product find the network of the running world.
 #pragma once
 
 #include "world/network.h"

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kStackBytes = 1u << 20;
 constexpr std::size_t kGuardBytes = 1u << 14;
 
-// Stacks are used again: mapping one costs more than most fibers do.
+// Stacks are reused because mapping one costs more than most fibers do.
 std::vector<void*>& FreeStacks() {
   static std::vector<void*> stacks;
   return stacks;
@@ -38,8 +38,8 @@ void* TakeStack() {
   return stack;
 }
 
-// What the C++ run-time library knows of the exceptions that are being handled belongs to a stack,
-// but is kept for each thread. Its layout is fixed by the Itanium C++ ABI.
+// The C++ run-time library keeps the state of current exceptions per thread, although it belongs to
+// a stack. The Itanium C++ ABI defines its layout.
 struct ExceptionState {
   void* caught = nullptr;
   unsigned int uncaught = 0;
@@ -68,7 +68,7 @@ struct Fiber::Impl {
     self->body();
     self->done = true;
     self->Leave();
-    std::abort();  // a fiber that is done was resumed
+    std::abort();  // a finished fiber was resumed
   }
 
   void Leave() {

@@ -1,6 +1,6 @@
-// Fiber: a function with a stack of its own that can stop in the middle and go on later. All fibers
-// of a simulation run on one thread, one at a time, so nothing happens between two of its
-// operations that the simulation did not choose.
+// Fiber: a function with its own stack that can stop in the middle and continue later. All fibers
+// of a simulation run on one thread, one at a time. So nothing happens between two operations of a
+// fiber unless the simulation chose it.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,14 @@ namespace acan::simulation {
 
 class Fiber {
  public:
-  // `body` runs at the first Resume. It must not let an exception out.
+  // `body` runs at the first Resume. It must not throw.
   explicit Fiber(std::function<void()> body);
   ~Fiber();  // REQUIRES: done() or never resumed
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs it until it yields or ends. Fibers may resume others. REQUIRES: !done(), not running.
+  // Runs the fiber until it yields or ends. Fibers may resume others. REQUIRES: !done(), not
+  // running.
   void Resume();
   bool done() const;
   bool begun() const;

@@ -7,7 +7,7 @@
 namespace acan::simulation {
 namespace {
 
-// ZeroMQ's, as the product sets them (sockets.cpp).
+// ZeroMQ's reconnect interval, as the product sets it (sockets.cpp).
 constexpr std::int64_t kReconnectUs = 10'000;
 constexpr std::int64_t kMostReconnectUs = 500'000;
 
@@ -71,7 +71,7 @@ void Network::Send(Socket& socket, Frames&& frames) {
     socket.pipe_.push_back(std::move(frames));
     return;
   }
-  // An end that was not noticed yet: the wire swallows it.
+  // If the connection's end was not noticed yet, the message is lost.
   if (socket.connection_->up_) Queue(socket.connection_, Way::kToBroker, std::move(frames));
 }
 
@@ -100,7 +100,7 @@ void Network::Queue(const std::shared_ptr<Connection>& connection, Way way, Fram
   if (!direction.pumping) Pump(connection, way);
 }
 
-// Delivers what has arrived and comes again for the next one.
+// Delivers the messages that are due, and schedules itself for the next one.
 void Network::Pump(const std::shared_ptr<Connection>& connection, Way way) {
   Connection::Direction& direction =
       way == Way::kToBroker ? connection->to_broker_ : connection->to_client_;
@@ -132,7 +132,7 @@ void Network::Deliver(const std::shared_ptr<Connection>& connection, Way way, Fr
   socket->Notify();
 }
 
-// What stays has left its sender for good.
+// The messages that are kept have left their sender for good.
 void Network::LosePart(Connection::Direction& direction) {
   const std::size_t kept = world_.random().Below(direction.queue.size() + 1);
   while (direction.queue.size() > kept) direction.queue.pop_back();

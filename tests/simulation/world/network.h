@@ -1,11 +1,11 @@
-// Network: what ZeroMQ and the wires under it promise, and what they do not.
+// Network: simulates the guarantees of ZeroMQ and of the connections under it, and no others.
 //
-// Within a connection messages arrive whole, once and in order, late by anything. A connection that
-// ends takes with it what was under way, from some message on, in both directions; each end hears
-// of that at a time of its own. A DEALER connects again by itself, and sends what it was given
-// meanwhile: so a message may be lost while a later one of the same session arrives. What was under
-// way over an ended connection may arrive after what came over the next one. Nothing is ever
-// duplicated but by who sends it again.
+// Within a connection messages arrive whole, once and in order, after any delay. When a connection
+// ends, the messages under way from some point on are lost in both directions, and each end notices
+// that at its own time. A DEALER reconnects by itself and then sends the messages that were queued
+// meanwhile. So a message may be lost while a later one of the same session arrives. Messages of an
+// ended connection may arrive after messages of the next one. Nothing is duplicated unless its
+// sender sends it again.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ namespace acan::simulation {
 struct Frames {
   std::vector<std::byte> control;
   std::vector<tuplespace::Payload> payloads;
-  // The sender's memory, which it may have to itself again when the message has left.
+  // The sender's memory, which becomes exclusively its own again once the message has left.
   std::vector<tuplespace::Payload> originals;
-  std::optional<bool> leads;  // what it says to a manager about the lead, if anything
+  std::optional<bool> leads;  // what the message tells a manager about the lead, if anything
 };
 
 class Network;
 
-// One DEALER of a client, or the PAIR of its monitor.
+// A client's DEALER, or the PAIR of its monitor.
 class Socket final : public Waitable {
  public:
   explicit Socket(Network* network) : network_(network) {}
@@ -38,9 +38,9 @@ class Socket final : public Waitable {
 
   std::string routing_id;
   std::deque<Frames> inbox;
-  Socket* monitor = nullptr;  // told of connections that end
-  int disconnected = 0;       // as a monitor: not told yet
-  bool lingers = false;       // what was sent before it is closed still arrives
+  Socket* monitor = nullptr;  // gets the ends of connections
+  int disconnected = 0;       // for a monitor: ends not yet reported
+  bool lingers = false;       // messages sent before the close still arrive
 
  private:
   friend class Network;
@@ -48,14 +48,14 @@ class Socket final : public Waitable {
   std::weak_ptr<Socket> self_;
   Process* process_ = nullptr;
   std::shared_ptr<class Connection> connection_;
-  std::deque<Frames> pipe_;  // while there is no connection
+  std::deque<Frames> pipe_;  // messages sent while there is no connection
 };
 
 class Connection {
  public:
   const std::string& client() const { return client_; }
   Process* process() const { return process_; }
-  bool heard = false;  // by the broker, ever
+  bool heard = false;  // whether the broker ever got a message from it
   bool up() const { return up_; }
 
  private:
@@ -66,7 +66,7 @@ class Connection {
       Frames frames;
     };
     std::deque<Message> queue;
-    std::int64_t last_us = 0;  // when the last one arrives
+    std::int64_t last_us = 0;  // when the last queued message arrives
     std::int64_t stalled_until_us = 0;
     bool pumping = false;
   };
@@ -78,12 +78,12 @@ class Connection {
   Direction to_broker_, to_client_;
 };
 
-// The broker's end.
+// The broker's end of connections.
 class Listener {
  public:
   virtual ~Listener() = default;
   virtual bool listening() const = 0;
-  virtual std::uint64_t life() const = 0;  // which of the brokers it is
+  virtual std::uint64_t life() const = 0;  // number of the current broker
   virtual void OnFrames(const std::shared_ptr<Connection>& from, Frames&& frames) = 0;
   virtual void OnConnectionEnded(const std::shared_ptr<Connection>& connection) = 0;
 };
@@ -93,7 +93,7 @@ struct NetworkConditions {
   std::int64_t most_delay_us = 2'000;
   std::uint64_t one_late_in = 0;  // messages; 0: none is very late
   std::int64_t very_late_us = 10'000'000;
-  std::uint64_t unreachable_one_in = 6;  // links between clients; 1: no client reaches another
+  std::uint64_t unreachable_one_in = 6;  // links between clients; 1: none reaches another
 };
 
 class Network {
@@ -102,7 +102,7 @@ class Network {
 
   NetworkConditions conditions;
 
-  // Between clients, past the broker: how many payloads arrived, and how many could not be fetched.
+  // Direct transfers between clients: how many payloads arrived, and how many fetches failed.
   struct Direct {
     std::uint64_t fetched = 0, failed = 0;
   };
@@ -111,26 +111,26 @@ class Network {
 
   void SetListener(Listener* listener) { listener_ = listener; }
 
-  // ---- the client's side -----------------------------------------------------------------------
+  // ---- client side ------------------------------------------------------------------------------
   std::shared_ptr<Socket> Open(Process& process);
   void Connect(Socket& socket);
   void Close(Socket& socket);
   void Send(Socket& socket, Frames&& frames);
 
-  // ---- the broker's side -----------------------------------------------------------------------
+  // ---- broker side ------------------------------------------------------------------------------
   void Send(Connection& connection, Frames&& frames);
-  void BrokerDied();  // every connection to it ends
+  void BrokerDied();  // all its connections end
 
   // ---- faults ----------------------------------------------------------------------------------
   enum class Way : std::uint8_t { kToBroker, kToClient };
   std::vector<std::shared_ptr<Connection>> Up() const;
-  // The connection ends. Each side keeps what had arrived there, a random part of what was under
-  // way. `heard_by_client_us`, `heard_by_broker_us`: until each of them notices.
+  // Ends the connection. Each side still gets a random part of the messages under way.
+  // `heard_by_client_us`, `heard_by_broker_us`: the time until each of them notices the end.
   void Break(const std::shared_ptr<Connection>& connection, std::int64_t heard_by_client_us,
              std::int64_t heard_by_broker_us);
-  // Nothing gets through this way for a while; then what waited does.
+  // Holds back all messages in one direction for a while.
   void Stall(const std::shared_ptr<Connection>& connection, Way way, std::int64_t duration_us);
-  void ProcessDied(Process& process);  // its connections end, and what it had not sent is lost
+  void ProcessDied(Process& process);  // ends its connections; unsent messages are lost
 
  private:
   void Attempt(const std::shared_ptr<Socket>& socket);
@@ -144,7 +144,7 @@ class Network {
   Listener* listener_ = nullptr;
   Direct direct_;
   std::vector<std::shared_ptr<Socket>> sockets_;
-  std::vector<std::shared_ptr<Connection>> connections_;  // that are up
+  std::vector<std::shared_ptr<Connection>> connections_;  // the open ones
 };
 
 }  // namespace acan::simulation

@@ -1,4 +1,5 @@
-// The one source of chance in a simulation: everything follows from its seed, on every machine.
+// The only source of randomness in a simulation: everything follows from its seed, on every
+// machine.
 #pragma once
 
 #include <cassert>
@@ -27,8 +28,8 @@ class Random {
     return least + static_cast<std::int64_t>(Below(static_cast<std::uint64_t>(most - least) + 1));
   }
   bool OneIn(std::uint64_t count) { return Below(count) == 0; }
-  // Every order of magnitude is as likely as any other: a random power of two of `least`, and then
-  // anything up to its double.
+  // A value from `least` to `most`, with each order of magnitude equally likely: picks a random
+  // power of two times `least`, and then any value up to its double.
   std::int64_t Magnitude(std::int64_t least, std::int64_t most) {
     assert(0 < least && least <= most);
     int doublings = 0;

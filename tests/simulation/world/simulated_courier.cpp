@@ -1,6 +1,6 @@
-// The other implementation of tuplespace/peer/internal/courier.h: what holders and readers decide
-// is the product's, what passes between them takes virtual time, and connections fail. A reader
-// whose fetch fails must get its payload through the broker.
+// Implements tuplespace/peer/internal/courier.h. The decisions of holders and readers are the
+// product's own; messages between them take virtual time, and connections fail. A reader whose
+// fetch fails must get its payload through the broker.
 #include <fmt/format.h>
 
 #include <map>
@@ -21,7 +21,7 @@ using acan::simulation::World;
 
 constexpr std::int64_t kLeastDelayUs = 50;
 constexpr std::int64_t kMostDelayUs = 5'000;
-constexpr std::uint64_t kBreaksOneIn = 40;  // messages
+constexpr std::uint64_t kBreaksOneIn = 40;  // per message
 constexpr const char* kBroken = "the connection broke";
 
 }  // namespace
@@ -38,22 +38,22 @@ struct Courier::Impl {
   }
   ~Impl() { All().erase(number); }
 
-  // Those that are there, by number: what is under way may arrive when they are gone.
+  // The existing couriers by number. Messages under way may arrive when their courier is gone.
   static std::map<std::uint64_t, Impl*>& All() {
     static std::map<std::uint64_t, Impl*> all;
     return all;
   }
   static std::uint64_t NextNumber() {
     static std::uint64_t next = 0;
-    if (All().empty()) next = 0;  // another world: the same seed has the same numbers
+    if (All().empty()) next = 0;  // in a new world, a seed gets the same numbers again
     return ++next;
   }
   static Impl* Find(std::uint64_t number) {
     const auto at = All().find(number);
-    // A process that was stopped says nothing.
+    // A stopped process does not answer.
     return at == All().end() || at->second->process.stopped() ? nullptr : at->second;
   }
-  // Of the holder with this endpoint; 0: there is none.
+  // The number of the holder with this endpoint; 0: there is none.
   static std::uint64_t NumberOf(const std::string& endpoint) {
     for (const auto& [number, courier] : All()) {
       if (courier->listening.endpoint == endpoint) return number;
@@ -80,7 +80,7 @@ struct Courier::Impl {
     Pump(at);
   }
 
-  // What the reader of this link has to say, and has got.
+  // Sends the messages of this link's reader and reports the payloads that it got.
   void Pump(std::uint64_t at) {
     PeerReader& reader = links.at(at);
     for (std::vector<std::byte>& message : reader.TakeOutput()) {
@@ -108,7 +108,7 @@ struct Courier::Impl {
 
   static void Arrive(std::uint64_t from, std::uint64_t at, const std::vector<std::byte>& message) {
     Impl* const holding = Find(at);
-    if (holding == nullptr) return;  // the reader finds out when nothing comes
+    if (holding == nullptr) return;  // the reader notices by its timeout
     if (World::current().random().OneIn(kBreaksOneIn)) return Break(from, at);
     holding->holder.Receive(std::to_string(from), "", message, holding->process.LocalUs());
     holding->Send();

@@ -1,6 +1,6 @@
-// The other implementation of tuplespace/sockets/internal/sockets.h and clock.h, and of the few
-// names of libzmq that a client uses beside it: over the simulated network, in virtual time. The
-// product's Client is compiled against these unchanged.
+// Implements tuplespace/sockets/internal/sockets.h and clock.h, and the few functions of libzmq
+// that a client uses besides them, over the simulated network in virtual time. The product's Client
+// is compiled unchanged against these.
 #include "sockets.h"
 
 #include "memfd.h"
@@ -41,7 +41,7 @@ class WakeUp final : public Waitable {
   bool notified_ = false;
 };
 
-// By the number that stands for its descriptor.
+// By the number that stands in for a file descriptor.
 std::map<int, WakeUp>& WakeUps() {
   static std::map<int, WakeUp> wake_ups;
   return wake_ups;
@@ -80,7 +80,7 @@ void ReceivedMultipart::SetControl(const void* data, std::size_t bytes) {
   control_bytes = bytes;
 }
 
-// The simulated network passes whole messages.
+// The simulated network always delivers whole messages.
 ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   assert(!router);
   static_cast<void>(router);
@@ -172,8 +172,7 @@ void PollUntil(std::span<zmq_pollitem_t> items, std::int64_t deadline_us) {
 
 }  // namespace tuplespace
 
-// ---- shared memory: simulated processes have none
-// -------------------------------------------------------------------------------------------------
+// ---- shared memory: simulated processes have none -----------------------------------------------
 
 namespace tuplespace {
 
@@ -207,8 +206,7 @@ std::optional<std::string> SharingProbe::Read(const PeerFiles&, int) {
 
 }  // namespace tuplespace
 
-// ---- libzmq
-// --------------------------------------------------------------------------------------
+// ---- libzmq -------------------------------------------------------------------------------------
 
 using acan::simulation::ClusterNetwork;
 using acan::simulation::OpenSockets;
@@ -216,7 +214,7 @@ using acan::simulation::SocketOf;
 
 namespace {
 
-// What a zmq_msg_t holds here: the address of one of these, or null for no bytes.
+// The content of a zmq_msg_t here is a pointer to one of these; null: no bytes.
 struct Message {
   std::vector<char> bytes;
 };

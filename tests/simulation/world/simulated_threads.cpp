@@ -1,5 +1,5 @@
-// Tasks of the simulated world in the place of the product's threads, and devices that need no
-// proof.
+// Implements the product's threads as tasks of the simulated world, and a conformance check that
+// always passes.
 #include <cassert>
 #include <map>
 
@@ -47,7 +47,7 @@ struct DeviceTask {
   Task* task = nullptr;
 };
 
-// What a DeviceThread here has instead of its threads.
+// The simulated tasks that replace the threads of each DeviceThread.
 std::map<const DeviceThread*, DeviceTask>& DeviceTasks() {
   static std::map<const DeviceThread*, DeviceTask> tasks;
   return tasks;
@@ -61,8 +61,7 @@ namespace acan {
 using simulation::DeviceTasks;
 using simulation::World;
 
-// ---- the manager's worker
-// ------------------------------------------------------------------------
+// ---- the manager's worker -----------------------------------------------------------------------
 
 struct WorkerThread::Impl {
   simulation::Task* task = nullptr;
@@ -84,8 +83,7 @@ void WorkerThread::Join() {
   impl_->task = nullptr;
 }
 
-// ---- the handler's device thread
-// -----------------------------------------------------------------
+// ---- the handler's device thread ----------------------------------------------------------------
 
 DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle)
     : device_(device), wake_(std::move(wake)), held_(device.budget()), throttled_(throttle) {
@@ -104,7 +102,7 @@ void DeviceThread::Enqueue(DeviceJob job) {
   DeviceTasks().at(this).changed.Set();
 }
 
-// Every task takes virtual time here, beside the handler's own.
+// Always false: every task takes virtual time in its own simulated task.
 bool DeviceThread::Go() {
   return false;
 }
@@ -121,10 +119,10 @@ void DeviceThread::StartLoop() {
       continue;
     }
     DeviceJob job = pipeline_.StartNext(NowUs());
-    // It counts as idle at once: that a device hangs is nothing that this world has.
+    // The device counts as idle at once, because devices do not hang in this simulation.
     pipeline_.OnStartedAndFinished();
     StartedTask started = Start(std::move(job));
-    // From a fraction to a multiple of the usual, now and then much longer.
+    // From a quarter to four times the usual time, rarely twenty times more.
     const std::int64_t usual_us = process.task_us;
     std::int64_t duration_us = world.random().Magnitude(usual_us / 4 + 1, usual_us * 4 + 1);
     if (world.random().OneIn(50)) duration_us *= 20;
@@ -141,8 +139,7 @@ void DeviceThread::StartLoop() {
   }
 }
 
-// ---- conformance
-// ---------------------------------------------------------------------------------
+// ---- conformance --------------------------------------------------------------------------------
 
 ConformanceResult RunConformance(Device&) {
   return {true, "simulated", ""};

@@ -10,7 +10,7 @@ namespace {
 World* the_world = nullptr;
 Task* the_task = nullptr;
 
-constexpr std::int64_t kMostSchedulingUs = 60;  // until a task that could go on does
+constexpr std::int64_t kMostSchedulingUs = 60;  // delay until a runnable task runs
 constexpr std::uint64_t kMostEvents = 5'000'000;
 
 }  // namespace
@@ -20,7 +20,7 @@ Task::Task(Process& process, std::function<void()> body)
         try {
           body();
         } catch (const ProcessKilled&) {
-        } catch (...) {  // in a real process, its end
+        } catch (...) {  // would end a real process
           World::current().Report("an exception that nobody caught");
         }
       }) {}
@@ -83,11 +83,11 @@ bool World::InTask() {
   return the_task != nullptr;
 }
 
-// A timer or a notice for the present wait of `task`; whichever comes first ends it.
+// Schedules a timer or a notification for the current wait of `task`. The first one ends the wait.
 void World::ResumeAt(std::int64_t time_us, Task& task) {
   if (time_us >= kNever) return;
   At(time_us, [this, process = &task.process_, &task, wait = task.wait_] {
-    // Killed tasks are done before their process goes, and processes go after the queue.
+    // Killed tasks are done before their process is destroyed, and processes outlive the queue.
     if (!process->alive_ || task.wait_ != wait || wait % 2 == 0) return;
     if (process->stopped_) {
       task.due_ = true;
@@ -125,7 +125,7 @@ void World::WaitForAny(const std::vector<Waitable*>& what, std::int64_t until_us
   };
   if (ready()) return;
   for (Waitable* waitable : what) waitable->waiter_ = &CurrentTask();
-  // Looking costs time, too: a loop that only looks does not hold up the world.
+  // Polling also takes virtual time, so that a polling loop does not block the world.
   const std::int64_t end_us = std::max(until_us, now_us_ + 10);
   struct Release {
     const std::vector<Waitable*>& what;
@@ -150,7 +150,7 @@ void World::Join(Task& task) {
       Wait(kNever);
     }
   } catch (const ProcessKilled&) {
-    // The caller may be a destructor; what it waits for next will throw.
+    // The caller may be a destructor, so this must not throw; its next wait will throw.
   }
   Finish(task);
 }
@@ -183,7 +183,7 @@ void Process::Kill() {
   if (!alive_) return;
   alive_ = false;
   for (const auto& what : std::exchange(on_death, {})) what();
-  // The first task owns what the others use.
+  // The first task owns objects that the others use.
   for (std::size_t i = 0; i < tasks_.size(); ++i) world_.Finish(*tasks_[i]);
 }
 

@@ -1,7 +1,6 @@
-// World: virtual time, and the processes that live in it. A process is one or more tasks (fibers)
-// with a clock of its own; it can be stopped, continued and killed at any of the points where it
-// waits. Nothing runs but what the world's queue of events calls, in the order of their times, so a
-// seed gives the same history each time.
+// World: virtual time and the processes in it. A process has one or more tasks (fibers) and its own
+// clock. It can be stopped, continued and killed wherever it waits. Only the events of the world's
+// queue run code, in the order of their times, so a seed always gives the same history.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +18,11 @@ namespace acan::simulation {
 
 inline constexpr std::int64_t kNever = INT64_MAX;
 
-// Thrown out of whatever a task waits in, when its process is killed: its stack unwinds, and
-// nothing that it does on the way leaves the process.
+// Thrown from the wait of a task when its process is killed. The task's stack unwinds, and nothing
+// that it does meanwhile leaves the process.
 struct ProcessKilled {};
 
-// What a simulation found. Thrown on the world's stack, never within a task.
+// A finding of a simulation. Thrown on the world's stack, never within a task.
 class Violation : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -42,12 +41,12 @@ class Task {
   Task(Process& process, std::function<void()> body);
   Process& process_;
   Fiber fiber_;
-  std::uint64_t wait_ = 0;  // counts its waits; even: it does not wait
-  bool due_ = false;        // it would go on, but its process is stopped
+  std::uint64_t wait_ = 0;  // number of waits begun and ended; even: not waiting
+  bool due_ = false;        // runnable, but its process is stopped
   std::vector<Task*> joiners_;
 };
 
-// What can be waited for: a socket, a wake-up descriptor. The owner calls Notify when it is ready.
+// Something to wait for: a socket or a wake-up descriptor. The owner calls Notify when it is ready.
 class Waitable {
  public:
   virtual ~Waitable() = default;
@@ -68,7 +67,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  static World& current();  // the one that runs; there is one at a time
+  static World& current();  // the running world; there is only one at a time
 
   Random& random() { return random_; }
   std::int64_t now_us() const { return now_us_; }
@@ -77,19 +76,20 @@ class World {
   void After(std::int64_t delay_us, std::function<void()> what) {
     At(now_us_ + delay_us, std::move(what));
   }
-  // Until the queue is empty, `until_us` is reached or `enough` says so. Throws Violation.
+  // Runs until the queue is empty, `until_us` is reached, or `enough` returns true. Throws
+  // Violation.
   void Run(std::int64_t until_us, const std::function<bool()>& enough);
 
-  // A violation seen where it cannot be thrown; Run and Check throw the first one.
+  // Records a violation where it cannot be thrown. Run and Check throw the first one.
   void Report(const std::string& what);
   void Check() const {
     if (!violation_.empty()) throw Violation(violation_);
   }
 
-  // One line of the history, if anybody listens; every line goes into the hash.
+  // Adds a line to the history. Every line is hashed; the listener, if any, gets it.
   void Note(const std::string& line);
   void OnNote(std::function<void(const std::string&)> listener) { listener_ = std::move(listener); }
-  // For the listener only: a history with remarks and one without have the same hash.
+  // Passes a line to the listener only, so that remarks do not change the hash.
   void Remark(const std::string& line) {
     if (listener_) listener_(line);
   }
@@ -100,11 +100,11 @@ class World {
 
   static Task& CurrentTask();
   static bool InTask();
-  // Waits until one of them is ready or the world's time is `until_us`. Throws ProcessKilled.
+  // Waits until one is ready or the world's time is `until_us`. Throws ProcessKilled.
   void WaitForAny(const std::vector<Waitable*>& what, std::int64_t until_us);
   void Sleep(std::int64_t duration_us);
-  // Waits until `task` of the same process is done. Never throws: when the process is killed
-  // meanwhile, it ends `task`.
+  // Waits until `task` of the same process is done. Never throws: if the process is killed
+  // meanwhile, this ends `task`.
   void Join(Task& task);
 
  private:
@@ -121,7 +121,7 @@ class World {
   void Wait(std::int64_t until_us);
   void ResumeAt(std::int64_t time_us, Task& task);
   void GoOn(Task& task);
-  void Finish(Task& task);  // of a killed process: unwinds it
+  void Finish(Task& task);  // unwinds a task of a killed process
 
   Random random_;
   std::int64_t now_us_ = 1'000'000;
@@ -135,7 +135,7 @@ class World {
 
 class Process {
  public:
-  // `clock_us`: what its monotonic clock shows at the world's time 0; hosts differ.
+  // `clock_us`: the reading of its monotonic clock at the world's time 0; hosts differ.
   Process(World& world, std::string name, std::int64_t clock_us);
   ~Process();  // kills it
   Process(const Process&) = delete;
@@ -148,7 +148,7 @@ class Process {
 
   Task& Start(std::function<void()> body);
   void Kill();
-  void Stop();  // as SIGSTOP
+  void Stop();  // like SIGSTOP
   void Continue();
   void JumpClock(std::int64_t forward_us) { clock_us_ += forward_us; }
 
@@ -157,13 +157,13 @@ class Process {
     return local_us >= kNever - 1'000'000'000'000 ? kNever : local_us - clock_us_;
   }
 
-  // What the roles running in it are told of their surroundings.
+  // Properties of its environment, for the roles that run in it.
   double gflops = 1;
   std::int64_t task_us = 1000;  // the usual duration of a task on its device
-  int device_failures = 0;      // tasks that will fail, from now on
+  int device_failures = 0;      // number of tasks that will fail from now on
   bool device_lost = false;
-  bool leads = false;                           // as a manager: as far as it was told
-  std::vector<std::function<void()>> on_death;  // before its tasks are unwound
+  bool leads = false;                           // as a manager: whether it was told that it leads
+  std::vector<std::function<void()>> on_death;  // called before its tasks are unwound
 
  private:
   friend class World;

@@ -1,4 +1,4 @@
-// Keys, patterns, roles and the list of who may what.
+// Keys, patterns, roles and the list of allowed peers.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -22,7 +22,7 @@ TEST(Keys, AreMadeAndChecked) {
   EXPECT_THAT(*KeyPairProblem({one.public_key, other.secret_key}), HasSubstr("not that of"));
   EXPECT_THAT(*KeyPairProblem({one.secret_key, one.secret_key}), HasSubstr("not that of"));
   EXPECT_THAT(*KeyProblem("short"), HasSubstr("5 characters"));
-  // Characters that are none of Z85, one outside of its table, and a group beyond 2^32.
+  // Characters that are not in Z85, one beyond its table; below, a group above 2^32.
   for (const std::string bad : {"'", "\x7f", "\x80", "\n", "~"}) {
     EXPECT_THAT(*KeyProblem(bad + one.public_key.substr(1)), HasSubstr("Z85"));
   }
@@ -77,7 +77,7 @@ TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
   const Tuple data = PlainTuple({"data", 1}, "");
   EXPECT_FALSE(WorkerRefusal(Put{{mine}}));
   EXPECT_THAT(*WorkerRefusal(Put{{mine, others}}), AllOf(HasSubstr("put"), HasSubstr("w/2")));
-  EXPECT_TRUE(WorkerRefusal(Put{{data}}));  // by completing only
+  EXPECT_TRUE(WorkerRefusal(Put{{data}}));  // allowed only as results of a Complete
   EXPECT_THAT(*WorkerRefusal(Put{{TaskTuple({"me", "w/1"}, "")}}), HasSubstr("task"));
   EXPECT_FALSE(WorkerRefusal(Complete{{}, {data}}));
   EXPECT_FALSE(WorkerRefusal(Complete{{}, {}}));
@@ -124,7 +124,7 @@ TEST(RolesOfAccess, MayBeMadeForReadingMetadataAndNoPayload) {
   EXPECT_FALSE(refusal(Count{AnyOf("data")}));
   EXPECT_FALSE(refusal(GetStats{}));
   EXPECT_THAT(*refusal(Hold{{}, {Key{"data", 3}}}), HasSubstr("hold tuples, as it may get none"));
-  // Reading is more than reading metadata.
+  // Permission to read includes permission to read metadata.
   EXPECT_FALSE(refusal(List{Pattern::Of({"me"}), 1, false}));
   EXPECT_TRUE(refusal(Put{{PlainTuple({"data", 3}, "")}}));
   EXPECT_TRUE(refusal(Complete{{}, {PlainTuple({"data", 3}, "")}}));
@@ -132,7 +132,7 @@ TEST(RolesOfAccess, MayBeMadeForReadingMetadataAndNoPayload) {
   Get get;
   get.pattern = AnyOf("data");
   EXPECT_TRUE(refusal(get));
-  // The other way round it would be less.
+  // The converse does not hold.
   EXPECT_THAT(*WorkerRefusal(Count{AnyOf("task")}), HasSubstr("read the metadata of"));
   EXPECT_FALSE(WorkerRefusal(Count{Pattern::Of({"data", 3})}));
 }
@@ -177,7 +177,8 @@ TEST(Limits, NarrowWhatLeavesTheFieldOpenAndRefuseWhatNamesAnother) {
   EXPECT_FALSE(RefusalOf(worker, "w/1", body));
   EXPECT_EQ(std::get<Read>(body).patterns[1].fields[0], F::Prefix("a"));
 
-  // Nobody else may fetch what lies beyond the limit for a master.
+  // A master may only put tasks whose inputs are within its limit, since others would read them for
+  // it.
   Tuple task = TaskTuple({"a", "task", 1}, "");
   task.task->inputs = {Key{"a", "data"}};
   body = Put{{task}};

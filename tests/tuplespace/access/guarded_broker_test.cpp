@@ -1,4 +1,4 @@
-// What a broker with keys lets whom do.
+// What a broker with keys lets its clients do.
 #include <gmock/gmock.h>
 
 #include <ctime>
@@ -37,7 +37,7 @@ class Guarded : public ::testing::TestWithParam<std::string> {
     options.access = {name, keys, broker_keys_.public_key};
     return options;
   }
-  // What `action` is told; "" if it works.
+  // Returns the text with which `action` is refused; "" if it succeeds.
   template <typename Action>
   static std::string RefusalOf(Action action) {
     try {
@@ -48,7 +48,7 @@ class Guarded : public ::testing::TestWithParam<std::string> {
     }
     return "";
   }
-  // A bare socket of ZeroMQ with these keys.
+  // A plain ZeroMQ socket that uses these keys.
   zmq::socket_t Dealer(const std::string& id, const KeyPair& keys) {
     zmq::socket_t socket(context_, zmq::socket_type::dealer);
     socket.set(zmq::sockopt::linger, 0);
@@ -115,7 +115,7 @@ TEST_P(Guarded, AWorkerCannotActAsAMaster) {
               HasSubstr("retire"));
   EXPECT_THAT(RefusalOf([&] { return worker.CountOf(AnyOf("task"), kGenerous); }),
               HasSubstr("read"));
-  // What it may do it still does, and nothing of the rest was done.
+  // Permitted requests still work, and none of the refused ones was executed.
   EXPECT_TRUE(worker.Put({PlainTuple({"me", worker.id()}, "x")}, kGenerous));
   const auto stats = worker.GetStatistics();
   EXPECT_EQ(stats->tuples, 1u);
@@ -175,13 +175,13 @@ TEST_P(Guarded, ARevokedKeyLosesItsConnectionAndCannotComeBack) {
   std::vector<AllowedPeer> fewer = Peers();
   fewer.erase(fewer.begin() + 1);
   broker_->broker().SetPeers(fewer);
-  // Its lease is back at once.
+  // Its lease ended at once.
   EXPECT_EQ(other.GetSome(get, kGenerous).size(), 1u);
   EXPECT_THAT(RefusalOf([&] { return worker.GetStatistics(kGenerous); }), HasSubstr("revoked"));
   Client again(As("w", worker_keys_));
   EXPECT_THAT(RefusalOf([&] { return again.GetStatistics(kGenerous); }), HasSubstr("refused"));
   EXPECT_EQ(master.GetStatistics()->clients, 2u);
-  // Put on the list again it may come.
+  // A key that is on the list again is accepted.
   broker_->broker().SetPeers(Peers());
   Client later(As("w", worker_keys_));
   EXPECT_TRUE(later.GetStatistics(kGenerous));
@@ -199,7 +199,7 @@ TEST_P(Guarded, AKeyWhoseTimeIsOverLosesItsConnectionAndCannotComeBack) {
   std::vector<AllowedPeer> peers = Peers();
   peers[1].until_unix_s = std::time(nullptr) + 3;
   broker_->broker().SetPeers(peers);
-  // Nobody but the clock takes its lease.
+  // Only the end of the key's time ends the lease.
   EXPECT_EQ(other.GetSome(get, kGenerous).size(), 1u);
   EXPECT_GE(std::time(nullptr), peers[1].until_unix_s);
   EXPECT_THAT(RefusalOf([&] { return worker.GetStatistics(kGenerous); }),
@@ -211,7 +211,7 @@ TEST_P(Guarded, AKeyWhoseTimeIsOverLosesItsConnectionAndCannotComeBack) {
               AllOf(HasSubstr("its time is over"), HasSubstr(TimeText(peers[1].until_unix_s))));
   EXPECT_EQ(master.GetStatistics()->clients, 2u);
   EXPECT_THAT(broker_->Log(), HasSubstr("is refused: its key \"w\" counted until"));
-  // With more time it may come.
+  // With an extended time the key is accepted.
   peers[1].until_unix_s = kNoEnd;
   broker_->broker().SetPeers(peers);
   Client later(As("w", worker_keys_));
@@ -251,7 +251,7 @@ TEST_P(Guarded, ARevokedKeyIsRefusedAtItsNextMessage) {
   const std::uint64_t session = std::get<Welcome>(Answer(revoked)).session;
   broker_->broker().SetPeers({{"master", master_keys_.public_key, "master"}});
   EXPECT_EQ(std::get<RequestError>(Answer(revoked)).code, ErrorCode::kForbidden);
-  // It does not care and goes on.
+  // The client ignores that and sends more requests.
   Send(revoked, Request{1, GetStats{}}, kProtocolVersion, session);
   EXPECT_EQ(std::get<RequestError>(Answer(revoked)).code, ErrorCode::kForbidden);
   if (GetParam() != "tcp") return;
@@ -264,10 +264,10 @@ TEST_P(Guarded, NobodyPosesAsTheClientOfAnotherKey) {
   Client worker(As("w", worker_keys_));
   Client master(As("master", master_keys_));
   ASSERT_TRUE(worker.GetStatistics(kGenerous));
-  // While the other is there ...
+  // The client whose id is used is connected ...
   zmq::socket_t thief = Dealer(worker.id(), other_keys_);
   Send(thief, Hello{1, "thief"});
-  // ... and an id of its that nobody uses now.
+  // ... and here an id of the same key that nobody uses.
   zmq::socket_t squatter = Dealer("w/unused", other_keys_);
   Send(squatter, Hello{1, "squatter"});
   const auto refusal = std::get<RequestError>(Answer(squatter));
@@ -279,7 +279,7 @@ TEST_P(Guarded, NobodyPosesAsTheClientOfAnotherKey) {
   EXPECT_EQ(worker.GetSome(get, kGenerous).size(), 1u);
   EXPECT_EQ(master.GetStatistics()->clients, 2u);
   EXPECT_THAT(broker_->Log(), ::testing::Not(HasSubstr("lost")));
-  // With its own id it may come.
+  // An id of its own key is accepted.
   zmq::socket_t honest = Dealer("v/raw", other_keys_);
   Send(honest, Hello{1, "honest"});
   EXPECT_TRUE(std::holds_alternative<Welcome>(Answer(honest)));
@@ -289,8 +289,8 @@ TEST_P(Guarded, NobodyPosesAsTheClientOfAnotherKey) {
   EXPECT_THROW(Client{foreign}, std::invalid_argument);
 }
 
-// Somebody with another key waits for the id while its owner's connection ends. The owner's lease
-// returns at once and nothing that is the owner's is sent to the other.
+// Another client waits for the id while its owner's connection ends. The owner's lease must end at
+// once, and the other client must get no message for the owner.
 TEST_P(Guarded, AnIdThatBecomesFreeIsNotAnothers) {
   zmq::socket_t owner = Dealer("w/owner", worker_keys_);
   Send(owner, Hello{1, "owner"});
@@ -308,7 +308,7 @@ TEST_P(Guarded, AnIdThatBecomesFreeIsNotAnothers) {
   EXPECT_TRUE(PollUntil(master, [&] { return master.GetStatistics()->tasks_leased == 0; }));
   ASSERT_TRUE(master.Put({TaskTuple({"task", 2}, "y")}, kGenerous));
   EXPECT_EQ(master.GetStatistics()->tasks_ready, 2u);
-  // It comes again until it is heard, and hears that it may not.
+  // Retries until the broker answers, with a refusal.
   std::vector<zmq::message_t> frames;
   const auto until = std::chrono::steady_clock::now() + kGenerous;
   while (frames.empty() && std::chrono::steady_clock::now() < until) {
@@ -345,7 +345,7 @@ TEST_P(Guarded, AClientKeepsItsIdentityOverABrokersRestart) {
   EXPECT_EQ(stats->clients, 1u);
 }
 
-// Names a descriptor for every payload, as if it were a segment of the sender.
+// Names a file descriptor for each payload, as if it were a segment of the sender.
 struct NamesDescriptor : SegmentNamer {
   std::optional<SegmentRef> Name(const Payload& payload) override {
     return SegmentRef{static_cast<std::uint64_t>(fd), payload.size(), fd};
@@ -353,8 +353,8 @@ struct NamesDescriptor : SegmentNamer {
   std::int32_t fd = 0;
 };
 
-// The broker tells everybody its process and its probe, and this process is also that of a client
-// that shares its segments: whoever says that it is this process has to be it.
+// The broker tells every client its process and its probe. This process is also that of a client
+// that shares its segments. So a client that claims to be this process must prove it.
 TEST_P(Guarded, NobodyReadsTheFilesOfAProcessThatItIsNot) {
   Client master(As("master", master_keys_));
   ASSERT_TRUE(master.GetStatistics(kGenerous).has_value());
@@ -410,7 +410,7 @@ TEST(BrokersWithKeys, ServeAnyAddressButNoInproc) {
   options.listen = {"tcp://127.0.0.1:*"};
   options.access->keys.public_key = worker.public_key;
   EXPECT_THROW(Broker{options}, std::invalid_argument);
-  // Two authenticators in one context: one would answer for the other's keys.
+  // A context can have only one authenticator: one of two would answer for the other's keys.
   options.access->keys = keys;
   zmq::context_t context;
   options.context = &context;

@@ -1,4 +1,4 @@
-// Roles as programs would have them.
+// Roles for tests, as real programs would define them.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,10 @@
 
 namespace tuplespace {
 
-// Two roles as a program of workers and a master would have them.
+// The roles of a program with a master and workers.
 std::vector<Role> Roles();
-// As a program with projects would have it: ("task", ...) of a worker's are (project, "task", ...).
+// The same for a program with projects: a worker's tasks are (project, "task", ...) instead of
+// ("task", ...).
 std::vector<Role> RolesWithLimits();
 
 }  // namespace tuplespace

@@ -32,11 +32,11 @@ TEST(BrokerCoreTest, AHelloThatWasOvertakenEndsNoSession) {
   BrokerCore core{BrokerCoreOptions{}};
   EXPECT_NE(JoinCore(core, "a", 0, /*nonce=*/UINT64_MAX), 0u);
   const std::uint64_t session = JoinCore(core, "a", 1, /*nonce=*/3);
-  EXPECT_NE(session, 0u);  // counted over the end
+  EXPECT_NE(session, 0u);  // nonces may wrap around
   EXPECT_EQ(JoinCore(core, "a", 2, /*nonce=*/2), 0u);
   EXPECT_EQ(JoinCore(core, "a", 3, /*nonce=*/UINT64_MAX), 0u);
   EXPECT_EQ(JoinCore(core, "a", 4, /*nonce=*/3), session);
-  // Another process, which began to count elsewhere.
+  // Another process, whose nonces begin elsewhere.
   EXPECT_NE(JoinCore(core, "a", 5, /*nonce=*/3 - (1ull << 40)), 0u);
 }
 
@@ -80,7 +80,7 @@ TEST(BrokerCoreTest, WhoSaysNothingThatMakesSenseIsLost) {
   EXPECT_THAT(core.TakeLog(), Contains(HasSubstr("more than 64 malformed messages")));
 }
 
-// They are parts of logs, of texts and of files.
+// Ids appear in logs, messages and files.
 TEST(BrokerCoreTest, IdsThatNobodyCanReadAreRefused) {
   BrokerCore core{BrokerCoreOptions{}};
   for (const char* id : {"a\nb", "\x1b[31m", "\xff", "a\x7f"}) {
@@ -124,7 +124,7 @@ TEST(BrokerCoreTest, UnknownSessionsAreAskedToJoinOnceForAnEnvelope) {
 
 class PlacesOfBroker : public ::testing::Test {
  protected:
-  // "holder" joins, listens and keeps the payload of `key`.
+  // "holder" joins, listens and keeps the payload of `key_`.
   void Begin() {
     holder_ = JoinCore(core_, "holder", kNowUs);
     ToBroker envelope = To(holder_, Listening{"tcp://127.0.0.1:5", "", secret_});
@@ -202,7 +202,7 @@ TEST_F(PlacesOfBroker, APublicKeyWithoutKeysIsNotPassedOn) {
   EXPECT_FALSE(PlaceFor("reader"));
 }
 
-// What says only that all was done shares a message with what was answered before it in that way.
+// A plain acknowledgement shares one message with the plain acknowledgements just before it.
 TEST(BrokerCoreTest, PlainAcknowledgementsTravelTogether) {
   BrokerCore core{BrokerCoreOptions{}};
   ToBroker envelope;
@@ -258,7 +258,7 @@ TEST(BrokerCoreTest, ClientsAreLimited) {
   EXPECT_NE(JoinCore(core, "c", 0), 0u);
 }
 
-// It may have been paused, and nobody will read its channel any more.
+// The client may have been paused, and the broker no longer reads its channel.
 TEST(BrokerCoreTest, AClientThatIsLostIsToldSo) {
   BrokerCoreOptions options;
   options.client_silence_us = 1000;

@@ -1,4 +1,4 @@
-// The broker as a process among others: addresses, restarts, killed and stuck clients.
+// Brokers and their processes: addresses, restarts, killed and hanging clients.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -65,7 +65,7 @@ TEST(BrokerAddresses, EveryLoopbackFormWorks) {
     try {
       broker = std::make_unique<BrokerThread>(endpoint);
     } catch (const std::runtime_error& error) {
-      // A machine without IPv6 is no fault of the broker.
+      // A machine without IPv6 is not an error of the broker.
       ASSERT_EQ(endpoint, "tcp://[::1]:*") << error.what();
       continue;
     }
@@ -101,7 +101,7 @@ TEST(BrokerAddresses, ALiveBrokerIsNotReplaced) {
   EXPECT_THROW(Broker(BrokerThread::Options(tcp.endpoint())), std::runtime_error);
 }
 
-// As systemd-logind does with /run/user/UID, and cleaners with /tmp.
+// systemd-logind removes /run/user/UID, and cleaners remove files in /tmp.
 TEST(BrokerAddresses, ASocketThatWasRemovedIsMadeAgainAndNoConnectionEnds) {
   TemporaryFolder folder;
   const std::filesystem::path inner = folder.Path("inner");
@@ -148,7 +148,7 @@ TEST(BrokerAddresses, ASocketThatCannotBeMadeAgainIsMadeWhenItCan) {
 
 TEST(BrokerAddresses, TheSocketOfADeadBrokerIsReplacedAndOtherFilesAreNot) {
   TemporaryFolder folder;
-  // What a killed process leaves: a bound socket file that nobody listens at.
+  // A killed process leaves a bound socket file with no listener.
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -170,7 +170,7 @@ TEST(BrokerAddresses, TheSocketOfADeadBrokerIsReplacedAndOtherFilesAreNot) {
   EXPECT_TRUE(std::filesystem::exists(folder.Path("file")));
 }
 
-// Its mode is right from the first, whatever the mask, and not changed to what is right.
+// The file is created with its final mode, whatever the umask is. The mode is never changed later.
 TEST(BrokerAddresses, NobodyElseMayEverConnectToASocketFile) {
   TemporaryFolder folder;
   const int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -198,15 +198,14 @@ TEST(BrokerAddresses, OnePathManyTimes) {
   zmq::context_t context;
   for (int i = 0; i < 20; ++i) {
     BrokerOptions options = BrokerThread::Options(folder.Ipc());
-    options.context = &context;  // shared: sockets are closed in the background
+    options.context = &context;  // shared because sockets are closed in the background
     BrokerThread broker(options);
     Client client(ClientAt(folder.Ipc()));
     ASSERT_TRUE(client.Put({PlainTuple({"a", i}, "x")}, kGenerous)) << i;
   }
 }
 
-// ---- stopping
-// ------------------------------------------------------------------------------------
+// ---- stopping -----------------------------------------------------------------------------------
 
 Broker* signalled_broker = nullptr;
 
@@ -220,7 +219,7 @@ TEST(BrokerStop, FromASignalHandler) {
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
   const pthread_t runner = pthread_self();
   std::thread killer([&] { pthread_kill(runner, SIGUSR1); });
-  broker.Run();  // returns because of the signal, whenever it comes
+  broker.Run();  // returns because of the signal, even if it comes early
   killer.join();
   sigaction(SIGUSR1, &before, nullptr);
 }
@@ -253,11 +252,10 @@ TEST(BrokerStop, BeforeRunAndTwice) {
   broker.Run();
 }
 
-// ---- clients that die or hang
-// ----------------------------------------------------------------------
+// ---- clients that die or hang -------------------------------------------------------------------
 
-// Takes one task in a process of its own and then does nothing more. Forked before there are
-// threads. Writes to `ready` when it has the task.
+// Forks a process that takes one task and then does nothing. It writes to `ready` when it has the
+// task. Call this before this process starts threads.
 pid_t ForkTaker(const std::string& endpoint, int ready) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
@@ -287,7 +285,7 @@ TEST_P(KilledClient, GivesItsLeaseBackAtOnce) {
   ASSERT_GT(victim, 0);
 
   BrokerOptions options = BrokerThread::Options(endpoint);
-  // Neither time can be what returns the task.
+  // Both timeouts are too long to return the task.
   options.limits.default_lease_us = 3'000'000'000;
   options.client_silence_us = 3'000'000'000;
   BrokerThread broker(options);
@@ -329,8 +327,8 @@ TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
   Client good(ClientAt(folder.Ipc(), "good"));
   ASSERT_TRUE(good.Put({PlainTuple({"big"}, std::string(1 << 20, 'b'))}));
 
-  // It asks for a megabyte again and again and never reads: the answers fill the kernel's buffers,
-  // ZeroMQ's queues, and then the broker's own.
+  // This client repeatedly asks for a megabyte and never reads. The answers fill the kernel's
+  // buffers, then ZeroMQ's queues, and then the broker's own queue.
   zmq::context_t context;
   zmq::socket_t stuck(context, zmq::socket_type::dealer);
   stuck.set(zmq::sockopt::linger, 0);
@@ -353,7 +351,8 @@ TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
     encoder.Begin(session);
     encoder.Add(Request{id, read});
     stuck.send(zmq::buffer(Packed(encoder.Finish())), zmq::send_flags::dontwait);
-    // A turn of the broker each, as answers of one turn would share the payload.
+    // Each request needs its own turn of the broker, because the answers of one turn share a
+    // payload.
     ASSERT_TRUE(good.GetStatistics());
   }
   EXPECT_THAT(broker.Log(), HasSubstr("stuck"));
@@ -361,7 +360,7 @@ TEST(StuckClient, IsDroppedWhenItsQueueIsFullAndOthersGoOn) {
   EXPECT_TRUE(good.Put({PlainTuple({"still"}, "fine")}));
 }
 
-// Floods go through channels; the other one talks through a channel, too, or through a socket.
+// Floods come through channels in shared memory; the other client uses a channel or a socket.
 class Fairness : public testing::TestWithParam<bool> {
  protected:
   static constexpr int kFlooders = 3;

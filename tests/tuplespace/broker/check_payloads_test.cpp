@@ -1,4 +1,4 @@
-// A broker that compares payloads with the hashes that their producers name.
+// A broker that checks payloads against the hashes that their producers send.
 #include <gtest/gtest.h>
 
 #include "broker_fixture.h"

@@ -1,4 +1,4 @@
-// BrokerCore: each client has its turn, and what waits for its turn has limits.
+// BrokerCore: clients take turns, and the amount of waiting requests is limited.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class FairBroker : public ::testing::Test {
     options.refused_cost = 2;
     return options;
   }
-  // So many puts of one tuple each, in one envelope.
+  // Sends `count` Puts of one tuple each in one envelope.
   void Puts(const ClientId& client, int count, bool bye = false) {
     ToBroker envelope;
     envelope.session = sessions_.at(client);
@@ -39,7 +39,7 @@ class FairBroker : public ::testing::Test {
     if (bye) envelope.messages.emplace_back(Bye{});
     core_.Receive(client, std::move(envelope), 1);
   }
-  // How many requests of each are answered by now.
+  // Returns the number of newly answered requests of each client.
   std::map<ClientId, std::size_t> Answered() {
     std::map<ClientId, std::size_t> answered;
     for (const auto& delivery : core_.TakeOutput()) {
@@ -74,7 +74,7 @@ TEST_F(FairBroker, NobodyWaitsForMoreThanATurnOfAnother) {
 TEST_F(FairBroker, WhatWaitsKeepsItsOrder) {
   Puts("flood", 20);
   core_.Tick(1);
-  Puts("flood", 1);  // behind those that wait, though this is another turn
+  Puts("flood", 1);  // queued after the waiting ones, though this is another turn
   EXPECT_EQ(core_.GetStatistics().tuples, 10u);
   for (int i = 0; i < 3; ++i) core_.Tick(1);
   EXPECT_EQ(core_.GetStatistics().tuples, 21u);
@@ -101,7 +101,7 @@ TEST_F(FairBroker, WhoSendsFasterThanItIsServedIsLost) {
   for (int i = 0; i < 10 && core_.Knows("flood"); ++i) Puts("flood", 100);
   EXPECT_FALSE(core_.Knows("flood"));
   EXPECT_THAT(core_.TakeLog().back(), HasSubstr("faster than it can be served"));
-  core_.Tick(1);  // nothing of it is left behind
+  core_.Tick(1);  // nothing of it is left
   EXPECT_TRUE(core_.Knows("honest"));
 }
 
@@ -125,7 +125,7 @@ TEST_F(FairBroker, WhatIsRefusedTakesTurnsTooAndCostsMore) {
     return count;
   };
   constexpr std::size_t kOfATurn =
-      kTurnCost / (2 * 2);  // each is a put of one tuple, twice as dear
+      kTurnCost / (2 * 2);  // each is a refused Put of one tuple, which costs twice as much
   EXPECT_EQ(errors(), kOfATurn);
   core_.Tick(1);
   EXPECT_EQ(errors(), kOfATurn);
@@ -154,7 +154,7 @@ TEST_F(FairBroker, WhatIsLookedAtForReadsIsOfTheTurn) {
   };
   core_.Tick(1);
   core_.Receive("flood", std::move(envelope), 1);
-  // Each says that it costs two, and looks at all tuples.
+  // Each claims a cost of two, but looks at all tuples.
   EXPECT_EQ(answered(), 1u);
   for (int i = 1; i < 5; ++i) {
     core_.Tick(1);
@@ -198,7 +198,7 @@ TEST_F(FairBroker, ARequestThatCostsMoreThanATurnIsServed) {
   EXPECT_EQ(core_.GetStatistics().tuples, 50u);
 }
 
-// A Hold names one tuple and moves all tasks that go to its holders first.
+// A Hold names only one tuple, but moves all tasks that prefer the tuple's holders.
 TEST_F(FairBroker, WhatMovesManyTasksEndsTheTurn) {
   constexpr std::int64_t kTasks = 4 * kTurnCost;
   const Key tile{"tile", 1};
@@ -225,7 +225,7 @@ TEST_F(FairBroker, WhatMovesManyTasksEndsTheTurn) {
   }
 }
 
-// ---- bytes of what waits
+// ---- bytes of waiting requests ------------------------------------------------------------------
 
 class WaitingBytes : public ::testing::Test {
  protected:
@@ -255,7 +255,7 @@ class WaitingBytes : public ::testing::Test {
     }
     core_.Receive(client, std::move(envelope), 1);
   }
-  // The requests of this client that it is told to send again.
+  // The number of requests that the client is told to send again.
   std::size_t Busy(const ClientId& client) {
     std::size_t busy = 0;
     for (const auto& delivery : core_.TakeOutput()) {
@@ -279,11 +279,11 @@ class WaitingBytes : public ::testing::Test {
 };
 
 TEST_F(WaitingBytes, WhoSendsMoreIsToldToSendItAgain) {
-  Puts("flood", 50);  // five of them have their turn, and fewer than ten have room
+  Puts("flood", 50);  // five have their turn, and fewer than ten may wait
   const std::size_t busy = Busy("flood");
   EXPECT_GT(busy, 35u);
   EXPECT_LT(busy, 40u);
-  // What cannot come later has room still.
+  // There is still room for requests that cannot be sent again later.
   core_.Receive("flood", To(sessions_["flood"], Request{++next_id_, Hold{{Key{"n", 1}}, {}}}), 1);
   EXPECT_TRUE(core_.Knows("flood"));
   EXPECT_EQ(Busy("flood"), 0u);

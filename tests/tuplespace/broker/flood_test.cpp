@@ -1,5 +1,5 @@
-// What somebody without manners can do to a broker's port, and with a session: many connections,
-// half a handshake, frames without measure, messages without end. An honest client notices nothing.
+// Attacks on a broker's port, and on its sessions: many connections, half handshakes, huge frames,
+// endless messages. An honest client must notice nothing.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <linux/sockios.h>
@@ -29,7 +29,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A tcp connection that says what it likes.
+// A TCP connection that sends arbitrary bytes.
 class Raw {
  public:
   explicit Raw(const std::string& endpoint) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -48,7 +48,7 @@ class Raw {
   Raw(Raw&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Raw(const Raw&) = delete;
 
-  // False if the broker has hung up.
+  // Sends the bytes; returns false if the broker has hung up.
   bool Say(const std::string& bytes) const {
     for (std::size_t sent = 0; sent < bytes.size();) {
       const ssize_t count = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
@@ -58,13 +58,13 @@ class Raw {
     }
     return true;
   }
-  // Waits for so many bytes.
+  // Waits for `bytes` bytes.
   bool Hear(std::size_t bytes) const {
     std::string heard(bytes, '\0');
     return recv(fd_, heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
   }
-  // Waits until the other side has taken all that was said from its kernel, or takes no more of it.
-  // Linux tells nobody when that amount changes, so this looks again and again.
+  // Waits until the peer has taken all sent bytes out of the kernel, or takes no more of them.
+  // Polls, because Linux does not notify anybody when that amount changes.
   void WaitUntilRead() const {
     int left = -1, before = -2;
     for (int same = 0; left != 0 && same < 20; same = left == before ? same + 1 : 0) {
@@ -79,13 +79,13 @@ class Raw {
     EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
     return ntohs(address.sin_port);
   }
-  // The connection ends at once, with a reset.
+  // Ends the connection at once with a reset.
   void Reset() {
     const linger reset{1, 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     close(std::exchange(fd_, -1));
   }
-  // Waits until the broker hangs up; false after much time.
+  // Waits until the broker hangs up; returns false after a long time.
   bool IsHungUp() const {
     char bytes[4096];
     for (;;) {
@@ -127,7 +127,7 @@ class Flood : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr std::uint64_t kPerAddress = 100;
 
-  // With a limit on connections that the honest client's counts for, too.
+  // Starts a broker whose limits on connections also apply to the honest client.
   void Start(ConnectionLimits limits) {
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);
@@ -170,7 +170,7 @@ class Flood : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(HonestWorks());
     EXPECT_EQ(disturbed_, "");
     Client late(HonestOptions());
-    EXPECT_TRUE(late.GetStatistics(kGenerous));  // and others may come
+    EXPECT_TRUE(late.GetStatistics(kGenerous));  // new clients may join
   }
 
   const KeyPair broker_keys_ = MakeKeyPair();
@@ -189,14 +189,14 @@ TEST_P(Flood, AThousandHalfOpenConnections) {
   std::vector<Raw> raws;
   for (int i = 0; i < 1000; ++i) {
     raws.emplace_back(broker_->endpoint());
-    // Some say nothing, some stop in the middle of the greeting, some after it.
+    // Some send nothing, some stop in the middle of the greeting, some after it.
     const std::string greeting = Greeting(Mechanism());
     raws.back().Say(greeting.substr(0, static_cast<std::size_t>(i % 3) * 32));
     if (i % 100 == 0) {
       EXPECT_TRUE(HonestWorks());
     }
   }
-  // Most are refused at once, the others have their time, and no more.
+  // Most are refused at once. The others are dropped when the time for a handshake is over.
   for (const Raw& raw : raws) EXPECT_TRUE(raw.IsHungUp());
   EXPECT_TRUE(PollUntil(*honest_, [&] {
     const Counters counters = Counted();
@@ -204,7 +204,7 @@ TEST_P(Flood, AThousandHalfOpenConnections) {
   }));
   EXPECT_GE(Counted().refused_connections, raws.size() / 2);
   EXPECT_THAT(broker_->Log(), HasSubstr("connections_per_address = 100"));
-  // A line each ten seconds at most, and this does not take longer.
+  // There is at most one such line in ten seconds, and the test is faster than that.
   EXPECT_LE(LogLines("connections_per_address"), 2);
   EXPECT_LE(LogLines("came to nothing"), 2);
 }
@@ -225,7 +225,7 @@ TEST_P(Flood, FramesOfSixteenGibibytes) {
   Start({});
   for (const std::uint64_t size : {16ull << 30, ~0ull, 1ull << 63, (4ull << 20) + 1}) {
     for (const int flags : {0, int{kMore}, int{kCommand}}) {
-      // In the handshake, and, where that needs no keys, after it.
+      // During the handshake, and, if there are no keys, also after it.
       const Raw early(broker_->endpoint());
       early.Say(Greeting(Mechanism()) + FrameHead(flags, size));
       EXPECT_TRUE(early.IsHungUp()) << size;
@@ -239,7 +239,7 @@ TEST_P(Flood, FramesOfSixteenGibibytes) {
 
 TEST_P(Flood, RandomBytes) {
   ConnectionLimits limits;
-  limits.handshake_us = 500'000;  // what looks like the beginning of something is waited for
+  limits.handshake_us = 500'000;  // wait briefly for bytes that look like a handshake
   Start(limits);
   std::mt19937_64 random(3);
   std::vector<Raw> raws;
@@ -259,15 +259,15 @@ TEST_P(Flood, RandomBytes) {
       << " refused\n"
       << broker_->Log();
   EXPECT_LE(LogLines("came to nothing"), 2);
-  // Without keys some of it is messages, of clients with random names.
+  // Without keys some of the bytes are valid messages of clients with random names.
   EXPECT_LE(LogLines("a bad message"), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Keys, Flood, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "with" : "without"; });
 
-// The library sends no message before it is whole, so a peer that begins one and never ends it
-// speaks ZMTP by itself; keys make no difference to the limit.
+// ZeroMQ sends only whole messages, so this test speaks ZMTP itself to begin a message and never
+// end it. Keys make no difference to this limit.
 class Endless : public Flood {};
 
 TEST_P(Endless, AMessageWithoutEndIsCutOff) {
@@ -290,7 +290,7 @@ TEST_P(Endless, AMessageWithoutEndIsCutOff) {
   EXPECT_THAT(broker_->Log(), HasSubstr("unfinished_bytes = 67108864"));
 }
 
-// A broker that sleeps in its log from the first bad message on, until told to go on.
+// A broker that blocks in its log function at the first bad message, until WakeUp.
 class SleepingBroker {
  public:
   explicit SleepingBroker(BrokerOptions options) : broker_(WithLog(std::move(options))) {
@@ -337,7 +337,8 @@ class SleepingBroker {
   std::thread thread_;
 };
 
-// The broker's end of a connection. The broker lives in this process, so its descriptor is here.
+// The broker's end of a connection. The broker runs in this process, so its descriptor is here,
+// too.
 class OtherEnd {
  public:
   explicit OtherEnd(const Raw& raw) {
@@ -354,7 +355,8 @@ class OtherEnd {
     }
     EXPECT_FALSE(socket_.empty()) << "the broker has not accepted the connection";
   }
-  // False after much time. Linux tells nobody when a descriptor is closed, so this looks again.
+  // Returns false after a long time. Polls, because Linux does not notify anybody when a descriptor
+  // is closed.
   bool WaitUntilClosed() const {
     const auto deadline = std::chrono::steady_clock::now() + kGenerous;
     while (Target() == socket_) {
@@ -365,7 +367,7 @@ class OtherEnd {
   }
 
  private:
-  // Names the socket by a number that no other has.
+  // Identifies the socket by its unique inode number.
   std::string Target() const {
     std::error_code gone;
     return std::filesystem::read_symlink(link_, gone);
@@ -375,18 +377,18 @@ class OtherEnd {
   std::string socket_;
 };
 
-// A peer that has brought it to sleep.
+// Connects a peer that makes the broker block.
 Raw Lullaby(SleepingBroker& broker) {
   Raw raw(broker.endpoint());
   EXPECT_TRUE(raw.Say(Greeting("NULL") + Ready("unread")));
-  EXPECT_TRUE(raw.Hear(Greeting("NULL").size() + 8));  // and the beginning of its READY
+  EXPECT_TRUE(raw.Hear(Greeting("NULL").size() + 8));  // and the first bytes of the broker's READY
   EXPECT_TRUE(raw.Say(FrameHead(0, 1) + "x"));
   EXPECT_TRUE(broker.WaitUntilAsleep());
   return raw;
 }
 
-// libzmq 4.3.4 ends the process when the queue of what was received is full, the connection ends,
-// and a PING follows what did not fit.
+// libzmq 4.3.4 aborts the process if the queue of received messages is full, the connection ends,
+// and a PING follows the messages that did not fit.
 TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
   SleepingBroker broker(BrokerThread::Options("tcp://127.0.0.1:*"));
   {
@@ -416,8 +418,8 @@ TEST(UnreadMessages, HaveALimit) {
   const std::string frame = FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
   for (int i = 0; i < 512; ++i) ASSERT_TRUE(raw.Say(frame));  // 32 MiB
   raw.WaitUntilRead();
-  // The broker looks at its connections four times a second. What passes here is that time, so that
-  // it looks as soon as it wakes up, before it has taken in all that was sent.
+  // The broker checks its connections four times a second. After this sleep it does so as soon as
+  // it wakes up, before it has received everything that was sent.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   broker.WakeUp();
   EXPECT_TRUE(raw.IsHungUp());
@@ -466,7 +468,7 @@ TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {
 INSTANTIATE_TEST_SUITE_P(Keys, Endless, ::testing::Values(false),
                          [](const auto&) { return "without"; });
 
-// Authenticated or not: a connection that only keeps itself alive is of no use.
+// A connection that only keeps itself alive is useless, authenticated or not.
 TEST(SilentPeers, AreHungUpOn) {
   BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
   options.client_silence_us = 500'000;
@@ -474,7 +476,7 @@ TEST(SilentPeers, AreHungUpOn) {
   const Raw raw(broker.endpoint());
   ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("silent")));
   EXPECT_TRUE(raw.IsHungUp());
-  // Who says something now and then may stay.
+  // A client that sends a message now and then is kept.
   Client client(ClientAt(broker.endpoint()));
   EXPECT_TRUE(PollUntil(
       client, [&] { return broker.Log().find("no message came over it") != std::string::npos; }));

@@ -1,4 +1,4 @@
-// What all clients of one key may have together.
+// Limits on all clients of one key together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Outbox: what waits for clients that take nothing at present.
+// Outbox: messages that wait for clients that do not read.
 #include "outbox.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A client whose connection holds two parts.
+// A client whose connection holds at most two parts.
 class OutboxTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kLimit = 4 << 20;
@@ -36,7 +36,7 @@ class OutboxTest : public ::testing::Test {
     const std::vector<std::byte> control(8);
     return outbox_.Send(client, kSession, control, {payload}, group);
   }
-  // A client that reads nothing.
+  // Connects a client that reads nothing.
   zmq::socket_t Connect(const ClientId& client) {
     zmq::socket_t dealer(context_, zmq::socket_type::dealer);
     dealer.set(zmq::sockopt::routing_id, client);
@@ -47,7 +47,8 @@ class OutboxTest : public ::testing::Test {
     while (ignored.to_string_view() != "here") static_cast<void>(router_.recv(ignored));
     return dealer;
   }
-  // Reads what was sent, and has what waits sent, until `done`; false if that takes too long.
+  // Reads sent messages and retries waiting ones until `done`; returns false if that takes too
+  // long.
   bool ReadUntil(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + kGenerous;
     while (!done()) {
@@ -76,7 +77,7 @@ TEST_F(OutboxTest, WhoReadsGetsMoreThanMayWait) {
   constexpr std::size_t kLong = 4 * kLimit;
   EXPECT_EQ(Send(kLong), std::nullopt);
   EXPECT_TRUE(outbox_.Waits(kClient));
-  // What was read does not wait any more.
+  // A message that was read no longer counts as waiting.
   EXPECT_TRUE(ReadUntil([&] { return parts_ >= 13; }));
   EXPECT_EQ(Send(kLong), std::nullopt);
   EXPECT_TRUE(ReadUntil([&] { return read_.size() == 2; }));
@@ -108,7 +109,7 @@ TEST_F(OutboxTest, ClientsOfOneKeyShareWhatMayWaitForThem) {
   ASSERT_TRUE(why);
   EXPECT_THAT(*why, HasSubstr("16777216 bytes, the most for a key (unread_bytes_of_key)"));
   EXPECT_EQ(Send("stranger", own(), {"another key", kGroup.limit_bytes}), std::nullopt);
-  // Who is given up makes room.
+  // Dropping clients makes room for others.
   outbox_.Forget("other");
   outbox_.Forget(kClient);
   const zmq::socket_t later = Connect("later");

@@ -1,5 +1,5 @@
-// What others may send: garbage, broken and foreign frames, from ZeroMQ sockets and from plain
-// ones. Whatever comes, the broker lives and its honest clients notice nothing.
+// Garbage, damaged frames and foreign frames, from ZeroMQ sockets and from plain ones. Whatever
+// arrives, the broker survives and its honest clients notice nothing.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
@@ -39,7 +39,7 @@ class RawSocket : public ::testing::Test {
     });
   }
   ~RawSocket() override {
-    // Nobody else was disturbed by whatever the test did.
+    // The test must not have disturbed any other client.
     EXPECT_TRUE(honest_->Put({PlainTuple({"after"}, "x")}, kGenerous));
     EXPECT_EQ(honest_->ReadOne(AnyOf("before"))->payload.text(), "x");
     EXPECT_EQ(honest_lost_, 0);
@@ -107,7 +107,7 @@ TEST_F(RawSocket, APongThatNobodyAskedForTellsTheClock) {
     zmq::socket_t leaves = Dealer("leaves");
     ASSERT_NE(Join(leaves), 0u);
   }
-  // The broker looks who is still there.
+  // The broker checks which clients are still there.
   const ToClient probe = Answer(stays);
   ASSERT_EQ(probe.messages.size(), 1u);
   EXPECT_GT(std::get<Pong>(probe.messages[0]).broker_us, 0);
@@ -127,7 +127,7 @@ TEST_F(RawSocket, RandomFramesAreAnsweredAndCounted) {
     EXPECT_EQ(ErrorAnswer(dealer).code, ErrorCode::kBadRequest);
   }
   EXPECT_EQ(BadRequests(), static_cast<std::uint64_t>(kMessages));
-  // Counted each, logged once.
+  // Each one is counted, but only one is logged.
   const std::string log = broker_->Log();
   EXPECT_EQ(log.find("a bad message"), log.rfind("a bad message"));
   EXPECT_THAT(log, HasSubstr("random"));
@@ -156,7 +156,7 @@ TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
   encoder.Begin(0, {.version = 7});
   encoder.Add(Hello{1, "future"});
   const auto bytes = encoder.Finish();
-  // With the head of this version, and with none, as up to version 3.
+  // With this version's head, and without one, as in versions up to 3.
   for (const std::string& hello :
        {Packed(bytes), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}) {
     SendFrames(dealer, {hello});
@@ -167,13 +167,13 @@ TEST_F(RawSocket, OtherVersionsAreToldBothNumbers) {
   }
 }
 
-// And of anybody they are understood.
+// The broker accepts compressed control frames from any client.
 TEST_F(RawSocket, ControlFramesAreCompressedForThoseWhoSayThatTheyTakeThem) {
   Put put;
   for (std::int64_t i = 0; i < 50; ++i) put.tuples.push_back(PlainTuple({"many", i}, "payload"));
   Encoder encoder;
   Compressor compressor;
-  // One that leaves would make the broker ask who is there.
+  // Both sockets stay open: if one closed, the broker would check which clients are still there.
   zmq::socket_t dealers[] = {Dealer("does not"), Dealer("takes")};
   for (const bool takes : {false, true}) {
     zmq::socket_t& dealer = dealers[takes];
@@ -230,7 +230,7 @@ TEST_F(RawSocket, MultipartMessagesAreRefused) {
   EXPECT_TRUE(std::holds_alternative<Pong>(Answer(dealer).messages.at(0)));
 }
 
-// The beginning of a large message is not kept for somebody who has not joined.
+// The broker does not keep the beginning of a large message of a client that has not joined.
 TEST_F(RawSocket, LargeMessagesAreForThoseWhoHaveJoined) {
   Tuple tuple = PlainTuple({"large"}, std::string(3 << 20, 'l'));
   const auto parts = [&](std::uint64_t session) {
@@ -241,7 +241,7 @@ TEST_F(RawSocket, LargeMessagesAreForThoseWhoHaveJoined) {
   };
   zmq::socket_t dealer = Dealer("large message");
   for (const std::string& part : parts(0)) SendFrames(dealer, {part});
-  const std::uint64_t session = Join(dealer);  // answered first: there was no other answer
+  const std::uint64_t session = Join(dealer);  // comes first, so the message got no answer
   ASSERT_NE(session, 0u);
   const std::vector<std::string> good = parts(session);
   ASSERT_GT(good.size(), 2u);
@@ -250,7 +250,7 @@ TEST_F(RawSocket, LargeMessagesAreForThoseWhoHaveJoined) {
   EXPECT_EQ(honest_->ReadOne(AnyOf("large"), kGenerous)->payload.size(), 3u << 20);
 }
 
-// What a session had begun to send ends with it.
+// When a session ends, the broker drops its unfinished messages.
 TEST_F(RawSocket, AHalfMessageEndsWithItsSession) {
   Tuple tuple = PlainTuple({"half"}, std::string(3 << 20, 'h'));
   zmq::socket_t dealer = Dealer("half");
@@ -278,7 +278,7 @@ TEST_F(RawSocket, PayloadFramesThatDoNotFit) {
   encoder.Begin(session);
   encoder.Add(Request{3, Put{{tuple}}});
   const auto control = encoder.Finish();
-  SendFrames(dealer, {Packed(control)});  // its frame is missing
+  SendFrames(dealer, {Packed(control)});  // its payload frame is missing
   const ToClient missing = Answer(dealer);
   ASSERT_EQ(missing.messages.size(), 1u);
   const auto& reply = std::get<Reply>(missing.messages[0]);
@@ -308,7 +308,7 @@ TEST_F(RawSocket, FramesOverTheLimitEndTheirConnectionOnly) {
   ASSERT_NE(session, 0u);
   ASSERT_EQ(honest_->GetStatistics()->clients, 2u);
   SendFrames(dealer, {std::string((4 << 20) + 1, '\0')});
-  // ZeroMQ drops the connection, and so the client is lost.
+  // ZeroMQ drops the connection, so the broker loses the client.
   EXPECT_TRUE(PollUntil(*honest_, [&] { return honest_->GetStatistics()->clients == 1; }));
 }
 
@@ -354,10 +354,10 @@ TEST_F(RawSocket, PlainTcpGarbageIsIgnored) {
     if (i % 3 == 0) bytes = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     // A ZMTP greeting, then nonsense.
     if (i % 3 == 1) bytes = std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + bytes;
-    // The broker may hang up in the middle of it.
+    // The broker may hang up during this.
     [[maybe_unused]] const auto sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
-    // Until the broker has dealt with it: libzmq 4.3.4 aborts if its socket is closed just while it
+    // Waits until the broker has dealt with it. libzmq 4.3.4 aborts if a socket is closed while it
     // takes a greeting of an old version for a routing id.
     char answer[256];
     while (recv(fd, answer, sizeof(answer), 0) > 0) {
@@ -366,7 +366,7 @@ TEST_F(RawSocket, PlainTcpGarbageIsIgnored) {
   }
 }
 
-// A handler of another language says no more than this.
+// A handler in another language needs no more messages than these.
 TEST_F(RawSocket, AMinimalPeerTakesPart) {
   zmq::socket_t dealer = Dealer("peer");
   const std::uint64_t session = Join(dealer);
@@ -389,10 +389,9 @@ TEST_F(RawSocket, AMinimalPeerTakesPart) {
   EXPECT_EQ(honest_->ReadOne(AnyOf("result"))->payload.text(), "done");
 }
 
-// ---- brokers that are none of this library
-// --------------------------------------------------------------------
+// ---- brokers of other implementations -----------------------------------------------------------
 
-// Whether the Put of a client comes compressed to a broker that says whether it takes that.
+// Whether a client compresses its Put, for a broker that says whether it accepts that.
 bool PutComesCompressed(bool takes) {
   zmq::context_t context;
   zmq::socket_t router(context, zmq::socket_type::router);
@@ -407,7 +406,7 @@ bool PutComesCompressed(bool takes) {
     put.tuples.push_back(PlainTuple({"many", i}, payload));
   }
   client.Submit(put, nullptr);
-  // The Hello, then the Put.
+  // First the Hello, then the Put.
   std::vector<zmq::message_t> frames;
   const auto receive = [&] {
     frames.clear();

@@ -1,4 +1,4 @@
-// ClientSession and BrokerCore together, over a link that loses, breaks and restarts.
+// ClientSession and BrokerCore together, over links that break and a broker that restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 namespace tuplespace {
 namespace {
 
-// One world with one time: a broker that is restarted, workers whose links break, in-order links
-// that lose everything in flight when they do. The seed decides everything.
+// A simulated broker that restarts, and workers whose links break. Links keep the order of messages
+// and lose everything in flight when they break. The seed decides everything.
 class World {
  public:
   explicit World(std::uint64_t seed) : random_(seed) {
@@ -30,13 +30,13 @@ class World {
     }
   }
 
-  // Every worker puts `puts` tuples, each worker's own, and all have to be answered.
+  // Every worker puts `puts` tuples of its own, and all Puts must be answered.
   void Run(int puts) {
     for (auto& worker : workers_) {
       for (int i = 0; i < puts; ++i) worker->to_put.push_back(i);
     }
     for (int step = 0; step < 1'000'000 && !Done(puts); ++step) {
-      const bool calm = step > 20'000;  // faults end, so everything has to end well
+      const bool calm = step > 20'000;  // no more faults, so everything must end well
       now_us_ += static_cast<std::int64_t>(random_() % 3'000);
       Worker& worker = *workers_[random_() % workers_.size()];
       if (!calm && random_() % 300 == 0) BreakLink(worker);
@@ -88,7 +88,7 @@ class World {
     worker.down.clear();
     worker.linked = false;
     worker.session->LinkDown("fault", now_us_);
-    // Sometimes the broker notices, sometimes it has to find out.
+    // Sometimes the broker notices that at once, and sometimes only later.
     if (random_() % 2 == 0) core_->Lost(worker.id, "fault", now_us_);
   }
 

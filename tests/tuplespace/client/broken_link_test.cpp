@@ -1,6 +1,6 @@
-// A broker, a link or a peer is lost at any point of large messages in both directions: no process
-// ends by it, and what goes on goes on. The number of losses of each kind, in each role, is 20, or
-// that of the environment variable ACAN_BROKEN_LINKS.
+// A broker, a link or a peer is lost at any point of large messages in both directions. No process
+// may end because of that, and the remaining ones must continue. Each kind of loss happens 20 times
+// in each role, or as often as the environment variable ACAN_BROKEN_LINKS says.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -26,12 +26,12 @@ int Losses() {
 enum class Lost : std::uint8_t { kBroker, kLink, kPeer };
 enum class LoadedRole : std::uint8_t { kHandler, kManager };
 
-// A client on the other side of a slow link, which never waits for an answer.
+// A client behind a slow link that sends requests without waiting for answers.
 class Loaded {
  public:
   Loaded(const std::string& endpoint, LoadedRole role) : role_(role), client_(Options(endpoint)) {}
 
-  // Keeps large messages on their way.
+  // Keeps large messages under way.
   void Go() {
     if (client_.unanswered() < 4) {
       if (role_ == LoadedRole::kManager) {
@@ -63,7 +63,7 @@ class Loaded {
     Read read;
     for (int tile = 0; tile < kTiles; ++tile) read.patterns.push_back(Pattern::Of({"tile", tile}));
     client_.Submit(std::move(read), nullptr);
-    // Its results count without a lease, too.
+    // Sends results even without a lease.
     client_.Submit(Complete{{Key{"task"}, 1}, Tiles()}, nullptr);
   }
 
@@ -94,7 +94,7 @@ class BrokenLink : public ::testing::TestWithParam<std::tuple<LoadedRole, Lost>>
     until([&] { return relay.passed() >= at_bytes; });
     switch (std::get<1>(GetParam())) {
       case Lost::kBroker:
-        // It says goodbye, and is gone while more is on its way to it.
+        // The broker says goodbye, and ends while more messages are on their way to it.
         broker.reset();
         until([&] { return !loaded->client().connected(); });
         return;

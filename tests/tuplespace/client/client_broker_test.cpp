@@ -1,4 +1,4 @@
-// What a client asks of a broker, and what ends its waits, over one transport.
+// A client's requests to a broker, and the events that end its waits, over one transport.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -41,8 +41,8 @@ TEST(ClientBroker, WithoutABrokerABlockingCallGivesUp) {
   EXPECT_FALSE(client.connected());
 }
 
-// A process that computes, or is stopped, longer than the broker waits for it. Its requests are
-// more than its channel holds, and nobody reads that any more.
+// A process computes, or is stopped, for longer than the broker waits. Its requests do not fit into
+// its channel, which the broker no longer reads.
 TEST(ClientBroker, WhoWasSilentForTooLongJoinsAgain) {
   TemporaryFolder folder;
   BrokerOptions options = BrokerThread::Options(folder.Ipc());
@@ -64,7 +64,7 @@ TEST(ClientBroker, WhoWasSilentForTooLongJoinsAgain) {
       answered += std::get<PutReply>(reply).status == std::vector{PutStatus::kStored};
     });
   }
-  paused.Flush();  // before it looks whether something is to be heard
+  paused.Flush();  // before it checks for messages
   EXPECT_TRUE(PollUntil(paused, [&] { return paused.unanswered() == 0; }));
   EXPECT_EQ(answered, kRequests);
 }
@@ -77,7 +77,7 @@ TEST(ClientBroker, AnInterruptEndsABlockingCallThatWaitsForABroker) {
   std::thread stopper;
   client.SetInterrupt([&] {
     if (stop) throw Stopped{};
-    // It waits, or is about to.
+    // The call waits, or is about to wait.
     if (stopper.joinable()) return;
     stopper = std::thread([&] {
       stop = true;
@@ -109,12 +109,12 @@ TEST(ClientBroker, ABrokerThatIsStartedAgainElsewhereIsFound) {
   broker = std::make_unique<BrokerThread>(there.Ipc());
   Client other(ClientAt(there.Ipc()));
   ASSERT_TRUE(other.Put({PlainTuple({"b"}, "new")}));
-  ASSERT_TRUE(PollUntil(client, [&] { return read.has_value(); }));  // it was asked again
+  ASSERT_TRUE(PollUntil(client, [&] { return read.has_value(); }));  // the client sent it again
   EXPECT_EQ(*read, "new");
   EXPECT_EQ(client.endpoint(), there.Ipc());
   EXPECT_EQ(client.CountOf(AnyOf("a")), 0u);  // another space
   EXPECT_NE(client.broker_life(), first_life);
-  // And back.
+  // Now the other way round.
   broker.reset();
   broker = std::make_unique<BrokerThread>(here.Ipc());
   ASSERT_TRUE(client.Put({PlainTuple({"c"}, "back")}));
@@ -130,7 +130,7 @@ TEST(ClientBroker, WhatAnAbandonedGetIsGrantedGoesBack) {
   const RequestId id = client.Submit(get, [](ReplyBody&&) { FAIL() << "it was abandoned"; });
   ASSERT_TRUE(client.CountOf(AnyOf("task")));  // the Get is open at the broker
   Client other(ClientAt(broker.endpoint()));
-  ASSERT_TRUE(other.Put({TaskTuple({"task", 1}, "x")}));  // and granted now
+  ASSERT_TRUE(other.Put({TaskTuple({"task", 1}, "x")}));  // and granted at once
   client.Abandon(id);
   ASSERT_TRUE(PollUntil(client, [&] {
     const auto stats = client.GetStatistics();
@@ -154,12 +154,12 @@ TEST(ClientBroker, AReplacedGetIsAnsweredOnce) {
   big.task->need_bytes = 100;
   ASSERT_TRUE(other.Put({big}));
   ASSERT_TRUE(client.CountOf(AnyOf("task")));
-  EXPECT_TRUE(answers.empty());  // it does not fit
+  EXPECT_TRUE(answers.empty());  // the task does not fit
   get.offer_bytes = 200;
   client.Replace(id, get);
   ASSERT_TRUE(PollUntil(client, [&] { return !answers.empty(); }));
   EXPECT_THAT(answers, ElementsAre(1u));
-  // Nothing of it stays open: a second task is not taken in its name.
+  // Nothing stays open: a second task is not granted to this Get.
   big.key = Key{"task", 2};
   ASSERT_TRUE(other.Put({big}));
   ASSERT_TRUE(PollUntil(client, [&] { return client.GetStatistics()->open_gets == 0; }));

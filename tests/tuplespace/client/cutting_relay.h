@@ -1,6 +1,6 @@
-// A slow link between clients and a broker that ends in the middle of a message: it passes bytes on
-// in small pieces through small buffers, and after a given number of them all connections end with
-// a reset.
+// A slow link between clients and a broker that breaks in the middle of a message. It forwards
+// bytes in small pieces through small buffers. After a given number of bytes, all connections end
+// with a reset.
 #pragma once
 
 #include <arpa/inet.h>
@@ -50,12 +50,12 @@ class CuttingRelay {
   CuttingRelay& operator=(const CuttingRelay&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
-  // Bytes that have passed, in both directions.
+  // Number of bytes forwarded in both directions.
   std::uint64_t passed() const { return passed_; }
-  // All connections end when so many bytes have passed; later ones pass everything.
+  // Ends all connections when `bytes` bytes have passed; later connections are not cut.
   void CutAt(std::uint64_t bytes) { cut_at_ = bytes; }
   bool has_cut() const { return has_cut_; }
-  // What the broker sends is lost from here on, until all connections end.
+  // Drops everything that the broker sends, until all connections are cut.
   void DropAnswers() { drops_answers_ = true; }
 
  private:
@@ -87,7 +87,7 @@ class CuttingRelay {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     return fd;
   }
-  // The other side gets a reset, and what was on its way is lost.
+  // Closes with a reset, which drops the bytes under way.
   static void Reset(int fd) {
     const linger reset{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -118,7 +118,7 @@ class CuttingRelay {
     links_.back().broker = broker;
   }
 
-  // False: an end has closed.
+  // Returns false if an end has closed.
   bool Pass(int from, int to, Direction& direction, bool drops = false) {
     if (direction.begin == direction.end) {
       const ssize_t got = recv(from, direction.bytes.data(), direction.bytes.size(), 0);
@@ -153,8 +153,8 @@ class CuttingRelay {
                           Pass(link->broker, link->client, link->to_client,
                                /*drops=*/drops_answers_ && !has_cut_);
         if (!open) {
-          // The pause is a fault and waits for nothing: where the other side is when its connection
-          // ends depends on how long it was.
+          // A deliberate delay that waits for nothing: its length varies what the other side is
+          // doing when its connection ends.
           std::this_thread::sleep_for(std::chrono::microseconds(random_() % kMostPauseUs));
           Reset(link->client);
           Reset(link->broker);

@@ -1,4 +1,4 @@
-// Where a client's broker may be, and where it is tried next.
+// The endpoints at which a client's broker may be, and the order in which the client tries them.
 #include "endpoint_list.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(EndpointList, OfOneAlwaysTriesThatOne) {
   for (int i = 0; i < 3; ++i) {
     list.BeginAttempt();
     EXPECT_EQ(list.endpoint(), "tcp://localhost:1");
-    EXPECT_EQ(list.address(), "tcp://127.0.0.1:1");  // what ZeroMQ takes
+    EXPECT_EQ(list.address(), "tcp://127.0.0.1:1");  // in the form that ZeroMQ accepts
   }
 }
 

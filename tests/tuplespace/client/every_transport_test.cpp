@@ -1,4 +1,4 @@
-// Client and broker over every transport: all behave alike.
+// Client and broker over every transport, which must all behave alike.
 #include <gmock/gmock.h>
 
 #include <optional>
@@ -12,7 +12,6 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-// Every transport has to behave alike.
 class EveryTransport : public ::testing::TestWithParam<std::string> {
  protected:
   BrokerOptions Options() {
@@ -93,7 +92,7 @@ TEST_P(EveryTransport, AReadWaitsUntilThereIsAMatch) {
   reader.Submit(read, [&](ReplyBody&& reply) {
     got = std::string(std::get<Found>(reply).tuples.at(0).payload.text());
   });
-  ASSERT_TRUE(reader.CountOf(AnyOf("later")));  // the read is open at the broker by now
+  ASSERT_TRUE(reader.CountOf(AnyOf("later")));  // the Read has reached the broker
   EXPECT_FALSE(got);
   ASSERT_TRUE(putter.Put({PlainTuple({"later", 1}, "now")}));
   ASSERT_TRUE(PollUntil(reader, [&] { return got.has_value(); }));
@@ -133,7 +132,7 @@ TEST_P(EveryTransport, APayloadThatStaysIsSuppliedWhenSomebodyReadsIt) {
     Read read{{Pattern::Of(tile)}};
     read.wait_us = kForeverUs;
     reader.Submit(read, [&](ReplyBody&& reply) { found = std::get<Found>(reply).tuples.at(0); });
-    ASSERT_TRUE(reader.CountOf(AnyOf("tile")));  // the read is open at the broker by now
+    ASSERT_TRUE(reader.CountOf(AnyOf("tile")));  // the Read has reached the broker
     EXPECT_FALSE(found);
     ASSERT_TRUE(PollUntil(maker, [&] {
       reader.Poll(milliseconds(0));
@@ -169,7 +168,7 @@ TEST_P(EveryTransport, ATaskGoesAllTheWay) {
   get.pattern = AnyOf("task");
   get.offer_bytes = 1000;
   get.with_inputs = true;
-  EXPECT_TRUE(handler.GetSome(get, milliseconds(0)).empty());  // its inputs are not there
+  EXPECT_TRUE(handler.GetSome(get, milliseconds(0)).empty());  // its inputs are missing
   const std::string big = Repeated(100'000, 'q');
   ASSERT_TRUE(manager.Put({PlainTuple({"in", 1}, "one"), PlainTuple({"in", 2}, big)}));
   const std::vector<Grant> grants = handler.GetSome(get);
@@ -204,7 +203,7 @@ TEST_P(EveryTransport, RepliesComeInTheOrderOfTheRequests) {
   constexpr int kPuts = 5000;
   std::vector<int> order;
   for (int i = 0; i < kPuts; ++i) {
-    // Some inline, some in frames of their own.
+    // Some payloads are inline, others in their own frames.
     const std::size_t bytes = i % 7 == 0 ? 600 : 10;
     client.Submit(Put{{PlainTuple({"n", i}, Repeated(bytes, 'o'))}},
                   [&order, i](ReplyBody&& reply) {

@@ -1,5 +1,5 @@
-// Every blocking call of a client whose broker is not there, says nothing, is killed or stopped: it
-// ends by its deadline or by its interrupt, and without both it says what it waits for.
+// Every blocking call of a client whose broker is missing, silent, killed or stopped. It must end
+// by its deadline or by its interrupt; without both it must report what it waits for.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::milliseconds kShort{200};
 
-// Each call of Client's blocking half; whether it came back with something.
+// A blocking call of Client. `run` returns whether the call had a result.
 struct Call {
   const char* name;
   std::function<bool(Client&, Client::Duration)> run;
@@ -56,10 +56,10 @@ const std::vector<Call>& Calls() {
   return calls;
 }
 
-// A broker as a process.
+// A broker in its own process.
 class BrokerProcess {
  public:
-  // REQUIRES: this process has no threads but its first.
+  // REQUIRES: this process has only one thread.
   explicit BrokerProcess(const std::string& endpoint) {
     std::array<int, 2> ready{};
     if (pipe(ready.data()) != 0) throw std::runtime_error("pipe");
@@ -81,7 +81,7 @@ class BrokerProcess {
   BrokerProcess(const BrokerProcess&) = delete;
   BrokerProcess& operator=(const BrokerProcess&) = delete;
 
-  // Returns when it has stopped.
+  // Returns when the process has stopped.
   void Stop() const {
     kill(pid_, SIGSTOP);
     waitpid(pid_, nullptr, WUNTRACED);
@@ -97,7 +97,7 @@ class BrokerProcess {
   pid_t pid_ = -1;
 };
 
-// Accepts connections and reads nothing of them.
+// Accepts connections and never reads from them.
 class MutePeer {
  public:
   explicit MutePeer(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM, 0)) {
@@ -119,10 +119,10 @@ class MutePeer {
 
 enum class Gone : std::uint8_t { kNobody, kMute, kKilled, kStopped };
 
-// What is at an endpoint, or is not.
+// What is at an endpoint.
 class Peer {
  public:
-  // REQUIRES: this process has no threads but its first.
+  // REQUIRES: this process has only one thread.
   explicit Peer(Gone gone) : gone_(gone) {
     if (gone == Gone::kMute) mute_.emplace(folder_.Path("s"));
     if (is_broker()) broker_.emplace(folder_.Ipc());
@@ -133,7 +133,7 @@ class Peer {
   void Stop() const {
     if (broker_) broker_->Stop();
   }
-  // In the middle of a call.
+  // To be called during a blocking call.
   void Kill() {
     if (gone_ == Gone::kKilled) broker_->Kill();
   }
@@ -145,7 +145,7 @@ class Peer {
   std::optional<BrokerProcess> broker_;
 };
 
-// A client that has joined if there is somebody to join, and what it was told since.
+// A client that has joined if there is a broker, and the notifications that it got.
 struct Watched {
   explicit Watched(const Peer& peer) : client(ClientAt(peer.endpoint())) {
     client.OnConnection([this](bool connected, const std::string&) { lost = !connected; });
@@ -154,7 +154,7 @@ struct Watched {
     EXPECT_TRUE(PollUntil(client, [this] { return client.connected(); }));
   }
   bool lost = false;
-  std::string said;  // of what is waited for
+  std::string said;  // about a delay
   Client client;
 };
 
@@ -177,8 +177,8 @@ TEST_P(PeerGone, TheCallEndsByItsDeadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kGenerous);
 }
 
-// Another thread asks for the end once the call waits and, where the broker is killed meanwhile,
-// has heard of it.
+// Another thread requests the end once the call waits. If that thread kills the broker, it requests
+// the end only after the client has noticed the loss.
 TEST_P(PeerGone, TheCallEndsByItsInterrupt) {
   Client& client = watched_.client;
   std::latch waits(1);
@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, PeerGone,
                                                               Gone::kKilled, Gone::kStopped)),
                          NameOfCall);
 
-// ---- what is no call ---------------------------------------------------------------------------
+// ---- without a blocking call --------------------------------------------------------------------
 
 class NoCall : public ::testing::TestWithParam<Gone> {
  protected:
@@ -224,7 +224,7 @@ class NoCall : public ::testing::TestWithParam<Gone> {
   std::unique_ptr<Watched> watched_;
 };
 
-// With a request that waits, and with none.
+// With and without a waiting request.
 TEST_P(NoCall, APollEndsByItsTimeout) {
   peer_.Kill();
   Client& client = watched_->client;
@@ -233,7 +233,7 @@ TEST_P(NoCall, APollEndsByItsTimeout) {
   client.Poll(kShort);
 }
 
-// Much of it is on its way into a connection that nobody reads.
+// Much data is on its way into a connection that nobody reads; the destructor must not wait for it.
 TEST_P(NoCall, WhatWasNotSentKeepsNoClient) {
   Client& client = watched_->client;
   const std::string bytes(8u << 20, 'x');
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Peers, NoCall,
                                            Gone::kStopped),
                          [](const auto& tested) { return WayOf(tested.param); });
 
-// Calls until it was said what the call waits for.
+// Makes the call until the client has reported what it waits for.
 void ExpectSays(Watched& one, const Call& call) {
   const auto begin = std::chrono::steady_clock::now();
   one.client.SetInterrupt([&] {
@@ -264,7 +264,7 @@ void ExpectSays(Watched& one, const Call& call) {
       << call.name;
 }
 
-// All calls at a time, as each takes its seconds.
+// Makes all calls at the same time, since each takes several seconds.
 TEST(ACallWithoutADeadline, SaysWhatItWaitsFor) {
   const Peer stopped(Gone::kStopped), mute(Gone::kMute), nobody(Gone::kNobody);
   std::vector<std::pair<std::unique_ptr<Watched>, const Call*>> all;
@@ -279,7 +279,8 @@ TEST(ACallWithoutADeadline, SaysWhatItWaitsFor) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Between the two requests of a Take its broker stops: whose the tuple is nobody can say, but that.
+// The broker stops between the two requests of a Take. Nobody can tell who has the tuple, and the
+// call must say so.
 TEST(Take, EndsIfTheBrokerIsStoppedAfterItGranted) {
   const TemporaryFolder folder;
   BrokerProcess broker(folder.Ipc());
@@ -287,7 +288,7 @@ TEST(Take, EndsIfTheBrokerIsStoppedAfterItGranted) {
   ASSERT_TRUE(client.Put({PlainTuple({"a", 1}, "taken")}, kGenerous));
   int asked = 0;
   client.SetInterrupt([&] {
-    if (++asked == 2) broker.Stop();  // the Get is answered by now
+    if (++asked == 2) broker.Stop();  // the Get has been answered
   });
   try {
     client.Take(AnyOf("a"), kShort);
@@ -298,21 +299,21 @@ TEST(Take, EndsIfTheBrokerIsStoppedAfterItGranted) {
   }
 }
 
-// The tuple is taken, and the answer is lost with the connection. The request that is sent again
-// comes with a lease that the new session does not know.
+// The tuple is taken, but the answer is lost with the connection. The repeated request names a
+// lease that the new session does not know.
 TEST(Take, SaysThatNobodyKnowsIfTheConnectionIsLostAfterItGranted) {
   BrokerThread broker("tcp://127.0.0.1:*");
   Client beside(ClientAt(broker.endpoint()));
   ASSERT_TRUE(beside.Put({PlainTuple({"a", 1}, "taken")}, kGenerous));
   CuttingRelay relay(broker.endpoint());
   ClientOptions options = ClientAt(relay.endpoint());
-  options.shared_memory = false;  // what passes there does not pass the relay
+  options.shared_memory = false;  // shared memory would bypass the relay
   Client client(options);
   ASSERT_TRUE(client.CountOf(AnyOf("a"), kGenerous));
   const std::uint64_t life = client.broker_life();
   int asked = 0;
   client.SetInterrupt([&] {
-    if (++asked == 2) return relay.DropAnswers();  // the Get is answered by now
+    if (++asked == 2) return relay.DropAnswers();  // the Get has been answered
     if (asked > 2 && !relay.has_cut() && beside.CountOf(AnyOf("a"), kGenerous) == 0) {
       relay.CutAt(0);
     }

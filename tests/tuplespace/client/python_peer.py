@@ -1,11 +1,10 @@
-"""A handler in another language, written from PROTOCOL.md and schema/wire.fbs alone.
+"""A handler in another language, written only from PROTOCOL.md and schema/wire.fbs.
 
 python_peer.py ENDPOINT FOLDER COUNT
 
-FOLDER has what `flatc --python` made of wire.fbs. Takes COUNT tasks ("square", n), whose payload is
-n in decimal digits, and completes each with the tuple ("squared", n): the square in digits, and as
-many x behind it as the digits say when n is above 100 (so that the payload needs a frame). Ends
-with 77 if pyzmq or flatbuffers is not there.
+FOLDER has the output of `flatc --python` for wire.fbs. Takes COUNT tasks ("square", n), whose payload is n in decimal
+digits, and completes each with the tuple ("squared", n): the square in digits, followed by as many x as the square says
+if n is above 100 (so that the payload needs a frame). Exits with 77 if pyzmq or flatbuffers is not installed.
 """
 
 import os
@@ -28,7 +27,7 @@ from tuplespace.wire import (  # noqa: E402
 
 VERSION = 4
 INLINE_BYTES = 512
-PART_BYTES = 1000  # far less than allowed, so that there are several
+PART_BYTES = 1000  # far less than the limit, so that messages have several parts
 
 
 def align(offset, step):
@@ -53,7 +52,7 @@ def pack(control, payloads, number):
 
 
 def unpack(packed):
-    """The control frame and the payload frames of a whole message."""
+    """The control frame and the payload frames of an unpacked message."""
     _, mark, control_bytes, payloads, _, size = struct.unpack_from("<I4sIIQQ", packed)
     assert mark == b"ATSP" and size == len(packed)
     control, frames = packed[32:32 + control_bytes], []
@@ -134,7 +133,7 @@ class Peer:
         return packed
 
     def receive(self, body_type, body_class):
-        """The next message of this type, and the payload frames of its envelope."""
+        """Receives the next message of this type, and the payload frames of its envelope."""
         while True:
             control, payloads = unpack(self.receive_packed())
             assert control[4:8] == b"ATSP"

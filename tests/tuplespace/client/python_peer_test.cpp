@@ -1,6 +1,6 @@
-// The protocol document is enough to take part: a handler in Python does (python_peer.py). It needs
-// pyzmq and flatbuffers (Debian: python3-zmq and python3-flatbuffers), and is skipped where no
-// interpreter has both. ACAN_PYTHON names the interpreter to use.
+// The protocol document suffices to write a peer: here a handler in Python (python_peer.py). It
+// needs pyzmq and flatbuffers (Debian: python3-zmq and python3-flatbuffers); without an interpreter
+// that has both, the test is skipped. ACAN_PYTHON names the interpreter to use.
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -10,15 +10,16 @@
 namespace tuplespace {
 namespace {
 
-// Those that are tried in turn. The first one in the path may be another one than the system's, for
-// which alone the packages of the system are.
+// The interpreters to try in turn. The first one in PATH may not be the system's interpreter, and
+// the system's packages belong to the latter only.
 std::vector<std::string> Interpreters() {
   const char* given = std::getenv("ACAN_PYTHON");
   if (given != nullptr) return {given};
   return {"python3", "/usr/bin/python3"};
 }
 
-// The exit code of the peer, or that of a shell that cannot run it (127); 77: a module is missing.
+// Returns the exit code of the peer (77: a module is missing), or of a shell that cannot run it
+// (127).
 int RunPeer(const std::string& interpreter, const std::string& arguments) {
   const int status = std::system((interpreter + " " PYTHON_PEER " " + arguments).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -1,4 +1,4 @@
-// What a session does with bytes that arrived damaged.
+// How a session handles bytes that arrived damaged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST_F(SessionDamageTest, WhatArrivedDamagedAtTheBrokerIsPutAgain) {
     session_.Tick(now_us_);
   }
   EXPECT_TRUE(SentIds().empty());
-  EXPECT_EQ(CountEvents<Reply>(), 1);  // the third time it is told
+  EXPECT_EQ(CountEvents<Reply>(), 1);  // the third error is reported
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a session does, and says, while its broker is busy, slow, silent or not there.
+// What a session does and reports while its broker is busy, slow, silent or missing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A session whose broker is busy, slow, silent or not there.
+// A session whose broker is busy, slow, silent or missing.
 class SessionDelayTest : public SessionTest {
  protected:
-  // Ticks when they are due for so long; what was said of delays.
+  // Runs all ticks that are due within `wait_us`; returns the reported delays.
   std::vector<std::string> DelaysWithin(std::int64_t wait_us, bool broker_answers_pings) {
     std::vector<std::string> texts;
     const std::int64_t end_us = now_us_ + wait_us;
@@ -45,7 +45,7 @@ TEST_F(SessionDelayTest, BusyIsRetriedLaterAndLater) {
     session_.Receive(From(100, Reply{id, Busy()}), now_us_);
     EXPECT_EQ(CountEvents<Reply>(), 0);
     EXPECT_FALSE(session_.HasOutput());
-    // Heartbeats have deadlines of their own.
+    // Heartbeats have their own deadlines.
     const std::int64_t begin_us = now_us_;
     while (true) {
       now_us_ = session_.NextDeadlineUs();
@@ -109,7 +109,7 @@ TEST_F(SessionDelayTest, ABrokerThatDoesNotAnswerARequestIsNamedWithinTenSeconds
   EXPECT_THAT(DelaysWithin(60'000'000, true), SizeIs(2)) << "twice a minute";
 }
 
-// The broker sends nothing at all, which its silence will end some time later.
+// The broker sends nothing at all. Its silence will end the session later.
 TEST_F(SessionDelayTest, ASilentBrokerIsNamedBeforeItCountsAsLost) {
   Join();
   session_.Submit(OnePut(1), now_us_);
@@ -124,7 +124,7 @@ TEST_F(SessionDelayTest, ASilentBrokerIsNamedAlsoToWhoWaitsForTuples) {
   EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
 }
 
-// Of a Read only what is beyond its own wait.
+// A Read is late only after its own waiting time.
 TEST_F(SessionDelayTest, ARequestThatWaitsByItselfIsNotLate) {
   Join();
   Read forever;

@@ -1,4 +1,4 @@
-// A client's session that a test drives by hand, and the messages that it would have sent.
+// A client's session that a test drives step by step, and the messages that it sends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,6 @@
 
 namespace tuplespace {
 
-// A session that a test drives by hand.
 class SessionTest : public ::testing::Test {
  protected:
   std::uint64_t TakeHello() {
@@ -35,7 +34,7 @@ class SessionTest : public ::testing::Test {
     session_.LinkUp(now_us_);
     WelcomeIt();
   }
-  // The ids of the requests in the next output.
+  // The ids of the requests in the session's next output.
   std::vector<RequestId> SentIds() {
     std::vector<RequestId> ids;
     for (const auto& message : session_.TakeOutput(now_us_).messages) {

@@ -79,7 +79,7 @@ TEST_F(SessionTest, AChangeIsUnderTheLeaseThatHeldWhenItWasSubmitted) {
   EXPECT_THAT(fences(), ElementsAre(0, 1, 2, 2, 0)) << "what is sent again stays under its lease";
 }
 
-// `Done` is an answer of its own kind to each.
+// `Done` becomes a reply of the matching type for each request.
 TEST_F(SessionTest, WhatIsDoneIsAnsweredInFull) {
   Join();
   const LeaseRef lease{Key{"k"}, 1};
@@ -137,11 +137,11 @@ TEST_F(SessionTest, ABrokerThatForgotItIsJoinedAgain) {
   Join();
   const RequestId id = session_.Submit(OnePut(1), now_us_);
   SentIds();
-  session_.Receive(From(99, HelloRequired()), now_us_);  // on an older session
+  session_.Receive(From(99, HelloRequired()), now_us_);  // for an older session
   EXPECT_TRUE(session_.joined());
   session_.Receive(From(100, HelloRequired()), now_us_);
   EXPECT_FALSE(session_.joined());
-  session_.Receive(From(100, HelloRequired()), now_us_);  // to another message: one Hello is enough
+  session_.Receive(From(100, HelloRequired()), now_us_);  // for another one: one Hello is enough
   WelcomeIt(101);
   EXPECT_THAT(SentIds(), ElementsAre(id));
 }
@@ -201,16 +201,16 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
 }
 
-// As when nobody reads its channel, which is full: no Ping can be sent that would find it out.
+// As if nobody read its full channel: the Ping that would detect that cannot be sent.
 TEST_F(SessionTest, GivesUpOnABrokerThatTakesNothing) {
   Join();
   now_us_ = session_.NextDeadlineUs();
-  session_.Tick(now_us_);  // a Ping is due, and nobody takes it
+  session_.Tick(now_us_);  // a Ping is due but does not leave
   ASSERT_TRUE(session_.HasOutput());
   const std::int64_t due_us = now_us_;
   EXPECT_EQ(session_.NextDeadlineUs(), due_us + kSilenceUs);
 
-  now_us_ = due_us + kSilenceUs / 2;  // a part of what was taken before has left
+  now_us_ = due_us + kSilenceUs / 2;  // some earlier output has left
   session_.Moved(now_us_);
   now_us_ = due_us + kSilenceUs;
   session_.Tick(now_us_);
@@ -231,7 +231,7 @@ TEST_F(SessionTest, GivesUpOnABrokerThatTakesNothing) {
 
 TEST_F(SessionTest, APausedProcessDoesNotBlameTheBroker) {
   Join();
-  now_us_ += 100 * kSilenceUs;  // it was not polled; nothing was asked, so nothing is missing
+  now_us_ += 100 * kSilenceUs;  // it was not polled; it asked for nothing, so no answer is missing
   session_.Tick(now_us_);
   EXPECT_TRUE(session_.joined());
   EXPECT_TRUE(session_.HasOutput());  // a Ping
@@ -309,7 +309,7 @@ TEST_F(SessionTest, KeepsNoMoreThanItsLimit) {
     EXPECT_THAT(error.what(), HasSubstr("unanswered_bytes = 10000"));
   }
   EXPECT_EQ(session.unanswered(), 1u);
-  // What has begun is not ended by it.
+  // The limit does not end operations that have begun.
   Read read;
   for (std::int64_t i = 0; i < 500; ++i) read.patterns.push_back(Pattern::Of(Key{"k", i}));
   EXPECT_THROW(session.Submit(read, now_us_), SpaceError);

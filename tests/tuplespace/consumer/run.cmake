@@ -1,6 +1,7 @@
 # cmake -DBUILD=<build folder> -DSOURCE=<this folder> -DGENERATOR=<of the build> -DCOMPILER=<c++>
 #     [-DFLAGS=...] -P run.cmake
-# Installs the package from a build, builds the consumer against it alone, and runs it.
+# Installs the package from a build, builds the consumer against the installed package only, and
+# runs it.
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)
@@ -11,7 +12,7 @@ function(step)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# Not in the build folder: the path of an ipc endpoint is limited to 107 bytes.
+# Not in the build folder, because the path of an ipc endpoint may have at most 107 bytes.
 string(RANDOM LENGTH 12 name)
 set(WORK $ENV{TMPDIR})
 if(WORK STREQUAL "")

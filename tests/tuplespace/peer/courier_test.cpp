@@ -1,4 +1,4 @@
-// A courier whose peers are bare sockets.
+// A courier whose peers are plain sockets.
 #include "courier.h"
 
 #include <signal.h>
@@ -22,7 +22,7 @@ CourierOptions CourierAt(const std::string& listen) {
   return options;
 }
 
-// Peers that end have a full window each, and together all that may be under way.
+// Each peer that ends has a full window, and together they use all bytes that may be under way.
 TEST(CourierTest, WhatPeersThatEndedWereSentIsNotUnderWayAnyMore) {
   constexpr int kPeers = 4;
   WakeUp wake;
@@ -52,15 +52,15 @@ TEST(CourierTest, WhatPeersThatEndedWereSentIsNotUnderWayAnyMore) {
   }
 }
 
-// Each signal of the process is handled by a thread of the program.
+// Signals of the process are for the program's own threads.
 TEST(CourierTest, ItsThreadTakesNoSignals) {
   sigset_t one, before;
   sigemptyset(&one);
   sigaddset(&one, SIGUSR1);
   WakeUp wake;
-  // Its thread does not get the mask from its maker.
+  // So the courier's thread does not inherit a signal mask from its creator.
   Courier courier(CourierAt("tcp://127.0.0.1:*"), wake);
-  courier.Fetch(1, kCourierTile, 1, Place{});  // which fails: the thread is at work
+  courier.Fetch(1, kCourierTile, 1, Place{});  // it fails, and then the thread runs
   while (courier.TakeEvents().empty()) {
     zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
     if (wake.BeginSleep()) PollUntil({&item, 1}, MonotonicUs() + kAnHourUs);

@@ -1,4 +1,4 @@
-// A broker, with keys or without, and clients over tcp that share no memory with it.
+// A broker, with or without keys, and clients that use TCP and share no memory with it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class DirectFixture : public ::testing::TestWithParam<bool> {
     }
     broker_ = std::make_unique<BrokerThread>(options);
   }
-  // Who may do everything, and one who may read only what begins with "open".
+  // A role that may do everything, and one that may only read keys that begin with "open".
   static std::vector<Role> AllRoles() {
     const std::vector<Operation> all{Operation::kRead, Operation::kPut,      Operation::kPutTask,
                                      Operation::kGet,  Operation::kComplete, Operation::kRetire};
@@ -42,7 +42,7 @@ class DirectFixture : public ::testing::TestWithParam<bool> {
     if (GetParam()) options.access = {name, keys_.at(name), broker_keys_.public_key};
     return options;
   }
-  // One that has joined, and listens if it is to.
+  // A client that has joined, and that listens if `direct`.
   std::unique_ptr<Client> Make(const std::string& name, bool direct = true) const {
     auto client = std::make_unique<Client>(OptionsOf(name, direct));
     EXPECT_TRUE(client->GetStatistics(kGenerous));
@@ -54,7 +54,7 @@ class DirectFixture : public ::testing::TestWithParam<bool> {
     tuple.resident_bytes = bytes;
     return tuple;
   }
-  // Puts a payload that stays with `holder`.
+  // Puts a tuple whose payload stays with `holder`.
   void Keep(Client& holder, const Key& key, const std::string& payload) {
     const Payload kept = Payload::Copy(payload);
     holder.OnAsked([this, kept, key](const Key& asked) {
@@ -64,8 +64,8 @@ class DirectFixture : public ::testing::TestWithParam<bool> {
     const auto status = holder.Put({Staying(key, payload.size())}, kGenerous);
     ASSERT_TRUE(status && status->front() == PutStatus::kStored);
   }
-  // What a ReadDirectly of this key by `reader` brings while `holder` goes on; nullopt: an error,
-  // or too late.
+  // Returns the result of a ReadDirectly by `reader` while the `others` are polled; nullopt: an
+  // error, or too late.
   static std::optional<FoundTuple> Fetch(Client& reader, std::vector<Client*> others,
                                          std::vector<FoundTuple> wanted,
                                          std::int64_t wait_us = 60'000'000) {

@@ -1,4 +1,5 @@
-// DirectReads by hand: what is asked, what is fetched, what is read through the broker after all.
+// DirectReads, driven step by step: what it asks for, fetches, and finally reads through the
+// broker.
 #include "direct_reads.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ class DirectReadsTest : public ::testing::Test {
   }
 
   std::int64_t now_us_ = 500;
-  bool full_ = false;  // what is kept to be sent again
+  bool full_ = false;  // whether the queue of unanswered requests is full
   std::vector<std::pair<Read, Client::ReplyHandler>> submitted_;
   std::map<std::uint64_t, Key> fetching_;
   std::vector<std::uint64_t> forgotten_;
@@ -124,7 +125,7 @@ TEST_F(DirectReadsTest, WhatHasBegunIsReadThroughTheBrokerHoweverMuchIsUnderWay)
   EXPECT_EQ(Payloads(), 1u);
 }
 
-// A holder may send anybody other bytes than it has supplied.
+// A holder may send other bytes than it has supplied.
 TEST_F(DirectReadsTest, BytesThatAreNotThoseOfTheSpaceAreReadThroughTheBroker) {
   const auto hashed = [](const char* text) {
     Payload payload = Payload::Copy(text);
@@ -147,7 +148,7 @@ TEST_F(DirectReadsTest, BytesThatAreNotThoseOfTheSpaceAreReadThroughTheBroker) {
 TEST_F(DirectReadsTest, ItIsReadThroughTheBrokerOnce) {
   Begin({Placed(1)});
   reads_.OnFetched(1, {});
-  FoundTuple own = Placed(1);  // it stays with this very client
+  FoundTuple own = Placed(1);  // its bytes stay with this client
   own.place = nullptr;
   Answer({own});
   EXPECT_EQ(Payloads(), 0u);

@@ -1,4 +1,4 @@
-// Payloads that stay with a client go straight to who reads them, over tcp, with keys and without.
+// Payloads that stay with a client go directly to their readers, over TCP, with and without keys.
 #include <gmock/gmock.h>
 
 #include "direct_fixture.h"
@@ -70,7 +70,7 @@ TEST_P(DirectTransfer, WhatWasSuppliedStillComesFromWhoHoldsIt) {
   EXPECT_EQ(found->payload.text(), payload);
   EXPECT_EQ(StatsOf(*reader).counters.bytes_out, before.counters.bytes_out);
   EXPECT_EQ(reader->direct_counts().fetched_bytes, kBytes);
-  // When it is gone there, the broker has it.
+  // The holder no longer has it, but the broker does.
   holder->OnAsked([](const Key&) { return Payload(); });
   const auto again = Fetch(*reader, {holder.get()}, {Named(kDirectTile)});
   ASSERT_TRUE(again);
@@ -116,7 +116,7 @@ TEST_P(DirectTransfer, AWithdrawnPayloadIsReadThroughTheBroker) {
   Keep(*holder, kDirectTile, Repeated(kBytes, 7));
   holder->OnAsked([](const Key&) { return Payload(); });
   const auto found = Fetch(*reader, {holder.get()}, {Named(kDirectTile)}, /*wait_us=*/200'000);
-  EXPECT_FALSE(found);  // nobody supplies it here
+  EXPECT_FALSE(found);  // nobody supplies it
   EXPECT_EQ(reader->direct_counts().failed_fetches, 1u);
   EXPECT_EQ(StatsOf(*reader).counters.wanted, 1u);
 }
@@ -164,7 +164,7 @@ TEST_P(DirectTransfer, ManyReadersAndPayloadsAtOnce) {
   EXPECT_EQ(StatsOf(*holder).counters.wanted, 0u);
 }
 
-// All have come before the first handler runs.
+// All answers have arrived before the first handler runs.
 TEST_P(DirectTransfer, AHandlerThatThrowsTakesNoOtherAnswerWithIt) {
   const auto holder = Make("holder"), reader = Make("reader");
   Keep(*holder, kDirectTile, Repeated(kBytes, 3));
@@ -195,9 +195,9 @@ TEST_P(DirectTransfer, AReaderThatJoinsAgainGoesOn) {
   const std::string payload = Repeated(kBytes, 9);
   Keep(*holder, kDirectTile, payload);
   ASSERT_TRUE(Fetch(*reader, {holder.get()}, {Named(kDirectTile)}));
-  // The holder is started again: another port, other keys, another secret.
+  // The restarted holder has another port, other keys and another secret.
   holder.reset();
-  // What it kept goes with it, but its goodbye and the next one's tuple come by two connections.
+  // The old holder's tuple is removed, but its goodbye and the new tuple use different connections.
   ASSERT_TRUE(PollUntil(*reader, [&] { return reader->CountOf(Pattern::Of(kDirectTile)) == 0u; }));
   holder = Make("holder");
   Keep(*holder, kDirectTile, payload);
@@ -209,7 +209,7 @@ TEST_P(DirectTransfer, AReaderThatJoinsAgainGoesOn) {
 
 TEST_P(DirectTransfer, AListenerThatCannotBindSaysSoAndGoesOn) {
   ClientOptions options = OptionsOf("holder");
-  options.direct_listen = broker_->endpoint();  // in use
+  options.direct_listen = broker_->endpoint();  // already in use
   Client holder(options);
   std::string problem;
   holder.OnDirectProblem([&](const std::string& text) { problem = text; });

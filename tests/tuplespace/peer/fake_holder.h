@@ -1,4 +1,4 @@
-// A client that holds payloads and listens, made of bare sockets: it can lie, fall silent and die.
+// A client that holds payloads and listens, made of plain sockets: it can lie, fall silent and die.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace tuplespace {
 
-// The keys of one end of a connection; nullopt: without keys.
+// The keys of one end of a connection. Where optional, nullopt: without keys.
 struct DealerKeys {
   KeyPair own;
   std::string server;
@@ -36,7 +36,7 @@ inline zmq::socket_t MakeDealer(zmq::context_t& context, const std::string& endp
 
 class FakeHolder {
  public:
-  // Joins, and tells the broker that it listens there.
+  // Joins, and tells the broker where it listens.
   FakeHolder(const std::string& broker, const std::string& id,
              const std::optional<DealerKeys>& keys, const Listening& listening)
       : dealer_(MakeDealer(context_, broker, keys, id)) {
@@ -44,7 +44,7 @@ class FakeHolder {
     while (session_ == 0) Turn(/*wait=*/true);
     Send(listening);
   }
-  // The reply to `body`.
+  // Sends a request and returns its reply.
   ReplyBody Ask(RequestBody body) {
     const RequestId id = ++last_id_;
     asked_ = body;
@@ -53,7 +53,7 @@ class FakeHolder {
     while (!reply_) Turn(/*wait=*/true);
     return *std::exchange(reply_, {});
   }
-  // Handles what has come: what is wanted is supplied from here on, if there is something.
+  // Handles the messages that have arrived. Supplies wanted payloads if `supply` is set.
   void Turn(bool wait = false) {
     zmq::message_t message;
     const auto flags = wait ? zmq::recv_flags::none : zmq::recv_flags::dontwait;
@@ -63,7 +63,7 @@ class FakeHolder {
       if (wait) return;
     }
   }
-  std::optional<Payload> supply;  // what it supplies
+  std::optional<Payload> supply;  // the payload to supply
 
  private:
   void Handle(const BrokerMessage& message) {
@@ -96,7 +96,7 @@ class FakeHolder {
   std::optional<ReplyBody> reply_;
 };
 
-// The socket at which a fake holder serves.
+// The socket at which a fake holder listens.
 class FakeListener {
  public:
   explicit FakeListener(bool keys) : router_(context_, zmq::socket_type::router) {
@@ -111,7 +111,7 @@ class FakeListener {
     return {router_.get(zmq::sockopt::last_endpoint), keys ? pair_.public_key : "",
             MakeTicketSecret()};
   }
-  // A fetch that has come.
+  // The next fetch; nullopt if none has arrived.
   std::optional<FetchFrame> Fetched() {
     zmq::message_t id, message;
     if (!router_.recv(id, zmq::recv_flags::dontwait)) return std::nullopt;

@@ -1,4 +1,5 @@
-// Holders that cannot be reached, lie or die, and readers that want what is not theirs.
+// Holders that are unreachable, lie or die, and readers that ask for payloads that they may not
+// have.
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,7 +29,7 @@ class HostilePeer : public DirectFixture {
   Listening At(const std::string& endpoint) const {
     return {endpoint, GetParam() ? keys_.at("holder").public_key : "", MakeTicketSecret()};
   }
-  // What a ReadDirectly brings, while `turn` is called again and again.
+  // Returns the result of a ReadDirectly; calls `turn` repeatedly meanwhile.
   std::optional<FoundTuple> FetchWith(Client& reader, const std::function<void()>& turn,
                                       std::int64_t wait_us = 60'000'000,
                                       const Key& key = kHostileTile) {
@@ -43,7 +44,7 @@ class HostilePeer : public DirectFixture {
     if (found == nullptr || found->tuples.empty()) return std::nullopt;
     return found->tuples.front();
   }
-  // The place of the tile, as the broker tells it to `reader`.
+  // Returns the place of the tile that the broker tells `reader`.
   Place PlaceFor(Client& reader) {
     Read read{{Pattern::Of(kHostileTile)}};
     read.direct = true;
@@ -57,7 +58,7 @@ class HostilePeer : public DirectFixture {
     if (!GetParam()) return std::nullopt;
     return DealerKeys{keys_.at(name), place.public_key};
   }
-  // What the holder answers to this fetch by this key.
+  // Returns the holder's answer to a fetch with this client's key.
   ToReader AnswerTo(Client& holder, const Place& place, const std::string& name,
                     const FetchFrame& fetch) {
     zmq::socket_t dealer = MakeDealer(context_, place.endpoint, KeysAt(place, name));
@@ -73,7 +74,7 @@ class HostilePeer : public DirectFixture {
     if (!frame || std::holds_alternative<RefusalFrame>(*frame)) {
       return frame.value_or(RefusalFrame{});
     }
-    return PieceFrame{};  // its bytes go with the message
+    return PieceFrame{};  // the caller needs no bytes
   }
   static bool IsRefused(const ToReader& answer) {
     const auto* refusal = std::get_if<RefusalFrame>(&answer);
@@ -88,7 +89,7 @@ TEST_P(HostilePeer, WhereNobodyListensTheBrokerPassesItOn) {
   const auto fake = Fake(At("tcp://127.0.0.1:1"));
   fake->Ask(Put{{Staying(kHostileTile, kHostileBytes), Staying({"open", 2}, kHostileBytes)}});
   const auto reader = Make("reader");
-  for (const std::int64_t tile : {1, 2}) {  // the second is not tried any more
+  for (const std::int64_t tile : {1, 2}) {  // the second one is not tried at the holder
     const auto found = FetchWith(
         *reader, [&] { fake->Turn(); }, 60'000'000, Key{"open", tile});
     ASSERT_TRUE(found);
@@ -186,7 +187,7 @@ TEST_P(HostilePeer, ATicketIsForOneReaderAndOneKey) {
   fetch.ticket[9] = static_cast<char>(fetch.ticket[9] ^ 4);
   EXPECT_TRUE(IsRefused(AnswerTo(*holder, place, "reader", fetch)));
   std::uint64_t refused = 3;
-  if (GetParam()) {  // stolen, by a client that has another key
+  if (GetParam()) {  // stolen by a client with another key
     EXPECT_TRUE(IsRefused(AnswerTo(*holder, place, "thief", good)));
     ++refused;
   }
@@ -222,11 +223,11 @@ TEST_P(HostilePeer, AHolderServesOnWhateverPeersSend) {
         send(hostile[i], fetch, /*more=*/true);
         send(hostile[i], fetch);
       }
-      if (i % 4 == 3) send(hostile[i], std::string(3 << 20, 'l'));  // more than is taken
+      if (i % 4 == 3) send(hostile[i], std::string(3 << 20, 'l'));  // over the limit
     }
     holder->Poll(std::chrono::microseconds(0));
   }
-  hostile.resize(6);  // the others end in the middle of whatever they were at
+  hostile.resize(6);  // the others end in the middle of what they were doing
   const auto found = Fetch(*reader, {holder.get()}, {Named(kHostileTile)});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->payload.text(), payload_);

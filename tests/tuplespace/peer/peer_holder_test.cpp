@@ -1,4 +1,4 @@
-// A holder by hand: whose tickets count, what is sent when, and the limits.
+// A holder, driven step by step: which tickets it accepts, what it sends when, and its limits.
 #include "peer_holder.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,8 @@ class PeerHolderTest : public ::testing::Test {
   void Provide(const Key& key, std::uint64_t bytes) {
     holder_->Provide(key, Payload::Copy(std::string(bytes, 'x')), now_us_);
   }
-  // Of pieces: where each begins; of a refusal: its reason, below 0.
+  // Returns what was sent: the offset of each piece, or a negative number for the reason of a
+  // refusal.
   std::vector<std::int64_t> Sent(const std::string& peer = "p") {
     std::vector<std::int64_t> sent;
     while (auto out = holder_->TakeOutput()) {

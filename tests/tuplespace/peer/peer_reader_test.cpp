@@ -1,4 +1,4 @@
-// A reader by hand: whole payloads, damage, lies, stalls.
+// A reader, driven step by step: whole payloads, damage, lies, stalls.
 #include "peer_reader.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ class PeerReaderTest : public ::testing::Test {
     message.insert(message.end(), piece.bytes.begin(), piece.bytes.end());
     reader_->Receive(message, now_us_);
   }
-  // What it says to the holder: fetches as their number, confirmations as what they confirm.
+  // Returns what it sent to the holder: a fetch as its number, a confirmation as the confirmed
+  // amount.
   std::vector<std::uint64_t> Said() {
     std::vector<std::uint64_t> said;
     for (const auto& message : reader_->TakeOutput()) {
@@ -128,7 +129,7 @@ TEST_F(PeerReaderTest, WhatIsForgottenIsNotTold) {
 }
 
 TEST_F(PeerReaderTest, MemoryIsTakenWhenThePayloadComes) {
-  // A size that no payload has: asking for it must do no harm before a piece of it comes.
+  // An impossible size. Asking for it must do no harm before a piece of it arrives.
   Fetch(1, UINT64_MAX / 2);
   EXPECT_TRUE(reader_->TakeFetched().empty());
   reader_->Fail("over");

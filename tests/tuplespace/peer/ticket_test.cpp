@@ -1,4 +1,4 @@
-// Tickets: what makes one good, and that nothing else does.
+// Tickets: the conditions for a good one, and that all others are rejected.
 #include "ticket.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST_F(TicketTest, IsGoodUntilItExpires) {
   EXPECT_EQ(Check(ticket_, claims_, 0), TicketVerdict::kGood);
   EXPECT_EQ(Check(ticket_, claims_, kExpiresUs - 1), TicketVerdict::kGood);
   EXPECT_EQ(Check(ticket_, claims_, kExpiresUs), TicketVerdict::kExpired);
-  // The holder's clock is a little behind the broker's when the broker has just begun.
+  // Just after the broker's start, the holder's clock may be slightly behind the broker's.
   EXPECT_EQ(Check(ticket_, claims_, -5), TicketVerdict::kGood);
 }
 

@@ -1,4 +1,4 @@
-// Payloads of one size, for the tests of shared memory.
+// Payloads of one size for the tests of shared memory.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Messages through shared memory: their order beside the socket's, full and damaged rings, who
-// wakes whom, and what a killed process had sent.
+// Messages through shared memory: their order relative to the socket's, full and damaged rings,
+// wake-ups, and what a killed process has sent.
 #include "channel.h"
 #include "bytes.h"
 
@@ -33,7 +33,7 @@ std::string TextOf(const ReceivedMultipart& message) {
                      message.control_bytes);
 }
 
-// Both ends, in one process.
+// Both ends of a channel, in one process.
 struct Pair {
   Pair() {
     const auto self = PeerFiles::Of(getpid());
@@ -53,7 +53,7 @@ TEST(Channel, CarriesControlFramesAndPayloads) {
   EXPECT_EQ(pair.Receive(), "(none)");
   const std::vector<Payload> payloads{Payload::Copy("first"), Payload(),
                                       Payload::Copy(std::string(5000, 'x'))};
-  for (int i = 0; i < 1000; ++i) {  // many times round the ring
+  for (int i = 0; i < 1000; ++i) {  // many times around the ring
     const std::string text = "message " + std::to_string(i) + std::string(i % 40, '.');
     ASSERT_TRUE(pair.near->Send(AsBytes(text), payloads));
     ReceivedMultipart message;
@@ -106,7 +106,7 @@ TEST(Channel, LargeMessagesDoNotFit) {
 TEST(Channel, WaitsForWhatWentThroughTheSocketBefore) {
   Pair pair;
   ASSERT_TRUE(pair.near->Send(AsBytes("one"), {}));
-  pair.near->CountSent();  // "two" is in the socket
+  pair.near->CountSent();  // as if "two" went through the socket
   ASSERT_TRUE(pair.near->Send(AsBytes("three"), {}));
   EXPECT_EQ(pair.Receive(), "one");
   EXPECT_FALSE(pair.far->HasInput());
@@ -146,7 +146,7 @@ TEST(WakeUp, WhoWasNotifiedDoesNotSleep) {
   EXPECT_TRUE(IsWoken(wake_up));
   EXPECT_TRUE(wake_up.EndSleep(true));
   EXPECT_FALSE(IsWoken(wake_up));
-  wake_up.Notify();  // awake: no system call
+  wake_up.Notify();  // it is awake, so no system call is made
   EXPECT_FALSE(IsWoken(wake_up));
   EXPECT_FALSE(wake_up.BeginSleep());
   EXPECT_TRUE(wake_up.EndSleep(false));
@@ -154,8 +154,8 @@ TEST(WakeUp, WhoWasNotifiedDoesNotSleep) {
   EXPECT_FALSE(wake_up.EndSleep(false));
 }
 
-// One thread sends as fast as it can, or after pauses; the other sleeps whenever there is nothing.
-// A message that rings nobody would leave it asleep.
+// One thread sends as fast as it can, or after pauses; the other one sleeps whenever there is
+// nothing to receive. It would never wake up after a message that does not wake it.
 TEST(Channel, NoMessageIsSleptThrough) {
   Pair pair;
   constexpr int kMessages = 100'000;
@@ -204,7 +204,7 @@ TEST(Channel, IsNotAttachedToAnythingElse) {
   EXPECT_TRUE(channel->Attach(*self, other->fd(), wake_up.fd()));
 }
 
-// A ring of the right size whose maker writes what it wants.
+// A ring of the right size whose creator writes arbitrary bytes.
 TEST(Channel, ADamagedRingIsNotRead) {
   const auto self = PeerFiles::Of(getpid());
   const std::uint64_t bytes = [] {
@@ -212,7 +212,7 @@ TEST(Channel, ADamagedRingIsNotRead) {
     return static_cast<std::uint64_t>(lseek(channel->fd(), 0, SEEK_END));
   }();
   WakeUp wake_up;
-  // bytes, after, control_bytes, payloads; and what is said to be written
+  // bytes, after, control_bytes, payloads; and the number of bytes claimed to be written
   const std::uint64_t heads[][5] = {
       {0, 0, 0, 0, 1 << 30},   {0, 0, 0, 0, 8},       {0, 0, 0, 0, 64},      {64, 0, 64, 0, 64},
       {64, 0, 0, 1 << 20, 64}, {64, 0, 0, ~0ull, 64}, {64, 0, ~0ull, 0, 64}, {1 << 20, 0, 0, 0, 64},
@@ -221,7 +221,7 @@ TEST(Channel, ADamagedRingIsNotRead) {
     const auto file = MakeMemoryFile(bytes);
     ASSERT_TRUE(file.has_value());
     std::memcpy(file->mapping.data() + 4096, head, 4 * sizeof(head[0]));
-    // The size of the payload, where there is one: more than there is.
+    // The size of the payload, if there is one: larger than the record.
     const std::uint64_t size = 1 << 16;
     std::memcpy(file->mapping.data() + 4096 + 32, &size, sizeof(size));
     std::memcpy(file->mapping.data(), &head[4], sizeof(head[4]));
@@ -234,8 +234,8 @@ TEST(Channel, ADamagedRingIsNotRead) {
   }
 }
 
-// A client may say the Hello of its next session before anything else of it knows that the last one
-// has ended.
+// A client may send the Hello of its next session before its other parts know that the last one has
+// ended.
 TEST(SharedLink, TheChannelThatIsOfferedIsNotTheLastSessions) {
   const auto self = PeerFiles::Of(getpid());
   const auto probe = SharingProbe::Make();
@@ -260,20 +260,20 @@ TEST(SharedLink, TheChannelThatIsOfferedIsNotTheLastSessions) {
   join(2);
 }
 
-// ---- between a client and a broker
-// ---------------------------------------------------------------
+// ---- between a client and a broker --------------------------------------------------------------
 
 class ClientChannel : public testing::Test {
  protected:
-  // The first answers come through the socket, as the two have to find each other first.
+  // The first answers come through the socket, since client and broker must discover each other
+  // first.
   static bool AwaitNearby(Client& client) {
     return PollUntil(client, [&] { return client.GetStatistics() && client.nearby(); });
   }
   TemporaryFolder folder_;
 };
 
-// Requests of all sizes at once: some go through the socket, as they are too large; the answers
-// come in the order of the requests.
+// Requests of all sizes at once. Some are too large for the channel and go through the socket, but
+// the answers come in the order of the requests.
 TEST_F(ClientChannel, LargeAndSmallMessagesKeepTheirOrder) {
   BrokerThread broker(folder_.Ipc());
   Client client(ClientAt(broker.endpoint()));
@@ -294,7 +294,7 @@ TEST_F(ClientChannel, LargeAndSmallMessagesKeepTheirOrder) {
       EXPECT_TRUE(std::holds_alternative<PutReply>(body));
       answered.push_back(i);
     });
-    // Asked for while the put may still be on its way: it comes after it.
+    // Sent while the Put may still be on its way; it must arrive after the Put.
     client.Submit(Count{Pattern::Of(Key{"t", i, count - 1})}, [&found, i](ReplyBody&& body) {
       const auto* reply = std::get_if<CountReply>(&body);
       found[i] = reply != nullptr && reply->count == 1 ? "there" : "missing";
@@ -328,7 +328,7 @@ TEST_F(ClientChannel, IsThereOverTcpAgainAfterTheBrokerAndNotWithoutSharing) {
   EXPECT_TRUE(AwaitNearby(client));
 }
 
-// Nobody knows whether a record that follows waits for it.
+// It is unknown whether a following record must wait for that message.
 TEST_F(ClientChannel, AMessageThatCannotBeReadEndsTheSession) {
   BrokerThread broker(folder_.Ipc());
   zmq::context_t context;
@@ -387,14 +387,14 @@ TEST_F(ClientChannel, MoreClientsThanChannelsAllWork) {
   EXPECT_EQ(nearby, 64);
 }
 
-// What a process had handed over when it was killed is there.
+// Messages that a process sent before it was killed must arrive.
 TEST_F(ClientChannel, WhatAKilledClientHadSentArrives) {
   const std::string endpoint = folder_.Ipc();
   int go[2];
   int done[2];
   ASSERT_EQ(pipe(go), 0);
   ASSERT_EQ(pipe(done), 0);
-  const pid_t child = fork();  // before there is a broker, whose threads it would not have
+  const pid_t child = fork();  // before there is a broker, whose threads a child would lack
   if (child == 0) {
     char one = 0;
     [[maybe_unused]] const auto got = read(go[0], &one, 1);

@@ -1,5 +1,5 @@
-// Payloads in shared memory at a broker: when memory may be written again, and what is left when a
-// process dies at any point.
+// Payloads in shared memory at a broker: when memory may be reused, and what remains when a process
+// dies at any point.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ std::vector<Tuple> One(const Key& key, Payload payload) {
   return tuples;
 }
 
-// Connected, and sure of whether memory is shared.
+// Returns a client that is connected and knows whether it shares memory.
 std::unique_ptr<Client> Joined(const std::string& endpoint, std::shared_ptr<SharedPool> pool = {}) {
   ClientOptions options = ClientAt(endpoint);
   options.pool = std::move(pool);
@@ -30,7 +30,7 @@ std::unique_ptr<Client> Joined(const std::string& endpoint, std::shared_ptr<Shar
   return client;
 }
 
-// The space and its readers have nothing of the pool any more, as far as the client has heard.
+// Waits until the client has heard that neither the space nor readers use memory of the pool.
 bool AwaitNothingLent(Client& client, const SharedPool& pool) {
   return PollUntil(client, [&] {
     client.GetStatistics();
@@ -38,7 +38,7 @@ bool AwaitNothingLent(Client& client, const SharedPool& pool) {
   });
 }
 
-// Each refused put is answered with an error and sent again.
+// Each refused Put costs an error and is sent again.
 TEST(SharedPool, TriesNewBlocksEverMoreRarelyWhereTheBrokerRefusesThem) {
   const auto pool = SharedPool::Make();
   int without = 0;
@@ -53,17 +53,17 @@ TEST(SharedPool, TriesNewBlocksEverMoreRarelyWhereTheBrokerRefusesThem) {
   const SharedPool::Block late = next();
   EXPECT_EQ(without, 64);
   pool->Refused(late->id);
-  for (const SharedPool::Block& block : known) pool->Refused(block->id);  // sent before
+  for (const SharedPool::Block& block : known) pool->Refused(block->id);  // sent before the refusal
   known = {next()};
   EXPECT_EQ(without, 128);
-  // What the broker has is used again meanwhile.
+  // Meanwhile a block that the broker has is reused.
   const std::uint64_t id = known.front()->id;
   pool->Refused(next()->id);
   known.clear();
   pool->Freed(id, 1);
   known = {next()};
   EXPECT_EQ(known.front()->id, id);
-  // It takes them again.
+  // The broker accepts blocks again.
   for (int i = 0; i < 257; ++i) known.push_back(next());
   pool->Refused(next()->id);
   next();
@@ -88,7 +88,7 @@ TEST_F(SharedMemory, BlocksAreWrittenAgainWhenNobodyReadsThem) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->payload.text(), Bytes('a'));
   writer->RetireAll(AnyOf("a"), false);
-  // The tuple is gone, its reader is not.
+  // The tuple is gone, but a reader still has its payload.
   const Payload other = InBlock(*pool, 'b');
   reader->GetStatistics();
   writer->GetStatistics();
@@ -104,7 +104,8 @@ TEST_F(SharedMemory, BlocksAreWrittenAgainWhenNobodyReadsThem) {
   EXPECT_EQ(reader->ReadOne(AnyOf("c"), kGenerous)->payload.text(), Bytes('c'));
 }
 
-// The client's own pool is for whoever makes payloads for it, while the broker can open its blocks.
+// Code that makes payloads for a client may use the client's pool, as long as the broker can open
+// its blocks.
 TEST_F(SharedMemory, WhatIsMadeInTheClientsPoolIsNotCopied) {
   BrokerThread broker(folder_.Ipc());
   Client stranger(ClientAt(broker.endpoint()));
@@ -121,7 +122,7 @@ TEST_F(SharedMemory, WhatIsMadeInTheClientsPoolIsNotCopied) {
   EXPECT_EQ(pool->counts().copied, copied + 1);
 }
 
-// Who reads what it made has its own hash of these bytes, and needs no second one.
+// A maker that reads its own payload knows its own hash of the bytes and needs no second check.
 TEST_F(SharedMemory, WhatIsReadByItsMakerIsNotHashedAgain) {
   BrokerThread broker(folder_.Ipc());
   const auto pool = SharedPool::Make();
@@ -134,11 +135,11 @@ TEST_F(SharedMemory, WhatIsReadByItsMakerIsNotHashedAgain) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->payload.data(), data) << "its own memory, not a second mapping of it";
   EXPECT_EQ(found->payload.hash(), HashOf(found->payload.bytes()));
-  // A change after it was hashed is found by others, and shows that the maker does not look.
+  // A change after hashing is detected by other clients; the maker does not check.
   pool->Find(*found->payload.hash(), kLarge)->data[7] = std::byte{'b'};
   EXPECT_EQ(maker->ReadOne(AnyOf("a"), kGenerous)->payload.text()[7], 'b');
   EXPECT_THROW(other->ReadOne(AnyOf("a"), kGenerous), std::runtime_error);
-  // The block is not written again while its maker reads it, and nothing of it is known then.
+  // The block is not reused while its maker reads it; afterwards its hash is forgotten.
   const PayloadHash hash = *found->payload.hash();
   maker->RetireAll(AnyOf("a"), false);
   maker->GetStatistics();
@@ -175,12 +176,12 @@ TEST_F(SharedMemory, AReaderThatWasGivenUpMayReadOn) {
   writer->Put(One(Key{"a", 1}, InBlock(*pool, 'a')));
   const auto found = reader->ReadOne(AnyOf("a"), kGenerous);
   ASSERT_TRUE(found.has_value());
-  reader.reset();  // its session ends, the payload stays
+  reader.reset();  // its session ends, but the payload stays mapped
   writer->RetireAll(AnyOf("a"), false);
   EXPECT_TRUE(AwaitNothingLent(*writer, *pool));
   const std::uint64_t reused = pool->counts().reused;
   const Payload next = InBlock(*pool, 'b');
-  EXPECT_EQ(pool->counts().reused, reused);  // that memory is never written again
+  EXPECT_EQ(pool->counts().reused, reused);  // that memory is never reused
   EXPECT_EQ(found->payload.text(), Bytes('a'));
 }
 
@@ -254,7 +255,8 @@ TEST_F(SharedMemory, AnotherBrokerGetsWhatWasNotAnswered) {
 
 // ---- killed processes --------------------------------------------------------------------------
 
-// A child that runs `body` and then does nothing until it is killed; ready when this returns.
+// A child process that runs `body` and then sleeps until it is killed. The constructor returns when
+// `body` has ended.
 class Victim {
  public:
   explicit Victim(const std::function<void()>& body) {
@@ -284,7 +286,7 @@ class Victim {
 };
 
 TEST_F(SharedMemory, AnAcknowledgedTupleOutlivesItsProducer) {
-  // Forked before there is a broker, whose threads a child would not have.
+  // Forks before there is a broker, whose threads the child would lack.
   const std::string endpoint = folder_.Ipc();
   int go[2];
   ASSERT_EQ(pipe(go), 0);
@@ -296,7 +298,7 @@ TEST_F(SharedMemory, AnAcknowledgedTupleOutlivesItsProducer) {
   });
   Victim producer([&] {
     [[maybe_unused]] const auto written = write(go[1], "x", 1);
-    auto* client = new Client(ClientAt(endpoint));  // never destroyed: it says no goodbye
+    auto* client = new Client(ClientAt(endpoint));  // never destroyed, so it sends no goodbye
     client->GetStatistics();
     const auto put = client->Put(One(Key{"a", 1}, Payload::Copy(Bytes('z'))));
     if (!client->shares_memory() || !put) _exit(1);
@@ -325,9 +327,9 @@ TEST_F(SharedMemory, NothingIsLeftOfAKilledBroker) {
   EXPECT_EQ(pool->counts().lent, 1u);
   broker.Kill();
   EXPECT_TRUE(PollUntil(*writer, [&] { return !writer->connected(); }));
-  // The memory that was lent is given back to the system, and not given out again.
+  // The lent memory is returned to the system and not reused.
   EXPECT_EQ(pool->counts().segments, 0u);
-  EXPECT_EQ(found->payload.text(), Bytes('a'));  // whoever has it mapped keeps it
+  EXPECT_EQ(found->payload.text(), Bytes('a'));  // existing mappings keep it
 }
 
 }  // namespace

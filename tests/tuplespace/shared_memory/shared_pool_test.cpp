@@ -1,5 +1,4 @@
-// The parts of shared memory, without a broker: blocks of a pool, files in memory, and who may open
-// them.
+// Shared memory without a broker: blocks of a pool, files in memory, and who may open them.
 #include "tuplespace/shared_pool.h"
 
 #include <fcntl.h>
@@ -33,7 +32,7 @@ TEST(SharedPool, GivesFreeBlocksOutAgain) {
   EXPECT_EQ(pool->counts().free_bytes, kLarge);
   first.reset();
   EXPECT_EQ(pool->counts().free_bytes, 2 * kLarge);
-  // Not for what is far smaller.
+  // A block is not reused for a much smaller size.
   EXPECT_EQ(pool->Allocate(kLarge / 4)->capacity_bytes, kLarge / 4);
   EXPECT_EQ(pool->Allocate(kLarge - 100)->capacity_bytes, kLarge);
   pool->TrimFree(0);
@@ -65,7 +64,7 @@ TEST(SharedPool, GivesBackWhatIsNotNeeded) {
   EXPECT_EQ(pool->counts().segments, 6u);
   for (int i = 0; i < 100; ++i) use(2);
   EXPECT_EQ(pool->counts().segments, 2u);
-  // What is needed now and then stays.
+  // Blocks that are needed now and then are kept.
   for (int i = 0; i < 100; ++i) {
     use(2);
     use(3);
@@ -87,12 +86,12 @@ TEST(SharedPool, LimitsOfTheProcessMakeItGiveNothing) {
   tiny.rlim_cur = kLarge / 2;
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tiny), 0);
   const auto pool = SharedPool::Make();
-  EXPECT_EQ(pool->Allocate(kLarge), nullptr);  // and no SIGXFSZ
+  EXPECT_EQ(pool->Allocate(kLarge), nullptr);  // and without a SIGXFSZ
   EXPECT_NE(pool->Allocate(kLarge / 4), nullptr);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   tiny = before;
-  tiny.rlim_cur = 3;  // all in use already
+  tiny.rlim_cur = 3;  // all three are in use
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tiny), 0);
   const SharedPool::Block none = pool->Allocate(kLarge);
   const Payload payload = pool->CopyOf(Payload::Copy(Bytes('x')));
@@ -170,7 +169,7 @@ TEST(PeerFiles, TakesNothingElseForAProbe) {
   const UniqueFd unsealed(memfd_create("tuplespace-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(unsealed.get(), static_cast<off_t>(page)), 0);
   EXPECT_FALSE(SharingProbe::Read(*self, unsealed.get()).has_value());
-  // A file with a name like one, whose content others may know.
+  // A regular file with such a name, whose content others may know.
   const TemporaryFolder folder;
   const std::string path = folder.Path("memfd:tuplespace-probe");
   const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -178,7 +177,7 @@ TEST(PeerFiles, TakesNothingElseForAProbe) {
   EXPECT_FALSE(SharingProbe::Read(*self, file.get()).has_value());
 }
 
-// What a client says whose probe this is.
+// The offer of a client that owns this probe.
 Sharing OfferOf(const SharingProbe& probe, std::uint64_t nonce) {
   Sharing offer{getpid(), probe.fd(), {}, {}};
   offer.proof = HelloProof(probe.secret(), nonce, offer);
@@ -204,13 +203,13 @@ TEST_F(SharingTable, WhoCannotProveThatTheProbeIsItsOwnSharesNothing) {
   Sharing of_the_broker = *told;
   of_the_broker.sees.clear();
   std::vector<Sharing> offers = {
-      {getpid(), 1 << 20, good.proof, {}},  // as from another host: its descriptor is none here
+      {getpid(), 1 << 20, good.proof, {}},  // as if from another host: no such descriptor here
       {getpid(), probe_->fd(), {}, {}},
       {getpid(), probe_->fd(), std::string(kMacBytes, 'x'), {}},
       {getpid(), probe_->fd(), probe_->secret(), {}},
       {getppid(), probe_->fd(), good.proof, {}},
       {getpid(), segment_->fd.get(), HelloProof(std::string(32, '\0'), nonce, good), {}},
-      OfferOf(*probe_, nonce + 1),  // heard in another Hello
+      OfferOf(*probe_, nonce + 1),  // seen in another Hello
       of_the_broker};
   std::uint64_t session = 1;
   for (const Sharing& offer : offers) {

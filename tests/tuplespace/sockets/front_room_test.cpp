@@ -1,4 +1,5 @@
-// Large payloads are sent around their own memory, without a copy; one message at a time.
+// A large payload is sent with its control frame in the room in front of it, without a copy; only
+// one message at a time can use the room.
 #include "front_room.h"
 #include "bytes.h"
 
@@ -26,7 +27,7 @@ TEST(FrontRoom, OneMessageAtATimeHasIt) {
   const Payload payload = LargePayload();
   FrontRoom* const room = FrontRoom::Of(payload);
   ASSERT_NE(room, nullptr);
-  EXPECT_EQ(room->Take(kBytes), nullptr);  // it is not as large
+  EXPECT_EQ(room->Take(kBytes), nullptr);  // the room is smaller
   std::byte* const front = room->Take(512);
   ASSERT_EQ(front, payload.data() - 512);
   std::memset(front, 0xFF, 512);
@@ -46,7 +47,7 @@ TEST(FrontRoom, IsInFrontOfTheBytesItWasMadeFor) {
   EXPECT_EQ(FrontRoom::Of(Payload()), nullptr);
 }
 
-// Over inproc ZeroMQ hands on the memory that it was given: what arrives elsewhere was copied.
+// Over inproc, ZeroMQ passes on the sender's memory; a payload at another address was copied.
 class FrontRoomTest : public testing::Test {
  protected:
   FrontRoomTest() {
@@ -68,7 +69,7 @@ class FrontRoomTest : public testing::Test {
     EXPECT_FALSE(message.problem);
     return message;
   }
-  // With zeros behind it.
+  // The control frame may be padded with zeros.
   static void ExpectControl(const ReceivedMultipart& message, const std::string& control) {
     const auto bytes = message.control();
     ASSERT_GE(bytes.size(), control.size());
@@ -100,7 +101,7 @@ TEST_F(FrontRoomTest, IsFreeAgainWhenTheMessageIsGone) {
   }
 }
 
-// Two messages with one payload in flight: each has its own control frame.
+// Two messages with the same payload are in flight, and each has its own control frame.
 TEST_F(FrontRoomTest, ASecondMessageInFlightIsACopy) {
   const Payload payload = LargePayload();
   SendOne(client_, "one", payload);
@@ -113,7 +114,7 @@ TEST_F(FrontRoomTest, ASecondMessageInFlightIsACopy) {
   EXPECT_EQ(other.payloads.at(0).text(), one.payloads.at(0).text());
 }
 
-// As a broker does, with the control frame of a reply that is longer than that of the request.
+// As in a broker whose reply has a longer control frame than the request had.
 TEST_F(FrontRoomTest, WhatWasReceivedIsSentOnWithoutACopy) {
   const std::string reply(250, 'r');
   SendOne(client_, "request", LargePayload());
@@ -136,7 +137,7 @@ TEST_F(FrontRoomTest, AControlFrameThatFindsNoRoomIsSentWithACopy) {
   EXPECT_EQ(message.payloads.at(0).text(), LargePayload().text());
 }
 
-// The second payload has the first one's bytes in front of it.
+// In front of the second payload are the bytes of the first one.
 TEST_F(FrontRoomTest, OnlyTheFirstPayloadOfAMessageHasRoom) {
   const std::vector<Payload> payloads = {Payload::Copy(std::string(20'000, 'a')), LargePayload()};
   SendProgress progress;
@@ -145,7 +146,7 @@ TEST_F(FrontRoomTest, OnlyTheFirstPayloadOfAMessageHasRoom) {
   EXPECT_EQ(FrontRoom::Of(message.payloads.at(1)), nullptr);
 }
 
-// Nobody is there to take it: it stays with the sender, and goes when somebody comes.
+// With no receiver, the payload stays with the sender and can be sent again later.
 TEST_F(FrontRoomTest, WhatWasNotTakenIsSentAgain) {
   zmq::socket_t alone(context_, zmq::socket_type::dealer);
   const Payload payload = LargePayload();

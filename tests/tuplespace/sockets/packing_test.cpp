@@ -1,4 +1,4 @@
-// Messages cut into parts and put together again; parts that are lost, foreign or garbage.
+// Messages are cut into parts and reassembled; parts that are lost, foreign or garbage.
 #include "packing.h"
 #include "bytes.h"
 
@@ -38,7 +38,7 @@ std::vector<Part> PartsOf(const Message& message, std::uint64_t number) {
   SendProgress progress{number, 0};
   std::vector<Part> parts;
   for (;;) {
-    // As after each refusal of the socket's.
+    // A new Packer each time, as after the socket was full.
     Packer packer(AsBytes(message.control), message.payloads, progress);
     if (packer.done()) return parts;
     parts.emplace_back(packer.PartBytes());
@@ -57,7 +57,8 @@ Message ToMessage(const UnpackedWhole& whole, const Part& part) {
   return message;
 }
 
-// What the last part completes; an empty control frame if nothing.
+// Returns the message that the last part completes; with an empty control frame if it completes
+// none.
 Message Join(Assembly& assembly, const std::vector<Part>& parts) {
   Message message;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -87,7 +88,7 @@ std::string ErrorOf(const Assembly::Result& result) {
   return error == nullptr ? "none" : error->text;
 }
 
-// A change of a number at an offset of the head.
+// The part with a number at this offset of its head replaced.
 template <typename Number>
 Part With(Part part, std::size_t offset, Number number) {
   std::memcpy(part.data() + offset, &number, sizeof(number));
@@ -128,7 +129,7 @@ TEST(Packing, PayloadsOfSeveralPartsAreAligned) {
   }
 }
 
-// A connection ended in between: nothing of the message comes out, and the next one is whole.
+// A connection ended in between: the message is dropped, and the next one is complete.
 TEST(Packing, LostPartsLoseTheirMessageOnly) {
   const Message message = MessageOf(100, {5 * kPartBytes});
   const Message next = MessageOf(90, {2 * kPartBytes, 800});
@@ -145,7 +146,7 @@ TEST(Packing, LostPartsLoseTheirMessageOnly) {
   }
 }
 
-// All from some part of one message to the same part of the next one was lost.
+// Everything between some part of one message and the same part of the next one was lost.
 TEST(Packing, PartsOfAnotherMessageAreNotTaken) {
   const std::vector<Part> one = PartsOf(MessageOf(100, {4 * kPartBytes}), 7);
   const std::vector<Part> other = PartsOf(MessageOf(100, {4 * kPartBytes}), 8);
@@ -191,7 +192,7 @@ TEST(Packing, HeadsThatDoNotFitAreRefused) {
   EXPECT_EQ(ErrorOf(assembly.Add(good)), "none");
 }
 
-// A peer that claims much and sends little is not believed.
+// A sender that announces a huge payload does not make the receiver allocate it.
 TEST(Packing, AClaimedPayloadWithoutMemoryIsRefused) {
   Message message = MessageOf(100, {2 * kPartBytes});
   Part part = PartsOf(message, 1)[0];
@@ -222,7 +223,8 @@ TEST(Packing, WhateverComesNothingButThatMessageIsLost) {
   ExpectSame(Join(assembly, PartsOf(message, 6)), message);
 }
 
-// A program of another version finds the number where a control frame alone has it.
+// A program of another version finds the version number at the same place as in a plain control
+// frame.
 TEST(Packing, TheVersionIsWhereItAlwaysWas) {
   Encoder encoder;
   encoder.Begin(0, {.version = 77});

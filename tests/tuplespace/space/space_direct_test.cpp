@@ -1,4 +1,4 @@
-// The places of payloads: what readers that fetch from the holder are told in place of the bytes.
+// The places of payloads: what readers that fetch from the holder get instead of the bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_F(ResidentTest, TheHolderItselfNeedsNoPlaceAndMetadataHasNone) {
   EXPECT_FALSE(d->Ask<Found>("gpu", read).tuples.at(0).place);
   read.metadata_only = true;
   EXPECT_FALSE(d->Ask<Found>("other", read).tuples.at(0).place);
-  read.in_space = true;  // a copy of a version
+  read.in_space = true;  // waits until the space has the payload
   EXPECT_FALSE(d->ReplyTo("other", d->Send("other", read)));
   EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
 }
@@ -88,7 +88,7 @@ TEST_F(ResidentTest, AClientThatJoinsAgainDoesNotListenUntilItSaysSo) {
   EXPECT_TRUE(d->Ask<Found>("other", read).timed_out);
 }
 
-// ---- after the payload was supplied
+// ---- after the payload was supplied -------------------------------------------------------------
 
 class SuppliedTest : public ResidentTest {
  protected:
@@ -125,7 +125,7 @@ TEST_F(SuppliedTest, WhoStillHoldsItServesItAndTheSpaceServesTheOthers) {
   EXPECT_EQ(d->counters().wanted, 0u);
 }
 
-// So a reader can tell whether what it fetches is what the space has.
+// With the hash, a reader can check that it fetches the payload that the space has.
 TEST_F(SuppliedTest, ThePlaceComesWithTheHash) {
   Tuple tile = Plain(kResidentTile, "bytes");
   const PayloadHash hash = HashOf(tile.payload.bytes());
@@ -161,12 +161,12 @@ TEST_F(SuppliedTest, WhenItsMakerIsLostTheSpaceStillHasIt) {
   Supplied(/*held=*/true);
   d->Lose("gpu");
   EXPECT_EQ(ReadBy("other").payload.text(), "bytes");
-  d->Join("gpu");  // another life of it
+  d->Join("gpu");  // it joins again
   d->Step(ClientListens{"gpu"});
   EXPECT_EQ(ReadBy("other").payload.text(), "bytes");
 }
 
-// Anybody can say that it holds something.
+// Any client can claim to hold a tuple.
 TEST_F(SuppliedTest, OnlyTheMakerIsAskedForIt) {
   Supplied(/*held=*/false);
   d->Step(ClientListens{"other"});

@@ -1,4 +1,4 @@
-// Drives a Space by hand: one event at a time, the invariants checked after each.
+// Drives a Space step by step and checks its invariants after each event.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,13 +32,13 @@ inline Tuple Task(Key key, std::vector<Key> inputs = {}, std::uint64_t need_byte
   return tuple;
 }
 
-// `task` with the results that it declares.
+// Returns `task` with these declared results.
 inline Tuple Making(Tuple task, std::vector<Key> results) {
   task.task->results = std::move(results);
   return task;
 }
 
-// Keys that begin with `kind` and have one field more.
+// Matches keys with two fields, of which the first one is `kind`.
 inline Pattern Every(const std::string& kind) {
   return {{FieldPattern::Exact(kind), FieldPattern::Any()}, false};
 }
@@ -82,7 +82,7 @@ class SpaceDriver {
     Step(Incoming{client, {id, std::move(body)}});
     return id;
   }
-  // The reply to `id`, taken out; nullopt if it is not there (yet).
+  // Removes and returns the reply to `id`; nullopt if there is none (yet).
   std::optional<ReplyBody> ReplyTo(const ClientId& client, RequestId id) {
     auto& queue = replies[client];
     for (auto at = queue.begin(); at != queue.end(); ++at) {
@@ -93,7 +93,7 @@ class SpaceDriver {
     }
     return std::nullopt;
   }
-  // The reply to a request that is answered at once.
+  // Sends a request and returns its reply, which must be there at once.
   template <typename T>
   T Ask(const ClientId& client, RequestBody body) {
     const RequestId id = Send(client, std::move(body));
@@ -124,7 +124,7 @@ class SpaceDriver {
     get.max_count = max_count;
     return Ask<Grants>(client, std::move(get)).grants;
   }
-  // The key and fence of the one grant in the reply to `id`.
+  // Returns the key and fence of the only grant in the reply to `id`.
   LeaseRef Granted(const ClientId& client, RequestId id) {
     const auto grants = Expect<Grants>(client, id).grants;
     EXPECT_EQ(grants.size(), 1u);

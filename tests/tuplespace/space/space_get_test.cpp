@@ -1,4 +1,4 @@
-// Gets: who gets what, affinity, offers.
+// Gets: which client gets which task, affinity, offers.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,7 +31,7 @@ class GetTest : public ::testing::Test {
     const auto grants = d->GetNow(client, Every("t"), offer_bytes);
     return grants.empty() ? Key() : grants[0].key;
   }
-  // `client` has asked for tasks before, so it is worth keeping some for it.
+  // Lets `client` ask for tasks, so that the space may keep tasks for it.
   void Introduce(const ClientId& client) { EXPECT_EQ(NextKey(client), Key()); }
 
   std::unique_ptr<SpaceDriver> d;
@@ -45,7 +45,7 @@ TEST_F(GetTest, ATakenTupleIsNobodyElses) {
   EXPECT_FALSE(grants[0].task);
   EXPECT_EQ(grants[0].lease_us, SpaceLimits{}.default_lease_us);
   EXPECT_TRUE(d->GetNow("b", Every("t")).empty());
-  // It is in the space until it is completed, and so it can be read.
+  // A taken tuple stays in the space until it is completed, so it can be read.
   EXPECT_EQ(d->CountOf("b", Every("t")), 1u);
   EXPECT_EQ(d->Done("a", {grants[0].key, grants[0].fence}).lease, LeaseStatus::kOk);
   EXPECT_EQ(d->CountOf("b", Every("t")), 0u);
@@ -160,7 +160,7 @@ TEST_F(GetTest, ANewOfferReplacesTheOldOneAndKeepsItsPlace) {
   d->PutOne("m", Task(Key{"t", 1}, {}, 50));
   EXPECT_TRUE(d->ReplyTo("a", first));
   EXPECT_FALSE(d->ReplyTo("b", second));
-  // A new offer that suffices is answered at once, one that does not wait is answered too.
+  // A new offer that suffices is answered at once.
   d->PutOne("m", Task(Key{"t", 2}, {}, 500));
   d->Step(Incoming{"b", {second, GetOf(Every("t"), 500)}});
   EXPECT_EQ(d->Granted("b", second).key, (Key{"t", 2}));
@@ -226,7 +226,7 @@ TEST_F(GetTest, GetPatternsAreLimitedAndIdleOnesMakeRoom) {
   d->Ask<Ok>("a", Cancel{first});
   const RequestId third = d->Send("a", GetOf(Every("z")));
   EXPECT_FALSE(d->ReplyTo("a", third));
-  // The group of what is replaced is free for what replaces it.
+  // A replacement may use the group of the Get that it replaces.
   d->Step(Incoming{"a", {third, GetOf(Every("w"))}});
   EXPECT_FALSE(d->ReplyTo("a", third));
 }
@@ -239,23 +239,23 @@ TEST_F(GetTest, NobodyTakesThePatternsOfOthers) {
   d->Step(ClientJoined{"k/2", "k", limits});
   d->PutOne("m", Plain(Key{"t", 1}));
   EXPECT_EQ(d->GetNow("a", Every("idle")).size(), 0u);
-  // What nobody waits for makes room for others of the key,
+  // Patterns for which no Get waits make room for others of the key,
   for (int i = 0; i < 10; ++i) d->GetNow("k/1", UpTo("t", -i));
-  // and what somebody waits for does not, whichever of its clients that is.
+  // but patterns of waiting Gets do not, whichever client of the key they belong to.
   for (int i = 0; i < 3; ++i) d->Send(i == 0 ? "k/1" : "k/2", GetOf(UpTo("x", i)));
   const RequestError error = d->Ask<RequestError>("k/2", GetOf(UpTo("x", 3)));
   EXPECT_EQ(error.code, ErrorCode::kBusy);
   EXPECT_NE(error.text.find("limits.get_patterns_of_key: Gets of 3 different patterns of \"k\""),
             std::string::npos)
       << error.text;
-  // A pattern that is there already is for everybody.
+  // A pattern that exists already may be used by every client.
   EXPECT_FALSE(d->ReplyTo("k/2", d->Send("k/2", GetOf(Every("idle")))));
   EXPECT_EQ(d->GetNow("b", UpTo("t", 5)).size(), 1u);
 }
 
 TEST_F(GetTest, WhoseNewPatternsMoveManyTuplesWaitsForTheNext) {
   SpaceLimits limits;
-  limits.looked_at_by_get_us = 1000;  // 11 ms for each tuple that anybody may take
+  limits.looked_at_by_get_us = 1000;  // which suffices for few tuples
   Begin(limits);
   constexpr int kTasks = 50;
   for (int i = 0; i < kTasks; ++i) d->PutOne("m", Task(Key{"t", i}, {}, 100));
@@ -291,7 +291,7 @@ TEST_F(GetTest, ANewPatternSeesWhatIsReadyAsThoseBeforeIt) {
   d->Ask<PutReply>("m", Put{{named, not_by, Plain(Key{"tile", 1}), Plain(Key{"t", 3})}});
   d->Ask<Ok>("a", Hold{{Key{"tile", 1}}, {}});
   d->PutOne("m", Task(Key{"t", 4}, {Key{"tile", 1}}, 0, 0));
-  // A new user of a new pattern: what names it is kept for it from now on.
+  // A new pattern of a new client: from now on tasks that name the client are kept for it.
   EXPECT_EQ(d->GetNow("c", UpTo("t", 2), 1, 5).size(), 1u);
   const auto rest = d->GetNow("c", UpTo("t", 9), UINT64_MAX, 5);
   ASSERT_EQ(rest.size(), 1u) << "the other one is for others, and the last is kept for its holder";
@@ -389,7 +389,7 @@ TEST_F(GetTest, AGetTakesItsOwnThenUnheldThenLateTasks) {
 TEST_F(GetTest, OneThatNeverAsksForTasksKeepsNobodyWaiting) {
   Tuple tile = Plain(Key{"tile", 1});
   tile.held = true;
-  d->PutOne("m", tile);  // m holds it, but takes no tasks
+  d->PutOne("m", tile);  // m holds the tile but takes no tasks
   d->PutOne("m", Task(Key{"t", 1}, {Key{"tile", 1}}, 0, 0));
   EXPECT_EQ(NextKey("a"), (Key{"t", 1}));
   EXPECT_EQ(d->counters().steals, 0u);

@@ -1,5 +1,5 @@
-// What becomes of a client that takes tasks only to give them back, and that no honest client is
-// taken for one.
+// A client that takes tasks only to give them back is benched, and no honest client is mistaken for
+// one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using testing::Task;
 
 constexpr std::uint32_t kMostReturns = kLimits.tasks_in_vain * kLimits.returns_in_vain;
 
-// "bad/0" has completed a task, too.
+// "bad/0" has completed a task as well.
 class GivenBackTest : public KeyTrustTest {
  protected:
   GivenBackTest() {
@@ -34,7 +34,7 @@ class GivenBackTest : public KeyTrustTest {
   void GiveBack(const ClientId& client, const LeaseRef& lease) {
     EXPECT_EQ(d.Ask<LeaseReply>(client, Release{lease}).lease, LeaseStatus::kOk);
   }
-  // It takes a task, keeps it for a while and gives it back.
+  // The client takes a task, keeps it for `kept_us` and gives it back.
   void TakeAndGiveBack(const ClientId& client, std::int64_t kept_us = 0) {
     const std::vector<Grant> grants = Take(client);
     ASSERT_EQ(grants.size(), 1u) << client;
@@ -43,8 +43,8 @@ class GivenBackTest : public KeyTrustTest {
   }
 };
 
-// Of the Gets that wait, that with the smallest offer takes the task. So whoever has two of them
-// gets back what it gives back.
+// Among waiting Gets, the one with the smallest offer gets the task. So a client with two waiting
+// Gets receives the task that it has just given back.
 TEST_F(GivenBackTest, TwoGetsDoNotPassATaskToEachOtherForEver) {
   RequestId gets[] = {d.Send("bad/0", GetOf(Every("t"), 1)), d.Send("bad/0", GetOf(Every("t"), 1))};
   const RequestId honest = d.Send("handler/0", GetOf(Every("t"), UINT64_MAX));
@@ -71,7 +71,7 @@ TEST_F(GivenBackTest, WhatIsKeptUntilShortlyBeforeTheLeaseEndsCountsAsIfItHadEnd
   EXPECT_EQ(d.counters().benched, 1u);
 }
 
-// Else whoever extends a lease for as long as it can would give the task back in time.
+// Otherwise a client could extend a lease as long as possible and give the task back just in time.
 TEST_F(GivenBackTest, WhatIsKeptForManyLeasesIsEnoughForABench) {
   PutTask();
   const std::vector<Grant> grants = Take("bad/0");
@@ -122,7 +122,7 @@ TEST_F(GivenBackTest, WhoIsAloneMayGiveBackWhatItLikes) {
   CompleteOne("bad/0");
 }
 
-// Nobody else could have done it.
+// No other client could have done the task.
 TEST_F(GivenBackTest, WhoseInputIsGoneMayGiveTheTaskBack) {
   for (std::int64_t i = 0; i < 100; ++i) {
     d.PutOne("m", Plain(Key{"input", i}));
@@ -134,7 +134,7 @@ TEST_F(GivenBackTest, WhoseInputIsGoneMayGiveTheTaskBack) {
   EXPECT_EQ(d.counters().benched, 0u);
 }
 
-// The holder asks for the payload, and waits for its maker.
+// The holder asked for the payload and waits for its maker.
 TEST_F(GivenBackTest, WhoWaitsForThePayloadOfAnotherMayGiveTheTaskBack) {
   Tuple task = Making(Task(Key{"t", 1000}), {Key{"input", 1}});
   task.task->lease_us = kLeaseUs;

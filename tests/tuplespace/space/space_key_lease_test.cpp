@@ -1,5 +1,5 @@
-// What one key can not do with leases: double them by letting them run out one after the other, and
-// extend them again and again.
+// Clients of one key cannot increase their leases by letting them expire one after the other, nor
+// by extending them without end.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,8 +17,8 @@ using testing::kLimits;
 
 class KeyLeaseTest : public KeyTrustTest {
  protected:
-  // The client takes a task and extends its lease for as long as it may, and somebody else does the
-  // task in the end. Returns how many leases long that was.
+  // The client takes a task and extends its lease for as long as it may; then another client does
+  // the task. Returns the time as a multiple of the lease.
   std::int64_t Cling(const ClientId& client) {
     PutTask();
     const std::vector<Grant> grants = Take(client);
@@ -37,7 +37,7 @@ class KeyLeaseTest : public KeyTrustTest {
   }
 };
 
-// ---- leases that run out -----------------------------------------------------------------------
+// ---- expired leases -----------------------------------------------------------------------------
 
 TEST_F(KeyLeaseTest, IdsOfOneKeyDoubleALeaseOnce) {
   PutTask();
@@ -78,7 +78,7 @@ TEST_F(KeyLeaseTest, ASlowDeviceGetsALongerLeaseButNotEndlessly) {
   EXPECT_EQ(lease_us, kLimits.lease_extensions * kLeaseUs);
 }
 
-// ---- leases that are extended on and on --------------------------------------------------------
+// ---- repeated extensions ------------------------------------------------------------------------
 
 TEST_F(KeyLeaseTest, WhoHasCompletedNothingMayExtendALeaseToTwice) {
   Join("evil/0");
@@ -89,13 +89,13 @@ TEST_F(KeyLeaseTest, WhoHasCompletedNothingMayExtendALeaseToTwice) {
   EXPECT_EQ(Cling("other/0"), 8);
 }
 
-// Else it would keep one task of each step for as long as the first.
+// Otherwise the client would keep one task of each step for as long as the first.
 TEST_F(KeyLeaseTest, EachBenchHalvesForHowLongALeaseMayBeExtended) {
   Join("other/0");
   PutTask();
   CompleteOne("other/0");
   for (const std::int64_t times : {8, 4, 2, 1, 1}) EXPECT_EQ(Cling("other/0"), times);
-  // A slow device that does its tasks in the end gets its time back.
+  // A slow device that finally does its tasks regains its time.
   for (std::uint32_t i = 0; i < 4 * kLimits.forgiven_after; ++i) {
     PutTask();
     CompleteOne("other/0");
@@ -110,14 +110,15 @@ TEST_F(KeyLeaseTest, NewIdsOfAKeyThatClungMayNotExtendTheirLeases) {
     EXPECT_EQ(Cling(client), i == 0 ? 2 : 1) << client;
     d.Lose(client);
   }
-  // The key's benches go along with an id that has completed a task.
+  // The benches of a key also count for a client of it that has completed a task.
   Join("evil/9");
   PutTask();
   CompleteOne("evil/9");
   EXPECT_EQ(Cling("evil/9"), 1);
 }
 
-// A client on probation gets no doubled lease, so it must not reach one by extending its own.
+// A client on probation does not get a doubled lease, so it must not reach that length by
+// extensions.
 TEST_F(KeyLeaseTest, ADoubledLeaseDoesNotLetAClientOnProbationExtendItsOwn) {
   for (int i = 0; i < 2; ++i) {
     const ClientId client = "evil/" + std::to_string(i);

@@ -1,5 +1,5 @@
-// What the tests of what one key can do share: a manager, a handler that has completed a task, and
-// clients of further keys, which take, fail and complete tasks.
+// A fixture for tests of what one key can do: a manager, a handler that has completed a task, and
+// clients of other keys, which take, fail and complete tasks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@ class KeyTrustTest : public ::testing::Test {
     PutTask();
     CompleteOne("handler/0");
   }
-  // The name of the key is what stands before the "/".
+  // The part before "/" is the name of the key.
   void Join(const ClientId& client) {
     d.Step(ClientJoined{client, client.substr(0, client.find('/')), {}});
-    EXPECT_TRUE(d.GetNow(client, Every("t"), 0).empty());  // it asks, and no task fits
+    EXPECT_TRUE(d.GetNow(client, Every("t"), 0).empty());  // it asks, but no task fits
   }
   void PutTask(std::int64_t lease_us = kLeaseUs) {
     const std::int64_t number = next_++;
@@ -60,7 +60,7 @@ class KeyTrustTest : public ::testing::Test {
     ASSERT_EQ(grants.size(), 1u) << client;
     Complete(client, grants[0]);
   }
-  // A client of the key is benched, and what it failed is done.
+  // Makes a client of the key get benched, and lets another client do the tasks that it failed.
   void Offend(const ClientId& client) {
     const std::uint64_t before = d.counters().benched;
     while (d.counters().benched == before) {

@@ -1,5 +1,5 @@
-// What becomes of new clients of a key whose clients keep tasks from others, and that one key can
-// not park a task that others could do.
+// Probation of new clients of a key whose clients kept tasks from others; and one key cannot park a
+// task that others could do.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_F(KeyTrustTest, ANewIdOfABenchedKeyGetsOneTaskAtATimeAndIsBenchedForOne) {
   EXPECT_EQ(d.counters().benched, before + 1);
 }
 
-// An untried client waits for its key as well, whose bench may be the longer one.
+// An untried client is also held up by the bench of its key, which may be the longer one.
 TEST_F(KeyTrustTest, WhatIsSaidOfABenchIsHowLongTheClientGetsNoTasks) {
   constexpr std::int64_t kFirstUs = 8'000'000;
   Join("evil/0");
@@ -115,8 +115,8 @@ TEST_F(KeyTrustTest, ATrialThatRunsOutIsAnOffence) {
   EXPECT_EQ(d.counters().benched, before + 1);
 }
 
-// However long its lease could have lasted: else one failure kept all new clients of the key
-// waiting for that long.
+// Regardless of how long its lease could have lasted. Otherwise one failure would hold up all new
+// clients of the key for that long.
 TEST_F(KeyTrustTest, ATrialEndsWhenTheTaskIsGivenBack) {
   for (const char* client : {"evil/0", "evil/1"}) {
     Join(client);
@@ -145,7 +145,8 @@ TEST_F(KeyTrustTest, ATrialEndsWhenTheTaskIsGivenBack) {
   EXPECT_EQ(d.now_us - begin_us, 4 * kLimits.first_bench_us) << "the bench of the third offence";
 }
 
-// Else each task of an honest client of the key would keep the others waiting for its lease.
+// Otherwise each task of an honest client would hold up the other clients of its key for the time
+// of its lease.
 TEST_F(KeyTrustTest, ATrialEndsThoughTheResultStays) {
   for (const char* client : {"evil/0", "evil/1"}) {
     Join(client);
@@ -203,13 +204,13 @@ TEST_F(KeyTrustTest, AGoodResultEndsTheProbationButIsNotAllThatCounts) {
   EXPECT_EQ(grants.size(), 4u);
   for (const Grant& grant : grants) Fail("evil/3", grant);
   d.Send("evil/3", GetOf(Every("t")));
-  d.Lose("handler/0");  // the first deadline is that of the bench
+  d.Lose("handler/0");  // so the first deadline is that of the bench
   Join("other");
   PutTask();
   EXPECT_EQ(CanTake("evil/3"), 0u);
 }
 
-// Each new id could else let a run wait for a payload that never comes.
+// Otherwise each new client could make a run wait for a payload that never comes.
 TEST_F(KeyTrustTest, AResultThatStaysDoesNotEndTheProbationBeforeItIsSupplied) {
   Join("evil/0");
   Offend("evil/0");
@@ -278,7 +279,8 @@ TEST_F(KeyTrustTest, OneKeyDoesNotParkWhatFailedOnItsFellowsOnce) {
   CompleteOne("other/0");
 }
 
-// All have failed it: then those who failed it earlier may try again before who failed it last.
+// If the task has failed on all clients, those that failed it earlier may try again before the one
+// that failed it last.
 TEST_F(KeyTrustTest, WhoFailsATaskLastGetsItLast) {
   Join("evil/0");
   PutTask();
@@ -291,7 +293,7 @@ TEST_F(KeyTrustTest, WhoFailsATaskLastGetsItLast) {
 TEST_F(KeyTrustTest, WhatFailsOnManyKeysIsParked) {
   Join("a/0");
   Join("b/0");
-  Join("idle/0");  // so that one is there on whom it did not fail
+  Join("idle/0");  // the task has not failed on this client
   PutTask();
   for (const char* client : {"a/0", "b/0", "handler/0", "a/0", "b/0"}) {
     EXPECT_EQ(Parked(), 0u);

@@ -1,4 +1,4 @@
-// How leases end, failures, and tasks that are kept from clients.
+// The end of leases, failures, and tasks that exclude clients.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -47,7 +47,7 @@ TEST_F(LeaseTest, CompletingPutsTheResultsAndRemembersTheTask) {
   const auto again = d->Done("a", lease, {Plain(Key{"r", 1}, "x"), Plain(Key{"r", 2}, "y")});
   EXPECT_EQ(again.lease, LeaseStatus::kStale);
   EXPECT_EQ(again.results, (std::vector{PutStatus::kDuplicate, PutStatus::kDuplicate}));
-  // The key is remembered until it is retired.
+  // The space remembers the key until it is retired.
   d->Ask<RetireReply>("m", Retire{Every("t"), false});
   EXPECT_EQ(d->PutOne("m", Task(Key{"t", 1})), PutStatus::kStored);
 }
@@ -91,7 +91,7 @@ TEST_F(LeaseTest, ResultsMakeTheNextTasksReady) {
   EXPECT_EQ(d->Granted("b", waiting).key, (Key{"t", 2}));
 }
 
-// Of a leader, say, whose messages were on their way for longer than its lead lasted.
+// For example, a leader's messages were under way for longer than its lead lasted.
 TEST_F(LeaseTest, APutOrARetireUnderALeaseCountsOnlyWhileTheLeaseDoes) {
   d->PutOne("m", Plain(Key{"t", 1}));
   const LeaseRef lease = Take("a");
@@ -166,8 +166,8 @@ TEST_F(LeaseTest, OnlyALeaseThatWasLostCanEndATaskLate) {
   d->Done("a", given_back);
   const LeaseRef lost = Take("a");
   d->Advance(500);
-  d->Done("b", lost);                        // another's
-  d->Done("a", {lost.key, lost.fence + 1});  // never given
+  d->Done("b", lost);                        // the lease of another client
+  d->Done("a", {lost.key, lost.fence + 1});  // a fence that was never granted
   EXPECT_EQ(d->counters().completed, 0u);
   EXPECT_TRUE(CanTake("b"));
 }
@@ -269,7 +269,7 @@ TEST_F(LeaseTest, AStoredBackTaskIsTakenByTheNext) {
 }
 
 TEST_F(LeaseTest, AFailedTaskGoesToOthersFirst) {
-  EXPECT_FALSE(CanTake("b"));  // b asks for tasks now and then
+  EXPECT_FALSE(CanTake("b"));  // so b counts as a client that asks for tasks
   d->PutOne("m", Task(Key{"t", 1}));
   EXPECT_EQ(FailIt("a", Take("a")), LeaseStatus::kOk);
   EXPECT_FALSE(CanTake("a"));
@@ -370,13 +370,13 @@ TEST_F(LeaseTest, ATaskIsKeptFromWhomItNames) {
   EXPECT_FALSE(CanTake("b"));
   const auto grants = d->GetNow("m", Every("t"));
   ASSERT_EQ(grants.size(), 1u);
-  EXPECT_TRUE(grants[0].task->not_by.empty());  // it does not say of whom it is kept
+  EXPECT_TRUE(grants[0].task->not_by.empty());  // a grant does not show the exclusions
 }
 
 TEST_F(LeaseTest, ATaskStaysKeptFromThemWhateverBecomesOfIt) {
   d->PutOne("m", Plain(Key{"x", 1}));
   d->Ask<Ok>("a", Hold{{Key{"x", 1}}, {}});
-  EXPECT_FALSE(CanTake("a"));  // a user of the pattern, and the holder of the tile
+  EXPECT_FALSE(CanTake("a"));  // a asks for this pattern and holds the tile
   EXPECT_FALSE(CanTake("b"));
   d->PutOne("m", TaskNotBy(Key{"t", 1}, {"a"}, {Key{"x", 1}}, 0));
   EXPECT_FALSE(CanTake("a"));
@@ -400,7 +400,7 @@ TEST_F(LeaseTest, ATaskIsKeptFromAllClientsOfAKey) {
   EXPECT_FALSE(CanTake("evil/1"));
   EXPECT_EQ(FailIt("evil2/0", Take("evil2/0")), LeaseStatus::kOk);
   EXPECT_FALSE(CanTake("evil/1"));
-  EXPECT_TRUE(CanTake("evil2/0"));  // at once: nobody else could take it
+  EXPECT_TRUE(CanTake("evil2/0"));  // at once, since no other client could take it
 }
 
 TEST_F(LeaseTest, TooManyExclusionsAreRefused) {

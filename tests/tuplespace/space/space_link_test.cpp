@@ -1,4 +1,4 @@
-// Clients over links: tasks wait for who holds their tiles, and inputs are not sent twice.
+// Clients behind links: tasks wait for the holders of their tiles, and inputs are not sent twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class LinkTest : public ::testing::Test {
     get.holds_from_bytes = 10;
     return d->Send(client, std::move(get));
   }
-  // `far` holds a tile of a MiB, which would take 8 ms to leave it, and works on a task.
+  // Lets `far` hold a tile of one MiB, which would take 8 ms over its link, and work on a task.
   void MakeHolderBusy(std::uint32_t ns_per_kib) {
     d->PutOne("m", Plain(kLinkTile, std::string(1 << 20, 'x')));
     d->Ask<Ok>("far", Hold{{kLinkTile}, {}});
@@ -48,7 +48,7 @@ class LinkTest : public ::testing::Test {
     d->Granted("far", get);
   }
   void PutAffine(std::int64_t number) { d->PutOne("m", Task(Key{"t", number}, {kLinkTile}, 5, 0)); }
-  // How long another client waits for a task whose tile `far` holds.
+  // How long it takes until another client gets a task whose tile `far` holds.
   std::int64_t StolenAfterUs() {
     const std::int64_t begin_us = d->now_us;
     const RequestId other = Wait("thief", 0);
@@ -66,7 +66,7 @@ TEST_F(LinkTest, ATaskWaitsForItsHolderAsLongAsTheTileWouldTravel) {
   EXPECT_EQ(StolenAfterUs(), 9'000) << "8.2 ms, looked at each millisecond";
 }
 
-// The payload has to get to the broker first.
+// The payload first has to travel to the broker.
 TEST_F(LinkTest, ATaskWaitsTwiceAsLongWhereTheTileStaysWithItsHolder) {
   const RequestId get = Wait("far", kNsPerKib);
   d->PutOne("m", Making(Task(Key{"t", 7}), {kLinkTile}));
@@ -74,7 +74,7 @@ TEST_F(LinkTest, ATaskWaitsTwiceAsLongWhereTheTileStaysWithItsHolder) {
   tile.resident_bytes = 1 << 20;
   d->Done("far", d->Granted("far", get), {tile});
   Wait("far", kNsPerKib);
-  d->PutOne("m", Task(Key{"t", 0}));  // which it works on
+  d->PutOne("m", Task(Key{"t", 0}));  // `far` works on this one
   EXPECT_EQ(StolenAfterUs(), 17'000);
 }
 
@@ -86,7 +86,7 @@ TEST_F(LinkTest, ATileThatItsHolderSendsItselfTravelsOnce) {
   d->Done("far", d->Granted("far", get), {tile});
   d->Step(ClientListens{"far"});
   Wait("far", kNsPerKib);
-  d->PutOne("m", Task(Key{"t", 0}));  // which it works on
+  d->PutOne("m", Task(Key{"t", 0}));  // `far` works on this one
   EXPECT_EQ(StolenAfterUs(), 9'000);
 }
 
@@ -100,7 +100,7 @@ TEST_F(LinkTest, NoClaimKeepsATaskLongerThanTheLimit) {
   EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.most_steal_after_us);
 }
 
-// Anybody can say that he holds a tile. Who does nothing is not waited for.
+// Any client can claim to hold a tile, so tasks do not wait for one that is inactive.
 TEST_F(LinkTest, AHolderThatNeitherWorksNorAsksIsNotWaitedFor) {
   MakeHolderBusy(kNsPerKib);
   d->Lose("far");
@@ -122,7 +122,7 @@ TEST_F(LinkTest, TheNearestHolderCounts) {
   EXPECT_EQ(StolenAfterUs(), SpaceLimits{}.steal_after_us);
 }
 
-// The second grant is on its way before the client can say what came with the first.
+// The second grant is on its way before the client can say what it got with the first one.
 TEST_F(LinkTest, AnInputIsNotSentAgainUntilItIsSaidToBeDropped) {
   d->PutOne("m", Plain(Key{"x", 1}, "a long input"));
   d->PutOne("m", Plain(Key{"x", 2}, "short"));
@@ -139,7 +139,7 @@ TEST_F(LinkTest, AnInputIsNotSentAgainUntilItIsSaidToBeDropped) {
   EXPECT_THAT(sent(0), ElementsAre(true)) << "whoever is not over a link says what he holds";
 }
 
-// ---- tasks that name whom they prefer ----------------------------------------------------------
+// ---- tasks that prefer a client -----------------------------------------------------------------
 
 class PreferTest : public LinkTest {
  protected:
@@ -154,7 +154,7 @@ class PreferTest : public LinkTest {
     d->PutOne("m", Plain(kLinkTile, "tile"));
     d->Ask<Ok>("thief", Hold{{kLinkTile}, {}});
   }
-  // `client` works on a task.
+  // Gives `client` a task to work on.
   void MakeBusy(const ClientId& client = "far") {
     const RequestId get = Wait(client, 0);
     Tuple task = Task(Key{"t", --busy_with_});
@@ -162,7 +162,7 @@ class PreferTest : public LinkTest {
     d->PutOne("m", std::move(task));
     d->Granted(client, get);
   }
-  // For how long a task that names `client` is kept for it, to the millisecond.
+  // How long a task that prefers `client` is kept for it, to the millisecond.
   std::int64_t KeptUs(const ClientId& client) {
     const RequestId of_thief = Wait("thief", 0);
     d->PutOne("m", Preferring(++named_, client, 64'000));
@@ -174,7 +174,7 @@ class PreferTest : public LinkTest {
     d->Done("thief", {grant.key, grant.fence});
     return d->now_us - begin_us;
   }
-  // What it works on is done by another one.
+  // The client leaves, and another one does its task.
   void Leave(const ClientId& client) {
     d->Lose(client);
     d->Done("thief", d->TakeNow("thief", Every("t")));
@@ -215,7 +215,7 @@ TEST_F(PreferTest, ATaskIsKeptNoLongerThanTheLimit) {
   d->Granted("thief", of_thief);
 }
 
-// Whoever asks for tasks and takes none of those that name it would stop the run otherwise.
+// Otherwise a client that asks for tasks but never takes those that name it would stop the run.
 TEST_F(PreferTest, TasksAreKeptEverLessForAClientThatDoesNotComeAndMoreForOneThatDoes) {
   MakeBusy();
   std::vector<std::int64_t> kept;
@@ -230,13 +230,13 @@ TEST_F(PreferTest, TasksAreKeptEverLessForAClientThatDoesNotComeAndMoreForOneTha
   EXPECT_EQ(KeptUs("far"), 16'000) << "ten times less by half, eight of which are made good";
 }
 
-// Else it could make each task wait as long as it says, by joining again and again.
+// Otherwise it could always make tasks wait for the full time by joining again.
 TEST_F(PreferTest, AClientThatJoinsAgainBeginsWithWhatItLost) {
   MakeBusy();
   EXPECT_EQ(KeptUs("far"), 64'000);
   Leave("far");
   d->Join("far");
-  MakeBusy();  // it takes one that names it
+  MakeBusy();  // it takes a task that names it
   EXPECT_EQ(KeptUs("far"), 32'000);
 }
 

@@ -1,4 +1,4 @@
-// The space as a model that is as simple as can be: maps that are searched from end to end.
+// A model of the space, made as simple as possible: maps that are searched linearly.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@ struct ModelTuple {
   ClientId put_by;
   bool ephemeral = false;
   bool parked = false;
-  std::map<ClientId, int> failures;         // by whom
-  ClientId resident_with;                   // that has its bytes; empty: they are here
-  std::optional<bool> maker_holds = false;  // who put it has a copy; nullopt: only the space knows
+  std::map<ClientId, int> failures;         // by client
+  ClientId resident_with;                   // client that has its bytes; empty: the space has them
+  std::optional<bool> maker_holds = false;  // put_by has a copy; nullopt: only the space knows
   ClientId leased_by;                       // empty: not leased
   std::uint64_t fence = 0;
-  std::int64_t lease_end_us = 0;  // also of one that ran out; 0: it was ended
-  std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that ran out or were lost
+  std::int64_t lease_end_us = 0;  // kept after expiry; 0: the lease was ended
+  std::vector<std::pair<ClientId, std::uint64_t>> past;  // leases that expired or were lost
 };
 
-// A task that is done: who else held it, and what it made.
+// A finished task: its other past holders, and its results.
 struct ModelDone {
   std::vector<std::pair<ClientId, std::uint64_t>> past;
   std::vector<Key> results;
@@ -46,7 +46,7 @@ class Model {
     return !std::all_of(tuple.task->inputs.begin(), tuple.task->inputs.end(),
                         [&](const Key& input) { return Has(input); });
   }
-  // Whether its task is for others only.
+  // Whether the task excludes the client.
   static bool IsKeptFrom(const ModelTuple& tuple, const ClientId& client) {
     return tuple.task && std::any_of(tuple.task->not_by.begin(), tuple.task->not_by.end(),
                                      [&](const ClientId& one) {
@@ -109,7 +109,7 @@ class Model {
     set(hold.dropped, false);
     set(hold.held, true);
   }
-  // Several at once: those that are removed together do not orphan each other.
+  // Removes several tuples at once; they do not orphan each other.
   void Remove(const std::vector<Key>& keys) {
     for (const Key& key : keys) tuples.erase(key);
     for (auto& [key, tuple] : tuples) {
@@ -149,7 +149,7 @@ class Model {
   void EndLease(ModelTuple& tuple) {
     tuple.leased_by.clear();
     tuple.lease_end_us = 0;
-    if (Waits(tuple)) tuple.parked = true;  // its inputs were there when it was taken
+    if (Waits(tuple)) tuple.parked = true;  // inputs that were there at its grant are gone
   }
   void Expire(std::int64_t now_us) {
     for (auto& [key, tuple] : tuples) {
@@ -176,7 +176,7 @@ class Model {
       if (tuple.put_by == client) tuple.maker_holds = false;
       if (tuple.leased_by == client) LoseLease(tuple);
     }
-    for (;;) {  // one by one, in the order in which they were put, is what the space does
+    for (;;) {  // the space removes them one by one, in the order of their puts
       const auto at = std::find_if(tuples.begin(), tuples.end(), [&](const auto& item) {
         return item.second.ephemeral && item.second.put_by == client;
       });
@@ -185,8 +185,8 @@ class Model {
     }
   }
 
-  // By a client that does not hold the task (any more) under the lease and may not end it: whether
-  // what it brings is compared with what is there.
+  // For a client that does not hold the task under this lease (any more) and may not complete it:
+  // whether its results are compared with those in the space.
   bool Compares(const ClientId& client, const Complete& complete) const {
     const auto done = completed.find(complete.lease.key);
     return done != completed.end() &&
@@ -208,7 +208,7 @@ class Model {
     for (const Tuple& result : results) brought.insert(result.key);
     return brought == std::multiset<Key>(declared.begin(), declared.end());
   }
-  // nullopt: a plain tuple, of which anything may be made.
+  // nullopt: not a task, so any results are fine.
   static std::optional<bool> IsWhatWasDeclared(const ModelTuple& tuple,
                                                const std::vector<Tuple>& results) {
     if (!tuple.task) return std::nullopt;

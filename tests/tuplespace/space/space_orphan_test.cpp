@@ -1,4 +1,4 @@
-// What becomes of tasks, ready or under a lease, whose inputs or themselves are retired.
+// Tasks, ready or leased, that are retired or whose inputs are retired.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -48,7 +48,7 @@ TEST_F(OrphanTest, ATaskWhoseInputCanNeverComeIsReported) {
   EXPECT_EQ(d.notices["m"].size(), 2u);
   d.PutOne("m", Task(Key{"t", 3}, {Key{"x", 6}}));
   EXPECT_EQ(d.notices["m"].size(), 2u);
-  // A completed task never comes back either.
+  // A finished task never returns either, so it cannot be an input.
   d.PutOne("m", Task(Key{"t", 4}));
   d.Done("a", Take("a"));
   d.PutOne("m", Task(Key{"t", 5}, {Key{"t", 4}}));

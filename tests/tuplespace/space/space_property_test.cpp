@@ -1,5 +1,5 @@
-// Random events against a model that is as simple as can be: maps that are searched from end to
-// end. A failure names its seed: the same seed gives the same events.
+// Random events, compared with a model that is as simple as possible: maps that are searched
+// linearly. A failure names its seed, which always gives the same events.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -50,7 +50,7 @@ TEST(SpacePropertyTest, AgreesWithTheModel) {
     reached["placed"] += counters.placed;
     reached["placed beside the payload"] += trial.counts().placed_twice;
   }
-  // A generator that never comes to a rule would not test it.
+  // A generator that never reaches a rule would not test it.
   EXPECT_FALSE(reached.empty());
   for (const auto& [rule, count] : reached) {
     EXPECT_GE(count, 100u) << rule;

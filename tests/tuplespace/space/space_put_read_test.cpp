@@ -60,7 +60,7 @@ TEST_F(PutReadTest, TwoPutsAreComparedByTheirHashes) {
   EXPECT_EQ(put("one", {1, 2}), PutStatus::kStored);
   EXPECT_EQ(put("one", {1, 2}), PutStatus::kDuplicate);
   EXPECT_EQ(put("one", {1, 3}), PutStatus::kConflict);
-  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "one")), PutStatus::kDuplicate);  // without: by bytes
+  EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "one")), PutStatus::kDuplicate);  // by its bytes
   EXPECT_EQ(d->PutOne("a", Plain(Key{"r", 1}, "two")), PutStatus::kConflict);
 }
 
@@ -137,7 +137,7 @@ TEST_F(PutReadTest, AReadWaitsForAllOfItsPatterns) {
   d->PutOne("a", Plain(Key{"x", 1}));
   d->PutOne("a", Plain(Key{"y", 1}));
   EXPECT_FALSE(d->ReplyTo("b", id));
-  // What was there for a while does not count.
+  // All tuples must be there at the same time.
   d->Ask<RetireReply>("a", Retire{Every("x"), false});
   d->PutOne("a", Plain(Key{"z", 1}));
   EXPECT_FALSE(d->ReplyTo("b", id));
@@ -288,7 +288,7 @@ TEST_F(PutReadTest, ClientsAndTheirOpenRequestsAreLimited) {
   EXPECT_EQ(d->Ask<RequestError>("a", Read{{Every("x")}, true, false, kForeverUs}).code,
             ErrorCode::kBusy);
   EXPECT_EQ(d->Ask<RequestError>("a", testing::GetOf(Every("x"))).code, ErrorCode::kBusy);
-  d->Ask<Found>("a", Read{{Every("x")}});  // one that does not wait is welcome
+  d->Ask<Found>("a", Read{{Every("x")}});  // one that does not wait is accepted
   d->Lose("b");
   d->Join("c");
   d->Ask<Stats>("c", GetStats{});
@@ -361,7 +361,7 @@ TEST_F(PutReadTest, EphemeralTuplesGoWithTheirClient) {
   ephemeral.ephemeral = true;
   d->PutOne("a", ephemeral);
   d->PutOne("a", Plain(Key{"k", 1}));
-  d->Join("a");  // reconnected: still there
+  d->Join("a");  // it joins again: the tuples are still there
   EXPECT_EQ(d->CountOf("b", Every("capacity")), 1u);
   d->Lose("a");
   EXPECT_EQ(d->CountOf("b", Every("capacity")), 0u);

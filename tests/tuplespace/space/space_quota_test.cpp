@@ -1,4 +1,4 @@
-// What one client may use of a space, and that nobody waits for another's large request.
+// What one client may use of a space. No client has to wait for another one's large request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ class LargeTest : public QuotaTest {
     d->Join("b");
     for (int i = 0; i < kTuples; ++i) d->PutOne("m", Plain(Key{"k", i}, "x"));
   }
-  // Ticks until the request is answered; how many that took.
+  // Ticks until the request is answered; sets the number of ticks.
   template <typename T>
   T After(const ClientId& client, RequestId id, int* ticks) {
     for (*ticks = 0;; ++*ticks) {
@@ -164,9 +164,9 @@ TEST_F(LargeTest, AListGoesOnByTurnsWhileTuplesComeAndGo) {
   const RequestId id = d->Send("a", List{kEverything, 1000, false});
   d->Advance(0);
   d->Ask<RetireReply>("m", Retire{Pattern::Of(Key{"k", 20}), false});
-  d->Ask<RetireReply>("m", Retire{Pattern::Of(Key{"k", 14}), false});  // where it goes on
+  d->Ask<RetireReply>("m", Retire{Pattern::Of(Key{"k", 14}), false});  // where the List continues
   d->PutOne("m", Plain(Key{"k", 1000}, "x"));
-  d->PutOne("m", Plain(Key{"a", 0}, "x"));  // before it
+  d->PutOne("m", Plain(Key{"a", 0}, "x"));  // before that place
   int ticks = 0;
   const Found found = After<Found>("a", id, &ticks);
   EXPECT_EQ(found.tuples.size(), 49u);

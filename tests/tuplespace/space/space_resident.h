@@ -1,5 +1,5 @@
-// What the tests of payloads that stay with their makers share: a client `owner` that puts tasks,
-// `gpu`, whose results stay with it, and an `other`.
+// A fixture for payloads that stay with their makers: the client `owner` puts tasks, `gpu` keeps
+// its results, and `other` reads.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class ResidentTest : public ::testing::Test {
     d = std::make_unique<SpaceDriver>(limits);
     for (const char* client : {"owner", "gpu", "other"}) d->Join(client);
   }
-  // `gpu` computes the task `number` of `owner`, whose result stays with it.
+  // Lets `gpu` compute task `number` of `owner` and keep the result.
   void Make(const Key& result, std::int64_t number = 1) {
     ASSERT_EQ(d->PutOne("owner", Making(Task(Key{"task", number}), {result})), PutStatus::kStored);
     const CompleteReply reply =

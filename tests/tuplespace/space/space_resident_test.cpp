@@ -46,12 +46,12 @@ TEST_F(ResidentTest, OfManyThatMatchAPatternOneIsAskedFor) {
   EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted));
   EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
   EXPECT_EQ(d->Expect<Found>("other", id).tuples.at(0).key, kResidentTile);
-  // What is here is found without asking for the other one.
+  // A match that is in the space is found without asking for the others.
   EXPECT_EQ(d->Ask<Found>("other", Read{{Every("tile")}, true, false, 0}).tuples.size(), 1u);
   EXPECT_THAT(d->notices["gpu"], SizeIs(1));
 }
 
-// Its bytes get into the space, and not to who asks.
+// The bytes go to the space, but not to the reader.
 TEST_F(ResidentTest, MetadataMayWaitUntilThePayloadIsInTheSpace) {
   Make(kResidentTile);
   Read read = ReadOf(kResidentTile);
@@ -246,13 +246,13 @@ TEST_F(ResidentTest, IsLostWithItsHolder) {
   d->Lose("gpu");
   EXPECT_EQ(d->CountOf("other", Every("tile")), 1u) << "the one that was supplied";
   EXPECT_EQ(d->counters().lost, 2u);
-  // Once, and before what it orphaned.
+  // One notice for both results, and before those of orphaned tasks.
   EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost, Notice::Kind::kOrphaned));
   const Notice& lost = d->notices["owner"][0];
   EXPECT_EQ(lost.key, kResidentTile);
   EXPECT_EQ(lost.by, "gpu");
   EXPECT_THAT(lost.text, HasSubstr("2 results"));
-  // It can be made again.
+  // The result can be put again.
   EXPECT_EQ(d->ReplyTo("other", id), std::nullopt);
   EXPECT_EQ(d->PutOne("other", Plain(kResidentTile, "bytes")), PutStatus::kStored);
   EXPECT_THAT(d->Expect<Found>("other", id).tuples, SizeIs(1));
@@ -266,7 +266,7 @@ TEST_F(ResidentTest, IsNotLostWithOneWhoSaysThatItHasACopy) {
   EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
 }
 
-// The owner would not hear that it is lost.
+// Otherwise the owner would not be told if the result is lost.
 TEST_F(ResidentTest, StaysOnlyIfItsTaskIsCompleted) {
   d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {kResidentTile, Key{"sum", 1}}));
   const LeaseRef lease = d->TakeNow("gpu", Every("task"));
@@ -276,7 +276,7 @@ TEST_F(ResidentTest, StaysOnlyIfItsTaskIsCompleted) {
   EXPECT_EQ(reply.lease, LeaseStatus::kStale);
   EXPECT_THAT(reply.results, ElementsAre(PutStatus::kRefused, PutStatus::kRefused));
   EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
-  // One that is there already is not taken from whom it stays with.
+  // A result that is there already stays with its maker.
   Make(kResidentTile, 2);
   EXPECT_THAT(d->Done("gpu", lease, {Resident(kResidentTile)}).results,
               ElementsAre(PutStatus::kStored));

@@ -1,4 +1,4 @@
-// Makers that do not supply the payloads that stay with them.
+// Makers that do not supply their resident payloads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST_F(ResidentTest, WhoDoesNotSupplyGetsNoTasksAndIsWaitedForHalfAsLongNextTime
   limits.supply_us = 1'000;
   limits.first_bench_us = 100;
   Begin(limits);
-  EXPECT_THAT(d->GetNow("other", Every("task")), IsEmpty());  // it could do the tasks
+  EXPECT_THAT(d->GetNow("other", Every("task")), IsEmpty());  // so it could do the tasks
   std::int64_t patience_us = limits.supply_us;
   for (std::int64_t i = 0; i < 4; ++i) {
     Make(Key{"tile", i}, i);
@@ -92,7 +92,7 @@ TEST_F(ResidentTest, WhoDoesNotSupplyGetsNoTasksAndIsWaitedForHalfAsLongNextTime
     d->PutOne("owner", Task(Key{"task", 100 + i}));
     EXPECT_THAT(d->GetNow("gpu", Every("task")), IsEmpty()) << i;
     d->Done("other", d->TakeNow("other", Every("task")));
-    d->Advance(limits.supply_us);  // the bench is as long, as its doublings are less
+    d->Advance(limits.supply_us);  // as long as the bench, whose doublings are shorter
     patience_us /= 2;
   }
 }
@@ -144,7 +144,7 @@ TEST_F(ResidentTest, WhoWaitsForAPayloadOfAnotherMayExtendItsLease) {
   limits.lease_extensions = 4;
   Begin(limits);
   d->Join("third");
-  EXPECT_THAT(d->GetNow("third", Every("task")), IsEmpty());  // it could do the task
+  EXPECT_THAT(d->GetNow("third", Every("task")), IsEmpty());  // so it could do the task
   Make(kResidentTile, 1);
   Tuple task = Task(Key{"task", 2}, {kResidentTile});
   task.task->lease_us = kShortUs;

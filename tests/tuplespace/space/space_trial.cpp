@@ -1,4 +1,5 @@
-// What a Trial does by itself: the next event, clients that come and go, time, and what must hold.
+// Trial: draws the next event, lets clients join and leave, lets time pass, and checks what must
+// hold.
 #include "space_trial.h"
 
 namespace tuplespace::testing {
@@ -11,8 +12,8 @@ SpaceLimits Trial::Limits() {
   limits.most_steal_after_us = 400;
   limits.most_prefer_us = 300;
   limits.least_kept_bytes = 1;
-  limits.supply_us = 1'000'000'000'000;  // nobody is given up
-  limits.lease_extensions = 1'000'000;   // nor is a lease: space_trust_test.cpp has that
+  limits.supply_us = 1'000'000'000'000;  // no client is given up
+  limits.lease_extensions = 1'000'000;   // no lease ends by this; space_trust_test.cpp tests it
   limits.first_bench_us = 20;
   limits.most_bench_us = 100;
   return limits;
@@ -124,7 +125,7 @@ void Trial::LoseOne(const ClientId& client) {
 }
 
 void Trial::Pass(std::int64_t duration_us) {
-  // Never past a deadline: leases end one after the other, as they do for a broker.
+  // Stops at each deadline, so that leases end one after the other, as they do in a broker.
   const std::int64_t end_us = d_.now_us + duration_us;
   while (d_.space.NextDeadlineUs() <= end_us) {
     const std::int64_t next_us = std::max(d_.now_us, d_.space.NextDeadlineUs());

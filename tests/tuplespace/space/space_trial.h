@@ -1,5 +1,5 @@
-// Trial: random events for a space and for its model. After every event the replies, the statistics
-// and the space's own invariants must agree.
+// Trial: random events for a space and for its model. After every event, the replies, the
+// statistics and the space's own invariants must agree with the model.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,32 +25,34 @@ class Trial {
     for (const ClientId& client : kClients) JoinOne(client);
   }
 
-  // One event, drawn at random.
+  // Runs one random event.
   void Step();
 
-  // With enough time every reservation ends: then no Get may wait beside a tuple that it could
-  // take.
+  // After enough time every reservation has ended. Then no Get may wait although a tuple that it
+  // could take is ready.
   void CheckNobodyStarves();
 
-  // When everybody has supplied what he was asked for, nobody waits for what is there.
+  // After all wanted payloads were supplied, no reader may wait for a tuple that is there.
   void CheckWhoAsksGetsTheBytes();
 
-  // And one that comes then and asks for all gets all, whoever it was kept for.
+  // A client that joins then and asks for all tasks must get all, whichever client they were kept
+  // for.
   void CheckALateComerGetsAll();
-  // A lease ran out just now, and a holder of what the task needs still goes first.
+  // True if a lease expired only recently, since a holder of the task's inputs still has
+  // precedence.
   bool MayBeReserved(const ModelTuple& tuple) const {
     return d_.now_us < tuple.lease_end_us + Limits().steal_after_us;
   }
 
-  // What happened that the space's own counters do not tell.
+  // Events that the space's own counters do not show.
   struct Counts {
-    std::uint64_t late = 0;  // tasks done under a lease that was lost
+    std::uint64_t late = 0;  // tasks completed under a lost lease
     std::uint64_t false_completions = 0;
     std::uint64_t grants_kept_from_some = 0;
     std::uint64_t supplied = 0;
     std::uint64_t released = 0;
-    std::uint64_t told = 0;          // of lost results
-    std::uint64_t placed_twice = 0;  // places told of what is in the space, too
+    std::uint64_t told = 0;          // notices of lost results
+    std::uint64_t placed_twice = 0;  // places of payloads that are also in the space
   };
   const Counts& counts() const { return counts_; }
   Counters counters() const { return d_.counters(); }
@@ -78,7 +80,7 @@ class Trial {
   T Ask(const ClientId& client, RequestBody body) {
     return AskThen<T>(client, std::move(body), [] {});
   }
-  // The model follows after the space has taken the request.
+  // `follow` updates the model after the space has got the request.
   template <typename T, typename Follow>
   T AskThen(const ClientId& client, RequestBody body, Follow follow) {
     parked_ = d_.counters().parked;
@@ -93,10 +95,10 @@ class Trial {
   void PutSome(const ClientId& client);
   void GetSome(const ClientId& client);
   void CompleteOne(const ClientId& client);
-  // Mostly what was declared.
+  // Mostly the declared results.
   std::vector<Tuple> ResultsFor(const LeaseRef& lease);
-  // After the space has heard of it: whether others are there that could take the task, only the
-  // space knows.
+  // Call this after the space has got the failure, since only the space knows whether other clients
+  // could take the task.
   void FailInModel(const ClientId& client, ModelTuple& tuple);
   void EndOne(const ClientId& client);
   void RetireSome(const ClientId& client);
@@ -108,7 +110,7 @@ class Trial {
     model_.HoldSome(client, hold);
     Ask<Ok>(client, hold);
   }
-  // Whether `reader`, which asks for places, gets one of it; nullopt: only the space knows.
+  // Whether `reader`, which asks for places, gets the tuple's place; nullopt: only the space knows.
   std::optional<bool> IsPlaced(const ModelTuple& tuple, const ClientId& reader) const {
     if (tuple.put_by == reader || !listening_.contains(tuple.put_by)) return false;
     return tuple.maker_holds;
@@ -118,7 +120,7 @@ class Trial {
   void Pass(std::int64_t duration_us);
   void ListAll(const ClientId& client);
 
-  // Takes in what came unasked: grants and reads that waited; then all must agree.
+  // Applies unsolicited grants and replies to the model, and then compares everything.
   void Absorb();
   void AbsorbNotice(const ClientId& client, const Notice& notice);
   void AbsorbRead(const ClientId& client, RequestId id, const Found& found);
@@ -144,9 +146,9 @@ class Trial {
   std::map<std::pair<ClientId, RequestId>, Read> open_reads_;
   std::vector<std::pair<ClientId, LeaseRef>> leases_;
   std::uint64_t last_fence_ = 0;
-  std::uint64_t parked_ = 0;  // before the request at work
+  std::uint64_t parked_ = 0;  // before the current request
   Counts counts_;
-  std::map<Key, ClientId> wanted_;  // and not supplied or gone
+  std::map<Key, ClientId> wanted_;  // and neither supplied nor gone since
   std::vector<NewGrant> new_grants_;
   std::vector<std::pair<ClientId, RequestId>> closed_gets_;
 };

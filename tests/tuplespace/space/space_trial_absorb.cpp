@@ -1,4 +1,4 @@
-// What reaches the clients of a Trial, against the model.
+// Compares what reaches the clients of a Trial with the model.
 #include "space_trial.h"
 
 namespace tuplespace::testing {
@@ -126,7 +126,7 @@ void Trial::AbsorbGrant(const NewGrant& given) {
       EXPECT_EQ(input.payload.text(), known.bytes);
       EXPECT_FALSE(input.resident);
       EXPECT_FALSE(open->second.direct && IsPlaced(known, given.client).value_or(false));
-      // It may count as held now (Get::ns_per_kib).
+      // The space may now count it as held (Get::ns_per_kib).
       if (known.put_by == given.client) known.maker_holds = std::nullopt;
     }
   }

@@ -1,4 +1,4 @@
-// The requests of a Trial, and what each must do to the model.
+// The requests of a Trial, and their effects on the model.
 #include "space_trial.h"
 
 namespace tuplespace::testing {
@@ -38,7 +38,7 @@ Tuple Trial::AnyTuple() {
   if (Below(3) == 0) {
     for (std::uint64_t i = 1 + Below(3); i > 0; --i) {
       const ClientId& one = kClients[Below(kClients.size())];
-      tuple.task->not_by.push_back(i == 3 ? "k/" : one);  // or a key with all its clients
+      tuple.task->not_by.push_back(i == 3 ? "k/" : one);  // or all clients of a key
     }
   }
   if (Below(3) == 0) {
@@ -54,7 +54,7 @@ Tuple Trial::Resident(Key key) {
   return tuple;
 }
 
-// One of the last leases that somebody was given.
+// Sometimes one of the most recent leases of any client.
 std::optional<LeaseRef> Trial::SometimesALease() {
   if (leases_.empty() || Below(4) != 0) return std::nullopt;
   return leases_[leases_.size() - 1 - Below(std::min<std::size_t>(leases_.size(), 6))].second;
@@ -92,7 +92,7 @@ void Trial::GetSome(const ClientId& client) {
 
 void Trial::CompleteOne(const ClientId& client) {
   if (!joined_.contains(client) || leases_.empty()) return;
-  // Any lease that ever was, mostly a late one of this client.
+  // One of the most recent leases, mostly an old one of this client.
   const auto& [owner, lease] =
       leases_[leases_.size() - 1 - Below(std::min<std::size_t>(leases_.size(), 6))];
   if (owner != client && Below(4) != 0) return;
@@ -161,7 +161,7 @@ void Trial::FailInModel(const ClientId& client, ModelTuple& tuple) {
   }
   EXPECT_TRUE(!parked || failures >= 3);
   const bool by_enough = failures - most_of_one >= 3;
-  EXPECT_TRUE(parked || !by_enough || tuple.failures.size() > 4);  // of four it keeps count
+  EXPECT_TRUE(parked || !by_enough || tuple.failures.size() > 4);  // it counts only four clients
   tuple.parked = parked;
 }
 
@@ -197,7 +197,7 @@ void Trial::RetireSome(const ClientId& client) {
   Retire retire;
   retire.watermark = Below(2) == 0;
   if (retire.watermark) {
-    // Keys move on as steps do, or all would soon be retired.
+    // Keys advance as steps do; otherwise all would soon be retired.
     base_ += static_cast<std::int64_t>(Below(2));
     retire.pattern =
         UpTo(Below(2) == 0 ? "t" : "x", base_ - 1 + static_cast<std::int64_t>(Below(2)));
@@ -214,7 +214,7 @@ void Trial::RetireSome(const ClientId& client) {
 
 void Trial::SupplySome(const ClientId& client) {
   if (!joined_.contains(client)) return;
-  // What it was asked for, or anything.
+  // A wanted payload, or any other.
   const auto asked = std::find_if(wanted_.begin(), wanted_.end(),
                                   [&](const auto& item) { return item.second == client; });
   Supplies(client, asked != wanted_.end() && Below(3) != 0 ? Key(asked->first) : AnyKey());

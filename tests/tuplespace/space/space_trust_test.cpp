@@ -1,4 +1,4 @@
-// Whose results count, and what becomes of a client that keeps tasks from others.
+// Which results count, and what happens to a client that keeps tasks from others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,14 +22,14 @@ using testing::Task;
 
 constexpr std::int64_t kTrustLeaseUs = 1'000;
 
-// "m" puts tasks, "good" and "bad" take them.
+// "m" puts tasks; "good" and "bad" take them.
 class TrustTest : public ::testing::Test {
  protected:
   TrustTest() {
     for (const char* client : {"m", "good", "bad"}) d.Join(client);
     for (const char* client : {"good", "bad"}) EXPECT_FALSE(CanTake(client));
   }
-  // Makes ("r", number).
+  // Puts the task ("t", number) with the result ("r", number).
   void PutTask(std::int64_t number) {
     Tuple task = Making(Task(Key{"t", number}), {Key{"r", number}});
     task.task->lease_us = kTrustLeaseUs;
@@ -49,7 +49,7 @@ class TrustTest : public ::testing::Test {
     for (const Notice& notice : d.notices["m"]) kinds.push_back(notice.kind);
     return kinds;
   }
-  // The client is benched at once.
+  // Makes the client get benched at once.
   void LoseTrust(const ClientId& client, std::int64_t number) {
     PutTask(number);
     const LeaseRef lease = Take(client);
@@ -60,7 +60,7 @@ class TrustTest : public ::testing::Test {
   SpaceDriver d;
 };
 
-// ---- whose results count -----------------------------------------------------------------------
+// ---- which results count ------------------------------------------------------------------------
 
 TEST_F(TrustTest, AnInventedFenceStoresNothing) {
   PutTask(1);
@@ -105,7 +105,7 @@ TEST_F(TrustTest, WhoHeldTheTaskIsComparedAfterItIsDone) {
   EXPECT_THAT(d.notices["m"][0].text, HasSubstr("\"good\""));
   EXPECT_THAT(d.Done("bad", late, {Plain(Key{"r", 1}, "right")}).results,
               ElementsAre(PutStatus::kDuplicate));
-  // Under other keys it has nothing to say, and what was removed stays so.
+  // A late completion does not count for other keys, nor for results that were removed.
   d.PutOne("m", Plain(Key{"data", 1}, "x"));
   EXPECT_THAT(d.Done("bad", late, {Plain(Key{"data", 1}, "evil")}).results,
               ElementsAre(PutStatus::kRefused));
@@ -159,7 +159,7 @@ TEST_F(TrustTest, ACompletionWithOtherResultsIsAFailure) {
               HasSubstr("did not declare: (\"r\", 60)"));
   EXPECT_EQ(Results(), 0u);
   d.Lose("good");
-  d.Advance(kTrustLeaseUs);  // until then it is for others
+  d.Advance(kTrustLeaseUs);  // until then the task is kept for others
   EXPECT_THAT(CompletionProblem(Take("bad"), {Plain(Key{"r", 1}), Plain(Key{"r", 1})}),
               HasSubstr("brings twice (\"r\", 1)"));
   EXPECT_EQ(Results(), 0u);
@@ -216,7 +216,7 @@ TEST_F(TrustTest, ATaskThatFailsOnAllIsParked) {
 
 TEST_F(TrustTest, ABenchedClientCanStillDoWhatFailedOnOthers) {
   PutTask(9);
-  d.Ask<RequestError>("good", Complete{Take("good"), {}});  // now it is benched
+  d.Ask<RequestError>("good", Complete{Take("good"), {}});  // this benches it at once
   d.Done("bad", Take("bad"), {Plain(Key{"r", 9})});
   PutTask(1);
   for (int i = 0; i < 3; ++i) d.Ask<LeaseReply>("bad", Fail{Take("bad"), "no"});
@@ -240,7 +240,7 @@ TEST_F(TrustTest, ManyClientsOfOneKeyCountAsOne) {
   EXPECT_TRUE(CanTake("good"));
 }
 
-// ---- leases that are extended on and on --------------------------------------------------------
+// ---- leases that are extended repeatedly --------------------------------------------------------
 
 TEST_F(TrustTest, AnExtensionEndsWhereOthersWait) {
   PutTask(1);
@@ -253,7 +253,7 @@ TEST_F(TrustTest, AnExtensionEndsWhereOthersWait) {
   EXPECT_EQ(d.now_us, most_us);
   EXPECT_FALSE(CanTake("bad"));
   EXPECT_EQ(Take("good").key, (Key{"t", 1}));
-  // Whoever is first counts.
+  // The first completion counts.
   EXPECT_THAT(d.Done("bad", lease, {Plain(Key{"r", 1})}).results, ElementsAre(PutStatus::kStored));
 }
 
@@ -266,7 +266,7 @@ TEST_F(TrustTest, ALongExtensionIsCut) {
   EXPECT_TRUE(CanTake("good"));
 }
 
-// Else each of a hostile client's ids would keep the task for twice as long as the one before.
+// Otherwise each client of a hostile key would keep the task twice as long as the one before.
 TEST_F(TrustTest, WhoClingsToATaskMakesTheNextLeaseNoLonger) {
   PutTask(1);
   for (int i = 0; i < 6; ++i) {
@@ -286,7 +286,7 @@ TEST_F(TrustTest, ADoubledLeaseIsNotExtendedForLonger) {
   PutTask(1);
   for (const char* client : {"good", "bad", "good"}) {
     Take(client);
-    d.Advance(4 * kTrustLeaseUs);  // it runs out
+    d.Advance(4 * kTrustLeaseUs);  // it expires
   }
   const LeaseRef lease = Take("bad");
   const std::int64_t since_us = d.now_us;
@@ -305,7 +305,8 @@ TEST_F(TrustTest, ALeaseIsExtendedOnAndOnWhereNobodyElseIs) {
   EXPECT_EQ(d.Done("bad", lease, {Plain(Key{"r", 1})}).lease, LeaseStatus::kOk);
 }
 
-// A device that failed once may try again when the lease ends, so it counts as somebody else.
+// A device that failed the task may try it again when the lease ends, so it counts as another
+// client.
 TEST_F(TrustTest, AnExtensionEndsWhereTheOtherHasFailedBefore) {
   PutTask(1);
   d.Ask<LeaseReply>("good", Fail{Take("good"), "once"});
@@ -323,8 +324,8 @@ TEST_F(TrustTest, AnExtensionEndsWhereTheOtherHasFailedBefore) {
   EXPECT_EQ(Results(), 1u);
 }
 
-// A run crawled: its largest tasks fitted only one handler, which was slow, and which was benched
-// again and again for tasks that the others could not have taken.
+// Otherwise a slow handler that alone can hold the largest tasks would be benched repeatedly for
+// tasks that no other client could have taken, and the run would crawl.
 TEST(TrustOfUnequalClientsTest, WhoHasTooLittleMemoryIsNobodyElse) {
   SpaceDriver d;
   for (const char* client : {"m", "large", "small"}) d.Join(client);
@@ -355,7 +356,7 @@ TEST_F(TrustTest, AnExtensionDoesNotEndWhereTheTaskExcludesTheOther) {
   }
 }
 
-// Else one Extend that comes while nobody else is there keeps the task for an hour.
+// Otherwise one Extend while no other client is there would keep the task for an hour.
 TEST_F(TrustTest, WhoComesLaterWaitsForOneLeaseOnly) {
   d.Lose("good");
   PutTask(1);

@@ -1,4 +1,4 @@
-// What Reads that wait may take: of the room for tuples, of memory, and of the time of others.
+// What waiting Reads may use: room for tuples, memory, and time of other clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ Read Waiting(std::vector<Pattern> patterns, bool all) {
   return read;
 }
 
-// Whole keys that nobody has put, of which one is enough.
+// A Read for any one of `count` whole keys that nobody has put.
 Read AnyOf(const std::string& kind, int count) {
   std::vector<Pattern> patterns;
   for (int i = 0; i < count; ++i) patterns.push_back(Pattern::Of(Key{kind, i}));
@@ -32,7 +32,7 @@ Read AnyOf(const std::string& kind, int count) {
 
 class WaitingReadTest : public ::testing::Test {
  protected:
-  // Two clients of the key "k", two of "other", and a manager.
+  // Joins two clients of the key "k", two of "other", and a manager.
   void Begin(SpaceLimits limits, ClientLimits of_client) {
     d = std::make_unique<SpaceDriver>(limits);
     d->Join("m");
@@ -65,7 +65,7 @@ TEST_F(WaitingReadTest, KeysThatAreWatchedLeaveRoomForTuples) {
   Put put;
   for (int i = 0; i < 6; ++i) put.tuples.push_back(Plain(Key{"tuple", i}));
   EXPECT_EQ(d->Ask<PutReply>("m", put).status, std::vector(6, PutStatus::kStored));
-  // What ends gives its keys back, however it ends.
+  // A Read that ends, in whatever way, frees its keys.
   d->Ask<Ok>("k/1", Cancel{first});
   EXPECT_TRUE(Waits("k/2", AnyOf("b", 3)));
   d->Lose("k/2");
@@ -85,7 +85,7 @@ TEST_F(WaitingReadTest, OneThatWantsAllWatchesOneKeyAfterTheOther) {
 
 TEST_F(WaitingReadTest, TheirMemoryIsLimited) {
   const Key long_key{std::string(250, 'j'), 1, std::string(250, 'k'), std::string(250, 'l')};
-  const std::vector<Pattern> patterns(20, Pattern::Of(long_key));  // each time the same one
+  const std::vector<Pattern> patterns(20, Pattern::Of(long_key));  // the same pattern each time
   ClientLimits of_client;
   of_client.open_pattern_bytes = 40'000;
   of_client.open_pattern_bytes_of_key = 60'000;
@@ -124,7 +124,8 @@ TEST_F(WaitingReadTest, NobodyTakesThePatternsOfOthers) {
   };
   EXPECT_EQ(Refused("k/1", Waiting(patterns(8), false)).code, ErrorCode::kTooLarge);
   EXPECT_TRUE(Waits("k/1", Waiting(patterns(2), false)));
-  // Those that it does not watch yet count, too: they are looked at again and again.
+  // Patterns that the Read does not watch yet count as well, because the space checks them
+  // repeatedly.
   EXPECT_THAT(Refused("k/2", Waiting(patterns(2), true)).text,
               HasSubstr("limits.read_patterns_of_key: 2 more with 2 there, at most 3"));
   EXPECT_TRUE(Waits("k/2", AnyOf("whole keys", 10)));
@@ -132,7 +133,7 @@ TEST_F(WaitingReadTest, NobodyTakesThePatternsOfOthers) {
   EXPECT_TRUE(Waits("m", Waiting({Every("y")}, true)));
 }
 
-// ---- what they make the space look at ----------------------------------------------------------
+// ---- how much they make the space look at -------------------------------------------------------
 
 TEST_F(WaitingReadTest, WhoLetsTuplesComeAndGoIsNotLookedAtForEver) {
   constexpr int kPatterns = 1000;
@@ -169,7 +170,7 @@ TEST_F(WaitingReadTest, WhatComesOneAfterTheOtherIsLookedAtOnce) {
   read.all = true;
   const RequestId id = d->Send("k/1", read);
   const std::uint64_t before = d->space.LookedAtByReads();
-  // The worst order: each that comes is the one that is watched.
+  // The worst order: each new tuple matches the watched pattern.
   for (int i = 0; i < kPatterns; ++i) d->PutOne("m", Plain(Key{"a", i}));
   EXPECT_EQ(d->Expect<Found>("k/1", id).tuples.size(), std::size_t{kPatterns});
   EXPECT_LE(d->space.LookedAtByReads() - before, 4u * kPatterns);

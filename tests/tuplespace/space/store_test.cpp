@@ -1,4 +1,5 @@
-// The records by hash and in order, against a std::map, through splits, joins and moved hash slots.
+// The records by hash and in order, compared with a std::map, through splits, joins and moved hash
+// slots.
 #include "space_store.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ class StoreTest : public ::testing::Test {
 };
 
 Key KeyOf(std::uint64_t n) {
-  // Of several lengths, neighbours in the order and not.
+  // Keys of two lengths, some of them neighbours in the order.
   if (n % 3 == 0) return Key{"r", static_cast<std::int64_t>(n / 3)};
   return Key{"r", static_cast<std::int64_t>(n / 7), "a longer name than fits in place",
              static_cast<std::int64_t>(n)};
@@ -96,7 +97,7 @@ TEST_F(StoreTest, KeepsKeysThatComeInSequenceBetweenOthers) {
   for (std::int64_t i = 999; i >= 0; --i) Add(Key{"r", i * 7919 % 1000, "other"}, true);
   for (std::int64_t i = 0; i < 1000; ++i) Add(Key{"r", i}, true);
   Check();
-  // Retired from the front, as steps are.
+  // Removed from the front, as retired steps are.
   for (int i = 0; i < 1900; ++i) Remove(expected_.begin());
   Check();
   for (std::int64_t i = 0; i < 500; ++i) Add(Key{"r", -i}, i % 2 == 0);

@@ -1,5 +1,4 @@
-// What the tests of wire, broker and client share: a folder of their own, a broker in a thread, and
-// waiting for a state.
+// For the tests of wire, broker and client: a temporary folder, a broker in a thread, and polling.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@
 
 namespace tuplespace {
 
-// So many bytes that differ from place to place and from seed to seed.
+// Returns `bytes` bytes that vary with their position and with the seed.
 inline std::string Repeated(std::size_t bytes, char seed) {
   std::string text(bytes, seed);
   for (std::size_t i = 0; i < bytes; i += 97) text[i] = static_cast<char>('a' + (i + seed) % 26);
@@ -46,7 +45,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// A broker that runs in a thread until it is destroyed.
+// A broker that runs in its own thread until this object is destroyed.
 class BrokerThread {
  public:
   explicit BrokerThread(BrokerOptions options) : broker_(WithLog(std::move(options))) {
@@ -66,7 +65,7 @@ class BrokerThread {
     const std::lock_guard lock(mutex_);
     return log_;
   }
-  // Ends Run; the statistics can be asked for then.
+  // Stops the broker and returns its statistics.
   Stats Join() {
     broker_.Stop();
     if (thread_.joinable()) thread_.join();
@@ -120,7 +119,7 @@ inline Pattern AnyOf(const std::string& first) {
 // Long enough that only a broken program reaches it.
 inline constexpr std::chrono::seconds kGenerous{60};
 
-// Polls `client` until `done`; false if that takes longer than anything that works.
+// Polls `client` until `done`; returns false if that takes longer than in any working program.
 inline bool PollUntil(Client& client, const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + kGenerous;
   while (!done()) {

@@ -1,4 +1,4 @@
-// The bytes of a text that stands for a message.
+// The bytes of a text that stands in for a message.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Messages as they stand in ZeroMQ messages, for tests that use bare sockets.
+// Packs and unpacks the contents of ZeroMQ messages, for tests that use plain sockets.
 #pragma once
 
 #include <span>
@@ -24,13 +24,13 @@ inline std::vector<std::string> PartsOf(std::span<const std::byte> control,
   return parts;
 }
 
-// A message of one part.
+// Returns a message of one part.
 inline std::string Packed(std::span<const std::byte> control,
                           const std::vector<Payload>& payloads = {}) {
   return PartsOf(control, payloads).at(0);
 }
 
-// The control frame in a message of one part; empty if it is none.
+// Returns the control frame in a message of one part; empty if it is not one.
 inline std::span<const std::byte> ControlIn(const zmq::message_t& message) {
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(message.data()),
                                          message.size());

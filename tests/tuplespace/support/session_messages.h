@@ -1,4 +1,4 @@
-// What the tests of sessions send.
+// Messages for the tests of sessions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// When a thread without work looks for messages before it sleeps.
+// When a thread without work polls for messages before it sleeps.
 #include "adaptive_spin.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(AdaptiveSpin, SpinningInVainEndsIt) {
   EXPECT_FALSE(spin.Spin([&] { return ++asked < 0; }));
   EXPECT_GT(asked, 0);
   EXPECT_FALSE(Looks(spin));
-  // What comes a little later than one looks would have been missed again.
+  // A message that comes slightly later than the spin lasts would be missed again.
   spin.Slept(1);
   EXPECT_FALSE(Looks(spin));
   spin.Slept(1);
@@ -73,7 +73,7 @@ TEST(AdaptiveSpin, WhereOthersNeedTheProcessorItIsTriedAgainMuchLater) {
   EXPECT_TRUE(Looks(spin, kNow + 256 * 3000));
 }
 
-// What another thread says meanwhile is seen.
+// A spinning thread sees what another thread writes.
 TEST(AdaptiveSpin, FindsWhatComes) {
   std::atomic<int> asked{0};
   std::atomic<int> said{0};

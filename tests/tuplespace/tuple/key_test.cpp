@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// The order that the encoding must keep, written without it.
+// The order that the encoding must preserve, computed from the fields.
 int CompareFields(const std::vector<Field>& a, const std::vector<Field>& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (a[i].index() != b[i].index()) return a[i].index() < b[i].index() ? -1 : 1;
@@ -33,7 +33,8 @@ int CompareFields(const std::vector<Field>& a, const std::vector<Field>& b) {
 std::vector<Field> RandomFields(std::mt19937_64& random) {
   static const std::vector<std::int64_t> kIntegers = {INT64_MIN, -256, -1,  0,
                                                       1,         255,  256, INT64_MAX};
-  // Few different bytes, those that matter to the encoding among them, so that prefixes are common.
+  // Only a few different bytes, including those with a role in the encoding, so that common
+  // prefixes are frequent.
   static const std::string kBytes = "\x00\x01\x02\xFE\xFF"s + "a";
   std::vector<Field> fields(1 + random() % 4);
   for (Field& field : fields) {
@@ -120,9 +121,9 @@ TEST(KeyTest, FromBytesRefusesWhatIsNotCanonical) {
     EXPECT_EQ(key.has_value(), cut == Key{"ab"}.bytes().size()) << cut;
   }
   EXPECT_FALSE(Key::FromBytes("\x03"s + good));          // unknown tag
-  EXPECT_FALSE(Key::FromBytes("\x02"s + "a\x00\x02"s));  // a NUL that is neither
+  EXPECT_FALSE(Key::FromBytes("\x02"s + "a\x00\x02"s));  // neither an escaped NUL nor the end
   EXPECT_FALSE(Key::FromBytes("\x02"s + "a\x00"s));      // cut in the terminator
-  EXPECT_FALSE(Key::FromBytes(good + "\x00"s));          // bytes behind the last field
+  EXPECT_FALSE(Key::FromBytes(good + "\x00"s));          // bytes after the last field
   std::string seventeen;
   for (int i = 0; i < 17; ++i) seventeen += Key{i}.bytes();
   EXPECT_FALSE(Key::FromBytes(seventeen));

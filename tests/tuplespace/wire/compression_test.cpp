@@ -1,4 +1,4 @@
-// Control frames that travel compressed.
+// Control frames that are sent compressed.
 #include "compression.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ RequestError Refused(std::span<const std::byte> control, std::uint64_t limit = k
                                                       : RequestError{};
 }
 
-// As a compressor makes them, but of anything.
+// Compressed arbitrary content, in the form of a compressed control frame.
 std::vector<std::byte> Forged(std::span<const std::byte> content) {
   std::vector<std::byte> made = Compressed(Random(1000, 2));
   made.resize(8 + ZSTD_compressBound(content.size()));
@@ -66,7 +66,7 @@ TEST(Compression, GivesBackWhatWasCompressed) {
     for (const int values : {2, 30, 256}) {
       const std::vector<std::byte> control = Random(bytes, values);
       const std::vector<std::byte> sent = Copied(compressor.Compress(control));
-      EXPECT_EQ(sent == control, values == 256);  // which do not get shorter
+      EXPECT_EQ(sent == control, values == 256);  // random bytes do not shrink
       EXPECT_LE(sent.size(), control.size());
       const auto opened = decompressor.Open(sent, kControlLimit);
       ASSERT_TRUE(std::holds_alternative<std::span<const std::byte>>(opened));
@@ -103,7 +103,7 @@ TEST(Compression, RefusesWhatIsBeyondItsLimits) {
   const RequestError over = Refused(Compressed(Random(3000, 3)), 2999);
   EXPECT_EQ(over.code, ErrorCode::kTooLarge);
   EXPECT_EQ(over.text, "the control frame has 3000 bytes, at most 2999");
-  // Some KiB that would become a MiB, or many.
+  // Some KiB that would expand to one MiB, or to many.
   for (const std::size_t bytes : {kMostCompressedBytes, std::size_t{60} << 20}) {
     const RequestError bomb = Refused(Forged(std::vector<std::byte>(bytes)));
     EXPECT_EQ(bomb.code, ErrorCode::kBadRequest);
@@ -119,7 +119,7 @@ TEST(Compression, RefusesDamage) {
   for (std::size_t bytes = 8; bytes < sent.size(); ++bytes) {
     EXPECT_FALSE(Refused(std::span(sent).first(bytes)).text.empty());
   }
-  // It does not name its size.
+  // A compressed frame that does not state its size.
   std::vector<std::byte> streamed = Compressed(control);
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
@@ -128,7 +128,7 @@ TEST(Compression, RefusesDamage) {
                                      control.data(), control.size()));
   ZSTD_freeCCtx(context);
   EXPECT_THAT(Refused(streamed).text, HasSubstr("does not say what size it has"));
-  // Flipped bits give an error, or other bytes; never more than were named.
+  // Flipped bits give an error or other bytes, but never more bytes than stated.
   std::mt19937_64 random(5);
   for (int i = 0; i < 2000; ++i) {
     std::vector<std::byte> flipped = sent;
@@ -147,7 +147,7 @@ TEST(Compression, IsNoFrameOfAnotherVersion) {
   }
 }
 
-// Of 4,000 bytes each: too long to be inline otherwise.
+// Puts tasks of 4,000 bytes each, which are too long to be inline without compression.
 Put TasksToPut(std::size_t count) {
   Put put;
   for (std::size_t i = 0; i < count; ++i) {

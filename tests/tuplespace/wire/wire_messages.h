@@ -1,4 +1,4 @@
-// Random messages for the tests of the wire format, and when two are the same.
+// Random messages for the tests of the wire format, and a comparison of messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,8 +41,7 @@ inline std::variant<ToClient, RequestError> ToClientOf(const Frames& frames) {
   return DecodeToClient(frames.control, frames.payloads);
 }
 
-// ---- random messages
-// -----------------------------------------------------------------------------
+// ---- random messages ----------------------------------------------------------------------------
 
 class Generator {
  public:
@@ -245,8 +244,7 @@ class Generator {
 constexpr std::size_t kRequestKinds = std::variant_size_v<AnyRequest>;
 constexpr std::size_t kReplyKinds = std::variant_size_v<AnyReply>;
 
-// ---- equality of what came out with what went in
-// ---------------------------------------------------
+// ---- equality of decoded and encoded messages ---------------------------------------------------
 
 inline void Same(const Payload& a, const Payload& b) {
   EXPECT_EQ(a.text(), b.text());

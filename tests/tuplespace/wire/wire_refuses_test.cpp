@@ -1,4 +1,4 @@
-// Frames that must be refused: of other versions, damaged, hand-made.
+// Frames that must be refused: other versions, damage, hand-made contents.
 #include "wire.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ RequestError RefusedWhole(const std::variant<ToBroker, RequestError>& decoded) {
                                                        : RequestError{};
 }
 
-// Decodes one hand-made message and returns what is wrong with it.
+// Decodes one hand-made message and returns its error.
 Malformed RefusedOne(flatbuffers::FlatBufferBuilder& builder, wire::Body type,
                      flatbuffers::Offset<void> body, std::span<const Payload> payloads = {},
                      RequestId id = 5) {
@@ -59,12 +59,12 @@ TEST(WireRefuses, OtherVersionsNamingBoth) {
 }
 
 TEST(WireRefuses, AnEnvelopeOfAnotherVersionWhateverElseIsInIt) {
-  // Only the first field of the root table is the same in all versions.
+  // Only the first field of the root table is common to all versions.
   flatbuffers::FlatBufferBuilder builder;
   const auto text = builder.CreateString("a field that this version does not know");
   const auto start = builder.StartTable();
   builder.AddElement<std::uint32_t>(4, 9, 0);
-  builder.AddOffset(6, text);  // where this version has an integer
+  builder.AddOffset(6, text);  // this version has an integer here
   builder.Finish(flatbuffers::Offset<wire::Envelope>(builder.EndTable(start)), "ATSP");
   const RequestError error = RefusedWhole(DecodeToBroker(
       std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})), {},
@@ -88,19 +88,19 @@ TEST(WireRefuses, EveryTruncation) {
   Generator generate(4);
   const Frames frames = Encode(Request{1, Complete{generate.Lease(), generate.Tuples()}});
   for (std::size_t size = 0; size < frames.control.size(); ++size) {
-    // A copy of exactly this size, so that a sanitizer sees any read beyond it.
+    // A copy of exactly this size, so that a sanitizer detects reads beyond its end.
     const std::vector<std::byte> part(frames.control.begin(),
                                       frames.control.begin() + static_cast<std::ptrdiff_t>(size));
     const auto decoded = DecodeToBroker(part, frames.payloads, kControlLimit);
     if (const auto* envelope = std::get_if<ToBroker>(&decoded)) {
-      // Cut inside of padding at the end, if at all.
+      // Only a cut inside the padding at the end may decode.
       EXPECT_GE(size + 8, frames.control.size());
       EXPECT_LE(envelope->messages.size(), 1u);
     }
   }
 }
 
-// What decodes after any damage is still well formed: keys and patterns canonical, enums in range.
+// Whatever decodes after damage is still well formed: canonical keys and patterns, enums in range.
 TEST(WireRefuses, DamagedFramesNeverYieldMalformedValues) {
   Generator generate(5);
   Encoder encoder;
@@ -119,7 +119,7 @@ TEST(WireRefuses, DamagedFramesNeverYieldMalformedValues) {
       const auto* request = std::get_if<Request>(&message);
       if (request == nullptr) continue;
       EXPECT_NE(request->id, 0u);
-      // Encoding again reads every byte of every field.
+      // Encoding it again reads every byte of every field.
       encoder.Begin(1);
       encoder.Add(*request);
       const auto again = ToBrokerOf(Finish(encoder));
@@ -134,13 +134,13 @@ TEST(WireRefuses, DamagedFramesNeverYieldMalformedValues) {
 TEST(WireRefuses, WrongPayloadFrames) {
   const Payload large = Payload::Copy(std::string(1000, 'L'));
   const Frames good = Encode(Request{5, Put{{{Key{1}, large, {}, false, false}}}});
-  // None, though one is named: the request is bad.
+  // No frame, although one is named: the request is malformed.
   const auto none = DecodeToBroker(good.control, {}, kControlLimit);
   const auto& message = std::get<ToBroker>(none).messages.at(0);
   ASSERT_TRUE(std::holds_alternative<Malformed>(message));
   EXPECT_EQ(std::get<Malformed>(message).id, 5u);
   EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("payload frame 0 is named, but 0 came"));
-  // Two, though one is named: nobody knows what is meant.
+  // Two frames, although one is named: the whole message is refused.
   const std::vector<Payload> two = {large, large};
   const RequestError error = RefusedWhole(DecodeToBroker(good.control, two, kControlLimit));
   EXPECT_EQ(error.code, ErrorCode::kBadRequest);
@@ -280,7 +280,7 @@ TEST(WireRefuses, NegativeDurations) {
   EXPECT_THAT(std::get<Malformed>(message).text, HasSubstr("lease_us is -1"));
 }
 
-// Many tables that share one long key would ask for far more memory than the frame has.
+// Many tables that share one long key would need far more memory than the frame has.
 TEST(WireRefuses, PartsThatOverlap) {
   flatbuffers::FlatBufferBuilder builder;
   const auto key = BytesIn(builder, Key{std::string(200, 'k')}.bytes());
@@ -295,7 +295,7 @@ TEST(WireRefuses, PartsThatOverlap) {
   EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("overlap"));
 }
 
-// One table named a million times: the check has to give up, not to take minutes.
+// One table is named a million times; the verifier must give up instead of running for minutes.
 TEST(WireRefuses, TablesThatAreNamedAgainAndAgain) {
   flatbuffers::FlatBufferBuilder builder;
   const auto pattern = wire::CreatePattern(builder);
@@ -309,7 +309,7 @@ TEST(WireRefuses, TablesThatAreNamedAgainAndAgain) {
   EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("damaged"));
 }
 
-// Names each payload in shared memory as a segment, and takes each segment for one payload.
+// Names each payload in shared memory as a segment, and opens every segment as one payload.
 struct OnePayload : SegmentNamer, SegmentOpener {
   std::optional<SegmentRef> Name(const Payload& given) override {
     return SegmentRef{++last_id, given.size(), 3};
@@ -324,7 +324,8 @@ struct OnePayload : SegmentNamer, SegmentOpener {
   Payload payload;
 };
 
-// A short message that names much in every tuple: hashing that each time would take very long.
+// A short message in which every tuple names a large payload; hashing it each time would take very
+// long.
 TEST(WireRefuses, ToHashThePayloadsOfOneMessageAgainAndAgain) {
   OnePayload segments;
   segments.payload = Payload::Copy(std::string(64 << 20, 'x'));
@@ -383,7 +384,7 @@ TEST(WireRefuses, OneSegmentOfSeveralSizesWithoutHashes) {
   EXPECT_THAT(bad.text, HasSubstr("with 100 and with 101 bytes"));
 }
 
-// Who sent it has lent each of them, and counts.
+// The sender has lent each segment and counts them.
 TEST(WireRefuses, NoRequestBeforeAllItsSegmentsAreOpened) {
   const std::string bytes(1000, 'x');
   const SharedRegion region;

@@ -1,4 +1,4 @@
-// Messages survive the trip through their frames.
+// Messages survive encoding and decoding.
 #include "wire.h"
 
 #include <gmock/gmock.h>
@@ -124,7 +124,7 @@ TEST(Wire, LargePayloadsAreSharedAndSmallOnesTravelInside) {
                 {Key{2}, small, {}, false, false},
                 {Key{3}, large, {}, false, false}};
   const Frames frames = Encode(Request{1, put});
-  ASSERT_EQ(frames.payloads.size(), 1u);  // one frame serves both
+  ASSERT_EQ(frames.payloads.size(), 1u);  // both tuples share one frame
   EXPECT_EQ(frames.payloads[0].data(), large.data());
   const auto decoded = ToBrokerOf(frames);
   const auto& request = std::get<Request>(std::get<ToBroker>(decoded).messages.at(0));
@@ -227,7 +227,7 @@ TEST(Wire, WhoPutsHashesAndWithoutPayloadsTheHashComesAlong) {
   const auto& tuples = std::get<Put>(request.body).tuples;
   EXPECT_EQ(tuples[0].payload.hash(), HashOf(put.tuples[0].payload.bytes()));
   EXPECT_FALSE(tuples[1].payload.hash());
-  // The published test vector of XXH3-128 for no bytes and seed 0.
+  // The published test vector of XXH3-128 for empty input and seed 0.
   EXPECT_EQ(HashOf({}).ToString(), "99aa06d3014798d86001c324468d497f");
 }
 

@@ -1,4 +1,4 @@
-// Audits alone: handlers, results and votes are the test's own.
+// Audits alone; the test provides handlers, results and votes.
 #include "acan/manager/audits.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using tuplespace::Key;
 
-constexpr std::uint64_t kRight = 1;  // what an honest handler computes
+constexpr std::uint64_t kRight = 1;  // result of an honest handler
 
 PlannedTask TaskNumber(std::int64_t number, int outputs = 1) {
   PlannedTask task;
@@ -47,7 +47,7 @@ class AuditsTest : public ::testing::Test {
   void Compute(const PlannedTask& task, const char* by, std::uint64_t value = kRight) {
     audits_.OnResults(Results(task, by, value));
   }
-  // The one vote that is asked for now.
+  // Returns the vote that is requested; there must be exactly one.
   PlannedTask Vote() {
     auto output = audits_.TakeOutput();
     EXPECT_EQ(output.put.size(), 1u);
@@ -93,7 +93,7 @@ TEST_F(AuditsTest, AVoteShowsNothingOfWhatItChecks) {
   EXPECT_EQ(vote.inputs, task.inputs);
 }
 
-// What fails on all handlers may have an input of a wrong size.
+// A task that fails on all handlers may have an input of a wrong size.
 TEST_F(AuditsTest, InputsAreDecidedWhenTheAuditsOfTheirTasksAre) {
   Present({"a", "b", "c"});
   const PlannedTask first = TaskNumber(1, 2);
@@ -121,7 +121,7 @@ TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
     Answer(Vote(), "b", first_lies ? kRight : 13);
     const PlannedTask third = Vote();
     EXPECT_THAT(third.not_by, ElementsAre("a", "b"));
-    EXPECT_EQ(audits_.OpenIn(1), 1u);  // the step waits
+    EXPECT_EQ(audits_.OpenIn(1), 1u);  // so the step waits
     Answer(third, "c");
     const auto output = audits_.TakeOutput();
     ASSERT_TRUE(output.verdict);
@@ -130,8 +130,8 @@ TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
   }
 }
 
-// Seed 12348 of the simulation. Two ids of one liar completed a task and its audit with results
-// that had no hash, as empty ones and such that stay with a handler do. They counted as the same.
+// Two clients of a liar completed a task and its audit with results without a hash, such as empty
+// and resident ones. These must not count as equal. (Seed 12348 of the simulation found this.)
 TEST_F(AuditsTest, ResultsWithoutAHashConfirmNothing) {
   Present({"a", "b", "c", "d"});
   const PlannedTask task = TaskNumber(1);
@@ -158,13 +158,13 @@ TEST_F(AuditsTest, OfTwoTheOneThatContradictsItselfIsWrong) {
   Answer(Vote(), "b");
   const PlannedTask again = Vote();
   EXPECT_THAT(again.not_by, ElementsAre("b"));
-  Answer(again, "a");  // this time rightly
+  Answer(again, "a");  // this time correctly
   const auto output = audits_.TakeOutput();
   ASSERT_TRUE(output.verdict);
   EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
 }
 
-// Its results differ each time, so the other one's are never confirmed.
+// Its results differ each time, and so never confirm the other handler's.
 TEST_F(AuditsTest, WhoNeverRepeatsItselfIsWrong) {
   for (const bool both : {false, true}) {
     Present({"a", "b"});
@@ -259,8 +259,8 @@ TEST_F(AuditsTest, WithoutASecondHandlerItIsSaidAndSkipped) {
   EXPECT_EQ(audits_.OpenIn(1), 0u);
 }
 
-// Seed 40041571 of the simulation. All honest handlers had just lost their devices when a lie was
-// seen: it was believed, although the first of them was back before anybody read it.
+// All honest handlers had just lost their devices when a lie arrived. It must not be believed,
+// since they may be back before anybody reads it. (Seed 40041571 of the simulation found this.)
 TEST_F(AuditsTest, WhileNobodyIsThereNothingIsSkipped) {
   Present({});
   Put(TaskNumber(1));
@@ -289,8 +289,8 @@ TEST_F(AuditsTest, AVoteThatEverybodyLeftWaitsForTheNext) {
   EXPECT_EQ(audits_.passed(), 1u);
 }
 
-// The same seed: every task that read the result failed, and that ended the run. No honest handler
-// makes a result of another size, so nobody else need say so.
+// In the same seed, every task that read the result failed, and that ended the run. No honest
+// handler makes a result of a wrong size, so no vote is needed.
 TEST_F(AuditsTest, AResultOfAWrongSizeIsWrongWithoutAVote) {
   Present({"liar"});
   const PlannedTask task = TaskNumber(1, 2);
@@ -370,7 +370,7 @@ TEST_F(AuditsTest, TheShareIsDrawnAndOnlyTheSecretSaysWhich) {
   EXPECT_EQ(std::count(none.begin(), none.end(), true), 0);
 }
 
-// Whoever has a key may have any number of clients: they are one voice among others.
+// A key may have any number of clients, which together have one vote.
 TEST_F(AuditsTest, ClientsOfOneKeyDoNotConfirmEachOther) {
   Present({"evil/0", "evil/1", "evil/2", "a/0", "b/0"});
   Put(TaskNumber(1));
@@ -381,7 +381,7 @@ TEST_F(AuditsTest, ClientsOfOneKeyDoNotConfirmEachOther) {
   const PlannedTask third = Vote();
   EXPECT_THAT(third.not_by, ElementsAre("a/", "evil/"));
   Present({"evil/0", "evil/1", "evil/2", "a/0"});
-  auto output = audits_.TakeOutput();  // nobody new is there: each may vote once more
+  auto output = audits_.TakeOutput();  // nobody new is present, so each may vote once more
   EXPECT_EQ(output.drop.size(), 1u);
   ASSERT_EQ(output.put.size(), 1u);
   EXPECT_THAT(output.put[0].task.not_by, ElementsAre("evil/"));
@@ -428,7 +428,7 @@ TEST(ExcludedTest, AKeyOfWhichManyWereWrongIsOutAsAWhole) {
   EXPECT_THAT(WithoutCovered(four), ElementsAre("evil/", "x"));
 }
 
-// The manager reads the results of each vote, and a broker lets it have so many open Reads.
+// The manager reads the results of each vote, and the broker limits its open Reads.
 TEST_F(AuditsTest, OnlySoManyVotesAreUnderWay) {
   constexpr std::size_t kMost = Audits::kMostVotes;
   Present({"a", "b", "c"});
@@ -459,7 +459,7 @@ TEST_F(AuditsTest, OnlySoManyVotesAreUnderWay) {
   EXPECT_EQ(audits_.TakeOutput().put.size(), kMost - 1) << "votes that were dropped take no room";
 }
 
-// It gets the room of those that nobody is left to take, in the same event.
+// It gets the place of a dropped vote, which nobody is left to take, in the same event.
 TEST_F(AuditsTest, ACaseThatWaitedIsVotedOnOnce) {
   constexpr std::size_t kMost = Audits::kMostVotes;
   Present({"a", "b"});
@@ -476,8 +476,8 @@ TEST_F(AuditsTest, ACaseThatWaitedIsVotedOnOnce) {
   EXPECT_NE(output.put[0].audit, output.put[1].audit);
 }
 
-// Random votes of honest handlers and liars, who come and go: no honest one is ever named, and a
-// case that ends with a liar's result against two honest ones names him.
+// Random votes of honest handlers and liars that come and go. No honest handler may ever be named,
+// and a case that ends with a liar's result against two honest ones must name the liar.
 TEST_F(AuditsTest, NoHonestHandlerIsEverNamed) {
   int verdicts = 0;
   for (std::uint64_t seed = 1; seed <= 3000; ++seed) {

@@ -1,4 +1,4 @@
-// What a run that makes no progress does.
+// What happens to a run without progress.
 #include "acan/manager/liveness.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr std::int64_t kLookUs = 250'000;
 class LivenessTest : public ::testing::Test {
  protected:
   LivenessTest() { liveness_.OnProgress(now_us_); }
-  // The first advice but kNone within so many seconds, in which the space looks like this.
+  // The first advice other than kNone within `seconds`, while the space is in the state `seen`.
   Advice Within(int seconds, const SpaceSeen& seen, bool needs_handler = false) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
       now_us_ += kLookUs;
@@ -52,7 +52,7 @@ TEST_F(LivenessTest, WhatCannotGoOnGoesBackTwiceAndEnds) {
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGiveUp);
 }
 
-// Two handlers insist on different results, and a third one may come at any time.
+// Two handlers insist on different results. A third one may join at any time.
 TEST_F(LivenessTest, ARunThatNeedsAnotherHandlerDoesNotGoBack) {
   EXPECT_EQ(Within(11, kNothingToTake, true), Advice::kSay);
   for (int i = 0; i < 20; ++i) {

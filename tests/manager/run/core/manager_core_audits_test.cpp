@@ -1,4 +1,4 @@
-// ManagerCore and handlers that compute wrong: what is computed again, who is quarantined, and what
+// ManagerCore with handlers that compute wrongly: what is recomputed, who is quarantined, and what
 // is not committed.
 #include <limits>
 
@@ -13,7 +13,7 @@ ManagerConfig AuditedJob(double share) {
   return config;
 }
 
-// More than a handler of 1 MiB has room for with each row.
+// So many classes that a handler of 1 MiB has no room for all values of a row.
 std::shared_ptr<const TrainedModel> ModelOfManyClasses() {
   model::GptOptions options;
   options.n_layer = 1;
@@ -74,7 +74,7 @@ TEST(ManagerCoreAuditsTest, WhoSaysWhatCannotBeIsWrongWithoutAnAudit) {
   EXPECT_TRUE(shell.done);
 }
 
-// Its parts come from others: a sign bit that one of them flipped is no fault of who adds them.
+// A sign bit that the maker of a part flipped is not the fault of the handler that adds the parts.
 TEST(ManagerCoreAuditsTest, WhoAddsUpWhatOthersMadeIsNotBlamed) {
   ManagerConfig clipped = AuditedJob(1);
   clipped.training.clip_norm = 1;
@@ -124,14 +124,14 @@ TEST(ManagerCoreAuditsTest, WhoIsQuarantinedGetsNoTask) {
   EXPECT_EQ(shell.kept_from_somebody, shell.tasks + shell.votes);
 }
 
-// The space refuses a task that leaves out more, which ends the run.
+// The space would refuse a task with more exclusions, and that would end the run.
 TEST(ManagerCoreAuditsTest, AVoteLeavesOutNoMoreThanATaskMay) {
   constexpr std::size_t kMost = tuplespace::SpaceLimits{}.task_exclusions;
   ManagerConfig config = AuditedJob(1);
   for (std::size_t i = 0; i < kMost; ++i) config.quarantined.insert("wrong" + std::to_string(i));
   Shell shell(config);
   HandlersSeen seen = Handlers({1 << 30, 1 << 30, 1 << 30});
-  seen.handlers.emplace("wrong9", seen.handlers.at("id0"));  // the last one by its name
+  seen.handlers.emplace("wrong9", seen.handlers.at("id0"));  // the last one by name
   shell.must_not_vote = "wrong9";
   shell.Send(seen);
   shell.RunAll();
@@ -152,7 +152,7 @@ TEST(ManagerCoreAuditsTest, AQuarantinedHandlerThatPutsResultsAnywayEndsTheRun) 
   EXPECT_NE(shell.gave_up.find("id1 is quarantined"), std::string::npos) << shell.gave_up;
 }
 
-// It may come after minutes. Nothing of the run is gone, so to go back does not help.
+// The third handler may come minutes later. Nothing is lost, so going back would not help.
 TEST(ManagerCoreAuditsTest, WhereTwoHandlersInsistTheRunWaitsForAThird) {
   Shell shell(AuditedJob(1));
   shell.liar = "id1";

@@ -1,5 +1,5 @@
-// ManagerCore alone: which results may stay on devices with memory of their own or behind links,
-// what is done when they are lost, and when versions are copied into the space.
+// ManagerCore alone: which results may stay on devices with their own memory or behind links, what
+// happens when they are lost, and when versions are copied into the space.
 #include <gmock/gmock.h>
 
 #include "manager_shell.h"
@@ -29,7 +29,7 @@ HandlersSeen Far(std::initializer_list<std::uint64_t> memory_bytes) {
   return seen;
 }
 
-// The steps whose new tiles may stay.
+// The versions whose tiles may stay with handlers.
 std::set<std::int64_t> VersionsThatStay(const Shell& shell) {
   std::set<std::int64_t> resident;
   const ManagerConfig config = SmallJob();
@@ -44,7 +44,7 @@ std::set<std::int64_t> VersionsThatStay(const Shell& shell) {
   return resident;
 }
 
-// Results of a run, by whether they are tiles of a version and whether they may stay.
+// Counts of a run's results: tiles that may stay, other results that may stay, tiles that may not.
 struct Stay {
   std::size_t tiles = 0, others = 0, leaving_tiles = 0;
 };
@@ -89,11 +89,12 @@ TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
   EXPECT_GT(losses, 0u);
 }
 
-// Who else would read the small ones has to ask for each; with one handler there is nobody.
+// With several handlers, a reader would have to request each small result; with one there is no
+// other reader.
 TEST(ManagerCoreResidentTest, SmallResultsStayWithTheLargeOnesOfOneHandler) {
   const auto staying = [](const HandlersSeen& handlers) {
     ManagerConfig config = ResidentJob();
-    config.least_removed_bytes = 64 << 10;  // of the weights, the first matrix is larger
+    config.least_removed_bytes = 64 << 10;  // only the first weight matrix is larger
     return StayOf(std::move(config), handlers);
   };
   const Stay one = staying(Gpus({1 << 30}));
@@ -124,7 +125,7 @@ TEST(ManagerCoreResidentTest, NothingStaysWhereItGainsNothingOrMustBeSeen) {
   EXPECT_EQ(resident(small, Gpus({1 << 30})), 0u);
 }
 
-// A run may go back to any step whose tiles did not stay.
+// A run may go back to any version whose tiles are in the space.
 TEST(ManagerCoreResidentTest, WhereNoTileIsLargeEachVersionIsSafe) {
   ManagerConfig config = ResidentJob();
   config.least_removed_bytes = 1 << 20;
@@ -135,8 +136,8 @@ TEST(ManagerCoreResidentTest, WhereNoTileIsLargeEachVersionIsSafe) {
   EXPECT_TRUE(shell.removed_steps.empty());
 }
 
-// Nothing is retired that a run may go back to; tiles in between go when their step is done, or
-// with all that is older than the next version that does not stay.
+// Versions to which the run may go back are not retired. Tiles of versions in between are removed
+// when their step is done, or with everything older than the next version in the space.
 TEST(ManagerCoreResidentTest, TilesBetweenGoWhenTheirStepIsDone) {
   Shell shell(ResidentJob());
   shell.Send(Gpus({1 << 30, 1 << 30}));
@@ -199,7 +200,7 @@ TEST(ManagerCoreResidentTest, WhatIsLostIsMadeAgainFromTheLastSafeVersion) {
   }
 }
 
-// Else whoever keeps results and leaves, again and again, would keep a run from its next step.
+// Otherwise a handler that repeatedly keeps results and leaves would keep a run from its next step.
 TEST(ManagerCoreResidentTest, NothingStaysForAFewStepsAfterLossesInARow) {
   const auto stay_after = [](const std::vector<std::int64_t>& lost_after) {
     Shell shell(ResidentJob());
@@ -223,7 +224,7 @@ TEST(ManagerCoreResidentTest, NothingStaysForAFewStepsAfterLossesInARow) {
   EXPECT_EQ(stay_after({2, 5}), (std::set<std::int64_t>{1, 2, 3, 4, 5}));
 }
 
-// In the same way where versions are copied beside the steps.
+// The same if versions are copied while steps run.
 TEST(ManagerCoreOverLinkTest, ACopyEndsTheLossesInARow) {
   for (const bool copied : {false, true}) {
     ManagerConfig config = ResidentJob();
@@ -254,7 +255,7 @@ TEST(ManagerCoreResidentTest, WhatIsLostWhenAllIsDoneMattersToNobody) {
   EXPECT_TRUE(shell.moved.empty());
 }
 
-// Its tiles stay in the space until it is on disk, though the run goes on.
+// Its tiles stay in the space until the snapshot is on disk, although the run continues.
 TEST(ManagerCoreResidentTest, ASnapshotOfAVersionBetweenKeepsItsTiles) {
   ManagerConfig config = ResidentJob();
   config.snapshots = SnapshotPolicy{3, 0, 0};
@@ -269,7 +270,7 @@ TEST(ManagerCoreResidentTest, ASnapshotOfAVersionBetweenKeepsItsTiles) {
   EXPECT_THAT(shell.retired, ::testing::Each(::testing::Le(2)));
 }
 
-// ---- over links: versions are copied beside the steps ------------------------------------------
+// ---- over links: versions are copied while steps run -------------------------------------------
 
 TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterval) {
   Shell shell(ResidentJob());
@@ -282,7 +283,7 @@ TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterv
   EXPECT_EQ(shell.missed, std::vector<std::string>());
 }
 
-// Each batch of an evaluation has a number, those of steps have none.
+// Batches of an evaluation have numbers, those of steps do not.
 TEST(ManagerCoreOverLinkTest, WhatAnEvaluationMakesStaysAsWhatAStepMakes) {
   ManagerConfig config = ResidentJob();
   config.model = BuildModel(Model{{97, 1024, 53, 10}});
@@ -317,13 +318,13 @@ TEST(ManagerCoreOverLinkTest, AnEvaluationOfTheLastVersionIsRepeatedWhenItsResul
   EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5})) << "each told once";
 }
 
-// Through the broker they would go to each reader over one link. A tile that stays is there until a
-// later version is safe, so of those only large ones do.
+// Through the broker these results would reach each reader over one link. A tile that stays is kept
+// until a later version is safe, so only large tiles stay.
 TEST(ManagerCoreOverLinkTest, SmallerResultsThanTilesStay) {
   const auto staying = [](const HandlersSeen& handlers) {
     ManagerConfig config = ResidentJob();
     config.model = BuildModel(Model{{97, 1024, 53, 10}});  // 397 KB of weights
-    config.limits.batch_rows = 16;                         // parts of gradients, as large
+    config.limits.batch_rows = 16;                         // parts of gradients are as large
     config.least_removed_bytes = 512 << 10;
     return StayOf(std::move(config), handlers);
   };
@@ -353,7 +354,7 @@ TEST(ManagerCoreOverLinkTest, NothingIsCopiedWhileAnotherVersionIs) {
   }
 }
 
-// Whoever is asked for its tiles may be slow, and once they are retired they are never found.
+// The holders of its tiles may be slow, and once these are retired the copy can never find them.
 TEST(ManagerCoreOverLinkTest, ACopyThatIsUnderWayWhenALaterVersionIsSafeIsDropped) {
   ManagerConfig config = ResidentJob();
   config.limits.resident_steps = 2;
@@ -368,7 +369,7 @@ TEST(ManagerCoreOverLinkTest, ACopyThatIsUnderWayWhenALaterVersionIsSafeIsDroppe
   EXPECT_FALSE(shell.retired_while_copied) << "the copy goes before what it waits for";
 }
 
-// The run goes back to what was copied whole, not to what was to be copied.
+// The run goes back to a version whose copy is complete, not to one that is being copied.
 TEST(ManagerCoreOverLinkTest, AVersionIsSafeWhenItIsCopied) {
   for (const bool copied : {false, true}) {
     ManagerConfig config = ResidentJob();
@@ -393,7 +394,7 @@ TEST(ManagerCoreOverLinkTest, AVersionIsSafeWhenItIsCopied) {
   }
 }
 
-// At its own times; a job may say when instead.
+// Snapshots are due at their own times, unless the job sets them.
 TEST(ManagerCoreOverLinkTest, ASnapshotWaitsForAVersionThatIsCopied) {
   const auto snapshots = [](std::optional<std::int64_t> every_steps, bool copies) {
     ManagerConfig config = ResidentJob();
@@ -402,7 +403,7 @@ TEST(ManagerCoreOverLinkTest, ASnapshotWaitsForAVersionThatIsCopied) {
     Shell shell(std::move(config));
     shell.copies = copies;
     shell.Send(Far({1 << 30}));
-    while (!shell.answers.empty()) {  // so late that one is due at each step
+    while (!shell.answers.empty()) {  // so late that a snapshot is due at each step
       const ManagerEvent event = shell.answers.front();
       shell.answers.pop_front();
       if (const auto* chunk = std::get_if<ChunkDone>(&event)) shell.in_flight -= chunk->tasks;

@@ -1,4 +1,5 @@
-// A run that makes no progress: it says so, cuts the steps for those who work, goes back, or ends.
+// A run without progress: it reports that, cuts the steps for the active handlers, goes back, or
+// ends.
 #include <gmock/gmock.h>
 
 #include "manager_shell.h"
@@ -13,7 +14,7 @@ using ::testing::SizeIs;
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::int64_t kTickUs = 250'000;
 
-// A small handler and one that says that it has room for everything, and great speed.
+// A small handler, and one that claims unlimited room and speed.
 HandlersSeen SmallAndBoaster() {
   HandlersSeen seen = Handlers({kMiB / 8, 1ull << 40});
   seen.handlers.at("id1").gflops = 1e9;
@@ -23,7 +24,7 @@ HandlersSeen SmallAndBoaster() {
 class StallTest : public ::testing::Test {
  protected:
   StallTest() : shell_(SmallJob()) {}
-  // Nothing is answered for so long.
+  // Lets `seconds` pass without answers.
   void Pass(int seconds, const SpaceSeen& seen) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
       now_us_ += kTickUs;
@@ -47,7 +48,7 @@ TEST_F(StallTest, WhoOnlySaysThatItHasRoomIsNotPlannedWith) {
   EXPECT_THAT(shell_.Said(), HasSubstr("has done none"));
   EXPECT_LE(shell_.core.plan()->largest_need_bytes, kMiB / 8);
   ASSERT_THAT(shell_.moved, SizeIs(1));
-  // It is not forgotten, and better than nobody.
+  // The boaster is not used again, although it is still there.
   shell_.Send(SmallAndBoaster(), now_us_);
   EXPECT_THAT(shell_.moved, SizeIs(1));
 }
@@ -83,7 +84,7 @@ TEST_F(StallTest, WhatIsGoneIsDoneAgainAndThenTheRunEnds) {
   EXPECT_THAT(shell_.moved, SizeIs(1));
   EXPECT_THAT(shell_.Said(), HasSubstr("going back"));
   for (int i = 0; i < 4 && shell_.gave_up.empty(); ++i) {
-    // It went back; again nothing comes of it.
+    // The run went back, and again makes no progress.
     while (!shell_.answers.empty()) {
       const ManagerEvent event = shell_.answers.front();
       shell_.answers.pop_front();

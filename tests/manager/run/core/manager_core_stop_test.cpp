@@ -1,4 +1,4 @@
-// ManagerCore alone: what is saved before a run stops because somebody wants it to.
+// ManagerCore alone: what is saved before a run stops on request.
 #include <gmock/gmock.h>
 
 #include "manager_shell.h"
@@ -16,7 +16,7 @@ ManagerConfig JobWithSnapshots(std::optional<std::int64_t> every_steps = {}) {
   return config;
 }
 
-// Answers until so many steps are committed.
+// Answers until `steps` steps are committed.
 void TrainUntil(Shell& shell, std::size_t steps) {
   while (shell.committed.size() < steps && !shell.answers.empty()) {
     const ManagerEvent event = shell.answers.front();
@@ -64,7 +64,7 @@ TEST(ManagerCoreStopTest, WhatIsSavedAlreadyIsNotSavedAgain) {
   config.first_version = config.snapshots->saved_version = 4;
   Shell shell(config);
   shell.Send(Handlers({1 << 30}));
-  shell.Send(shell.answers.front());  // the weights are there
+  shell.Send(shell.answers.front());  // WeightsReady
   shell.Send(StopWanted{});
   EXPECT_THAT(shell.snapshots, IsEmpty());
   EXPECT_THAT(shell.ready, ElementsAre(std::pair(4, 4)));
@@ -125,8 +125,8 @@ TEST(ManagerCoreStopTest, AJobThatIsDoneFinishes) {
   EXPECT_THAT(shell.ready, IsEmpty());
 }
 
-// What stayed on a device is gone with it, and the snapshot that asks for it never ends: the run
-// goes back, and saves what it has then.
+// Results are lost with a device, so a snapshot that asks for them never ends. The run goes back
+// and then saves that version.
 TEST(ManagerCoreStopTest, ResultsThatAreLostMeanwhileSendItBackFirst) {
   ManagerConfig config = JobWithSnapshots();
   config.limits.resident_steps = 3;

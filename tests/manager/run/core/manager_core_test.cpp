@@ -1,5 +1,5 @@
-// ManagerCore alone, with a clock and handlers of the test's own: what is put when, what is
-// retired, evaluated and said, and what happens when the handlers change.
+// ManagerCore alone, with simulated time and handlers: what is put when, what is retired, evaluated
+// and reported, and what happens when the handlers change.
 #include "acan/model/gradients.h"
 #include "manager_shell.h"
 
@@ -19,12 +19,13 @@ TEST(ManagerCoreTest, TrainsEvaluatesAndRetiresInOrder) {
   ASSERT_EQ(shell.evaluated.size(), 2u);
   EXPECT_EQ(shell.evaluated[0].step, 3);
   EXPECT_EQ(shell.evaluated[1].step, 6);
-  // Two batches of the test set, each said to have a loss of 2 and one right answer.
+  // Two batches of the test set; each reports a loss of 2 and one right answer.
   EXPECT_DOUBLE_EQ(shell.evaluated[0].loss, 4.0 / 50);
   EXPECT_DOUBLE_EQ(*shell.evaluated[0].accuracy, 2.0 / 50);
 }
 
-// After so many steps, which may be within an epoch; the last version is always evaluated.
+// The training ends after a number of steps, possibly within an epoch; the last version is always
+// evaluated.
 TEST(ManagerCoreTest, AJobMayCountSteps) {
   ManagerConfig config = SmallJob();
   config.training.steps = 5;  // an epoch has three
@@ -40,7 +41,7 @@ TEST(ManagerCoreTest, AJobMayCountSteps) {
     return all;
   };
   EXPECT_EQ(versions(by_epoch), (std::vector<std::int64_t>{3, 5}));
-  EXPECT_EQ(by_epoch.evaluated[1].epoch, 1);  // whole ones
+  EXPECT_EQ(by_epoch.evaluated[1].epoch, 1);  // whole epochs
 
   config.training.evaluate_every = 2;
   Shell by_steps(config);
@@ -59,14 +60,14 @@ TEST(ManagerCoreTest, EarlierVersionsStayForWhoLooksForTheLastGoodOne) {
   shell.RunAll();
   EXPECT_TRUE(shell.done);
   EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
-  // When step s is committed, the versions s - 1, s and s + 1 are there.
+  // When step s is committed, the versions s - 1, s and s + 1 exist.
   EXPECT_EQ(shell.retired, (std::vector<std::int64_t>{0, 1, 2, 3}));
 }
 
 TEST(ManagerCoreTest, PutsAFewStepsAheadAndNoMore) {
   Shell shell(SmallJob());
   shell.Send(Handlers({1 << 30}));
-  // Nothing was answered: the initial weights and two steps are there.
+  // Nothing was answered: the initial weights and the data of two steps were put.
   EXPECT_EQ(shell.data_put.size(), 2u);
   EXPECT_TRUE(shell.committed.empty());
 }
@@ -85,7 +86,7 @@ TEST(ManagerCoreTest, StepsAreCommittedInOrderWhateverOrderTheyEndIn) {
   EXPECT_TRUE(shell.done);
 }
 
-// Whatever a task of a step makes for others of that step goes when those are done; the tiles of
+// Results that only tasks of the same step read are removed when these tasks are done. The tiles of
 // the next version and the losses stay.
 TEST(ManagerCoreTest, WhatNoTaskOfTheStepNeedsAnyMoreIsRemoved) {
   for (const std::int64_t pouch : {1, 7, 1000}) {
@@ -95,7 +96,7 @@ TEST(ManagerCoreTest, WhatNoTaskOfTheStepNeedsAnyMoreIsRemoved) {
     config.least_removed_bytes = 1;
     Shell shell(std::move(config));
     shell.Send(Handlers({1 << 30, 1 << 30}));
-    // The answers of a few tasks at a time, the last ones first.
+    // Answers one of the next three tasks at a time, the last one first.
     while (!shell.answers.empty()) {
       const std::size_t of = shell.answers.size() < 3 ? shell.answers.size() : 3;
       const ManagerEvent event = shell.answers[of - 1];
@@ -175,7 +176,7 @@ TEST(ManagerCoreTest, ThePapersPouchEndsWithItsTimeout) {
   EXPECT_LE(shell.core.NextDeadlineUs(), kSecondUs / 2);
   shell.Send(ClockTick{}, kSecondUs / 4);
   EXPECT_EQ(shell.core.policy().pouches(), 1);
-  // Nothing was done in time: all ten belong to the next pouch, which has twice the time.
+  // Nothing was done in time: all ten tasks belong to the next pouch, with twice the time.
   shell.Send(ClockTick{}, kSecondUs / 2);
   EXPECT_EQ(shell.in_flight, 10u);
   EXPECT_EQ(shell.core.policy().pouches(), 2);
@@ -190,7 +191,7 @@ TEST(ManagerCoreTest, LeasesFollowHowLongTasksTook) {
   shell.leases_us.clear();
   shell.RunAll();
   EXPECT_TRUE(shell.done);
-  // The deviation goes to nothing as all take the same time.
+  // The deviation approaches zero because all tasks take the same time.
   EXPECT_GT(shell.leases_us.back(), 7 * kSecondUs);
   EXPECT_LE(shell.leases_us.back(), 21 * kSecondUs);
 }
@@ -284,7 +285,7 @@ TEST(ManagerCoreTest, SaysWhereNoMemoryIsEnough) {
       << shell.gave_up;
 }
 
-// Advice that is followed leads to a plan.
+// Following the advice leads to a plan.
 TEST(ManagerCoreTest, NamesTheSettingThatHelps) {
   const auto gives_up = [](const ManagerConfig& config, std::uint64_t bytes) {
     Shell shell(config);
@@ -313,7 +314,7 @@ TEST(ManagerCoreTest, PassesOverHandlersThatCannotBeExact) {
 TEST(ManagerCoreTest, CutsAnewFromTheLastWholeVersionWhenTheLargeHandlerIsGone) {
   Shell shell(SmallJob());
   shell.Send(Handlers({1 << 30}), 0);
-  // Finish the initial weights and one step, leave the rest unanswered.
+  // Answers until the initial weights and one step are done, and leaves the rest unanswered.
   while (shell.committed.empty()) {
     const ManagerEvent event = shell.answers.front();
     shell.answers.pop_front();
@@ -355,7 +356,7 @@ TEST(ManagerCoreTest, ASnapshotKeepsItsTilesUntilItIsDone) {
   Shell shell(config);
   shell.Send(Handlers({1 << 20}));
   shell.RunAll();
-  // It went ahead of the snapshot, but not for ever.
+  // The run went ahead of the snapshot, but not without end.
   ASSERT_EQ(shell.snapshots, std::vector<std::int64_t>{4});
   EXPECT_EQ(shell.retired.back(), 3);
   EXPECT_FALSE(shell.done);
@@ -378,7 +379,7 @@ TEST(ManagerCoreTest, TakesSnapshotsSoonAndThenAsOftenAsYoungsRuleSays) {
   config.snapshots = SnapshotPolicy{};
   Shell shell(config);
   shell.Send(Handlers({1 << 20}), 0);
-  // Commits a step at this time; a snapshot that is due takes `took_us`.
+  // Commits a step at `now_us`; a snapshot that is due takes `took_us`.
   const auto step_at = [&shell](std::int64_t now_us, std::int64_t took_us) {
     const std::size_t before = shell.committed.size();
     const std::size_t snapshots = shell.snapshots.size();
@@ -398,12 +399,12 @@ TEST(ManagerCoreTest, TakesSnapshotsSoonAndThenAsOftenAsYoungsRuleSays) {
     }
     return with_snapshot;
   };
-  // Soon at first, then after twice the time; 50 ms and one failure an hour: sqrt(2 * 0.05 * 3600),
-  // every 19 s at most.
+  // The first ones come soon, with doubling intervals. With 50 ms per snapshot and one failure per
+  // hour, the longest interval is sqrt(2 * 0.05 * 3600) = 19 s.
   using Seconds = std::vector<std::int64_t>;
   EXPECT_EQ(steps({1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 50, 52}, 50'000),
             (Seconds{1, 2, 4, 8, 16, 32, 52}));
-  // One that takes 20 s is worth taking every 400 s only: sqrt(2 * 20 * 4000).
+  // A snapshot of 20 s pays off only every sqrt(2 * 20 * 4000) = 400 s.
   EXPECT_EQ(steps({72}, 20 * kSecondUs), Seconds{72});
   EXPECT_EQ(steps({200, 271, 273, 500, 546, 900, 980}, 20 * kSecondUs), (Seconds{273, 546, 980}));
 }
@@ -417,7 +418,7 @@ TEST(ManagerCoreTest, GoesOnFromALaterVersion) {
   shell.RunAll();
   EXPECT_EQ(shell.load_version, 3);
   EXPECT_EQ(shell.committed, (std::vector<std::int64_t>{3, 4, 5}));
-  // The evaluation at the end of the first epoch may not have been noted.
+  // The evaluation at the end of the first epoch may not have been recorded, so it is repeated.
   ASSERT_EQ(shell.evaluated.size(), 2u);
   EXPECT_EQ(shell.evaluated[0].step, 3);
   EXPECT_TRUE(shell.done);
@@ -435,13 +436,13 @@ TEST(ManagerCoreTest, CuttingAnewDropsTheSnapshotUnderWay) {
   shell.Send(Handlers({160 << 10}), 10 * kSecondUs);
   ASSERT_EQ(shell.moved.size(), 1u);
   EXPECT_EQ(shell.dropped, 1);
-  // An answer that was on its way means nothing any more.
+  // A late answer is ignored.
   const std::size_t retired = shell.retired.size();
   shell.Send(SnapshotDone{4, 1000}, 10 * kSecondUs);
   EXPECT_EQ(shell.retired.size(), retired);
 }
 
-// A plan may take longer than a manager may be silent.
+// Planning may take longer than a manager may be silent.
 TEST(ManagerCoreTest, APlanLetsTheManagerGoOn) {
   struct Ended {};
   int looks = 0;

@@ -1,4 +1,4 @@
-// What tests of ManagerCore share: a small job, handlers, and a shell that answers for them.
+// For tests of ManagerCore: a small job, handlers, and a shell that answers for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ inline HandlersSeen Handlers(std::initializer_list<std::uint64_t> memory_bytes) 
   return seen;
 }
 
-// Does what a shell does, and notes it. Answers are queued, so that a test decides when they come.
+// Executes and records the actions of a ManagerCore. Answers are queued; the test decides when they
+// arrive.
 class Shell {
  public:
   explicit Shell(ManagerConfig config) : core(std::move(config)) {}
@@ -53,9 +54,9 @@ class Shell {
     if (const auto* chunk = std::get_if<ChunkDone>(&event)) NoteDone(*chunk);
     Take(core.Step(event, now_us));
   }
-  // Answers everything until nothing is left to answer.
+  // Answers everything until nothing is left.
   void RunAll(std::int64_t now_us = 0) { RunUntil(INT64_MAX, now_us); }
-  // Until so many steps are committed, or nothing is left to do.
+  // Answers until `steps` steps are committed, or nothing is left.
   void RunUntil(std::int64_t steps, std::int64_t now_us = 0) {
     while (core.committed_steps() < steps && !answers.empty()) {
       const ManagerEvent event = answers.front();
@@ -73,7 +74,7 @@ class Shell {
   ManagerCore core;
   std::deque<ManagerEvent> answers;
   std::size_t in_flight = 0, most_in_flight = 0, tasks = 0;
-  std::int64_t took_us = 1000;  // each task
+  std::int64_t took_us = 1000;  // per task
   std::vector<std::int64_t> leases_us;
   std::vector<std::int64_t> retired, committed, removed_steps;
   std::vector<std::pair<std::int64_t, bool>> data_put;  // (step, test)
@@ -84,34 +85,34 @@ class Shell {
   std::string gave_up;
   bool loaded = false, done = false;
   std::int64_t load_version = -1;
-  std::vector<std::int64_t> snapshots;  // asked for; the test answers
-  std::vector<std::int64_t> copied;     // versions, by MakeSafe
-  std::uint64_t copy_generation = 0;    // of the last one
-  bool copies = true;                   // and says so; else the test does
-  bool copy_open = false;               // one that the test did not say is done
-  bool retired_while_copied = false;    // the version that was being copied
+  std::vector<std::int64_t> snapshots;  // requested; the test answers
+  std::vector<std::int64_t> copied;     // versions of MakeSafe
+  std::uint64_t copy_generation = 0;    // of the last MakeSafe
+  bool copies = true;                   // answers MakeSafe at once; otherwise the test does
+  bool copy_open = false;               // a copy has not been answered
+  bool retired_while_copied = false;    // the version being copied was retired
   int dropped = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> ready;  // to stop: version, saved version
   std::size_t votes = 0;
-  std::set<tuplespace::Key> removed;                // before their step was retired
-  std::set<tuplespace::Key> made, used;             // by tasks that are known to be done
-  std::vector<std::string> missed;                  // what was removed and is needed all the same
-  std::map<tuplespace::Key, bool> may_be_resident;  // of results of tasks that were put
-  std::map<std::string, std::size_t> named;         // tasks put, by TaskSpec::prefers
-  std::set<tuplespace::Key> reads, told;            // by tasks put: inputs, and Task::ahead
+  std::set<tuplespace::Key> removed;                // before the end of their step
+  std::set<tuplespace::Key> made, used;             // by tasks known to be done
+  std::vector<std::string> missed;                  // removed, but still needed
+  std::map<tuplespace::Key, bool> may_be_resident;  // by results of tasks that were put
+  std::map<std::string, std::size_t> named;         // number of tasks by TaskSpec::prefers
+  std::set<tuplespace::Key> reads, told;            // by tasks that were put: inputs, Task::ahead
   std::vector<std::string> quarantined;
-  std::vector<float> losses = {2, 1};    // that id1 says: their sum, right answers
-  std::optional<float> norm;             // the last of all sums
-  std::string liar;                      // all that it computes is wrong
-  std::size_t handlers = 3;              // that compute
-  std::set<std::string> ignores_not_by;  // takes what is kept from it
-  std::size_t kept_from_somebody = 0;    // tasks
-  std::size_t most_kept_from = 0;        // handlers, by one task
-  std::string must_not_vote;             // somebody who is there
-  bool could_vote = false;               // but it could
+  std::vector<float> losses = {2, 1};    // reported by id1: sum of losses, right answers
+  std::optional<float> norm;             // result of the final sum of squares
+  std::string liar;                      // computes everything wrongly
+  std::size_t handlers = 3;              // number that compute
+  std::set<std::string> ignores_not_by;  // takes tasks that exclude it
+  std::size_t kept_from_somebody = 0;    // tasks with exclusions
+  std::size_t most_kept_from = 0;        // exclusions of one task
+  std::string must_not_vote;             // a handler that is present
+  bool could_vote = false;               // a vote did not exclude it
 
  private:
-  // The handlers take turns, as far as they may.
+  // The handlers take turns, except where a task excludes them.
   void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
     kept_from_somebody += task.not_by.empty() ? 0 : 1;
     most_kept_from = std::max(most_kept_from, task.not_by.size());
@@ -126,12 +127,12 @@ class Shell {
     }
   }
   std::size_t turn_ = 0;
-  std::map<std::pair<UnitId, std::size_t>, PlannedTask> open_;  // put, and not known to be done
+  std::map<std::pair<UnitId, std::size_t>, PlannedTask> open_;  // put, but not known to be done
 
   void NotePut(const PutTasks& put) {
     for (std::size_t i = 0; i < put.tasks.size(); ++i) {
       ++named[put.tasks[i].prefers];
-      // As the space and the handler are told.
+      // What the space and the handler are told.
       const tuplespace::TaskSpec spec = *ToTuple(put.tasks[i], 0).task;
       for (std::uint32_t at = 0; at < spec.results.size(); ++at) {
         const bool is_due = std::count(spec.due.begin(), spec.due.end(), at) != 0;
@@ -150,7 +151,7 @@ class Shell {
   void NoteDone(const ChunkDone& chunk) {
     for (std::size_t i = 0; i < chunk.tasks; ++i) {
       const auto task = open_.extract({chunk.unit, chunk.first + i});
-      if (task.empty()) continue;  // of an earlier plan
+      if (task.empty()) continue;  // belongs to an earlier plan
       for (const Output& output : task.mapped().task.outputs) made.insert(output.key);
       used.insert(task.mapped().inputs.begin(), task.mapped().inputs.end());
     }

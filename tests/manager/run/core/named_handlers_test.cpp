@@ -1,5 +1,5 @@
-// ManagerCore alone: which handlers it names for tasks where bytes cross links, and that it waits
-// for those who are about to join before it makes its plan.
+// ManagerCore alone: which handlers its tasks name if bytes cross links, and that it waits for
+// handlers that are about to join before it plans.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -38,7 +38,7 @@ TEST(NamedHandlersTest, TasksOverLinksNameAHandlerThatIsThere) {
   shell.RunAll();
   EXPECT_TRUE(shell.done);
   ASSERT_FALSE(shell.named.empty());
-  // Of the last step of an epoch, which has fewer samples, nobody is named.
+  // Tasks of the last step of an epoch, which has fewer samples, name nobody.
   EXPECT_LT(shell.named[""], shell.tasks / 2);
   for (const auto& [id, tasks] : shell.named) {
     EXPECT_TRUE(id == "id0" || id == "id1" || id.empty()) << id;
@@ -75,12 +75,13 @@ TEST(NamedHandlersTest, WhoHasLeftIsNamedNoMore) {
   shell.named.clear();
   shell.RunAll();
   EXPECT_TRUE(shell.done);
-  // What was put before may still name it.
+  // Tasks that were put before may still name it.
   EXPECT_LT(shell.named["id0"], shell.named["id1"] + shell.named["id2"]);
   EXPECT_GT(shell.named["id1"] + shell.named["id2"], 0u);
 }
 
-// So its bytes can come while the handlers still compute. A step with fewer rows is cut otherwise.
+// The data can then arrive while the handlers still compute. A step with fewer rows is cut
+// differently.
 TEST(NamedHandlersTest, HandlersHearOfTheNextStepsDataUnlessItHasOtherRows) {
   ManagerConfig config = JobOnHosts();
   config.least_removed_bytes = 1;
@@ -103,12 +104,12 @@ TEST(NamedHandlersTest, HandlersHearOfTheNextStepsDataUnlessItHasOtherRows) {
     std::set<tuplespace::Key> data = of_step(shell.reads, step);
     std::erase_if(data, [&](const auto& key) { return shell.may_be_resident.contains(key); });
     ASSERT_FALSE(data.empty());
-    const bool is_told = step == 1 || step == 4;  // of 3 in an epoch
+    const bool is_told = step == 1 || step == 4;  // of the 3 in an epoch
     EXPECT_EQ(of_step(shell.told, step), is_told ? data : std::set<tuplespace::Key>()) << step;
   }
 }
 
-// One may still be measuring its link.
+// A handler may still be measuring its link.
 TEST(NamedHandlersTest, ThePlanWaitsForHandlersThatJoinSoonAfterTheFirst) {
   ManagerConfig config = JobOnHosts();
   config.fixed_handlers = false;

@@ -5,7 +5,7 @@
 namespace acan {
 namespace {
 
-// Beyond 2^24 a float rounds, so that there could be more right answers than samples.
+// Above 2^24 a float rounds, so there could be more right answers than samples.
 TEST(PassLossesTest, RightAnswersAreCountedExactly) {
   constexpr std::int64_t kRows = (std::int64_t{1} << 24) + 3;
   ManagerConfig config = SmallJob();

@@ -1,4 +1,4 @@
-// SafeTimer alone: when a version is copied.
+// SafeTimer alone: when versions are copied.
 #include "acan/manager/safe_timer.h"
 
 #include <gtest/gtest.h>

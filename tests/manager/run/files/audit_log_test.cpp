@@ -1,4 +1,4 @@
-// The audit log: a file that shows when it was changed.
+// The audit log: a file that reveals changes to it.
 #include "acan/manager/audit_log.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class AuditLogTest : public ::testing::Test {
  protected:
-  // Three records, as a run writes them.
+  // Writes three records, as a run does.
   void WriteThree() {
     AuditLog log(path_);
     for (int i = 0; i < 3; ++i) log.Add({{"key", "(\"run\", 1)"}, {"value", i}});
@@ -46,7 +46,7 @@ TEST_F(AuditLogTest, IsAChainAndGoesOn) {
   EXPECT_THAT(Text(), HasSubstr("\"n\":3"));
 }
 
-// Another manager may be writing it: only whether it could be written is of interest yet.
+// Another manager may be writing the log, so this only tests whether it is writable.
 TEST_F(AuditLogTest, AskingWhetherItCanBeWrittenChangesNothing) {
   AuditLog::CheckWritable(path_);
   EXPECT_EQ(Text(), "");
@@ -60,7 +60,8 @@ TEST_F(AuditLogTest, AskingWhetherItCanBeWrittenChangesNothing) {
               Error::Kind::kFailure);
 }
 
-// A manager keeps its lead meanwhile.
+// Long work calls a function regularly, in which the manager keeps its lead and which may end the
+// work.
 TEST_F(AuditLogTest, OpeningALongOneCanBeGoneOnWithOrEnded) {
   {
     AuditLog log(path_);
@@ -69,7 +70,7 @@ TEST_F(AuditLogTest, OpeningALongOneCanBeGoneOnWithOrEnded) {
   }
   int calls = 0;
   const AuditLog again(path_, nullptr, [&] { ++calls; });
-  EXPECT_EQ(calls, 2);  // 3 MB
+  EXPECT_EQ(calls, 2);  // once per MB or so, for 3 MB
   struct Ended {};
   EXPECT_THROW(AuditLog(path_, nullptr, [] { throw Ended{}; }), Ended);
 }

@@ -28,7 +28,7 @@ TEST(ConflictLogTest, KeepsWhatWasAddedForItsOwnTraining) {
   EXPECT_TRUE(log.Read().empty());
 }
 
-// Ids of clients, which the text names, are what these like.
+// The text contains ids of clients, which may have any bytes.
 TEST(ConflictLogTest, WhatIsNoUtf8IsReplaced) {
   const TestFolder folder;
   const ConflictLog log(folder.path() + "/conflicts.jsonl", "job");

@@ -1,4 +1,4 @@
-// Random damage to good files: they load or are refused with an Error, never anything else.
+// Random damage to good files: each one loads, or is refused with an Error.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -31,7 +31,7 @@ std::string Damaged(std::string bytes, std::mt19937& random) {
   return bytes;
 }
 
-// Loads `rounds` damaged versions of `good`.
+// Tries to load `rounds` damaged versions of `good`.
 void Damage(const std::string& good, int rounds,
             const std::function<void(const std::string& path)>& load) {
   const TestFolder folder;

@@ -1,4 +1,5 @@
-// An output folder has one owner, which the kernel knows, not a file that a killed process leaves.
+// An output folder has one owner. The kernel knows it; there is no lock file that a killed process
+// could leave.
 #include "acan/manager/folder_lock.h"
 
 #include <gtest/gtest.h>

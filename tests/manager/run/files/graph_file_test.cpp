@@ -1,5 +1,5 @@
-// Files of models that are no perceptrons: every layout of tensors, of any rank, against a
-// definition of each layout that is written here once more, element by element.
+// Files of models other than perceptrons: every layout of tensors of any rank, compared with an
+// independent definition of each layout, element by element.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ std::vector<ModelCase> Models() {
           {"convnext", Build(convnext)}};
 }
 
-// The value at a place of our matrix; all differ.
+// The value at a place of acan's matrix; all values differ.
 float GraphValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
   return static_cast<float>(tensor) * 4096.0f + static_cast<float>(row) * 64.0f +
          static_cast<float>(col) + 0.5f;
@@ -115,7 +115,7 @@ std::string WriteGraphModel(const std::string& path, const TrainedModel& model, 
   return writer.Finish();
 }
 
-// A file's header and values, taken apart without the product's reader.
+// The header and the values of a file, parsed without the product's reader.
 struct Parsed {
   json header;
   std::string values;
@@ -146,7 +146,7 @@ Parsed Parse(const std::string& path) {
   return {json::parse(file.substr(8, length)), file.substr(8 + length)};
 }
 
-// What the file must have for a tensor, by the definitions of model/README.md.
+// The expected values of a tensor in the file, by the definitions of model/README.md.
 std::vector<float> Expected(std::size_t index, const TensorInfo& tensor) {
   std::vector<float> values;
   if (tensor.layout == FileLayout::kTransposed) {  // [inputs, outputs]
@@ -259,7 +259,7 @@ TEST(GraphFileTest, StepCountersHaveTheStepsAndMayBeMissing) {
   std::int64_t steps = 0;
   std::memcpy(&steps, file.Bytes("bn1.num_batches_tracked").data(), sizeof(steps));
   EXPECT_EQ(steps, 1234567);
-  // The running statistics are there; the optimizer has nothing to keep for them.
+  // The running statistics are in the file; the optimizer has no state for them.
   EXPECT_TRUE(file.header.contains("bn1.running_mean"));
   const std::vector<TensorInfo> with_states = ModelTensors(*model, 1);
   std::size_t of_statistics = 0;
@@ -268,7 +268,7 @@ TEST(GraphFileTest, StepCountersHaveTheStepsAndMayBeMissing) {
   }
   const std::size_t counters = model->training.step_counters().size();
   EXPECT_EQ(of_statistics, 2 * counters);
-  // Counters are first in the file.
+  // Counters are at the beginning of the file.
   const std::size_t bytes = counters * sizeof(std::int64_t);
   for (auto& [name, tensor] : file.header.items()) {
     if (name == "__metadata__") continue;
@@ -293,7 +293,7 @@ TEST(GraphFileTest, ACounterOfAnotherTypeIsNamed) {
               {"/wrong", "bn1.num_batches_tracked", "dtype \"F32\" and shape [2]", "\"I64\""});
 }
 
-// transformers may write the head of a tied model once more.
+// transformers may write the head of a tied model as well.
 TEST(GraphFileTest, ATiedTensorMayBeThereTwiceIfItIsTheSame) {
   const TestFolder folder;
   const auto model = Build(SmallGpt());
@@ -322,7 +322,7 @@ TEST(GraphFileTest, WrongFilesAreNamed) {
   const auto gpt = Build(SmallGpt());
   const std::string path = folder.Path("model.safetensors");
   WriteGraphModel(path, *gpt, 9);
-  // Transposed where it must not be: the classic mistake.
+  // A tensor that is transposed by mistake.
   Parsed turned = Parse(path);
   turned.header["transformer.h.0.attn.c_attn.weight"]["shape"] = {18, 6};
   ExpectError(
@@ -340,7 +340,7 @@ TEST(GraphFileTest, WrongFilesAreNamed) {
   ExpectError([&] { ModelReader(path, *BuildModel(Model{{7, 5, 3}})); }, {"lacks 4", "has 16"});
 }
 
-// As OpenAI's GPT-2 lies in its file: the base model's names, and the masks of attention.
+// Like the file of OpenAI's GPT-2: names of the base model, and the masks of attention.
 TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
   const TestFolder folder;
   const auto gpt = Build(SmallGpt());
@@ -358,7 +358,7 @@ TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
   EXPECT_EQ(ModelReader(folder.Write("base", base.Whole()), *gpt).WeightsSha256(), sha256);
 }
 
-// An encoder is read from its own file, from one with a head, and without the pooling layer.
+// An encoder can be read from its own file, from one with a head, and without the pooling layer.
 TEST(GraphFileTest, TheBaseOfAModelIsReadFromFilesOfTheWhole) {
   const TestFolder folder;
   model::BertOptions options;
@@ -395,7 +395,7 @@ TEST(GraphFileTest, TheBaseOfAModelIsReadFromFilesOfTheWhole) {
     EXPECT_EQ(std::memcmp(values.data(), bytes.data(), bytes.size()), 0) << tensor.name;
   }
   ExpectError([&] { ModelReader(classifier, with); }, {"/whole", "lacks 23 tensors"});
-  // A model of masked language has no pooling layer.
+  // A masked language model has no pooling layer.
   const std::string masked = whole(model::BertTask::kMaskedLanguage);
   EXPECT_EQ(ModelReader(masked, without, "bert.").Tensors().size(), 21u);
   ExpectError([&] { ModelReader(masked, with, "bert."); },
@@ -425,7 +425,7 @@ TEST(GraphFileTest, SnapshotsHaveStatesOfWhatIsTrainedOnly) {
     found->file->Read(i, 0, 0, 1, 1, one);
     EXPECT_EQ(one[0], GraphValueAt(i, 0, 0)) << tensors[i].name;
   }
-  // A snapshot of a model with another shape is somebody else's, even if the ids were the same.
+  // A snapshot with other shapes belongs to another training, even if the ids are equal.
   model::GptOptions wider = SmallGpt();
   wider.n_embd = 8;
   const SnapshotFolder of_other(folder.Path("snapshots"), "training", Build(wider), 2);

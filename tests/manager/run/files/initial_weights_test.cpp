@@ -1,4 +1,4 @@
-// The weights that a training begins with decide its id by what they are, not by where they lie.
+// The id of a training depends on the content of its initial weights, not on their path.
 #include "acan/manager/initial_weights.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class InitialWeightsTest : public ::testing::Test {
   std::string Write(const std::string& name, float first) const {
     const std::string path = folder_.Path(name);
     ModelWriter writer(path, *BuildModel(JobFrom("")));
-    writer.Write(0, 0, 0, 1, 3, std::array{first, 0.0f, 0.0f});  // biases come first, by name
+    writer.Write(0, 0, 0, 1, 3, std::array{first, 0.0f, 0.0f});  // biases come first by name
     writer.Write(1, 0, 0, 3, 2, std::array{1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f});
     writer.Finish();
     return path;
@@ -70,7 +70,7 @@ TEST_F(InitialWeightsTest, OfARunThatHasBegunStayTheSame) {
     EXPECT_NE(std::string(error.what()).find(path + ": the file has changed"), std::string::npos)
         << error.what();
   }
-  // It goes on from a snapshot and does not need them.
+  // A job that continues from a snapshot does not need them.
   std::filesystem::remove(path);
   Job moved = begun;
   HoldToInitialWeights(&moved);

@@ -1,4 +1,4 @@
-// Metrics: what is written is read back, and what a file lacks is known.
+// Metrics are written and read back, and missing steps are detected.
 #include "acan/manager/metrics_log.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(MetricsLogTest, BeginsAnewOrGoesOn) {
   EXPECT_EQ(ReadWhole(path), "");
 }
 
-// Whatever happened to the file: who goes on with it knows which steps it does not have.
+// Whatever happened to the file, a later run knows which steps are missing in it.
 TEST(MetricsLogTest, KnowsWhichStepsAreMissing) {
   const TestFolder folder;
   const std::string path = folder.Path("metrics.jsonl");
@@ -90,7 +90,7 @@ TEST(MetricsLogTest, KnowsWhichStepsAreMissing) {
   EXPECT_EQ(RangesText(MetricsLog(path).missing()), "") << "a new one lacks nothing";
 }
 
-// As logrotate does with copytruncate: the file stays the same one.
+// Like logrotate with copytruncate: the inode stays the same.
 TEST(MetricsLogTest, WhatIsCutWhileItIsWrittenIsMissing) {
   const TestFolder folder;
   const std::string path = folder.Path("metrics.jsonl");
@@ -107,7 +107,7 @@ TEST(MetricsLogTest, WhatIsCutWhileItIsWrittenIsMissing) {
   EXPECT_FALSE(log.TakeCut());
   EXPECT_EQ(RangesText(log.missing()), "0 to 2");
   EXPECT_FALSE(log.Replaced());
-  // In the middle of the line of step 4: that of step 5 stays whole.
+  // In the middle of the line of step 4; the line of step 5 must be complete.
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 5);
   write(1);
   EXPECT_EQ(RangesText(log.missing()), "0 to 2 and 4");
@@ -197,7 +197,7 @@ TEST(MetricsLogTest, LinesOfAFullDiskWaitAndAreContinued) {
     const FileSizeLimit limit(all.size() + 5);
     for (std::int64_t step = 2; step < 4; ++step) all += log.Step({step, 0, 1.0, 0.1, 1.0, 1, 0});
     EXPECT_EQ(log.lines().Problem().find("File too large"), 0u);
-    // No snapshot may be seen whose steps have no lines.
+    // No snapshot may be visible without the lines of its steps.
     ExpectError([&] { log.Sync(); }, {path, "cannot write", "File too large"},
                 Error::Kind::kFailure);
   }
@@ -234,7 +234,7 @@ TEST(MetricsLogTest, FullDisksAreNamed) {
   EXPECT_EQ(log.lines().Problem(), "No space left on device");
   ExpectError([&] { log.lines().CheckWritten(); }, {"/dev/full", "No space left on device"},
               Error::Kind::kFailure);
-  // Of a run that does not end for it the memory would be full at last.
+  // A run that continued after this would finally fill the memory.
   const std::string line(1 << 20, 'x');
   const auto add_too_many = [&] {
     for (std::size_t bytes = 0; bytes <= LineFile::kMostWaitingBytes; bytes += line.size()) {

@@ -1,7 +1,7 @@
-// Writes files of small models for transformers_test.py: model_file_maker FOLDER. Each model gets a
-// folder with model.safetensors and, where transformers has a class, config.json. Element
-// (row, col) of a parameter's matrix is ValueAt(its number, row, col), and the matrices' sizes go
-// to standard output as JSON.
+// model_file_maker FOLDER: writes files of small models for transformers_test.py. Each model gets a
+// folder with model.safetensors and, if transformers has a class for it, config.json. Element (row,
+// col) of a parameter's matrix is ValueAt(its number, row, col). The sizes of the matrices go to
+// standard output as JSON.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +16,7 @@ namespace {
 
 struct Made {
   std::string name;
-  std::string model;  // of [model]
+  std::string model;  // keys of [model]
 };
 
 const std::vector<Made>& Models() {

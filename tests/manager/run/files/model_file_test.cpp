@@ -1,4 +1,4 @@
-// model.safetensors: written piece by piece, whole or not at all, and read back with suspicion.
+// model.safetensors: written in pieces, complete or not at all, and checked when it is read.
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
 
@@ -53,7 +53,7 @@ std::string SafeTensors(const std::string& header, std::size_t data_bytes) {
   return bytes + header + std::string(data_bytes, '\0');
 }
 
-// The header of a model 2 -> 3 -> 1, its values in name order.
+// The header of a model 2 -> 3 -> 1, with its tensors in the order of their names.
 json GoodHeader() {
   return json::parse(R"({
     "layers.0.bias":   {"dtype": "F32", "shape": [3],    "data_offsets": [0, 12]},
@@ -67,7 +67,7 @@ TrainedModel GoodModel() {
   return *BuildModel(Model{.layers = {2, 3, 1}, .loss = Loss::kMeanSquaredError});
 }
 
-// model::Validate refuses such graphs; a file of one could not be read again.
+// model::Validate refuses such graphs, because their files could not be read again.
 TEST(ModelTensorsTest, NamesDiffer) {
   const auto model = [](const std::string& weight, const std::string& bias) {
     TrainedModel made;
@@ -170,7 +170,8 @@ TEST(ModelFileTest, UnfinishedFilesDisappear) {
   EXPECT_EQ(ReadWhole(path), "old");
 }
 
-// A manager keeps its lead meanwhile.
+// Long work calls a function regularly, in which the manager keeps its lead and which may end the
+// work.
 TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");
@@ -188,7 +189,7 @@ TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
   EXPECT_EQ(folder.FileCount(), 0u);
   int calls = 0;
   written({})->Finish([&] { ++calls; });
-  EXPECT_GE(calls, 4);  // for the hash, and for the checksum
+  EXPECT_GE(calls, 4);  // for the hash and for the checksum
   EXPECT_EQ(folder.FileCount(), 1u);
 }
 
@@ -244,7 +245,7 @@ TEST(ModelReaderTest, AcceptsAnyOrderOfValues) {
   std::vector<float> bias(3);
   reader.Read(0, 0, 0, 1, 3, bias);
   EXPECT_EQ(bias, (std::vector<float>{10, 11, 12}));
-  // The hash follows the names, not the file.
+  // The hash follows the order of names, not that of the file.
   Sha256 hash;
   hash.Add(values.data() + 10, 12);
   hash.Add(values.data() + 3, 24);

@@ -1,4 +1,4 @@
-// Snapshots on disk: what is whole is found again, what is not is named and passed over.
+// Snapshots on disk: complete ones are found again, others are named and skipped.
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 
@@ -54,14 +54,15 @@ class SnapshotTest : public testing::Test {
   bool others_ = false;
 };
 
-// A manager keeps its lead meanwhile.
+// Long work calls a function regularly, in which the manager keeps its lead and which may end the
+// work.
 TEST_F(SnapshotTest, LookingThroughLargeFilesCanBeGoneOnWithOrEnded) {
   model_ = BuildModel(Model{{2000, 300, 3}});
   Write(3);
   int calls = 0;
   const auto say = [](const std::string&) {};
   EXPECT_TRUE(Folder("training").Newest(say, &others_, [&] { ++calls; }));
-  EXPECT_GE(calls, 3);  // 2.4 MB of weights and as much of their state
+  EXPECT_GE(calls, 3);  // 2.4 MB of weights, and as much optimizer state
   struct Ended {};
   EXPECT_THROW(Folder("training").Newest(say, &others_, [] { throw Ended{}; }), Ended);
 }
@@ -104,7 +105,7 @@ TEST_F(SnapshotTest, AFlippedBitAnywhereIsNamedAndTheOneBeforeIsUsed) {
   Write(3);
   Write(4);
   const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(PathOf("4")));
-  // In the header (its names, its metadata, the checksum itself) and in the values.
+  // In the header (names, metadata, the checksum itself) and in the values.
   for (std::streamoff at = 9; at < bytes; at += 61) {
     FlipBit(PathOf("4"), at);
     const auto found = Newest();
@@ -211,7 +212,7 @@ TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
   EXPECT_EQ(id(""), id("[tasks]\nsize_bytes = 20000\n"));
   EXPECT_EQ(id(""), id("[snapshots]\nevery_steps = 7\n"));
   EXPECT_EQ(id(""), id("[train]\nstop_if_not_finite = false\n"));
-  // As it always was: snapshots of earlier versions of acan are gone on from.
+  // The id must never change, so that snapshots of earlier versions of acan remain usable.
   EXPECT_EQ(id(""), "b6a17f48035145b9");
   EXPECT_NE(id(""), id("[train]\nseed = 2\n"));
   EXPECT_NE(id(""), id("[train]\nepochs = 2\n"));

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Model files in the hands of the frameworks: transformers_test.py MODEL_FILE_MAKER.
+"""Loads acan's model files in the frameworks: transformers_test.py MODEL_FILE_MAKER.
 
-MODEL_FILE_MAKER (model_file_maker.cpp) writes files of models whose values it computes from their
-place in our matrices. transformers and torchvision load them, strictly, and each parameter must
-have the value that its place says.
+MODEL_FILE_MAKER (model_file_maker.cpp) writes model files whose values it computes from their
+positions in acan's matrices. transformers and torchvision load them in strict mode, and each
+parameter must have the value of its position.
 
 Exit code: 0 all equal, 1 something differs, 77 skipped: torch, transformers, torchvision or
-safetensors are not there (pip install torch transformers torchvision safetensors).
+safetensors are not installed (pip install torch transformers torchvision safetensors).
 """
 import json
 import os
@@ -36,7 +36,7 @@ OF_TORCHVISION = ("resnet18", "convnext_tiny", "vit_b_32")
 
 
 def matrix(entry):
-    """[rows, columns] as the maker filled it."""
+    """[rows, columns] with the maker's values."""
     rows = numpy.arange(entry["rows"], dtype=numpy.int64)[:, None]
     columns = numpy.arange(entry["columns"], dtype=numpy.int64)[None, :]
     values = (entry["number"] * 7919 + rows * 613 + columns * 31) % 65537
@@ -44,7 +44,7 @@ def matrix(entry):
 
 
 def as_module_has_it(module, name, entry):
-    """The matrix as the module's parameter `name` must be."""
+    """Converts the matrix to the layout of the module's parameter `name`."""
     value = matrix(entry)
     owner = module.get_submodule(name.rpartition(".")[0])
     shape = module.state_dict()[name].shape
@@ -74,7 +74,7 @@ def compare(folder, name, entries):
     for parameter, entry in entries.items():
         if not torch.equal(state[parameter], as_module_has_it(module, parameter, entry)):
             yield f"{name}: {parameter} differs"
-    # All that the module trains was in the file; tied tensors are one parameter.
+    # The file has all trained parameters of the module; tied tensors are one parameter.
     for parameter, _ in module.named_parameters():
         if parameter not in entries:
             yield f"{name}: {parameter} was not in the file"

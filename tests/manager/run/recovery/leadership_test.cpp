@@ -1,4 +1,4 @@
-// Leadership at a broker of the test's own.
+// Leadership with a real broker in this process.
 #include "acan/manager/leadership.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ RunSettings Settings() {
   return settings;
 }
 
-// What leads a job, without a run.
+// The objects that lead a job, without a run.
 struct Manager {
   Manager(tuplespace::ClientOptions client, const Job& job, const Data& data)
       : context(Settings(), std::move(client), job, BuildModel(job), data) {}
@@ -62,7 +62,7 @@ class LeadershipTest : public ::testing::Test {
   Data data_;
 };
 
-// What it sent may arrive after another one has finished the job.
+// The manager's requests may arrive after another manager has finished the job.
 TEST_F(LeadershipTest, WhatAManagerPutsOrRetiresCountsOnlyWhileItLeads) {
   Manager manager(ClientNamed("manager"), job_, data_);
   RunContext& context = manager.context;
@@ -90,8 +90,8 @@ TEST_F(LeadershipTest, WhatAManagerPutsOrRetiresCountsOnlyWhileItLeads) {
   EXPECT_EQ(retire(), 1u);
 }
 
-// A manager that lost its connection while it put the name of its run puts it again when it is
-// back, though another one leads by then and has looked for such names.
+// A manager whose connection breaks while it puts the name of its run repeats the Put when it is
+// back. Another manager may lead by then and have looked for such names.
 TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
   Manager manager(ClientNamed("manager"), job_, data_);
   RunContext& context = manager.context;
@@ -112,7 +112,7 @@ TEST_F(LeadershipTest, NoNameOfARunIsLeftWhenTheJobIsDone) {
   EXPECT_EQ(other.CountOf(AllRuns("another-job")), 1u);
 }
 
-// A manager may be stopped for longer than its lease, with an answer that it has not read.
+// A manager may be stopped for longer than its lease, with an unread answer.
 TEST_F(LeadershipTest, OnlyTheNewestAnswerConfirmsTheLead) {
   Manager manager(ClientNamed("manager"), job_, data_);
   RunContext& context = manager.context;
@@ -129,7 +129,7 @@ TEST_F(LeadershipTest, OnlyTheNewestAnswerConfirmsTheLead) {
   EXPECT_THROW(leadership.Confirm(), RunLost);
 }
 
-// The broker retires nothing for a manager whose lead has ended, so it has to lead once more.
+// The broker retires nothing for a manager whose lead has ended, so it must lead again first.
 TEST_F(LeadershipTest, AManagerHearsThatItsLeadEndedBeforeAllWasRemoved) {
   Manager manager(ClientNamed("manager"), job_, data_);
   RunContext& context = manager.context;

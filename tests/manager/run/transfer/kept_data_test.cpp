@@ -1,5 +1,5 @@
-// Data that stays with a manager: handlers fetch it, who cannot fetch it gets it through the
-// broker, and it goes when nobody needs it.
+// Data that stays with a manager: handlers fetch it, or get it through the broker if they cannot,
+// and it is removed when nobody needs it.
 #include "acan/manager/kept_data.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class KeptDataTest : public ::testing::Test {
     ASSERT_TRUE(client->GetStatistics(kGenerousWait));
     ASSERT_TRUE(client->listens());
   }
-  // The answer to a Put of these.
+  // Puts a batch and its labels; returns the statuses.
   std::vector<PutStatus> Put() {
     std::vector<tuplespace::Tuple> tuples(2);
     tuples[0].key = kBatch;
@@ -62,7 +62,7 @@ class KeptDataTest : public ::testing::Test {
     while (!reply) manager_->Poll(std::chrono::milliseconds(10));
     return std::get<tuplespace::PutReply>(*reply).status;
   }
-  // What `read` brings while the manager goes on.
+  // Returns the result of `read` while the manager is polled.
   FoundTuple Await(Client& reader, const std::function<void(Client::ReplyHandler)>& read) {
     std::optional<ReplyBody> reply;
     read([&](ReplyBody&& answer) { reply = std::move(answer); });

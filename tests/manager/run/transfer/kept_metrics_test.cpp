@@ -1,4 +1,4 @@
-// KeptMetrics at a broker of the test's own: what one manager puts, another one reads.
+// KeptMetrics with a real broker in this process: one manager puts, another one reads.
 #include "acan/manager/kept_metrics.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a pass is given of its samples.
+// The data that a pass gets from its samples.
 #include "acan/manager/pass_data.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace acan {
 namespace {
 
-// Inputs of 1 and of 5 positions; each value says where it is from.
+// Inputs of 1 and of 5 positions; each value encodes where it is from.
 class CountedSamples final : public SampleSet {
  public:
   std::int64_t samples() const override { return 100; }
@@ -35,7 +35,7 @@ class CountedSamples final : public SampleSet {
                                       {"tokens", model::InputRole::kTokens, 5, 3}};
 };
 
-// Three labels of each sample, of which those of even samples are none but for the last.
+// Three labels for each sample; in even samples, all but the last are ignored.
 class SomeLabels final : public SampleSet {
  public:
   explicit SomeLabels(std::optional<std::int64_t> none) { inputs_[0].ignored_label = none; }

@@ -1,4 +1,4 @@
-// Reads in turn: how many wait at once, in which order, and what Forget leaves.
+// ReadsInTurn: how many Reads are sent at once, in which order, and what Forget drops.
 #include "acan/manager/reads_in_turn.h"
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using tuplespace::Read;
 
 class ReadsInTurnTest : public ::testing::Test {
  protected:
-  // The time that it would wait tells one Read from another.
+  // The waiting time serves as the number of a Read.
   void Add(std::int64_t number) {
     Read read;
     read.wait_us = number;
@@ -53,7 +53,7 @@ TEST_F(ReadsInTurnTest, WhatIsForgottenIsNotSent) {
   reads_.Forget();
   for (const std::int64_t number : {4, 5, 6}) Add(number);
   EXPECT_THAT(sent_, ElementsAre(1, 2, 4, 5));
-  Answer(0);  // it was on its way
+  Answer(0);  // it was under way
   EXPECT_THAT(sent_, ElementsAre(1, 2, 4, 5)) << "it makes no room among the new ones";
   EXPECT_THAT(answered_, ElementsAre(1));
   Answer(2);

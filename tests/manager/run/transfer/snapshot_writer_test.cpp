@@ -1,4 +1,4 @@
-// A snapshot that cannot be written fails: the run goes on without it.
+// If a snapshot cannot be written, it fails and the run continues without it.
 #include "acan/manager/snapshot_writer.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The run's own connection may live on when the socket's file is gone.
+// The run's own connection may survive the removal of the socket's file.
 TEST(SnapshotWriterTest, WithoutTheBrokersSocketItFails) {
   const TestFolder folder;
   const std::shared_ptr<const TrainedModel> model = BuildModel(Model{{5, 7, 3}});

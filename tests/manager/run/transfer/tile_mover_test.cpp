@@ -1,4 +1,4 @@
-// Which tiles are a whole matrix, and what is left of a model that is only hashed.
+// Which tiles form a whole matrix, and what remains of a model that is only hashed.
 #include "acan/manager/tile_mover.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(AreWholeTest, AHoleIsFound) {
   EXPECT_FALSE(AreWhole({Tile({0, 64}, {0, 70}), Tile({64, 100}, {0, 64})}, 100, 70));
 }
 
-// Of a cut by outputs and one by inputs.
+// Two tiles, of a cut by outputs and of one by inputs.
 TEST(AreWholeTest, AnOverlapDoesNotFillAHoleOfItsSize) {
   const TileCell left = Tile({0, 128}, {0, 64}), top = Tile({0, 64}, {0, 128});
   EXPECT_FALSE(AreWhole({left, top}, 128, 128));
@@ -43,7 +43,7 @@ TEST(AreWholeTest, TilesOfAnotherModelAreNot) {
   EXPECT_FALSE(AreWhole({Tile({0, 128}, {0, 128})}, 100, 70));
 }
 
-// A process may be killed at any moment: there is never a file that it would leave behind.
+// A process may be killed at any moment, so there must never be a file that it could leave behind.
 TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
   const std::filesystem::path parent = std::filesystem::temp_directory_path();
   std::string folder = parent / "acan-test-XXXXXX";

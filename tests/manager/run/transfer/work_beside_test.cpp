@@ -1,4 +1,4 @@
-// Long work beside a client that must not fall silent. No broker is needed to see it.
+// Long work in parallel with a client that must keep responding. These tests need no broker.
 #include "acan/manager/work_beside.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class WorkBesideTest : public testing::Test {
   tuplespace::Client client_;
 };
 
-// The work ends only after the client was polled, and `check` called, while it ran.
+// The work ends only after the client was polled and `check` called while it ran.
 TEST_F(WorkBesideTest, ChecksGoOnWhileItRuns) {
   std::promise<void> checked_twice;
   int checks = 0;
@@ -41,7 +41,7 @@ TEST_F(WorkBesideTest, WhatTheWorkThrowsLeaves) {
                std::runtime_error);
 }
 
-// The work is ended by its next call of go_on, and what `check` threw leaves.
+// The next call of go_on ends the work, and WorkBeside throws what `check` threw.
 TEST_F(WorkBesideTest, WhatACheckThrowsEndsTheWork) {
   struct Stopped {};
   bool ended = false;
