@@ -28,10 +28,10 @@ class PhasedEmbedding : public Phases {
       TaskBuilder task = NewTask();
       const int ids = Gather(task, 0, box, {0, 1});
       const int of_table = task.NewBuffer(rows.size(), parameter.columns);
-      for (const ParameterTile& tile : context_.Tiles(table)) {
-        if (!(tile.rows == rows)) continue;
-        task.AddPiece(of_table, context_.TileKeyOf(table, tile, context_.pass.step), 0,
-                      tile.columns.begin, rows.size(), tile.columns.size());
+      for (const Range& columns :
+           NodesOfLevel(parameter.columns, context_.cuts.block, cut.column_level)) {
+        const tuplespace::Key key = context_.TileKeyOf(table, {rows, columns}, context_.pass.step);
+        task.AddPiece(of_table, key, 0, columns.begin, rows.size(), columns.size());
       }
       task.SetAffinity(of_table);
       const View out = task.All(task.NewBuffer(RowsOf(box).size(), parameter.columns));
