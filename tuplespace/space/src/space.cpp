@@ -31,9 +31,6 @@ std::uint64_t Space::places_changed() const {
 std::uint64_t Space::LookedAtByReads() const {
   return impl_->LookedAtByReads();
 }
-const SpaceLimits& Space::limits() const {
-  return impl_->limits();
-}
 std::optional<std::string> Space::FindContradiction() const {
   return impl_->FindContradiction();
 }

@@ -26,7 +26,6 @@ class DeviceCache {
   using Actions = std::vector<HandlerAction>;
 
   bool Contains(const tuplespace::Key& key) const { return entries_.contains(key); }
-  bool empty() const { return entries_.empty(); }
   std::uint64_t BytesOf(const tuplespace::Key& key) const { return entries_.at(key).bytes; }
   // Of all entries.
   std::uint64_t bytes() const { return bytes_; }

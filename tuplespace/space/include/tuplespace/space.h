@@ -38,7 +38,6 @@ class Space {
   // How much was ever looked at for Reads, to answer them and while they wait: who serves many
   // clients tells from it whose requests take more than they seem to.
   std::uint64_t LookedAtByReads() const;
-  const SpaceLimits& limits() const;
 
   // What contradicts what inside, or nullopt. For tests: walks over everything.
   std::optional<std::string> FindContradiction() const;
