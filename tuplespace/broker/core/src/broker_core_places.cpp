@@ -18,6 +18,10 @@ void BrokerCore::OnListening(const ClientId& client, Peer& peer, Listening&& lis
                                        kTicketSecretBytes)},
                        now_us);
   }
+  // Readers keep a connection to each place that they are told of.
+  if (peer.listening) {
+    return OnMalformed(client, {0, "a second Listening in one session"}, now_us);
+  }
   // Readers connect with keys where the broker has some, and without where it has none.
   if (peer.key.has_value() == listening.public_key.empty()) return;
   peer.listening = std::make_unique<const Listening>(std::move(listening));
