@@ -35,6 +35,9 @@ Handler::Impl::Impl(HandlerOptions given)
               .id = {},
               .access = options.access,
               .context = options.context,
+              // HandlerCore bounds the results that leave, kMostSuppliedBytes the supplies, and
+              // all other requests are short. A second limit could only end the handler.
+              .unanswered_bytes = UINT64_MAX,
               .shared_memory = options.shared_memory,
               .pool = pool,
               .direct = options.direct,
@@ -98,7 +101,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   const bool more = device_thread->Go();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
   const std::int64_t now_us = NowUs();
-  const bool at_once = more || !supplies.empty();
+  const bool at_once = more || MaySupply();
   const std::int64_t due_us =
       at_once ? now_us : std::min({core.NextDeadlineUs(), next_report_us, look_for_turn_at_us});
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);

@@ -22,7 +22,7 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
   assert(HeldBytes() <= limit_bytes_);
   cache_.ShrinkTo(limit_bytes_ - reserved_bytes_, out);
   cache_.FlushHolds(out);
-  if (draining_) {
+  if (draining_ || leaving_bytes_ >= kMostLeavingBytes) {
     demand_.StopAsking(out);
   } else {
     demand_.Ask(WorkloadAt(now_us), now_us, out);
@@ -273,13 +273,16 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   flight.phase = Phase::kSending;
   // Two results may be the same buffer.
   std::uint64_t charge_bytes = std::min(event.result_bytes, flight.need_bytes);
+  flight.leaving_bytes = event.result_bytes;
   for (const KeptResult& kept : event.kept) {
+    if (kept.resident) flight.leaving_bytes -= std::min(flight.leaving_bytes, kept.bytes);
     // Until they are released they must stay, as their bytes are those of the results.
     if (cache_.Add(kept, now_us, out)) charge_bytes -= std::min(charge_bytes, kept.bytes);
     cache_.Pin(kept.key, now_us);
     flight.pinned.push_back({kept.key, kept.bytes});
     if (kept.resident) cache_.AddOwed(kept.key);
   }
+  leaving_bytes_ += flight.leaving_bytes;
   SetCharge(flight, charge_bytes);
   if (input && reserved_bytes_ + cache_.bytes() + input->bytes <= limit_bytes_ &&
       cache_.IsNewest(input->key)) {
@@ -305,6 +308,7 @@ void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out)
 void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
+  leaving_bytes_ -= it->second.leaving_bytes;
   SetCharge(it->second, 0);
   Unpin(it->second, now_us, out);
   flights_.erase(it);

@@ -62,7 +62,7 @@ tuplespace::Payload Handler::Impl::KeptBytes(const Key& key) {
 
 // One in each turn: their bytes may take a while to come.
 void Handler::Impl::SupplyNext() {
-  if (supplies.empty()) return;
+  if (!MaySupply()) return;
   const Key key = std::move(supplies.front());
   supplies.pop_front();
   const auto kept = cached.find(key);
@@ -77,24 +77,34 @@ void Handler::Impl::SupplyNext() {
     Log(fmt::format("cannot supply {}: {}", key.ToString(), error.what()));
     return Step(SupplyFailed{key});
   }
+  SubmitSupply(key, std::move(payload), begin_us);
+}
+
+void Handler::Impl::SubmitSupply(const Key& key, tuplespace::Payload payload,
+                                 std::int64_t begin_us) {
+  const std::uint64_t bytes = payload.size();
   tuplespace::Tuple tuple;
   tuple.key = key;
   tuple.payload = std::move(payload);
   tuple.held = true;  // until the cache drops it, and says so
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
-  client.Submit(std::move(supply), [this, key, begin_us](ReplyBody&& reply) {
-    const auto* done = std::get_if<tuplespace::PutReply>(&reply);
-    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-      Log(fmt::format("the broker refused a request: {}", error->text));
-      return Step(SupplyFailed{key});
-    }
-    if (done != nullptr && done->status.front() == PutStatus::kRetired) {
-      return Release(key);
-    }
-    ++report.supplied_results;
-    Step(KeptSupplied{key, NowUs() - begin_us});
+  supplied_bytes += bytes;
+  client.Submit(std::move(supply), [this, key, bytes, begin_us](ReplyBody&& reply) {
+    supplied_bytes -= bytes;
+    OnSupplied(key, begin_us, reply);
   });
+}
+
+void Handler::Impl::OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply) {
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+    Log(fmt::format("the broker refused a request: {}", error->text));
+    return Step(SupplyFailed{key});
+  }
+  const auto* done = std::get_if<tuplespace::PutReply>(&reply);
+  if (done != nullptr && done->status.front() == PutStatus::kRetired) return Release(key);
+  ++report.supplied_results;
+  Step(KeptSupplied{key, NowUs() - begin_us});
 }
 
 }  // namespace acan

@@ -186,5 +186,30 @@ TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
   EXPECT_TRUE(core_.drained()) << "nobody can have it";
 }
 
+// ---- results that leave
+
+// The host may have less memory than the device.
+TEST(HandlerCoreLeavingTest, NoTaskIsAskedForWhileMuchWaitsForItsAnswer) {
+  HandlerCore core(std::uint64_t{64} << 30, 3);
+  core.Start();
+  core.Step(Grant(2 * kMostLeavingBytes, {}, 1), 0);
+  const auto ended = core.Step(TaskFinished{1, kMostLeavingBytes, {}}, 0);
+  EXPECT_THAT(Of<AskForTask>(ended), IsEmpty());
+  EXPECT_THAT(Of<StopAsking>(ended), SizeIs(1)) << "the open one is cancelled";
+  EXPECT_THAT(Of<AskForTask>(core.Step(TimePassed{}, 60'000'000)), IsEmpty());
+  EXPECT_EQ(core.NextDeadlineUs(), tuplespace::kForeverUs) << "it waits for the answer";
+  EXPECT_THAT(Of<AskForTask>(core.Step(Released{1}, 60'000'000)), SizeIs(1));
+}
+
+TEST(HandlerCoreLeavingTest, WhatStaysDoesNotLeave) {
+  HandlerCore core(std::uint64_t{64} << 30, 3);
+  core.Start();
+  TaskGranted grant = Grant(2 * kMostLeavingBytes, {}, 1);
+  grant.resident_bytes = kMostLeavingBytes;
+  core.Step(grant, 0);
+  const KeptResult kept{Tile(1, 1), kMostLeavingBytes, true};
+  EXPECT_THAT(Of<StopAsking>(core.Step(TaskFinished{1, kMostLeavingBytes, {kept}}, 0)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace acan

@@ -5,13 +5,17 @@
 //
 //   a task, from grant to result    what it gathers or computes with, whichever is more, but for
 //                                   the entries of the cache that it uses
-//   a task whose results leave      the results that are not in the cache
+//   a task whose results leave      the results that are not in the cache, until the space has
+//                                   answered
 //   what is fetched ahead           all of it, until it is in the cache
 //   the cache (device_cache.h)      all of its entries
 //
 // The offer is what is left beside tasks and entries that cannot go. A task that fits the offer
 // always runs: plain entries go, the coldest first, and an entry that the task only copies into a
 // larger buffer goes with the task, if it could not be copied beside the rest.
+//
+// Results that leave lie in the host's memory, which may be less than the device's. A space without
+// room answers late: while many bytes wait for it, the handler asks for no task.
 //
 // Results may stay on a device with memory of its own: the space knows them, and their bytes are
 // supplied when somebody asks. Until then they cannot be dropped. So they take what two of the
@@ -36,6 +40,8 @@
 namespace acan {
 
 inline constexpr std::int64_t kPatienceLeases = 8;
+// Of results that leave: with so many bytes of them, no task is asked for.
+inline constexpr std::uint64_t kMostLeavingBytes = 1ull << 30;
 
 class HandlerCore {
  public:
@@ -74,6 +80,7 @@ class HandlerCore {
     std::uint64_t need_bytes = 0;
     std::uint64_t charge_bytes = 0;    // its part of reserved_bytes_
     std::uint64_t resident_bytes = 0;  // its part of coming_resident_bytes_
+    std::uint64_t leaving_bytes = 0;   // its part of leaving_bytes_
     std::vector<Pinned> pinned;
     std::optional<KeptResult> input_to_keep;
     // As in TaskGranted, if inputs that arrive are kept.
@@ -136,6 +143,7 @@ class HandlerCore {
   std::map<tuplespace::Key, std::uint64_t> coming_;  // ahead of the tasks that need them; bytes
   std::uint64_t reserved_bytes_ = 0;
   std::uint64_t coming_resident_bytes_ = 0;  // of tasks that run
+  std::uint64_t leaving_bytes_ = 0;          // of results that leave, also of those in the cache
   int working_ = 0;                          // flights that are not computed yet
   std::uint64_t working_flops_ = 0;
   std::int64_t progress_us_ = 0;  // when the device began or ended a task last

@@ -62,7 +62,7 @@ struct KeptResult {
 };
 struct TaskFinished {
   FlightId flight = 0;
-  std::uint64_t result_bytes = 0;  // still held until Released
+  std::uint64_t result_bytes = 0;  // still held until Released, those that stay among them
   std::vector<KeptResult> kept;    // results that stay on the device
   std::int64_t took_us = 0;        // on the device
 };
@@ -72,7 +72,7 @@ struct TaskFailed {
 };
 struct Released {
   FlightId flight = 0;
-};  // the results' bytes have left this process
+};  // the space has answered, and the results' bytes have left this process
 struct ConnectionLost {
   bool bytes_travel = false;  // of the new connection: what leaves crosses a link
 };                            // the space may have given our leases back
