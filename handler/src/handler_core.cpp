@@ -32,7 +32,8 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), cache_.NextCheckUs()});
+  return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), supply_again_us_,
+                   cache_.NextCheckUs()});
 }
 
 // Of many tasks, which are short, the mean stands for each: this is asked after every event.
@@ -320,11 +321,13 @@ void HandlerCore::On(const ConnectionLost& event, std::int64_t, Actions& out) {
   // their results count if they are the first, whatever became of the leases.
   cache_.AnnounceAll();
   // It has forgotten what we owe it, but for what it hears of only now.
+  EndPause();
   cache_.SupplyAll(out);
 }
 
 void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
   draining_ = true;
+  EndPause();
   cache_.SupplyAll(out);
   for (auto it = flights_.begin(); it != flights_.end();) {
     Flight& flight = it->second;
@@ -342,6 +345,7 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
   if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
+  SupplyFailedAgain(now_us, out);
   SupplyWhenIdle(now_us, out);
   if (now_us >= cache_.NextCheckUs()) cache_.DropCold(now_us, out);
 }

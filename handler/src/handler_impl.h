@@ -73,6 +73,7 @@ struct Handler::Impl {
   void SupplyNext();
   void SubmitSupply(const Key& key, tuplespace::Payload payload, std::int64_t begin_us);
   void OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply);
+  void OnSupplyFailed(const Key& key, const std::string& why);
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   // ---- inputs that are not here (handler_inputs.cpp)
   tuplespace::Payload CameForAnother(const Key& key) const;

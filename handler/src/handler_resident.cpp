@@ -36,7 +36,7 @@ void Handler::Impl::OnResident(const std::vector<std::size_t>& resident,
 // order, so it was said before a put of it that is not answered yet: what comes of that decides.
 void Handler::Impl::Release(const Key& key) {
   if (resident_puts.contains(key) && !IsPlanted(HandlerBug::kEarlierReleaseCounts)) {
-    return Step(SupplyFailed{key});
+    return Step(EarlierReleased{key});
   }
   Step(KeptReleased{key});
 }
@@ -74,8 +74,7 @@ void Handler::Impl::SupplyNext() {
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    Log(fmt::format("cannot supply {}: {}", key.ToString(), error.what()));
-    return Step(SupplyFailed{key});
+    return OnSupplyFailed(key, error.what());
   }
   SubmitSupply(key, std::move(payload), begin_us);
 }
@@ -96,10 +95,15 @@ void Handler::Impl::SubmitSupply(const Key& key, tuplespace::Payload payload,
   });
 }
 
+// The core tries again after a pause, and all that fails until then does so for the same reason.
+void Handler::Impl::OnSupplyFailed(const Key& key, const std::string& why) {
+  if (!core.SuppliesPause()) Log(fmt::format("cannot supply {}: {}", key.ToString(), why));
+  Step(SupplyFailed{key});
+}
+
 void Handler::Impl::OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply) {
   if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-    Log(fmt::format("the broker refused a request: {}", error->text));
-    return Step(SupplyFailed{key});
+    return OnSupplyFailed(key, error->text);
   }
   const auto* done = std::get_if<tuplespace::PutReply>(&reply);
   if (done != nullptr && done->status.front() == PutStatus::kRetired) return Release(key);

@@ -173,6 +173,61 @@ TEST_F(HandlerCoreResidentTest, ALostConnectionHasItSupplied) {
   EXPECT_EQ(supplies[0].key, Tile(1, 2));
 }
 
+// ---- what cannot be supplied
+
+TEST_F(HandlerCoreResidentTest, WhatFailsIsTriedAgainAfterPausesThatDouble) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  std::int64_t now_us = 0;
+  for (const std::int64_t seconds : {1, 2, 4, 8, 16, 30, 30}) {
+    core_.Step(SupplyFailed{Tile(1, 1)}, now_us);
+    EXPECT_TRUE(core_.SuppliesPause());
+    const std::int64_t due_us = now_us + seconds * 1'000'000;
+    EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, due_us - 1)), IsEmpty());
+    now_us = due_us;
+    EXPECT_LE(core_.NextDeadlineUs(), now_us);
+    EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, now_us)), SizeIs(1));
+    EXPECT_FALSE(core_.SuppliesPause());
+  }
+  core_.Step(KeptSupplied{Tile(1, 1)}, now_us);
+  MakeOneResident(Tile(1, 2));
+  core_.Step(KeptWanted{Tile(1, 2)}, now_us);
+  core_.Step(SupplyFailed{Tile(1, 2)}, now_us);
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, now_us + kRetrySupplyUs)), SizeIs(1))
+      << "the first pause again";
+}
+
+// One that never succeeds, as its copy has no room, must not keep others here.
+TEST_F(HandlerCoreResidentTest, OthersAreSuppliedBesideOneThatFails) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  core_.Step(SupplyFailed{Tile(1, 1)}, 0);
+  MakeOneResident(Tile(1, 2));
+  core_.Step(TimePassed{}, 0);
+  const auto supplies = Of<SupplyKept>(core_.Step(TimePassed{}, 100'000));
+  ASSERT_THAT(supplies, SizeIs(1));
+  EXPECT_EQ(supplies[0].key, Tile(1, 2));
+}
+
+TEST_F(HandlerCoreResidentTest, WhoLeavesTriesWhatFailedOnceMore) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  core_.Step(SupplyFailed{Tile(1, 1)}, 0);
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(1));
+  core_.Step(SupplyFailed{Tile(1, 1)}, 0);
+  EXPECT_TRUE(core_.drained());
+}
+
+TEST_F(HandlerCoreResidentTest, TheReleaseOfAnEarlierResultIsNoFailure) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  core_.Step(EarlierReleased{Tile(1, 1)}, 0);
+  EXPECT_FALSE(core_.SuppliesPause());
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(1));
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(EarlierReleased{Tile(1, 1)}, 0)), SizeIs(1))
+      << "it is still owed";
+}
+
 TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
   MakeOneResident(Tile(1, 1));
   core_.Step(Resident(300, {}, 2), 0);  // runs on, and stays as it was to

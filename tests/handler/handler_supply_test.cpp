@@ -1,11 +1,12 @@
 // A handler whose results stay on its device, beside a broker: what it supplies, and when.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,8 +23,6 @@
 namespace acan {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using tuplespace::Key;
 using tuplespace::Pattern;
 
@@ -117,6 +116,22 @@ class HandlerSupplyTest : public testing::Test {
     tiles.fields.push_back(tuplespace::FieldPattern::Exact("tile"));
     return tiles;
   }
+  // Of a payload that the broker brings.
+  std::uint64_t BytesOfTile(std::int64_t number) {
+    std::uint64_t bytes = 0;
+    tuplespace::Read read;
+    read.patterns = {Pattern::Of(Tile(1, number))};
+    read.wait_us = tuplespace::kForeverUs;
+    client_->Submit(std::move(read), [&](tuplespace::ReplyBody&& reply) {
+      const auto* found = std::get_if<tuplespace::Found>(&reply);
+      if (found != nullptr && found->tuples.size() == 1) bytes = found->tuples[0].payload.size();
+    });
+    EXPECT_TRUE(TurnUntil([&] {
+      client_->Poll(std::chrono::microseconds(0));
+      return bytes > 0;
+    }));
+    return bytes;
+  }
   bool TurnUntil(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + tuplespace::kGenerous;
     while (!done()) {
@@ -180,6 +195,24 @@ TEST_F(HandlerSupplyTest, ResultsThatAreNotAnsweredTakeTheRoomOfFurtherTasks) {
   TurnFor(std::chrono::milliseconds(500));
   EXPECT_LE(counts_.fills, static_cast<int>(kMemoryBytes / kResultBytes));
   EXPECT_EQ(Tiles(), 0u);
+}
+
+// ---- what cannot be supplied
+
+TEST_F(HandlerSupplyTest, WhatCannotBeFetchedIsTriedAgainAfterAPause) {
+  constexpr int kTiles = 4;
+  Begin({}, 128 << 20);
+  counts_.has_room = false;
+  MakeTiles(kTiles);
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fetches > 0; })) << "unasked, as it is idle";
+  TurnFor(std::chrono::milliseconds(300));
+  EXPECT_LE(counts_.fetches, kTiles);
+  EXPECT_EQ(Lines("cannot supply"), 1u);
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fetches >= 2 * kTiles; }));
+  TurnFor(std::chrono::milliseconds(300));
+  EXPECT_EQ(Lines("cannot supply"), 2u);
+  counts_.has_room = true;
+  EXPECT_EQ(BytesOfTile(kTiles - 1), kTileBytes);
 }
 
 }  // namespace

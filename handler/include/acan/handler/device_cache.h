@@ -79,12 +79,16 @@ class DeviceCache {
   // Whether it is to be supplied now: it is owed, and not under way.
   bool BeginSupply(const tuplespace::Key& key);
   void EndSupply(const tuplespace::Key& key);  // without success
+  // So, and SupplySome passes it over. False: its supply was not under way.
+  bool FailSupply(const tuplespace::Key& key);
+  void SupplyFailedAgain(Actions& out);
   void SupplyAll(Actions& out);
   // Until so many bytes, or a few more, are under way.
   void SupplySome(std::uint64_t enough_bytes, Actions& out);
   bool IsSupplying() const { return under_way_ > 0; }
   bool OwesNothing() const { return owed_.empty(); }
-  bool OwesWhatIsNotUnderWay() const { return under_way_ < owed_.size(); }
+  bool HasFailedSupplies() const { return failed_ > 0; }
+  bool OwesWhatWasNotTried() const { return under_way_ + failed_ < owed_.size(); }
 
  private:
   struct Entry {
@@ -98,10 +102,14 @@ class DeviceCache {
     bool IsHeld() const { return pins > 0 || owed; }
   };
 
+  // The supply of an entry that is owed.
+  enum class Supply : std::uint8_t { kNone, kUnderWay, kFailed };
+
   void Pin(Entry& entry, std::int64_t now_us);
   void BecomeNewest(const tuplespace::Key& key, Actions& out);
-  // Whether its supply was not under way; now it is.
-  bool Begin(bool& under_way);
+  void Change(Supply& supply, Supply next);
+  // Its supply is under way from now on. False: it was.
+  bool Begin(Supply& supply);
   void Remove(const tuplespace::Key& key, Actions& out);
   void Erase(std::map<tuplespace::Key, Entry>::iterator it);
 
@@ -110,10 +118,10 @@ class DeviceCache {
   std::uint64_t bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t owed_bytes_ = 0;
-  std::map<tuplespace::Key, bool> owed_;  // entries; whether their supply is under way
-  std::size_t under_way_ = 0;             // of them; asked for after every event
-  std::optional<tuplespace::Key> step_;   // of the latest task
-  std::int64_t cold_check_us_ = 0;        // when to look for what was not used for long
+  std::map<tuplespace::Key, Supply> owed_;  // entries
+  std::size_t under_way_ = 0, failed_ = 0;  // supplies; asked for after every event
+  std::optional<tuplespace::Key> step_;     // of the latest task
+  std::int64_t cold_check_us_ = 0;          // when to look for what was not used for long
   std::vector<tuplespace::Key> newly_held_, newly_dropped_;
 };
 

@@ -21,6 +21,7 @@
 // supplied when somebody asks. Until then they cannot be dropped. So they take what two of the
 // largest tasks leave, and are supplied unasked when the handler has nothing else to do, as what it
 // waits for may be a larger task. Over a link it waits longer before that than the supplies take.
+// What cannot be supplied is tried again after a pause.
 //
 // Leases are extended as long as the device makes progress: a task ended, or began, within the last
 // kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device
@@ -40,6 +41,9 @@
 namespace acan {
 
 inline constexpr std::int64_t kPatienceLeases = 8;
+// Between attempts to supply what could not be supplied; doubled each time.
+inline constexpr std::int64_t kRetrySupplyUs = 1'000'000;
+inline constexpr std::int64_t kMostRetrySupplyUs = 30'000'000;
 // Of results that leave: with so many bytes of them, no task is asked for.
 inline constexpr std::uint64_t kMostLeavingBytes = 1ull << 30;
 
@@ -54,6 +58,8 @@ class HandlerCore {
 
   std::int64_t NextDeadlineUs() const;
   bool drained() const { return draining_ && flights_.empty() && cache_.OwesNothing(); }
+  // Something could not be supplied and waits to be tried again.
+  bool SuppliesPause() const { return supply_again_us_ != tuplespace::kForeverUs; }
   FlightId last_flight() const { return next_flight_ - 1; }
   // Of tasks, beside what they use of the cache.
   std::uint64_t reserved_bytes() const { return reserved_bytes_; }
@@ -104,6 +110,7 @@ class HandlerCore {
   void On(const KeptWanted& event, std::int64_t now_us, Actions& out);
   void On(const KeptSupplied& event, std::int64_t now_us, Actions& out);
   void On(const SupplyFailed& event, std::int64_t now_us, Actions& out);
+  void On(const EarlierReleased& event, std::int64_t now_us, Actions& out);
   void On(const KeptReleased& event, std::int64_t now_us, Actions& out);
   void On(const Drain&, std::int64_t now_us, Actions& out);
   void On(const TimePassed&, std::int64_t now_us, Actions& out);
@@ -132,6 +139,9 @@ class HandlerCore {
   void NoteIdle(std::int64_t now_us);
   std::int64_t NextSupplyUs() const;
   void SupplyWhenIdle(std::int64_t now_us, Actions& out);
+  void SupplyFailedAgain(std::int64_t now_us, Actions& out);
+  void EndPause();
+  void EndPauseIfAllSucceeded();
 
   const std::uint64_t limit_bytes_;
   const int depth_;
@@ -149,6 +159,8 @@ class HandlerCore {
   std::int64_t progress_us_ = 0;  // when the device began or ended a task last
   std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
   std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then what is owed is supplied
+  std::int64_t supply_again_us_ = tuplespace::kForeverUs;  // what failed
+  std::int64_t supply_pause_us_ = 0;                       // the latest
   bool draining_ = false;
 };
 

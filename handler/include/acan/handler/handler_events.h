@@ -77,7 +77,8 @@ struct ConnectionLost {
   bool bytes_travel = false;  // of the new connection: what leaves crosses a link
 };                            // the space may have given our leases back
 // Of results that stay on the device: somebody asks for this one; its bytes have left; they could
-// not leave; or nobody is owed them: it is gone, or another has put it.
+// not leave; an earlier result of this key was released, with its supply; or nobody is owed the
+// bytes: the result is gone, or another has put it.
 struct KeptWanted {
   tuplespace::Key key;
 };
@@ -86,6 +87,9 @@ struct KeptSupplied {
   std::int64_t took_us = 0;
 };
 struct SupplyFailed {
+  tuplespace::Key key;
+};
+struct EarlierReleased {
   tuplespace::Key key;
 };
 struct KeptReleased {
@@ -97,7 +101,7 @@ struct TimePassed {};
 using HandlerEvent =
     std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept, GivenUp, TaskFinished,
                  TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied, SupplyFailed,
-                 KeptReleased, Drain, TimePassed>;
+                 EarlierReleased, KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -162,7 +166,7 @@ struct AnnounceHeld {
 };
 struct SupplyKept {
   tuplespace::Key key;
-};  // its bytes; then KeptSupplied, SupplyFailed or KeptReleased
+};  // its bytes; then KeptSupplied, SupplyFailed, EarlierReleased or KeptReleased
 
 using HandlerAction =
     std::variant<AskForTask, StopAsking, FetchInputs, FetchAhead, RunTask, ReportDone, ReportFailed,
