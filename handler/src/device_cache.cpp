@@ -211,6 +211,15 @@ void DeviceCache::Release(const Key& key, Actions& out) {
   if (entry.pins == 0) Remove(key, out);
 }
 
+void DeviceCache::ReleaseAllBut(const std::unordered_set<Key>& keys, Actions& out) {
+  std::vector<Key> lost;
+  for (auto& [key, supply] : owed_) {
+    Change(supply, Supply::kNone);
+    if (!keys.contains(key)) lost.push_back(key);
+  }
+  for (const Key& key : lost) Release(key, out);
+}
+
 bool DeviceCache::BeginSupply(const Key& key) {
   const auto it = owed_.find(key);
   return it != owed_.end() && Begin(it->second);

@@ -172,7 +172,10 @@ void Handler::Impl::OnConnected() {
   } else {
     PutCapacity();
   }
-  Step(ConnectionLost{capacity.bytes_travel});
+  EndSupplies();
+  ConnectionLost lost{capacity.bytes_travel};
+  for (const auto& [key, puts] : resident_puts) lost.put_again.insert(key);
+  Step(lost);
   reported_tasks = UINT64_MAX;
   reported_at_us = 0;
 }

@@ -286,7 +286,7 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   leaving_bytes_ += flight.leaving_bytes;
   SetCharge(flight, charge_bytes);
   if (input && reserved_bytes_ + cache_.bytes() + input->bytes <= limit_bytes_ &&
-      cache_.IsNewest(input->key)) {
+      !cache_.Contains(input->key) && cache_.IsNewest(input->key)) {
     out.push_back(KeepInput{event.flight, input->key});
     cache_.Add(*input, now_us, out);
     cache_.AnnounceHeld(input->key);
@@ -317,12 +317,14 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const ConnectionLost& event, std::int64_t, Actions& out) {
   link_.Begin(event.bytes_travel);
-  // A space that was started anew does not know what we hold: say it again. Tasks in flight run on;
-  // their results count if they are the first, whatever became of the leases.
-  cache_.AnnounceAll();
-  // It has forgotten what we owe it, but for what it hears of only now.
+  // Nobody can have what the space lost with the session: its bytes would cross the link for
+  // nothing.
+  cache_.ReleaseAllBut(event.put_again, out);
   EndPause();
-  cache_.SupplyAll(out);
+  if (draining_) cache_.SupplyAll(out);
+  // The space does not know what we hold: say it again. Tasks in flight run on; their results count
+  // if they are the first, whatever became of the leases.
+  cache_.AnnounceAll();
 }
 
 void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {

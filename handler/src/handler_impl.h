@@ -69,11 +69,14 @@ struct Handler::Impl {
   void Release(const Key& key);
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
-  bool MaySupply() const { return !supplies.empty() && supplied_bytes < kMostSuppliedBytes; }
+  bool MaySupply() const {
+    return !supplies.empty() && client.connected() && supplied_bytes < kMostSuppliedBytes;
+  }
   void SupplyNext();
   void SubmitSupply(const Key& key, tuplespace::Payload payload, std::int64_t begin_us);
   void OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply);
   void OnSupplyFailed(const Key& key, const std::string& why);
+  void EndSupplies();
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   // ---- inputs that are not here (handler_inputs.cpp)
   tuplespace::Payload CameForAnother(const Key& key) const;
@@ -136,9 +139,10 @@ struct Handler::Impl {
   std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched so; empty: under way
   std::unordered_set<Key> under_way;                   // for the inputs of a task
   std::vector<FetchInputs> fetches;                    // that wait for something
-  std::deque<Key> supplies;          // of what is cached; what has gone meanwhile is passed over
-  std::uint64_t supplied_bytes = 0;  // by supplies that are not answered
-  std::optional<Flight> arriving;    // granted; its number comes with the core's first action
+  std::deque<Key> supplies;  // of what is cached; what has gone meanwhile is passed over
+  std::unordered_set<tuplespace::RequestId> supplying;  // that are not answered
+  std::uint64_t supplied_bytes = 0;                     // by them
+  std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};
   bool draining = false;

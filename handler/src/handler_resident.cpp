@@ -88,17 +88,29 @@ void Handler::Impl::SubmitSupply(const Key& key, tuplespace::Payload payload,
   tuple.held = true;  // until the cache drops it, and says so
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
-  supplied_bytes += bytes;
-  client.Submit(std::move(supply), [this, key, bytes, begin_us](ReplyBody&& reply) {
+  // The reply comes from Poll, so the id is known by then.
+  auto id = std::make_shared<tuplespace::RequestId>(0);
+  *id = client.Submit(std::move(supply), [this, id, key, bytes, begin_us](ReplyBody&& reply) {
+    supplying.erase(*id);
     supplied_bytes -= bytes;
     OnSupplied(key, begin_us, reply);
   });
+  supplying.insert(*id);
+  supplied_bytes += bytes;
 }
 
 // The core tries again after a pause, and all that fails until then does so for the same reason.
 void Handler::Impl::OnSupplyFailed(const Key& key, const std::string& why) {
   if (!core.SuppliesPause()) Log(fmt::format("cannot supply {}: {}", key.ToString(), why));
   Step(SupplyFailed{key});
+}
+
+// They are of a session that has ended.
+void Handler::Impl::EndSupplies() {
+  for (const tuplespace::RequestId id : supplying) client.Abandon(id);
+  supplying.clear();
+  supplied_bytes = 0;
+  supplies.clear();
 }
 
 void Handler::Impl::OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply) {

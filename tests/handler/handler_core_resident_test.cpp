@@ -7,6 +7,7 @@
 namespace acan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -164,13 +165,39 @@ TEST_F(HandlerCoreResidentTest, LargeOnesAreSuppliedAfterALongerWaitOneAfterTheO
   EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, due_us + 500'001)), IsEmpty()) << "work came";
 }
 
-TEST_F(HandlerCoreResidentTest, ALostConnectionHasItSupplied) {
+// The space has lost it with the session: its bytes would cross the link for nothing.
+TEST_F(HandlerCoreResidentTest, ALostSessionReleasesAllButWhatIsPutAgain) {
   MakeOneResident(Tile(1, 1));
   MakeOneResident(Tile(1, 2));
+  MakeOneResident(Tile(1, 3));
   core_.Step(KeptWanted{Tile(1, 1)}, 0);
-  const auto supplies = Of<SupplyKept>(core_.Step(ConnectionLost{}, 0));
-  ASSERT_THAT(supplies, SizeIs(1)) << "the other one is under way";
-  EXPECT_EQ(supplies[0].key, Tile(1, 2));
+  core_.Step(KeptWanted{Tile(1, 2)}, 0);
+  const auto actions = core_.Step(ConnectionLost{false, {Tile(1, 2)}}, 0);
+  EXPECT_THAT(Of<SupplyKept>(actions), IsEmpty());
+  EXPECT_THAT(Of<DropCached>(actions), SizeIs(2));
+  const auto announced = Of<AnnounceHeld>(actions);
+  ASSERT_THAT(announced, SizeIs(1));
+  EXPECT_THAT(announced[0].held, ElementsAre(Tile(1, 2)));
+  EXPECT_THAT(announced[0].dropped, IsEmpty());
+  EXPECT_TRUE(core_.IsCached(Tile(1, 2)));
+  // Its supply has ended with the session.
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 2)}, 0)), SizeIs(1));
+  core_.Step(ConnectionLost{false, {Tile(1, 2)}}, 0);
+  EXPECT_TRUE(core_.IsCached(Tile(1, 2))) << "lost again before the put was answered";
+  core_.Step(ConnectionLost{}, 0);
+  EXPECT_FALSE(core_.IsCached(Tile(1, 2)));
+}
+
+TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesWhatIsPutAgainAfterALostSession) {
+  MakeOneResident(Tile(1, 1));
+  MakeOneResident(Tile(1, 2));
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(2));
+  const auto again = Of<SupplyKept>(core_.Step(ConnectionLost{false, {Tile(1, 2)}}, 0));
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_EQ(again[0].key, Tile(1, 2));
+  EXPECT_FALSE(core_.drained());
+  core_.Step(KeptReleased{Tile(1, 2)}, 0);
+  EXPECT_TRUE(core_.drained());
 }
 
 // ---- what cannot be supplied

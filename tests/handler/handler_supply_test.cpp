@@ -33,6 +33,7 @@ struct DeviceCounts {
   std::atomic<int> fills{0};
   std::atomic<int> fetches{0};
   std::atomic<bool> has_room{true};  // in the host's memory
+  std::atomic<bool> may_end{true};   // fills do not end before
 };
 
 class CountingDevice final : public test::ForwardingDevice {
@@ -52,6 +53,7 @@ class CountingDevice final : public test::ForwardingDevice {
   }
   void Launch(Kernel kernel, const KernelArgs& args) override {
     if (kernel == Kernel::kFill) ++counts_.fills;
+    while (!counts_.may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     inner_->Launch(kernel, args);
   }
 
@@ -92,6 +94,7 @@ class HandlerSupplyTest : public testing::Test {
     options.endpoint = endpoint_;
     options.name = "handler";
     options.device = std::make_unique<CountingDevice>(memory_bytes, counts_);
+    budget_ = &options.device->budget();
     options.bytes_travel = true;  // then it is idle for seconds before it supplies unasked
     options.context = &context_;
     options.log = [this](const std::string& line) { log_.push_back(line); };
@@ -153,6 +156,7 @@ class HandlerSupplyTest : public testing::Test {
   const std::string endpoint_ = "inproc://supply";
   zmq::context_t context_{1};
   DeviceCounts counts_;
+  const MemoryBudget* budget_ = nullptr;  // of the device
   std::vector<std::string> log_;
   std::unique_ptr<tuplespace::BrokerThread> broker_;
   std::unique_ptr<Handler> handler_;
@@ -195,6 +199,52 @@ TEST_F(HandlerSupplyTest, ResultsThatAreNotAnsweredTakeTheRoomOfFurtherTasks) {
   TurnFor(std::chrono::milliseconds(500));
   EXPECT_LE(counts_.fills, static_cast<int>(kMemoryBytes / kResultBytes));
   EXPECT_EQ(Tiles(), 0u);
+}
+
+// ---- a session that ends
+
+// The broker hears nothing of this handler for so long.
+constexpr std::int64_t kSilenceUs = 300'000;
+constexpr std::chrono::microseconds kTooLong(3 * kSilenceUs);
+
+tuplespace::BrokerOptions ImpatientBroker() {
+  tuplespace::BrokerOptions broker;
+  broker.client_silence_us = kSilenceUs;
+  return broker;
+}
+
+// Over a link of 8 MB/s these bytes would keep all else from it for seconds.
+TEST_F(HandlerSupplyTest, WhatTheSpaceLostWithASessionIsNotSupplied) {
+  constexpr int kTiles = 10;
+  Begin(ImpatientBroker(), kTiles * kTileBytes + (64 << 20));
+  const std::uint64_t used_bytes = budget_->used_bytes();
+  MakeTiles(kTiles);
+  std::this_thread::sleep_for(kTooLong);
+  ASSERT_EQ(Tiles(), 0u);
+  ASSERT_TRUE(TurnUntil([&] { return Lines("joined") == 2; }));
+  EXPECT_EQ(budget_->used_bytes(), used_bytes);
+  TurnFor(std::chrono::milliseconds(200));
+  EXPECT_EQ(counts_.fetches, 0);
+  // It goes on.
+  ASSERT_TRUE(
+      client_->Put({FillTile(kTiles, kTileBytes, /*may_stay=*/true)}, tuplespace::kGenerous));
+  EXPECT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
+}
+
+// The space hears of the result only in the next session: then it is there as any other.
+TEST_F(HandlerSupplyTest, AResultThatIsPutAgainIsSuppliedWhenSomebodyAsks) {
+  Begin(ImpatientBroker(), 64 << 20);
+  counts_.may_end = false;
+  ASSERT_TRUE(client_->Put({FillTile(0, kTileBytes, /*may_stay=*/true)}, tuplespace::kGenerous));
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fills == 1; }));
+  std::this_thread::sleep_for(kTooLong);
+  counts_.may_end = true;
+  // So the handler puts the result before it hears that its session has ended.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ASSERT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
+  EXPECT_EQ(Lines("joined"), 2u);
+  EXPECT_EQ(counts_.fetches, 0);
+  EXPECT_EQ(BytesOfTile(0), kTileBytes);
 }
 
 // ---- what cannot be supplied

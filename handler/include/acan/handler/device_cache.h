@@ -4,7 +4,7 @@
 //   entry     pins   may go
 //   plain     0      at any time, the coldest first
 //   plain     > 0    when no task uses it any more
-//   owed      any    when its bytes have left, or nobody needs them
+//   owed      any    when its bytes have left, or nobody needs them or can have them any more
 //
 // Every entry's bytes count once here, and in no task that uses it.
 #pragma once
@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "acan/handler/handler_events.h"
@@ -76,6 +77,8 @@ class DeviceCache {
   bool EndOwed(const tuplespace::Key& key);
   // Nobody needs it any more.
   void Release(const tuplespace::Key& key, Actions& out);
+  // The space has lost what it knew of all others. Supplies have ended with that.
+  void ReleaseAllBut(const std::unordered_set<tuplespace::Key>& keys, Actions& out);
   // Whether it is to be supplied now: it is owed, and not under way.
   bool BeginSupply(const tuplespace::Key& key);
   void EndSupply(const tuplespace::Key& key);  // without success

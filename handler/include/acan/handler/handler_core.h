@@ -21,7 +21,8 @@
 // supplied when somebody asks. Until then they cannot be dropped. So they take what two of the
 // largest tasks leave, and are supplied unasked when the handler has nothing else to do, as what it
 // waits for may be a larger task. Over a link it waits longer before that than the supplies take.
-// What cannot be supplied is tried again after a pause.
+// What cannot be supplied is tried again after a pause. When the session ends the space loses these
+// results, and so does the handler.
 //
 // Leases are extended as long as the device makes progress: a task ended, or began, within the last
 // kPatienceLeases times the lease. So a slow handler keeps what it works on, and one whose device

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -73,9 +74,13 @@ struct TaskFailed {
 struct Released {
   FlightId flight = 0;
 };  // the space has answered, and the results' bytes have left this process
+// There is a new session. The space has given the leases of the old one back and forgotten what was
+// supplied and what stayed, but for results whose put is sent again, which it may not have heard
+// of.
 struct ConnectionLost {
   bool bytes_travel = false;  // of the new connection: what leaves crosses a link
-};                            // the space may have given our leases back
+  std::unordered_set<tuplespace::Key> put_again = {};  // results that stay
+};
 // Of results that stay on the device: somebody asks for this one; its bytes have left; they could
 // not leave; an earlier result of this key was released, with its supply; or nobody is owed the
 // bytes: the result is gone, or another has put it.
