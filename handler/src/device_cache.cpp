@@ -184,7 +184,7 @@ void DeviceCache::Erase(std::map<Key, Entry>::iterator it) {
 
 void DeviceCache::AddOwed(const Key& key) {
   Entry& entry = entries_.at(key);
-  if (!owed_.try_emplace(key, false).second) return;
+  if (!owed_.try_emplace(key, Supply::kNone).second) return;
   assert(entry.pins > 0);
   entry.doomed = false;
   entry.owed = true;
@@ -194,7 +194,7 @@ void DeviceCache::AddOwed(const Key& key) {
 bool DeviceCache::EndOwed(const Key& key) {
   const auto owed = owed_.find(key);
   if (owed == owed_.end()) return false;
-  if (owed->second) --under_way_;
+  Change(owed->second, Supply::kNone);
   owed_.erase(owed);
   Entry& entry = entries_.at(key);
   entry.owed = false;
@@ -211,32 +211,65 @@ void DeviceCache::Release(const Key& key, Actions& out) {
   if (entry.pins == 0) Remove(key, out);
 }
 
+void DeviceCache::ReleaseAllBut(const std::unordered_set<Key>& keys, Actions& out) {
+  std::vector<Key> lost;
+  for (auto& [key, supply] : owed_) {
+    Change(supply, Supply::kNone);
+    if (!keys.contains(key)) lost.push_back(key);
+  }
+  for (const Key& key : lost) Release(key, out);
+}
+
 bool DeviceCache::BeginSupply(const Key& key) {
   const auto it = owed_.find(key);
   return it != owed_.end() && Begin(it->second);
 }
 
-bool DeviceCache::Begin(bool& under_way) {
-  if (std::exchange(under_way, true)) return false;
-  ++under_way_;
+void DeviceCache::Change(Supply& supply, Supply next) {
+  under_way_ -= supply == Supply::kUnderWay ? 1 : 0;
+  failed_ -= supply == Supply::kFailed ? 1 : 0;
+  under_way_ += next == Supply::kUnderWay ? 1 : 0;
+  failed_ += next == Supply::kFailed ? 1 : 0;
+  supply = next;
+}
+
+bool DeviceCache::Begin(Supply& supply) {
+  if (supply == Supply::kUnderWay) return false;
+  Change(supply, Supply::kUnderWay);
   return true;
 }
 
 void DeviceCache::EndSupply(const Key& key) {
   const auto it = owed_.find(key);
-  if (it != owed_.end() && std::exchange(it->second, false)) --under_way_;
+  if (it != owed_.end()) Change(it->second, Supply::kNone);
+}
+
+bool DeviceCache::FailSupply(const Key& key) {
+  const auto it = owed_.find(key);
+  if (it == owed_.end() || it->second != Supply::kUnderWay) return false;
+  Change(it->second, Supply::kFailed);
+  return true;
+}
+
+void DeviceCache::SupplyFailedAgain(Actions& out) {
+  for (auto& [key, supply] : owed_) {
+    if (supply != Supply::kFailed) continue;
+    Begin(supply);
+    out.push_back(SupplyKept{key});
+  }
 }
 
 void DeviceCache::SupplyAll(Actions& out) {
-  for (auto& [key, under_way] : owed_) {
-    if (Begin(under_way)) out.push_back(SupplyKept{key});
+  for (auto& [key, supply] : owed_) {
+    if (Begin(supply)) out.push_back(SupplyKept{key});
   }
 }
 
 void DeviceCache::SupplySome(std::uint64_t enough_bytes, Actions& out) {
   std::uint64_t bytes = 0;
   for (auto it = owed_.begin(); it != owed_.end() && bytes < enough_bytes; ++it) {
-    if (!Begin(it->second)) continue;
+    if (it->second != Supply::kNone) continue;
+    Begin(it->second);
     out.push_back(SupplyKept{it->first});
     bytes += entries_.at(it->first).bytes;
   }

@@ -36,6 +36,9 @@ Handler::Impl::Impl(HandlerOptions given)
               .id = {},
               .access = options.access,
               .context = options.context,
+              // HandlerCore bounds the results that leave, kMostSuppliedBytes the supplies, and
+              // all other requests are short. A second limit could only end the handler.
+              .unanswered_bytes = UINT64_MAX,
               .shared_memory = options.shared_memory,
               .pool = pool,
               .direct = options.direct,
@@ -99,7 +102,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   const bool more = device_thread->Go();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
   const std::int64_t now_us = NowUs();
-  const bool at_once = more || !supplies.empty();
+  const bool at_once = more || MaySupply();
   const std::int64_t due_us =
       at_once ? now_us : std::min({core.NextDeadlineUs(), next_report_us, look_for_turn_at_us});
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
@@ -169,7 +172,10 @@ void Handler::Impl::OnConnected() {
   } else {
     PutCapacity();
   }
-  Step(ConnectionLost{capacity.bytes_travel});
+  EndSupplies();
+  ConnectionLost lost{capacity.bytes_travel};
+  for (const auto& [key, puts] : resident_puts) lost.put_again.insert(key);
+  Step(lost);
   reported_tasks = UINT64_MAX;
   reported_at_us = 0;
 }

@@ -22,7 +22,7 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
   assert(HeldBytes() <= limit_bytes_);
   cache_.ShrinkTo(limit_bytes_ - reserved_bytes_, out);
   cache_.FlushHolds(out);
-  if (draining_) {
+  if (draining_ || leaving_bytes_ >= kMostLeavingBytes) {
     demand_.StopAsking(out);
   } else {
     demand_.Ask(WorkloadAt(now_us), now_us, out);
@@ -32,7 +32,8 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), cache_.NextCheckUs()});
+  return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), supply_again_us_,
+                   cache_.NextCheckUs()});
 }
 
 // If there are many tasks, which are then short, the average stands for each, as this runs after
@@ -275,16 +276,19 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   flight.phase = Phase::kSending;
   // Two results may be the same buffer.
   std::uint64_t charge_bytes = std::min(event.result_bytes, flight.need_bytes);
+  flight.leaving_bytes = event.result_bytes;
   for (const KeptResult& kept : event.kept) {
-    // They must stay until they are released, as their bytes are those of the results.
+    if (kept.resident) flight.leaving_bytes -= std::min(flight.leaving_bytes, kept.bytes);
+    // Until they are released they must stay, as their bytes are those of the results.
     if (cache_.Add(kept, now_us, out)) charge_bytes -= std::min(charge_bytes, kept.bytes);
     cache_.Pin(kept.key, now_us);
     flight.pinned.push_back({kept.key, kept.bytes});
     if (kept.resident) cache_.AddOwed(kept.key);
   }
+  leaving_bytes_ += flight.leaving_bytes;
   SetCharge(flight, charge_bytes);
   if (input && reserved_bytes_ + cache_.bytes() + input->bytes <= limit_bytes_ &&
-      cache_.IsNewest(input->key)) {
+      !cache_.Contains(input->key) && cache_.IsNewest(input->key)) {
     out.push_back(KeepInput{event.flight, input->key});
     cache_.Add(*input, now_us, out);
     cache_.AnnounceHeld(input->key);
@@ -307,6 +311,7 @@ void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out)
 void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
+  leaving_bytes_ -= it->second.leaving_bytes;
   SetCharge(it->second, 0);
   Unpin(it->second, now_us, out);
   flights_.erase(it);
@@ -314,15 +319,19 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const ConnectionLost& event, std::int64_t, Actions& out) {
   link_.Begin(event.bytes_travel);
-  // A restarted space does not know what this handler holds, so it is announced again. Tasks in
-  // flight continue; their results count if they are the first, whatever happened to the leases.
+  // Nobody can have what the space lost with the session: its bytes would cross the link for
+  // nothing.
+  cache_.ReleaseAllBut(event.put_again, out);
+  EndPause();
+  if (draining_) cache_.SupplyAll(out);
+  // The space does not know what we hold: say it again. Tasks in flight run on; their results count
+  // if they are the first, whatever became of the leases.
   cache_.AnnounceAll();
-  // The space has forgotten what it is owed, except results that it learns of only now.
-  cache_.SupplyAll(out);
 }
 
 void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
   draining_ = true;
+  EndPause();
   cache_.SupplyAll(out);
   for (auto it = flights_.begin(); it != flights_.end();) {
     Flight& flight = it->second;
@@ -340,6 +349,7 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
   if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
+  SupplyFailedAgain(now_us, out);
   SupplyWhenIdle(now_us, out);
   if (now_us >= cache_.NextCheckUs()) cache_.DropCold(now_us, out);
 }

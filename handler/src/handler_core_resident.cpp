@@ -33,24 +33,47 @@ void HandlerCore::On(const KeptWanted& event, std::int64_t, Actions& out) {
 void HandlerCore::On(const KeptSupplied& event, std::int64_t, Actions&) {
   if (cache_.Contains(event.key)) link_.Note(cache_.BytesOf(event.key), event.took_us);
   cache_.EndOwed(event.key);
+  EndPauseIfAllSucceeded();
 }
 
-// A client that waits for the payload is told in the end that it is lost. A handler that leaves
-// does not wait for that.
-void HandlerCore::On(const SupplyFailed& event, std::int64_t, Actions&) {
+// Who asks is told in the end that it is lost; a handler that leaves does not wait for that.
+void HandlerCore::On(const SupplyFailed& event, std::int64_t now_us, Actions&) {
   if (draining_) {
     cache_.EndOwed(event.key);
-  } else {
-    cache_.EndSupply(event.key);
+    return;
   }
+  if (!cache_.FailSupply(event.key) || SuppliesPause()) return;
+  supply_pause_us_ = std::clamp(2 * supply_pause_us_, kRetrySupplyUs, kMostRetrySupplyUs);
+  supply_again_us_ = now_us + supply_pause_us_;
+}
+
+void HandlerCore::On(const EarlierReleased& event, std::int64_t, Actions& out) {
+  cache_.EndSupply(event.key);
+  if (draining_) cache_.SupplyAll(out);
 }
 
 void HandlerCore::On(const KeptReleased& event, std::int64_t, Actions& out) {
   cache_.Release(event.key, out);
+  EndPauseIfAllSucceeded();
+}
+
+void HandlerCore::EndPauseIfAllSucceeded() {
+  if (!cache_.IsSupplying() && !cache_.HasFailedSupplies()) EndPause();
+}
+
+void HandlerCore::EndPause() {
+  supply_again_us_ = tuplespace::kForeverUs;
+  supply_pause_us_ = 0;
+}
+
+void HandlerCore::SupplyFailedAgain(std::int64_t now_us, Actions& out) {
+  if (now_us < supply_again_us_) return;
+  supply_again_us_ = tuplespace::kForeverUs;
+  cache_.SupplyFailedAgain(out);
 }
 
 void HandlerCore::NoteIdle(std::int64_t now_us) {
-  if (!flights_.empty() || !cache_.OwesWhatIsNotUnderWay()) {
+  if (!flights_.empty() || !cache_.OwesWhatWasNotTried()) {
     idle_until_us_ = tuplespace::kForeverUs;
   } else if (idle_until_us_ == tuplespace::kForeverUs) {
     idle_until_us_ = now_us + std::max(kIdleUs, kIdleSupplies * link_.UsFor(cache_.owed_bytes()));

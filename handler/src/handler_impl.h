@@ -70,7 +70,14 @@ struct Handler::Impl {
   void Release(const Key& key);
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
+  bool MaySupply() const {
+    return !supplies.empty() && client.connected() && supplied_bytes < kMostSuppliedBytes;
+  }
   void SupplyNext();
+  void SubmitSupply(const Key& key, tuplespace::Payload payload, std::int64_t begin_us);
+  void OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply);
+  void OnSupplyFailed(const Key& key, const std::string& why);
+  void EndSupplies();
   tuplespace::Payload KeptBytes(const Key& key);  // empty: it is not here
   // ---- missing inputs (handler_inputs.cpp)
   tuplespace::Payload CameForAnother(const Key& key) const;
@@ -133,7 +140,9 @@ struct Handler::Impl {
   std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched ahead; empty: in progress
   std::unordered_set<Key> under_way;                   // fetches for the inputs of a task
   std::vector<FetchInputs> fetches;                    // these wait for something
-  std::deque<Key> supplies;        // cached entries to supply; those that are gone are skipped
+  std::deque<Key> supplies;  // cached entries to supply; those that are gone are skipped
+  std::unordered_set<tuplespace::RequestId> supplying;  // supplies that are not answered yet
+  std::uint64_t supplied_bytes = 0;                     // of these supplies
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};

@@ -38,7 +38,7 @@ void Handler::Impl::OnResident(const std::vector<std::size_t>& resident,
 // decides.
 void Handler::Impl::Release(const Key& key) {
   if (resident_puts.contains(key) && !IsPlanted(HandlerBug::kEarlierReleaseCounts)) {
-    return Step(SupplyFailed{key});
+    return Step(EarlierReleased{key});
   }
   Step(KeptReleased{key});
 }
@@ -64,7 +64,7 @@ tuplespace::Payload Handler::Impl::KeptBytes(const Key& key) {
 
 // One in each turn, as their bytes may take a while to come.
 void Handler::Impl::SupplyNext() {
-  if (supplies.empty()) return;
+  if (!MaySupply()) return;
   const Key key = std::move(supplies.front());
   supplies.pop_front();
   const auto kept = cached.find(key);
@@ -76,27 +76,53 @@ void Handler::Impl::SupplyNext() {
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    Log(fmt::format("cannot supply {}: {}", key.ToString(), error.what()));
-    return Step(SupplyFailed{key});
+    return OnSupplyFailed(key, error.what());
   }
+  SubmitSupply(key, std::move(payload), begin_us);
+}
+
+void Handler::Impl::SubmitSupply(const Key& key, tuplespace::Payload payload,
+                                 std::int64_t begin_us) {
+  const std::uint64_t bytes = payload.size();
   tuplespace::Tuple tuple;
   tuple.key = key;
   tuple.payload = std::move(payload);
   tuple.held = true;  // until the cache drops it and announces that
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
-  client.Submit(std::move(supply), [this, key, begin_us](ReplyBody&& reply) {
-    const auto* done = std::get_if<tuplespace::PutReply>(&reply);
-    if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-      Log(fmt::format("the broker refused a request: {}", error->text));
-      return Step(SupplyFailed{key});
-    }
-    if (done != nullptr && done->status.front() == PutStatus::kRetired) {
-      return Release(key);
-    }
-    ++report.supplied_results;
-    Step(KeptSupplied{key, NowUs() - begin_us});
+  // The reply comes from Poll, so the id is known by then.
+  auto id = std::make_shared<tuplespace::RequestId>(0);
+  *id = client.Submit(std::move(supply), [this, id, key, bytes, begin_us](ReplyBody&& reply) {
+    supplying.erase(*id);
+    supplied_bytes -= bytes;
+    OnSupplied(key, begin_us, reply);
   });
+  supplying.insert(*id);
+  supplied_bytes += bytes;
+}
+
+// The core tries again after a pause, and all that fails until then does so for the same reason.
+void Handler::Impl::OnSupplyFailed(const Key& key, const std::string& why) {
+  if (!core.SuppliesPause()) Log(fmt::format("cannot supply {}: {}", key.ToString(), why));
+  Step(SupplyFailed{key});
+}
+
+// They are of a session that has ended.
+void Handler::Impl::EndSupplies() {
+  for (const tuplespace::RequestId id : supplying) client.Abandon(id);
+  supplying.clear();
+  supplied_bytes = 0;
+  supplies.clear();
+}
+
+void Handler::Impl::OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply) {
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+    return OnSupplyFailed(key, error->text);
+  }
+  const auto* done = std::get_if<tuplespace::PutReply>(&reply);
+  if (done != nullptr && done->status.front() == PutStatus::kRetired) return Release(key);
+  ++report.supplied_results;
+  Step(KeptSupplied{key, NowUs() - begin_us});
 }
 
 }  // namespace acan

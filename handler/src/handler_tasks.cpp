@@ -220,11 +220,10 @@ void Handler::Impl::Do(const ReportDone& action) {
     complete.results.push_back(std::move(tuple));
   }
   flight.outcome = {};
-  token.reset();
   std::vector<Key> keys;
   for (const std::size_t i : resident) ++resident_puts[keys.emplace_back(complete.results[i].key)];
   client.Submit(std::move(complete),
-                [this, lease = action.lease, resident, keys](ReplyBody&& reply) {
+                [this, lease = action.lease, resident, keys, token](ReplyBody&& reply) {
                   OnCompleted(lease, reply);
                   OnResident(resident, keys, reply);
                 });

@@ -1,5 +1,5 @@
-// ReleaseQueue: learns when the results of a task have left the process, so that their bytes count
-// against the handler's limit exactly until then.
+// ReleaseQueue: learns when the space has answered a Complete and the results have left the
+// process, so that their bytes count against the handler's limit exactly until then.
 #pragma once
 
 #include <functional>

@@ -57,7 +57,7 @@ TaskDemand::Want TaskDemand::Wanted(const Workload& work, std::int64_t now_us) {
 void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<HandlerAction>& out) {
   ask_at_us_ = tuplespace::kForeverUs;
   const Want want = Wanted(work, now_us);
-  if (want.count == 0) return StopAsking(out);
+  if (want.count == 0) return EndGet(out);
   // A larger offer is worth a message only if the open one excludes a task of the usual size, or is
   // not taken up.
   const bool too_small = asked_.offer_bytes < largest_need_bytes_ || work.is_empty;
@@ -72,6 +72,11 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
 }
 
 void TaskDemand::StopAsking(std::vector<HandlerAction>& out) {
+  ask_at_us_ = tuplespace::kForeverUs;
+  EndGet(out);
+}
+
+void TaskDemand::EndGet(std::vector<HandlerAction>& out) {
   if (asking_) out.emplace_back(acan::StopAsking{});
   asking_ = false;
 }

@@ -42,6 +42,7 @@ class RandomHandler {
   void Step() {
     now_ += static_cast<std::int64_t>(random_() % 100);
     const unsigned what = random_() % 8;
+    if (random_() % 50 == 0) return LoseSession();
     if (what == 0 && offer_bytes_) return GrantOne();
     if (what == 1 && !running_.empty()) return EndRun();
     if (what == 2 && !sending_.empty()) return Release();
@@ -81,8 +82,9 @@ class RandomHandler {
     return Key{"job", 2 + static_cast<std::int64_t>(random_() % 2), "data",
                static_cast<std::int64_t>(random_() % 2)};
   }
-  static std::uint64_t BytesOf(const Key& data) {
-    return 5 + 10 * static_cast<std::uint64_t>(std::get<std::int64_t>(data.Fields()[3]));
+  // Of an input, whatever task reads it.
+  static std::uint64_t BytesOf(const Key& input) {
+    return 5 + 10 * static_cast<std::uint64_t>(std::get<std::int64_t>(input.Fields()[3]));
   }
 
   void Take(const std::vector<HandlerAction>& actions) {
@@ -106,10 +108,12 @@ class RandomHandler {
   }
 
   void GrantOne() {
-    const std::uint64_t need_bytes =
-        1 + random_() % std::max<std::uint64_t>(1, *offer_bytes_ / part_);
-    TaskGranted grant = Grant(need_bytes, {AnyTile(0)}, ++fence_);
-    grant.input_bytes = {std::max<std::uint64_t>(1, need_bytes / 4)};
+    const Key tile = AnyTile(0);
+    const std::uint64_t need_bytes = std::max<std::uint64_t>(
+        1 + random_() % std::max<std::uint64_t>(1, *offer_bytes_ / part_), 4 * BytesOf(tile));
+    if (need_bytes > *offer_bytes_) return;
+    TaskGranted grant = Grant(need_bytes, {tile}, ++fence_);
+    grant.input_bytes = {BytesOf(tile)};
     grant.sent = {!core_.IsCached(grant.inputs[0]) && random_() % 4 != 0};
     if (grant.sent[0]) grant.keep_input = 0;
     if (random_() % 2 == 0) AddData(&grant);
@@ -171,6 +175,22 @@ class RandomHandler {
     const Key key = TakeFirst(owed_);
     if (random_() % 2 == 0) return Take(core_.Step(KeptReleased{key}, now_));
     Take(core_.Step(KeptWanted{key}, now_));
+  }
+
+  // The space has not answered some of the puts.
+  void LoseSession() {
+    std::deque<Key> left = std::exchange(supplies_, {});
+    left.insert(left.end(), owed_.begin(), owed_.end());
+    owed_.clear();
+    ConnectionLost lost;
+    for (const Key& key : left) {
+      if (random_() % 2 == 0 && lost.put_again.insert(key).second) owed_.push_back(key);
+    }
+    const auto actions = core_.Step(lost, now_);
+    for (const HandlerAction& action : actions) {
+      EXPECT_FALSE(std::holds_alternative<SupplyKept>(action));
+    }
+    Take(actions);
   }
 
   void EndSupply() {

@@ -7,6 +7,7 @@
 namespace acan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -164,13 +165,94 @@ TEST_F(HandlerCoreResidentTest, LargeOnesAreSuppliedAfterALongerWaitOneAfterTheO
   EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, due_us + 500'001)), IsEmpty()) << "work came";
 }
 
-TEST_F(HandlerCoreResidentTest, ALostConnectionHasItSupplied) {
+// The space has lost it with the session: its bytes would cross the link for nothing.
+TEST_F(HandlerCoreResidentTest, ALostSessionReleasesAllButWhatIsPutAgain) {
   MakeOneResident(Tile(1, 1));
   MakeOneResident(Tile(1, 2));
+  MakeOneResident(Tile(1, 3));
   core_.Step(KeptWanted{Tile(1, 1)}, 0);
-  const auto supplies = Of<SupplyKept>(core_.Step(ConnectionLost{}, 0));
-  ASSERT_THAT(supplies, SizeIs(1)) << "the other one is under way";
+  core_.Step(KeptWanted{Tile(1, 2)}, 0);
+  const auto actions = core_.Step(ConnectionLost{false, {Tile(1, 2)}}, 0);
+  EXPECT_THAT(Of<SupplyKept>(actions), IsEmpty());
+  EXPECT_THAT(Of<DropCached>(actions), SizeIs(2));
+  const auto announced = Of<AnnounceHeld>(actions);
+  ASSERT_THAT(announced, SizeIs(1));
+  EXPECT_THAT(announced[0].held, ElementsAre(Tile(1, 2)));
+  EXPECT_THAT(announced[0].dropped, IsEmpty());
+  EXPECT_TRUE(core_.IsCached(Tile(1, 2)));
+  // Its supply has ended with the session.
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 2)}, 0)), SizeIs(1));
+  core_.Step(ConnectionLost{false, {Tile(1, 2)}}, 0);
+  EXPECT_TRUE(core_.IsCached(Tile(1, 2))) << "lost again before the put was answered";
+  core_.Step(ConnectionLost{}, 0);
+  EXPECT_FALSE(core_.IsCached(Tile(1, 2)));
+}
+
+TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesWhatIsPutAgainAfterALostSession) {
+  MakeOneResident(Tile(1, 1));
+  MakeOneResident(Tile(1, 2));
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(2));
+  const auto again = Of<SupplyKept>(core_.Step(ConnectionLost{false, {Tile(1, 2)}}, 0));
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_EQ(again[0].key, Tile(1, 2));
+  EXPECT_FALSE(core_.drained());
+  core_.Step(KeptReleased{Tile(1, 2)}, 0);
+  EXPECT_TRUE(core_.drained());
+}
+
+// ---- what cannot be supplied
+
+TEST_F(HandlerCoreResidentTest, WhatFailsIsTriedAgainAfterPausesThatDouble) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  std::int64_t now_us = 0;
+  for (const std::int64_t seconds : {1, 2, 4, 8, 16, 30, 30}) {
+    core_.Step(SupplyFailed{Tile(1, 1)}, now_us);
+    EXPECT_TRUE(core_.SuppliesPause());
+    const std::int64_t due_us = now_us + seconds * 1'000'000;
+    EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, due_us - 1)), IsEmpty());
+    now_us = due_us;
+    EXPECT_LE(core_.NextDeadlineUs(), now_us);
+    EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, now_us)), SizeIs(1));
+    EXPECT_FALSE(core_.SuppliesPause());
+  }
+  core_.Step(KeptSupplied{Tile(1, 1)}, now_us);
+  MakeOneResident(Tile(1, 2));
+  core_.Step(KeptWanted{Tile(1, 2)}, now_us);
+  core_.Step(SupplyFailed{Tile(1, 2)}, now_us);
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(TimePassed{}, now_us + kRetrySupplyUs)), SizeIs(1))
+      << "the first pause again";
+}
+
+// One that never succeeds, as its copy has no room, must not keep others here.
+TEST_F(HandlerCoreResidentTest, OthersAreSuppliedBesideOneThatFails) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  core_.Step(SupplyFailed{Tile(1, 1)}, 0);
+  MakeOneResident(Tile(1, 2));
+  core_.Step(TimePassed{}, 0);
+  const auto supplies = Of<SupplyKept>(core_.Step(TimePassed{}, 100'000));
+  ASSERT_THAT(supplies, SizeIs(1));
   EXPECT_EQ(supplies[0].key, Tile(1, 2));
+}
+
+TEST_F(HandlerCoreResidentTest, WhoLeavesTriesWhatFailedOnceMore) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  core_.Step(SupplyFailed{Tile(1, 1)}, 0);
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(1));
+  core_.Step(SupplyFailed{Tile(1, 1)}, 0);
+  EXPECT_TRUE(core_.drained());
+}
+
+TEST_F(HandlerCoreResidentTest, TheReleaseOfAnEarlierResultIsNoFailure) {
+  MakeOneResident(Tile(1, 1));
+  core_.Step(KeptWanted{Tile(1, 1)}, 0);
+  core_.Step(EarlierReleased{Tile(1, 1)}, 0);
+  EXPECT_FALSE(core_.SuppliesPause());
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(Drain{}, 0)), SizeIs(1));
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(EarlierReleased{Tile(1, 1)}, 0)), SizeIs(1))
+      << "it is still owed";
 }
 
 TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
@@ -184,6 +266,31 @@ TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
   EXPECT_FALSE(core_.drained());
   core_.Step(SupplyFailed{Tile(1, 2)}, 0);
   EXPECT_TRUE(core_.drained()) << "nobody can have it";
+}
+
+// ---- results that leave
+
+// The host may have less memory than the device.
+TEST(HandlerCoreLeavingTest, NoTaskIsAskedForWhileMuchWaitsForItsAnswer) {
+  HandlerCore core(std::uint64_t{64} << 30, 3);
+  core.Start();
+  core.Step(Grant(2 * kMostLeavingBytes, {}, 1), 0);
+  const auto ended = core.Step(TaskFinished{1, kMostLeavingBytes, {}}, 0);
+  EXPECT_THAT(Of<AskForTask>(ended), IsEmpty());
+  EXPECT_THAT(Of<StopAsking>(ended), SizeIs(1)) << "the open one is cancelled";
+  EXPECT_THAT(Of<AskForTask>(core.Step(TimePassed{}, 60'000'000)), IsEmpty());
+  EXPECT_EQ(core.NextDeadlineUs(), tuplespace::kForeverUs) << "it waits for the answer";
+  EXPECT_THAT(Of<AskForTask>(core.Step(Released{1}, 60'000'000)), SizeIs(1));
+}
+
+TEST(HandlerCoreLeavingTest, WhatStaysDoesNotLeave) {
+  HandlerCore core(std::uint64_t{64} << 30, 3);
+  core.Start();
+  TaskGranted grant = Grant(2 * kMostLeavingBytes, {}, 1);
+  grant.resident_bytes = kMostLeavingBytes;
+  core.Step(grant, 0);
+  const KeptResult kept{Tile(1, 1), kMostLeavingBytes, true};
+  EXPECT_THAT(Of<StopAsking>(core.Step(TaskFinished{1, kMostLeavingBytes, {kept}}, 0)), IsEmpty());
 }
 
 }  // namespace

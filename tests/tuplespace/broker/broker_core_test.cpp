@@ -191,6 +191,16 @@ TEST_F(PlacesOfBroker, ASecretOfAnotherSizeOrNoTcpIsRefused) {
   EXPECT_TRUE(PlaceFor("reader"));
 }
 
+// Readers would keep a connection to each place that a hostile holder names.
+TEST_F(PlacesOfBroker, AHolderNamesOnePlaceInASession) {
+  Begin();
+  core_.Receive("holder", To(holder_, Listening{"tcp://127.0.0.1:6", "", secret_}), kNowUs);
+  EXPECT_EQ(core_.GetStatistics().counters.bad_requests, 1u);
+  const auto place = PlaceFor("reader");
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->endpoint, "tcp://127.0.0.1:5");
+}
+
 TEST_F(PlacesOfBroker, APublicKeyWithoutKeysIsNotPassedOn) {
   holder_ = JoinCore(core_, "holder", kNowUs);
   core_.Receive("holder", To(holder_, Listening{"tcp://127.0.0.1:5", "a key", secret_}), kNowUs);

@@ -1,8 +1,16 @@
 // A courier whose peers are plain sockets.
 #include "courier.h"
 
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "fake_holder.h"
 #include "sockets.h"
@@ -14,6 +22,8 @@ namespace {
 const Key kCourierTile{"open", 1};
 constexpr std::uint64_t kCourierSession = 7;
 constexpr std::int64_t kAnHourUs = 3'600'000'000;
+
+using ::testing::HasSubstr;
 
 CourierOptions CourierAt(const std::string& listen) {
   CourierOptions options;
@@ -71,6 +81,121 @@ TEST(CourierTest, ItsThreadTakesNoSignals) {
   const timespec at_most{60, 0};
   EXPECT_EQ(sigtimedwait(&one, nullptr, &at_most), SIGUSR1);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// ---- links to holders
+
+// A holder that offers one payload.
+class OneHolder {
+ public:
+  OneHolder() : courier_(CourierAt("tcp://127.0.0.1:*"), wake_) {
+    courier_.SessionBegan(kCourierSession, MonotonicUs());
+    courier_.Offer(kCourierTile, Payload::Copy("tile"));
+  }
+  Place place() const { return PlaceAt(courier_.listening()); }
+  static Place PlaceAt(const Listening& listening) {
+    const TicketClaims claims{kCourierSession, "reader", "", kCourierTile.bytes()};
+    return {listening.endpoint, "",
+            MakeTicket(listening.secret, claims, MonotonicUs() + kAnHourUs)};
+  }
+
+ private:
+  WakeUp wake_;
+  Courier courier_;
+};
+
+class LinksOfCourier : public ::testing::Test {
+ protected:
+  void Begin(std::size_t most_links, std::int64_t idle_link_us = kAnHourUs) {
+    CourierOptions options = CourierAt("tcp://127.0.0.1:*");
+    options.client = "reader";
+    options.most_links = most_links;
+    options.idle_link_us = idle_link_us;
+    // The listeners of a test that do not answer are not given up.
+    options.reader_limits.connect_us = options.reader_limits.stall_us = kAnHourUs;
+    courier_ = std::make_unique<Courier>(options, wake_);
+  }
+  void BeginFetch(const Place& place) { courier_->Fetch(++fetches_, kCourierTile, 4, place); }
+  // What the next fetch that ends has brought.
+  FetchedPayload Await() {
+    for (;;) {
+      for (Courier::Event& event : courier_->TakeEvents()) {
+        return std::get<FetchedPayload>(std::move(event));
+      }
+      zmq_pollitem_t item{nullptr, wake_.fd(), ZMQ_POLLIN, 0};
+      if (wake_.BeginSleep()) PollUntil({&item, 1}, MonotonicUs() + kAnHourUs);
+      wake_.EndSleep(item.revents != 0);
+    }
+  }
+  FetchedPayload Fetch(const Place& place) {
+    BeginFetch(place);
+    return Await();
+  }
+  // Returns how the listener tells this connection from others.
+  std::string FetchFrom(FakeListener& listener) {
+    BeginFetch(OneHolder::PlaceAt(listener.listening(/*keys=*/false)));
+    std::optional<FetchFrame> fetch;
+    while (!(fetch = listener.Fetched())) std::this_thread::yield();
+    const std::string tile = "tile";
+    const auto bytes = std::as_bytes(std::span(tile));
+    listener.Send({fetch->transfer, bytes.size(), 0, HashOf(bytes), bytes});
+    EXPECT_EQ(Await().payload.text(), tile);
+    return listener.peer();
+  }
+  std::uint64_t links() const { return courier_->counts().links; }
+
+  WakeUp wake_;
+  std::unique_ptr<Courier> courier_;
+  std::uint64_t fetches_ = 0;
+};
+
+// A hostile holder could name one place after the other until no more sockets can be made.
+TEST_F(LinksOfCourier, OnlySoManyAreOpen) {
+  constexpr std::size_t kMost = 2;
+  Begin(kMost);
+  std::vector<std::unique_ptr<OneHolder>> holders;
+  for (int i = 0; i < 5; ++i) {
+    holders.push_back(std::make_unique<OneHolder>());
+    EXPECT_EQ(Fetch(holders.back()->place()).payload.text(), "tile");
+    EXPECT_LE(links(), kMost);
+  }
+}
+
+TEST_F(LinksOfCourier, TheOneThatWasIdleLongestIsClosed) {
+  Begin(2);
+  FakeListener first(/*keys=*/false), second(/*keys=*/false);
+  const OneHolder third;
+  const std::string to_first = FetchFrom(first);
+  const std::string to_second = FetchFrom(second);
+  EXPECT_EQ(FetchFrom(first), to_first);
+  EXPECT_EQ(Fetch(third.place()).payload.text(), "tile");
+  EXPECT_EQ(FetchFrom(first), to_first);
+  EXPECT_NE(FetchFrom(second), to_second);
+}
+
+TEST_F(LinksOfCourier, AFetchFailsIfAllAreInUse) {
+  Begin(1);
+  FakeListener silent(/*keys=*/false);
+  OneHolder holder;
+  BeginFetch(OneHolder::PlaceAt(silent.listening(/*keys=*/false)));
+  const FetchedPayload fetched = Fetch(holder.place());
+  EXPECT_EQ(fetched.id, 2u);
+  EXPECT_TRUE(fetched.payload.empty());
+  EXPECT_THAT(fetched.why, HasSubstr("fetches from 1 holders already"));
+  courier_->Forget(1);
+  EXPECT_EQ(Fetch(holder.place()).payload.text(), "tile");
+}
+
+TEST_F(LinksOfCourier, AnIdleOneIsClosed) {
+  Begin(2, /*idle_link_us=*/50'000);
+  OneHolder holder;
+  EXPECT_EQ(Fetch(holder.place()).payload.text(), "tile");
+  const auto deadline = std::chrono::steady_clock::now() + kGenerous;
+  while (links() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(links(), 0u);
+  EXPECT_EQ(Fetch(holder.place()).payload.text(), "tile") << "by a new one";
 }
 
 }  // namespace

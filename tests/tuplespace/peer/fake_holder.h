@@ -127,6 +127,7 @@ class FakeListener {
     router_.send(zmq::buffer(peer_), zmq::send_flags::sndmore);
     router_.send(zmq::buffer(message), zmq::send_flags::none);
   }
+  const std::string& peer() const { return peer_; }  // that fetched last
   void Close() { router_.close(); }
 
  private:

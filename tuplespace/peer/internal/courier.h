@@ -5,11 +5,12 @@
 //     SessionBegan, Fetch, Provide  ----->    PeerListener (ROUTER)   <-----   their couriers
 //     TakeEvents                    <-----    a PeerLink (DEALER) for each holder   ----->
 //
-// Threads: all members are for the client's thread; `wake` is notified when there are events.
-// Limits: see peer_holder.h and peer_reader.h, and kPeerConnections below for connections. Whatever
-// peers send, the process does not end, and its memory is bounded by these limits.
-// Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
-// holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
+// Threads: all members belong to the client's thread; `wake` is notified when there are events.
+// Limits: peer_holder.h, peer_reader.h; of connections from others kPeerConnections below, of links
+// to others CourierOptions::most_links. Whatever peers send, the process does not end, and these
+// limits bound its memory and its descriptors.
+// Errors: what fails ends a fetch without its payload, and the caller reads it through the broker.
+// A holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
 // kMostUnreachableUs.
 #pragma once
 
@@ -37,6 +38,10 @@ inline constexpr ConnectionLimits kPeerConnections{.connections = 512,
                                                    .unfinished_bytes = 1 << 20,
                                                    .unread_bytes = 16 << 20};
 
+// A link takes about four descriptors.
+inline constexpr std::size_t kMostLinks = 128;
+inline constexpr std::int64_t kIdleLinkUs = 60'000'000;
+
 struct CourierOptions {
   // tcp://ADDRESS:PORT, where PORT may be *. Without keys it must be a loopback address.
   std::string listen;
@@ -46,12 +51,17 @@ struct CourierOptions {
   std::optional<KeyPair> keys = {};  // as the broker knows them; then everything is encrypted
   PeerHolderLimits holder_limits = {};
   PeerReaderLimits reader_limits = {};
+  // Links to holders that are open at the same time. For a new one, the link that has been idle
+  // longest is closed; if none is idle, the fetch fails.
+  std::size_t most_links = kMostLinks;
+  std::int64_t idle_link_us = kIdleLinkUs;  // a link that is idle for so long is closed
 };
 
 struct CourierCounts {
   PeerHolderCounts holder;
   std::uint64_t fetched_payloads = 0, fetched_bytes = 0;
   std::uint64_t failed_fetches = 0;
+  std::uint64_t links = 0;  // to holders, that are open now
 };
 
 class Courier {

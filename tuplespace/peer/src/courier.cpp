@@ -1,5 +1,6 @@
 #include "courier.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -112,26 +114,63 @@ struct Courier::Impl {
       }
     }
     for (auto at = links.begin(); at != links.end();) {
-      busy = at->second->Work(now_us) || busy;
+      busy = at->second.link->Work(now_us) || busy;
       at = Look(at, now_us);
     }
     Publish();
     if (!busy && !stops) Wait();
   }
 
-  // By endpoint and public key, as another process may listen at the endpoint later.
-  using Links = std::map<std::pair<std::string, std::string>, std::unique_ptr<PeerLink>>;
+  struct Link {
+    std::unique_ptr<PeerLink> link;
+    std::int64_t used_us = 0;  // when something was fetched through it last
+
+    bool IsIdle() const { return link->reader().idle(); }
+  };
+  // By endpoint and public key: another process may listen there by now.
+  using Links = std::map<std::pair<std::string, std::string>, Link>;
 
   Links::iterator Look(Links::iterator at, std::int64_t now_us) {
-    PeerReader& reader = at->second->reader();
+    Link& link = at->second;
+    PeerReader& reader = link.link->reader();
     for (FetchedPayload& fetched : reader.TakeFetched()) Say(std::move(fetched));
     if (reader.failed()) {
       unreachable.Add(at->first.first, now_us);
     } else if (reader.heard()) {
       unreachable.Remove(at->first.first);
     }
-    const bool over = reader.failed() || (at->second->ended() && reader.idle());
+    if (!link.IsIdle()) link.used_us = now_us;
+    const bool unused = link.IsIdle() && now_us - link.used_us >= options.idle_link_us;
+    const bool over = reader.failed() || unused || (link.link->ended() && link.IsIdle());
     return over ? links.erase(at) : std::next(at);
+  }
+
+  // Throws if there is no link to this place, and none can be made.
+  PeerReader& ReaderAt(const Place& place, std::int64_t now_us) {
+    const auto known = links.find({place.endpoint, place.public_key});
+    if (known != links.end()) return known->second.link->reader();
+    MakeRoomForLink();
+    auto link = std::make_unique<PeerLink>(context, options, place);
+    PeerReader& reader = link->reader();
+    links[{place.endpoint, place.public_key}] = {std::move(link), now_us};
+    return reader;
+  }
+
+  // Any holder may name one place after another.
+  void MakeRoomForLink() {
+    if (links.size() < options.most_links) return;
+    auto longest_idle = links.end();
+    for (auto at = links.begin(); at != links.end(); ++at) {
+      if (!at->second.IsIdle()) continue;
+      if (longest_idle != links.end() && longest_idle->second.used_us <= at->second.used_us)
+        continue;
+      longest_idle = at;
+    }
+    if (longest_idle == links.end()) {
+      throw std::runtime_error(fmt::format(
+          "this client fetches from {} holders already, the most at a time", links.size()));
+    }
+    links.erase(longest_idle);
   }
 
   void Fetch(WantedPayload wanted, const Place& place) {
@@ -145,27 +184,26 @@ struct Courier::Impl {
       if (wanted.ticket.size() != kTicketBytes || wanted.bytes == 0) {
         throw std::invalid_argument("the place has no ticket, or no bytes");
       }
-      std::unique_ptr<PeerLink>& link = links[{place.endpoint, place.public_key}];
-      if (!link) link = std::make_unique<PeerLink>(context, options, place);
-      link->reader().Fetch(std::move(wanted), now_us);
+      ReaderAt(place, now_us).Fetch(std::move(wanted), now_us);
     } catch (const std::exception& error) {
-      std::erase_if(links, [](const auto& entry) { return entry.second == nullptr; });
       Say(FetchedPayload{id, {}, error.what()});
     }
   }
 
   void Forget(std::uint64_t id) {
-    for (auto& [place, link] : links) link->reader().Forget(id);
+    for (auto& [place, link] : links) link.link->reader().Forget(id);
   }
 
   void Die() {
-    for (auto& [place, link] : links) link->reader().Fail("this client fetches nothing any more");
+    for (auto& [place, link] : links) {
+      link.link->reader().Fail("this client fetches nothing any more");
+    }
     listener.holder().SessionEnded();
   }
 
   void DeadTurn() {
     for (auto& [place, link] : links) {
-      for (FetchedPayload& fetched : link->reader().TakeFetched()) Say(std::move(fetched));
+      for (FetchedPayload& fetched : link.link->reader().TakeFetched()) Say(std::move(fetched));
     }
     RunCommands();
     Publish();
@@ -201,6 +239,7 @@ struct Courier::Impl {
 
   void Publish() {
     own_counts.holder = listener.holder().counts();
+    own_counts.links = links.size();
     const bool news = !said.empty();
     {
       const std::lock_guard lock(mutex);
@@ -217,8 +256,10 @@ struct Courier::Impl {
     listener.AddTo(items);
     std::int64_t deadline_us = listener.NextDeadlineUs();
     for (auto& [place, link] : links) {
-      link->AddTo(items);
-      deadline_us = std::min(deadline_us, link->reader().NextDeadlineUs());
+      link.link->AddTo(items);
+      const std::int64_t end_us = link.IsIdle() ? link.used_us + options.idle_link_us
+                                                : link.link->reader().NextDeadlineUs();
+      deadline_us = std::min(deadline_us, end_us);
     }
     PollUntil(items, wake.BeginSleep() ? deadline_us : 0);
     wake.EndSleep(items.front().revents != 0);

@@ -34,9 +34,6 @@ std::uint64_t Space::LookedAtByReads() const {
 std::uint64_t Space::LookedAtByScans() const {
   return impl_->LookedAtByScans();
 }
-const SpaceLimits& Space::limits() const {
-  return impl_->limits();
-}
 std::optional<std::string> Space::FindContradiction() const {
   return impl_->FindContradiction();
 }

@@ -30,7 +30,6 @@ class Space::Impl {
   std::uint64_t places_changed() const { return places_changed_; }
   std::uint64_t LookedAtByReads() const { return reading_.reads.looked_at(); }
   std::uint64_t LookedAtByScans() const { return reading_.scans.looked_at(); }
-  const SpaceLimits& limits() const { return state_.limits; }
   std::optional<std::string> FindContradiction() const;
 
  private:

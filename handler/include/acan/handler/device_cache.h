@@ -5,7 +5,7 @@
 //   entry     pins   may go
 //   plain     0      at any time, the coldest first
 //   plain     > 0    when no task uses it any more
-//   owed      any    when its bytes have left, or no client needs them
+//   owed      any    when its bytes have left, or no client needs them or can get them any more
 //
 // Every entry's bytes count once here, and not in the tasks that use it.
 #pragma once
@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "acan/handler/handler_events.h"
@@ -27,7 +28,6 @@ class DeviceCache {
   using Actions = std::vector<HandlerAction>;
 
   bool Contains(const tuplespace::Key& key) const { return entries_.contains(key); }
-  bool empty() const { return entries_.empty(); }
   std::uint64_t BytesOf(const tuplespace::Key& key) const { return entries_.at(key).bytes; }
   // Of all entries.
   std::uint64_t bytes() const { return bytes_; }
@@ -81,15 +81,21 @@ class DeviceCache {
   bool EndOwed(const tuplespace::Key& key);
   // No client needs the entry any more.
   void Release(const tuplespace::Key& key, Actions& out);
+  // Releases all other owed entries, which the space has forgotten. All supplies have ended.
+  void ReleaseAllBut(const std::unordered_set<tuplespace::Key>& keys, Actions& out);
   // Whether to supply the entry now: it is owed, and its supply is not in progress.
   bool BeginSupply(const tuplespace::Key& key);
   void EndSupply(const tuplespace::Key& key);  // without success
+  // The same after a failure: SupplySome skips the entry. False: its supply was not in progress.
+  bool FailSupply(const tuplespace::Key& key);
+  void SupplyFailedAgain(Actions& out);
   void SupplyAll(Actions& out);
   // Until at least this many bytes are being supplied.
   void SupplySome(std::uint64_t enough_bytes, Actions& out);
   bool IsSupplying() const { return under_way_ > 0; }
   bool OwesNothing() const { return owed_.empty(); }
-  bool OwesWhatIsNotUnderWay() const { return under_way_ < owed_.size(); }
+  bool HasFailedSupplies() const { return failed_ > 0; }
+  bool OwesWhatWasNotTried() const { return under_way_ + failed_ < owed_.size(); }
 
  private:
   struct Entry {
@@ -103,10 +109,14 @@ class DeviceCache {
     bool IsHeld() const { return pins > 0 || owed; }
   };
 
+  // The supply of an entry that is owed.
+  enum class Supply : std::uint8_t { kNone, kUnderWay, kFailed };
+
   void Pin(Entry& entry, std::int64_t now_us);
   void BecomeNewest(const tuplespace::Key& key, Actions& out);
+  void Change(Supply& supply, Supply next);
   // Returns whether the supply was not in progress yet; it is now.
-  bool Begin(bool& under_way);
+  bool Begin(Supply& supply);
   void Remove(const tuplespace::Key& key, Actions& out);
   void Erase(std::map<tuplespace::Key, Entry>::iterator it);
 
@@ -115,10 +125,10 @@ class DeviceCache {
   std::uint64_t bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t owed_bytes_ = 0;
-  std::map<tuplespace::Key, bool> owed_;  // entries, and whether their supply is in progress
-  std::size_t under_way_ = 0;             // how many of them; asked for after every event
-  std::optional<tuplespace::Key> step_;   // of the latest task
-  std::int64_t cold_check_us_ = 0;        // when to look for entries that were not used for long
+  std::map<tuplespace::Key, Supply> owed_;  // entries
+  std::size_t under_way_ = 0, failed_ = 0;  // supplies; needed after every event
+  std::optional<tuplespace::Key> step_;     // of the latest task
+  std::int64_t cold_check_us_ = 0;          // when to look for entries that were not used for long
   std::vector<tuplespace::Key> newly_held_, newly_dropped_;
 };
 

@@ -23,6 +23,10 @@ class context_t;
 
 namespace acan {
 
+// Supplies that the broker has not answered bring at most so many bytes, but for the last of them.
+// This also bounds the copies of the device's memory that a handler makes for them.
+inline constexpr std::uint64_t kMostSuppliedBytes = 64 << 20;
+
 struct HandlerOptions {
   std::string endpoint;
   std::string name;                                     // "cpu:1 on host7, pid 4711"

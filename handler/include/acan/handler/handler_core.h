@@ -5,7 +5,8 @@
 //
 //   a task, from grant to result    the memory to gather its inputs or to compute, whichever is
 //                                   more, without the cache entries that it uses
-//   a task whose results leave      the results that are not in the cache
+//   a task whose results leave      the results that are not in the cache, until the space has
+//                                   answered
 //   a tuple fetched ahead           all of it, until it is in the cache
 //   the cache (device_cache.h)      all of its entries
 //
@@ -13,10 +14,15 @@
 // always runs: plain entries go, the coldest first, and an entry that the task only copies into a
 // larger buffer goes with the task if there is no room for the copy beside it.
 //
+// Results that leave are in the host's memory, which may be smaller than the device's. A space
+// without room answers late. While many bytes wait for its answer, the handler asks for no task.
+//
 // Results may stay on a device with memory of its own: the space knows them, and their bytes are
 // supplied on request. Until then they cannot be dropped. So they use only what two of the largest
 // tasks leave. When the handler is idle it supplies them unasked, because the task that it waits
-// for may be larger. Over a link it first waits longer than the supplies take.
+// for may be larger. Over a link it first waits longer than the supplies take. A failed supply is
+// tried again after a pause. When the session ends, the space forgets these results, and the
+// handler drops them.
 //
 // Leases are extended while the device makes progress: a task began or ended within the last
 // kPatienceLeases times the lease. So a slow handler keeps its tasks, and one whose device hangs
@@ -36,6 +42,11 @@
 namespace acan {
 
 inline constexpr std::int64_t kPatienceLeases = 8;
+// Between attempts to supply what could not be supplied; doubled each time.
+inline constexpr std::int64_t kRetrySupplyUs = 1'000'000;
+inline constexpr std::int64_t kMostRetrySupplyUs = 30'000'000;
+// Of results that leave: with so many bytes of them, no task is asked for.
+inline constexpr std::uint64_t kMostLeavingBytes = 1ull << 30;
 
 class HandlerCore {
  public:
@@ -48,6 +59,8 @@ class HandlerCore {
 
   std::int64_t NextDeadlineUs() const;
   bool drained() const { return draining_ && flights_.empty() && cache_.OwesNothing(); }
+  // Something could not be supplied and waits to be tried again.
+  bool SuppliesPause() const { return supply_again_us_ != tuplespace::kForeverUs; }
   FlightId last_flight() const { return next_flight_ - 1; }
   // Of tasks, without the cache entries that they use.
   std::uint64_t reserved_bytes() const { return reserved_bytes_; }
@@ -74,6 +87,7 @@ class HandlerCore {
     std::uint64_t need_bytes = 0;
     std::uint64_t charge_bytes = 0;    // its part of reserved_bytes_
     std::uint64_t resident_bytes = 0;  // its part of coming_resident_bytes_
+    std::uint64_t leaving_bytes = 0;   // its part of leaving_bytes_
     std::vector<Pinned> pinned;
     std::optional<KeptResult> input_to_keep;
     // As in TaskGranted, if inputs that arrive are kept.
@@ -97,6 +111,7 @@ class HandlerCore {
   void On(const KeptWanted& event, std::int64_t now_us, Actions& out);
   void On(const KeptSupplied& event, std::int64_t now_us, Actions& out);
   void On(const SupplyFailed& event, std::int64_t now_us, Actions& out);
+  void On(const EarlierReleased& event, std::int64_t now_us, Actions& out);
   void On(const KeptReleased& event, std::int64_t now_us, Actions& out);
   void On(const Drain&, std::int64_t now_us, Actions& out);
   void On(const TimePassed&, std::int64_t now_us, Actions& out);
@@ -125,6 +140,9 @@ class HandlerCore {
   void NoteIdle(std::int64_t now_us);
   std::int64_t NextSupplyUs() const;
   void SupplyWhenIdle(std::int64_t now_us, Actions& out);
+  void SupplyFailedAgain(std::int64_t now_us, Actions& out);
+  void EndPause();
+  void EndPauseIfAllSucceeded();
 
   const std::uint64_t limit_bytes_;
   const int depth_;
@@ -135,12 +153,15 @@ class HandlerCore {
   FlightId next_flight_ = 1;
   std::map<tuplespace::Key, std::uint64_t> coming_;  // fetched ahead; sizes in bytes
   std::uint64_t reserved_bytes_ = 0;
-  std::uint64_t coming_resident_bytes_ = 0;  // of running tasks
+  std::uint64_t coming_resident_bytes_ = 0;  // of tasks that run
+  std::uint64_t leaving_bytes_ = 0;          // of results that leave, also of those in the cache
   int working_ = 0;                          // flights that are not computed yet
   std::uint64_t working_flops_ = 0;
-  std::int64_t progress_us_ = 0;  // when the device last began or ended a task
-  std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease needs an extension before
-  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then owed entries are supplied
+  std::int64_t progress_us_ = 0;  // when the device began or ended a task last
+  std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
+  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then what is owed is supplied
+  std::int64_t supply_again_us_ = tuplespace::kForeverUs;  // what failed
+  std::int64_t supply_pause_us_ = 0;                       // the latest
   bool draining_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -65,7 +66,7 @@ struct KeptResult {
 };
 struct TaskFinished {
   FlightId flight = 0;
-  std::uint64_t result_bytes = 0;  // held until Released
+  std::uint64_t result_bytes = 0;  // held until Released, with the kept ones
   std::vector<KeptResult> kept;    // results that stay on the device
   std::int64_t took_us = 0;        // on the device
 };
@@ -73,17 +74,21 @@ struct TaskFailed {
   FlightId flight = 0;
   std::string cause;
 };
-// The results' bytes have left this process.
+// The space has answered, and the results' bytes have left this process.
 struct Released {
   FlightId flight = 0;
 };
-// The space may have ended this handler's leases.
+// A new session has begun. The space has ended the leases of the old one and forgotten which
+// results stay here. Results whose put is sent again are an exception: the space may not know them
+// yet.
 struct ConnectionLost {
   bool bytes_travel = false;  // over the new connection, what leaves this handler crosses a link
+  std::unordered_set<tuplespace::Key> put_again = {};  // results that stay on the device
 };
 // About results that stay on the device. KeptWanted: a client asks for this one. KeptSupplied: its
-// bytes have left. SupplyFailed: they could not leave. KeptReleased: no client needs them, because
-// the tuple is gone or another client has put it.
+// bytes have left. SupplyFailed: they could not leave. EarlierReleased: an earlier result with this
+// key was released together with its supply. KeptReleased: no client needs the bytes, because the
+// tuple is gone or another client has put it.
 struct KeptWanted {
   tuplespace::Key key;
 };
@@ -92,6 +97,9 @@ struct KeptSupplied {
   std::int64_t took_us = 0;
 };
 struct SupplyFailed {
+  tuplespace::Key key;
+};
+struct EarlierReleased {
   tuplespace::Key key;
 };
 struct KeptReleased {
@@ -103,7 +111,7 @@ struct TimePassed {};
 using HandlerEvent =
     std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept, GivenUp, TaskFinished,
                  TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied, SupplyFailed,
-                 KeptReleased, Drain, TimePassed>;
+                 EarlierReleased, KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -172,7 +180,7 @@ struct AnnounceHeld {
 // Sends the tuple's bytes. Then KeptSupplied, SupplyFailed or KeptReleased.
 struct SupplyKept {
   tuplespace::Key key;
-};
+};  // its bytes; then KeptSupplied, SupplyFailed, EarlierReleased or KeptReleased
 
 using HandlerAction =
     std::variant<AskForTask, StopAsking, FetchInputs, FetchAhead, RunTask, ReportDone, ReportFailed,

@@ -48,7 +48,7 @@ class TaskDemand {
 
   // Opens a get, replaces the open one, or ends it.
   void Ask(const Workload& work, std::int64_t now_us, std::vector<HandlerAction>& out);
-  void StopAsking(std::vector<HandlerAction>& out);
+  void StopAsking(std::vector<HandlerAction>& out);  // until Ask is called again
 
  private:
   struct Want {
@@ -57,6 +57,7 @@ class TaskDemand {
     bool share = false;
   };
   Want Wanted(const Workload& work, std::int64_t now_us);
+  void EndGet(std::vector<HandlerAction>& out);
   bool OffersLess(const Workload& work) const;
   bool IsInVain(const Workload& work, std::int64_t now_us) const;
 

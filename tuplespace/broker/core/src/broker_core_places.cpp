@@ -18,6 +18,10 @@ void BrokerCore::OnListening(const ClientId& client, Peer& peer, Listening&& lis
                                        kTicketSecretBytes)},
                        now_us);
   }
+  // A reader keeps a connection to each place that it learns of.
+  if (peer.listening) {
+    return OnMalformed(client, {0, "a second Listening in one session"}, now_us);
+  }
   // Readers connect with keys if the broker has keys, and without otherwise.
   if (peer.key.has_value() == listening.public_key.empty()) return;
   peer.listening = std::make_unique<const Listening>(std::move(listening));

@@ -42,7 +42,6 @@ class Space {
   // tuple counts as several looks, because it is copied. Slices of later steps do not count: in
   // those all clients have their turns already.
   std::uint64_t LookedAtByScans() const;
-  const SpaceLimits& limits() const;
 
   // A violated invariant, or nullopt. For tests: visits everything.
   std::optional<std::string> FindContradiction() const;

@@ -1,0 +1,269 @@
+// A handler whose results stay on its device, beside a broker: what it supplies, and when.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "acan/core/task.h"
+#include "acan/cpu/cpu_device.h"
+#include "acan/handler/handler.h"
+#include "broker_fixture.h"
+#include "forwarding_device.h"
+#include "handler_core_fixture.h"
+
+namespace acan {
+namespace {
+
+using tuplespace::Key;
+using tuplespace::Pattern;
+
+constexpr std::uint64_t kTileBytes = 8 << 20;
+
+// What a device with memory of its own was asked for.
+struct DeviceCounts {
+  std::atomic<int> fills{0};
+  std::atomic<int> fetches{0};
+  std::atomic<bool> has_room{true};  // in the host's memory
+  std::atomic<bool> may_end{true};   // fills do not end before
+};
+
+class CountingDevice final : public test::ForwardingDevice {
+ public:
+  CountingDevice(std::uint64_t memory_bytes, DeviceCounts& counts)
+      : ForwardingDevice(MakeCpuDevice({1, memory_bytes, std::nullopt})), counts_(counts) {
+    info_.own_memory = true;
+  }
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    const tuplespace::Payload bytes = inner_->Download(buffer, from);
+    return tuplespace::Payload::Copy(bytes.data(), bytes.size());
+  }
+  tuplespace::Payload Fetch(const BufferPtr& buffer) override {
+    ++counts_.fetches;
+    if (!counts_.has_room) throw std::runtime_error("the host has no memory");
+    return ForwardingDevice::Fetch(buffer);
+  }
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    if (kernel == Kernel::kFill) ++counts_.fills;
+    while (!counts_.may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    inner_->Launch(kernel, args);
+  }
+
+ private:
+  DeviceCounts& counts_;
+};
+
+// A task that fills the tile of this number.
+tuplespace::Tuple FillTile(std::int64_t number, std::uint64_t bytes, bool may_stay) {
+  constexpr std::int32_t kRows = 64;
+  const auto cols = static_cast<std::int32_t>(bytes / 4 / kRows);
+  Task task;
+  task.kind = TaskKind::kInitialize;
+  task.buffers = {{kRows, cols}};
+  Call call;
+  call.kernel = Kernel::kFill;
+  call.views = {{0, 0, 0, kRows, cols}};
+  call.scalars.f[0] = 1;
+  task.calls = {call};
+  task.outputs = {{Tile(1, number), {0, 0, 0, kRows, cols}, may_stay, may_stay}};
+  tuplespace::Tuple tuple;
+  tuple.key = Key{"job", 1, "task", "exact", number};
+  tuple.payload = EncodeTask(task);
+  tuple.task.emplace();
+  tuple.task->need_bytes = NeedBytes(task);
+  tuple.task->lease_us = 600'000'000;
+  tuple.task->results = {Tile(1, number)};
+  return tuple;
+}
+
+class HandlerSupplyTest : public testing::Test {
+ protected:
+  void Begin(tuplespace::BrokerOptions broker, std::uint64_t memory_bytes) {
+    broker.listen = {endpoint_};
+    broker.context = &context_;
+    broker_ = std::make_unique<tuplespace::BrokerThread>(std::move(broker));
+    HandlerOptions options;
+    options.endpoint = endpoint_;
+    options.name = "handler";
+    options.device = std::make_unique<CountingDevice>(memory_bytes, counts_);
+    budget_ = &options.device->budget();
+    options.bytes_travel = true;  // then it is idle for seconds before it supplies unasked
+    options.context = &context_;
+    options.log = [this](const std::string& line) { log_.push_back(line); };
+    handler_ = std::make_unique<Handler>(std::move(options));
+    counts_.fills = 0;  // those that have proved the device
+    tuplespace::ClientOptions client = tuplespace::ClientAt(endpoint_);
+    client.context = &context_;
+    client_ = std::make_unique<tuplespace::Client>(client);
+  }
+  // Tiles of 8 MiB each stay with the handler.
+  void MakeTiles(int count) {
+    std::vector<tuplespace::Tuple> tasks;
+    for (int i = 0; i < count; ++i) tasks.push_back(FillTile(i, kTileBytes, /*may_stay=*/true));
+    ASSERT_TRUE(client_->Put(std::move(tasks), tuplespace::kGenerous));
+    ASSERT_TRUE(TurnUntil([&] { return Tiles() == static_cast<std::uint64_t>(count); }));
+    ASSERT_EQ(counts_.fetches, 0) << "all stay";
+  }
+  std::uint64_t Tiles() { return *client_->CountOf(AllTiles(), tuplespace::kGenerous); }
+  static Pattern AllTiles() {
+    Pattern tiles = tuplespace::AnyOf("job");
+    tiles.fields.push_back(tuplespace::FieldPattern::Any());
+    tiles.fields.push_back(tuplespace::FieldPattern::Exact("tile"));
+    return tiles;
+  }
+  // Of a payload that the broker brings.
+  std::uint64_t BytesOfTile(std::int64_t number) {
+    std::uint64_t bytes = 0;
+    tuplespace::Read read;
+    read.patterns = {Pattern::Of(Tile(1, number))};
+    read.wait_us = tuplespace::kForeverUs;
+    client_->Submit(std::move(read), [&](tuplespace::ReplyBody&& reply) {
+      const auto* found = std::get_if<tuplespace::Found>(&reply);
+      if (found != nullptr && found->tuples.size() == 1) bytes = found->tuples[0].payload.size();
+    });
+    EXPECT_TRUE(TurnUntil([&] {
+      client_->Poll(std::chrono::microseconds(0));
+      return bytes > 0;
+    }));
+    return bytes;
+  }
+  bool TurnUntil(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + tuplespace::kGenerous;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      handler_->Turn(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  void TurnFor(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) handler_->Turn(std::chrono::milliseconds(1));
+  }
+  std::size_t Lines(const std::string& with) const {
+    return static_cast<std::size_t>(std::count_if(
+        log_.begin(), log_.end(),
+        [&](const std::string& line) { return line.find(with) != std::string::npos; }));
+  }
+
+  const std::string endpoint_ = "inproc://supply";
+  zmq::context_t context_{1};
+  DeviceCounts counts_;
+  const MemoryBudget* budget_ = nullptr;  // of the device
+  std::vector<std::string> log_;
+  std::unique_ptr<tuplespace::BrokerThread> broker_;
+  std::unique_ptr<Handler> handler_;
+  std::unique_ptr<tuplespace::Client> client_;
+};
+
+// All at once they would take as much of the host's memory as of the device's, and pass what a
+// client keeps of requests without an answer.
+TEST_F(HandlerSupplyTest, OnlySoMuchIsSuppliedBeforeItIsAnswered) {
+  constexpr int kTiles = 12;
+  constexpr int kAtOnce = kMostSuppliedBytes / kTileBytes;
+  tuplespace::BrokerOptions broker;
+  broker.limits.payload_bytes = 2 << 20;  // so each supply is answered with Busy
+  Begin(std::move(broker), kTiles * kTileBytes + (64 << 20));
+  MakeTiles(kTiles);
+  handler_->Stop();
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fetches >= kAtOnce; }));
+  TurnFor(std::chrono::milliseconds(200));
+  EXPECT_EQ(counts_.fetches, kAtOnce);
+  // Answers make room for the rest. Of what is gone nothing need be supplied.
+  ASSERT_TRUE(client_->RetireAll(AllTiles(), /*watermark=*/false, tuplespace::kGenerous));
+  EXPECT_TRUE(TurnUntil([&] { return !handler_->Turn(std::chrono::milliseconds(1)); }));
+}
+
+// In a space without room, results wait in this process for their answers.
+TEST_F(HandlerSupplyTest, ResultsThatAreNotAnsweredTakeTheRoomOfFurtherTasks) {
+  constexpr int kTasks = 60;
+  constexpr std::uint64_t kResultBytes = 256 << 10;
+  constexpr std::uint64_t kMemoryBytes = 8 << 20;
+  tuplespace::BrokerOptions broker;
+  broker.limits.payload_bytes = 600 << 10;  // for its probes
+  Begin(std::move(broker), kMemoryBytes);
+  TurnFor(std::chrono::milliseconds(300));
+  tuplespace::Tuple filler = tuplespace::PlainTuple({"filler"}, std::string(400 << 10, 'f'));
+  ASSERT_TRUE(client_->Put({filler}, tuplespace::kGenerous));
+  std::vector<tuplespace::Tuple> tasks;
+  for (int i = 0; i < kTasks; ++i) tasks.push_back(FillTile(i, kResultBytes, /*may_stay=*/false));
+  ASSERT_TRUE(client_->Put(std::move(tasks), tuplespace::kGenerous));
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fills >= 4; }));
+  TurnFor(std::chrono::milliseconds(500));
+  EXPECT_LE(counts_.fills, static_cast<int>(kMemoryBytes / kResultBytes));
+  EXPECT_EQ(Tiles(), 0u);
+}
+
+// ---- a session that ends
+
+// The broker hears nothing of this handler for so long.
+constexpr std::int64_t kSilenceUs = 300'000;
+constexpr std::chrono::microseconds kTooLong(3 * kSilenceUs);
+
+tuplespace::BrokerOptions ImpatientBroker() {
+  tuplespace::BrokerOptions broker;
+  broker.client_silence_us = kSilenceUs;
+  return broker;
+}
+
+// Over a link of 8 MB/s these bytes would keep all else from it for seconds.
+TEST_F(HandlerSupplyTest, WhatTheSpaceLostWithASessionIsNotSupplied) {
+  constexpr int kTiles = 10;
+  Begin(ImpatientBroker(), kTiles * kTileBytes + (64 << 20));
+  const std::uint64_t used_bytes = budget_->used_bytes();
+  MakeTiles(kTiles);
+  std::this_thread::sleep_for(kTooLong);
+  ASSERT_EQ(Tiles(), 0u);
+  ASSERT_TRUE(TurnUntil([&] { return Lines("joined") == 2; }));
+  EXPECT_EQ(budget_->used_bytes(), used_bytes);
+  TurnFor(std::chrono::milliseconds(200));
+  EXPECT_EQ(counts_.fetches, 0);
+  // It goes on.
+  ASSERT_TRUE(
+      client_->Put({FillTile(kTiles, kTileBytes, /*may_stay=*/true)}, tuplespace::kGenerous));
+  EXPECT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
+}
+
+// The space hears of the result only in the next session: then it is there as any other.
+TEST_F(HandlerSupplyTest, AResultThatIsPutAgainIsSuppliedWhenSomebodyAsks) {
+  Begin(ImpatientBroker(), 64 << 20);
+  counts_.may_end = false;
+  ASSERT_TRUE(client_->Put({FillTile(0, kTileBytes, /*may_stay=*/true)}, tuplespace::kGenerous));
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fills == 1; }));
+  std::this_thread::sleep_for(kTooLong);
+  counts_.may_end = true;
+  // So the handler puts the result before it hears that its session has ended.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ASSERT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
+  EXPECT_EQ(Lines("joined"), 2u);
+  EXPECT_EQ(counts_.fetches, 0);
+  EXPECT_EQ(BytesOfTile(0), kTileBytes);
+}
+
+// ---- what cannot be supplied
+
+TEST_F(HandlerSupplyTest, WhatCannotBeFetchedIsTriedAgainAfterAPause) {
+  constexpr int kTiles = 4;
+  Begin({}, 128 << 20);
+  counts_.has_room = false;
+  MakeTiles(kTiles);
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fetches > 0; })) << "unasked, as it is idle";
+  TurnFor(std::chrono::milliseconds(300));
+  EXPECT_LE(counts_.fetches, kTiles);
+  EXPECT_EQ(Lines("cannot supply"), 1u);
+  ASSERT_TRUE(TurnUntil([&] { return counts_.fetches >= 2 * kTiles; }));
+  TurnFor(std::chrono::milliseconds(300));
+  EXPECT_EQ(Lines("cannot supply"), 2u);
+  counts_.has_room = true;
+  EXPECT_EQ(BytesOfTile(kTiles - 1), kTileBytes);
+}
+
+}  // namespace
+}  // namespace acan
