@@ -65,6 +65,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
       throw;
     }
     watchdog.reset();
+    if (run.can_resume != nullptr) *run.can_resume = manager.HasBegun();
     cluster.OnFailure(nullptr);
     cluster.Stop();
   }

@@ -24,6 +24,7 @@ struct LocalRun {
   bool resume = false;                       // from what an earlier run left in out_dir
   std::string audit_log = {};                // as ManagerOptions::audit_log
   std::chrono::milliseconds stop_within{0};  // after a first signal, to write a snapshot
+  bool* can_resume = nullptr;  // if not null: set if a stopped run left what --resume needs
 };
 
 // Runs the job; progress goes to `log`. nullopt: stopped by a signal (see signals.received()). When

@@ -49,6 +49,12 @@ bool IsOfRun() {
   return true;
 }
 
+// False for what a run does that has no plan.
+bool IsWork(const ManagerAction& action) {
+  return !std::holds_alternative<Say>(action) && !std::holds_alternative<GiveUp>(action) &&
+         !std::holds_alternative<ReadyToStop>(action);
+}
+
 }  // namespace
 
 JobRun::JobRun(const ManagerOptions& options, const Job& job,
@@ -67,7 +73,9 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       audits_(context_, options.audit_log, std::move(earlier.quarantined)),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
-      divergence_(context_, earlier.finite_through) {}
+      divergence_(context_, earlier.finite_through) {
+  files_.NoteReceipt(std::move(earlier.receipt));
+}
 
 std::optional<Receipt> JobRun::Run() {
   statistics_.Begin(MonotonicUs());
@@ -80,7 +88,7 @@ std::optional<Receipt> JobRun::Run() {
       notices_.On(std::move(notice), driver_.audits());
     });
     takeover_.leadership().Connect();
-    if (!options_.resume) files_.NoteReceipt();
+    if (!options_.resume && beginning_.IsFirstLife()) files_.NoteReceipt(files_.ReceiptText());
     takeover_.Take();
     audits_.Open(takeover_.leadership());
     if (auto done = Begin()) return done;
@@ -135,6 +143,7 @@ void JobRun::StepAll() {
 void JobRun::Apply(ManagerActions actions) {
   for (ManagerAction& action : actions) {
     if (final_tiles_) return;
+    if (!begun_ && IsWork(action)) BeginNewRun();
     std::visit([this](auto& a) { Do(a); }, action);
   }
 }
@@ -287,7 +296,7 @@ bool JobRun::IsSnapshotMissing() const {
 }
 
 void JobRun::SayStopped() const {
-  if (!stop_.trains()) return;
+  if (!stop_.trains() || !begun_) return;
   const std::int64_t done = driver_.core().committed_steps();
   const StopRequest::Saved saved = stop_.SavedOf(done);
   if (saved == StopRequest::Saved::kAll) {
