@@ -1,5 +1,6 @@
 // The program: reads the command line and runs the command. Every command builds what it needs
 // itself, explicitly.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +21,9 @@
 #include "acan/manager/closest_word.h"
 #include "command.h"
 #include "fmt/format.h"
+#include "log.h"
 #include "process_setup.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 namespace {
@@ -71,6 +74,8 @@ void RefuseEmptyValues(CLI::App& app) {
 int ComplainOfCurrentException() {
   try {
     throw;
+  } catch (const ReaderGone&) {
+    return 128 + SIGPIPE;  // as for a program that the signal ended
   } catch (const Error& error) {
     Complain(error.what());
     return error.exit_code();
