@@ -39,8 +39,32 @@ First steps:
 
 Exit codes: 0 done, 1 failure, 2 usage, 128 + n stopped by signal n.)";
 
+// The command whose log is JSON; empty: complaints are text.
+std::string& JsonCommand() {
+  static std::string name;
+  return name;
+}
+
+void ChooseFormat(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* option = command->get_option_no_throw("--log-format");
+    if (option == nullptr) continue;
+    const char* variable = std::getenv("ACAN_LOG_FORMAT");
+    const std::string format = !option->results().empty() ? option->results().back()
+                               : variable != nullptr      ? variable
+                                                          : "";
+    if (format == "json") JsonCommand() = command->get_name();
+  }
+}
+
 // What names a file or its content may hold what a terminal obeys.
 void Complain(const std::string& text) {
+  if (!JsonCommand().empty()) {
+    try {
+      return Log(LogFormat::kJson, JsonCommand()).Error(text);
+    } catch (const std::exception&) {  // there may be no memory for it
+    }
+  }
   std::fputs(("acan: " + OneLine(text) + "\n").c_str(), stderr);
 }
 
@@ -160,6 +184,7 @@ int Main(int argc, char** argv) {
     Complain(fmt::format("\"acan {}--help\" explains", commands));
     return kUsage;
   }
+  ChooseFormat(app);
   return RunChosen(chosen);
 }
 
