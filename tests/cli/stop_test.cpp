@@ -26,6 +26,25 @@ TEST(FullSpace, IsNamedWithItsLimit) {
   EXPECT_EQ(train.Wait(), 130) << train.err();
 }
 
+TEST(FullSpace, ThatCanNeverHoldAStepIsNamedWithWhatIsEnough) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::vector<std::string> words = {
+      "train",        job,     "--handlers",        "cpu:1@16MiB", "--out",
+      folder / "out", "--set", "data.samples=8192", "--set",       "train.batch=8192"};
+  const Result small = RunAcan(words, {{"ACAN_PAYLOADS", "64KiB"}});
+  EXPECT_EQ(small.code, 1);
+  EXPECT_THAT(small.err, AllOf(HasSubstr("limits.payload_bytes"), HasSubstr("--payloads ")));
+  constexpr std::string_view kVariable = "ACAN_PAYLOADS=";
+  const std::size_t at = small.err.rfind(kVariable);
+  ASSERT_NE(at, std::string::npos) << small.err;
+  const std::size_t begin = at + kVariable.size();
+  const std::string enough = small.err.substr(begin, small.err.find(' ', begin) - begin);
+  const Result large = RunAcan(words, {{"ACAN_PAYLOADS", enough}});
+  EXPECT_EQ(large.code, 0) << enough << large.err;
+  EXPECT_THAT(large.err, ::testing::Not(HasSubstr("limits.payload_bytes")));
+}
+
 // `acan train` on a job that does not end, with two handlers, its temporary files in a folder that
 // the test can look into.
 class Training : public ::testing::Test {

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "acan/manager/planted.h"
+#include "acan/manager/task_cost.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
 
@@ -42,7 +44,6 @@ bool IsOfRun() {
   } catch (const HandlersWrong&) {
   } catch (const NotFiniteFound&) {
   } catch (const JobFailed&) {
-  } catch (const tuplespace::SpaceError&) {  // the broker would refuse it to the next manager, too
   } catch (...) {
     return false;
   }
@@ -102,11 +103,35 @@ std::optional<Receipt> JobRun::Run() {
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
+  } catch (const tuplespace::SpaceError& error) {
+    // The broker would refuse it to the next manager, too.
+    takeover_.earlier_runs().SayGoodbye();
+    throw tuplespace::SpaceError(error.code(), error.what() + HintFor(error));
   } catch (...) {
     // What the next manager can continue from stays, as if this one had been killed.
     if (IsOfRun()) takeover_.earlier_runs().SayGoodbye();
     throw;
   }
+}
+
+// How to give the broker enough room, if it can never hold what this run has put.
+std::string JobRun::HintFor(const tuplespace::SpaceError& error) const {
+  const bool of_payloads =
+      std::string_view(error.what()).find("limits.payload_bytes") != std::string_view::npos;
+  const Plan* plan = driver_.plan();
+  if (error.code() != tuplespace::ErrorCode::kTooLarge || !of_payloads || !plan) return "";
+  constexpr std::uint64_t kStepsInSpace = 4;  // three that are not finished, and a safe version
+  constexpr std::uint64_t kMiB = 1 << 20;
+  Pass pass;
+  pass.rows = std::min(context_.job.training.batch, context_.data.train_samples());
+  const PassTasks tasks(context_.planned, context_.job.training, *plan);
+  std::uint64_t bytes = 0;
+  for (const PlannedTask& task : tasks.Tasks(pass)) bytes += MovedBytes(task.task);
+  const std::uint64_t enough = (kStepsInSpace * bytes + kMiB - 1) / kMiB;
+  return fmt::format(
+      "; the broker may not hold enough payloads for a step of this job: {0}MiB is enough (acan "
+      "broker --payloads {0}MiB, or ACAN_PAYLOADS={0}MiB for acan train)",
+      enough);
 }
 
 double JobRun::SecondsSoFar() const {

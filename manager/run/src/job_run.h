@@ -67,6 +67,7 @@ class JobRun {
   ManagerConfig MakeConfig(double overhead_us);
 
   // ---- the loop (job_run.cpp)
+  std::string HintFor(const tuplespace::SpaceError& error) const;  // continues the error's text
   void Turn();
   void StepAll();
   void Apply(ManagerActions actions);
