@@ -21,6 +21,12 @@ struct RoleFlags {
 };
 void AddRoleFlags(Command& app, RoleFlags& flags);
 
+// Of a setting that is "on" (also if it is not set) or "off". Throws Error (usage) for others.
+bool IsOn(const Setting& setting);
+// Children read these variables themselves. Throws Error (usage) for a value that they would refuse
+// each time they are started. `cpu`: some of them are handlers with a CPU device.
+void RequireVariablesOfChildren(bool cpu);
+
 // This thread and those that it will start take no processor from others when they are woken
 // (SCHED_BATCH): handlers and managers have many threads, short of processors they would interrupt
 // each other, and the broker, at each message.

@@ -263,10 +263,23 @@ TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {
   const TestFolder temporary;
   const std::string job = folder.Write("job.toml", SmallJob());
   const Result result = RunAcan({"train", job, "--handlers", "2xcpu:1", "--out", folder / "out"},
-                                {{"TMPDIR", temporary.path()}, {"ACAN_CPU_ISA", "mmx"}});
+                                {{"TMPDIR", temporary.path()}, {"ACAN_THROTTLE", "much"}});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_CPU_ISA"), HasSubstr("no handler starts")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_THROTTLE"), HasSubstr("no handler starts")));
   EXPECT_THAT(temporary.Names(), IsEmpty());
+}
+
+TEST(TrainingThatCannotStart, NamesAVariableThatItsChildrenWouldRefuse) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  for (const auto& [name, value] :
+       Environment{{"ACAN_CPU_ISA", "mmx"}, {"ACAN_SHARED_MEMORY", "no"}, {"ACAN_PAYLOADS", "x"}}) {
+    const Result result =
+        RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder / "out"}, {{name, value}});
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("acan: " + name + ": "),
+                                  ::testing::Not(HasSubstr("starting it again"))));
+  }
 }
 
 }  // namespace
