@@ -68,17 +68,34 @@ void Complain(const std::string& text) {
   std::fputs(("acan: " + OneLine(text) + "\n").c_str(), stderr);
 }
 
-// CLI11 does not know what the user may have meant.
-std::string Hint(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || !app.get_subcommands().empty()) return "";
-  if (argv[1][0] == '-') {
-    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
-  }
+std::vector<std::string> CommandsOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], names));
+  return names;
+}
+
+// Of a command that has commands of its own; `word` follows it.
+std::string HintOfGroup(const CLI::App& group, const char* word) {
+  const std::vector<std::string> names = CommandsOf(group);
+  if (names.empty() || !group.get_subcommands().empty()) return "";
+  const std::string who = "acan " + group.get_name();
+  if (word == nullptr) return fmt::format("{} needs a command{}", who, DidYouMean("", names));
+  if (word[0] == '-') return "";
+  return fmt::format("\"{}\" is no command of {}{}", word, who, DidYouMean(word, names));
+}
+
+// CLI11 does not know what the user may have meant.
+std::string Hint(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2) return "";
+  if (!app.get_subcommands().empty()) {
+    return HintOfGroup(*app.get_subcommands().front(), argc > 2 ? argv[2] : nullptr);
+  }
+  if (argv[1][0] == '-') {
+    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
+  }
+  return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], CommandsOf(app)));
 }
 
 // An empty value is a variable of a script that was not set, and never what somebody wants.
