@@ -56,13 +56,6 @@ std::uint64_t DefaultPayloadBytes() {
   return std::max(tuplespace::SpaceLimits{}.payload_bytes, pages / 4 * 3 * page_bytes);
 }
 
-bool IsOn(const Setting& setting) {
-  if (!setting.set() || setting.value == "on") return true;
-  if (setting.value == "off") return false;
-  throw UsageError(
-      fmt::format("{}: \"{}\" was given; write on or off", setting.origin, setting.value));
-}
-
 // Applies the changed list of the key file. A file that cannot be used changes nothing.
 void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
                Log& log) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/core/text/json_text.h"
@@ -153,9 +154,17 @@ bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file
       file && file->access.until_unix_s != tuplespace::kNoEnd
           ? fmt::format(", until {}", tuplespace::TimeText(file->access.until_unix_s))
           : "";
-  findings.Add("key", State::kOk,
-               file ? fmt::format("\"{}\" is let in as {}{}", file->access.name, file->role, until)
-                    : "none is needed here");
+  if (file && file->role == kObserverRole) {
+    findings.Add("key", State::kFailed,
+                 fmt::format("\"{}\" is let in{}, but as an observer, which may take no tasks; "
+                             "acan handler needs a handler's key",
+                             file->access.name, until));
+  } else {
+    findings.Add("key", State::kOk,
+                 file
+                     ? fmt::format("\"{}\" is let in as {}{}", file->access.name, file->role, until)
+                     : "none is needed here");
+  }
   findings.Add("version", State::kOk,
                fmt::format("protocol {} on both sides", tuplespace::kProtocolVersion));
   return true;

@@ -171,7 +171,9 @@ int AddOne(const KeygenFlags& flags) {
   files.Write(PathOf(flags, name), access);
   change.Finish(Existing::kReplace);
   files.Keep();
-  PrintLine(fmt::format("{}: for a {}{}", PathOf(flags, name), flags.add, TextOf(limits)));
+  const char* article = flags.add == kObserverRole ? "an" : "a";
+  PrintLine(
+      fmt::format("{}: for {} {}{}", PathOf(flags, name), article, flags.add, TextOf(limits)));
   return 0;
 }
 

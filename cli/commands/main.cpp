@@ -1,5 +1,6 @@
 // The program: parses the command line and runs the command. Every command explicitly builds what
 // it needs.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +21,9 @@
 #include "acan/manager/closest_word.h"
 #include "command.h"
 #include "fmt/format.h"
+#include "log.h"
 #include "process_setup.h"
+#include "standard_output.h"
 
 namespace acan::cli {
 namespace {
@@ -36,22 +39,63 @@ First steps:
 
 Exit codes: 0 done, 1 failure, 2 usage, 128 + n stopped by signal n.)";
 
+// The command whose log is JSON; empty: complaints are text.
+std::string& JsonCommand() {
+  static std::string name;
+  return name;
+}
+
+void ChooseFormat(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* option = command->get_option_no_throw("--log-format");
+    if (option == nullptr) continue;
+    const char* variable = std::getenv("ACAN_LOG_FORMAT");
+    const std::string format = !option->results().empty() ? option->results().back()
+                               : variable != nullptr      ? variable
+                                                          : "";
+    if (format == "json") JsonCommand() = command->get_name();
+  }
+}
+
 // Names and contents of files may contain control sequences of terminals.
 void Complain(const std::string& text) {
+  if (!JsonCommand().empty()) {
+    try {
+      return Log(LogFormat::kJson, JsonCommand()).Error(text);
+    } catch (const std::exception&) {  // there may be no memory for it
+    }
+  }
   std::fputs(("acan: " + OneLine(text) + "\n").c_str(), stderr);
 }
 
-// A hint at what the user may have meant, which CLI11 cannot give.
-std::string Hint(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || !app.get_subcommands().empty()) return "";
-  if (argv[1][0] == '-') {
-    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
-  }
+std::vector<std::string> CommandsOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], names));
+  return names;
+}
+
+// Of a command that has commands of its own; `word` follows it.
+std::string HintOfGroup(const CLI::App& group, const char* word) {
+  const std::vector<std::string> names = CommandsOf(group);
+  if (names.empty() || !group.get_subcommands().empty()) return "";
+  const std::string who = "acan " + group.get_name();
+  if (word == nullptr) return fmt::format("{} needs a command{}", who, DidYouMean("", names));
+  if (word[0] == '-') return "";
+  return fmt::format("\"{}\" is no command of {}{}", word, who, DidYouMean(word, names));
+}
+
+// A hint at what the user may have meant, which CLI11 cannot give.
+std::string Hint(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2) return "";
+  if (!app.get_subcommands().empty()) {
+    return HintOfGroup(*app.get_subcommands().front(), argc > 2 ? argv[2] : nullptr);
+  }
+  if (argv[1][0] == '-') {
+    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
+  }
+  return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], CommandsOf(app)));
 }
 
 // An empty value comes from an unset variable in a script, and is never intended.
@@ -71,6 +115,8 @@ void RefuseEmptyValues(CLI::App& app) {
 int ComplainOfCurrentException() {
   try {
     throw;
+  } catch (const ReaderGone&) {
+    return 128 + SIGPIPE;  // as for a program that the signal ended
   } catch (const Error& error) {
     Complain(error.what());
     return error.exit_code();
@@ -155,6 +201,7 @@ int Main(int argc, char** argv) {
     Complain(fmt::format("\"acan {}--help\" explains", commands));
     return kUsage;
   }
+  ChooseFormat(app);
   return RunChosen(chosen);
 }
 

@@ -18,6 +18,7 @@
 #include "machine.h"
 #include "meeting_point.h"
 #include "nlohmann/json.hpp"
+#include "out_folder.h"
 #include "process_setup.h"
 #include "progress_display.h"
 #include "role.h"
@@ -82,6 +83,10 @@ int RunManager(const ManagerFlags& flags) {
   RequireOtherInputs(job, options.out_dir);
   Data data = LoadData(job);
   LogJob(job, data, role.log());
+  if (!options.resume && !options.standby) {
+    WarnOfReplacedRun(options.out_dir, job, data, "the same command with --resume", role.log());
+  }
+  const EmptyFolders empty_folders(options.out_dir);
   Watchdog watchdog(OfManager(role.log()));
   options.alive = [&watchdog] { watchdog.Beat(); };
   ProgressDisplay display(role.log());
@@ -95,7 +100,9 @@ int RunManager(const ManagerFlags& flags) {
       role.Serve([&] { receipt = manager.Run(); }, [&] { manager.Stop(flags.stop.within()); });
   role.log().terminal().EndLive();
   if (!receipt) {
-    role.log().Info("stopped; to go on: the same command with --resume");
+    role.log().Info(manager.HasBegun()
+                        ? "stopped; to go on: the same command with --resume"
+                        : "stopped before the first step: no file was written or replaced");
     return code == 0 ? 1 : code;
   }
   // Another manager may have finished the job, with its own folder.

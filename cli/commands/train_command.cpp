@@ -14,6 +14,7 @@
 #include "job_flags.h"
 #include "local_run.h"
 #include "nlohmann/json.hpp"
+#include "out_folder.h"
 #include "process_setup.h"
 
 namespace acan::cli {
@@ -87,12 +88,17 @@ int RunTrain(const TrainFlags& flags) {
   RequireOtherInputs(job, out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
+  const std::string resume_command = fmt::format("acan train --resume {}", out_dir);
+  if (!resume) WarnOfReplacedRun(out_dir, job, data, resume_command, log);
+  const EmptyFolders empty_folders(out_dir);
   const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
-  const auto receipt =
-      RunLocally({cluster, out_dir, source, resume, flags.audit_log, flags.stop.within()}, job,
-                 std::move(data), log, signals);
+  bool can_resume = resume;
+  const auto receipt = RunLocally(
+      {cluster, out_dir, source, resume, flags.audit_log, flags.stop.within(), &can_resume}, job,
+      std::move(data), log, signals);
   if (!receipt) {
-    log.Info(fmt::format("stopped; to go on: acan train --resume {}", out_dir));
+    log.Info(can_resume ? "stopped; to go on: " + resume_command
+                        : "stopped before the first step: no file was written or replaced");
     return 128 + signals.received();
   }
   return ReportRun(*receipt, out_dir, flags.json);

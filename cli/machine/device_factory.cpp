@@ -83,6 +83,10 @@ std::vector<DeviceSpec> UsableGpus() {
 
 }  // namespace
 
+void CheckCpuIsa() {
+  ChosenIsa();
+}
+
 FastMath ParseFastMath(const std::string& text, const std::string& origin) {
   if (text == "fp32") return FastMath::kFp32;
   if (text == "tf32") return FastMath::kTf32;

@@ -18,6 +18,9 @@ namespace acan::cli {
 std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes,
                                    FastMath fast_math = FastMath::kFp32);
 
+// Throws Error (usage) if ACAN_CPU_ISA names no instructions that this processor has.
+void CheckCpuIsa();
+
 // "fp32", "tf32" or "bf16". `origin` as in device_list.h. Throws Error (usage) for others.
 FastMath ParseFastMath(const std::string& text, const std::string& origin);
 

@@ -10,6 +10,7 @@ namespace acan::cli {
 
 void Print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) throw ReaderGone{};
     throw FailureError(std::string("cannot write to stdout: ") + std::strerror(errno));
   }
 }

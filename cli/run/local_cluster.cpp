@@ -23,6 +23,7 @@
 #include "machine.h"
 #include "own_processors.h"
 #include "process_setup.h"
+#include "role.h"
 #include "scratch_folder.h"
 
 namespace acan::cli {
@@ -358,6 +359,9 @@ struct LocalCluster::Impl {
 
 LocalCluster::LocalCluster(LocalClusterOptions options, Log& log)
     : impl_(std::make_unique<Impl>(std::move(options), log)) {
+  RequireVariablesOfChildren(
+      std::any_of(impl_->slots.begin(), impl_->slots.end(),
+                  [](const Slot& slot) { return slot.spec.backend == "cpu"; }));
   const std::size_t handlers = impl_->slots.size();
   RequireLimits(fmt::format("a cluster of {} handler{}", handlers, handlers == 1 ? "" : "s"),
                 kLeastDescriptors + handlers * kDescriptorsOfHandler, kLeastThreadsOfCluster);

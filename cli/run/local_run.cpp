@@ -65,6 +65,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
       throw;
     }
     watchdog.reset();
+    if (run.can_resume != nullptr) *run.can_resume = manager.HasBegun();
     cluster.OnFailure(nullptr);
     cluster.Stop();
   }
@@ -83,8 +84,9 @@ void LogJob(const Job& job, const Data& data, Log& log) {
   const std::string problem =
       BatchNormProblem(*BuildModel(job), job.training.batch, data.train_samples());
   if (!problem.empty()) log.Warning(problem);
-  const std::string samples = fmt::format("{} samples to train on, {} to test with",
-                                          data.train_samples(), data.test_samples());
+  const std::string samples =
+      fmt::format("{} sample{} to train on, {} to test with", data.train_samples(),
+                  data.train_samples() == 1 ? "" : "s", data.test_samples());
   const std::string id = TrainingId(job, data.train_sha256(), data.test_sha256());
   if (log.format() == LogFormat::kJson) {
     log.Event("job", "",

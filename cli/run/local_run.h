@@ -24,6 +24,7 @@ struct LocalRun {
   bool resume = false;                       // from what an earlier run has left in out_dir
   std::string audit_log = {};                // as ManagerOptions::audit_log
   std::chrono::milliseconds stop_within{0};  // the time to write a snapshot after a first signal
+  bool* can_resume = nullptr;  // if not null: set if a stopped run left what --resume needs
 };
 
 // Runs the job; progress goes to `log`. nullopt if a signal stopped it (see signals.received()).

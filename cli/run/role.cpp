@@ -3,8 +3,14 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
+#include "acan/core/error.h"
 #include "broker_host.h"
 #include "child.h"
+#include "device_factory.h"
+#include "device_list.h"
+#include "fmt/format.h"
 
 namespace acan::cli {
 namespace {
@@ -17,6 +23,24 @@ constexpr unsigned kOrphanPatienceS = 10;
 void AddRoleFlags(Command& app, RoleFlags& flags) {
   AddLogFormat(app, flags.log_format);
   app.AddOption(kChildFlag, flags.parent, "").Hidden();  // `acan train` gives it to its children
+}
+
+bool IsOn(const Setting& setting) {
+  if (!setting.set() || setting.value == "on") return true;
+  if (setting.value == "off") return false;
+  throw UsageError(
+      fmt::format("{}: \"{}\" was given; write on or off", setting.origin, setting.value));
+}
+
+void RequireVariablesOfChildren(bool cpu) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? Setting{value, name} : Setting{};
+  };
+  IsOn(variable("ACAN_SHARED_MEMORY"));
+  const Setting payloads = variable("ACAN_PAYLOADS");
+  if (payloads.set()) ParseMemory(payloads.value, payloads.origin);
+  if (cpu) CheckCpuIsa();
 }
 
 void InterruptNobody() {

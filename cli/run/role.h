@@ -21,6 +21,12 @@ struct RoleFlags {
 };
 void AddRoleFlags(Command& app, RoleFlags& flags);
 
+// Whether a setting is "on" (also if it is not set) or "off". Throws Error (usage) for other values.
+bool IsOn(const Setting& setting);
+// Checks the variables that children read themselves. Throws Error (usage) for a value with which
+// every start of a child would fail. `cpu`: some of them are handlers with a CPU device.
+void RequireVariablesOfChildren(bool cpu);
+
 // Keeps this thread, and those that it will start, from preempting other threads when they are
 // woken (SCHED_BATCH). Handlers and managers have many threads. With few processors, these would
 // interrupt each other and the broker at each message.

@@ -85,6 +85,16 @@ TEST(BenchBackends, ADeviceWithoutRoomIsNamedAndTheOthersAreMeasured) {
   }
 }
 
+TEST(Bench, NamesItsCommands) {
+  const Result none = RunAcan({"bench"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("acan bench needs a command: expected one of space, gemm, "));
+  const Result unknown = RunAcan({"bench", "foo"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err,
+              HasSubstr("\"foo\" is no command of acan bench: expected one of space, gemm, "));
+}
+
 TEST(BenchBackends, BadFlagsExitWithTwoAndSayWhatIsRight) {
   struct Case {
     std::vector<std::string> flags;

@@ -125,14 +125,15 @@ TEST_F(Check, TakesTheFlagsAndVariablesOfAHandler) {
   EXPECT_THAT(wrong.err, AllOf(HasSubstr("ACAN_DEVICE"), HasSubstr("tpu:0")));
 }
 
-TEST_F(Check, WithAnObserversKeyMeasuresNoBandwidth) {
+TEST_F(Check, WithAnObserversKeyFailsAndMeasuresNoBandwidth) {
   Program broker(BrokerWords());
   const std::string endpoint = EndpointOf(broker);  // now the broker follows its list
   ASSERT_EQ(
       RunAcan({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "eye"}).code, 0);
   ASSERT_TRUE(broker.WaitForErr("has changed"));
   const Result result = Run(endpoint, {"--keys", Key("eye")});
-  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_EQ(result.code, 1) << result.out << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("key +FAILED +\"eye\" is let in, but as an observer"));
   EXPECT_THAT(result.out, ContainsRegex("bandwidth +note +not measured"));
 }
 

@@ -1,5 +1,8 @@
 // Help, usage errors and exit codes of the real program.
 #include "program.h"
+
+#include <sstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "job_fixture.h"
@@ -74,6 +77,33 @@ TEST(Version, IsPrinted) {
   const Result result = RunAcan({"version"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("acan 0."));
+}
+
+TEST(Usage, TheLastErrorHasTheFormatOfTheLog) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const auto expect_json = [](const Result& result, int code, const std::string& text) {
+    EXPECT_EQ(result.code, code) << result.err;
+    std::istringstream lines(result.err);
+    nlohmann::json last;
+    for (std::string line; std::getline(lines, line);) {
+      last = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      EXPECT_TRUE(last.is_object()) << line;
+    }
+    ASSERT_TRUE(last.is_object());
+    EXPECT_EQ(last["level"], "error");
+    EXPECT_EQ(last["role"], "train");
+    EXPECT_THAT(last["message"].get<std::string>(), HasSubstr(text));
+  };
+  const std::vector<std::string> words = {"train",       job,     "--handlers",
+                                          "cpu:1@64KiB", "--out", folder / "out"};
+  std::vector<std::string> flag = words;
+  flag.insert(flag.end(), {"--log-format", "json", "--set", "model.layers=[300,300,2]", "--set",
+                          "train.block=256"});
+  expect_json(RunAcan(flag), 1, "the largest task needs");
+  std::vector<std::string> wrong = words;
+  wrong.insert(wrong.end(), {"--set", "train.epochs=many"});
+  expect_json(RunAcan(wrong, {{"ACAN_LOG_FORMAT", "json"}}), 2, "train.epochs");
 }
 
 TEST(Usage, NoOrUnknownCommand) {

@@ -26,6 +26,25 @@ TEST(FullSpace, IsNamedWithItsLimit) {
   EXPECT_EQ(train.Wait(), 130) << train.err();
 }
 
+TEST(FullSpace, ThatCanNeverHoldAStepIsNamedWithWhatIsEnough) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const std::vector<std::string> words = {
+      "train",        job,     "--handlers",        "cpu:1@16MiB", "--out",
+      folder / "out", "--set", "data.samples=8192", "--set",       "train.batch=8192"};
+  const Result small = RunAcan(words, {{"ACAN_PAYLOADS", "64KiB"}});
+  EXPECT_EQ(small.code, 1);
+  EXPECT_THAT(small.err, AllOf(HasSubstr("limits.payload_bytes"), HasSubstr("--payloads ")));
+  constexpr std::string_view kVariable = "ACAN_PAYLOADS=";
+  const std::size_t at = small.err.rfind(kVariable);
+  ASSERT_NE(at, std::string::npos) << small.err;
+  const std::size_t begin = at + kVariable.size();
+  const std::string enough = small.err.substr(begin, small.err.find(' ', begin) - begin);
+  const Result large = RunAcan(words, {{"ACAN_PAYLOADS", enough}});
+  EXPECT_EQ(large.code, 0) << enough << large.err;
+  EXPECT_THAT(large.err, ::testing::Not(HasSubstr("limits.payload_bytes")));
+}
+
 // `acan train` on an endless job with two handlers. Its temporary files are in a folder of the
 // test.
 class Training : public ::testing::Test {
@@ -245,10 +264,23 @@ TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {
   const TestFolder temporary;
   const std::string job = folder.Write("job.toml", SmallJob());
   const Result result = RunAcan({"train", job, "--handlers", "2xcpu:1", "--out", folder / "out"},
-                                {{"TMPDIR", temporary.path()}, {"ACAN_CPU_ISA", "mmx"}});
+                                {{"TMPDIR", temporary.path()}, {"ACAN_THROTTLE", "much"}});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_CPU_ISA"), HasSubstr("no handler starts")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_THROTTLE"), HasSubstr("no handler starts")));
   EXPECT_THAT(temporary.Names(), IsEmpty());
+}
+
+TEST(TrainingThatCannotStart, NamesAVariableThatItsChildrenWouldRefuse) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  for (const auto& [name, value] :
+       Environment{{"ACAN_CPU_ISA", "mmx"}, {"ACAN_SHARED_MEMORY", "no"}, {"ACAN_PAYLOADS", "x"}}) {
+    const Result result =
+        RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder / "out"}, {{name, value}});
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("acan: " + name + ": "),
+                                  ::testing::Not(HasSubstr("starting it again"))));
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "data_keys.h"
 #include "job_reader.h"
 #include "job_words.h"
+#include "key_synonyms.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
 
@@ -179,8 +180,12 @@ void JobParser::RefuseKeysOfOtherKinds(std::string_view kind) const {
       if (std::ranges::find(of_other, key) == of_other.end()) continue;
       kinds += fmt::format("{}\"{}\"", kinds.empty() ? "" : " or ", other);
     }
-    model_.Refuse(key,
-                  fmt::format("kind \"{}\" has no such key; it is for kind = {}", kind, kinds));
+    const std::string same = OwnKeyFor(key, own);
+    model_.Refuse(
+        key, same.empty()
+                 ? fmt::format("kind \"{}\" has no such key; it is for kind = {}", kind, kinds)
+                 : fmt::format("kind \"{}\" calls it {}; this name is for kind = {}", kind, same,
+                               kinds));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "acan/core/text/size_text.h"
 #include "acan/core/text/toml_text.h"
 #include "acan/manager/closest_word.h"
+#include "key_synonyms.h"
 
 namespace acan {
 namespace {
@@ -102,17 +103,15 @@ bool HasKey(const SectionKeys& section, std::string_view key) {
   return std::find(section.keys.begin(), section.keys.end(), key) != section.keys.end();
 }
 
-// The hint for an unknown key: the section that has it, or otherwise a similar key.
+// The hint for an unknown key: the section that has it, or the key that other programs call so, or
+// a similar key of this section.
 std::string KeyHint(const std::vector<SectionKeys>& known, const SectionKeys& section,
                     std::string_view key) {
   for (const SectionKeys& other : known) {
     if (HasKey(other, key)) return fmt::format(": it belongs in [{}]", other.section);
   }
+  if (std::string hint = SynonymHint(section.section, key); !hint.empty()) return hint;
   if (!ClosestWord(key, section.keys).empty()) return DidYouMean(key, section.keys);
-  for (const SectionKeys& other : known) {
-    const std::string near = ClosestWord(key, other.keys);
-    if (!near.empty()) return fmt::format(": did you mean '{}' in [{}]?", near, other.section);
-  }
   constexpr std::size_t kMostListed = 30;
   if (section.keys.size() > kMostListed) return ": docs/jobs.md has the keys of each kind";
   return DidYouMean(key, section.keys);

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
 #include "acan/manager/job.h"
 #include "acan/manager/json_depth.h"
+#include "acan/manager/output_names.h"
 #include "job_words.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
@@ -218,6 +220,23 @@ std::string SectionsToToml(const json& sections, const std::string& name) {
   return toml;
 }
 
+constexpr const char* kGraphFile = "/model/file";
+constexpr const char* kGraphHash = "/model/file_sha256";
+
+// The output folder of a run has a copy of the graph file beside `name`. The path of the copy, if
+// the original is not there and the job has the hash that the copy must have.
+std::optional<std::string> KeptGraph(const json& sections, const std::string& name) {
+  const json::json_pointer file(kGraphFile);
+  if (!sections.contains(file) || !sections[file].is_string()) return std::nullopt;
+  if (!sections.contains(json::json_pointer(kGraphHash))) return std::nullopt;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(sections[file].get<std::string>(), error)) return std::nullopt;
+  const fs::path copy = fs::path(name).parent_path() / kGraphName;
+  if (!fs::exists(copy, error)) return std::nullopt;
+  return copy.string();
+}
+
 }  // namespace
 
 std::string JobToToml(const Job& job) {
@@ -235,7 +254,14 @@ Job JobFromJson(const json& sections, const std::string& name) {
     throw UsageError(
         fmt::format("{}: job must be an object, found {}", name, sections.type_name()));
   }
-  return ParseJob(SectionsToToml(sections, name), name, "", {});
+  const std::optional<std::string> copy = KeptGraph(sections, name);
+  if (!copy) return ParseJob(SectionsToToml(sections, name), name, "", {});
+  const json::json_pointer file(kGraphFile);
+  json with_copy = sections;
+  with_copy[file] = *copy;
+  Job job = ParseJob(SectionsToToml(with_copy, name), name, "", {});
+  if (auto* graph = std::get_if<GraphFile>(&job.model)) graph->path = sections[file];
+  return job;
 }
 
 }  // namespace acan

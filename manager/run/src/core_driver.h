@@ -22,6 +22,9 @@ class CoreDriver {
   // Null: there are no audits, or the core has not begun.
   const Audits* audits() const { return core_ && core_->audits() ? &*core_->audits() : nullptr; }
 
+  // Null: there is no plan yet, or the core has not begun.
+  const Plan* plan() const { return core_ && core_->plan() ? &*core_->plan() : nullptr; }
+
   void Post(ManagerEvent event) { events_.push_back(std::move(event)); }
   template <class Event>
   bool Waits() const {

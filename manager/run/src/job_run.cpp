@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "acan/manager/planted.h"
+#include "acan/manager/task_cost.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
 
@@ -42,11 +44,16 @@ bool IsOfRun() {
   } catch (const HandlersWrong&) {
   } catch (const NotFiniteFound&) {
   } catch (const JobFailed&) {
-  } catch (const tuplespace::SpaceError&) {  // the broker would refuse it to the next manager, too
   } catch (...) {
     return false;
   }
   return true;
+}
+
+// False for what a run does that has no plan.
+bool IsWork(const ManagerAction& action) {
+  return !std::holds_alternative<Say>(action) && !std::holds_alternative<GiveUp>(action) &&
+         !std::holds_alternative<ReadyToStop>(action);
 }
 
 }  // namespace
@@ -67,7 +74,9 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       audits_(context_, options.audit_log, std::move(earlier.quarantined)),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
-      divergence_(context_, earlier.finite_through) {}
+      divergence_(context_, earlier.finite_through) {
+  files_.NoteReceipt(std::move(earlier.receipt));
+}
 
 std::optional<Receipt> JobRun::Run() {
   statistics_.Begin(MonotonicUs());
@@ -80,7 +89,7 @@ std::optional<Receipt> JobRun::Run() {
       notices_.On(std::move(notice), driver_.audits());
     });
     takeover_.leadership().Connect();
-    if (!options_.resume) files_.NoteReceipt();
+    if (!options_.resume && beginning_.IsFirstLife()) files_.NoteReceipt(files_.ReceiptText());
     takeover_.Take();
     audits_.Open(takeover_.leadership());
     if (auto done = Begin()) return done;
@@ -94,11 +103,35 @@ std::optional<Receipt> JobRun::Run() {
     return std::nullopt;
   } catch (const RunLost&) {
     throw;
+  } catch (const tuplespace::SpaceError& error) {
+    // The broker would refuse it to the next manager, too.
+    takeover_.earlier_runs().SayGoodbye();
+    throw tuplespace::SpaceError(error.code(), error.what() + HintFor(error));
   } catch (...) {
     // What the next manager can continue from stays, as if this one had been killed.
     if (IsOfRun()) takeover_.earlier_runs().SayGoodbye();
     throw;
   }
+}
+
+// How to give the broker enough room, if it can never hold what this run has put.
+std::string JobRun::HintFor(const tuplespace::SpaceError& error) const {
+  const bool of_payloads =
+      std::string_view(error.what()).find("limits.payload_bytes") != std::string_view::npos;
+  const Plan* plan = driver_.plan();
+  if (error.code() != tuplespace::ErrorCode::kTooLarge || !of_payloads || !plan) return "";
+  constexpr std::uint64_t kStepsInSpace = 4;  // three that are not finished, and a safe version
+  constexpr std::uint64_t kMiB = 1 << 20;
+  Pass pass;
+  pass.rows = std::min(context_.job.training.batch, context_.data.train_samples());
+  const PassTasks tasks(context_.planned, context_.job.training, *plan);
+  std::uint64_t bytes = 0;
+  for (const PlannedTask& task : tasks.Tasks(pass)) bytes += MovedBytes(task.task);
+  const std::uint64_t enough = (kStepsInSpace * bytes + kMiB - 1) / kMiB;
+  return fmt::format(
+      "; the broker may not hold enough payloads for a step of this job: {0}MiB is enough (acan "
+      "broker --payloads {0}MiB, or ACAN_PAYLOADS={0}MiB for acan train)",
+      enough);
 }
 
 double JobRun::SecondsSoFar() const {
@@ -135,6 +168,7 @@ void JobRun::StepAll() {
 void JobRun::Apply(ManagerActions actions) {
   for (ManagerAction& action : actions) {
     if (final_tiles_) return;
+    if (!begun_ && IsWork(action)) BeginNewRun();
     std::visit([this](auto& a) { Do(a); }, action);
   }
 }
@@ -287,7 +321,7 @@ bool JobRun::IsSnapshotMissing() const {
 }
 
 void JobRun::SayStopped() const {
-  if (!stop_.trains()) return;
+  if (!stop_.trains() || !begun_) return;
   const std::int64_t done = driver_.core().committed_steps();
   const StopRequest::Saved saved = stop_.SavedOf(done);
   if (saved == StopRequest::Saved::kAll) {

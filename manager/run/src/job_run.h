@@ -33,6 +33,9 @@ struct EarlierLives {
   std::vector<ResultConflict> conflicts;
   std::optional<std::int64_t> finite_through = {};  // of the last NotFiniteFound, if any
   std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if held
+  // The receipt in the output folder when this process began, if none of its lives has begun the
+  // run.
+  std::optional<std::string> receipt = {};
 };
 
 class JobRun {
@@ -50,15 +53,21 @@ class JobRun {
   std::vector<std::string> RunsLeft() const { return takeover_.earlier_runs().Left(); }
   const std::vector<ResultConflict>& conflicts() const { return notices_.conflicts(); }
   std::shared_ptr<FolderLock> folder() const { return takeover_.folder().lock(); }  // null: none
+  // Whether this life has begun the files of the run. A new run begins them with its first plan.
+  bool HasBegun() const { return begun_; }
+  std::optional<std::string> earlier_receipt() const { return files_.earlier_receipt(); }
 
  private:
   // ---- where it begins (job_run_begin.cpp)
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
   std::optional<Receipt> FinishedBefore();
+  void BeginOutputs();
+  void BeginNewRun();
   void BeginFiles();
   ManagerConfig MakeConfig(double overhead_us);
 
   // ---- the loop (job_run.cpp)
+  std::string HintFor(const tuplespace::SpaceError& error) const;  // continues the error's text
   void Turn();
   void StepAll();
   void Apply(ManagerActions actions);
@@ -113,6 +122,7 @@ class JobRun {
   AuditTrail audits_;
   SpaceActions space_;
   Divergence divergence_;
+  bool begun_ = false;
   std::optional<std::vector<TileCell>> final_tiles_;  // set: the training is done
   Receipt receipt_;
 };

@@ -38,14 +38,32 @@ std::optional<Receipt> JobRun::Begin() {
     context_.Log("nothing is left of an earlier run: beginning anew");
   }
   for (const std::string& warning : context_.data.warnings) context_.Log(warning);
-  BeginFiles();
-  context_.client.RetireAll(Pattern::Of(DoneKey(context_.job_id)), false);
-  if (!beginning_.GoesOn()) takeover_.earlier_runs().RemoveAll();
+  if (options_.resume) BeginOutputs();
   receipt_.final_train_loss = beginning_.past().train_loss;
   ManagerConfig config = MakeConfig(overhead_us);
   audits_.Begin(beginning_.past());
   driver_.Begin(std::move(config));
   return std::nullopt;
+}
+
+// What an earlier run left in the folder and in the space is removed here.
+void JobRun::BeginOutputs() {
+  begun_ = true;
+  BeginFiles();
+  context_.client.RetireAll(Pattern::Of(DoneKey(context_.job_id)), false);
+  if (!beginning_.GoesOn()) takeover_.earlier_runs().RemoveAll();
+}
+
+// A new run that never has anything to do, because its handlers are too small or nobody starts one,
+// must not have destroyed an earlier run. It may wait for its first plan for long, so whatever may
+// have changed since Begin is checked again.
+void JobRun::BeginNewRun() {
+  takeover_.leadership().Confirm();
+  if (context_.HasFolder() && !takeover_.folder().lock()) {
+    throw RunLost{"the output folder was given up without a broker"};
+  }
+  if (files_.NewReceipt()) throw RunLost{"another manager has finished the job"};
+  BeginOutputs();
 }
 
 // The receipt, if the job was finished by the manager for which this one stood by, by one that led
@@ -80,7 +98,7 @@ void JobRun::BeginFiles() {
   files_.Begin({.goes_on = beginning_.GoesOn(),
                 .version = beginning_.past().version,
                 .metrics = beginning_.TakeMetrics(),
-                .is_new = !options_.resume && beginning_.IsFirstLife()},
+                .is_new = !options_.resume},
                [this](tuplespace::RequestBody body) { space_.Submit(std::move(body)); });
   const MetricsLog* metrics = files_.metrics();
   if (metrics == nullptr) return;

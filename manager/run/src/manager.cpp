@@ -57,7 +57,11 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   earlier.conflicts = life->conflicts();
   earlier.folder = life->folder();
   // Another manager may lead now: this one then stands by.
-  options.resume = options.standby = true;
+  options.standby = true;
+  // A new run that has not begun leaves nothing to resume from, but the folder may have an earlier
+  // run, which it must not continue.
+  options.resume |= life->HasBegun();
+  if (!options.resume) earlier.receipt = life->earlier_receipt();
   auto next = std::make_unique<JobRun>(options, job, model, data, earlier);
   earlier.folder.reset();
   {
@@ -86,6 +90,10 @@ Manager::~Manager() = default;
 
 std::optional<Receipt> Manager::Run() {
   return impl_->Run();
+}
+
+bool Manager::HasBegun() const {
+  return impl_->options.resume || impl_->life->HasBegun();
 }
 
 void Manager::Stop(std::chrono::microseconds within) {

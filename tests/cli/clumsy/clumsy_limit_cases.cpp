@@ -127,8 +127,18 @@ std::vector<ClumsyCase> LimitCases() {
       {"stdout is a pipe whose reader went",
        "($ACAN train job.toml; echo $? > code) | true; "
        "exit $(cat code)",
-       1,
-       {"cannot write to stdout: Broken pipe"}},
+       141,
+       {"steps"}},
+      {"stdout is a pipe whose reader went, and nothing is said of it",
+       "($ACAN devices; echo $? > code) 2> errors | true; "
+       "test ! -s errors && exit $(cat code)",
+       141,
+       {}},
+      {"stdout is a pipe whose reader went, of a text",
+       "($ACAN generate gpt --prompt abc --tokens 4000; echo $? > code) 2> errors | head -c 4; "
+       "grep 'stdout' errors; exit $(cat code)",
+       141,
+       {"abc"}},
       {"stdin is a directory", "$ACAN train job.toml < keys", 0, {"weights_sha256"}},
 
       {"no environment",

@@ -196,6 +196,16 @@ std::vector<ClumsyCase> GraphFileCases() {
        "sed -i 's/\\(\"tokens\".*\"bound\": \\)20/\\13/' g.json; $ACAN train graph.toml",
        2,
        {"the model has 3", "the bounds of \"tokens\""}},
+      {"graph: its file is gone after the training",
+       "$ACAN train graph.toml && rm g.json && $ACAN verify out --rerun && "
+       "$ACAN train --resume out && rm out/receipt.json && $ACAN train --resume out && "
+       "$ACAN verify out && grep -q '/g.json' out/receipt.json",
+       0,
+       {"equal      weights_sha256 of the second training", "is done already"}},
+      {"graph: its file is gone, and the copy is another one",
+       "$ACAN train graph.toml && rm g.json && echo >> out/graph.json && $ACAN verify out",
+       2,
+       {"out/graph.json: the file has changed"}},
       {"graph: no JSON", "echo '{' > g.json; $ACAN train graph.toml", 2, {"g.json: is not valid"}},
       {"graph: another format",
        "sed -i s/acan-graph-1/onnx/ g.json; $ACAN train graph.toml",

@@ -136,6 +136,9 @@ TEST(JobModelTest, KeysOfAnotherKindAreRefused) {
   ExpectModelRefused("kind = \"gpt\"\nhidden_size = 16\n",
                      {"model.hidden_size = 16 (line 3 of job.toml)", "kind \"gpt\"",
                       "kind = \"llama\" or \"bert\""});
+  ExpectModelRefused("kind = \"gpt\"\nhidden_size = 16\n", {"kind \"gpt\" calls it n_embd"});
+  ExpectModelRefused("kind = \"gpt\"\nd_model = 16\n",
+                     {"'d_model'", "did you mean 'n_embd', 'hidden_size' or 'hidden_dim'?"});
   ExpectModelRefused("kind = \"gpt\"\nlayers = [4, 3]\n", {"model.layers", "kind = \"mlp\""});
   ExpectModelRefused("layers = [4, 3]\nn_head = 4\n",
                      {"model.n_head = 4 (line 3", "kind \"mlp\"", "kind = \"gpt\""});

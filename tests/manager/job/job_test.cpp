@@ -140,13 +140,32 @@ TEST(JobTest, WeightDecayDefaultsAsInPyTorch) {
   EXPECT_EQ(Parse("[train]\noptimizer = \"adamw\"\nweight_decay = 0\n").training.weight_decay, 0.0);
 }
 
+TEST(JobTest, WordsOfOtherProgramsSuggestTheKey) {
+  const auto expect = [](const std::string& section, const std::string& key,
+                         const std::string& hint) {
+    ExpectError([&] { ParseJob(kSmall, "job.toml", "/jobs", {section + "." + key + "=1"}); },
+                {"unknown key '" + key + "' of [" + section + "]", hint});
+  };
+  expect("train", "batch_size", ": did you mean 'batch'?");
+  expect("train", "lr", ": did you mean 'learning_rate'?");
+  expect("train", "grad_clip", ": did you mean 'clip_norm'?");
+  expect("train", "max_grad_norm", ": did you mean 'clip_norm'?");
+  expect("train", "num_epochs", ": did you mean 'epochs'?");
+  expect("train", "max_steps", ": did you mean 'steps'?");
+  expect("train", "max_iters", ": did you mean 'steps'?");
+  expect("train", "wd", ": did you mean 'weight_decay'?");
+  expect("train", "save_every", ": did you mean 'every_steps' in [snapshots]?");
+  expect("data", "labels", ": did you mean 'train_labels'?");
+  expect("data", "batch_size", ": did you mean 'batch' in [train]?");
+}
+
 TEST(JobTest, UnknownNamesSuggestTheNearest) {
   ExpectRefused("[train]\nepoch = 3\n",
                 {"unknown key 'epoch' in [train], line 7 of job.toml", "did you mean 'epochs'?"});
   ExpectRefused("[trian]\nepochs = 3\n",
                 {"unknown section 'trian', line 6 of job.toml", "did you mean 'train'?"});
   ExpectRefused("[tasks]\nmomentum = 1\n", {"unknown key 'momentum'", "belongs in [train]"});
-  ExpectRefused("[tasks]\nmomentun = 1\n", {"'momentun'", "did you mean 'momentum' in [train]?"});
+  ExpectRefused("[tasks]\nmomentun = 1\n", {"'momentun'", "expected one of size_bytes"});
   ExpectRefused("[train]\nxyzzy = 1\n", {"'xyzzy'", "expected one of batch, epochs"});
   ExpectWholeRefused(std::string("epochs = 3\n") + kSmall,
                      {"key outside a section 'epochs', line 1", "belongs in [train]"});

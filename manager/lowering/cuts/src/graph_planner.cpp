@@ -351,9 +351,10 @@ std::string Summary(const ChosenCuts& chosen, std::int64_t batch) {
     tiled += segment.by_tiles || segment.in_phases || segment.column_parts > 1 ? 1 : 0;
     finest = FinerOf(finest, segment.rows);
   }
+  const std::int64_t samples = std::min(batch, finest.samples);
   const std::string rows = finest.IsWithinSamples()
                                ? fmt::format("{} positions of a sample", finest.positions)
-                               : fmt::format("{} samples", std::min(batch, finest.samples));
+                               : fmt::format("{} sample{}", samples, samples == 1 ? "" : "s");
   const char* again = chosen.cuts.recompute == Recompute::kNothing    ? ""
                       : chosen.cuts.recompute == Recompute::kElements ? "; norms and the like again"
                                                                       : "; branches again";

@@ -11,6 +11,7 @@
 #include "acan/manager/handler_network.h"
 #include "acan/manager/job.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace acan {
 namespace {
@@ -53,11 +54,13 @@ std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
 
 void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
   handlers_.clear();
+  of_other_jobs_ = event.of_other_jobs;
   for (const auto& [id, capacity] : event.handlers) {
     const bool usable =
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
     if (usable && !HasClient(config_.quarantined, id)) handlers_.emplace(id, capacity);
   }
+  unusable_ = static_cast<int>(event.handlers.size() - handlers_.size());
   // Handlers that never did a task are still better than none.
   const auto is_idler = [this](const auto& handler) { return idlers_.contains(handler.first); };
   if (!std::all_of(handlers_.begin(), handlers_.end(), is_idler)) {
@@ -82,6 +85,7 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
   if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
     if (said_nobody_at_us_) out.push_back(Say{"a handler is there: going on"});
     said_nobody_at_us_.reset();
+    said_too_small_at_us_.reset();
     unfit_since_us_.reset();
     NameTooSmall(plan->largest_need_bytes, out);
     return {};
@@ -99,9 +103,39 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
 
 void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
   if (said_nobody_at_us_ && now_us - *said_nobody_at_us_ <= kSayNobodyAgainUs) return;
-  out.push_back(
-      Say{"no handler is there yet; waiting for one (start: acan handler --connect ...)"});
   said_nobody_at_us_ = now_us;
+  std::vector<std::string> others;
+  if (of_other_jobs_ > 0) {
+    others.push_back(fmt::format("{} limited to other jobs by {}", of_other_jobs_,
+                                 of_other_jobs_ == 1 ? "its key" : "their keys"));
+  }
+  if (unusable_ > 0) {
+    others.push_back(fmt::format("{} not {}, or quarantined", unusable_,
+                                 config_.training.precision == Precision::kExact
+                                     ? "exact"
+                                     : "able to compute in fast precision"));
+  }
+  constexpr const char* kStart = "waiting for one (start: acan handler --connect ...)";
+  out.push_back(Say{others.empty() ? fmt::format("no handler is there yet; {}", kStart)
+                                   : fmt::format("no handler is there that can get tasks of this "
+                                                 "job (there are others: {}); {}",
+                                                 fmt::join(others, "; "), kStart)});
+}
+
+void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
+  if (now_us - unfit_since_us_.value_or(now_us) < kSayAfterUs) return;
+  if (said_too_small_at_us_ && now_us - *said_too_small_at_us_ <= kSayNobodyAgainUs) return;
+  said_too_small_at_us_ = now_us;
+  if (settings_that_fit_.empty()) settings_that_fit_ = SettingsThatFit();
+  const auto largest =
+      std::max_element(handlers_.begin(), handlers_.end(), [](const auto& left, const auto& right) {
+        return left.second.memory_bytes < right.second.memory_bytes;
+      });
+  out.push_back(Say{fmt::format(
+      "all handlers are too small: the largest task needs {} at its smallest, and {} offers the "
+      "most, {}; waiting for a handler with more memory (or begin again: {})",
+      SizeText(smallest_need_bytes_), largest->second.name, SizeText(largest->second.memory_bytes),
+      settings_that_fit_)});
 }
 
 HandlerPool::Advice HandlerPool::LeaveOutIdlers(const WorkersSeen& event, const Plan& plan,
@@ -207,9 +241,11 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
       NameTooSmall(next->largest_need_bytes, out);
       unfit_since_us_.reset();
       said_nobody_at_us_.reset();
+      said_too_small_at_us_.reset();
       return std::move(*next);
     }
     hopeless_bytes_ = largest;
+    settings_that_fit_.clear();
   }
   if (smallest_need_bytes_ == UINT64_MAX)
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
@@ -222,6 +258,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
         SettingsThatFit())};
   }
   NameTooSmall(smallest_need_bytes_, out);
+  SayAllAreTooSmall(now_us, out);
   return {};
 }
 

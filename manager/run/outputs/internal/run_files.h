@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acan/manager/conflict_log.h"
@@ -28,8 +29,10 @@ class RunFiles {
   // it.
   RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client);
 
-  // A receipt written from now on belongs to a manager that finished in the meantime.
-  void NoteReceipt() { earlier_receipt_ = ReceiptText(); }
+  std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
+  // A receipt with another text belongs to a manager that finished in the meantime.
+  void NoteReceipt(std::optional<std::string> text) { earlier_receipt_ = std::move(text); }
+  const std::optional<std::string>& earlier_receipt() const { return earlier_receipt_; }
   // Such a receipt, if it belongs to this job.
   std::optional<Receipt> NewReceipt() const;
 
@@ -77,7 +80,6 @@ class RunFiles {
   void SayIfLinesWait();
   void RequireRoomForModel() const;
   void SayIfSnapshotIsSlow();
-  std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
   void RemoveLaterSnapshots(const Start& start) const;
   bool SnapshotMayCommit() const;
 

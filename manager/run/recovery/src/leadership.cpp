@@ -54,7 +54,11 @@ void Leadership::Connect() {
   client.OnConnection(
       [this](bool connected, const std::string& why) { OnConnection(connected, why); });
   client.OnDamage([this](const std::string& text) { context_.Log(text); });
-  client.OnDelay([this](const std::string& text) { context_.Log(text); });
+  client.OnDelay([this](const std::string& text) {
+    const bool of_payloads = text.find("limits.payload_bytes") != std::string::npos;
+    context_.Log(of_payloads ? text + " (acan broker --payloads, or ACAN_PAYLOADS, is this limit)"
+                             : text);
+  });
   const std::int64_t begin_us = MonotonicUs();
   bool said = false;
   while (!client.connected()) {

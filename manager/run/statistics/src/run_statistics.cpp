@@ -65,8 +65,11 @@ void RunStatistics::OnHandlers(const tuplespace::Found& found) {
   for (const tuplespace::FoundTuple& tuple : found.tuples) {
     bytes += tuple.payload.size();
     const std::optional<Capacity> capacity = CapacityFromJson(std::string(tuple.payload.text()));
-    // The broker gives it no tasks of this job.
-    if (!capacity || !context_.job_id.starts_with(capacity->jobs)) continue;
+    if (!capacity) continue;
+    if (!context_.job_id.starts_with(capacity->jobs)) {  // the broker gives it no tasks of this job
+      ++seen.of_other_jobs;
+      continue;
+    }
     seen.handlers.emplace(tuple.put_by, *capacity);
   }
   // Counts all tuples, because anyone with a handler's key may put many large ones.

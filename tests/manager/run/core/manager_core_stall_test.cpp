@@ -96,5 +96,39 @@ TEST_F(StallTest, WhatIsGoneIsDoneAgainAndThenTheRunEnds) {
   EXPECT_THAT(shell_.moved, SizeIs(2));
 }
 
+TEST_F(StallTest, HandlersThatAreTooSmallForAnyPlanAreNamedAgainAndAgain) {
+  shell_.Send(Handlers({2048, 1024}));
+  Pass(10, {});
+  EXPECT_THAT(shell_.Said(), HasSubstr("all handlers are too small: the largest task needs "));
+  EXPECT_THAT(shell_.Said(), HasSubstr("and handler 0 offers the most, 2KiB"));
+  shell_.said.clear();
+  Pass(40, {});
+  EXPECT_THAT(shell_.Said(), HasSubstr("all handlers are too small"));
+  EXPECT_FALSE(shell_.core.plan());
+  shell_.said.clear();
+  shell_.Send(Handlers({2048, 1 << 30}), now_us_);
+  EXPECT_TRUE(shell_.core.plan());
+  Pass(40, {.tasks_ready = 4, .open_gets = 0, .tasks_leased = 1});
+  EXPECT_THAT(shell_.Said(), ::testing::Not(HasSubstr("too small")));
+}
+
+TEST_F(StallTest, ItSaysWhyTheHandlersThatAreThereAreNotEnough) {
+  HandlersSeen seen;
+  seen.of_other_jobs = 2;
+  shell_.Send(seen);
+  Pass(10, {});
+  EXPECT_THAT(shell_.Said(), HasSubstr("2 limited to other jobs by their keys"));
+  shell_.said.clear();
+  seen = Handlers({1 << 30});
+  seen.handlers.at("id0").exact = false;
+  shell_.Send(seen, now_us_);
+  Pass(40, {});
+  EXPECT_THAT(shell_.Said(), HasSubstr("1 not exact, or quarantined"));
+  shell_.said.clear();
+  shell_.Send(HandlersSeen{}, now_us_);
+  Pass(40, {});
+  EXPECT_THAT(shell_.Said(), HasSubstr("no handler is there yet"));
+}
+
 }  // namespace
 }  // namespace acan

@@ -193,7 +193,9 @@ Job ParseJob(const std::string& toml, const std::string& name, const std::string
 nlohmann::json JobToJson(const Job& job);
 // TOML with the same values: ParseJob(JobToToml(job)) gives the same job.
 std::string JobToToml(const Job& job);
-// The job of a receipt: the inverse of JobToJson. Throws Error (usage) for anything else.
+// The job of a receipt: the inverse of JobToJson. Throws Error (usage) for anything else. `name` is
+// the file, for messages. If the job's graph file is no longer there, the copy in the folder of
+// `name` serves; the job then still has the path of the original.
 Job JobFromJson(const nlohmann::json& json, const std::string& name);
 
 }  // namespace acan

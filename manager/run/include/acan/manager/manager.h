@@ -69,6 +69,9 @@ class Manager {
   // stands by until that one is done or gone. A run that diverged ends early, with the last good
   // weights (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
   std::optional<Receipt> Run();
+  // Whether a later manager can resume this run, after Run has returned: false for a new run that
+  // ended before its first plan. Such a run has changed nothing in its output folder.
+  bool HasBegun() const;
   // Thread-safe. Ends Run at once or, during a training, as soon as a snapshot of its newest
   // version is written, at the latest after `within`. May be called again.
   void Stop(std::chrono::microseconds within = std::chrono::microseconds(0));

@@ -47,6 +47,7 @@ class HandlerPool {
   std::string SettingsThatFit() const;  // continues "give the handlers more memory, "
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);
+  void SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out);
   void NameTooSmall(std::uint64_t need_bytes, ManagerActions& out);
 
   const ManagerConfig& config_;
@@ -56,11 +57,15 @@ class HandlerPool {
   std::int64_t grown_us_ = 0;      // when it was reached
   std::map<std::string, Capacity> handlers_;
   std::set<tuplespace::ClientId> idlers_;  // could take tasks and never did: left out of plans
+  int of_other_jobs_ = 0;                  // present, but they may not get tasks of this job
+  int unusable_ = 0;  // present, but not exact enough for this job, or quarantined
   std::set<std::string> named_too_small_;
-  std::uint64_t hopeless_bytes_ = 0;               // no plan for so large a largest handler
-  std::uint64_t smallest_need_bytes_ = 0;          // of the largest task, in that attempt
-  std::optional<std::int64_t> unfit_since_us_;     // nobody present can hold the largest task
-  std::optional<std::int64_t> said_nobody_at_us_;  // unset: not said since a handler was there
+  std::uint64_t hopeless_bytes_ = 0;                  // no plan for so large a largest handler
+  std::uint64_t smallest_need_bytes_ = 0;             // of the largest task, in that attempt
+  std::string settings_that_fit_;                     // after that attempt; empty: not sought yet
+  std::optional<std::int64_t> unfit_since_us_;        // nobody present can hold the largest task
+  std::optional<std::int64_t> said_nobody_at_us_;     // unset: not said since a handler was there
+  std::optional<std::int64_t> said_too_small_at_us_;  // unset: not said since one was large enough
 };
 
 }  // namespace acan

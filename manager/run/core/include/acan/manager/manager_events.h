@@ -23,8 +23,9 @@ using UnitId = std::int64_t;
 // ---- events ------------------------------------------------------------------------------------
 
 struct HandlersSeen {
-  std::map<std::string, Capacity> handlers;
-};  // by client id; all present
+  std::map<std::string, Capacity> handlers;  // by client id; all present that may get tasks
+  int of_other_jobs = 0;                     // present, but their keys are limited to other jobs
+};
 struct ChunkDone {
   UnitId unit = 0;
   std::uint64_t generation = 0;

@@ -1,0 +1,14 @@
+// What a new run replaces in its output folder.
+#pragma once
+
+#include <string>
+
+namespace acan {
+
+// A sentence about the run in `folder` that a new run of the job with the id `job_id` would
+// replace, and that somebody may miss: an unfinished one, or the finished one of another job. Empty
+// if there is none. `resume` is the command that continues an unfinished run.
+std::string ReplacedRunText(const std::string& folder, const std::string& job_id,
+                            const std::string& resume);
+
+}  // namespace acan

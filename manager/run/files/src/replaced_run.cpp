@@ -1,0 +1,62 @@
+#include "acan/manager/replaced_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+
+#include "acan/manager/finished_run.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/training_id.h"
+
+namespace acan {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The newest version in a snapshot of the folder; -1: there is none.
+std::int64_t NewestSnapshot(const fs::path& folder) {
+  constexpr std::size_t kPrefixLength = 5;  // "step-"
+  std::int64_t newest = -1;
+  std::error_code error;
+  fs::directory_iterator at(folder / kSnapshotsName, error);
+  for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.size() <= kPrefixLength) continue;
+    const std::int64_t version = std::strtoll(name.c_str() + kPrefixLength, nullptr, 10);
+    if (name == SnapshotFileName(version)) newest = std::max(newest, version);
+  }
+  return newest;
+}
+
+// A run that cannot be read counts as one of another job.
+bool IsFinishedRunOf(const std::string& folder, const std::string& job_id) {
+  try {
+    const FinishedRun run = ReadFinishedRun(folder);
+    return TrainingId(run.job, run.receipt.train_sha256, run.receipt.test_sha256) == job_id;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string ReplacedRunText(const std::string& folder, const std::string& job_id,
+                            const std::string& resume) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(folder) / kReceiptName, ignored)) {
+    if (IsFinishedRunOf(folder, job_id)) return "";
+    return fmt::format("{} has a finished run of another job, which this run replaces", folder);
+  }
+  const std::int64_t newest = NewestSnapshot(folder);
+  if (newest < 0) return "";
+  return fmt::format(
+      "{} has snapshots of an unfinished run up to step {}; this run begins anew and removes them "
+      "(to continue it: {})",
+      folder, newest, resume);
+}
+
+}  // namespace acan

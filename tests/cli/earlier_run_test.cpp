@@ -1,0 +1,151 @@
+// What becomes of an earlier run in the output folder, and what is said of it.
+#include <signal.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "job_fixture.h"
+#include "program.h"
+
+namespace acan::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Its largest task needs more than the 64KiB that a handler must have at least.
+constexpr const char* kLargeTasks = R"(
+[model]
+layers = [300, 300, 2]
+loss = "mse"
+[data]
+generated = "regression"
+samples = 32
+[train]
+block = 256
+epochs = 1
+)";
+
+class EarlierRun : public ::testing::Test {
+ protected:
+  std::vector<std::string> Train(const std::string& job, const std::string& handlers) const {
+    return {"train", job, "--handlers", handlers, "--out", out_};
+  }
+  std::string InOut(const std::string& name) const { return ReadFile(out_ + "/" + name); }
+
+  const TestFolder folder_;
+  const std::string out_ = folder_ / "out/run";
+};
+
+TEST_F(EarlierRun, StaysIfTheNewOneHasNoHandlerWithEnoughMemory) {
+  const std::string job = folder_.Write("job.toml", kLargeTasks);
+  ASSERT_EQ(RunAcan(Train(job, "cpu:1@16MiB")).code, 0);
+  const std::string model = InOut("model.safetensors");
+  const std::string receipt = InOut("receipt.json");
+  ASSERT_NE(model, "");
+  Result again = RunAcan(Train(job, "cpu:1@64KiB"));
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("the largest task needs"));
+  EXPECT_EQ(InOut("model.safetensors"), model);
+  EXPECT_EQ(InOut("receipt.json"), receipt);
+  // One with enough replaces it, without a warning, because it is the same job.
+  again = RunAcan(Train(job, "cpu:1@16MiB"));
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.err, Not(HasSubstr("finished run")));
+  EXPECT_EQ(InOut("model.safetensors"), model);
+  EXPECT_NE(InOut("receipt.json"), receipt);
+}
+
+TEST_F(EarlierRun, StaysWhileAManagerWaitsForHandlers) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  ASSERT_EQ(RunAcan(Train(job, "cpu:1@16MiB")).code, 0);
+  const std::string receipt = InOut("receipt.json");
+  Program broker({"broker", "--listen", "ipc://" + (folder_ / "space")});
+  ASSERT_NE(EndpointOf(broker), "");
+  Program manager({"manager", "--connect", "ipc://" + (folder_ / "space"), job, "--out", out_});
+  ASSERT_TRUE(manager.WaitForErr("no handler is there yet"));
+  manager.Signal(SIGTERM);
+  EXPECT_EQ(manager.Wait(), 128 + SIGTERM);
+  EXPECT_THAT(manager.err(),
+              AllOf(HasSubstr("stopped before the first step"), Not(HasSubstr("to go on"))));
+  EXPECT_EQ(InOut("receipt.json"), receipt);
+}
+
+// The new run has not begun when its broker is lost, so it does not take the earlier one for its
+// own.
+TEST_F(EarlierRun, IsNotResumedByANewRunThatLosesItsBroker) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  ASSERT_EQ(RunAcan(Train(job, "cpu:1@16MiB")).code, 0);
+  const std::string model = InOut("model.safetensors");
+  const std::string receipt = InOut("receipt.json");
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  std::optional<Program> broker;
+  broker.emplace(std::vector<std::string>{"broker", "--listen", endpoint});
+  ASSERT_NE(EndpointOf(*broker), "");
+  Program manager({"manager", "--connect", endpoint, job, "--out", out_});
+  ASSERT_TRUE(manager.WaitForErr("no handler is there yet"));
+  broker->Signal(SIGKILL);
+  EXPECT_EQ(broker->Wait(), -SIGKILL);
+  ASSERT_TRUE(manager.WaitForErr("lost the broker"));
+  broker.emplace(std::vector<std::string>{"broker", "--listen", endpoint});
+  ASSERT_TRUE(manager.WaitForErr("resuming"));
+  EXPECT_EQ(InOut("receipt.json"), receipt);
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB"});
+  EXPECT_EQ(manager.Wait(), 0) << manager.err();
+  EXPECT_THAT(manager.err(), Not(HasSubstr("done already")));
+  EXPECT_EQ(InOut("model.safetensors"), model);
+  EXPECT_NE(InOut("receipt.json"), receipt);
+}
+
+TEST_F(EarlierRun, ThatIsUnfinishedIsNamedBeforeItIsReplaced) {
+  const std::string job = folder_.Write("job.toml", EndlessJob());
+  {
+    Program train(Train(job, "cpu:1@16MiB"));
+    ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+    train.Signal(SIGINT);
+    ASSERT_EQ(train.Wait(), 128 + SIGINT) << train.err();
+    EXPECT_THAT(train.err(), Not(HasSubstr("unfinished")));
+  }
+  Program again(Train(job, "cpu:1@16MiB"));
+  ASSERT_TRUE(
+      again.WaitForErr("warning: " + out_ + " has snapshots of an unfinished run up to step"));
+  ASSERT_TRUE(again.WaitForErr("(to continue it: acan train --resume " + out_ + ")"));
+  ASSERT_TRUE(again.WaitForErr("epoch 1/"));
+  again.Signal(SIGINT);
+  ASSERT_EQ(again.Wait(), 128 + SIGINT) << again.err();
+  Program resumed({"train", "--resume", out_, "--handlers", "cpu:1@16MiB"});
+  ASSERT_TRUE(resumed.WaitForErr("going on from snapshot"));
+  resumed.Signal(SIGINT);
+  EXPECT_EQ(resumed.Wait(), 128 + SIGINT);
+  EXPECT_THAT(resumed.err(), Not(HasSubstr("unfinished")));
+}
+
+TEST_F(EarlierRun, OfAnotherJobIsNamedBeforeItIsReplaced) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  ASSERT_EQ(RunAcan(Train(job, "cpu:1@16MiB")).code, 0);
+  std::vector<std::string> words = Train(job, "cpu:1@16MiB");
+  words.insert(words.end(), {"--set", "train.seed=7"});
+  const Result other = RunAcan(words);
+  EXPECT_EQ(other.code, 0);
+  EXPECT_THAT(other.err, HasSubstr("warning: " + out_ +
+                                   " has a finished run of another job, which this run replaces"));
+}
+
+// There is nothing that it could go on from, so nothing is left and no such advice is given.
+TEST_F(EarlierRun, IsNoneIfASignalCameBeforeTheFirstStep) {
+  const std::string job = folder_.Write("job.toml", EndlessJob());
+  Program train(Train(job, "cpu:1@16MiB"));
+  ASSERT_TRUE(train.WaitForErr("the job, with all defaults"));
+  train.Signal(SIGINT);
+  EXPECT_EQ(train.Wait(), 128 + SIGINT) << train.err();
+  if (std::filesystem::exists(out_ + "/job.json")) GTEST_SKIP() << "it was too fast for the signal";
+  EXPECT_THAT(train.err(),
+              AllOf(HasSubstr("stopped before the first step"), Not(HasSubstr("--resume"))));
+  EXPECT_THAT(folder_.Names(), ::testing::ElementsAre("job.toml"));
+}
+
+}  // namespace
+}  // namespace acan::testing
