@@ -31,8 +31,8 @@ constexpr int kFailure = 1;
 constexpr const char* kFooter = R"(
 First steps:
   acan train examples/regression.toml              everything on this machine, one command
-  acan train --help                                each command explains itself
-  acan devices                                     what this machine has
+  acan train --help                                the help of a command
+  acan devices                                     the devices of this machine
 
 Exit codes: 0 done, 1 failure, 2 usage, 128 + n stopped by signal n.)";
 
@@ -45,13 +45,13 @@ void Complain(const std::string& text) {
 std::string Hint(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || !app.get_subcommands().empty()) return "";
   if (argv[1][0] == '-') {
-    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
+    return fmt::format("\"{}\" is not a flag of acan itself: write the command first", argv[1]);
   }
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], names));
+  return fmt::format("\"{}\" is not a command{}", argv[1], DidYouMean(argv[1], names));
 }
 
 // An empty value is a variable of a script that was not set, and never what somebody wants.
@@ -59,7 +59,7 @@ void RefuseEmptyValues(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() == 0) continue;
     option->check([](const std::string& value) {
-      return value.empty() ? "its value is empty: give one, or leave it out" : "";
+      return value.empty() ? "the value is empty: give one, or leave the option out" : "";
     });
   }
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -114,7 +114,7 @@ int RunChosen(const Chosen& chosen) {
   } catch (const std::system_error&) {
     ::_exit(ComplainOfCurrentException());
   } catch (const std::exception& error) {
-    Complain(fmt::format("ended by an exception that nothing catches: {}", error.what()));
+    Complain(fmt::format("ended by an uncaught exception: {}", error.what()));
   } catch (...) {
   }
   std::abort();
@@ -123,7 +123,7 @@ int RunChosen(const Chosen& chosen) {
 int Main(int argc, char** argv) {
   SetUpProcess();
   std::set_terminate(EndByUncaught);
-  CLI::App app("acan trains neural networks on whatever devices there are, to the same bits.",
+  CLI::App app("acan trains neural networks on whatever devices are available, with bit-identical results.",
                "acan");
   app.require_subcommand(1);
   app.footer(kFooter);
@@ -152,7 +152,7 @@ int Main(int argc, char** argv) {
       at = at->get_subcommands().front();
       commands += at->get_name() + " ";
     }
-    Complain(fmt::format("\"acan {}--help\" explains", commands));
+    Complain(fmt::format("see \"acan {}--help\"", commands));
     return kUsage;
   }
   return RunChosen(chosen);
