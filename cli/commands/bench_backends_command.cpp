@@ -49,8 +49,8 @@ void CheckSvgPath(const std::string& path) {
   std::error_code ignored;
   if (refused != 0 || !file.has_filename() || std::filesystem::is_directory(file, ignored)) {
     throw UsageError(
-        fmt::format("--svg: \"{}\" cannot be written ({}); give a file in an existing folder",
-                    path, refused != 0 ? std::strerror(errno) : "it is a folder"));
+        fmt::format("--svg: \"{}\" cannot be written ({}); give a file in an existing folder", path,
+                    refused != 0 ? std::strerror(errno) : "it is a folder"));
   }
 }
 

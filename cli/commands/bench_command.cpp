@@ -60,7 +60,8 @@ void AddSpaceBench(Command& app, Chosen& chosen) {
   Command command = app.AddCommand("space", "The tuple space and its broker");
   command.AddOption("--transport", options->transports, "inproc, ipc or tcp; may be repeated")
       .TypeName("KIND");
-  command.AddOption("--repeats", options->repeats, "the number of repeats, at least 5").ShowDefault();
+  command.AddOption("--repeats", options->repeats, "the number of repeats, at least 5")
+      .ShowDefault();
   command.AddFlag("--curve", options->curve, "measures the cost of CURVE over tcp instead");
   command.AddFlag("--json", *json, "one line of JSON");
   command.Footer("\nExample:\n  acan bench space --transport ipc\n  acan bench space --curve");
@@ -73,7 +74,8 @@ void AddGemmBench(Command& app, Chosen& chosen) {
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("gemm", "Exact matrix products against OpenBLAS and oneDNN");
   command.AddOption("--threads", options->threads, "threads of each").ShowDefault();
-  command.AddOption("--repeats", options->repeats, "the number of repeats, at least 7").ShowDefault();
+  command.AddOption("--repeats", options->repeats, "the number of repeats, at least 7")
+      .ShowDefault();
   command.AddOption("--batch", options->batches, "samples; may be repeated");
   command.AddOption("--layer", options->layers,
                     "inputs and outputs of a layer, like 784x4096; may be repeated");
@@ -112,13 +114,15 @@ void AddTrainBench(Command& app, Chosen& chosen) {
   command.AddOption("--layers", options->layers, "inputs, hidden layers, outputs").Delimiter(',');
   const auto device = std::make_shared<std::string>();
   command
-      .AddOption("--device", *device,
-                 "runs the handlers and the loop on this device instead of the CPU, like cuda:0@8GiB")
+      .AddOption(
+          "--device", *device,
+          "runs the handlers and the loop on this device instead of the CPU, like cuda:0@8GiB")
       .TypeName("DEVICE");
   const auto memory = std::make_shared<std::string>();
   command
-      .AddOption("--memory", *memory,
-                 "with --device: the memory limit of each handler, like 64MiB, if it is below the loop's")
+      .AddOption(
+          "--memory", *memory,
+          "with --device: the memory limit of each handler, like 64MiB, if it is below the loop's")
       .TypeName("SIZE");
   command.AddFlag("--json", *json, "one line of JSON");
   command.Footer(
@@ -146,7 +150,8 @@ void AddPoliciesBench(Command& app, Chosen& chosen) {
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("policies", "Unequal handlers under each scheduling policy");
   command.AddOption("--policy", options->policies, "tasks.policy; may be repeated");
-  command.AddOption("--speeds", options->speeds, "the relative speeds of the handlers").Delimiter(',');
+  command.AddOption("--speeds", options->speeds, "the relative speeds of the handlers")
+      .Delimiter(',');
   command.AddOption("--unit", options->unit_gflops, "GFLOP/s of speed 1").ShowDefault();
   command.AddOption("--batch", options->batch, "samples per step").ShowDefault();
   command.AddOption("--steps", options->steps, "steps per run").ShowDefault();

@@ -60,8 +60,7 @@ std::uint64_t DefaultPayloadBytes() {
 bool IsOn(const Setting& setting) {
   if (!setting.set() || setting.value == "on") return true;
   if (setting.value == "off") return false;
-  throw UsageError(
-      fmt::format("{}: \"{}\" must be on or off", setting.origin, setting.value));
+  throw UsageError(fmt::format("{}: \"{}\" must be on or off", setting.origin, setting.value));
 }
 
 // Follows the list of the key file. A file that cannot be used changes nothing.
@@ -72,9 +71,8 @@ void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplesp
     broker.SetPeers(file.peers);
     log.Info(fmt::format("{} has changed: {} keys may connect now", path, file.peers.size()));
     if (file.keys.public_key != keys.public_key) {
-      log.Warning(
-          fmt::format("{}: the broker's own keys have changed: restart the broker to use them",
-                      path));
+      log.Warning(fmt::format(
+          "{}: the broker's own keys have changed: restart the broker to use them", path));
     }
   } catch (const std::exception& error) {
     log.Error(fmt::format("{}; the previous list stays in force", error.what()));
@@ -86,7 +84,9 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
   for (const std::string& endpoint : endpoints) {
     if (!endpoint.starts_with("tcp://")) continue;
     log.Warning(fmt::format(
-        "{} has no keys: any user of this host may connect to it and act as a manager, that is, " "read and replace weights and data, and end jobs; give --keys, or leave out --listen for a " "socket that only this user can reach",
+        "{} has no keys: any user of this host may connect to it and act as a manager, that is, "
+        "read and replace weights and data, and end jobs; give --keys, or leave out --listen for a "
+        "socket that only this user can reach",
         endpoint));
   }
 }
@@ -140,8 +140,8 @@ int RunBroker(const BrokerFlags& flags) {
 
 void AddBroker(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<BrokerFlags>();
-  Command command =
-      app.AddCommand("broker", "Serve a tuple space, through which managers and handlers communicate");
+  Command command = app.AddCommand(
+      "broker", "Serve a tuple space, through which managers and handlers communicate");
   command
       .AddOption("--listen", flags->listen,
                  std::string("where to listen; may be repeated (default: ") + kDefaultPlace +
@@ -149,16 +149,17 @@ void AddBroker(Command& app, Chosen& chosen) {
       .TypeName("ENDPOINT");
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
-  AddKeys(command, flags->keys, "the broker's key file; required for addresses other than ipc and loopback");
+  AddKeys(command, flags->keys,
+          "the broker's key file; required for addresses other than ipc and loopback");
   command.AddFlag("--check-payloads", flags->check_payloads,
                   "check the hash of each payload when it arrives, not only where it is used");
   AddSetting(
       command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
       "off sends payloads over the sockets even between processes of this host (default: on)")
       .TypeName("on|off");
-  AddSetting(
-      command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
-      "the maximum size of all payloads together, like 64GiB (default: three quarters of this machine's memory, at least 16GiB)")
+  AddSetting(command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
+             "the maximum size of all payloads together, like 64GiB (default: three quarters of "
+             "this machine's memory, at least 16GiB)")
       .TypeName("SIZE");
   AddRoleFlags(command, flags->role);
   command.Footer(kBrokerExample);

@@ -267,7 +267,8 @@ int RunChaos(const ChaosFlags& flags) {
   if (flags.json) PrintLine(JsonText(ReportJson(outcome)));
   if (outcome.chaos.faults.empty()) {
     throw FailureError(
-        "the job finished before the first fault, so this run shows nothing: give it more epochs, or make faults more frequent (--every)");
+        "the job finished before the first fault, so this run shows nothing: give it more epochs, "
+        "or make faults more frequent (--every)");
   }
   return outcome.same() ? 0 : 1;
 }
@@ -282,7 +283,8 @@ void AddChaos(Command& app, Chosen& chosen) {
   AddClusterFlags(command, flags->cluster);
   command
       .AddOption("--kill", flags->kill,
-                 "what to kill with SIGKILL (default, if none of --kill, --stop, --throttle and --cut is given: handlers,manager,broker)")
+                 "what to kill with SIGKILL (default, if none of --kill, --stop, --throttle and "
+                 "--cut is given: handlers,manager,broker)")
       .TypeName("LIST");
   command.AddOption("--stop", flags->stop, "what to stop with SIGSTOP, until SIGCONT after --pause")
       .TypeName("LIST");

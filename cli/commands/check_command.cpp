@@ -113,7 +113,8 @@ bool CheckReach(const std::string& endpoints, Findings& findings) {
     if (reach.no_name) continue;
     const State missing = reached ? State::kNote : State::kFailed;
     findings.Add("reach", reach.problem ? missing : State::kOk,
-                 reach.problem ? fmt::format("nothing answers at {}: {}; is the broker running there, and does it listen at this address?",
+                 reach.problem ? fmt::format("nothing answers at {}: {}; is the broker running "
+                                             "there, and does it listen at this address?",
                                              reach.address, *reach.problem)
                                : fmt::format("{} accepts connections after {:.1f} ms",
                                              reach.address, reach.connect_ms));
@@ -124,8 +125,8 @@ bool CheckReach(const std::string& endpoints, Findings& findings) {
 // Joins; false if that failed. Throws what Client throws but SpaceError.
 bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file,
                Findings& findings) {
-  std::string why =
-      fmt::format("no broker has answered for {} s: whatever listens there is not a broker", kPatience.count());
+  std::string why = fmt::format(
+      "no broker has answered for {} s: whatever listens there is not a broker", kPatience.count());
   bool handshake = false;
   client.OnConnection([&](bool connected, const std::string& text) {
     if (connected || text.empty()) return;
@@ -169,7 +170,9 @@ void CheckClock(const std::optional<double>& ahead_s, Findings& findings) {
   const bool far = std::abs(*ahead_s) > kClockToleranceS;
   findings.Add(
       "clock", far ? State::kNote : State::kOk,
-      far ? text + "; the broker's clock decides when keys expire, and the times in logs will differ" : text);
+      far ? text +
+                "; the broker's clock decides when keys expire, and the times in logs will differ"
+          : text);
 }
 
 void CheckLink(tuplespace::Client& client, Findings& findings) {
@@ -192,8 +195,9 @@ void CheckLink(tuplespace::Client& client, Findings& findings) {
                              link.from_broker_mb_s));
   } catch (const tuplespace::SpaceError& error) {
     if (error.code() != tuplespace::ErrorCode::kForbidden) throw;
-    findings.Add("bandwidth", State::kNote,
-                 fmt::format("not measured, because this key may not put tuples: {}", error.what()));
+    findings.Add(
+        "bandwidth", State::kNote,
+        fmt::format("not measured, because this key may not put tuples: {}", error.what()));
   }
 }
 
@@ -239,10 +243,11 @@ void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findin
   findings.Measured("handlers", there);
   findings.Measured("handlers_gflops", there_gflops);
   if (there == 0) return findings.Add("adds", State::kOk, "it would be the first handler");
-  findings.Add("adds", State::kOk,
-               fmt::format("{} handler{} joined, with {:.1f} GFLOP/s in total: this one adds {:.0f} %", there,
-                           there == 1 ? " has" : "s have", there_gflops,
-                           100 * gflops / std::max(there_gflops, 0.001)));
+  findings.Add(
+      "adds", State::kOk,
+      fmt::format("{} handler{} joined, with {:.1f} GFLOP/s in total: this one adds {:.0f} %",
+                  there, there == 1 ? " has" : "s have", there_gflops,
+                  100 * gflops / std::max(there_gflops, 0.001)));
 }
 
 int RunCheck(const Flags& flags) {

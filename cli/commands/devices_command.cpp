@@ -200,7 +200,8 @@ void AddDevices(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
   Command command = app.AddCommand("devices", "List, verify and measure this machine's devices");
   command.AddFlag("--json", flags->json, "one line of JSON: an array of devices");
-  command.AddFlag("--list", flags->list, "only lists the devices, without verifying or measuring them");
+  command.AddFlag("--list", flags->list,
+                  "only lists the devices, without verifying or measuring them");
   command.Footer(kDevicesExample);
   command.OnParsed([flags, &chosen] {
     chosen.run = [flags] {

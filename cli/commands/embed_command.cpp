@@ -112,9 +112,10 @@ int RunEmbed(const EmbedFlags& flags) try {
                         predictor.features()));
   return 0;
 } catch (const OutOfMemory& error) {
-  throw FailureError(fmt::format(
-      "{}: the whole model and one sample must fit into one device: {}; raise --memory, or choose another --device",
-      flags.folder, error.what()));
+  throw FailureError(
+      fmt::format("{}: the whole model and one sample must fit into one device: {}; raise "
+                  "--memory, or choose another --device",
+                  flags.folder, error.what()));
 }
 
 }  // namespace
@@ -143,7 +144,8 @@ void AddEmbed(Command& app, Chosen& chosen) {
       .TypeName("DEVICE");
   command
       .AddOption("--memory", flags->memory,
-                 "the memory limit on the device, like 2GiB (default: half of the free memory; on a GPU, nine tenths)")
+                 "the memory limit on the device, like 2GiB (default: half of the free memory; on "
+                 "a GPU, nine tenths)")
       .TypeName("SIZE");
   command.Footer(kEmbedExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEmbed(*flags); }; });

@@ -78,15 +78,18 @@ Job JobOfFile(const EvalFlags& flags) {
   Job job = ReadJob(flags.job);
   if (flags.model.empty()) {
     throw UsageError(
-        fmt::format("--model is missing: {} is a job file, which names no trained weights; the output folder of a run needs no --model",
+        fmt::format("--model is missing: {} is a job file, which names no trained weights; the "
+                    "output folder of a run needs no --model",
                     flags.job.path));
   }
   const auto file = std::make_shared<const SafetensorsFile>(flags.model);
   try {
     const ModelReader reader(file, *BuildModel(job));
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}; evaluate it with the job that trained it: {} describes another model",
-                                          error.what(), flags.job.path));
+    throw Error(
+        error.kind(),
+        fmt::format("{}; evaluate it with the job that trained it: {} describes another model",
+                    error.what(), flags.job.path));
   }
   return job;
 }
@@ -174,9 +177,9 @@ std::string TestFiles(const DataFiles& data) {
 [[noreturn]] void HaveChanged(const FinishedRun& run, const std::string& files,
                               const std::string& what, const std::string& found,
                               const std::string& expected, const std::string& advice) {
-  throw UsageError(
-      fmt::format("{}: the {} data have changed since the run in {}: their SHA-256 is {}, but {} says {}. {}",
-                  files, what, run.folder, found, kReceiptName, expected, advice));
+  throw UsageError(fmt::format(
+      "{}: the {} data have changed since the run in {}: their SHA-256 is {}, but {} says {}. {}",
+      files, what, run.folder, found, kReceiptName, expected, advice));
 }
 
 // The numbers of tokens in training. Without the file that a run leaves, the training data say
@@ -189,10 +192,12 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const FinishedRun& run) {
   const Data data = LoadData(run.job);
   if (data.train_sha256() != run.receipt.train_sha256) {
     const TextData& text = run.job.data.text;
-    HaveChanged(run, text.text.empty() ? text.train_text : text.text, "training",
-                data.train_sha256(), run.receipt.train_sha256,
-                fmt::format("The folder has no {} either, so the model's tokens are unknown: restore one of them",
-                            kVocabularyName));
+    HaveChanged(
+        run, text.text.empty() ? text.train_text : text.text, "training", data.train_sha256(),
+        run.receipt.train_sha256,
+        fmt::format(
+            "The folder has no {} either, so the model's tokens are unknown: restore one of them",
+            kVocabularyName));
   }
   return ParseVocabulary(data.vocabulary, path);
 }
@@ -206,7 +211,8 @@ Evaluation OfFolder(const EvalFlags& flags) {
   const std::string found = evaluation.data.test_sha256();
   if (!HasOtherData(flags) && found != run.receipt.test_sha256) {
     HaveChanged(run, TestFiles(run.job.data), "test", found, run.receipt.test_sha256,
-                "Restore the original files, or name the data to evaluate with --inputs (and " "--targets), or in a job file with --model");
+                "Restore the original files, or name the data to evaluate with --inputs (and "
+                "--targets), or in a job file with --model");
   }
   evaluation.data.train = evaluation.data.test;  // of which no step is trained
   evaluation.train_samples = run.receipt.train_samples;
@@ -255,7 +261,8 @@ void AddEval(Command& app, Chosen& chosen) {
       .AddOption("--model", flags->model,
                  "the model.safetensors to evaluate (default: the one in the folder)")
       .TypeName("FILE");
-  command.AddOption("--inputs", flags->inputs, "test inputs to use instead of the job's").TypeName("FILE");
+  command.AddOption("--inputs", flags->inputs, "test inputs to use instead of the job's")
+      .TypeName("FILE");
   command.AddOption("--targets", flags->targets, "the labels or targets of --inputs")
       .TypeName("FILE");
   AddClusterFlags(command, flags->cluster);

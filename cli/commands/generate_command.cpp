@@ -101,7 +101,8 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
 
 [[noreturn]] void DoesNotFit(const GenerateFlags& flags, const OutOfMemory& error) {
   throw FailureError(fmt::format(
-      "{}: the whole model, and the keys and values of its positions, must fit into one device: " "{}; raise --memory, or choose another --device",
+      "{}: the whole model, and the keys and values of its positions, must fit into one device: "
+      "{}; raise --memory, or choose another --device",
       flags.folder, error.what()));
 }
 
@@ -115,9 +116,9 @@ int RunGenerate(const GenerateFlags& flags) try {
                                                : ParseTokens(*flags.prompt_tokens);
   Decoder decoder(MakeOneDevice(flags.device, flags.memory), run);
   if (vocabulary && vocabulary->size() > decoder.vocabulary_size()) {
-    throw UsageError(fmt::format("{}: has {} tokens, but the model has {}: the file is from another run",
-                                 VocabularyPath(flags), vocabulary->size(),
-                                 decoder.vocabulary_size()));
+    throw UsageError(
+        fmt::format("{}: has {} tokens, but the model has {}: the file is from another run",
+                    VocabularyPath(flags), vocabulary->size(), decoder.vocabulary_size()));
   }
   // A model may have more tokens than its vocabulary, which no text ever had.
   if (vocabulary) sampling.tokens = vocabulary->size();
@@ -154,7 +155,8 @@ void AddGenerate(Command& app, Chosen& chosen) {
       .Between(0, kMostTokens);
   command
       .AddOption("--temperature", flags->temperature,
-                 "divides the model's outputs before a token is drawn; 0 always takes the most likely token (default: 1)")
+                 "divides the model's outputs before a token is drawn; 0 always takes the most "
+                 "likely token (default: 1)")
       .TypeName("T")
       .Between(0.0, kMostTemperature);
   command
@@ -167,7 +169,8 @@ void AddGenerate(Command& app, Chosen& chosen) {
       .TypeName("DEVICE");
   command
       .AddOption("--memory", flags->memory,
-                 "the memory limit on the device, like 2GiB (default: half of the free memory; on a GPU, nine tenths)")
+                 "the memory limit on the device, like 2GiB (default: half of the free memory; on "
+                 "a GPU, nine tenths)")
       .TypeName("SIZE");
   command.Footer(kGenerateExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunGenerate(*flags); }; });

@@ -48,7 +48,8 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& devi
       throw FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
     }
     throw UsageError(
-        fmt::format("{} with {} is too small for the conformance battery ({}), which needs {}; tasks may need more",
+        fmt::format("{} with {} is too small for the conformance battery ({}), which needs {}; "
+                    "tasks may need more",
                     spec.Name(), SizeText(memory_bytes), error.what(), SizeText(kEnoughToProve)));
   }
 }
@@ -80,7 +81,8 @@ int RunHandler(const Flags& flags) {
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (has_key) options.access = AccessOf(flags.handler.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
-  Watchdog watchdog({"handler " + spec.Name(), "it is computing, or waiting for its device's driver",
+  Watchdog watchdog({"handler " + spec.Name(),
+                     "it is computing, or waiting for its device's driver",
                      [&role](const std::string& line) { role.log().Warning(line); }});
   options.alive = [&watchdog] { watchdog.Beat(); };
   const std::unique_ptr<Handler> handler = Prove(std::move(options), chosen);
@@ -99,8 +101,7 @@ int RunHandler(const Flags& flags) {
 
 void AddHandler(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  Command command =
-      app.AddCommand("handler", "Compute tasks of any manager on one device");
+  Command command = app.AddCommand("handler", "Compute tasks of any manager on one device");
   AddHandlerFlags(command, flags->handler);
   AddRoleFlags(command, flags->role);
   command.Footer(kHandlerExample);

@@ -126,9 +126,9 @@ int Make(const KeygenFlags& flags) {
   }
   KeyFileChange change(BrokerPath(flags));
   if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {
-    throw UsageError(fmt::format(
-        "{} exists and is not replaced; --add adds a key to it, --revoke removes one",
-        BrokerPath(flags)));
+    throw UsageError(
+        fmt::format("{} exists and is not replaced; --add adds a key to it, --revoke removes one",
+                    BrokerPath(flags)));
   }
   BrokerFile file{tuplespace::MakeKeyPair(), {}};
   const AccessFile handler = Add(file, kHandlerRole, kHandlerRole);
@@ -153,8 +153,8 @@ int AddOne(const KeygenFlags& flags) {
   const std::vector<tuplespace::Role> roles = AccessRoles();
   if (std::none_of(roles.begin(), roles.end(),
                    [&](const auto& r) { return r.name == flags.add; })) {
-    throw UsageError(
-        fmt::format("--add: \"{}\" is not a role; the roles are handler, manager and observer", flags.add));
+    throw UsageError(fmt::format(
+        "--add: \"{}\" is not a role; the roles are handler, manager and observer", flags.add));
   }
   const Limits limits = LimitsOf(flags);
   ReadBrokerFile(BrokerPath(flags));  // says so if there is none, before anything is created
@@ -215,12 +215,18 @@ void AddKeygen(Command& app, Chosen& chosen) {
       .TypeName("DIR")
       .ShowDefault();
   const Flag add =
-      command.AddOption("--add", flags->add, "adds a key with this role: handler, manager or observer")
+      command
+          .AddOption("--add", flags->add, "adds a key with this role: handler, manager or observer")
           .TypeName("ROLE");
-  command.AddOption("--name", flags->name, "the name of the added key (default: its role)").TypeName("NAME");
-  command.AddOption("--jobs", flags->jobs, "limits the added key to jobs with this id, like 3f2a* or my.toml")
+  command.AddOption("--name", flags->name, "the name of the added key (default: its role)")
+      .TypeName("NAME");
+  command
+      .AddOption("--jobs", flags->jobs,
+                 "limits the added key to jobs with this id, like 3f2a* or my.toml")
       .TypeName("PATTERN");
-  command.AddOption("--until", flags->until, "the last day on which the added key is valid, like 2027-01-31")
+  command
+      .AddOption("--until", flags->until,
+                 "the last day on which the added key is valid, like 2027-01-31")
       .TypeName("DATE");
   command.AddOption("--revoke", flags->revoke, "revokes the key with this name")
       .TypeName("NAME")

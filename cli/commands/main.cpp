@@ -123,8 +123,9 @@ int RunChosen(const Chosen& chosen) {
 int Main(int argc, char** argv) {
   SetUpProcess();
   std::set_terminate(EndByUncaught);
-  CLI::App app("acan trains neural networks on whatever devices are available, with bit-identical results.",
-               "acan");
+  CLI::App app(
+      "acan trains neural networks on whatever devices are available, with bit-identical results.",
+      "acan");
   app.require_subcommand(1);
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);

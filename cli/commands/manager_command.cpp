@@ -116,22 +116,26 @@ void AddManager(Command& app, Chosen& chosen) {
   Command command = app.AddCommand("manager", "Train a job with the handlers of a broker");
   AddJobFlags(command, flags->job);
   AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker's endpoint, or the endpoints where it may be started, separated by commas (default: ") +
+             std::string("the broker's endpoint, or the endpoints where it may be started, "
+                         "separated by commas (default: ") +
                  kDefaultPlace + ")")
       .TypeName("ENDPOINT");
   AddSetting(command, flags->out, "--out", "ACAN_OUT",
              "the folder for the outputs (default: out/NAME for NAME.toml)")
       .TypeName("DIR");
   command.AddFlag("--resume", flags->resume,
-                  "continues from what an earlier manager of this job left: the weights in the space, or its newest snapshot in --out");
+                  "continues from what an earlier manager of this job left: the weights in the "
+                  "space, or its newest snapshot in --out");
   command.AddFlag("--standby", flags->standby,
                   "waits while another manager trains this job, then continues as --resume does");
   AddAuditLog(command, flags->audit_log);
   AddStopWithin(command, flags->stop);
   command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
   AddKeys(command, flags->keys, "the key file, for a broker with keys");
-  AddSetting(command, flags->direct, "--direct", "ACAN_MANAGER_DIRECT",
-             "whether handlers on other hosts fetch data from this manager over tcp, not from the broker: on (default; listens on a free port of the address that reaches the broker) or off")
+  AddSetting(
+      command, flags->direct, "--direct", "ACAN_MANAGER_DIRECT",
+      "whether handlers on other hosts fetch data from this manager over tcp, not from the broker: "
+      "on (default; listens on a free port of the address that reaches the broker) or off")
       .TypeName("on|off");
   AddRoleFlags(command, flags->role);
   command.Footer(kManagerExample);

@@ -165,7 +165,11 @@ std::string StageText(const StageForecast& stage) {
 
 std::string ToText(const PlanForecast& forecast) {
   std::string text = fmt::format(
-      "plan: {}\n" "tasks per step:      {}, of which {} at once keep all handlers busy\n" "moved per step:      {:.1f} MB; {:.1f} MB with one handler that has memory for everything\n" "largest task:        {}\n" "estimated time:      {:.1f} ms per step\n\n",
+      "plan: {}\n"
+      "tasks per step:      {}, of which {} at once keep all handlers busy\n"
+      "moved per step:      {:.1f} MB; {:.1f} MB with one handler that has memory for everything\n"
+      "largest task:        {}\n"
+      "estimated time:      {:.1f} ms per step\n\n",
       forecast.plan.summary, forecast.tasks, forecast.workers,
       static_cast<double>(forecast.moved_bytes) / 1e6,
       static_cast<double>(forecast.least_moved_bytes) / 1e6,
@@ -215,16 +219,23 @@ int RunPlan(const PlanFlags& flags) {
 
 void AddPlan(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<PlanFlags>();
-  Command command = app.AddCommand("plan", "Show how a job would be cut into tasks for given handlers");
+  Command command =
+      app.AddCommand("plan", "Show how a job would be cut into tasks for given handlers");
   AddJobFlags(command, flags->job);
   AddClusterFlags(command, flags->cluster);
-  command.AddOption("--hosts", flags->hosts, "how many hosts the handlers are distributed over, round-robin")
+  command
+      .AddOption("--hosts", flags->hosts,
+                 "how many hosts the handlers are distributed over, round-robin")
       .Between(1, 64)
       .ShowDefault();
-  command.AddOption("--link", flags->link_mbit, "the bandwidth of each host's link in Mbit/s, with --hosts")
+  command
+      .AddOption("--link", flags->link_mbit,
+                 "the bandwidth of each host's link in Mbit/s, with --hosts")
       .Between(0.1, 1e6)
       .ShowDefault();
-  command.AddOption("--round-trip", flags->round_trip_us, "the round-trip time of the links in microseconds, with --hosts")
+  command
+      .AddOption("--round-trip", flags->round_trip_us,
+                 "the round-trip time of the links in microseconds, with --hosts")
       .Between(0.0, 1e7)
       .ShowDefault();
   command.AddFlag("--json", flags->json, "one line of JSON on stdout");

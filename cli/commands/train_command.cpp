@@ -74,7 +74,8 @@ int RunTrain(const TrainFlags& flags) {
                                  flags.resume, flags.out.origin, flags.out.value));
   }
   if (!resume && flags.job.path.empty()) {
-    throw UsageError("no job was given: name a job file (see examples/), or a folder with --resume");
+    throw UsageError(
+        "no job was given: name a job file (see examples/), or a folder with --resume");
   }
   const std::string out_dir = resume            ? flags.resume
                               : flags.out.set() ? flags.out.value
@@ -107,13 +108,14 @@ void AddTrain(Command& app, Chosen& chosen) {
       app.AddCommand("train", "Train a job on this machine, with its own broker and handlers");
   AddJobFlags(command, flags->job, /*required=*/false);
   AddClusterFlags(command, flags->cluster);
-  AddSetting(
-      command, flags->out, "--out", "ACAN_OUT",
-      "the folder for model.safetensors, metrics.jsonl and receipt.json (default: out/NAME for NAME.toml)")
+  AddSetting(command, flags->out, "--out", "ACAN_OUT",
+             "the folder for model.safetensors, metrics.jsonl and receipt.json (default: out/NAME "
+             "for NAME.toml)")
       .TypeName("DIR");
   command
       .AddOption("--resume", flags->resume,
-                 "continues the run in DIR from its last snapshot; JOB.toml must be the same job, or may be left out")
+                 "continues the run in DIR from its last snapshot; JOB.toml must be the same job, "
+                 "or may be left out")
       .TypeName("DIR");
   AddAuditLog(command, flags->audit_log);
   AddStopWithin(command, flags->stop);

@@ -84,8 +84,7 @@ void CheckHash(const std::string& path, const nlohmann::json& json, Verdict& ver
   const ReceiptHash hash = CheckReceiptHash(json);
   if (hash == ReceiptHash::kNone) {
     PrintLine(
-        fmt::format("unchecked  {}: an earlier version of acan wrote it without a hash",
-                    path));
+        fmt::format("unchecked  {}: an earlier version of acan wrote it without a hash", path));
     return;
   }
   const bool right = hash == ReceiptHash::kRight;
@@ -180,7 +179,8 @@ int RunVerify(const VerifyFlags& flags) {
 
 void AddVerify(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<VerifyFlags>();
-  Command command = app.AddCommand("verify", "Check a receipt against its model, or train again and compare");
+  Command command =
+      app.AddCommand("verify", "Check a receipt against its model, or train again and compare");
   command.AddOption("receipt", flags->path, "a receipt.json, or the folder that contains it")
       .Required()
       .TypeName("DIR|receipt.json");

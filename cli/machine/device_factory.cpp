@@ -25,8 +25,8 @@ std::optional<CpuIsa> ChosenIsa() {
                      "\" is not a set of vector instructions; write avx512, avx2 or portable");
   }
   if (!CpuIsaAvailable(*isa)) {
-    throw UsageError("ACAN_CPU_ISA: this processor, or this build of acan, does not support " + name +
-                     "; the best is " + std::string(CpuIsaName(DetectCpuIsa())));
+    throw UsageError("ACAN_CPU_ISA: this processor, or this build of acan, does not support " +
+                     name + "; the best is " + std::string(CpuIsaName(DetectCpuIsa())));
   }
   return isa;
 }
@@ -46,16 +46,16 @@ void CheckListed(const DeviceSpec& spec) {
     throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), list.problem));
   }
   if (static_cast<std::size_t>(spec.index) >= list.devices.size()) {
-    throw UsageError(
-        fmt::format("{} does not exist: the last one is {}", spec.Name(), list.devices.back().info.name));
+    throw UsageError(fmt::format("{} does not exist: the last one is {}", spec.Name(),
+                                 list.devices.back().info.name));
   }
   const DeviceListing& device = list.devices[static_cast<std::size_t>(spec.index)];
   if (!device.unusable.empty()) {
     throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), device.unusable));
   }
   if (spec.part && *spec.part >= device.parts) {
-    throw UsageError(fmt::format("{} does not exist: {} has {} parts", spec.Name(), device.info.name,
-                                 device.parts));
+    throw UsageError(fmt::format("{} does not exist: {} has {} parts", spec.Name(),
+                                 device.info.name, device.parts));
   }
 }
 

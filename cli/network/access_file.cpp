@@ -62,7 +62,8 @@ std::string LimitLines(const std::string& name, const std::string& limit,
   if (until_unix_s == tuplespace::kNoEnd) return lines;
   if (!HasTomlYear(until_unix_s)) {
     throw UsageError(fmt::format(
-        "the key \"{}\" is valid until {}, but a key file can only hold years from 0000 to 9999; write an earlier date, or leave out until for a key that does not expire",
+        "the key \"{}\" is valid until {}, but a key file can only hold years from 0000 to 9999; "
+        "write an earlier date, or leave out until for a key that does not expire",
         name, tuplespace::TimeText(until_unix_s)));
   }
   return lines + fmt::format("until = {}\n", TomlTime(until_unix_s));
@@ -73,12 +74,13 @@ void CheckSecretFile(const std::string& path, const struct stat& info) {
   if (!S_ISREG(info.st_mode)) throw UsageError(fmt::format("{}: is not a file", path));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw UsageError(
-        fmt::format("{}: has mode {:04o}, so other users may use its secret key; it must be 0600 (chmod 600 {}), and if other users could read it, make new keys",
+        fmt::format("{}: has mode {:04o}, so other users may use its secret key; it must be 0600 "
+                    "(chmod 600 {}), and if other users could read it, make new keys",
                     path, info.st_mode & 07777, path));
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    throw UsageError(fmt::format("{}: belongs to user {}, must belong to this user ({}) or to root", path,
-                                 info.st_uid, ::geteuid()));
+    throw UsageError(fmt::format("{}: belongs to user {}, must belong to this user ({}) or to root",
+                                 path, info.st_uid, ::geteuid()));
   }
 }
 
@@ -214,7 +216,10 @@ std::string TextOf(const BrokerFile& file) {
 
 std::string TextOf(const AccessFile& file) {
   return fmt::format(
-      "# Admits a {} to the broker with this public key. Secret: copy it to where the {} runs, with scp.\n" "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n" "public_key = \"{}\"\nsecret_key = \"{}\"\n{}",
+      "# Admits a {} to the broker with this public key. Secret: copy it to where the {} runs, "
+      "with scp.\n"
+      "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n"
+      "public_key = \"{}\"\nsecret_key = \"{}\"\n{}",
       file.role, file.role, file.role, file.access.name, file.access.broker_public_key,
       file.access.keys.public_key, file.access.keys.secret_key,
       LimitLines(file.access.name, file.access.limit, file.access.until_unix_s));
@@ -229,7 +234,8 @@ std::string ParseJobs(const std::string& text, const std::string& origin) {
   const std::size_t most = open ? kJobIdDigits - 1 : kJobIdDigits;
   if (hex && digits.size() <= most && digits.size() >= (open ? 1 : kJobIdDigits)) return digits;
   throw UsageError(fmt::format(
-      "{}: \"{}\" does not name jobs; write the id of a job, {} digits of 0-9 and a-f (acan manager prints it when it starts), or the beginning of an id and a star, like 3f2a*",
+      "{}: \"{}\" does not name jobs; write the id of a job, {} digits of 0-9 and a-f (acan "
+      "manager prints it when it starts), or the beginning of an id and a star, like 3f2a*",
       origin, text, kJobIdDigits));
 }
 
@@ -243,12 +249,14 @@ std::int64_t ParseUntil(const std::string& text, const std::string& origin) {
   }
   if (until_unix_s && HasTomlYear(*until_unix_s)) return *until_unix_s;
   if (until_unix_s) {
-    throw UsageError(fmt::format(
-        "{}: \"{}\" means until {}, but a key file can only hold years from 0000 to 9999; write an earlier date, or give none for a key that does not expire",
-        origin, text, tuplespace::TimeText(*until_unix_s)));
+    throw UsageError(
+        fmt::format("{}: \"{}\" means until {}, but a key file can only hold years from 0000 to "
+                    "9999; write an earlier date, or give none for a key that does not expire",
+                    origin, text, tuplespace::TimeText(*until_unix_s)));
   }
   throw UsageError(
-      fmt::format("{}: \"{}\" is not a date; write 2027-01-31, which means the end of that day in UTC, or a date and time with its offset: 2027-01-31T18:00:00Z",
+      fmt::format("{}: \"{}\" is not a date; write 2027-01-31, which means the end of that day in "
+                  "UTC, or a date and time with its offset: 2027-01-31T18:00:00Z",
                   origin, text));
 }
 
@@ -286,7 +294,8 @@ AccessFile ReadAccessFile(const std::string& path) {
   file.role = RoleOf(path, table);
   if (file.role == kBrokerRole) {
     throw UsageError(
-        fmt::format("{}: role is \"broker\": only the broker uses this file; a handler or manager needs its own key file, which acan keygen writes next to it",
+        fmt::format("{}: role is \"broker\": only the broker uses this file; a handler or manager "
+                    "needs its own key file, which acan keygen writes next to it",
                     path));
   }
   CheckIsRole(path, file.role);
@@ -343,8 +352,8 @@ void KeyFileChange::WriteText(const std::string& text, const std::function<void(
   try {
     read();
   } catch (const Error& error) {
-    throw FailureError(
-        fmt::format("{} was not written, because it could not be read back: {}", path_, error.what()));
+    throw FailureError(fmt::format("{} was not written, because it could not be read back: {}",
+                                   path_, error.what()));
   }
 }
 

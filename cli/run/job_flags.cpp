@@ -27,7 +27,8 @@ void AddAuditLog(Command& app, std::string& path) {
 void AddStopWithin(Command& app, StopFlag& flag) {
   constexpr double kMostS = 86'400;
   app.AddOption("--stop-within", flag.within_s,
-                "the time limit for a snapshot of the last finished step after a first stop signal (SIGINT, SIGTERM, SIGHUP); 0 stops at once, as a second signal does (default: 10)")
+                "the time limit for a snapshot of the last finished step after a first stop signal "
+                "(SIGINT, SIGTERM, SIGHUP); 0 stops at once, as a second signal does (default: 10)")
       .TypeName("SECONDS")
       .Between(0.0, kMostS);
 }
@@ -36,9 +37,9 @@ void AddJobFlags(Command& app, JobFlags& flags, bool required) {
   app.AddOption("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
       .Required(required)
       .TypeName("JOB.toml");
-  app.AddOption(
-         "--set", flags.set,
-         "overrides a key of the job, like train.epochs=3; may be repeated [$ACAN_SET, separated by ';']")
+  app.AddOption("--set", flags.set,
+                "overrides a key of the job, like train.epochs=3; may be repeated [$ACAN_SET, "
+                "separated by ';']")
       .TypeName("KEY=VALUE")
       .Repeated();
 }
@@ -93,12 +94,13 @@ void AddClusterFlags(Command& app, ClusterFlags& flags, const std::string& handl
       app, flags.handlers, "--handlers", "ACAN_HANDLERS",
       "the handlers, like cpu:1,opencl:0 or 4xcpu:1@64KiB (default: " + handlers_by_default + ")")
       .TypeName("LIST");
-  AddSetting(
-      app, flags.memory, "--memory", "ACAN_MEMORY",
-      "the memory limit of each handler, like 64MiB (default: a share of half of the free memory; on a GPU, of nine tenths)")
+  AddSetting(app, flags.memory, "--memory", "ACAN_MEMORY",
+             "the memory limit of each handler, like 64MiB (default: a share of half of the free "
+             "memory; on a GPU, of nine tenths)")
       .TypeName("SIZE");
   AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
-             "how the processes communicate: ipc (default), or tcp on loopback, to which any local user can connect")
+             "how the processes communicate: ipc (default), or tcp on loopback, to which any local "
+             "user can connect")
       .TypeName("KIND");
 }
 

@@ -156,8 +156,8 @@ struct LocalCluster::Impl {
       }
       const std::string who = fmt::format("the broker (pid {})", broker->pid());
       if (const auto seconds = wait.Due(MicrosecondsOf(Clock::now()))) {
-        log.Warning(fmt::format("{} does not listen on {} yet after {} s; waiting for it", who, listen,
-                                *seconds));
+        log.Warning(fmt::format("{} does not listen on {} yet after {} s; waiting for it", who,
+                                listen, *seconds));
       }
       if (Clock::now() >= deadline && endpoint.empty()) {
         throw FailureError(fmt::format("{} does not listen on {} after {} s", who, listen,

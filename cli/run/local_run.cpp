@@ -122,15 +122,21 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
   const bool loss = found.what == NotFinite::What::kLoss;
   const std::string kept = (std::filesystem::path(out_dir) / SnapshotName(*found.kept_version));
   std::string text = fmt::format(
-      "the run in {} ended at step {} (counted from 0, as in metrics.jsonl): its {} not finite, at a " "learning rate of {}",
+      "the run in {} ended at step {} (counted from 0, as in metrics.jsonl): its {} not finite, at "
+      "a "
+      "learning rate of {}",
       out_dir, found.step, loss ? "loss was" : "weights were", found.learning_rate);
   if (loss && found.step == 0) {
     text += fmt::format(
-        ". It was the first step: check the data, and model.initial_weights if the job sets it; the weights before that step are in {}",
+        ". It was the first step: check the data, and model.initial_weights if the job sets it; "
+        "the weights before that step are in {}",
         kept);
   } else {
     text += fmt::format(
-        ". The last good weights, after {} step{}, are in {}. Try a lower train.learning_rate or more train.warmup_steps, from the beginning or from those weights: acan train JOB.toml --set " "model.initial_weights={} --out ANOTHER",
+        ". The last good weights, after {} step{}, are in {}. Try a lower train.learning_rate or "
+        "more train.warmup_steps, from the beginning or from those weights: acan train JOB.toml "
+        "--set "
+        "model.initial_weights={} --out ANOTHER",
         *found.kept_version, *found.kept_version == 1 ? "" : "s", kept, kept);
   }
   return text +
@@ -139,7 +145,9 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
 
 std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
   return fmt::format(
-      "the job is done, but the weights are in doubt: two handlers put different bytes for {} result{}, so one of them computes wrong results: {}. Train again with tasks.audit = 1, which finds the faulty one, or without it",
+      "the job is done, but the weights are in doubt: two handlers put different bytes for {} "
+      "result{}, so one of them computes wrong results: {}. Train again with tasks.audit = 1, "
+      "which finds the faulty one, or without it",
       conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text);
 }
 

@@ -111,7 +111,7 @@ std::string NoDriverText(int driver, int runtime, std::string_view error) {
   }
   if (driver / 1000 < runtime / 1000) {
     return fmt::format(
-        "the NVIDIA driver is too old: it knows CUDA {}, this acan was built with CUDA {}",
+        "the NVIDIA driver is too old: it supports CUDA {}, but this acan was built with CUDA {}",
         VersionText(driver), VersionText(runtime));
   }
   return fmt::format("the NVIDIA driver (CUDA {}) offers no device: {}", VersionText(driver),

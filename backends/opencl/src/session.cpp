@@ -65,7 +65,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
   if (kept) {
     Program program = FromBinary(*kept, options);
     if (program.get() != nullptr) return program;
-    cache_.Warn(key, fmt::format("is not taken by the driver of {}", name_));
+    cache_.Warn(key, fmt::format("is not accepted by the driver of {}", name_));
   }
   SayThatItCompiles();
   Program program = FromSource(all, options);

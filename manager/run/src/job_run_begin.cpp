@@ -36,7 +36,7 @@ std::optional<Receipt> JobRun::Begin() {
   takeover_.leadership().Confirm();
   if (auto done = FinishedBefore()) return done;
   if (options_.resume && !beginning_.GoesOn()) {
-    context_.Log("nothing is left of an earlier run: beginning anew");
+    context_.Log("nothing is left of an earlier run: starting over");
   }
   for (const std::string& warning : context_.data.warnings) context_.Log(warning);
   BeginFiles();

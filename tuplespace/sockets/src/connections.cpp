@@ -242,7 +242,7 @@ bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uin
   const std::uint64_t looked_at = connection.known_bytes + connection.taken_bytes;
   if (bytes <= looked_at || bytes - looked_at <= limits_.unread_bytes) return true;
   Refuse(descriptor, connection,
-         fmt::format("{} bytes of it wait to be looked at, over the limit unread_bytes = {}",
+         fmt::format("{} bytes of it wait to be read, over the limit unread_bytes = {}",
                      bytes - looked_at, limits_.unread_bytes),
          now_us);
   return false;

@@ -132,7 +132,7 @@ void Leadership::Extend() {
     if (number != extends_) return;
     // Another manager may have had it meanwhile.
     if (folder_.IsLostAfterBegin()) {
-      throw RunLost{"the output folder was given up without a broker"};
+      throw RunLost{"the output folder was given up while there was no broker"};
     }
     state_ = State::kLeads;
   });
