@@ -16,7 +16,7 @@ std::vector<ClumsyCase> FileCases() {
       {"job: a pipe that nobody writes to",
        "mkfifo j; $ACAN train j",
        2,
-       {"j: is a pipe into which nobody wrote for 5 s, expected a job file"}},
+       {"j: is a pipe into which nobody has written for 5 s, expected a job file"}},
       {"job: a pipe", "mkfifo j; cat job.toml > j & $ACAN train j", 0, {"weights_sha256"}},
       {"job: stdin", "cat job.toml | $ACAN train /dev/stdin", 0, {"weights_sha256"}},
       {"job: /dev/full", "$ACAN train /dev/full", 2, {"/dev/full: is longer than 1048576 bytes"}},
@@ -107,7 +107,7 @@ std::vector<ClumsyCase> FileCases() {
       {"receipt: a pipe",
        "mkfifo r; $ACAN verify r",
        2,
-       {"r: is a pipe into which nobody wrote for 5 s, expected a receipt"}},
+       {"r: is a pipe into which nobody has written for 5 s, expected a receipt"}},
       {"receipt: /dev/full", "$ACAN verify /dev/full", 2, {"/dev/full: is longer than"}},
       {"receipt: the job", "$ACAN verify job.toml", 2, {"job.toml: is not valid JSON"}},
       {"receipt: cut short",
@@ -235,7 +235,7 @@ std::vector<ClumsyCase> FileCases() {
       {"keys: the broker's for a handler",
        "$ACAN handler --keys keys/broker.key",
        2,
-       {"this file is the broker's alone"}},
+       {"only the broker uses this file"}},
       {"keys: a manager's for a handler",
        "$ACAN handler --keys keys/manager.key",
        2,
@@ -267,7 +267,7 @@ std::vector<ClumsyCase> FileCases() {
        ": > keys/broker.key.new; "
        "$ACAN keygen --revoke handler",
        1,
-       {"another acan keygen is at work"}},
+       {"another acan keygen is running"}},
   };
 }
 

@@ -82,7 +82,7 @@ class KillTest : public ::testing::Test {
   // The step that a manager said it went on from; -1: it said nothing of it.
   static int BeganAfter(const std::string& err, const std::string& from) {
     const std::string text = "after step ";
-    const std::size_t line = err.find("going on from " + from);
+    const std::size_t line = err.find("continuing from " + from);
     if (line == std::string::npos) return -1;
     return std::stoi(err.substr(err.find(text, line) + text.size()));
   }
@@ -108,7 +108,7 @@ TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
   }
   Program resumed({"train", "--resume", out_, "--handlers", "3xcpu:1@300KiB", "--json"});
   EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
-  EXPECT_THAT(resumed.err(), HasSubstr("going on from snapshot"));
+  EXPECT_THAT(resumed.err(), HasSubstr("continuing from snapshot"));
   EXPECT_EQ(HashOf(resumed), undisturbed_);
   ExpectWholeMetrics();
   EXPECT_THAT(NamesIn(out_), Not(::testing::Contains("snapshots")));
@@ -166,7 +166,7 @@ TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
   first.Wait();
   Program second(ManagerWords({"--resume"}));
   EXPECT_EQ(second.Wait(), 0) << second.err();
-  EXPECT_THAT(second.err(), HasSubstr("going on from the weights in the space"));
+  EXPECT_THAT(second.err(), HasSubstr("continuing from the weights in the space"));
   EXPECT_EQ(HashOf(second), undisturbed_);
   ExpectWholeMetrics();
 }
@@ -277,7 +277,7 @@ TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   Program standby(ManagerWords({"--standby"}));
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   first.Signal(SIGSTOP);
-  ASSERT_TRUE(standby.WaitForErr("going on from"));
+  ASSERT_TRUE(standby.WaitForErr("continuing from"));
   first.Signal(SIGCONT);
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_EQ(HashOf(standby), undisturbed_);
@@ -302,7 +302,7 @@ TEST_F(KillTest, MetricsThatAreCutDuringTheRunAreMissingInTheReceipt) {
   std::filesystem::resize_file(out_ + "/metrics.jsonl", 0);
   EXPECT_EQ(train.Wait(), 0) << train.err();
   EXPECT_EQ(HashOf(train), undisturbed_);
-  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was cut by somebody"));
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was truncated by another process"));
   const auto receipt = nlohmann::json::parse(LastLine(train.out()));
   ASSERT_EQ(receipt["metrics_missing"].size(), 1u);
   EXPECT_EQ(receipt["metrics_missing"][0]["first"], 0);
@@ -368,7 +368,7 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   EXPECT_EQ(broker->Wait(), -SIGKILL);
   broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
-  EXPECT_THAT(standby.err(), HasSubstr("going on from snapshot"));
+  EXPECT_THAT(standby.err(), HasSubstr("continuing from snapshot"));
   EXPECT_EQ(HashOf(standby), undisturbed_);
   ExpectWholeMetrics();
 }
@@ -432,7 +432,7 @@ TEST_F(KillTest, MetricsThatWereLostOrDamagedAreNamed) {
     EXPECT_EQ(steps.size() + missing, static_cast<std::size_t>(kSteps));
     const auto first = receipt["metrics_missing"][0]["first"].get<int>();
     EXPECT_THAT(resumed.err(),
-                HasSubstr("/metrics.jsonl has no line of step " + std::to_string(first)));
+                HasSubstr("/metrics.jsonl has no line for step " + std::to_string(first)));
   };
   resume_with([](const std::string&) { return ""; });
   resume_with([](const std::string& bytes) { return bytes.substr(0, bytes.size() / 10); });
@@ -465,7 +465,7 @@ TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
   EXPECT_TRUE(report["same_weights"].get<bool>());
   EXPECT_FALSE(report["faults"].empty());
   EXPECT_GE(report["steps_done"], report["steps"]);
-  EXPECT_THAT(result.out, HasSubstr("the same weights as undisturbed"));
+  EXPECT_THAT(result.out, HasSubstr("the same weights as the undisturbed run"));
 }
 
 TEST_F(KillTest, ChaosKillsAllAtOnceAndCutsLinksWhileAManagerStandsBy) {

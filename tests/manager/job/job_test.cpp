@@ -219,7 +219,7 @@ TEST(JobTest, RangesAreChecked) {
   ExpectWholeRefused("[model]\nlayers = [4, 0]\n", {"entry 1 is the integer 0"});
   ExpectWholeRefused("[model]\nlayers = [4, 16777217]\n", {"entry 1", "16777216"});
   ExpectWholeRefused("[model]\nlayers = [4, 2.0]\n", {"entry 1 is the number 2.0"});
-  ExpectWholeRefused("[model]\nlayers = [16777216, 16777216]\n", {"parameters", "the most is"});
+  ExpectWholeRefused("[model]\nlayers = [16777216, 16777216]\n", {"parameters", "the limit is"});
   std::string many = "[model]\nlayers = [4";
   for (int i = 0; i < 64; ++i) many += ", 4";
   ExpectWholeRefused(many + "]\n", {"found 65"});
@@ -322,7 +322,7 @@ TEST(JobTest, BadOverridesAreNamed) {
   refused("train.epochs", {"section.key=value"});
   refused("", {"section.key=value"});
   refused("train.epochs=", {"the value is missing"});
-  refused("model.layers=[4, 3", {"is no TOML value"});
+  refused("model.layers=[4, 3", {"is not a TOML value"});
   refused("train.seed=1\nbatch = 3", {"more than one line"});
   refused("train.optimizer.x=1", {"unknown key 'optimizer.x'"});
 }

@@ -106,7 +106,7 @@ TEST_F(OutboxTest, ClientsOfOneKeyShareWhatMayWaitForThem) {
     why = Send(fmt::format("more {}", i), own(), kGroup);
   }
   ASSERT_TRUE(why);
-  EXPECT_THAT(*why, HasSubstr("16777216 bytes, the most for a key (unread_bytes_of_key)"));
+  EXPECT_THAT(*why, HasSubstr("16777216 bytes, the limit for a key (unread_bytes_of_key)"));
   EXPECT_EQ(Send("stranger", own(), {"another key", kGroup.limit_bytes}), std::nullopt);
   // Who is given up makes room.
   outbox_.Forget("other");

@@ -315,7 +315,7 @@ TEST_F(KeyTrustTest, AloneAKeyParksATaskOnlyAfterAWhile) {
   EXPECT_GT(d.now_us, 500'000'000);
   ASSERT_EQ(d.notices["m"].size(), 1 + kLimits.rounds_alone);
   EXPECT_EQ(d.notices["m"][0].kind, Notice::Kind::kMistrusted);
-  EXPECT_THAT(d.notices["m"][0].text, HasSubstr("has failed 3 times, on all clients"));
+  EXPECT_THAT(d.notices["m"][0].text, HasSubstr("has failed 3 times, on all present clients"));
   EXPECT_EQ(d.notices["m"].back().kind, Notice::Kind::kParked);
 }
 
