@@ -58,7 +58,7 @@ int ReportDone(const TrainFlags& flags, Log& log) {
     RequireNoOtherFinishedRun(flags.resume,
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
   }
-  log.Info(fmt::format("the run in {} is already done", flags.resume));
+  log.Info(fmt::format("the run in {} is done already", flags.resume));
   const auto path = std::filesystem::path(flags.resume) / kReceiptName;
   return ReportRun(ReadReceipt(path.string()), flags.resume, flags.json, Outputs::kFound);
 }

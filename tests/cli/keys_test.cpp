@@ -204,7 +204,7 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
       Keygen({"--add", "handler", "--name", "guest", "--jobs", "3f2a*", "--until", "2187-12-31"});
   EXPECT_EQ(added.code, 0) << added.err;
   EXPECT_THAT(added.out,
-              AllOf(HasSubstr("begin with 3f2a"), HasSubstr("until 2188-01-01 00:00:00 UTC")));
+              AllOf(HasSubstr("begins with 3f2a"), HasSubstr("until 2188-01-01 00:00:00 UTC")));
   for (const char* file : {"guest", "broker"}) {
     EXPECT_THAT(ReadFile(Key(file)), HasSubstr("jobs = \"3f2a*\"\nuntil = 2188-01-01T00:00:00Z"));
   }
@@ -241,7 +241,7 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
     EXPECT_THAT(wrong.err, AllOf(HasSubstr("--until"), HasSubstr(said), HasSubstr("2027-01-31")));
   }
   EXPECT_THAT(Keygen({"--add", "handler", "--name", "x", "--until", "2001-01-01"}).err,
-              HasSubstr("is over"));
+              HasSubstr("is in the past"));
   // TOML has no year 10000, with which a day's end would begin.
   const std::string before = ReadFile(Key("broker"));
   for (const char* date :

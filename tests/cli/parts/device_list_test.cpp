@@ -52,7 +52,7 @@ TEST(ParseMemory, TeachesWhatIsRight) {
         << text;
   }
   EXPECT_THAT(ErrorOf([] { ParseMemory("0", "ACAN_MEMORY"); }),
-              AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("no memory")));
+              AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("at least 1 byte")));
 }
 
 TEST(ParseDevice, ReadsThreadsAndMemory) {

@@ -493,7 +493,7 @@ TEST_F(KillTest, ChaosComparesWithAReceiptOfTheSameTrainingOnly) {
   const Result result =
       RunAcan({"chaos", job_, "--undisturbed", folder_ / "one/receipt.json", "--out", out_});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("another training"));
+  EXPECT_THAT(result.err, HasSubstr("a different training"));
 }
 
 TEST_F(KillTest, ChaosExplainsWhatItTakes) {

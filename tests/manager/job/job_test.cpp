@@ -167,7 +167,7 @@ TEST(JobTest, WrongTypesNameExpectedAndFound) {
   ExpectRefused("[train]\nepochs = [3]\n", {"found the array [3]"});
   ExpectRefused("[train]\nepochs = 2020-01-01\n", {"found a date or time"});
   ExpectRefused("[train]\nepochs = {a = 1}\n", {"found a table"});
-  ExpectRefused("[train]\nlearning_rate = true\n", {"expected a number", "truth value true"});
+  ExpectRefused("[train]\nlearning_rate = true\n", {"expected a number", "boolean true"});
   ExpectRefused("[train]\noptimizer = 3\n", {"expected one of \"sgd\"", "found the integer 3"});
   ExpectRefused("[tasks]\npouch = 1.5\n", {"expected \"auto\" or an integer", "1.5"});
   ExpectRefused("[tasks]\nsize_bytes = 1.5\n", {"\"64KiB\"", "found the number 1.5"});
