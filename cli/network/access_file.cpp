@@ -79,8 +79,9 @@ void CheckSecretFile(const std::string& path, const struct stat& info) {
                     path, info.st_mode & 07777, path));
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    throw UsageError(fmt::format("{}: belongs to user {}, must belong to this user ({}) or to root",
-                                 path, info.st_uid, ::geteuid()));
+    throw UsageError(
+        fmt::format("{}: belongs to user {}, but must belong to this user ({}) or to root", path,
+                    info.st_uid, ::geteuid()));
   }
 }
 
@@ -173,7 +174,7 @@ toml::table Parse(const std::string& path) {
 
 void CheckRole(const std::string& path, const std::string& found, const std::string& wanted) {
   if (found == wanted) return;
-  throw UsageError(fmt::format("{}: role is \"{}\", must be \"{}\" here", path, found, wanted));
+  throw UsageError(fmt::format("{}: role is \"{}\", but must be \"{}\" here", path, found, wanted));
 }
 
 // Of a client.
@@ -184,7 +185,7 @@ void CheckIsRole(const std::string& where, const std::string& found) {
     return;
   }
   throw UsageError(
-      fmt::format("{}: role is \"{}\", must be handler, manager or observer", where, found));
+      fmt::format("{}: role is \"{}\", but must be handler, manager or observer", where, found));
 }
 
 std::string RoleOf(const std::string& path, const toml::table& table) {

@@ -24,7 +24,7 @@ std::optional<std::string> ParentProblem(const std::string& path) {
   if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
   if (!S_ISDIR(info.st_mode)) return "it is not a folder";
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return fmt::format("it belongs to user {}, must belong to this user ({}) or to root",
+    return fmt::format("it belongs to user {}, but must belong to this user ({}) or to root",
                        info.st_uid, ::geteuid());
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info.st_mode & S_ISVTX) == 0) {
@@ -40,12 +40,12 @@ std::optional<std::string> FolderProblem(const std::string& path) {
   if (::lstat(path.c_str(), &info) != 0) return std::strerror(errno);
   if (!S_ISDIR(info.st_mode)) return "it is not a folder";
   if (info.st_uid != ::geteuid()) {
-    return fmt::format("it belongs to user {}, must belong to this user ({})", info.st_uid,
+    return fmt::format("it belongs to user {}, but must belong to this user ({})", info.st_uid,
                        ::geteuid());
   }
   if ((info.st_mode & kForOthers) != 0) {
-    return fmt::format("it has mode {:04o}, must be 0700 (chmod 700 {})", info.st_mode & 07777,
-                       path);
+    return fmt::format("it has mode {:04o}, but must have 0700 (chmod 700 {})",
+                       info.st_mode & 07777, path);
   }
   return std::nullopt;
 }

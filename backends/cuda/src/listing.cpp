@@ -126,8 +126,8 @@ DeviceList FindDevices() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    std::string words =
-        error == cudaSuccess ? "it counts 0 devices" : ErrorText(error, "cudaGetDeviceCount", "it");
+    std::string words = error == cudaSuccess ? "it reports 0 devices"
+                                             : ErrorText(error, "cudaGetDeviceCount", "it");
     // CUDA calls a missing driver an old one.
     if (driver == 0 && ::dlopen("libcuda.so.1", RTLD_NOW) == nullptr) words = ::dlerror();
     list.problem = NoDriverText(driver, CUDART_VERSION, words);

@@ -444,8 +444,8 @@ std::optional<std::string> PathProblem(const std::string& path) {
     return std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return fmt::format(
-        "the absolute path, {}, is not UTF-8, as receipts, which are JSON, require: rename the "
-        "file or folder that is not",
+        "the absolute path, {}, is not UTF-8, which receipts (JSON) require: rename the file or "
+        "folder that is not",
         path);
   }
 }

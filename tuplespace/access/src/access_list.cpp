@@ -74,7 +74,7 @@ bool MayDo(const Role& role, const ClientId& client, Operation operation, const 
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, const Hold& hold) {
   const bool gets = std::any_of(role.rules.begin(), role.rules.end(),
                                 [](const Rule& rule) { return Allows(rule, Operation::kGet); });
-  if (!gets) return "hold tuples, as it may get none";
+  if (!gets) return "hold tuples, because it may get none";
   for (const Key& key : hold.held) {
     // What it has read or made; it drops nothing else.
     const bool may = MayDo(role, client, Operation::kRead, key) ||

@@ -371,8 +371,7 @@ void BrokerCore::Tick(std::int64_t now_us) {
       if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
     }
     for (const ClientId& client : silent) {
-      GiveUp(client, fmt::format("silent for {}", SecondsText(options_.client_silence_us)),
-             now_us);
+      GiveUp(client, fmt::format("silent for {}", SecondsText(options_.client_silence_us)), now_us);
     }
   }
   if (now_us >= space_.NextDeadlineUs()) Step(tuplespace::Tick{}, now_us);
