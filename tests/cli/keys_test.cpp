@@ -161,7 +161,7 @@ TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
   EXPECT_THAT(HandlerRefusal(Edited("handler", secret, Value("manager", "secret_key"))),
               HasSubstr("not that of the secret key"));
   EXPECT_THAT(HandlerRefusal(Key("manager")),
-              HasSubstr("role is \"manager\", must be \"handler\""));
+              HasSubstr("role is \"manager\", but must be \"handler\""));
   EXPECT_THAT(HandlerRefusal(Key("broker")), HasSubstr("only the broker uses this file"));
 
   const auto broker_refusal = [&](const std::string& path) {
