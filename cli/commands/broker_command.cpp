@@ -152,7 +152,7 @@ void AddBroker(Command& app, Chosen& chosen) {
   AddKeys(command, flags->keys,
           "the broker's key file; required for addresses other than ipc and loopback");
   command.AddFlag("--check-payloads", flags->check_payloads,
-                  "check the hash of each payload when it arrives, not only where it is used");
+                  "checks the hash of each payload when it arrives, not only where it is used");
   AddSetting(
       command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
       "off sends payloads over the sockets even between processes of this host (default: on)")

@@ -304,7 +304,7 @@ void AddChaos(Command& app, Chosen& chosen) {
   command.AddOption("--pause", flags->pause, "how long a process stays stopped, slow or cut off")
       .TypeName("TIME")
       .ShowDefault();
-  command.AddOption("--seed", flags->seed, "of the faults")
+  command.AddOption("--seed", flags->seed, "the seed of the faults")
       .Check([](const std::string& text) {  // which CLI11 would wrap around
         return text.starts_with('-') ? "must be an integer of at least 0" : "";
       })

@@ -184,7 +184,7 @@ void AddVerify(Command& app, Chosen& chosen) {
   command.AddOption("receipt", flags->path, "a receipt.json, or the folder that contains it")
       .Required()
       .TypeName("DIR|receipt.json");
-  command.AddFlag("--rerun", flags->rerun, "train the receipt's job again and compare");
+  command.AddFlag("--rerun", flags->rerun, "trains the receipt's job again and compares");
   command
       .AddOption("--audit-log", flags->audit_log,
                  "the run's audit log: checks its chain, and that its end matches the receipt")

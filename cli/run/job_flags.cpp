@@ -19,7 +19,7 @@ namespace acan::cli {
 
 void AddAuditLog(Command& app, std::string& path) {
   app.AddOption("--audit-log", path,
-                "append a line for every result to FILE: its key, hash and handler, each line "
+                "appends a line for every result to FILE: its key, hash and handler, each line "
                 "chained to the one before; acan verify checks it")
       .TypeName("FILE");
 }
