@@ -83,7 +83,7 @@ TEST(TextTest, OneTextIsCutBetweenTwoCharacters) {
   EXPECT_EQ(Integers(*data.test, "labels"), (Tokens{1, 1, 1, 1, 0}));
   EXPECT_EQ(LoadFrom(folder, "text = \"text\"\ntest_fraction = 0", GptInputs(1, 2)).test, nullptr);
   ExpectError([&] { LoadFrom(folder, "text = \"text\"\ntest_fraction = 0.999", GptInputs(1, 2)); },
-              {"data.test_fraction = 0.999", "nothing"});
+              {"data.test_fraction = 0.999", "leaves none"});
 }
 
 TEST(TextTest, BytesStayInTheFile) {
