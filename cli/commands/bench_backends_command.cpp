@@ -22,10 +22,10 @@ namespace acan::cli {
 namespace {
 
 constexpr const char* kBenchBackendsExample = R"(
-Products, kernels, transfers and tiny tasks on each device, in turns, and beside each the limit of
-that device, measured in the same turn: the vendor's BLAS for products, plain fills and additions
-for kernels, memcpy on the host for transfers. `acan devices` says which devices cannot be used, and
-why. The exit code is 1 if a device fails.
+Runs products, kernels, transfers and tiny tasks on each device, alternating with a measurement of
+that device's own limit: the vendor's BLAS for products, plain fills and additions for kernels,
+memcpy on the host for transfers. `acan devices` says which devices cannot be used, and why. The exit
+code is 1 if a device fails.
 
 Examples:
   acan bench backends
@@ -49,8 +49,8 @@ void CheckSvgPath(const std::string& path) {
   std::error_code ignored;
   if (refused != 0 || !file.has_filename() || std::filesystem::is_directory(file, ignored)) {
     throw UsageError(
-        fmt::format("--svg: \"{}\" cannot be written ({}); give a file in a folder that is there",
-                    path, refused != 0 ? std::strerror(errno) : "it is a folder"));
+        fmt::format("--svg: \"{}\" cannot be written ({}); give a file in an existing folder", path,
+                    refused != 0 ? std::strerror(errno) : "it is a folder"));
   }
 }
 
@@ -114,7 +114,7 @@ int RunBackends(const BenchBackendsFlags& flags) {
 
 void AddBackendsBench(Command& bench, Chosen& chosen) {
   const auto flags = std::make_shared<BenchBackendsFlags>();
-  Command command = bench.AddCommand("backends", "Every device beside its own limits");
+  Command command = bench.AddCommand("backends", "Every device compared with its own limits");
   command
       .AddOption("--device", flags->devices,
                  "devices separated by commas (default: cpu:1, all cores, and all that modules "
@@ -122,11 +122,11 @@ void AddBackendsBench(Command& bench, Chosen& chosen) {
       .TypeName("LIST");
   command
       .AddOption("--repeats", flags->repeats,
-                 fmt::format("how often, at least {} (default: {}; with --quick {})",
+                 fmt::format("the number of repeats, at least {} (default: {}; with --quick {})",
                              bench::kLeastBackendsRepeats, flags->options.repeats,
                              bench::kLeastBackendsRepeats))
       .Between(bench::kLeastBackendsRepeats, bench::kMostBackendsRepeats);
-  command.AddFlag("--quick", flags->options.quick, "small sizes, a few seconds: to see it work");
+  command.AddFlag("--quick", flags->options.quick, "small sizes: a trial run of a few seconds");
   command.AddOption("--svg", flags->svg, "also draw the result into this file").TypeName("FILE");
   command.AddFlag("--json", flags->json, "one line of JSON");
   command.Footer(kBenchBackendsExample);

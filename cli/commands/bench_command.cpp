@@ -18,12 +18,12 @@ namespace {
 constexpr std::uint64_t kBenchBytes = std::uint64_t{1} << 30;  // for devices other than the CPU
 
 constexpr const char* kBenchExample = R"(
-Every number is a median with the least and the most of its repeats.
+Every number is a median, with the minimum and the maximum of the repeats.
 
 Examples:
   acan bench space                  tuples per second and latency over inproc, ipc and tcp
   acan bench gemm --threads 2       exact matrix products against OpenBLAS and oneDNN
-  acan bench backends               every device beside its own limits, with --svg also as a picture
+  acan bench backends               every device compared with its own limits; --svg also draws it
   acan bench train                  training through the space against one plain loop
   acan bench policies               unequal handlers under each scheduling policy
   acan bench space --json | jq .)";
@@ -58,10 +58,11 @@ void AddSpaceBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::SpaceBenchOptions>();
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("space", "The tuple space and its broker");
-  command.AddOption("--transport", options->transports, "inproc, ipc or tcp; may be given again")
+  command.AddOption("--transport", options->transports, "inproc, ipc or tcp; may be repeated")
       .TypeName("KIND");
-  command.AddOption("--repeats", options->repeats, "how often, at least 5").ShowDefault();
-  command.AddFlag("--curve", options->curve, "instead: what CURVE costs over tcp");
+  command.AddOption("--repeats", options->repeats, "the number of repeats, at least 5")
+      .ShowDefault();
+  command.AddFlag("--curve", options->curve, "measures the cost of CURVE over tcp instead");
   command.AddFlag("--json", *json, "one line of JSON");
   command.Footer("\nExample:\n  acan bench space --transport ipc\n  acan bench space --curve");
   command.OnParsed(
@@ -73,12 +74,13 @@ void AddGemmBench(Command& app, Chosen& chosen) {
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("gemm", "Exact matrix products against OpenBLAS and oneDNN");
   command.AddOption("--threads", options->threads, "threads of each").ShowDefault();
-  command.AddOption("--repeats", options->repeats, "how often, at least 7").ShowDefault();
-  command.AddOption("--batch", options->batches, "samples; may be given again");
+  command.AddOption("--repeats", options->repeats, "the number of repeats, at least 7")
+      .ShowDefault();
+  command.AddOption("--batch", options->batches, "samples; may be repeated");
   command.AddOption("--layer", options->layers,
-                    "inputs and outputs of a layer, like 784x4096; may be given again");
+                    "inputs and outputs of a layer, like 784x4096; may be repeated");
   const auto device = std::make_shared<std::string>();
-  command.AddOption("--device", *device, "measured beside the CPU, like opencl:0")
+  command.AddOption("--device", *device, "a device to measure besides the CPU, like opencl:0")
       .TypeName("DEVICE");
   command.AddFlag("--json", *json, "one line of JSON");
   command.Footer(
@@ -106,20 +108,21 @@ void AddTrainBench(Command& app, Chosen& chosen) {
   command.AddOption("--handlers", *handlers,
                     "handlers of one thread, and threads of the loop (default: 2); on another "
                     "device, handlers (default: 1)");
-  command.AddOption("--batch", options->batch, "samples of a step").ShowDefault();
-  command.AddOption("--steps", options->steps, "steps of one run").ShowDefault();
+  command.AddOption("--batch", options->batch, "samples per step").ShowDefault();
+  command.AddOption("--steps", options->steps, "steps per run").ShowDefault();
   command.AddOption("--repeats", options->repeats, "pairs of runs").ShowDefault();
   command.AddOption("--layers", options->layers, "inputs, hidden layers, outputs").Delimiter(',');
   const auto device = std::make_shared<std::string>();
   command
-      .AddOption("--device", *device,
-                 "the handlers and the loop on this device in place of the CPU, like cuda:0@8GiB")
+      .AddOption(
+          "--device", *device,
+          "runs the handlers and the loop on this device instead of the CPU, like cuda:0@8GiB")
       .TypeName("DEVICE");
   const auto memory = std::make_shared<std::string>();
   command
-      .AddOption("--memory", *memory,
-                 "with --device: the most bytes that each handler may hold, like 64MiB, where the "
-                 "loop has more")
+      .AddOption(
+          "--memory", *memory,
+          "with --device: the memory limit of each handler, like 64MiB, if it is below the loop's")
       .TypeName("SIZE");
   command.AddFlag("--json", *json, "one line of JSON");
   command.Footer(
@@ -146,11 +149,12 @@ void AddPoliciesBench(Command& app, Chosen& chosen) {
   const auto options = std::make_shared<bench::PoliciesBenchOptions>();
   const auto json = std::make_shared<bool>(false);
   Command command = app.AddCommand("policies", "Unequal handlers under each scheduling policy");
-  command.AddOption("--policy", options->policies, "tasks.policy; may be given again");
-  command.AddOption("--speeds", options->speeds, "of the handlers, in units").Delimiter(',');
+  command.AddOption("--policy", options->policies, "tasks.policy; may be repeated");
+  command.AddOption("--speeds", options->speeds, "the relative speeds of the handlers")
+      .Delimiter(',');
   command.AddOption("--unit", options->unit_gflops, "GFLOP/s of speed 1").ShowDefault();
-  command.AddOption("--batch", options->batch, "samples of a step").ShowDefault();
-  command.AddOption("--steps", options->steps, "steps of one run").ShowDefault();
+  command.AddOption("--batch", options->batch, "samples per step").ShowDefault();
+  command.AddOption("--steps", options->steps, "steps per run").ShowDefault();
   command.AddOption("--repeats", options->repeats, "rounds over all policies").ShowDefault();
   command.AddOption("--layers", options->layers, "inputs, hidden layers, outputs").Delimiter(',');
   command.AddFlag("--json", *json, "one line of JSON");

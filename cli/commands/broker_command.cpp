@@ -37,12 +37,13 @@ struct BrokerFlags {
 constexpr const char* kBrokerExample = R"(
 Without --listen it serves this user alone, at the socket "space" in $XDG_RUNTIME_DIR/acan (if the
 variable is not set: in /run/user/UID/acan, or /tmp/acan-UID), where handlers and managers without
---connect look for it. The folder must be this user's, with mode 0700.
+--connect look for it. The folder must belong to this user and have mode 0700.
 
-Prints each endpoint as bound, one a line: tcp://127.0.0.1:* takes a free port. Without --keys anybody
-who reaches an address may do everything there: only ipc addresses, whose sockets get mode 0600, and
-loopback addresses, which are every local user's, are accepted then. With a key file of acan keygen only
-the keys on its list are let in, and all is encrypted; the file may be changed while the broker runs.
+Prints each endpoint that it listens at, one per line: tcp://127.0.0.1:* takes a free port. Without
+--keys anybody who reaches an address has full access; therefore it then accepts only ipc addresses,
+whose sockets get mode 0600, and loopback addresses, which every local user can reach. With a key
+file of acan keygen it admits only the keys on the file's list, and encrypts everything; the file may
+change while the broker runs.
 
 Example, three terminals:
   acan broker
@@ -64,13 +65,11 @@ void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplesp
     broker.SetPeers(file.peers);
     log.Info(fmt::format("{} has changed: {} keys may connect now", path, file.peers.size()));
     if (file.keys.public_key != keys.public_key) {
-      log.Warning(
-          fmt::format("{}: the broker's own keys are others now: they count when it is "
-                      "started again",
-                      path));
+      log.Warning(fmt::format(
+          "{}: the broker's own keys have changed: restart the broker to use them", path));
     }
   } catch (const std::exception& error) {
-    log.Error(fmt::format("{}; the list from before still counts", error.what()));
+    log.Error(fmt::format("{}; the previous list stays in force", error.what()));
   }
 }
 
@@ -81,7 +80,7 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
     log.Warning(fmt::format(
         "{} has no keys: any user of this host may connect to it and act as a manager, that is, "
         "read and replace weights and data, and end jobs; give --keys, or leave out --listen for a "
-        "socket that is this user's alone",
+        "socket that only this user can reach",
         endpoint));
   }
 }
@@ -135,26 +134,26 @@ int RunBroker(const BrokerFlags& flags) {
 
 void AddBroker(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<BrokerFlags>();
-  Command command =
-      app.AddCommand("broker", "Serve a tuple space: where managers and handlers meet");
+  Command command = app.AddCommand(
+      "broker", "Serve a tuple space, through which managers and handlers communicate");
   command
       .AddOption("--listen", flags->listen,
-                 std::string("where to listen; may be given again (default: ") + kDefaultPlace +
+                 std::string("where to listen; may be repeated (default: ") + kDefaultPlace +
                      ") [$ACAN_LISTEN]")
       .TypeName("ENDPOINT");
   const char* variable = std::getenv("ACAN_LISTEN");
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
-  AddKeys(command, flags->keys, "the broker's key file, for other addresses");
+  AddKeys(command, flags->keys,
+          "the broker's key file; required for addresses other than ipc and loopback");
   command.AddFlag("--check-payloads", flags->check_payloads,
-                  "compare what is put with its hash on arrival, not only where it is used");
+                  "checks the hash of each payload when it arrives, not only where it is used");
   AddSetting(
       command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
-      "off: payloads travel over the sockets even between processes of this host (default: on)")
+      "off sends payloads over the sockets even between processes of this host (default: on)")
       .TypeName("on|off");
-  AddSetting(
-      command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
-      "the most bytes of payloads that it holds, like 64GiB (default: three quarters of this "
-      "machine's memory, at least 16GiB)")
+  AddSetting(command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
+             "the maximum size of all payloads together, like 64GiB (default: three quarters of "
+             "this machine's memory, at least 16GiB)")
       .TypeName("SIZE");
   AddRoleFlags(command, flags->role);
   command.Footer(kBrokerExample);

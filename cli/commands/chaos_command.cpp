@@ -42,10 +42,10 @@ struct ChaosFlags {
 
 constexpr const char* kChaosExample = R"(
 Trains the job twice: undisturbed, and while it kills, stops (SIGSTOP, later SIGCONT), throttles
-(stopped half of the time) or cuts off (nothing passes for --pause; then half of the connections go
-on, the others end) what --kill, --stop, --throttle and --cut name: handlers (one of them), broker,
-manager, or everything (all at the same moment). What was killed is started again. Exit code 0 only
-if both have the same weights. The same seed draws the same faults.
+(stops half of the time) or cuts off (nothing passes for --pause; then half of the connections
+continue, the others end) what --kill, --stop, --throttle and --cut name: handlers (one of them),
+broker, manager, or everything (all at the same moment). Killed processes are restarted. The exit
+code is 0 only if both runs have the same weights. The same seed draws the same faults.
 
 Examples:
   acan chaos examples/regression.toml
@@ -126,7 +126,7 @@ struct Outcome {
 std::string ReportText(const Outcome& outcome) {
   const ChaosReport& chaos = outcome.chaos;
   std::string text = fmt::format("{:<20} {:>6}   {}\n", "fault", "times",
-                                 "until the next step was done: p50 / p99 / most");
+                                 "time to the next finished step: p50 / p99 / max");
   for (const auto& [fault, times] : chaos.faults) {
     const auto seconds = chaos.recovery_s.find(fault);
     text += fmt::format("{:<20} {:>6}   {}\n", fault, times,
@@ -141,7 +141,7 @@ std::string ReportText(const Outcome& outcome) {
   text += fmt::format("time: {:.1f} s, undisturbed {:.1f} s\n", chaos.seconds,
                       outcome.undisturbed.seconds);
   text += fmt::format("weights_sha256 {}\n", outcome.hash());
-  text += outcome.same() ? "the same weights as undisturbed\n"
+  text += outcome.same() ? "the same weights as the undisturbed run\n"
                          : fmt::format("DIFFERENT from the undisturbed run's {}\n",
                                        outcome.undisturbed.weights_sha256);
   return text;
@@ -220,7 +220,7 @@ Receipt ReadUndisturbed(const ChaosFlags& flags, const Job& job, const Data& dat
   const std::string its_id = TrainingId(JobFromJson(receipt.job, flags.undisturbed),
                                         receipt.train_sha256, receipt.test_sha256);
   if (its_id != TrainingId(job, data.train_sha256(), data.test_sha256())) {
-    throw UsageError(fmt::format("--undisturbed {}: is the receipt of another training than {}",
+    throw UsageError(fmt::format("--undisturbed {}: is the receipt of a different training than {}",
                                  flags.undisturbed, flags.job.path));
   }
   return receipt;
@@ -246,13 +246,13 @@ int RunChaos(const ChaosFlags& flags) {
   if (!flags.undisturbed.empty()) {
     outcome.undisturbed = ReadUndisturbed(flags, job, data);
   } else {
-    log.Info("first without faults");
+    log.Info("training without faults");
     auto undisturbed =
         RunLocally({cluster, "", flags.job.path, false}, job, std::move(data), log, signals);
     if (!undisturbed) return 128 + signals.received();
     outcome.undisturbed = std::move(*undisturbed);
   }
-  log.Info("now with faults");
+  log.Info("training with faults");
   // Another process may have begun there since the first check.
   CheckFolderIsFree(out_dir);
   // The remains of an earlier run must not help this one.
@@ -267,8 +267,8 @@ int RunChaos(const ChaosFlags& flags) {
   if (flags.json) PrintLine(JsonText(ReportJson(outcome)));
   if (outcome.chaos.faults.empty()) {
     throw FailureError(
-        "the job was done before the first fault: nothing is shown; give it more "
-        "epochs, or faults more often (--every)");
+        "the job finished before the first fault, so this run shows nothing: give it more epochs, "
+        "or make faults more frequent (--every)");
   }
   return outcome.same() ? 0 : 1;
 }
@@ -278,40 +278,39 @@ int RunChaos(const ChaosFlags& flags) {
 void AddChaos(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<ChaosFlags>();
   Command command =
-      app.AddCommand("chaos", "Train a job while killing what trains it, and compare the weights");
+      app.AddCommand("chaos", "Train a job while killing its processes, and compare the weights");
   AddJobFlags(command, flags->job);
   AddClusterFlags(command, flags->cluster);
   command
       .AddOption("--kill", flags->kill,
-                 "SIGKILL for these (default, if none of --kill, --stop, --throttle and --cut is "
-                 "given: handlers,manager,broker)")
+                 "what to kill with SIGKILL (default, if none of --kill, --stop, --throttle and "
+                 "--cut is given: handlers,manager,broker)")
       .TypeName("LIST");
-  command.AddOption("--stop", flags->stop, "SIGSTOP for these, SIGCONT after --pause")
+  command.AddOption("--stop", flags->stop, "what to stop with SIGSTOP, until SIGCONT after --pause")
       .TypeName("LIST");
-  command.AddOption("--throttle", flags->throttle, "half speed for these, for --pause")
+  command.AddOption("--throttle", flags->throttle, "what to slow to half its speed for --pause")
       .TypeName("LIST");
-  command.AddOption("--cut", flags->cut, "nothing passes between these and the broker, for --pause")
+  command.AddOption("--cut", flags->cut, "what to cut off from the broker for --pause")
       .TypeName("LIST");
   command.AddFlag("--standby", flags->standby,
-                  "a second manager stands by, in place of starting a dead one with --resume");
+                  "runs a standby manager, instead of restarting a dead manager with --resume");
   command
       .AddOption("--undisturbed", flags->undisturbed,
-                 "the receipt of an undisturbed run of the same job, in place of a first run")
+                 "the receipt of an undisturbed run of the same job, instead of a first run")
       .TypeName("FILE");
-  command.AddOption("--every", flags->every, "a fault so often on average")
+  command.AddOption("--every", flags->every, "the average time between faults")
       .TypeName("TIME")
       .ShowDefault();
-  command.AddOption("--pause", flags->pause, "how long something is stopped, slow or cut off")
+  command.AddOption("--pause", flags->pause, "how long a process stays stopped, slow or cut off")
       .TypeName("TIME")
       .ShowDefault();
-  command.AddOption("--seed", flags->seed, "of the faults")
+  command.AddOption("--seed", flags->seed, "the seed of the faults")
       .Check([](const std::string& text) {  // CLI11 would wrap it around
-        return text.starts_with('-') ? "must be a number from 0 on" : "";
+        return text.starts_with('-') ? "must be an integer of at least 0" : "";
       })
       .ShowDefault();
   AddSetting(command, flags->out, "--out", "ACAN_OUT",
-             "the folder for the disturbed run's outputs (default: out/NAME-chaos, NAME that of "
-             "the job file)")
+             "the folder for the disturbed run's outputs (default: out/NAME-chaos for NAME.toml)")
       .TypeName("DIR");
   command.AddFlag("--json", flags->json, "the last line on stdout is the report as JSON");
   AddLogFormat(command, flags->log_format);

@@ -41,13 +41,12 @@ struct Flags {
 };
 
 constexpr const char* kExample = R"(
-Run it on the host that will join, with the flags and variables that its handler will have. It looks
-the broker's host up, connects, joins with the key, compares protocol and clock, measures the link,
-and proves and measures the device. The first thing that stands in the way is named; what depends on
-it is not tried. The exit code is 1 if something does. A running job is not disturbed, but for the
-moment in which the link is measured. Of --fast-math, --throttle, --direct, --inject and --log-format
-only mistakes in their values are found: a check computes exactly and at full speed, sends nothing to
-handlers, and writes no log.
+Run it on the host that will join, with the flags and variables that its handler will have. It
+resolves the broker's host name, connects, joins with the key, compares protocol and clock, measures
+the link, and verifies and measures the device. It reports the first obstacle, skips the checks that
+depend on it, and ends with exit code 1. It disturbs a running job only while it measures the link.
+It checks --fast-math, --throttle, --direct, --inject and --log-format only for invalid values: it
+computes exactly and at full speed, sends nothing to handlers, and writes no log.
 
 Example:
   acan check --connect tcp://broker-host:5555 --keys handler.key)";
@@ -115,8 +114,8 @@ bool CheckReach(const std::string& endpoints, Findings& findings) {
     if (reach.no_name) continue;
     const State missing = reached ? State::kNote : State::kFailed;
     findings.Add("reach", reach.problem ? missing : State::kOk,
-                 reach.problem ? fmt::format("nothing at {}: {}; is the broker started there, and "
-                                             "does it listen at this address?",
+                 reach.problem ? fmt::format("nothing answers at {}: {}; is the broker running "
+                                             "there, and does it listen at this address?",
                                              reach.address, *reach.problem)
                                : fmt::format("{} accepts connections after {:.1f} ms",
                                              reach.address, reach.connect_ms));
@@ -127,8 +126,8 @@ bool CheckReach(const std::string& endpoints, Findings& findings) {
 // Joins; false if that failed. Throws what Client throws, except SpaceError.
 bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file,
                Findings& findings) {
-  std::string why =
-      fmt::format("no broker has answered for {} s: what listens there is none", kPatience.count());
+  std::string why = fmt::format(
+      "no broker has answered for {} s: whatever listens there is not a broker", kPatience.count());
   bool handshake = false;
   client.OnConnection([&](bool connected, const std::string& text) {
     if (connected || text.empty()) return;
@@ -155,15 +154,15 @@ bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file
           ? fmt::format(", until {}", tuplespace::TimeText(file->access.until_unix_s))
           : "";
   if (file && file->role == kObserverRole) {
-    findings.Add("key", State::kFailed,
-                 fmt::format("\"{}\" is let in{}, but as an observer, which may take no tasks; "
-                             "acan handler needs a handler's key",
-                             file->access.name, until));
+    findings.Add(
+        "key", State::kFailed,
+        fmt::format("\"{}\" may join{}, but only as an observer, which gets no tasks; acan "
+                    "handler needs a handler's key",
+                    file->access.name, until));
   } else {
     findings.Add("key", State::kOk,
-                 file
-                     ? fmt::format("\"{}\" is let in as {}{}", file->access.name, file->role, until)
-                     : "none is needed here");
+                 file ? fmt::format("\"{}\" may join as {}{}", file->access.name, file->role, until)
+                      : "this broker requires no key");
   }
   findings.Add("version", State::kOk,
                fmt::format("protocol {} on both sides", tuplespace::kProtocolVersion));
@@ -172,15 +171,17 @@ bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file
 
 void CheckClock(const std::optional<double>& ahead_s, Findings& findings) {
   if (!ahead_s) {
-    return findings.Add("clock", State::kNote, "this broker does not say what time it is");
+    return findings.Add("clock", State::kNote, "this broker does not report its time");
   }
   findings.Measured("clock_ahead_s", *ahead_s);
-  const std::string text = fmt::format("the broker's is {:.3f} s {} this host's",
+  const std::string text = fmt::format("the broker's clock is {:.3f} s {} this host's",
                                        std::abs(*ahead_s), *ahead_s < 0 ? "behind" : "ahead of");
   const bool far = std::abs(*ahead_s) > kClockToleranceS;
   findings.Add(
       "clock", far ? State::kNote : State::kOk,
-      far ? text + "; the dates of keys count by the broker's, and logs will not agree" : text);
+      far ? text +
+                "; the broker's clock decides when keys expire, and the times in logs will differ"
+          : text);
 }
 
 void CheckLink(tuplespace::Client& client, Findings& findings) {
@@ -203,8 +204,9 @@ void CheckLink(tuplespace::Client& client, Findings& findings) {
                              link.from_broker_mb_s));
   } catch (const tuplespace::SpaceError& error) {
     if (error.code() != tuplespace::ErrorCode::kForbidden) throw;
-    findings.Add("bandwidth", State::kNote,
-                 fmt::format("not measured, as this key may put nothing: {}", error.what()));
+    findings.Add(
+        "bandwidth", State::kNote,
+        fmt::format("not measured, because this key may not put tuples: {}", error.what()));
   }
 }
 
@@ -245,15 +247,16 @@ void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findin
     if (error.code() != tuplespace::ErrorCode::kForbidden) throw;
     return findings.Add(
         "adds", State::kOk,
-        fmt::format("{:.1f} GFLOP/s; a handler's key may not see the others'", gflops));
+        fmt::format("{:.1f} GFLOP/s; a handler's key may not see the other handlers", gflops));
   }
   findings.Measured("handlers", there);
   findings.Measured("handlers_gflops", there_gflops);
   if (there == 0) return findings.Add("adds", State::kOk, "it would be the first handler");
-  findings.Add("adds", State::kOk,
-               fmt::format("{} handler{} there with {:.1f} GFLOP/s together: {:.0f} % more", there,
-                           there == 1 ? " is" : "s are", there_gflops,
-                           100 * gflops / std::max(there_gflops, 0.001)));
+  findings.Add(
+      "adds", State::kOk,
+      fmt::format("{} handler{} joined, with {:.1f} GFLOP/s in total: this one adds {:.0f} %",
+                  there, there == 1 ? " has" : "s have", there_gflops,
+                  100 * gflops / std::max(there_gflops, 0.001)));
 }
 
 int RunCheck(const Flags& flags) {
@@ -286,10 +289,10 @@ int RunCheck(const Flags& flags) {
 void AddCheck(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
   Command command =
-      app.AddCommand("check", "Say what stands in the way of joining a broker from this host");
+      app.AddCommand("check", "Check whether a handler on this host can join a broker");
   AddHandlerFlags(command, flags->handler);
   AddLogFormat(command, flags->log_format);
-  command.AddFlag("--json", flags->json, "one line of JSON in place of the table");
+  command.AddFlag("--json", flags->json, "one line of JSON instead of the table");
   command.Footer(kExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunCheck(*flags); }; });
 }

@@ -21,11 +21,11 @@ constexpr std::uint64_t kMeasuringBytes = std::uint64_t{64} << 20;  // limit whi
 
 constexpr const char* kDevicesExample = R"(
 For each device: the conformance battery (does it compute exact precision's bits?), the speed of
-exact matrix products, the rates of copies to and from it. Devices that cannot be used, and drivers
-that are not there, are listed with the reason. ACAN_CPU_ISA=avx512, avx2 or portable chooses
-other vector instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit
-code is 1 if a device that can be used is not exact. --list proves and
-measures nothing: that takes a minute where an OpenCL driver has to compile the kernels first.
+exact matrix products, and the rates of copies to and from it. Devices that cannot be used, and
+missing drivers, are listed with the reason. ACAN_CPU_ISA=avx512, avx2 or portable chooses other
+vector instructions; ACAN_MODULE_PATH is where the modules of OpenCL and CUDA are. The exit code is
+1 if a usable device is not exact. --list skips the battery and the measurements, which take a
+minute if an OpenCL driver has to compile the kernels first.
 
 Examples:
   acan devices
@@ -166,7 +166,7 @@ std::string DeviceText(const nlohmann::json& device) {
 
 int RunDevices(bool json, Depth depth) {
   RequireLimits("acan devices");
-  Watchdog watchdog({"acan devices", "it measures a device, or a driver does not answer",
+  Watchdog watchdog({"acan devices", "it is measuring a device, or a driver does not respond",
                      [](const std::string& line) { fmt::print(stderr, "{}\n", line); }});
   nlohmann::json devices = nlohmann::json::array();
   bool exact = true;
@@ -198,9 +198,10 @@ void AddDevices(Command& app, Chosen& chosen) {
     bool list = false;
   };
   const auto flags = std::make_shared<Flags>();
-  Command command = app.AddCommand("devices", "Show, prove and measure this machine's devices");
+  Command command = app.AddCommand("devices", "List, verify and measure this machine's devices");
   command.AddFlag("--json", flags->json, "one line of JSON: an array of devices");
-  command.AddFlag("--list", flags->list, "only list them: prove and measure nothing");
+  command.AddFlag("--list", flags->list,
+                  "only lists the devices, without verifying or measuring them");
   command.Footer(kDevicesExample);
   command.OnParsed([flags, &chosen] {
     chosen.run = [flags] {

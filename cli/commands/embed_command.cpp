@@ -41,11 +41,11 @@ struct EmbedFlags {
 
 constexpr const char* kEmbedExample = R"(
 The folder has a config.json of model_type "bert" and the model.safetensors of a BertModel, or of a
-model with a head on one, as transformers and sentence-transformers save them; heads are not read.
-The tokens are made elsewhere, [samples, positions]; --lengths says how many of each sample count.
-Outputs are
+model with a head on one, as transformers and sentence-transformers save them; it ignores heads.
+Other programs make the tokens, [samples, positions]; --lengths says how many of each sample are
+valid. The outputs are
 
-  sentence_embedding  [samples, width]: the mean over the positions that count, over its norm
+  sentence_embedding  [samples, width]: the mean over the valid positions, divided by its norm
   pooler_output       [samples, width], of models with a pooling layer
   last_hidden_state   [samples x positions, width]
 
@@ -113,24 +113,24 @@ int RunEmbed(const EmbedFlags& flags) try {
                         predictor.features()));
   return 0;
 } catch (const OutOfMemory& error) {
-  throw FailureError(fmt::format(
-      "{}: the whole model and one sample must fit into one device: {}; give --memory, or another "
-      "--device",
-      flags.folder, error.what()));
+  throw FailureError(
+      fmt::format("{}: the whole model and one sample must fit into one device: {}; raise "
+                  "--memory, or choose another --device",
+                  flags.folder, error.what()));
 }
 
 }  // namespace
 
 void AddEmbed(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<EmbedFlags>();
-  Command command = app.AddCommand("embed", "Compute vectors of sentences by a trained encoder");
+  Command command = app.AddCommand("embed", "Compute sentence embeddings with a trained encoder");
   command.AddOption("folder", flags->folder, "the model's folder").Required().TypeName("DIR");
   command.AddOption("--tokens", flags->tokens, "the samples' tokens, [samples, positions]")
       .Required()
       .TypeName("FILE");
   command
       .AddOption("--lengths", flags->lengths,
-                 "how many tokens of each sample count, [samples] (default: all)")
+                 "the number of valid tokens of each sample, [samples] (default: all)")
       .TypeName("FILE");
   command
       .AddOption("--token-types", flags->token_types,
@@ -139,14 +139,14 @@ void AddEmbed(Command& app, Chosen& chosen) {
   command.AddOption("--out", flags->out, "the NPY file to write").Required().TypeName("FILE");
   command
       .AddOption("--output", flags->output,
-                 "which of the model's outputs (default: sentence_embedding)")
+                 "the output of the model to compute (default: sentence_embedding)")
       .TypeName("NAME");
   command.AddOption("--device", flags->device, "where to compute (default: cpu, all cores)")
       .TypeName("DEVICE");
   command
       .AddOption("--memory", flags->memory,
-                 "the most bytes that the device may hold, like 2GiB (default: half of what is "
-                 "free; of a GPU, nine tenths)")
+                 "the memory limit on the device, like 2GiB (default: half of the free memory; on "
+                 "a GPU, nine tenths)")
       .TypeName("SIZE");
   command.Footer(kEmbedExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEmbed(*flags); }; });

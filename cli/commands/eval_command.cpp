@@ -35,13 +35,13 @@ struct EvalFlags {
 };
 
 constexpr const char* kEvalExample = R"(
-Prints the loss, for classes the share of right answers, and for models of language without label
-smoothing the perplexity (e^loss), as training's own evaluation gives them; nothing is trained or
-written. The output folder of a run says by its receipt which model and which test data these are:
-data that have changed since are refused. Its vocabulary.json numbers the tokens of a text, and the
-training data need not be there. With a job file, --model names the weights, and the job's present
-data are used. --inputs and --targets name other test data than the job's; for text and for streams
-of tokens, --inputs alone does.
+Prints the loss, the accuracy if the model predicts classes, and the perplexity (e^loss) of language
+models without label smoothing, as training's own evaluation gives them; it trains and writes
+nothing. In the output folder of a run, the receipt names the model and the test data: data that have
+changed since are refused. The folder's vocabulary.json numbers the tokens of a text, and the
+training data are not needed. With a job file, --model names the weights, and the job's current data
+are used. --inputs and --targets replace the job's test data; for text and for streams of tokens,
+--inputs is enough.
 
 Examples:
   acan eval out/gpt
@@ -64,7 +64,7 @@ struct Evaluation {
 };
 
 FinishedRun RunOfFolder(const EvalFlags& flags) {
-  RequireNoOverrides(flags.job, flags.job.path + " is a folder, whose job stays as it was");
+  RequireNoOverrides(flags.job, flags.job.path + " is a folder, whose job cannot be overridden");
   FinishedRun run = ReadFinishedRun(flags.job.path);
   if (!flags.model.empty()) run.model_path = flags.model;
   if (flags.model.empty()) {
@@ -79,17 +79,18 @@ Job JobOfFile(const EvalFlags& flags) {
   Job job = ReadJob(flags.job);
   if (flags.model.empty()) {
     throw UsageError(
-        fmt::format("--model is missing: which weights? {} is a job file; the output folder of a "
-                    "run needs no --model",
+        fmt::format("--model is missing: {} is a job file, which names no trained weights; the "
+                    "output folder of a run needs no --model",
                     flags.job.path));
   }
   const auto file = std::make_shared<const SafetensorsFile>(flags.model);
   try {
     const ModelReader reader(file, *BuildModel(job));
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}; evaluate it with the job that trained it: {} is of "
-                                          "another model",
-                                          error.what(), flags.job.path));
+    throw Error(
+        error.kind(),
+        fmt::format("{}; evaluate it with the job that trained it: {} describes another model",
+                    error.what(), flags.job.path));
   }
   return job;
 }
@@ -177,10 +178,9 @@ std::string TestFiles(const DataFiles& data) {
 [[noreturn]] void HaveChanged(const FinishedRun& run, const std::string& files,
                               const std::string& what, const std::string& found,
                               const std::string& expected, const std::string& advice) {
-  throw UsageError(
-      fmt::format("{}: the {} data are not those of the run in {} any more: their SHA-256 is {}, "
-                  "but {} says {}. {}",
-                  files, what, run.folder, found, kReceiptName, expected, advice));
+  throw UsageError(fmt::format(
+      "{}: the {} data have changed since the run in {}: their SHA-256 is {}, but {} says {}. {}",
+      files, what, run.folder, found, kReceiptName, expected, advice));
 }
 
 // The vocabulary that was used in training. Without the file that a run writes, it is made from the
@@ -193,11 +193,12 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const FinishedRun& run) {
   const Data data = LoadData(run.job);
   if (data.train_sha256() != run.receipt.train_sha256) {
     const TextData& text = run.job.data.text;
-    HaveChanged(run, text.text.empty() ? text.train_text : text.text, "training",
-                data.train_sha256(), run.receipt.train_sha256,
-                fmt::format("The folder has no {} either, so nothing says which tokens the model "
-                            "knows: put one of them back",
-                            kVocabularyName));
+    HaveChanged(
+        run, text.text.empty() ? text.train_text : text.text, "training", data.train_sha256(),
+        run.receipt.train_sha256,
+        fmt::format(
+            "The folder has no {} either, so the model's tokens are unknown: restore one of them",
+            kVocabularyName));
   }
   return ParseVocabulary(data.vocabulary, path);
 }
@@ -211,7 +212,7 @@ Evaluation OfFolder(const EvalFlags& flags) {
   const std::string found = evaluation.data.test_sha256();
   if (!HasOtherData(flags) && found != run.receipt.test_sha256) {
     HaveChanged(run, TestFiles(run.job.data), "test", found, run.receipt.test_sha256,
-                "Put back what was there, or name the data to evaluate with --inputs (and "
+                "Restore the original files, or name the data to evaluate with --inputs (and "
                 "--targets), or in a job file with --model");
   }
   evaluation.data.train = evaluation.data.test;  // no step trains on them
@@ -259,9 +260,10 @@ void AddEval(Command& app, Chosen& chosen) {
   AddJobFlags(command, flags->job);
   command
       .AddOption("--model", flags->model,
-                 "the model.safetensors to evaluate (default: that of the folder)")
+                 "the model.safetensors to evaluate (default: the one in the folder)")
       .TypeName("FILE");
-  command.AddOption("--inputs", flags->inputs, "other test inputs than the job's").TypeName("FILE");
+  command.AddOption("--inputs", flags->inputs, "test inputs to use instead of the job's")
+      .TypeName("FILE");
   command.AddOption("--targets", flags->targets, "the labels or targets of --inputs")
       .TypeName("FILE");
   AddClusterFlags(command, flags->cluster);

@@ -40,10 +40,10 @@ struct GenerateFlags {
 constexpr const char* kGenerateExample = R"(
 Prints what follows the prompt, token by token. The folder is the output folder of a run whose model
 predicts each next token (gpt, llama, and graph files of such models); its vocabulary.json says what
-the tokens are. The same folder, prompt and flags give the same text on every device: it is computed
-in exact precision, and token number n of the text is drawn by Philox from (seed, n). When the text
-is longer than the model's positions, the last ones count. A run that was trained on tokens has no
-vocabulary: it takes --prompt-tokens, and the numbers of the tokens are printed, one a line.
+the tokens are. The same folder, prompt and flags give the same text on every device: it computes in
+exact precision, and draws token number n of the text with Philox from (seed, n). If the text is
+longer than the model's positions, the model sees the last ones. A run that was trained on tokens has
+no vocabulary: it takes --prompt-tokens, and prints the numbers of the tokens, one per line.
 
 Examples:
   acan generate out/gpt --prompt "In the beginning" --tokens 500 --temperature 0.8 --top-k 20
@@ -69,7 +69,7 @@ std::vector<std::int32_t> ParseTokens(const std::string& text) {
     const auto [rest, error] = std::from_chars(text.data() + begin, last, token);
     if (error != std::errc() || rest != last) {
       throw UsageError(fmt::format(
-          "--prompt-tokens: entry {} is \"{}\"; expected numbers with commas between, like 5,17",
+          "--prompt-tokens: entry {} is \"{}\"; expected numbers separated by commas, like 5,17",
           tokens.size(), text.substr(begin, end - begin)));
     }
     tokens.push_back(token);
@@ -85,7 +85,7 @@ std::string VocabularyPath(const GenerateFlags& flags) {
 // The vocabulary for a prompt of text; null for a prompt of token numbers.
 std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const FinishedRun& run) {
   if (flags.prompt.has_value() == flags.prompt_tokens.has_value()) {
-    throw UsageError("give --prompt TEXT, or --prompt-tokens LIST in its place");
+    throw UsageError("give either --prompt TEXT or --prompt-tokens LIST");
   }
   if (!flags.prompt) return nullptr;
   RequireLanguageModel(run);  // with any other model no prompt helps
@@ -102,7 +102,7 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
 [[noreturn]] void DoesNotFit(const GenerateFlags& flags, const OutOfMemory& error) {
   throw FailureError(fmt::format(
       "{}: the whole model, and the keys and values of its positions, must fit into one device: "
-      "{}; give --memory, or another --device",
+      "{}; raise --memory, or choose another --device",
       flags.folder, error.what()));
 }
 
@@ -116,9 +116,9 @@ int RunGenerate(const GenerateFlags& flags) try {
                                                : ParseTokens(*flags.prompt_tokens);
   Decoder decoder(MakeOneDevice(flags.device, flags.memory), run);
   if (vocabulary && vocabulary->size() > decoder.vocabulary_size()) {
-    throw UsageError(fmt::format("{}: has {} tokens, but the model has {}: it is of another run",
-                                 VocabularyPath(flags), vocabulary->size(),
-                                 decoder.vocabulary_size()));
+    throw UsageError(
+        fmt::format("{}: has {} tokens, but the model has {}: the file is from another run",
+                    VocabularyPath(flags), vocabulary->size(), decoder.vocabulary_size()));
   }
   // A model may have more tokens than its vocabulary; no text has those.
   if (vocabulary) sampling.tokens = vocabulary->size();
@@ -136,7 +136,7 @@ int RunGenerate(const GenerateFlags& flags) try {
 
 void AddGenerate(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<GenerateFlags>();
-  Command command = app.AddCommand("generate", "Continue a text by a trained model of language");
+  Command command = app.AddCommand("generate", "Continue a text with a trained language model");
   command.AddOption("folder", flags->folder, "the output folder (--out) of a run")
       .Required()
       .TypeName("DIR");
@@ -148,29 +148,29 @@ void AddGenerate(Command& app, Chosen& chosen) {
   command
       .AddOptionFunction(
           "--prompt-tokens", [flags](const std::string& list) { flags->prompt_tokens = list; },
-          "the numbers of the prompt's tokens, with commas between, in place of --prompt")
+          "the prompt as token numbers separated by commas, instead of --prompt")
       .TypeName("LIST");
   command.AddOption("--tokens", flags->tokens, "how many tokens to add (default: 200)")
       .TypeName("N")
       .Between(0, kMostTokens);
   command
       .AddOption("--temperature", flags->temperature,
-                 "divides the model's outputs before a token is drawn; 0: the most likely token "
-                 "(default: 1)")
+                 "divides the model's outputs before a token is drawn; 0 always takes the most "
+                 "likely token (default: 1)")
       .TypeName("T")
       .Between(0.0, kMostTemperature);
   command
       .AddOption("--top-k", flags->top_k,
-                 "draw from so many of the most likely tokens only; 0: from all (default: 0)")
+                 "draws only from the K most likely tokens; 0 draws from all (default: 0)")
       .TypeName("K")
       .Between(0, kMostTokens);
-  command.AddOption("--seed", flags->seed, "of the draws (default: 1)").TypeName("SEED");
+  command.AddOption("--seed", flags->seed, "the seed of the draws (default: 1)").TypeName("SEED");
   command.AddOption("--device", flags->device, "where to compute (default: cpu, all cores)")
       .TypeName("DEVICE");
   command
       .AddOption("--memory", flags->memory,
-                 "the most bytes that the device may hold, like 2GiB (default: half of what is "
-                 "free; of a GPU, nine tenths)")
+                 "the memory limit on the device, like 2GiB (default: half of the free memory; on "
+                 "a GPU, nine tenths)")
       .TypeName("SIZE");
   command.Footer(kGenerateExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunGenerate(*flags); }; });

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kGraphExample = R"(
 Prints the job's model as a graph file: JSON with every input, parameter and operator. A job with
 model.kind = "graph" and the printed file as model.file trains the same weights. So a model of one
-of the other kinds is a start for a model of your own; docs/graph_files.md says what may be in it.
+of the other kinds is a starting point for your own; docs/graph_files.md describes the format.
 
 Example:
   acan graph examples/gpt.toml > net.json)";

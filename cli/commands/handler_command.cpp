@@ -29,9 +29,9 @@ constexpr std::uint64_t kEnoughToProve = 64
                                          << 10;  // see RunConformanceBattery, with packing scratch
 
 constexpr const char* kHandlerExample = R"(
-Waits for a broker that is not there yet, and for one that went away; for the address of a host's
-name a minute. Ends when it is stopped: then it finishes what it computes and gives the rest back.
-Without --connect it looks for a broker of the same user: see acan broker --help.
+Waits for a broker that has not started yet or that went away, and up to a minute until the broker's
+host name can be resolved. When it is stopped, it finishes the task that it computes and gives the
+others back. Without --connect it looks for a broker of the same user: see acan broker --help.
 
 Example, a handler of two threads that holds at most 64 MiB:
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
@@ -48,8 +48,8 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& devi
       throw FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
     }
     throw UsageError(
-        fmt::format("{} with {} is too small to prove that it computes rightly ({}); it needs {} "
-                    "for that, and its tasks may need more",
+        fmt::format("{} with {} is too small for the conformance battery ({}), which needs {}; "
+                    "tasks may need more",
                     spec.Name(), SizeText(memory_bytes), error.what(), SizeText(kEnoughToProve)));
   }
 }
@@ -81,7 +81,8 @@ int RunHandler(const Flags& flags) {
   options.name = fmt::format("{} on {}, pid {}", spec.Name(), HostName(), ::getpid());
   if (has_key) options.access = AccessOf(flags.handler.keys, kHandlerRole);
   options.log = [&role](const std::string& line) { role.log().Info(line); };
-  Watchdog watchdog({"handler " + spec.Name(), "it computes, or waits for its device's driver",
+  Watchdog watchdog({"handler " + spec.Name(),
+                     "it is computing, or waiting for its device's driver",
                      [&role](const std::string& line) { role.log().Warning(line); }});
   options.alive = [&watchdog] { watchdog.Beat(); };
   const std::unique_ptr<Handler> handler = Prove(std::move(options), chosen);
@@ -89,7 +90,7 @@ int RunHandler(const Flags& flags) {
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {
     role.log().Info(
-        fmt::format("{} tasks done, {} failed, {:.1f} s of computing, at most {} held of {}{}",
+        fmt::format("{} tasks done, {} failed, {:.1f} s of computing, held at most {} of {}{}",
                     report.tasks, report.failed, report.busy_s, SizeText(report.peak_bytes),
                     SizeText(chosen.memory_bytes), DirectText(report)));
   }
@@ -100,8 +101,7 @@ int RunHandler(const Flags& flags) {
 
 void AddHandler(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<Flags>();
-  Command command =
-      app.AddCommand("handler", "Compute: serve one device to whatever manager has tasks");
+  Command command = app.AddCommand("handler", "Compute tasks of any manager on one device");
   AddHandlerFlags(command, flags->handler);
   AddRoleFlags(command, flags->role);
   command.Footer(kHandlerExample);

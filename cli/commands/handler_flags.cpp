@@ -29,7 +29,7 @@ void ApplyDirect(const Setting& setting, bool has_key, HandlerOptions& options) 
   if (!options.direct) return;
   if (const auto problem = tuplespace::DirectListenProblem(setting.value, has_key)) {
     throw UsageError(
-        fmt::format("{}: {}; on, off or tcp://ADDRESS:PORT is expected", setting.origin, *problem));
+        fmt::format("{}: {}; expected on, off or tcp://ADDRESS:PORT", setting.origin, *problem));
   }
   options.direct_listen = setting.value;
 }
@@ -38,8 +38,8 @@ void ApplyDirect(const Setting& setting, bool has_key, HandlerOptions& options) 
 
 void AddHandlerFlags(Command& app, HandlerFlags& flags) {
   AddSetting(app, flags.connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker, or the places where it may be started, separated by commas "
-                         "(default: ") +
+             std::string("the broker's endpoint, or the endpoints where it may be started, "
+                         "separated by commas (default: ") +
                  kDefaultPlace + ")")
       .TypeName("ENDPOINT");
   AddSetting(app, flags.device, "--device", "ACAN_DEVICE",
@@ -47,26 +47,28 @@ void AddHandlerFlags(Command& app, HandlerFlags& flags) {
              "GPU, else all cores)")
       .TypeName("DEVICE");
   AddSetting(app, flags.memory, "--memory", "ACAN_MEMORY",
-             "the most bytes it may hold, like 64MiB (default: half of what is free; of a GPU nine "
-             "tenths)")
+             "the handler's memory limit, like 64MiB (default: half of the free memory; on a GPU, "
+             "nine tenths)")
       .TypeName("SIZE");
-  AddKeys(app, flags.keys, "its key file, for a broker with keys");
+  AddKeys(app, flags.keys, "the key file, for a broker with keys");
   AddSetting(app, flags.fast_math, "--fast-math", "ACAN_FAST_MATH",
-             "what products of jobs with precision = \"fast\" may round their operands to: fp32 "
-             "(default), tf32 or bf16; CUDA, and bf16 on CPUs that have it; others compute in fp32")
+             "the format to which products of jobs with precision = \"fast\" may round their "
+             "operands: fp32 (default), tf32 (CUDA) or bf16 (CUDA, and CPUs that support it); "
+             "other devices compute in fp32")
       .TypeName("MATH");
   AddSetting(app, flags.throttle, "--throttle", "ACAN_THROTTLE",
-             "for experiments: no faster than so many GFLOP/s, like 2.5, or several in turn by the "
-             "wall clock, like 1,5,10@5s")
+             "for experiments: limits the speed to this many GFLOP/s, like 2.5, or to several in "
+             "turn by the wall clock, like 1,5,10@5s")
       .TypeName("GFLOPS");
   AddSetting(app, flags.direct, "--direct", "ACAN_DIRECT",
-             "over tcp, where results stay here: send them to other handlers without the broker. "
-             "on (default: listens at the address that reaches the broker, at a free port), off, "
-             "or where to listen, like tcp://10.0.0.7:5600")
+             "whether other handlers fetch results that stay here over tcp, without the broker: on "
+             "(default; listens on a free port of the address that reaches the broker), off, or "
+             "where to listen, like tcp://10.0.0.7:5600")
       .TypeName("on|off|ENDPOINT");
-  app.AddOption("--inject", flags.inject,
-                "for experiments: compute wrong on purpose, like results:1e-3,seed=7 (also "
-                "result_bits:RATE, weights:RATE)")
+  app.AddOption(
+         "--inject", flags.inject,
+         "for experiments: computes wrong results on purpose, like results:1e-3,seed=7 (also "
+         "result_bits:RATE, weights:RATE)")
       .TypeName("SPEC");
 }
 

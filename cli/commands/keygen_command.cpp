@@ -35,12 +35,12 @@ struct KeygenFlags {
 
 constexpr const char* kKeygenExample = R"(
 Without --add and --revoke it makes DIR/broker.key, which stays with the broker, and DIR/handler.key
-and DIR/manager.key, which are copied to where those run. Keys stand in files of mode 0600 only.
-A running broker follows --add and --revoke within a second or two.
-A key of --add may be limited: with --jobs it is of no use for other jobs than those with this id
-(acan manager says it when it starts; 3f2a* is all that begin so, and FILE.toml is the id of that job
-with the data that it names); with --until it ends, and whoever uses it then is sent away. Both stand
-on the list in broker.key, and the broker decides.
+and DIR/manager.key, which you copy to the hosts of handlers and managers. All key files must have
+mode 0600. A running broker applies --add and --revoke within a second or two.
+An added key can be limited. With --jobs it works only for jobs with this id (acan manager prints it
+when it starts; 3f2a* means all ids that begin so, and FILE.toml means the id of this job with the
+data that it names). With --until it expires, and the broker disconnects whoever still uses it. Both
+limits are in the list in broker.key, and the broker enforces them.
 
 Example:
   acan keygen --out keys
@@ -76,7 +76,7 @@ Limits LimitsOf(const KeygenFlags& flags) {
   if (flags.until.empty()) return limits;
   limits.until_unix_s = ParseUntil(flags.until, "--until");
   if (limits.until_unix_s <= std::time(nullptr)) {
-    throw UsageError(fmt::format("--until: \"{}\" is over: the key would have counted until {}",
+    throw UsageError(fmt::format("--until: \"{}\" is in the past: the key would have expired at {}",
                                  flags.until, tuplespace::TimeText(limits.until_unix_s)));
   }
   return limits;
@@ -84,7 +84,7 @@ Limits LimitsOf(const KeygenFlags& flags) {
 
 std::string TextOf(const Limits& limits) {
   std::string text;
-  if (!limits.jobs.empty()) text += ", of jobs that begin with " + limits.jobs;
+  if (!limits.jobs.empty()) text += ", for jobs whose id begins with " + limits.jobs;
   if (limits.until_unix_s != tuplespace::kNoEnd) {
     text += ", until " + tuplespace::TimeText(limits.until_unix_s);
   }
@@ -126,9 +126,9 @@ int Make(const KeygenFlags& flags) {
   }
   KeyFileChange change(BrokerPath(flags));
   if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {
-    throw UsageError(fmt::format(
-        "{} exists and is not replaced; --add adds a key to it, --revoke takes one away",
-        BrokerPath(flags)));
+    throw UsageError(
+        fmt::format("{} exists and is not replaced; --add adds a key to it, --revoke removes one",
+                    BrokerPath(flags)));
   }
   BrokerFile file{tuplespace::MakeKeyPair(), {}};
   const AccessFile handler = Add(file, kHandlerRole, kHandlerRole);
@@ -153,8 +153,8 @@ int AddOne(const KeygenFlags& flags) {
   const std::vector<tuplespace::Role> roles = AccessRoles();
   if (std::none_of(roles.begin(), roles.end(),
                    [&](const auto& r) { return r.name == flags.add; })) {
-    throw UsageError(
-        fmt::format("--add: \"{}\" is no role; handler, manager and observer are", flags.add));
+    throw UsageError(fmt::format(
+        "--add: \"{}\" is not a role; the roles are handler, manager and observer", flags.add));
   }
   const Limits limits = LimitsOf(flags);
   ReadBrokerFile(BrokerPath(flags));  // fails if there is none, before anything is created
@@ -186,7 +186,7 @@ int Revoke(const KeygenFlags& flags) {
   if (peer == file.peers.end()) {
     std::vector<std::string> names;
     for (const auto& one : file.peers) names.push_back(one.name);
-    throw UsageError(fmt::format("--revoke: \"{}\" is not in {}; there are {}", flags.revoke,
+    throw UsageError(fmt::format("--revoke: \"{}\" is not in {}, which has {}", flags.revoke,
                                  BrokerPath(flags), fmt::join(names, ", ")));
   }
   file.peers.erase(peer);
@@ -217,14 +217,20 @@ void AddKeygen(Command& app, Chosen& chosen) {
       .TypeName("DIR")
       .ShowDefault();
   const Flag add =
-      command.AddOption("--add", flags->add, "one more key: handler, manager, observer")
+      command
+          .AddOption("--add", flags->add, "adds a key with this role: handler, manager or observer")
           .TypeName("ROLE");
-  command.AddOption("--name", flags->name, "what to call it (default: its role)").TypeName("NAME");
-  command.AddOption("--jobs", flags->jobs, "only for jobs with this id, like 3f2a* or my.toml")
+  command.AddOption("--name", flags->name, "the name of the added key (default: its role)")
+      .TypeName("NAME");
+  command
+      .AddOption("--jobs", flags->jobs,
+                 "limits the added key to jobs with this id, like 3f2a* or my.toml")
       .TypeName("PATTERN");
-  command.AddOption("--until", flags->until, "it counts no more after this date, like 2027-01-31")
+  command
+      .AddOption("--until", flags->until,
+                 "the last day on which the added key is valid, like 2027-01-31")
       .TypeName("DATE");
-  command.AddOption("--revoke", flags->revoke, "the key of this name counts no more")
+  command.AddOption("--revoke", flags->revoke, "revokes the key with this name")
       .TypeName("NAME")
       .Excludes(add);
   command.Footer(kKeygenExample);

@@ -34,8 +34,8 @@ constexpr int kFailure = 1;
 constexpr const char* kFooter = R"(
 First steps:
   acan train examples/regression.toml              everything on this machine, one command
-  acan train --help                                each command explains itself
-  acan devices                                     what this machine has
+  acan train --help                                the help of a command
+  acan devices                                     the devices of this machine
 
 Exit codes: 0 done, 1 failure, 2 usage, 128 + n stopped by signal n.)";
 
@@ -83,7 +83,7 @@ std::string HintOfGroup(const CLI::App& group, const char* word) {
   const std::string who = "acan " + group.get_name();
   if (word == nullptr) return fmt::format("{} needs a command{}", who, DidYouMean("", names));
   if (word[0] == '-') return "";
-  return fmt::format("\"{}\" is no command of {}{}", word, who, DidYouMean(word, names));
+  return fmt::format("\"{}\" is not a command of {}{}", word, who, DidYouMean(word, names));
 }
 
 // A hint at what the user may have meant, which CLI11 cannot give.
@@ -93,9 +93,9 @@ std::string Hint(const CLI::App& app, int argc, char** argv) {
     return HintOfGroup(*app.get_subcommands().front(), argc > 2 ? argv[2] : nullptr);
   }
   if (argv[1][0] == '-') {
-    return fmt::format("\"{}\" is no flag of acan itself: the command comes first", argv[1]);
+    return fmt::format("\"{}\" is not a flag of acan itself: write the command first", argv[1]);
   }
-  return fmt::format("\"{}\" is no command{}", argv[1], DidYouMean(argv[1], CommandsOf(app)));
+  return fmt::format("\"{}\" is not a command{}", argv[1], DidYouMean(argv[1], CommandsOf(app)));
 }
 
 // An empty value comes from an unset variable in a script, and is never intended.
@@ -103,7 +103,7 @@ void RefuseEmptyValues(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() == 0) continue;
     option->check([](const std::string& value) {
-      return value.empty() ? "its value is empty: give one, or leave it out" : "";
+      return value.empty() ? "the value is empty: give one, or leave the option out" : "";
     });
   }
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -160,7 +160,7 @@ int RunChosen(const Chosen& chosen) {
   } catch (const std::system_error&) {
     ::_exit(ComplainOfCurrentException());
   } catch (const std::exception& error) {
-    Complain(fmt::format("ended by an exception that nothing catches: {}", error.what()));
+    Complain(fmt::format("ended by an uncaught exception: {}", error.what()));
   } catch (...) {
   }
   std::abort();
@@ -169,8 +169,9 @@ int RunChosen(const Chosen& chosen) {
 int Main(int argc, char** argv) {
   SetUpProcess();
   std::set_terminate(EndByUncaught);
-  CLI::App app("acan trains neural networks on whatever devices there are, to the same bits.",
-               "acan");
+  CLI::App app(
+      "acan trains neural networks on whatever devices are available, with bit-identical results.",
+      "acan");
   app.require_subcommand(1);
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("acan ") + ACAN_VERSION);
@@ -198,7 +199,7 @@ int Main(int argc, char** argv) {
       at = at->get_subcommands().front();
       commands += at->get_name() + " ";
     }
-    Complain(fmt::format("\"acan {}--help\" explains", commands));
+    Complain(fmt::format("see \"acan {}--help\"", commands));
     return kUsage;
   }
   ChooseFormat(app);

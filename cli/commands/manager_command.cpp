@@ -42,10 +42,10 @@ struct ManagerFlags {
 };
 
 constexpr const char* kManagerExample = R"(
-Waits for the broker and for handlers; handlers may come and go while it trains. A manager that was
-killed is started again with --resume, on this host or another one; one with --standby takes over by
-itself. A first signal to stop writes a snapshot of the last finished step before it ends.
-Without --connect it looks for a broker of the same user: see acan broker --help.
+Waits for the broker and for handlers; handlers may come and go while it trains. If a manager was
+killed, start it again with --resume, on this host or another one; a manager with --standby takes
+over by itself. After a first stop signal it writes a snapshot of the last finished step before it
+ends. Without --connect it looks for a broker of the same user: see acan broker --help.
 
 Examples:
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression
@@ -73,7 +73,7 @@ int RunManager(const ManagerFlags& flags) {
   if (flags.direct.set()) {
     if (flags.direct.value != "on" && flags.direct.value != "off") {
       throw UsageError(
-          fmt::format("{}: '{}' is neither on nor off", flags.direct.origin, flags.direct.value));
+          fmt::format("{}: \"{}\" must be on or off", flags.direct.origin, flags.direct.value));
     }
     options.direct = flags.direct.value == "on";
   }
@@ -101,7 +101,7 @@ int RunManager(const ManagerFlags& flags) {
   role.log().terminal().EndLive();
   if (!receipt) {
     role.log().Info(manager.HasBegun()
-                        ? "stopped; to go on: the same command with --resume"
+                        ? "stopped; to continue, run the same command with --resume"
                         : "stopped before the first step: no file was written or replaced");
     return code == 0 ? 1 : code;
   }
@@ -110,7 +110,7 @@ int RunManager(const ManagerFlags& flags) {
   const bool here = !written.empty();
   if (!here) {
     role.log().Info(fmt::format(
-        "another manager finished the job: the outputs are in its --out, none are in {}", out_dir));
+        "another manager finished the job: the outputs are in its --out, not in {}", out_dir));
   }
   return ReportRun(*receipt, here ? out_dir : "", flags.json,
                    written == earlier_receipt ? Outputs::kFound : Outputs::kWritten);
@@ -120,28 +120,29 @@ int RunManager(const ManagerFlags& flags) {
 
 void AddManager(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<ManagerFlags>();
-  Command command = app.AddCommand("manager", "Train a job with the handlers that a broker has");
+  Command command = app.AddCommand("manager", "Train a job with the handlers of a broker");
   AddJobFlags(command, flags->job);
   AddSetting(command, flags->connect, "--connect", "ACAN_CONNECT",
-             std::string("the broker, or the places where it may be started, separated by commas "
-                         "(default: ") +
+             std::string("the broker's endpoint, or the endpoints where it may be started, "
+                         "separated by commas (default: ") +
                  kDefaultPlace + ")")
       .TypeName("ENDPOINT");
   AddSetting(command, flags->out, "--out", "ACAN_OUT",
-             "the folder for the outputs (default: out/NAME of the job)")
+             "the folder for the outputs (default: out/NAME for NAME.toml)")
       .TypeName("DIR");
   command.AddFlag("--resume", flags->resume,
-                  "goes on from what an earlier manager of this job left: the weights in the "
+                  "continues from what an earlier manager of this job left: the weights in the "
                   "space, or its newest snapshot in --out");
   command.AddFlag("--standby", flags->standby,
-                  "waits while another manager has this job, then goes on as --resume does");
+                  "waits while another manager trains this job, then continues as --resume does");
   AddAuditLog(command, flags->audit_log);
   AddStopWithin(command, flags->stop);
   command.AddFlag("--json", flags->json, "the last line on stdout is the receipt as JSON");
-  AddKeys(command, flags->keys, "its key file, for a broker with keys");
-  AddSetting(command, flags->direct, "--direct", "ACAN_MANAGER_DIRECT",
-             "over tcp from another host: handlers fetch data from here, not from the broker. on "
-             "(default: listens at the address that reaches the broker, at a free port) or off")
+  AddKeys(command, flags->keys, "the key file, for a broker with keys");
+  AddSetting(
+      command, flags->direct, "--direct", "ACAN_MANAGER_DIRECT",
+      "whether handlers on other hosts fetch data from this manager over tcp, not from the broker: "
+      "on (default; listens on a free port of the address that reaches the broker) or off")
       .TypeName("on|off");
   AddRoleFlags(command, flags->role);
   command.Footer(kManagerExample);

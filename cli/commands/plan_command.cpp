@@ -36,10 +36,10 @@ constexpr std::size_t kMostStages = 24;  // the most that are printed
 
 constexpr const char* kPlanExample = R"(
 Reads the job and the sizes of its data, measures the speed of the handlers' devices, and cuts a
-step as acan train would with just these handlers. Nothing is trained or written. The time is an
+step as acan train would with exactly these handlers. It trains and writes nothing. The time is an
 estimate, for comparing lists of handlers; the exit code is 1 if the handlers have too little memory.
-With --hosts the handlers are on so many hosts, in turn, which share no memory: the plan says what
-crosses the link of each, and whether one host more would help.
+With --hosts the handlers are distributed round-robin over this many hosts, which share no memory:
+the plan shows what crosses the link of each host, and whether one more host would help.
 
 Examples:
   acan plan examples/gpt.toml --handlers 2xcpu:1@4MiB
@@ -141,7 +141,7 @@ std::string HostsText(const PlanForecast& forecast) {
   std::string text;
   for (const HostForecast& host : forecast.hosts) {
     text += host.tasks == 0
-                ? fmt::format("{} would cost more than it brings, and gets no tasks\n", host.name)
+                ? fmt::format("{} would slow the step down, so it gets no tasks\n", host.name)
                 : fmt::format("{}: {} tasks; {:.2f} MB out and {:.2f} MB in over its link\n",
                               host.name.empty() ? "the broker's host" : host.name, host.tasks,
                               static_cast<double>(host.load.out_bytes) / 1e6,
@@ -152,9 +152,9 @@ std::string HostsText(const PlanForecast& forecast) {
                       static_cast<double>(forecast.manager_bytes) / 1e6,
                       static_cast<double>(forecast.broker_bytes) / 1e6);
   const bool helps = forecast.step_us_with_one_more < kGain * forecast.step_us;
-  return text + (helps ? fmt::format("with one host more:  {:.1f} ms a step\n",
+  return text + (helps ? fmt::format("with one more host:  {:.1f} ms per step\n",
                                      forecast.step_us_with_one_more * 1e-3)
-                       : "one host more would not help\n");
+                       : "one more host would not help\n");
 }
 
 std::string StageText(const StageForecast& stage) {
@@ -166,16 +166,16 @@ std::string StageText(const StageForecast& stage) {
 std::string ToText(const PlanForecast& forecast) {
   std::string text = fmt::format(
       "plan: {}\n"
-      "tasks of a step:     {}, of which {} at once keep all handlers busy\n"
-      "moved by a step:     {:.1f} MB; by one handler with memory for all {:.1f} MB\n"
+      "tasks per step:      {}, of which {} at once keep all handlers busy\n"
+      "moved per step:      {:.1f} MB; {:.1f} MB with one handler that has memory for everything\n"
       "largest task:        {}\n"
-      "estimated time:      {:.1f} ms a step\n\n",
+      "estimated time:      {:.1f} ms per step\n\n",
       forecast.plan.summary, forecast.tasks, forecast.workers,
       static_cast<double>(forecast.moved_bytes) / 1e6,
       static_cast<double>(forecast.least_moved_bytes) / 1e6,
       SizeText(forecast.plan.largest_need_bytes), forecast.step_us * 1e-3);
   for (const auto& [handler, tasks] : forecast.handlers) {
-    text += fmt::format("handler {}: {}, {:.1f} GFLOP/s; {} of the tasks fit into it\n",
+    text += fmt::format("handler {}: {}, {:.1f} GFLOP/s; {} of the tasks fit into its memory\n",
                         handler.device, SizeText(handler.memory_bytes), handler.gflops,
                         tasks == forecast.tasks ? "all" : fmt::format("{}", tasks));
   }
@@ -189,7 +189,7 @@ std::string ToText(const PlanForecast& forecast) {
   }
   for (const StageForecast& stage : stages) text += StageText(stage);
   if (stages.size() < forecast.stages.size()) {
-    text += fmt::format("These are the longest; --json has all {}.\n", forecast.stages.size());
+    text += fmt::format("Only the longest are shown; --json has all {}.\n", forecast.stages.size());
   }
   return text;
 }
@@ -219,16 +219,23 @@ int RunPlan(const PlanFlags& flags) {
 
 void AddPlan(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<PlanFlags>();
-  Command command = app.AddCommand("plan", "Say how a job would be cut for handlers");
+  Command command =
+      app.AddCommand("plan", "Show how a job would be cut into tasks for given handlers");
   AddJobFlags(command, flags->job);
   AddClusterFlags(command, flags->cluster);
-  command.AddOption("--hosts", flags->hosts, "so many hosts have the handlers, in turn")
+  command
+      .AddOption("--hosts", flags->hosts,
+                 "how many hosts the handlers are distributed over, round-robin")
       .Between(1, 64)
       .ShowDefault();
-  command.AddOption("--link", flags->link_mbit, "of each host, in Mbit/s, with --hosts")
+  command
+      .AddOption("--link", flags->link_mbit,
+                 "the bandwidth of each host's link in Mbit/s, with --hosts")
       .Between(0.1, 1e6)
       .ShowDefault();
-  command.AddOption("--round-trip", flags->round_trip_us, "over it, in microseconds")
+  command
+      .AddOption("--round-trip", flags->round_trip_us,
+                 "the round-trip time of the links in microseconds, with --hosts")
       .Between(0.0, 1e7)
       .ShowDefault();
   command.AddFlag("--json", flags->json, "one line of JSON on stdout");

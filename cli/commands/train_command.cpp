@@ -32,13 +32,14 @@ struct TrainFlags {
 };
 
 constexpr const char* kTrainExample = R"(
-Starts a broker and the handlers as processes of their own, watches over them, and ends them when the
-job is done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
-receipt.json, and while it runs snapshots, from which --resume goes on after anything was killed.
-A first signal writes one of the last finished step before it ends (see --stop-within), a second one
-ends at once. Flags beat ACAN_* variables, which beat the job file, which beats the defaults. A loss
-or weights that are not finite end the run with exit code 1; the last good weights stay in the folder
-snapshots (see train.stop_if_not_finite in docs/jobs.md).
+Starts a broker and the handlers as its own processes, watches them, and ends them when the job is
+done or a signal comes (Ctrl-C: exit code 130). Writes model.safetensors, metrics.jsonl and
+receipt.json and, while it runs, snapshots, from which --resume continues after any process was
+killed. After a first signal it writes a snapshot of the last finished step before it ends (see
+--stop-within); after a second one it ends at once. Flags override ACAN_* variables, which override
+the job file, which overrides the defaults. A loss or weights that are not finite end the run with
+exit code 1; the last good weights stay in the folder snapshots (see train.stop_if_not_finite in
+docs/jobs.md).
 
 Examples:
   acan train examples/regression.toml
@@ -70,11 +71,12 @@ int RunTrain(const TrainFlags& flags) {
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
   const bool resume = !flags.resume.empty();
   if (resume && flags.out.set() && flags.out.value != flags.resume) {
-    throw UsageError(fmt::format("--resume {} goes on in that folder: leave out {} {}",
+    throw UsageError(fmt::format("--resume {} continues in that folder: leave out {} {}",
                                  flags.resume, flags.out.origin, flags.out.value));
   }
   if (!resume && flags.job.path.empty()) {
-    throw UsageError("which job? Name its file (see examples/), or a folder with --resume");
+    throw UsageError(
+        "no job was given: name a job file (see examples/), or a folder with --resume");
   }
   const std::string out_dir = resume            ? flags.resume
                               : flags.out.set() ? flags.out.value
@@ -97,7 +99,7 @@ int RunTrain(const TrainFlags& flags) {
       {cluster, out_dir, source, resume, flags.audit_log, flags.stop.within(), &can_resume}, job,
       std::move(data), log, signals);
   if (!receipt) {
-    log.Info(can_resume ? "stopped; to go on: " + resume_command
+    log.Info(can_resume ? "stopped; to continue: " + resume_command
                         : "stopped before the first step: no file was written or replaced");
     return 128 + signals.received();
   }
@@ -109,18 +111,17 @@ int RunTrain(const TrainFlags& flags) {
 void AddTrain(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<TrainFlags>();
   Command command =
-      app.AddCommand("train", "Train a job on this machine, with handlers of its own");
+      app.AddCommand("train", "Train a job on this machine, with its own broker and handlers");
   AddJobFlags(command, flags->job, /*required=*/false);
   AddClusterFlags(command, flags->cluster);
-  AddSetting(
-      command, flags->out, "--out", "ACAN_OUT",
-      "the folder for model.safetensors, metrics.jsonl and receipt.json (default: out/NAME of "
-      "the job)")
+  AddSetting(command, flags->out, "--out", "ACAN_OUT",
+             "the folder for model.safetensors, metrics.jsonl and receipt.json (default: out/NAME "
+             "for NAME.toml)")
       .TypeName("DIR");
   command
       .AddOption("--resume", flags->resume,
-                 "goes on with the run that writes to DIR from its last snapshot; with the same "
-                 "job, or without one: the one that it had")
+                 "continues the run in DIR from its last snapshot; JOB.toml must be the same job, "
+                 "or may be left out")
       .TypeName("DIR");
   AddAuditLog(command, flags->audit_log);
   AddStopWithin(command, flags->stop);

@@ -32,11 +32,11 @@ struct VerifyFlags {
 };
 
 constexpr const char* kVerifyExample = R"(
-Looks whether the receipt is as it was written (it has a hash of itself), computes weights_sha256 of
-the model file beside it and compares. With --rerun the job is trained again, by one handler unless
---handlers says otherwise, and writes nothing: the weights must be the same bits, and each field of
-the receipt that the job decides (steps, losses, accuracy, data) must have the same value. The exit
-code is 0 if all is equal, 1 if anything differs.
+Checks whether the receipt was changed after it was written (it contains its own hash), computes
+weights_sha256 of the model file next to it, and compares. With --rerun it trains the job again, with
+one handler unless --handlers says otherwise, and writes nothing: the weights must have the same
+bits, and each field of the receipt that depends on the job alone (steps, losses, accuracy, data)
+must have the same value. The exit code is 0 if everything is equal, and 1 if anything differs.
 
 Examples:
   acan verify out/fashion-mnist
@@ -84,9 +84,7 @@ void CheckHash(const std::string& path, const nlohmann::json& json, Verdict& ver
   const ReceiptHash hash = CheckReceiptHash(json);
   if (hash == ReceiptHash::kNone) {
     PrintLine(
-        fmt::format("unchecked  {}: an earlier version of acan wrote it, without a hash of "
-                    "itself",
-                    path));
+        fmt::format("unchecked  {}: an earlier version of acan wrote it without a hash", path));
     return;
   }
   const bool right = hash == ReceiptHash::kRight;
@@ -145,7 +143,7 @@ void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict)
   if (check.problem) return;
   // No receipt ever acknowledged a torn line; only a run that is still active has one.
   verdict.Check(!check.torn, "end of " + path,
-                check.torn ? "the last line was cut short, as by a kill" : "");
+                check.torn ? "the last line is incomplete, as after a kill" : "");
   const std::string said =
       receipt.audit_log_head.empty() ? "that there was no log" : receipt.audit_log_head;
   verdict.Check(check.head == receipt.audit_log_head, "audit_log_head of " + path,
@@ -181,14 +179,15 @@ int RunVerify(const VerifyFlags& flags) {
 
 void AddVerify(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<VerifyFlags>();
-  Command command = app.AddCommand("verify", "Check a receipt against its model, or train again");
-  command.AddOption("receipt", flags->path, "a receipt.json, or the folder that has it")
+  Command command =
+      app.AddCommand("verify", "Check a receipt against its model, or train again and compare");
+  command.AddOption("receipt", flags->path, "a receipt.json, or the folder that contains it")
       .Required()
       .TypeName("DIR|receipt.json");
-  command.AddFlag("--rerun", flags->rerun, "train the receipt's job again and compare");
+  command.AddFlag("--rerun", flags->rerun, "trains the receipt's job again and compares");
   command
       .AddOption("--audit-log", flags->audit_log,
-                 "the run's audit log: is its chain unbroken, and its end the receipt's?")
+                 "the run's audit log: checks its chain, and that its end matches the receipt")
       .TypeName("FILE");
   AddClusterFlags(command, flags->cluster, "cpu:1; for --rerun only");
   AddLogFormat(command, flags->log_format);

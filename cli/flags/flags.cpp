@@ -56,7 +56,7 @@ Flag& Flag::Between(double least, double most) {
   option_->check([](const std::string& value) {
     double number = 0;
     const bool is_number = CLI::detail::lexical_cast(value, number);
-    return is_number && std::isnan(number) ? fmt::format("\"{}\" is no number", value) : "";
+    return is_number && std::isnan(number) ? fmt::format("\"{}\" is not a number", value) : "";
   });
   option_->check(range);
   return *this;

@@ -22,11 +22,11 @@ std::optional<CpuIsa> ChosenIsa() {
   const std::optional<CpuIsa> isa = ParseCpuIsa(name);
   if (!isa) {
     throw UsageError("ACAN_CPU_ISA: \"" + name +
-                     "\" names no vector instructions; write avx512, avx2 or portable");
+                     "\" is not a set of vector instructions; write avx512, avx2 or portable");
   }
   if (!CpuIsaAvailable(*isa)) {
-    throw UsageError("ACAN_CPU_ISA: this processor, or this build of acan, has no " + name +
-                     "; the best is " + std::string(CpuIsaName(DetectCpuIsa())));
+    throw UsageError("ACAN_CPU_ISA: this processor, or this build of acan, does not support " +
+                     name + "; the best is " + std::string(CpuIsaName(DetectCpuIsa())));
   }
   return isa;
 }
@@ -46,16 +46,16 @@ void CheckListed(const DeviceSpec& spec) {
     throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), list.problem));
   }
   if (static_cast<std::size_t>(spec.index) >= list.devices.size()) {
-    throw UsageError(
-        fmt::format("{} is not there: the last is {}", spec.Name(), list.devices.back().info.name));
+    throw UsageError(fmt::format("{} does not exist: the last one is {}", spec.Name(),
+                                 list.devices.back().info.name));
   }
   const DeviceListing& device = list.devices[static_cast<std::size_t>(spec.index)];
   if (!device.unusable.empty()) {
     throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), device.unusable));
   }
   if (spec.part && *spec.part >= device.parts) {
-    throw UsageError(fmt::format("{} is not there: {} has {} parts", spec.Name(), device.info.name,
-                                 device.parts));
+    throw UsageError(fmt::format("{} does not exist: {} has {} parts", spec.Name(),
+                                 device.info.name, device.parts));
   }
 }
 
@@ -92,7 +92,7 @@ FastMath ParseFastMath(const std::string& text, const std::string& origin) {
   if (text == "tf32") return FastMath::kTf32;
   if (text == "bf16") return FastMath::kBf16;
   throw UsageError(fmt::format(
-      "{}: \"{}\" is no precision of fast products; write fp32, tf32 or bf16", origin, text));
+      "{}: \"{}\" is not a precision of fast products; write fp32, tf32 or bf16", origin, text));
 }
 
 std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, std::uint64_t memory_bytes,
@@ -138,7 +138,7 @@ std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list) {
   }
   if (chosen.size() > kMaxHandlers) {
     throw UsageError(
-        fmt::format("{} handlers are too many; {} are possible", chosen.size(), kMaxHandlers));
+        fmt::format("{} handlers are too many; the limit is {}", chosen.size(), kMaxHandlers));
   }
   return chosen;
 }

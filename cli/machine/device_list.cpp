@@ -14,8 +14,8 @@ namespace acan::cli {
 namespace {
 
 constexpr const char* kDeviceForm =
-    "\"cpu\", \"cpu:THREADS\", \"opencl:N\", \"opencl:N/PART\", \"cuda:N\" or \"auto\", each with "
-    "\"@SIZE\" or without";
+    "\"cpu\", \"cpu:THREADS\", \"opencl:N\", \"opencl:N/PART\", \"cuda:N\" or \"auto\", each "
+    "optionally followed by \"@SIZE\"";
 
 // A decimal number in [least, most], or empty.
 std::optional<int> ParseNumber(std::string_view text, int least, int most) {
@@ -54,10 +54,10 @@ void ParseIndex(const std::string& text, const std::string& number, const std::s
     spec.part = ParseNumber(std::string_view(number).substr(slash + 1), 0, kMaxDeviceNumber);
     if (spec.part) return;
   }
-  throw UsageError(fmt::format(
-      "{}: \"{}\": \"{}\" is no number of a device; write {}:0, or {}:0/1 for the second "
-      "part of it (`acan devices` shows what there is)",
-      origin, text, number, spec.backend, spec.backend));
+  throw UsageError(
+      fmt::format("{}: \"{}\": \"{}\" is not a device number; write {}:0, or {}:0/1 for its second "
+                  "part (`acan devices` lists the devices)",
+                  origin, text, number, spec.backend, spec.backend));
 }
 
 std::string Trimmed(const std::string& text) {
@@ -78,13 +78,14 @@ std::string DeviceSpec::Name() const {
 std::uint64_t ParseMemory(const std::string& text, const std::string& origin) {
   const std::optional<std::uint64_t> bytes = ParseSize(Trimmed(text));
   if (!bytes) {
-    throw UsageError(fmt::format(
-        "{}: \"{}\" is no size; write bytes or a number with B, KiB, MiB, GiB or TiB, like 65536, "
-        "64KiB or 1.5GiB",
-        origin, text));
+    throw UsageError(
+        fmt::format("{}: \"{}\" is not a size; write a number of bytes, or a number with B, KiB, "
+                    "MiB, GiB or TiB, like 65536, "
+                    "64KiB or 1.5GiB",
+                    origin, text));
   }
   if (*bytes == 0) {
-    throw UsageError(fmt::format("{}: \"{}\" leaves no memory; write at least 1", origin, text));
+    throw UsageError(fmt::format("{}: \"{}\" must be at least 1 byte", origin, text));
   }
   return *bytes;
 }
@@ -111,14 +112,15 @@ DeviceSpec ParseDevice(const std::string& text, const std::string& origin) {
     return spec;
   }
   if (backend != "cpu") {
-    throw UsageError(fmt::format("{}: \"{}\" is no device; write {}", origin, text, kDeviceForm));
+    throw UsageError(
+        fmt::format("{}: \"{}\" is not a device; write {}", origin, text, kDeviceForm));
   }
   const auto threads =
       ParseCount(std::string_view(device).substr(colon + 1), kMaxThreadsPerHandler);
   if (!threads) {
     throw UsageError(
-        fmt::format("{}: \"{}\": \"{}\" is no number of threads; write 1 to {}, like cpu:2", origin,
-                    text, device.substr(colon + 1), kMaxThreadsPerHandler));
+        fmt::format("{}: \"{}\": \"{}\" is not a number of threads; write 1 to {}, like cpu:2",
+                    origin, text, device.substr(colon + 1), kMaxThreadsPerHandler));
   }
   spec.threads = *threads;
   return spec;

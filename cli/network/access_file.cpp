@@ -62,8 +62,8 @@ std::string LimitLines(const std::string& name, const std::string& limit,
   if (until_unix_s == tuplespace::kNoEnd) return lines;
   if (!HasTomlYear(until_unix_s)) {
     throw UsageError(fmt::format(
-        "the key \"{}\" counts until {}, but a key file holds years from 0000 to 9999; write an "
-        "earlier date, or leave until out for a key that does not end",
+        "the key \"{}\" is valid until {}, but a key file can only hold years from 0000 to 9999; "
+        "write an earlier date, or leave out until for a key that does not expire",
         name, tuplespace::TimeText(until_unix_s)));
   }
   return lines + fmt::format("until = {}\n", TomlTime(until_unix_s));
@@ -74,14 +74,14 @@ void CheckSecretFile(const std::string& path, const struct stat& info) {
   if (!S_ISREG(info.st_mode)) throw UsageError(fmt::format("{}: is not a file", path));
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw UsageError(
-        fmt::format("{}: has mode {:04o}, so others may use its secret key; it must be 0600 (chmod "
-                    "600 {}), and if "
-                    "others could have read it, new keys are needed",
+        fmt::format("{}: has mode {:04o}, so other users may use its secret key; it must be 0600 "
+                    "(chmod 600 {}), and if other users could read it, make new keys",
                     path, info.st_mode & 07777, path));
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    throw UsageError(fmt::format("{}: belongs to user {}, must be this one's ({}) or root's", path,
-                                 info.st_uid, ::geteuid()));
+    throw UsageError(
+        fmt::format("{}: belongs to user {}, but must belong to this user ({}) or to root", path,
+                    info.st_uid, ::geteuid()));
   }
 }
 
@@ -174,7 +174,7 @@ toml::table Parse(const std::string& path) {
 
 void CheckRole(const std::string& path, const std::string& found, const std::string& wanted) {
   if (found == wanted) return;
-  throw UsageError(fmt::format("{}: role is \"{}\", must be \"{}\" here", path, found, wanted));
+  throw UsageError(fmt::format("{}: role is \"{}\", but must be \"{}\" here", path, found, wanted));
 }
 
 // Checks the role of a client.
@@ -185,13 +185,13 @@ void CheckIsRole(const std::string& where, const std::string& found) {
     return;
   }
   throw UsageError(
-      fmt::format("{}: role is \"{}\", must be handler, manager or observer", where, found));
+      fmt::format("{}: role is \"{}\", but must be handler, manager or observer", where, found));
 }
 
 std::string RoleOf(const std::string& path, const toml::table& table) {
   const toml::node* role = table.get("role");
   if (role == nullptr || !role->is_string()) {
-    throw UsageError(fmt::format("{}: the field role is missing or no string", path));
+    throw UsageError(fmt::format("{}: the field role is missing or not a string", path));
   }
   return role->as_string()->get();
 }
@@ -217,8 +217,8 @@ std::string TextOf(const BrokerFile& file) {
 
 std::string TextOf(const AccessFile& file) {
   return fmt::format(
-      "# Lets a {} in at the broker with this public key. Secret: copy it to "
-      "where the {} runs, by scp.\n"
+      "# Admits a {} to the broker with this public key. Secret: copy it to where the {} runs, "
+      "with scp.\n"
       "role = \"{}\"\nname = \"{}\"\nbroker_public_key = \"{}\"\n"
       "public_key = \"{}\"\nsecret_key = \"{}\"\n{}",
       file.role, file.role, file.role, file.access.name, file.access.broker_public_key,
@@ -237,8 +237,9 @@ std::string ParseJobs(const std::string& text, const std::string& origin) {
   const std::size_t least = open ? 2 : kJobIdDigits;
   if (hex && digits.size() <= most && digits.size() >= least) return digits;
   throw UsageError(fmt::format(
-      "{}: \"{}\" names no jobs; write the id of one, which is {} of 0-9 and a-f (acan manager "
-      "says it when it starts), or two or more digits with which ids begin and a star, like 3f2a*",
+      "{}: \"{}\" does not name jobs; write the id of a job, {} digits of 0-9 and a-f (acan "
+      "manager prints it when it starts), or at least two digits of the beginning and a star, like "
+      "3f2a*",
       origin, text, kJobIdDigits));
 }
 
@@ -252,13 +253,13 @@ std::int64_t ParseUntil(const std::string& text, const std::string& origin) {
   }
   if (until_unix_s && HasTomlYear(*until_unix_s)) return *until_unix_s;
   if (until_unix_s) {
-    throw UsageError(fmt::format(
-        "{}: \"{}\" means until {}, but a key file holds years from 0000 to 9999; write "
-        "an earlier date, or give none for a key that does not end",
-        origin, text, tuplespace::TimeText(*until_unix_s)));
+    throw UsageError(
+        fmt::format("{}: \"{}\" means until {}, but a key file can only hold years from 0000 to "
+                    "9999; write an earlier date, or give none for a key that does not expire",
+                    origin, text, tuplespace::TimeText(*until_unix_s)));
   }
   throw UsageError(
-      fmt::format("{}: \"{}\" is no date; write 2027-01-31, which counts to the end of that day in "
+      fmt::format("{}: \"{}\" is not a date; write 2027-01-31, which means the end of that day in "
                   "UTC, or a date and time with its offset: 2027-01-31T18:00:00Z",
                   origin, text));
 }
@@ -282,7 +283,7 @@ BrokerFile ReadBrokerFile(const std::string& path) {
     CheckIsRole(where, peer.role);
     for (const tuplespace::AllowedPeer& other : file.peers) {
       if (other.name == peer.name || other.public_key == peer.public_key) {
-        throw UsageError(fmt::format("{}: has the {} of an entry before it", where,
+        throw UsageError(fmt::format("{}: has the {} of an earlier entry", where,
                                      other.name == peer.name ? "name" : "public_key"));
       }
     }
@@ -297,9 +298,8 @@ AccessFile ReadAccessFile(const std::string& path) {
   file.role = RoleOf(path, table);
   if (file.role == kBrokerRole) {
     throw UsageError(
-        fmt::format("{}: role is \"broker\": this file is the broker's alone; a handler or manager "
-                    "needs its own, "
-                    "as acan keygen makes beside it",
+        fmt::format("{}: role is \"broker\": only the broker uses this file; a handler or manager "
+                    "needs its own key file, which acan keygen writes next to it",
                     path));
   }
   CheckIsRole(path, file.role);
@@ -327,7 +327,7 @@ KeyFileChange::KeyFileChange(std::string path)
   if (fd_ >= 0) return;
   if (errno != EEXIST) throw FileError(temporary_, "create");
   throw FailureError(fmt::format(
-      "{} exists: another acan keygen is at work; if none is, remove that file", temporary_));
+      "{} exists: another acan keygen is running; if none is, remove that file", temporary_));
 }
 
 KeyFileChange::~KeyFileChange() {
@@ -356,8 +356,8 @@ void KeyFileChange::WriteText(const std::string& text, const std::function<void(
   try {
     read();
   } catch (const Error& error) {
-    throw FailureError(
-        fmt::format("{} is not written, as it could not be read again: {}", path_, error.what()));
+    throw FailureError(fmt::format("{} was not written, because it could not be read back: {}",
+                                   path_, error.what()));
   }
 }
 

@@ -118,12 +118,12 @@ void BrokerHost::Await() {
     const std::optional<std::string> problem = Ask(deadline);
     if (Stopped()) return;
     if (!problem) {
-      if (said) options_.say(fmt::format("the broker's host {} has an address now", Names()));
+      if (said) options_.say(fmt::format("the broker's host {} can be resolved now", Names()));
       return;
     }
     if (Clock::now() >= deadline) {
       throw FailureError(fmt::format(
-          "{}: the broker's host {} has had no address for {} s: {}; is the name right?",
+          "{}: the broker's host {} could not be resolved for {} s: {}; is the name right?",
           options_.origin, Names(), patience_s.count(), *problem));
     }
     if (!said) {

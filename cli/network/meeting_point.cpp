@@ -24,11 +24,11 @@ std::optional<std::string> ParentProblem(const std::string& path) {
   if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
   if (!S_ISDIR(info.st_mode)) return "it is not a folder";
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return fmt::format("it belongs to user {}, must be this one's ({}) or root's", info.st_uid,
-                       ::geteuid());
+    return fmt::format("it belongs to user {}, but must belong to this user ({}) or to root",
+                       info.st_uid, ::geteuid());
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info.st_mode & S_ISVTX) == 0) {
-    return fmt::format("it has mode {:04o}, so others may replace what is in it",
+    return fmt::format("it has mode {:04o}, so other users can replace its contents",
                        info.st_mode & 07777);
   }
   return std::nullopt;
@@ -40,21 +40,23 @@ std::optional<std::string> FolderProblem(const std::string& path) {
   if (::lstat(path.c_str(), &info) != 0) return std::strerror(errno);
   if (!S_ISDIR(info.st_mode)) return "it is not a folder";
   if (info.st_uid != ::geteuid()) {
-    return fmt::format("it belongs to user {}, must be this one's ({})", info.st_uid, ::geteuid());
+    return fmt::format("it belongs to user {}, but must belong to this user ({})", info.st_uid,
+                       ::geteuid());
   }
   if ((info.st_mode & kForOthers) != 0) {
-    return fmt::format("it has mode {:04o}, must be 0700 (chmod 700 {})", info.st_mode & 07777,
-                       path);
+    return fmt::format("it has mode {:04o}, but must have 0700 (chmod 700 {})",
+                       info.st_mode & 07777, path);
   }
   return std::nullopt;
 }
 
 [[noreturn]] void ThrowUnusable(const std::string& what, const std::string& problem,
                                 const std::string& flag) {
-  throw FailureError(fmt::format(
-      "{} cannot be where broker, handlers and managers of this user meet: {}; put that right, set "
-      "XDG_RUNTIME_DIR to a folder of this user with mode 0700, or give {}",
-      what, problem, flag));
+  throw FailureError(
+      fmt::format("{} cannot be the meeting point of this user's broker, handlers and managers: "
+                  "{}; fix this, set "
+                  "XDG_RUNTIME_DIR to a folder of this user with mode 0700, or give {}",
+                  what, problem, flag));
 }
 
 }  // namespace
@@ -73,7 +75,7 @@ std::string MeetingFolder(const std::string& runtime, const std::string& root,
     ThrowUnusable(fmt::format("XDG_RUNTIME_DIR \"{}\"", runtime), *problem, flag);
   }
   if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    ThrowUnusable(folder, fmt::format("it cannot be made: {}", std::strerror(errno)), flag);
+    ThrowUnusable(folder, fmt::format("it cannot be created: {}", std::strerror(errno)), flag);
   }
   if (const auto problem = FolderProblem(folder)) ThrowUnusable(folder, *problem, flag);
   return folder;
@@ -90,7 +92,7 @@ void CheckEndpoint(const std::string& endpoint, const std::string& origin) {
   if (colon == std::string::npos || (scheme != "tcp" && scheme != "ipc") ||
       endpoint.size() == colon + 3) {
     throw UsageError(
-        fmt::format("{}: \"{}\" is no endpoint; write tcp://127.0.0.1:5555 or "
+        fmt::format("{}: \"{}\" is not an endpoint; write tcp://127.0.0.1:5555 or "
                     "ipc:///path/of/a/socket",
                     origin, endpoint));
   }

@@ -42,10 +42,8 @@ std::optional<std::string> Connect(const sockaddr* address, socklen_t size,
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return SystemErrorText(errno);
     if (ready == 0) {
-      return fmt::format(
-          "no answer in {} ms: a firewall may drop what is sent there, or the host "
-          "is off",
-          patience.count());
+      return fmt::format("no answer in {} ms: a firewall may drop the packets, or the host is off",
+                         patience.count());
     }
     int error = 0;
     socklen_t error_size = sizeof(error);

@@ -59,7 +59,7 @@ void RequireThreads(const std::string& who, std::size_t count) {
   for (const pthread_t thread : threads) ::pthread_join(thread, nullptr);
   if (problem == 0) return;
   throw FailureError(fmt::format(
-      "the system starts only {} more threads ({}); {} needs at least {}: raise the limit (ulimit "
+      "the system allows only {} more threads ({}); {} needs at least {}: raise the limit (ulimit "
       "-u, or pids.max of its control group, or ulimit -v for their stacks)",
       threads.size(), SystemErrorText(problem), who, count));
 }
@@ -87,7 +87,7 @@ void RequireLimits(const std::string& who, std::size_t descriptors, std::size_t 
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < descriptors) {
     throw FailureError(
-        fmt::format("the limit of open files (ulimit -n) is {}; {} needs at least {}: raise "
+        fmt::format("the limit on open files (ulimit -n) is {}; {} needs at least {}: raise "
                     "the limit",
                     limit.rlim_cur, who, descriptors));
   }
@@ -95,8 +95,8 @@ void RequireLimits(const std::string& who, std::size_t descriptors, std::size_t 
   const std::uint64_t wanted = AddressSpaceInUse() + kAddressSpaceBytes;
   if (limited && limit.rlim_cur < wanted) {
     throw FailureError(
-        fmt::format("the limit of address space (ulimit -v) is {} KiB; {} needs at least {} "
-                    "KiB, and what the job's values take: raise the limit",
+        fmt::format("the limit on address space (ulimit -v) is {} KiB; {} needs at least {} "
+                    "KiB, plus the memory of the job's values: raise the limit",
                     limit.rlim_cur / kKiB, who, wanted / kKiB));
   }
   RequireThreads(who, threads);
@@ -105,10 +105,10 @@ void RequireLimits(const std::string& who, std::size_t descriptors, std::size_t 
 void RequireStacks() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kStackBytes) return;
-  throw FailureError(
-      fmt::format("the limit of a stack (ulimit -s) is {} KiB; acan needs at least {} KiB for each "
-                  "thread: raise the limit",
-                  limit.rlim_cur / kKiB, kStackBytes / kKiB));
+  throw FailureError(fmt::format(
+      "the limit on a thread's stack (ulimit -s) is {} KiB; acan needs at least {} KiB for each "
+      "thread: raise the limit",
+      limit.rlim_cur / kKiB, kStackBytes / kKiB));
 }
 
 }  // namespace acan::cli

@@ -81,7 +81,7 @@ ScratchFolder::ScratchFolder() {
     path_ = fmt::format("{}/{}{}", parent, kPrefix, kDraft);
     if (::mkdtemp(path_.data()) == nullptr) {
       throw FailureError("cannot make a temporary folder in " + parent + ": " +
-                         std::strerror(errno) + "; set TMPDIR to a folder that can be written to");
+                         std::strerror(errno) + "; set TMPDIR to a writable folder");
     }
     lock_ = Lock(path_);
     // Another process may have found the folder before it was locked, and then removes it. If

@@ -38,7 +38,7 @@ void Watchdog::Watch() {
     looked = now;
     if (std::exchange(beaten_, false) || paused) {
       if (said && !paused) {
-        options_.say(fmt::format("{} goes on after {:.0f} s", options_.what, seconds(now)));
+        options_.say(fmt::format("{} continues after {:.0f} s", options_.what, seconds(now)));
       }
       said = said && paused;
       since = now;
@@ -46,7 +46,7 @@ void Watchdog::Watch() {
     } else if (now >= say_at) {
       said = true;
       say_at = now + options_.again;
-      options_.say(fmt::format("{} has not come round for {:.0f} s: {}", options_.what,
+      options_.say(fmt::format("{} has made no progress for {:.0f} s: {}", options_.what,
                                seconds(now), options_.why));
     }
   }

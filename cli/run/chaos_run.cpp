@@ -118,7 +118,7 @@ void ChaosRun::ManagerDied(Manager& manager) {
   if ((exit.signal == 0 && exit.code == 2) || own_failures_ >= kMostOwnFailures) {
     throw FailureError(fmt::format("the manager (pid {}) {}", pid, exit.Text()));
   }
-  log_.Warning(fmt::format("the manager (pid {}) {}; starting it again", pid, exit.Text()));
+  log_.Warning(fmt::format("the manager (pid {}) {}; restarting it", pid, exit.Text()));
   StartManager(options_.standby ? "--standby" : "--resume");
 }
 
@@ -152,8 +152,8 @@ void ChaosRun::Watch() {
 void ChaosRun::SayIfNothingMoves() {
   const auto seconds = next_step_.Due(MicrosecondsOf(Clock::now()));
   if (!seconds) return;
-  std::string waits = receipt_line_ ? "the job is done; its managers have not ended"
-                                    : "no new line is in " + options_.metrics_path;
+  std::string waits = receipt_line_ ? "the job is done, but its managers have not ended"
+                                    : "no new line in " + options_.metrics_path;
   if (!receipt_line_ && !unrecovered_.empty()) {
     waits += fmt::format("; the last fault was: {}", unrecovered_.back().first);
   }

@@ -19,7 +19,7 @@ namespace acan::cli {
 
 void AddAuditLog(Command& app, std::string& path) {
   app.AddOption("--audit-log", path,
-                "append a line for every result to FILE: its key, hash and handler, each line "
+                "appends a line for every result to FILE: its key, hash and handler, each line "
                 "chained to the one before; acan verify checks it")
       .TypeName("FILE");
 }
@@ -27,9 +27,8 @@ void AddAuditLog(Command& app, std::string& path) {
 void AddStopWithin(Command& app, StopFlag& flag) {
   constexpr double kMostS = 86'400;
   app.AddOption("--stop-within", flag.within_s,
-                "after a first signal to stop (SIGINT, SIGTERM, SIGHUP): the seconds that a "
-                "snapshot of the last finished step may take; 0: stop at once, as a second "
-                "signal does (default: 10)")
+                "the time limit for a snapshot of the last finished step after a first stop signal "
+                "(SIGINT, SIGTERM, SIGHUP); 0 stops at once, as a second signal does (default: 10)")
       .TypeName("SECONDS")
       .Between(0.0, kMostS);
 }
@@ -38,10 +37,9 @@ void AddJobFlags(Command& app, JobFlags& flags, bool required) {
   app.AddOption("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
       .Required(required)
       .TypeName("JOB.toml");
-  app.AddOption(
-         "--set", flags.set,
-         "sets a key of the job, like train.epochs=3; may be given again [$ACAN_SET, with ';' "
-         "between]")
+  app.AddOption("--set", flags.set,
+                "overrides a key of the job, like train.epochs=3; may be repeated [$ACAN_SET, "
+                "separated by ';']")
       .TypeName("KEY=VALUE")
       .Repeated();
 }
@@ -73,10 +71,10 @@ void RequireNoOverrides(const JobFlags& flags, const std::string& kept) {
 
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
   const std::string path = folder + "/job.json";
-  RequireNoOverrides(flags, path + " is kept as it was");
+  RequireNoOverrides(flags, path + " cannot be overridden");
   if (!std::filesystem::exists(path)) {
     throw UsageError(
-        fmt::format("{}: cannot open: {}; --resume takes the folder (--out) of a run that began",
+        fmt::format("{}: cannot open: {}; --resume takes the folder (--out) of an earlier run",
                     path, std::strerror(ENOENT)));
   }
   const std::string text = ReadTextFile(path, kMaxJobBytes, "the job that a run keeps");
@@ -96,14 +94,13 @@ void AddClusterFlags(Command& app, ClusterFlags& flags, const std::string& handl
       app, flags.handlers, "--handlers", "ACAN_HANDLERS",
       "the handlers, like cpu:1,opencl:0 or 4xcpu:1@64KiB (default: " + handlers_by_default + ")")
       .TypeName("LIST");
-  AddSetting(
-      app, flags.memory, "--memory", "ACAN_MEMORY",
-      "the most bytes that each handler may hold, like 64MiB (default: a share of half of what "
-      "is free; of a GPU, of nine tenths)")
+  AddSetting(app, flags.memory, "--memory", "ACAN_MEMORY",
+             "the memory limit of each handler, like 64MiB (default: a share of half of the free "
+             "memory; on a GPU, of nine tenths)")
       .TypeName("SIZE");
   AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
-             "between the processes: ipc (default), or tcp on loopback, where any local user may "
-             "connect")
+             "how the processes communicate: ipc (default), or tcp on loopback, to which any local "
+             "user can connect")
       .TypeName("KIND");
 }
 
@@ -125,7 +122,7 @@ LocalClusterOptions ParseCluster(const ClusterFlags& flags) {
   if (flags.transport.set() && flags.transport.value == "tcp") {
     options.transport = Transport::kTcp;
   } else if (flags.transport.set() && flags.transport.value != "ipc") {
-    throw UsageError(fmt::format("{}: \"{}\" is no transport; write ipc or tcp",
+    throw UsageError(fmt::format("{}: \"{}\" is not a transport; write ipc or tcp",
                                  flags.transport.origin, flags.transport.value));
   }
   return options;

@@ -158,8 +158,8 @@ struct LocalCluster::Impl {
       }
       const std::string who = fmt::format("the broker (pid {})", broker->pid());
       if (const auto seconds = wait.Due(MicrosecondsOf(Clock::now()))) {
-        log.Warning(fmt::format("{} does not listen on {} after {} s; waiting for it", who, listen,
-                                *seconds));
+        log.Warning(fmt::format("{} does not listen on {} yet after {} s; waiting for it", who,
+                                listen, *seconds));
       }
       if (Clock::now() >= deadline && endpoint.empty()) {
         throw FailureError(fmt::format("{} does not listen on {} after {} s", who, listen,
@@ -184,10 +184,10 @@ struct LocalCluster::Impl {
     const milliseconds delay = broker_restart.AfterLife(
         std::chrono::duration_cast<milliseconds>(now - broker_started), exit);
     const std::string what = fmt::format("the broker (pid {}) {}", pid, exit.Text());
-    if (broker_restart.give_up) return Fail(what + "; it is not started again");
+    if (broker_restart.give_up) return Fail(what + "; it will not be restarted");
     broker_start_at = now + delay;
     ++restarts;
-    log.Warning(fmt::format("{}; starting it again in {} ms", what, delay.count()));
+    log.Warning(fmt::format("{}; restarting it in {} ms", what, delay.count()));
   }
 
   void StartHandler(Slot& slot) {
@@ -248,16 +248,16 @@ struct LocalCluster::Impl {
     const std::string who =
         fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
     if (slot.restart.give_up) {
-      log.Error(who + "; it is not started again");
+      log.Error(who + "; it will not be restarted");
       if (std::all_of(slots.begin(), slots.end(),
                       [](const Slot& s) { return s.restart.give_up; })) {
-        Fail("no handler starts; the last one, " + who);
+        Fail("no handler can start; the last one, " + who);
       }
       return;
     }
     slot.start_at = now + delay;
     ++restarts;
-    log.Warning(fmt::format("{}; starting it again in {} ms (restart {})", who, delay.count(),
+    log.Warning(fmt::format("{}; restarting it in {} ms (restart {})", who, delay.count(),
                             restarts.load()));
   }
 
@@ -310,7 +310,7 @@ struct LocalCluster::Impl {
     }
     for (Child* child : children) {
       if (child->out_fd() >= 0) {
-        log.Warning(fmt::format("{} (pid {}) did not end within {} s and is killed", what,
+        log.Warning(fmt::format("{} (pid {}) did not end within {} s; killing it", what,
                                 child->pid(), kStopPatience.count() / 1000));
         child->Signal(SIGKILL);
       }

@@ -76,7 +76,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
 }
 
 Watchdog::Options OfManager(Log& log) {
-  return {"the manager", "it computes, or a disk or a file server does not answer",
+  return {"the manager", "it is computing, or a disk or file server does not respond",
           [&log](const std::string& line) { log.Warning(line); }};
 }
 
@@ -85,8 +85,9 @@ void LogJob(const Job& job, const Data& data, Log& log) {
       BatchNormProblem(*BuildModel(job), job.training.batch, data.train_samples());
   if (!problem.empty()) log.Warning(problem);
   const std::string samples =
-      fmt::format("{} sample{} to train on, {} to test with", data.train_samples(),
-                  data.train_samples() == 1 ? "" : "s", data.test_samples());
+      fmt::format("{} training sample{}, {} test sample{}", data.train_samples(),
+                  data.train_samples() == 1 ? "" : "s", data.test_samples(),
+                  data.test_samples() == 1 ? "" : "s");
   const std::string id = TrainingId(job, data.train_sha256(), data.test_sha256());
   if (log.format() == LogFormat::kJson) {
     log.Event("job", "",
@@ -124,31 +125,32 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
   const bool loss = found.what == NotFinite::What::kLoss;
   const std::string kept = (std::filesystem::path(out_dir) / SnapshotName(*found.kept_version));
   std::string text = fmt::format(
-      "the run in {} ended at step {} (from 0, as in metrics.jsonl): its {} not finite, at a "
+      "the run in {} ended at step {} (counted from 0, as in metrics.jsonl): its {} not finite, at "
+      "a "
       "learning rate of {}",
       out_dir, found.step, loss ? "loss was" : "weights were", found.learning_rate);
   if (loss && found.step == 0) {
     text += fmt::format(
-        ". No step was done before: look at the data, and at model.initial_weights if it has "
-        "some; the weights with which it began are in {}",
+        ". It was the first step: check the data, and model.initial_weights if the job sets it; "
+        "the weights before that step are in {}",
         kept);
   } else {
     text += fmt::format(
         ". The last good weights, after {} step{}, are in {}. Try a lower train.learning_rate or "
-        "train.warmup_steps, from the beginning or from those weights: acan train JOB.toml --set "
+        "more train.warmup_steps, from the beginning or from those weights: acan train JOB.toml "
+        "--set "
         "model.initial_weights={} --out ANOTHER",
         *found.kept_version, *found.kept_version == 1 ? "" : "s", kept, kept);
   }
   return text +
-         ". The same job would end here again; train.stop_if_not_finite = false goes on "
-         "regardless";
+         ". The same job would end here again; with train.stop_if_not_finite = false it continues";
 }
 
 std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
   return fmt::format(
-      "the job is done, but the weights are in doubt: {} result{} came with different bytes from "
-      "two handlers, so one of them computes wrong: {}. Train again with tasks.audit = 1, which "
-      "finds out which one, or without it",
+      "the job is done, but the weights are in doubt: two handlers put different bytes for {} "
+      "result{}, so one of them computes wrong results: {}. Train again with tasks.audit = 1, "
+      "which finds the faulty one, or without it",
       conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text);
 }
 
@@ -174,7 +176,7 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outp
     text += fmt::format("last loss {:.4f}\n", *receipt.final_train_loss);
   if (receipt.not_finite) {
     const bool loss = receipt.not_finite->what == NotFinite::What::kLoss;
-    text += loss ? fmt::format("the loss was not finite from step {} (from 0) on\n",
+    text += loss ? fmt::format("the loss was not finite from step {} on (counted from 0)\n",
                                receipt.not_finite->step)
                  : "the weights are not finite\n";
   }

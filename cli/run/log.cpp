@@ -68,13 +68,13 @@ class TerminalSink : public spdlog::sinks::base_sink<std::mutex> {
 LogFormat ParseLogFormat(const Setting& setting) {
   if (!setting.set() || setting.value == "text") return LogFormat::kText;
   if (setting.value == "json") return LogFormat::kJson;
-  throw UsageError(fmt::format("{}: \"{}\" is no log format; write text or json", setting.origin,
+  throw UsageError(fmt::format("{}: \"{}\" is not a log format; write text or json", setting.origin,
                                setting.value));
 }
 
 void AddLogFormat(Command& app, Setting& setting) {
   AddSetting(app, setting, "--log-format", "ACAN_LOG_FORMAT",
-             "text or json (one object a line), on stderr")
+             "the format of the log on stderr: text or json (one object per line)")
       .TypeName("FORMAT");
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kChunk = 64;
 
 [[noreturn]] void NoText(const FinishedRun& run, const std::string& why) {
-  throw UsageError(fmt::format("{}: no text can come from its model of kind \"{}\": {}", run.folder,
+  throw UsageError(fmt::format("{}: its model of kind \"{}\" cannot generate text: {}", run.folder,
                                run.model->kind, why));
 }
 
@@ -34,9 +34,8 @@ void RequireLanguageModel(const FinishedRun& run) {
   for (const model::Input& input : graph.inputs()) {
     if (input.role == model::InputRole::kLabels) continue;
     if (input.role != model::InputRole::kTokens || tokens != nullptr) {
-      NoText(run,
-             fmt::format("it takes \"{}\"; a model of language takes tokens alone (gpt, llama)",
-                         input.name));
+      NoText(run, fmt::format("it takes \"{}\"; a language model takes only tokens (gpt, llama)",
+                              input.name));
     }
     tokens = &input;
   }

@@ -57,9 +57,10 @@ std::int32_t ChooseToken(std::span<const float> outputs, const Sampling& samplin
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (std::isfinite(outputs[i])) continue;
-    throw FailureError(fmt::format(
-        "the model's output for token {} at position {} is {}: its weights make no finite numbers",
-        i, position, outputs[i]));
+    throw FailureError(
+        fmt::format("the model's output for token {} at position {} is {}: its weights do not give "
+                    "finite numbers",
+                    i, position, outputs[i]));
   }
   const std::size_t largest = Largest(outputs);
   if (sampling.temperature == 0) return static_cast<std::int32_t>(largest);

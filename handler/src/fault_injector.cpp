@@ -45,10 +45,10 @@ FaultPlan ParseFaults(const std::string& text) {
                                            : nullptr;
     if (name == "seed" && Parse(value, &plan.seed)) continue;
     if (rate != nullptr && Parse(value, rate) && *rate >= 0 && *rate <= 1) continue;
-    throw std::invalid_argument(
-        fmt::format("'{}' is no fault; faults are results:RATE, result_bits:RATE and weights:RATE "
-                    "with rates from 0 to 1, and seed=NUMBER, separated by commas",
-                    part));
+    throw std::invalid_argument(fmt::format(
+        "'{}' is not a fault; the faults are results:RATE, result_bits:RATE and weights:RATE "
+        "with rates from 0 to 1, and seed=NUMBER, separated by commas",
+        part));
   }
   return plan;
 }

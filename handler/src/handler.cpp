@@ -64,7 +64,7 @@ Handler::Impl::Impl(HandlerOptions given)
               .jobs = options.access ? options.access->limit : "",
               .conformance_hash = conformance.hash};
   if (!capacity.exact) {
-    Log(fmt::format("{} is not used for exact jobs: operation '{}' differs", info.name,
+    Log(fmt::format("{} gets no exact jobs: its result of operation '{}' differs", info.name,
                     conformance.first_difference));
   }
   if (options.throttle && options.throttle->MeanGflops() < capacity.gflops) {
@@ -74,7 +74,7 @@ Handler::Impl::Impl(HandlerOptions given)
   releases = std::make_shared<ReleaseQueue>([this] { client.Wake(); });
   if (options.faults) {
     injector.emplace(*options.faults);
-    Log("this handler computes wrong on purpose (--inject)");
+    Log("this handler computes wrong results on purpose (--inject)");
   }
 }
 
@@ -138,10 +138,10 @@ void Handler::Impl::SayIfDeviceIsStuck() {
   if (!since_us) return;
   if (!device_wait.Due(now_us)) return;
   Log(fmt::format(
-      "{} has computed for {} s without an end of any task; what it has taken goes to "
-      "others when its lease ends{}",
+      "{} has been computing for {} s without finishing a task; its tasks go to other handlers "
+      "when their leases end{}",
       device->info().name, (now_us - *since_us) / 1'000'000,
-      draining ? ". To stop waits for it; a second signal ends this process at once" : ""));
+      draining ? ". Stopping waits for it; a second signal ends this process at once" : ""));
 }
 
 HandlerReport Handler::Impl::Run() {

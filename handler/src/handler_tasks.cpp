@@ -40,7 +40,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
     event.gathering_bytes = memory.gathering_bytes;
     event.computing_bytes = memory.computing_bytes;
     if (NeedBytes(*flight.task) > grant.task->need_bytes) {
-      throw std::invalid_argument(fmt::format("task: says it needs {} bytes, but takes {}",
+      throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
                                               grant.task->need_bytes, NeedBytes(*flight.task)));
     }
   } catch (const std::exception& error) {

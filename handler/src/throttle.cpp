@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostSpeeds = 4096;
 constexpr const char* kRight =
-    "must be GFLOP/s above 0, as in 2.5, or several in turn, as in 1,5,10@5s";
+    "must be GFLOP/s above 0, like 2.5, or several in turn, like 1,5,10@5s";
 
 std::optional<double> ParseNumber(std::string_view text) {
   double value = 0;

@@ -27,9 +27,8 @@ void GradientBuilder::FindNeeds(const std::vector<ValueId>& also) {
   for (const ValueId id : also) {
     const Value& value = graph_->value(id);
     if (value.source != Source::kInput || value.shape.element != Element::kFloat) {
-      throw UsageError(
-          fmt::format("gradients: '{}' is no input of floats, so its gradient cannot be asked for",
-                      value.name));
+      throw UsageError(fmt::format(
+          "gradients: '{}' is not an input of floats, so it has no gradient", value.name));
     }
     needs_[static_cast<std::size_t>(id)] = true;
   }

@@ -133,7 +133,7 @@ void Graph::AddLoss(ValueId loss) {
                         std::holds_alternative<SquaredError>(node(v.index).op));
   if (!is_loss) {
     throw UsageError(
-        fmt::format("loss: '{}' of shape {} is no loss; expected the first result of "
+        fmt::format("loss: '{}' of shape {} is not a loss; expected the first result of "
                     "cross_entropy or squared_error",
                     v.name, ToText(v.shape)));
   }

@@ -84,7 +84,8 @@ TEST(CudaDevices, MissingOnesHaveAReason) {
   EXPECT_EQ(NoDriverText(0, 13000, "libcuda.so.1: not there"),
             "there is no NVIDIA driver here (libcuda.so.1: not there)");
   EXPECT_EQ(NoDriverText(12020, 13000, "x"),
-            "the NVIDIA driver is too old: it knows CUDA 12.2, this acan was built with CUDA 13.0");
+            "the NVIDIA driver is too old: it supports CUDA 12.2, but this acan was built with "
+            "CUDA 13.0");
   EXPECT_EQ(NoDriverText(13010, 13000, "no device"),
             "the NVIDIA driver (CUDA 13.1) offers no device: no device");
   const DeviceList list = ListDevices();
@@ -113,8 +114,8 @@ TEST_P(CudaModule, LoadsAndRefusesInWords) {
     loaded.module->Make(choice);
     FAIL() << "device " << choice.index << " was made";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                list.devices.empty() ? HasSubstr(list.problem) : HasSubstr("is not there; there"));
+    EXPECT_THAT(error.what(), list.devices.empty() ? HasSubstr(list.problem)
+                                                   : HasSubstr("does not exist; there"));
     EXPECT_EQ(error.exit_code(), list.devices.empty() ? 1 : 2);
   }
 }

@@ -30,7 +30,7 @@ TEST(ModuleLoader, RefusesAnotherVersionAndNamesBoth) {
 
 TEST(ModuleLoader, RefusesWhatIsNoModule) {
   EXPECT_THAT(LoadModuleFile(kModules + "/acan_no.so").problem,
-              HasSubstr("no module of acan: it has no acan_module_version"));
+              HasSubstr("is not a module of acan: it has no acan_module_version"));
 }
 
 TEST(ModuleLoader, PassesOnTheLinkersWords) {

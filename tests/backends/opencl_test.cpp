@@ -200,8 +200,8 @@ TEST(OpenClPrograms, AreSpokenOfWhenTheyAreCompiledFirst) {
   ::testing::internal::CaptureStderr();
   Make(64 << 10);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "acan: opencl:0: its driver compiles the kernels, which may take a minute at a "
-            "first start\n");
+            "acan: opencl:0: its driver is compiling the kernels, which may take a minute the "
+            "first time\n");
   ::testing::internal::CaptureStderr();
   Make(64 << 10);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");

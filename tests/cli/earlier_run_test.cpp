@@ -66,7 +66,7 @@ TEST_F(EarlierRun, StaysWhileAManagerWaitsForHandlers) {
   Program broker({"broker", "--listen", "ipc://" + (folder_ / "space")});
   ASSERT_NE(EndpointOf(broker), "");
   Program manager({"manager", "--connect", "ipc://" + (folder_ / "space"), job, "--out", out_});
-  ASSERT_TRUE(manager.WaitForErr("no handler is there yet"));
+  ASSERT_TRUE(manager.WaitForErr("no handler has joined yet"));
   manager.Signal(SIGTERM);
   EXPECT_EQ(manager.Wait(), 128 + SIGTERM);
   EXPECT_THAT(manager.err(),
@@ -86,7 +86,7 @@ TEST_F(EarlierRun, IsNotResumedByANewRunThatLosesItsBroker) {
   broker.emplace(std::vector<std::string>{"broker", "--listen", endpoint});
   ASSERT_NE(EndpointOf(*broker), "");
   Program manager({"manager", "--connect", endpoint, job, "--out", out_});
-  ASSERT_TRUE(manager.WaitForErr("no handler is there yet"));
+  ASSERT_TRUE(manager.WaitForErr("no handler has joined yet"));
   broker->Signal(SIGKILL);
   EXPECT_EQ(broker->Wait(), -SIGKILL);
   ASSERT_TRUE(manager.WaitForErr("lost the broker"));
@@ -117,7 +117,7 @@ TEST_F(EarlierRun, ThatIsUnfinishedIsNamedBeforeItIsReplaced) {
   again.Signal(SIGINT);
   ASSERT_EQ(again.Wait(), 128 + SIGINT) << again.err();
   Program resumed({"train", "--resume", out_, "--handlers", "cpu:1@16MiB"});
-  ASSERT_TRUE(resumed.WaitForErr("going on from snapshot"));
+  ASSERT_TRUE(resumed.WaitForErr("continuing from snapshot"));
   resumed.Signal(SIGINT);
   EXPECT_EQ(resumed.Wait(), 128 + SIGINT);
   EXPECT_THAT(resumed.err(), Not(HasSubstr("unfinished")));

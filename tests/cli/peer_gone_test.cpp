@@ -105,7 +105,7 @@ TEST_F(CommandsThatConnect, WithAStoppedBroker) {
   Program broker({"broker", "--listen", endpoint_});
   ASSERT_NO_FATAL_FAILURE(AwaitAllAt(broker));
   broker.Signal(SIGSTOP);
-  ExpectEachSays("nothing was heard of it for");
+  ExpectEachSays("nothing was heard from it for");
   ExpectEachEndsBySigterm(programs_);
 }
 
@@ -174,7 +174,7 @@ TEST(AManager, SaysWhatItWaitsForIfItsHandlerIsStopped) {
   ASSERT_TRUE(manager.WaitForErr("epoch 1/"));
   handler.Signal(SIGSTOP);
   // At the latest when the broker loses the handler, which takes 10 s.
-  EXPECT_TRUE(manager.WaitForErr("no handler is there yet")) << manager.err();
+  EXPECT_TRUE(manager.WaitForErr("no handler has joined yet")) << manager.err();
   manager.Signal(SIGTERM);
   EXPECT_EQ(manager.Wait(), 128 + SIGTERM) << manager.err();
 }

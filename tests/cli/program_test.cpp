@@ -50,7 +50,7 @@ TEST(Plan, SaysHowAJobWouldBeCut) {
   EXPECT_EQ(two["tasks"], tasks);
   const Result text = RunAcan({"plan", job, "--handlers", "2xcpu:1@64KiB"});
   EXPECT_EQ(text.code, 0);
-  EXPECT_THAT(text.out, AllOf(HasSubstr("tasks of a step"), HasSubstr("handler cpu:1: 64KiB")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("tasks per step"), HasSubstr("handler cpu:1: 64KiB")));
 }
 
 TEST(Plan, SaysWhatCrossesTheLinksOfHosts) {
@@ -70,7 +70,7 @@ TEST(Plan, SaysWhatCrossesTheLinksOfHosts) {
   EXPECT_GT(plan["manager_out_bytes"].get<int>() + plan["broker_out_bytes"].get<int>(), 0);
   const Result text = RunAcan(words);
   EXPECT_THAT(text.out, AllOf(HasSubstr("gets no tasks"), HasSubstr("the manager sends"),
-                              HasSubstr("one host more would not")));
+                              HasSubstr("one more host would not")));
 }
 
 TEST(Version, IsPrinted) {
@@ -99,7 +99,7 @@ TEST(Usage, TheLastErrorHasTheFormatOfTheLog) {
                                           "cpu:1@64KiB", "--out", folder / "out"};
   std::vector<std::string> flag = words;
   flag.insert(flag.end(), {"--log-format", "json", "--set", "model.layers=[300,300,2]", "--set",
-                          "train.block=256"});
+                           "train.block=256"});
   expect_json(RunAcan(flag), 1, "the largest task needs");
   std::vector<std::string> wrong = words;
   wrong.insert(wrong.end(), {"--set", "train.epochs=many"});
@@ -159,7 +159,7 @@ TEST(Usage, BadSizesAndLists) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("much")));
   result = RunAcan({"train", job, "--handlers", "cpu:1,cuda:first"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("cuda:first"), HasSubstr("`acan devices` shows")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("cuda:first"), HasSubstr("`acan devices` lists")));
   result = RunAcan({"train", job, "--transport", "pigeon"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("pigeon"), HasSubstr("ipc or tcp")));

@@ -43,7 +43,7 @@ TEST(Roles, StartInAnyOrderAndAgreeWithTrain) {
 
   const std::string endpoint = "ipc://" + (folder / "space");
   Program manager(ManagerWords(endpoint, job, folder / "out"));
-  ASSERT_TRUE(manager.WaitForErr("samples to train on"));
+  ASSERT_TRUE(manager.WaitForErr("training samples"));
   Program handler(HandlerWords(endpoint));
   Program broker({"broker", "--listen", endpoint});
   ASSERT_EQ(manager.Wait(), 0) << manager.err();
@@ -131,7 +131,7 @@ TEST(Roles, AManagerThatResumesLeavesAnotherFinishedRunAlone) {
   };
   const Result other = resume({"--set", "train.seed=77"});
   EXPECT_EQ(other.code, 2) << other.out;
-  EXPECT_THAT(other.err, HasSubstr("cannot be extended or changed by --resume"));
+  EXPECT_THAT(other.err, HasSubstr("--resume cannot extend or change"));
   EXPECT_EQ(ReadFile(out + "/receipt.json"), receipt);
   EXPECT_EQ(ReadFile(out + "/model.safetensors"), model);
   const Result same = resume({});
@@ -316,7 +316,7 @@ TEST(Roles, ASecondTrainWithTheSameFolderIsRefused) {
   EXPECT_FALSE(ReadFile(folder / "out/metrics.jsonl").empty());
   first.Signal(SIGKILL);
   EXPECT_EQ(first.Wait(), -SIGKILL);
-  ASSERT_TRUE(standby.WaitForErr("no handler is there yet")) << "it has the folder";
+  ASSERT_TRUE(standby.WaitForErr("no handler has joined yet")) << "it has the folder";
   const Result third = RunAcan({"train", "--resume", folder / "out"});
   EXPECT_EQ(third.code, 1);
   EXPECT_THAT(third.err, HasSubstr("in use by pid " + std::to_string(standby.pid())));

@@ -26,7 +26,7 @@ TEST_P(SignalBeforeExec, EndsNeitherTheChildNorItsParent) {
                {"LD_PRELOAD", ACAN_SIGNAL_AT_EXEC},
                {"SIGNAL_AT_CALL", GetParam()}});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, Not(HasSubstr("starting it again")));
+  EXPECT_THAT(result.err, Not(HasSubstr("restarting it")));
   EXPECT_THAT(temporary.Names(), IsEmpty());
 }
 

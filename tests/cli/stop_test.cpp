@@ -113,8 +113,8 @@ TEST_F(Training, ASignalToAllOfItsProcessesLosesNothing) {
   for (const pid_t pid : children_) SignalProcess(pid, SIGTERM);
   train_.Signal(SIGTERM);
   EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
-  EXPECT_THAT(train_.err(), AllOf(HasSubstr("nothing of it is lost"),
-                                  ::testing::Not(HasSubstr("starting it again"))));
+  EXPECT_THAT(train_.err(),
+              AllOf(HasSubstr("no work is lost"), ::testing::Not(HasSubstr("restarting it"))));
   ExpectNothingLeft();
 }
 
@@ -123,7 +123,7 @@ TEST_F(Training, AnotherSigtermEndsAChild) {
   const pid_t child = *children_.begin();
   // The kernel merges a second signal with a first one that is still pending.
   while (SignalProcess(child, SIGTERM)) train_.Runs();
-  ASSERT_TRUE(train_.WaitForErr("starting it again"));
+  ASSERT_TRUE(train_.WaitForErr("restarting it"));
   train_.Signal(SIGTERM);
   EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
   ExpectNothingLeft();
@@ -134,7 +134,7 @@ TEST_F(Training, SaysWhatItWritesAndHowToStopAtOnce) {
   train_.Signal(SIGINT);
   EXPECT_EQ(train_.Wait(), 128 + SIGINT) << train_.err();
   EXPECT_THAT(train_.err(), AllOf(HasSubstr("stopping: "), HasSubstr("snapshot of step"),
-                                  HasSubstr("nothing of it is lost"),
+                                  HasSubstr("no work is lost"),
                                   HasSubstr("acan train --resume " + (folder_ / "out"))));
 }
 
@@ -147,7 +147,7 @@ TEST_F(Training, AStopTakesNoLongerThanItMay) {
   const std::set<pid_t> children = train.Descendants();
   for (const pid_t pid : children) SignalProcess(pid, SIGSTOP);
   train.Signal(SIGTERM);
-  EXPECT_TRUE(train.WaitForErr("without a snapshot of it: it was not written in the time"));
+  EXPECT_TRUE(train.WaitForErr("without a snapshot of it: it was not written within the time"));
   for (const pid_t pid : children) SignalProcess(pid, SIGCONT);
   EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
   EXPECT_TRUE(AllGone(children));
@@ -219,7 +219,7 @@ TEST_F(Training, TheNextOneRemovesWhatAKilledOneLeft) {
 TEST_F(Training, StartsAHandlerThatDiedAgain) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   ASSERT_NO_FATAL_FAILURE(KillChildThatRuns(" handler "));
-  ASSERT_TRUE(train_.WaitForErr("starting it again"));
+  ASSERT_TRUE(train_.WaitForErr("restarting it"));
   ASSERT_TRUE(train_.WaitForErr("restart 1"));
   train_.Signal(SIGTERM);
   EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
@@ -229,7 +229,7 @@ TEST_F(Training, StartsAHandlerThatDiedAgain) {
 TEST_F(Training, StartsABrokerThatDiedAgain) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   ASSERT_NO_FATAL_FAILURE(KillChildThatRuns(" broker "));
-  ASSERT_TRUE(train_.WaitForErr("was killed by signal 9 (Killed); starting it again"));
+  ASSERT_TRUE(train_.WaitForErr("was killed by signal 9 (Killed); restarting it"));
   ASSERT_TRUE(train_.WaitForErr("the lead was lost with the broker or the connection: resuming"));
   train_.Signal(SIGTERM);
   EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
@@ -247,7 +247,7 @@ TEST(AManagerWithoutABroker, StopsCleanlyBySigterm) {
   };
   Program broker({"broker", "--listen", endpoint});
   Program leader(words("--resume"));
-  ASSERT_TRUE(leader.WaitForErr("beginning anew"));
+  ASSERT_TRUE(leader.WaitForErr("starting over"));
   Program standby(words("--standby"));
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   broker.Signal(SIGKILL);
@@ -266,7 +266,7 @@ TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {
   const Result result = RunAcan({"train", job, "--handlers", "2xcpu:1", "--out", folder / "out"},
                                 {{"TMPDIR", temporary.path()}, {"ACAN_THROTTLE", "much"}});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_THROTTLE"), HasSubstr("no handler starts")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_THROTTLE"), HasSubstr("no handler can start")));
   EXPECT_THAT(temporary.Names(), IsEmpty());
 }
 
@@ -279,7 +279,7 @@ TEST(TrainingThatCannotStart, NamesAVariableThatItsChildrenWouldRefuse) {
         RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder / "out"}, {{name, value}});
     EXPECT_EQ(result.code, 2) << name;
     EXPECT_THAT(result.err, AllOf(HasSubstr("acan: " + name + ": "),
-                                  ::testing::Not(HasSubstr("starting it again"))));
+                                  ::testing::Not(HasSubstr("restarting it"))));
   }
 }
 

@@ -129,7 +129,7 @@ TEST(DecoderMistakes, ModelsThatAreNotOfLanguageAreRefused) {
       "kind = \"bert\"\ntask = \"masked_language\"\nvocab_size = 9\nhidden_size = 8\n"
       "num_hidden_layers = 1\nnum_attention_heads = 1\nintermediate_size = 8\n"
       "max_position_embeddings = 4\n",
-      {"kind \"bert\"", "takes tokens alone"});
+      {"kind \"bert\"", "takes only tokens"});
 }
 
 TEST(DecoderMistakes, WeightsOfAnotherRunAreRefused) {

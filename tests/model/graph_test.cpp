@@ -145,7 +145,7 @@ TEST(Graph, RefusesEqualNamesAndSizesBeyondItsLimits) {
   EXPECT_EQ(ErrorOf([&] { s.graph.AddParameter(odd); }),
             "parameter 'odd': its shape in files has 7 elements, but the parameter has 2 x 3");
   EXPECT_EQ(ErrorOf([&] { s.graph.AddLoss(s.x); }),
-            "loss: 'x' of shape [samples x 6, 8] is no loss; expected the first result of "
+            "loss: 'x' of shape [samples x 6, 8] is not a loss; expected the first result of "
             "cross_entropy or squared_error");
   EXPECT_THAT(ErrorOf([&] { s.graph.AddAssignment(0, s.weight); }),
               HasSubstr("parameter 'w' (matrix, [4, 8]) cannot be assigned 'w'"));
@@ -377,7 +377,7 @@ TEST(Gradients, SayWhatHasNone) {
   const Graph all = WithGradients(s.graph);
   EXPECT_EQ(ErrorOf([&] { WithGradients(all); }), "gradients: the graph has its gradients already");
   EXPECT_EQ(ErrorOf([&] { WithGradients(s.graph, {s.ids}); }),
-            "gradients: 'ids' is no input of floats, so its gradient cannot be asked for");
+            "gradients: 'ids' is not an input of floats, so it has no gradient");
 }
 
 TEST(Gradients, DoNotGoThroughStatistics) {

@@ -445,7 +445,7 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
   if (list.devices.empty()) throw FailureError("there is no CUDA device: " + list.problem);
   if (options.index < 0 || static_cast<std::size_t>(options.index) >= list.devices.size()) {
     throw UsageError(fmt::format(
-        "cuda:{} is not there; there {}", options.index,
+        "cuda:{} does not exist; there {}", options.index,
         list.devices.size() == 1 ? "is cuda:0 only"
                                  : fmt::format("are cuda:0 to cuda:{}", list.devices.size() - 1)));
   }
@@ -461,8 +461,8 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
   }
   if (options.fast_math != FastMath::kFp32 && !CublasProblem().empty()) {
     throw FailureError(
-        fmt::format("{}: fast products in tf32 or bf16 are cuBLAS', which is not there: {}", name,
-                    CublasProblem()));
+        fmt::format("{}: fast products in tf32 or bf16 need cuBLAS, which is not available: {}",
+                    name, CublasProblem()));
   }
   return std::make_unique<CudaDevice>(std::move(listing.info), options);
 }

@@ -111,7 +111,7 @@ std::string NoDriverText(int driver, int runtime, std::string_view error) {
   }
   if (driver / 1000 < runtime / 1000) {
     return fmt::format(
-        "the NVIDIA driver is too old: it knows CUDA {}, this acan was built with CUDA {}",
+        "the NVIDIA driver is too old: it supports CUDA {}, but this acan was built with CUDA {}",
         VersionText(driver), VersionText(runtime));
   }
   return fmt::format("the NVIDIA driver (CUDA {}) offers no device: {}", VersionText(driver),
@@ -126,8 +126,8 @@ DeviceList FindDevices() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    std::string words =
-        error == cudaSuccess ? "it counts 0 devices" : ErrorText(error, "cudaGetDeviceCount", "it");
+    std::string words = error == cudaSuccess ? "it reports 0 devices"
+                                             : ErrorText(error, "cudaGetDeviceCount", "it");
     // CUDA reports a missing driver as an old one.
     if (driver == 0 && ::dlopen("libcuda.so.1", RTLD_NOW) == nullptr) words = ::dlerror();
     list.problem = NoDriverText(driver, CUDART_VERSION, words);

@@ -60,7 +60,7 @@ LoadedModule LoadModuleFile(const std::string& path) {
   }
   const auto* version = static_cast<const char*>(::dlsym(library, "acan_module_version"));
   if (version == nullptr) {
-    loaded.problem = fmt::format("{} is no module of acan: it has no acan_module_version", path);
+    loaded.problem = fmt::format("{} is not a module of acan: it has no acan_module_version", path);
     return loaded;
   }
   if (std::string_view(version) != ACAN_MODULE_VERSION) {
@@ -71,7 +71,7 @@ LoadedModule LoadModuleFile(const std::string& path) {
   using Entry = DeviceModule*();
   auto* const entry = reinterpret_cast<Entry*>(::dlsym(library, "acan_module"));
   if (entry == nullptr) {
-    loaded.problem = fmt::format("{} is no module of acan: it has no acan_module", path);
+    loaded.problem = fmt::format("{} is not a module of acan: it has no acan_module", path);
     return loaded;
   }
   try {

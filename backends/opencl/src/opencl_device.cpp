@@ -313,7 +313,7 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
   std::vector<Candidate> found = FindDevices(problem);
   if (found.empty()) throw FailureError("there is no OpenCL device: " + problem);
   if (options.index < 0 || static_cast<std::size_t>(options.index) >= found.size()) {
-    throw UsageError(fmt::format("opencl:{} is not there; there {}", options.index,
+    throw UsageError(fmt::format("opencl:{} does not exist; there {}", options.index,
                                  found.size() == 1
                                      ? "is opencl:0 only"
                                      : fmt::format("are opencl:0 to opencl:{}", found.size() - 1)));

@@ -78,10 +78,8 @@ std::optional<std::string> ProgramCache::Load(const std::string& key) const {
 }
 
 void ProgramCache::Warn(const std::string& key, const std::string& problem) const {
-  std::fputs(
-      fmt::format("acan: warning: {} {}; what it should have is made anew\n", PathOf(key), problem)
-          .c_str(),
-      stderr);
+  std::fputs(fmt::format("acan: warning: {} {}; it is rebuilt\n", PathOf(key), problem).c_str(),
+             stderr);
 }
 
 void ProgramCache::Store(const std::string& key, const std::string& bytes) const {

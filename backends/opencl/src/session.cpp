@@ -65,7 +65,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
   if (kept) {
     Program program = FromBinary(*kept, options);
     if (program.get() != nullptr) return program;
-    cache_.Warn(key, fmt::format("is not taken by the driver of {}", name_));
+    cache_.Warn(key, fmt::format("is not accepted by the driver of {}", name_));
   }
   SayThatItCompiles();
   Program program = FromSource(all, options);
@@ -77,7 +77,7 @@ Program Session::Build(const std::string& text, const std::string& macros) const
 void Session::SayThatItCompiles() const {
   if (std::exchange(said_that_it_compiles_, true)) return;
   const std::string text = fmt::format(
-      "acan: {}: its driver compiles the kernels, which may take a minute at a first start\n",
+      "acan: {}: its driver is compiling the kernels, which may take a minute the first time\n",
       name_);
   std::fputs(text.c_str(), stderr);
 }

@@ -22,17 +22,17 @@ std::string LimitText(int error) {
   if (error == EFBIG) {
     const auto bytes = LimitOf(RLIMIT_FSIZE);
     if (bytes) {
-      return fmt::format("the limit of a file's size, ulimit -f, is {} KiB", *bytes / kKiB);
+      return fmt::format("the limit on a file's size, ulimit -f, is {} KiB", *bytes / kKiB);
     }
   }
   if (error == EMFILE) {
     const auto files = LimitOf(RLIMIT_NOFILE);
-    if (files) return fmt::format("the limit of open files, ulimit -n, is {}", *files);
+    if (files) return fmt::format("the limit on open files, ulimit -n, is {}", *files);
   }
   if (error == ENOMEM || error == EAGAIN) {
     const auto bytes = LimitOf(RLIMIT_AS);
     if (bytes) {
-      return fmt::format("the limit of address space, ulimit -v, is {} KiB", *bytes / kKiB);
+      return fmt::format("the limit on address space, ulimit -v, is {} KiB", *bytes / kKiB);
     }
   }
   return "";

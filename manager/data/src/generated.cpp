@@ -90,7 +90,7 @@ GeneratedValues GenerateRegression(std::int64_t samples, std::int64_t inputs, st
   if (samples > kMaxDataBytes / bytes_of_one) {
     throw UsageError(
         fmt::format("data.samples = {}: that many samples of {} inputs and {} outputs "
-                    "pass the limit of {} bytes; at most {} fit",
+                    "exceed the limit of {} bytes; at most {} fit",
                     samples, inputs, outputs, kMaxDataBytes, kMaxDataBytes / bytes_of_one));
   }
   const Teacher teacher(inputs, outputs, seed);

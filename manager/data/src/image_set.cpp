@@ -74,7 +74,7 @@ ImageSet::ImageSet(const std::string& images, const std::string& labels, const I
                                  images, images_.samples()));
   }
   if (labels_.values_per_sample() != 1) {
-    throw UsageError(fmt::format("{}: has shape {}, expected one class label a sample", labels,
+    throw UsageError(fmt::format("{}: has shape {}, expected one class label per sample", labels,
                                  ShapeText(labels_.shape())));
   }
   SetHash();

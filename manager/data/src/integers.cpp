@@ -53,7 +53,7 @@ void CheckLabels(const StoredArray& array,
       place, hash);
   if (ignored == array.count()) {
     throw UsageError(
-        fmt::format("{}: all labels are {}, which stands for none", array.path(), *none));
+        fmt::format("{}: all labels are {}, which stands for no class", array.path(), *none));
   }
   if (ignored == 0) input->ignored_label.reset();
 }

@@ -147,7 +147,7 @@ void RequireLanguageModel(const std::string& key, const std::vector<WantedInput>
   const bool fits =
       HasInputs(wanted, {"tokens", "labels"}) &&
       FindInput(wanted, "tokens")->positions == FindInput(wanted, "labels")->positions;
-  if (!fits) DoesNotFit(key, "models of language, which predict each next token", wanted);
+  if (!fits) DoesNotFit(key, "language models, which predict each next token", wanted);
 }
 
 std::shared_ptr<const SampleSet> TestWindows(const Job& job, StoredArray tokens,
@@ -156,10 +156,11 @@ std::shared_ptr<const SampleSet> TestWindows(const Job& job, StoredArray tokens,
     return std::make_shared<WindowSet>(std::move(tokens), wanted, std::nullopt);
   } catch (const Error& error) {
     if (job.data.text.text.empty()) throw;
-    throw Error(error.kind(),
-                fmt::format("{}; this is its last part, for testing: data.test_fraction = {} "
-                            "decides how long it is, and 0 trains with all of it",
-                            error.what(), job.data.text.test_fraction));
+    throw Error(
+        error.kind(),
+        fmt::format("{}; this is the last part of the text, for testing: data.test_fraction = {} "
+                    "sets its length, and 0 trains with the whole text",
+                    error.what(), job.data.text.test_fraction));
   }
 }
 
@@ -173,8 +174,8 @@ Data LoadTestText(const Job& job, const Vocabulary& vocabulary,
   const std::int64_t bound = TokenBound(wanted);
   if (vocabulary.size() > bound) {
     throw UsageError(
-        fmt::format("the run's vocabulary has {} tokens, but its model has {}: it is of another "
-                    "run",
+        fmt::format("the run's vocabulary has {} tokens, but its model has {}: the vocabulary is "
+                    "from another run",
                     vocabulary.size(), bound));
   }
   Data data;

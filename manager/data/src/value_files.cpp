@@ -53,7 +53,7 @@ void SetInputs(Array&& array, std::int64_t inputs, SampleValues* set) {
   CheckSamples(array);
   if (array.values_per_sample() != inputs) {
     throw UsageError(
-        fmt::format("{}: has {} values a sample (shape {}), but the model "
+        fmt::format("{}: has {} values per sample (shape {}), but the model "
                     "takes {} (model.layers, or the input \"x\" of a graph file)",
                     array.path, array.values_per_sample(), ShapeText(array.shape), inputs));
   }
@@ -98,7 +98,7 @@ void SetTargets(Array&& array, const std::string& inputs_path, const WantedValue
   if (wanted.labels) {
     if (per_sample != 1) {
       throw UsageError(
-          fmt::format("{}: has {} values a sample (shape {}), expected one class label "
+          fmt::format("{}: has {} values per sample (shape {}), expected one class label "
                       "each",
                       array.path, per_sample, ShapeText(array.shape)));
     }
@@ -109,7 +109,7 @@ void SetTargets(Array&& array, const std::string& inputs_path, const WantedValue
   }
   if (per_sample != wanted.outputs) {
     throw UsageError(
-        fmt::format("{}: has {} values a sample (shape {}), but the model "
+        fmt::format("{}: has {} values per sample (shape {}), but the model "
                     "takes {} (model.layers, or the input \"targets\" of a graph file)",
                     array.path, per_sample, ShapeText(array.shape), wanted.outputs));
   }

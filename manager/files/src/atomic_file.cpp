@@ -151,7 +151,7 @@ void AtomicFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes) cons
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) Fail("read back", errno);
     if (got == 0) {
-      throw FailureError(fmt::format("{}: cannot read back: somebody cut it short", path_));
+      throw FailureError(fmt::format("{}: cannot read back: another process truncated it", path_));
     }
     to += got;
     offset += got;

@@ -82,8 +82,9 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
   for (;;) {
     const ssize_t count = ReadSome(file.get(), pipe, !text.empty(), buffer.data(), buffer.size());
     if (count < 0 && errno == ETIMEDOUT) {
-      throw UsageError(fmt::format("{}: is a pipe into which nobody wrote for {} s, expected {}",
-                                   path, kPipePatience.count(), what));
+      throw UsageError(
+          fmt::format("{}: is a pipe into which nobody has written for {} s, expected {}", path,
+                      kPipePatience.count(), what));
     }
     if (count < 0) {
       throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
@@ -92,7 +93,7 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
     text.append(buffer.data(), static_cast<std::size_t>(count));
     if (static_cast<std::int64_t>(text.size()) > max_bytes) {
       throw UsageError(
-          fmt::format("{}: is longer than {} bytes, the most for {}", path, max_bytes, what));
+          fmt::format("{}: is longer than {} bytes, the limit for {}", path, max_bytes, what));
     }
   }
 }
@@ -103,14 +104,13 @@ void RequireKeptFile(const std::string& path, Devices devices, Links links) {
   const bool is_file = !fs::exists(status) || fs::is_regular_file(status);
   if (is_file && links == Links::kRefused && fs::is_symlink(fs::symlink_status(path, error))) {
     throw FailureError(fmt::format(
-        "{}: is a symbolic link, and a run writes no file outside its folder: remove the link",
-        path));
+        "{}: is a symbolic link, but a run writes only inside its folder: remove the link", path));
   }
   if (is_file) return;
   if (devices == Devices::kAllowed && fs::is_character_file(status)) return;
   throw FailureError(fmt::format(
-      "{}: is {}, and what a run writes there is read again when it is resumed: it must be a file",
-      path, KindText(status)));
+      "{}: is {}, but a resumed run reads back what was written there: it must be a file", path,
+      KindText(status)));
 }
 
 }  // namespace acan

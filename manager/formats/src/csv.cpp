@@ -88,8 +88,9 @@ class CsvParser {
       return;
     }
     if (blank_line_ != 0) {
-      throw UsageError(fmt::format("{}, line {}: is empty; only the end of the file may be", path_,
-                                   blank_line_));
+      throw UsageError(
+          fmt::format("{}, line {}: is empty; only the end of the file may have empty lines", path_,
+                      blank_line_));
     }
     if (line_ == 1 && IsHeader(line)) return;
     Values(line);
@@ -114,10 +115,10 @@ class CsvParser {
       ++column;
       if (field.empty() || ParseNumber(field)) return false;
       if (LooksLikeNumber(field)) {
-        throw UsageError(fmt::format(
-            "{}, line 1, column {}: '{}' is no number and no name of a column; write a number as "
-            "1.5 or -2e3, or begin a name with a letter",
-            path_, column, field.substr(0, kShown)));
+        throw UsageError(
+            fmt::format("{}, line 1, column {}: '{}' is neither a number nor a column name; write "
+                        "a number like 1.5 or -2e3, or begin a name with a letter",
+                        path_, column, field.substr(0, kShown)));
       }
       begin = end + 1;
     }
@@ -143,7 +144,7 @@ class CsvParser {
     const std::optional<float> value = ParseNumber(field);
     if (!value) {
       throw UsageError(fmt::format(
-          "{}, line {}, column {}: '{}' is no number; expected numbers with commas between them",
+          "{}, line {}, column {}: '{}' is not a number; expected numbers separated by commas",
           path_, line_, column, Shown(field)));
     }
     if (!std::isfinite(*value)) {

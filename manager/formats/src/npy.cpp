@@ -79,7 +79,7 @@ class HeaderParser {
     const char quote = Peek() == '"' ? '"' : '\'';
     Expect(quote);
     const std::size_t end = text_.find(quote, at_);
-    if (end == std::string_view::npos) Fail("has a text without an end");
+    if (end == std::string_view::npos) Fail("has a string without an end");
     std::string value(text_.substr(at_, end - at_));
     at_ = end + 1;
     return value;
@@ -163,7 +163,7 @@ std::string ReadHeaderText(InputFile& file) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < length_bytes; ++i) bytes |= std::size_t{length[i]} << (8 * i);
   if (bytes > kMaxHeaderBytes) {
-    throw UsageError(fmt::format("{}: the NPY header claims {} bytes; the most is {}", file.path(),
+    throw UsageError(fmt::format("{}: the NPY header claims {} bytes; the limit is {}", file.path(),
                                  bytes, kMaxHeaderBytes));
   }
   std::string text(bytes, '\0');

@@ -125,7 +125,7 @@ class StoredArray::Bytes {
                                   offset_ + at + static_cast<std::int64_t>(done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) Fail(fmt::format("cannot read: {}", SystemErrorText(errno)));
-      if (got == 0) Fail("was cut off while it was in use");
+      if (got == 0) Fail("was truncated while it was in use");
       done += static_cast<std::size_t>(got);
     }
     // Checked after the read, so that earlier changes are noticed: the hash would not be that of
@@ -242,14 +242,15 @@ StoredArray OpenRaw(const std::string& path, NumberType type) {
   const std::int64_t bytes = file.most_bytes();
   if (bytes == 0) throw UsageError(fmt::format("{}: the file is empty", path));
   if (bytes % BytesOf(type) != 0) {
-    throw UsageError(fmt::format("{}: has {} bytes, which are no whole values of {} bytes", path,
-                                 bytes, BytesOf(type)));
+    throw UsageError(
+        fmt::format("{}: has {} bytes, which is not a multiple of the {} bytes of a value", path,
+                    bytes, BytesOf(type)));
   }
   const std::span<const std::uint8_t> start = file.Peek(6);
   constexpr std::uint8_t kNpy[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   if (std::ranges::equal(start, kNpy)) {
     throw UsageError(fmt::format(
-        "{}: is NPY, which says itself what its values are: leave data.tokens_type out", path));
+        "{}: is NPY, which states the type of its values: leave data.tokens_type out", path));
   }
   return {file, {bytes / BytesOf(type)}, type};
 }

@@ -68,9 +68,9 @@ void RefuseOtherKinds(const Section& data) {
   for (const Kind& kind : Kinds()) {
     for (const std::string& key : kind.chosen_by) {
       if (&kind == &chosen || !data.Has(key)) continue;
-      data.Refuse(key, fmt::format("a job has one kind of data, and {} is there, too; remove one "
-                                   "of the two",
-                                   chosen.name));
+      data.Refuse(
+          key, fmt::format("a job has one kind of data, but {} is also set; remove one of the two",
+                           chosen.name));
     }
     for (const std::string& key : kind.keys) {
       if (Contains(chosen.keys, key) || !data.Has(key)) continue;
@@ -113,11 +113,12 @@ void ReadTokenKeys(const Section& data, const PathOfKey& path, DataFiles* files)
   for (const std::string key : {"test_labels", "train_lengths", "test_lengths", "train_token_types",
                                 "test_token_types", "ignore_label"}) {
     if (labelled || !data.Has(key)) continue;
-    data.Refuse(key, "data.train_labels is missing: only sequences with labels have it");
+    data.Refuse(key, "data.train_labels is missing, and only sequences with labels use this key");
   }
   if (labelled && data.Has("tokens_type")) {
-    data.Refuse("tokens_type",
-                "is for one stream of tokens; sequences with labels are NPY, which says its type");
+    data.Refuse(
+        "tokens_type",
+        "is for one stream of tokens; sequences with labels are NPY, which states its type");
   }
   // The test samples must have the same files as the training samples.
   for (const std::string key : {"labels", "lengths", "token_types"}) {

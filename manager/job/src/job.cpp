@@ -240,7 +240,7 @@ void JobParser::CheckModel() const {
 
 void JobParser::ReadPerceptron(Model& model) {
   if (!model_.Has("layers")) {
-    Missing("model.layers", "say the sizes, for example layers = [784, 512, 10] under [model]");
+    Missing("model.layers", "give the sizes, for example layers = [784, 512, 10] under [model]");
   }
   model_.Integers("layers", 2, kMaxLayerEntries, 1, kMaxLayerSize, &model.layers);
   std::int64_t parameters = 0;
@@ -250,7 +250,7 @@ void JobParser::ReadPerceptron(Model& model) {
   }
   if (parameters > kMaxParameters) {
     model_.Refuse("layers",
-                  fmt::format("has {} parameters; the most is {}", parameters, kMaxParameters));
+                  fmt::format("has {} parameters; the limit is {}", parameters, kMaxParameters));
   }
   model_.Word("activation", ActivationWords(), &model.activation);
   model_.Word("loss", LossWords(), &model.loss);
@@ -290,7 +290,8 @@ void JobParser::ReadLength() {
   train_.Integer("steps", 0, kMaxSteps, &steps);
   if (train_.Has("steps")) {
     if (train_.Has("epochs") && train_.IsOverride("steps") == train_.IsOverride("epochs")) {
-      train_.Refuse("steps", "train.epochs says how long to train, too; remove one of the two");
+      train_.Refuse("steps",
+                    "train.epochs also sets the length of the training; remove one of the two");
     }
     if (!train_.IsOverride("epochs")) training.steps = steps;
   }
@@ -337,9 +338,9 @@ void JobParser::ReadSchedule() {
   train_.Integer("warmup_steps", 0, kMaxSteps, &schedule.warmup_steps);
   train_.Integer("step_every", 1, kMaxSteps, &schedule.step_every);
   if (step && schedule.step_every == 0) {
-    Missing("train.step_every",
-            "schedule \"step\" needs the steps after which the learning rate is multiplied by "
-            "step_factor");
+    Missing(
+        "train.step_every",
+        "schedule \"step\" needs the number of steps between two multiplications by step_factor");
   }
   train_.Number("step_factor", 0, 1000, &schedule.step_factor);
   train_.Number("final_fraction", 0, 1, &schedule.final_fraction);
@@ -351,14 +352,14 @@ void JobParser::ReadGenerated() {
   for (const char* key : {"train_inputs", "train_labels", "train_targets", "test_inputs",
                           "test_labels", "test_targets"}) {
     if (data_.Has(key)) {
-      data_.Refuse(key, "data.generated makes the samples; remove one of the two");
+      data_.Refuse(key, "data.generated generates the samples; remove one of the two");
     }
   }
   if (job_.loss() != Loss::kMeanSquaredError) {
-    data_.Refuse("generated", "makes values, not classes: it needs model.loss = \"mse\"");
+    data_.Refuse("generated", "generates values, not classes: it needs model.loss = \"mse\"");
   }
   if (!data_.Has("samples")) {
-    Missing("data.samples", "data.generated needs the number of training samples to make");
+    Missing("data.samples", "data.generated needs the number of training samples to generate");
   }
   data_.Integer("samples", 1, kMaxSamples, &job_.data.generated_samples);
   job_.data.generated = kind;
@@ -368,7 +369,7 @@ void JobParser::ReadGenerated() {
 void JobParser::ReadData() {
   if (data_.Has("generated")) return ReadGenerated();
   if (data_.Has("samples")) {
-    data_.Refuse("samples", "is only for data.generated; files say themselves how many they have");
+    data_.Refuse("samples", "is only for data.generated; files determine their number of samples");
   }
   RefuseOtherKinds(data_);
   const auto path = [this](const std::string& key) { return Path("data", key); };
@@ -402,7 +403,7 @@ void JobParser::ReadValueFiles() {
     Missing("data.train_inputs", "name the file of training inputs under [data]");
   }
   if (files.train_targets.empty()) {
-    Missing("data.train_" + used, fmt::format("{} needs it beside train_inputs", loss));
+    Missing("data.train_" + used, fmt::format("{} needs it in addition to train_inputs", loss));
   }
   if (files.test_inputs.empty() != files.test_targets.empty()) {
     const std::string there = files.test_inputs.empty() ? "test_" + used : "test_inputs";
@@ -448,8 +449,8 @@ std::optional<std::string> PathProblem(const std::string& path) {
     return std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return fmt::format(
-        "the whole path, {}, is not UTF-8, and receipts, which are JSON, hold nothing else: rename "
-        "the file or folder that is not",
+        "the absolute path, {}, is not UTF-8, which receipts (JSON) require: rename the file or "
+        "folder that is not",
         path);
   }
 }
@@ -465,8 +466,9 @@ Job LoadJob(const std::string& path, const std::vector<std::string>& overrides) 
   std::error_code error;
   const std::filesystem::path directory = std::filesystem::absolute(path, error).parent_path();
   if (error) {
-    throw UsageError(fmt::format("job file {}: the folder in which acan was started is gone: {}",
-                                 path, error.message()));
+    throw UsageError(
+        fmt::format("job file {}: the folder in which acan was started no longer exists: {}", path,
+                    error.message()));
   }
   return ParseJob(text, path, directory.string(), overrides);
 }

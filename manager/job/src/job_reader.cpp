@@ -84,7 +84,7 @@ toml::table ParseOverrideValue(const std::string& value, const std::string& plac
       problem = std::string(error.description());
     }
   }
-  throw UsageError(fmt::format("{}: '{}' is no TOML value: {}", place, value, problem));
+  throw UsageError(fmt::format("{}: '{}' is not a TOML value: {}", place, value, problem));
 }
 
 std::vector<std::string> SectionNames(const std::vector<SectionKeys>& known) {
@@ -123,7 +123,7 @@ std::string DescribeValue(const toml::node& node) {
   if (node.is_string()) return "the string " + ValueText(node);
   if (node.is_integer()) return "the integer " + ValueText(node);
   if (node.is_floating_point()) return "the number " + ValueText(node);
-  if (node.is_boolean()) return "the truth value " + ValueText(node);
+  if (node.is_boolean()) return "the boolean " + ValueText(node);
   if (node.is_array()) return "the array " + ValueText(node);
   return node.is_table() ? "a table" : "a date or time";
 }
@@ -359,7 +359,7 @@ void Section::AutoBytes(const std::string& key, std::uint64_t least,
                         std::optional<std::uint64_t>* value) const {
   const toml::node* node = text_.Find(name_, key);
   if (node == nullptr) return;
-  constexpr const char* kExpected = "\"auto\", a number of bytes, or a text such as \"64KiB\"";
+  constexpr const char* kExpected = "\"auto\", a number of bytes, or a string such as \"64KiB\"";
   std::optional<std::uint64_t> found;
   if (const auto* word = node->as_string()) {
     if (word->get() == "auto") {
@@ -374,8 +374,8 @@ void Section::AutoBytes(const std::string& key, std::uint64_t least,
     RefuseType(key, kExpected);
   }
   if (!found || *found < least) {
-    Refuse(key, fmt::format("must be at least {} bytes: one block x block tile of weights, below "
-                            "which no task can be cut",
+    Refuse(key, fmt::format("must be at least {} bytes: one block x block tile of weights, the "
+                            "smallest possible task",
                             least));
   }
   *value = found;

@@ -211,7 +211,7 @@ std::string SectionsToToml(const json& sections, const std::string& name) {
     toml += fmt::format("{}[{}]\n", toml.empty() ? "" : "\n", section);
     for (const auto& [key, value] : values->items()) {
       if (value.is_object() || value.is_null()) {
-        throw UsageError(fmt::format("{}: job.{}.{} must be a number, text, truth value or array",
+        throw UsageError(fmt::format("{}: job.{}.{} must be a number, string, boolean or array",
                                      name, section, key));
       }
       toml += fmt::format("{} = {}\n", KeyText(key), ValueText(value));
@@ -246,8 +246,7 @@ std::string JobToToml(const Job& job) {
 Job JobFromJson(const json& sections, const std::string& name) {
   if (IsDeeperThan(sections, kMaxJsonDepth)) {
     throw UsageError(
-        fmt::format("{}: its job nests arrays and objects more than {} deep, no job "
-                    "does",
+        fmt::format("{}: its job nests arrays and objects more than {} deep, which no job does",
                     name, kMaxJsonDepth));
   }
   if (!sections.is_object()) {

@@ -125,14 +125,14 @@ std::string NoTransformersConfig(const ModelOptions& options) {
   if (const auto* llama = std::get_if<model::LlamaOptions>(&options)) {
     if (llama->hidden_size % llama->num_attention_heads == 0) return "";
     return fmt::format(
-        "LlamaForCausalLM takes a model.hidden_size that is a multiple of "
-        "model.num_attention_heads: {} is none of {}",
+        "LlamaForCausalLM takes only a model.hidden_size that is a multiple of "
+        "model.num_attention_heads: {} is not a multiple of {}",
         llama->hidden_size, llama->num_attention_heads);
   }
   if (std::holds_alternative<model::BertOptions>(options)) return "";
   return fmt::format(
-      "no class of transformers has the tensors of kind \"{}\" under acan's names; those of gpt, "
-      "llama and bert have a class",
+      "transformers has no class whose tensors have acan's names for kind \"{}\"; it has classes "
+      "for gpt, llama and bert",
       KindOf(options));
 }
 
@@ -152,9 +152,10 @@ class ConfigFields {
     fields_ = ParseJsonOrDiscard(ReadTextFile(path, kMostBytes, "a config.json of transformers"));
     if (!fields_.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
     if (IsDeeperThan(fields_, kMaxJsonDepth)) {
-      throw UsageError(fmt::format(
-          "{}: nests arrays and objects more than {} deep, no config.json of transformers does",
-          path, kMaxJsonDepth));
+      throw UsageError(
+          fmt::format("{}: nests arrays and objects more than {} deep, which no config.json of "
+                      "transformers does",
+                      path, kMaxJsonDepth));
     }
   }
 

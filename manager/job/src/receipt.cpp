@@ -279,8 +279,9 @@ json ReceiptToJson(const Receipt& receipt) {
 
 Receipt ReceiptFromJson(const json& value, const std::string& name) {
   if (IsDeeperThan(value, kMaxJsonDepth)) {
-    throw UsageError(fmt::format("{}: nests arrays and objects more than {} deep, no receipt does",
-                                 name, kMaxJsonDepth));
+    throw UsageError(
+        fmt::format("{}: nests arrays and objects more than {} deep, which no receipt does", name,
+                    kMaxJsonDepth));
   }
   const Fields fields(value, name);
   if (fields.Text("format") != kFormat) fields.Refuse("format", fmt::format("\"{}\"", kFormat));
@@ -343,9 +344,8 @@ json ReadReceiptJson(const std::string& path) {
     json value = ParseJson(text, &repeated);
     if (!repeated) return value;
     throw UsageError(
-        fmt::format("{}: has '{}' more than once in one object, so readers may take one or the "
-                    "other; a receipt "
-                    "has each field once, so this one was changed after it was written",
+        fmt::format("{}: has '{}' more than once in one object; acan writes each field once, so "
+                    "this receipt was changed after it was written",
                     path, *repeated));
   } catch (const json::exception& problem) {
     throw UsageError(fmt::format("{}: is not valid JSON: {}", path, problem.what()));

@@ -106,8 +106,9 @@ std::string BatchNormProblem(const TrainedModel& model, std::int64_t batch, std:
     const model::Value& x = model.training.value(node.operands.front());
     if (x.shape.rows * least != 1) continue;
     return fmt::format(
-        "batch norm '{}' has one value for each channel in a batch of one sample, as {} samples in "
-        "batches of {} have: its output is its bias there, and the running variance takes in a 0",
+        "batch norm '{}' gets one value per channel from a batch of one sample, which {} samples "
+        "in batches of {} produce: its output there is its bias, and a 0 enters the running "
+        "variance",
         node.name, samples, batch);
   }
   return "";

@@ -15,7 +15,7 @@ std::optional<std::int64_t> Divergence::OnNotFinite(const NotFinite& found, std:
   if (!found_) {
     found_ = found;
     context_.Log(fmt::format(
-        "the {} of step {} (from 0, as in metrics.jsonl) of {} {} not finite; the "
+        "the {} of step {} (counted from 0, as in metrics.jsonl) of {} {} not finite; the "
         "learning rate is {}",
         loss ? "loss" : "weights", found.step, steps, loss ? "is" : "are", found.learning_rate));
   }

@@ -325,11 +325,11 @@ void JobRun::SayStopped() const {
   const std::int64_t done = driver_.core().committed_steps();
   const StopRequest::Saved saved = stop_.SavedOf(done);
   if (saved == StopRequest::Saved::kAll) {
-    context_.Log(fmt::format("stopped after step {}: nothing of it is lost", done));
+    context_.Log(fmt::format("stopped after step {}: no work is lost", done));
   } else if (saved == StopRequest::Saved::kNothing && files_.snapshots() != nullptr) {
     context_.Log(fmt::format("stopped after step {} without a snapshot of it: {}", done,
                              context_.client.connected()
-                                 ? "it was not written in the time that a stop may take"
+                                 ? "it was not written within the time limit (see --stop-within)"
                                  : "there is no connection to the broker"));
   }
 }

@@ -35,7 +35,7 @@ std::optional<Receipt> JobRun::Begin() {
   takeover_.leadership().Confirm();
   if (auto done = FinishedBefore()) return done;
   if (options_.resume && !beginning_.GoesOn()) {
-    context_.Log("nothing is left of an earlier run: beginning anew");
+    context_.Log("nothing is left of an earlier run: starting over");
   }
   for (const std::string& warning : context_.data.warnings) context_.Log(warning);
   if (options_.resume) BeginOutputs();
@@ -78,8 +78,8 @@ std::optional<Receipt> JobRun::FinishedBefore() {
       if (context_.IsOfThisJob(its, where)) {
         done = std::move(its);
       } else {
-        context_.Log(fmt::format("the tuple {} has the receipt of another job; this job is not done",
-                                 where));
+        context_.Log(fmt::format(
+            "the tuple {} has the receipt of another job; this job is not done", where));
       }
     }
   }

@@ -42,7 +42,7 @@ std::optional<Receipt> Manager::Impl::Run() {
       BeginAgain(lost);
     } catch (const HandlersWrong& wrong) {
       earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
-      BeginAgain({"the run goes back to before they had a part in it"});
+      BeginAgain({"the run goes back to a state before they took part"});
     } catch (const NotFiniteFound& found) {
       earlier.finite_through = found.finite_through;
       BeginAgain({"the run goes back to keep the last good weights"});

@@ -286,7 +286,7 @@ void SpaceActions::Do(const Stalled& action) {
   }
   context_.Log(
       fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
-                  "can be taken, {} are taken; tasks done so far: {}",
+                  "are ready, {} are leased; tasks done so far: {}",
                   action.seconds, action.step, action.in_flight, action.space.tasks_ready,
                   action.space.tasks_leased, workers));
   tuplespace::List list;

@@ -28,7 +28,7 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
     case tuplespace::Notice::Kind::kOrphaned:
       // The task is removed in this case, or will be.
       if (results_lost_ || goes_back_ || begins_anew_) return;
-      throw JobFailed(fmt::format("task {} can never run, its inputs are gone: {}",
+      throw JobFailed(fmt::format("task {} can never run, because its inputs are gone: {}",
                                   notice.key.ToString(), notice.text));
     case tuplespace::Notice::Kind::kConflict:
       return OnConflict(notice);
@@ -46,13 +46,13 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
   for (const tuplespace::Notice& notice : parked_) {
     if (audits != nullptr && !audits->InputsAreDecided(notice.key)) continue;
     if (notice.text.starts_with(kOfDescription)) {
-      throw JobFailed(fmt::format(
-          "task {} can run nowhere, as its description is refused ({}): no handler is at fault, "
-          "but "
-          "the plan that acan made of this job. Report this as a defect of acan, with the job",
-          notice.key.ToString(), notice.text));
+      throw JobFailed(
+          fmt::format("task {} cannot run on any handler, because its description is refused ({}): "
+                      "the fault is in the plan that acan made for this job, not in a handler. "
+                      "Report this as a defect of acan, with the job",
+                      notice.key.ToString(), notice.text));
     }
-    throw JobFailed(fmt::format("task {} failed too often; handler {} said last: {}",
+    throw JobFailed(fmt::format("task {} failed too often; the last error, of handler {}: {}",
                                 notice.key.ToString(), notice.by, notice.text));
   }
 }

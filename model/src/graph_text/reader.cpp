@@ -106,9 +106,9 @@ class Reader {
       const Value& value = graph_.value(output.value);
       const bool has_rows = value.source == Source::kNode && !IsLoss(output.value);
       if (has_rows) continue;
-      fields_.Fail(fmt::format(
-          "output '{}' is '{}', expected a node that is no loss, such as the one of the logits",
-          output.name, value.name));
+      fields_.Fail(
+          fmt::format("output '{}' is '{}', expected a node that is not a loss, such as the logits",
+                      output.name, value.name));
     }
   }
 
@@ -140,15 +140,16 @@ class Reader {
     if (!name.is_string()) at.Refuse(key, name, "the name of a value");
     const auto found = values_.find(name.get<std::string>());
     if (found == values_.end()) {
-      at.Fail(fmt::format("'{}' names {}, which is no input, parameter or earlier node of the file",
-                          key, Shown(name)));
+      at.Fail(
+          fmt::format("'{}' names {}, which is not an input, parameter or earlier node of the file",
+                      key, Shown(name)));
     }
     return found->second;
   }
 
   void Name(const Fields& at, const std::string& name, ValueId value) {
     if (!values_.emplace(name, value).second) {
-      at.Fail("something before it has the same name; names must differ");
+      at.Fail("an earlier entry has the same name; names must differ");
     }
   }
 

@@ -66,8 +66,8 @@ class LlamaComposer {
     if (most < kMaxRotaryPositions) {
       throw UsageError(
           fmt::format("model: rope_theta = {} is too small for sequences of {} tokens: with "
-                      "head_dim = {}, only positions below {} have angles; a rope_theta from 1 on "
-                      "does for {} positions",
+                      "head_dim = {}, only positions below {} have angles; a rope_theta of at "
+                      "least 1 is enough for {} positions",
                       o_.rope_theta, length_, o_.head_dim, most, kMaxRotaryPositions));
     }
     throw UsageError(fmt::format(

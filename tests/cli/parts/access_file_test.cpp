@@ -36,7 +36,7 @@ class KeyFileChangeTest : public ::testing::Test {
 TEST_F(KeyFileChangeTest, OfTwoAtATimeTheSecondIsRefusedFromBeforeTheFirstHasRead) {
   std::optional<KeyFileChange> first(std::in_place, path_);
   EXPECT_THAT([&] { KeyFileChange second(path_); },
-              ThrowsMessage<Error>(HasSubstr("another acan keygen is at work")));
+              ThrowsMessage<Error>(HasSubstr("another acan keygen is running")));
   EXPECT_TRUE(HasNew()) << "who was refused removes nothing";
   file_.peers.push_back(Peer("gpu7"));
   first->Write(file_);

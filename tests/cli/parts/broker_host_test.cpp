@@ -65,7 +65,7 @@ TEST(BrokerHosts, ThatGetAnAddressLaterAreReportedAtOnceAndAwaited) {
   EXPECT_EQ(*asked, 4);
   EXPECT_THAT(said->lines, ElementsAre(AllOf(HasSubstr("--connect"), HasSubstr("\"gpu7.lan\""),
                                              HasSubstr("nobody knows it"), HasSubstr("for 60 s")),
-                                       HasSubstr("has an address now")));
+                                       HasSubstr("can be resolved now")));
 }
 
 TEST(BrokerHosts, OfWhichOneHasAnAddressAreEnough) {

@@ -52,7 +52,7 @@ TEST(ParseMemory, TeachesWhatIsRight) {
         << text;
   }
   EXPECT_THAT(ErrorOf([] { ParseMemory("0", "ACAN_MEMORY"); }),
-              AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("no memory")));
+              AllOf(HasSubstr("ACAN_MEMORY"), HasSubstr("at least 1 byte")));
 }
 
 TEST(ParseDevice, ReadsThreadsAndMemory) {
@@ -87,10 +87,11 @@ TEST(ParseDevice, SaysWhatThereIs) {
   for (const char* text : {"opencl:", "opencl:x", "cuda:-1", "opencl:0/", "opencl:0/x", "cuda:1:2",
                            "opencl:9999", "opencl:/1", "opencl:0/1/2"}) {
     EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }),
-                AllOf(HasSubstr(text), HasSubstr("no number of a device")));
+                AllOf(HasSubstr(text), HasSubstr("not a device number")));
   }
   for (const char* text : {"gpu:0", "", "CPU:1", "cpux", "opencl0", "auto:1"}) {
-    EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }), HasSubstr("is no device")) << text;
+    EXPECT_THAT(ErrorOf([&] { ParseDevice(text, "--device"); }), HasSubstr("is not a device"))
+        << text;
   }
   for (const char* text :
        {"cpu:", "cpu:0", "cpu:-1", "cpu:two", "cpu:1.5", "cpu:99999", "cpu:1:2"}) {
@@ -98,7 +99,7 @@ TEST(ParseDevice, SaysWhatThereIs) {
         << text;
   }
   EXPECT_THAT(ErrorOf([] { ParseDevice("cpu:1@lots", "--device"); }),
-              AllOf(HasSubstr("cpu:1@lots"), HasSubstr("\"lots\" is no size")));
+              AllOf(HasSubstr("cpu:1@lots"), HasSubstr("\"lots\" is not a size")));
 }
 
 TEST(ParseDeviceList, ReadsListsAndRepeats) {

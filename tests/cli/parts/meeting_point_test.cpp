@@ -97,7 +97,7 @@ TEST_F(MeetingPoint, NeedsARuntimeFolderThatIsOne) {
   EXPECT_THAT(Refusal(folder_ / "none"), HasSubstr("No such file"));
   EXPECT_THAT(Refusal(folder_.Write("file", "")), HasSubstr("not a folder"));
   ASSERT_EQ(::chmod((folder_ / "run").c_str(), 0777), 0);
-  EXPECT_THAT(Refusal(folder_ / "run"), HasSubstr("others may replace"));
+  EXPECT_THAT(Refusal(folder_ / "run"), HasSubstr("other users can replace"));
   ASSERT_EQ(::chmod((folder_ / "run").c_str(), 01777), 0);
   EXPECT_EQ(Folder(folder_ / "run"), folder_ / "run/acan");
 }

@@ -45,17 +45,17 @@ TEST(Watchdog, SaysThatNothingComesRoundAndThenThatItGoesOn) {
   Watchdog watchdog({"the manager", "a disk does not answer",
                      [&](const std::string& line) { lines.Add(line); }, milliseconds(200),
                      milliseconds(100), milliseconds(50)});
-  EXPECT_THAT(lines.At(0), HasSubstr("the manager has not come round for"));
+  EXPECT_THAT(lines.At(0), HasSubstr("the manager has made no progress for"));
   EXPECT_THAT(lines.At(0), HasSubstr("a disk does not answer"));
-  EXPECT_THAT(lines.At(1), HasSubstr("has not come round"));
+  EXPECT_THAT(lines.At(1), HasSubstr("has made no progress"));
   // The watchdog may report once more before it notices the beat.
   std::size_t next = lines.count();
   for (;; ++next) {
     watchdog.Beat();
-    if (lines.At(next).find("goes on after") != std::string::npos) break;
+    if (lines.At(next).find("continues after") != std::string::npos) break;
     ASSERT_LT(next, 1000u);
   }
-  EXPECT_THAT(lines.At(next), HasSubstr("the manager goes on after"));
+  EXPECT_THAT(lines.At(next), HasSubstr("the manager continues after"));
 }
 
 TEST(Watchdog, EndsWithoutAWord) {

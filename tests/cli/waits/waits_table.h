@@ -79,7 +79,8 @@ inline constexpr std::array kWaits = {
     Wait{"goodbye", kCommands, "CommandsThatConnect, WithAStoppedBroker"},
     Wait{"locks of files", "manager/run/files/folder_lock_test.cpp",
          "FolderLockTest, NamesItsOwnerToOthers"},
-    Wait{"a job or receipt that is a pipe", kFiles, "is a pipe into which nobody wrote for 5 s"},
+    Wait{"a job or receipt that is a pipe", kFiles,
+         "is a pipe into which nobody has written for 5 s"},
     Wait{"data files, key files", kFiles, "data: a pipe"},
     // The commands
     Wait{"the broker's host", "cli/parts/broker_host_test.cpp",

@@ -75,7 +75,7 @@ TEST(Waits, OfABrokerForAStoppedClientEndWithItsName) {
   Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "4MiB"});
   ASSERT_TRUE(handler.WaitForErr("joined"));
   handler.Signal(SIGSTOP);
-  EXPECT_TRUE(broker.WaitForErr("not heard for"));
+  EXPECT_TRUE(broker.WaitForErr("silent for"));
   broker.Signal(SIGTERM);
   EXPECT_EQ(broker.Wait(), 128 + SIGTERM) << broker.err();
 }
@@ -117,7 +117,7 @@ TEST(Waits, OfATrainForAStoppedChildEndWithSigkill) {
   SignalProcess(*handlers.begin(), SIGSTOP);
   train.Signal(SIGTERM);
   EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
-  EXPECT_THAT(train.err(), HasSubstr("did not end within 8 s and is killed"));
+  EXPECT_THAT(train.err(), HasSubstr("did not end within 8 s; killing it"));
   EXPECT_TRUE(AllGone(children));
 }
 
@@ -150,7 +150,7 @@ TEST(Waits, OfAChaosForTheNextStepAreSpokenOf) {
   while (chaos.Runs() && !std::filesystem::exists(metrics)) ::poll(nullptr, 0, 5);
   ASSERT_TRUE(chaos.Runs()) << chaos.err();
   for (const pid_t pid : ChildrenThatRun(chaos, "handler")) SignalProcess(pid, SIGSTOP);
-  EXPECT_TRUE(chaos.WaitForErr("no new line is in "));
+  EXPECT_TRUE(chaos.WaitForErr("no new line in "));
   chaos.Signal(SIGTERM);
   EXPECT_EQ(chaos.Wait(), 128 + SIGTERM) << chaos.err();
 }
@@ -169,8 +169,8 @@ TEST(Waits, ForADiskAreSpokenOfAndASecondSignalEndsThem) {
   const TestFolder folder;
   const std::vector<Disk> disks = {
       {"/snapshots/", EndlessJob(), "a snapshot is still being written after"},
-      {"model.safetensors", SmallJob(), "the model's file is not on the disk after"},
-      {"receipt.json", SmallJob(), "the manager has not come round"},
+      {"model.safetensors", SmallJob(), "the model file has not reached the disk after"},
+      {"receipt.json", SmallJob(), "the manager has made no progress"},
   };
   std::list<Program> programs;
   for (const Disk& disk : disks) {

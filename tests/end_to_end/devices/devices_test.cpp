@@ -245,7 +245,7 @@ TEST_F(FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody) {
   ASSERT_TRUE(faulty.WaitForErr("joined"));
   Program manager({"manager", "--connect", endpoint_, job_, "--out", folder_ / "out", "--json"});
   Program healthy(HandlerWords("cpu:1"));
-  EXPECT_TRUE(faulty.WaitForErr("opencl:0 has computed for"));
+  EXPECT_TRUE(faulty.WaitForErr("opencl:0 has been computing for"));
   ExpectReference(manager);
   faulty.Signal(SIGTERM);
   EXPECT_TRUE(faulty.WaitForErr("a second signal ends this process at once"));

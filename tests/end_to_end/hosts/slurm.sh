@@ -134,7 +134,7 @@ ls -d "$folder"/jobs/acan-"$id"-* 2>/dev/null && fail "the keys were left"
 id=$(submit killed --nodes=3)
 until_true "no training" has killed 'epoch 2/'
 kill -KILL $(pgrep --ns "$$" --nslist pid -f "$acan handler --connect tcp://n1:" | head -n 1)
-until_true "a killed handler is not started again" has killed 'starting it again in'
+until_true "a killed handler is not started again" has killed 'restarting it in'
 until_true "the run with a killed handler does not end" in_state "$id" COMPLETED
 same_weights killed
 
@@ -147,7 +147,7 @@ has none 'no handler is left' || fail "it does not say why"
 id=$(submit lost --nodes=2)
 until_true "no training" has lost 'epoch 4/'
 end_namespace "$(on ctl scontrol --oneliner show job "$id" | grep -o 'BatchHost=[a-z0-9]*' | cut -d= -f2)"
-until_true "the job was not begun again" has lost 'going on from snapshot'
+until_true "the job was not begun again" has lost 'continuing from snapshot'
 until_true "the job that was begun again does not end" in_state "$id" COMPLETED
 same_weights lost
 echo "slurm: $(hash_of "$folder/jobs/lost/receipt.json")"

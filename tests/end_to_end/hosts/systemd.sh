@@ -109,7 +109,7 @@ on bash -ec "cd /mnt; $commands" >"$folder/set-up.log" 2>&1 || fail "the documen
 has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }
 until_true "no snapshot" has_snapshot
 on systemctl kill --signal=KILL acan-manager@net
-until_true "a killed manager is not started again" grep -q 'going on' "$log"
+until_true "a killed manager is not started again" grep -q 'continuing from' "$log"
 
 # ---- all units stop at once, as in a shutdown: the manager still finds its broker ----------------
 steps() { wc -l <"$out/metrics.jsonl"; }
@@ -118,7 +118,7 @@ further() { [ "$(steps)" -gt "$((before + 100))" ]; }
 until_true "no further steps of a manager that was started again" further
 # A shutdown orders all units in one transaction. A job of systemctl waits only for earlier jobs.
 on systemctl stop acan-manager@net acan-handler@cpu:1 acan-broker
-grep -q 'nothing of it is lost' "$log" || fail "a shutdown loses the last snapshot"
+grep -q 'no work is lost' "$log" || fail "a shutdown loses the last snapshot"
 on systemctl start acan-broker acan-handler@cpu:1 acan-manager@net
 
 # ---- the host is switched off and on
@@ -128,7 +128,7 @@ switch_off
 lines=$(wc -l <"$log")
 [ -e "$out/receipt.json" ] && fail "the job was done before the host was switched off"
 switch_on
-went_on() { tail -n "+$((lines + 1))" "$log" | grep -q 'going on from snapshot'; }
+went_on() { tail -n "+$((lines + 1))" "$log" | grep -q 'continuing from snapshot'; }
 until_true "the job does not go on after a boot" went_on
 
 # ---- the job ends --------------------------------------------------------------------------------

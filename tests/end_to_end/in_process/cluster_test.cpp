@@ -93,7 +93,7 @@ TEST_F(ClusterTest, GoesOnWithSmallerBoxesWhenTheLargeHandlerLeaves) {
     handlers_.front().Stop();
   });
   ASSERT_TRUE(changed);
-  EXPECT_NE(log_.find("cutting anew"), std::string::npos) << log_;
+  EXPECT_NE(log_.find("new plan for the present handlers"), std::string::npos) << log_;
   EXPECT_EQ(receipt.weights_sha256, PlainHash(job));
 }
 

@@ -63,13 +63,13 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromASnapshot) {
   };
   manager = std::make_unique<Manager>(std::move(options), job, LoadData(job));
   ASSERT_FALSE(manager->Run().has_value()) << log_;
-  ASSERT_TRUE(lied && HasLog("nothing of it is lost")) << log_;
+  ASSERT_TRUE(lied && HasLog("no work is lost")) << log_;
   manager.reset();
 
   const std::optional<Receipt> receipt =
       Manager(Options(/*resume=*/true), job, LoadData(job)).Run();
   ASSERT_TRUE(receipt.has_value()) << log_;
-  EXPECT_TRUE(HasLog("going on from snapshot")) << log_;
+  EXPECT_TRUE(HasLog("continuing from snapshot")) << log_;
   ASSERT_EQ(receipt->conflicts.size(), 1u);
   EXPECT_NE(receipt->conflicts[0].key.find("metrics"), std::string::npos)
       << receipt->conflicts[0].key;
@@ -96,7 +96,7 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunWhoseManagerDiedAtOnce) {
   const std::optional<Receipt> receipt =
       Manager(Options(/*resume=*/true), job, LoadData(job)).Run();
   ASSERT_TRUE(receipt.has_value()) << log_;
-  EXPECT_FALSE(HasLog("going on from snapshot")) << log_;
+  EXPECT_FALSE(HasLog("continuing from snapshot")) << log_;
   EXPECT_EQ(receipt->conflicts.size(), 1u);
   EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/conflicts.jsonl"));

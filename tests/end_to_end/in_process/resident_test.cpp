@@ -116,7 +116,8 @@ TEST_F(ResidentTest, AStopSavesWhatStaysOnADevice) {
     Manager manager(std::move(options), job, LoadData(job));
     running = &manager;
     EXPECT_FALSE(manager.Run());
-    EXPECT_THAT(log_, HasSubstr("stopped after step " + std::to_string(last) + ": nothing"));
+    EXPECT_THAT(log_,
+                HasSubstr("stopped after step " + std::to_string(last) + ": no work is lost"));
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/out/snapshots/step-0000000000" +
                                         (last < 10 ? "0" : "") + std::to_string(last) +
                                         ".safetensors"));

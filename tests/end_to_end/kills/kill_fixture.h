@@ -59,7 +59,7 @@ class KillTest : public ::testing::Test {
   // The step after which a manager said that it continued; -1: it did not say so.
   static int BeganAfter(const std::string& err, const std::string& from) {
     const std::string text = "after step ";
-    const std::size_t line = err.find("going on from " + from);
+    const std::size_t line = err.find("continuing from " + from);
     if (line == std::string::npos) return -1;
     return std::stoi(err.substr(err.find(text, line) + text.size()));
   }

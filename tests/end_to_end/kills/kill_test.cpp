@@ -48,7 +48,7 @@ TEST_F(KillTest, AllAtOnceAndResumedByOtherHandlers) {
   }
   Program resumed({"train", "--resume", out_, "--handlers", "3xcpu:1@300KiB", "--json"});
   EXPECT_EQ(resumed.Wait(), 0) << resumed.err();
-  EXPECT_THAT(resumed.err(), HasSubstr("going on from snapshot"));
+  EXPECT_THAT(resumed.err(), HasSubstr("continuing from snapshot"));
   EXPECT_EQ(HashOf(resumed), undisturbed_);
   ExpectWholeMetrics();
   EXPECT_THAT(NamesIn(out_), Not(::testing::Contains("snapshots")));
@@ -106,7 +106,7 @@ TEST_F(KillTest, TheManagerWhichGoesOnFromTheSpace) {
   first.Wait();
   Program second(ManagerWords({"--resume"}));
   EXPECT_EQ(second.Wait(), 0) << second.err();
-  EXPECT_THAT(second.err(), HasSubstr("going on from the weights in the space"));
+  EXPECT_THAT(second.err(), HasSubstr("continuing from the weights in the space"));
   EXPECT_EQ(HashOf(second), undisturbed_);
   ExpectWholeMetrics();
 }
@@ -166,7 +166,7 @@ TEST_F(KillTest, MetricsThatAreCutDuringTheRunAreMissingInTheReceipt) {
   std::filesystem::resize_file(out_ + "/metrics.jsonl", 0);
   EXPECT_EQ(train.Wait(), 0) << train.err();
   EXPECT_EQ(HashOf(train), undisturbed_);
-  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was cut by somebody"));
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was truncated by another process"));
   const auto receipt = nlohmann::json::parse(LastLine(train.out()));
   ASSERT_EQ(receipt["metrics_missing"].size(), 1u);
   EXPECT_EQ(receipt["metrics_missing"][0]["first"], 0);
@@ -251,7 +251,7 @@ TEST_F(KillTest, MetricsThatWereLostOrDamagedAreNamed) {
     EXPECT_EQ(steps.size() + missing, static_cast<std::size_t>(kSteps));
     const auto first = receipt["metrics_missing"][0]["first"].get<int>();
     EXPECT_THAT(resumed.err(),
-                HasSubstr("/metrics.jsonl has no line of step " + std::to_string(first)));
+                HasSubstr("/metrics.jsonl has no line for step " + std::to_string(first)));
   };
   resume_with([](const std::string&) { return ""; });
   resume_with([](const std::string& bytes) { return bytes.substr(0, bytes.size() / 10); });
@@ -284,7 +284,7 @@ TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
   EXPECT_TRUE(report["same_weights"].get<bool>());
   EXPECT_FALSE(report["faults"].empty());
   EXPECT_GE(report["steps_done"], report["steps"]);
-  EXPECT_THAT(result.out, HasSubstr("the same weights as undisturbed"));
+  EXPECT_THAT(result.out, HasSubstr("the same weights as the undisturbed run"));
 }
 
 TEST_F(KillTest, ChaosKillsAllAtOnceAndCutsLinksWhileAManagerStandsBy) {
@@ -312,7 +312,7 @@ TEST_F(KillTest, ChaosComparesWithAReceiptOfTheSameTrainingOnly) {
   const Result result =
       RunAcan({"chaos", job_, "--undisturbed", folder_ / "one/receipt.json", "--out", out_});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("another training"));
+  EXPECT_THAT(result.err, HasSubstr("a different training"));
 }
 
 TEST_F(KillTest, ChaosExplainsWhatItTakes) {

@@ -102,7 +102,7 @@ class LimitsTest : public ::testing::Test {
   // The step after which a manager said that it continued with the weights in the space; -1: it did
   // not.
   static int BeganInSpaceAfter(const std::string& err) {
-    const std::string text = "going on from the weights in the space, after step ";
+    const std::string text = "continuing from the weights in the space, after step ";
     const std::size_t at = err.find(text);
     return at == std::string::npos ? -1 : std::stoi(err.substr(at + text.size()));
   }
@@ -153,7 +153,7 @@ TEST_F(LimitsTest, AStopThatCannotBeSavedLeavesTheWeightsInTheSpace) {
   Program first(ManagerWords(out_, never_), Limited());
   ASSERT_TRUE(first.WaitForErr("epoch 3/"));
   LimitDisk(50);
-  ASSERT_TRUE(first.WaitForErr("the lines wait"));
+  ASSERT_TRUE(first.WaitForErr("its lines wait in memory"));
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
   EXPECT_THAT(first.err(), HasSubstr("was not written"));
@@ -188,7 +188,7 @@ TEST_F(LimitsTest, LinesWaitWhileTheDiskIsFull) {
   ASSERT_TRUE(train.WaitForErr("epoch 4/"));
   FreeDisk();
   EXPECT_EQ(train.Wait(), 0) << train.err();
-  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl is written again"));
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl can be written again"));
   ExpectWhole(train, out_);
 }
 
@@ -219,7 +219,7 @@ TEST_F(LimitsTest, TheOlderSnapshotGoesForTheModel) {
                                           "--handlers", "cpu:1@4MiB", "--json"};
   Program second(words, Limited());
   EXPECT_EQ(second.Wait(), 0) << second.err();
-  EXPECT_THAT(second.err(), HasSubstr("going on from snapshot"));
+  EXPECT_THAT(second.err(), HasSubstr("continuing from snapshot"));
   ExpectWhole(second, out_);
 }
 
@@ -254,7 +254,7 @@ TEST_F(LimitsTest, SnapshotsAreWrittenAgainWhenThereAreThreads) {
   ASSERT_TRUE(train.WaitForErr("epoch 6/"));
   train.Signal(SIGTERM);
   EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
-  EXPECT_THAT(train.err(), HasSubstr("nothing of it is lost"));
+  EXPECT_THAT(train.err(), HasSubstr("no work is lost"));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST_F(KillTest, AManagerThatHangsIsReplacedAndSeesIt) {
   Program standby(ManagerWords({"--standby"}));
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   first.Signal(SIGSTOP);
-  ASSERT_TRUE(standby.WaitForErr("going on from"));
+  ASSERT_TRUE(standby.WaitForErr("continuing from"));
   first.Signal(SIGCONT);
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_EQ(HashOf(standby), undisturbed_);
@@ -168,7 +168,7 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   EXPECT_EQ(broker->Wait(), -SIGKILL);
   broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
-  EXPECT_THAT(standby.err(), HasSubstr("going on from snapshot"));
+  EXPECT_THAT(standby.err(), HasSubstr("continuing from snapshot"));
   EXPECT_EQ(HashOf(standby), undisturbed_);
   ExpectWholeMetrics();
 }

@@ -92,8 +92,8 @@ TEST_F(AuditTest, NothingIsLeftOfALiarThatWasAlone) {
   Program second(HandlerWords());
   EXPECT_EQ(manager.Wait(), 0) << manager.err();
   EXPECT_THAT(manager.err(), HasSubstr("is quarantined"));
-  EXPECT_THAT(manager.err(), Not(HasSubstr("going on from snapshot")));
-  EXPECT_THAT(manager.err(), HasSubstr("beginning anew"));
+  EXPECT_THAT(manager.err(), Not(HasSubstr("continuing from snapshot")));
+  EXPECT_THAT(manager.err(), HasSubstr("starting over"));
   EXPECT_EQ(nlohmann::json::parse(LastLine(manager.out()))["weights_sha256"], honest);
 }
 
@@ -111,7 +111,7 @@ TEST_F(AuditTest, AnAuditedShareFindsOneThatLiesNowAndThen) {
   EXPECT_EQ(receipt["weights_sha256"], honest);
   EXPECT_EQ(receipt["audits"]["quarantined"].size(), 1u);
   // The liar contributed to everything, so everything was redone.
-  EXPECT_THAT(manager.err(), HasSubstr("beginning anew"));
+  EXPECT_THAT(manager.err(), HasSubstr("starting over"));
 }
 
 TEST_F(AuditTest, HonestHandlersPassAndChangeNothing) {
@@ -164,7 +164,7 @@ TEST_F(AuditTest, FastPrecisionIsRefused) {
 TEST_F(AuditTest, WrongFaultsAreRefused) {
   const Result run = RunAcan(HandlerWords({"--inject", "results:2"}));
   EXPECT_EQ(run.code, 2);
-  EXPECT_THAT(run.err, HasSubstr("'results:2' is no fault"));
+  EXPECT_THAT(run.err, HasSubstr("'results:2' is not a fault"));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_F(Diverge, EndsTheRunAndKeepsTheLastGoodWeights) {
   ASSERT_EQ(losses.size(), static_cast<std::size_t>(step + 1));
   for (std::int64_t i = 0; i <= step; ++i) EXPECT_EQ(losses[i].is_null(), i == step) << i;
 
-  const std::string at = "step " + std::to_string(step) + " (from 0, as in metrics.jsonl)";
+  const std::string at = "step " + std::to_string(step) + " (counted from 0, as in metrics.jsonl)";
   EXPECT_THAT(result.err, HasSubstr("the loss of " + at + " of 210 is not finite"));
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("ended at " + at), HasSubstr("a learning rate of 1000000"),
@@ -227,7 +227,7 @@ TEST_F(Diverge, TheFirstLossOfAllPointsToTheData) {
   folder_.Write("t.csv", targets);
   const Result result = RunAcan({"train", job, "--out", out_, "--handlers", "cpu:1"});
   EXPECT_EQ(result.code, 1) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("ended at step 0"), HasSubstr("look at the data")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("ended at step 0"), HasSubstr("check the data")));
   EXPECT_EQ(ReceiptIn(out_)["not_finite"]["kept_version"], 0);
 }
 

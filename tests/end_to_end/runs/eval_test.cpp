@@ -78,7 +78,7 @@ TEST_F(EvalOfText, NumbersTokensAsInTraining) {
 TEST_F(EvalOfText, RefusesATextThatHasChanged) {
   ASSERT_TRUE(receipt_.is_object());
   folder_.Write("text.txt", text_ + text_.substr(0, 9));
-  Refused({folder_ / "text.txt" + ": the test data are not those of the run", "receipt.json says",
+  Refused({folder_ / "text.txt" + ": the test data have changed since the run", "receipt.json says",
            "--inputs"});
 }
 
@@ -88,7 +88,8 @@ TEST_F(EvalOfText, WithoutAVocabularyTakesThatOfTheSameTextOnly) {
   std::filesystem::remove(out_ + "/vocabulary.json");
   EXPECT_EQ(Evaluated()["test_loss"], receipt_["test_loss"]);
   folder_.Write("text.txt", text_ + "\x01");
-  Refused({folder_ / "text.txt" + ": the training data are not those", "no vocabulary.json"},
+  Refused({folder_ / "text.txt" + ": the training data have changed since the run",
+           "no vocabulary.json"},
           {"--inputs", folder_ / "new.txt"});
 }
 
@@ -97,7 +98,7 @@ TEST_F(EvalOfText, RefusesOverridesOfItsJob) {
   const Result result = Run({}, {{"ACAN_SET", "train.epochs=3"}});
   EXPECT_EQ(result.code, 2) << result.out;
   EXPECT_THAT(result.err, AllOf(HasSubstr("ACAN_SET (here train.epochs=3) needs the job file"),
-                                HasSubstr("whose job stays as it was")));
+                                HasSubstr("whose job cannot be overridden")));
   EXPECT_EQ(Run({}, {{"ACAN_SET", ";"}}).code, 0);
 }
 
@@ -115,7 +116,7 @@ TEST_F(Eval, NeedsTheTestDataOfItsRunAlone) {
   labels.back() = static_cast<char>(labels.back() == 0 ? 1 : 0);
   folder_.Write("test-labels", labels);
   Refused({folder_ / "test-inputs" + " and " + (folder_ / "test-labels"),
-           "the test data are not those of the run"});
+           "the test data have changed since the run"});
   EXPECT_NE(Evaluated(other)["test_loss"], receipt["test_loss"]);
 }
 

@@ -104,7 +104,7 @@ class HashByInstructions : public Hash, public ::testing::WithParamInterface<con
 TEST_P(HashByInstructions, IsTheSame) {
   const Environment environment = {{"ACAN_CPU_ISA", GetParam()}};
   const Result devices = RunAcan({"devices", "--json"}, environment);
-  const std::string lacks = std::string(" has no ") + GetParam() + ";";
+  const std::string lacks = std::string(" does not support ") + GetParam() + ";";
   if (devices.code == 2 && devices.err.find(lacks) != std::string::npos) {
     GTEST_SKIP() << "this processor has no " << GetParam();
   }

@@ -172,7 +172,7 @@ TEST_F(Outputs, OfARunThatIsDoneStayAsTheyAre) {
     EXPECT_EQ(result.code, 2) << result.out;
     EXPECT_THAT(result.err, HasSubstr(why));
   };
-  const std::string cannot = "cannot be extended or changed by --resume";
+  const std::string cannot = "--resume cannot extend or change";
   refused({job_, "--set", "train.epochs=9"}, cannot);
   refused({job_, "--set", "train.epochs=8", "--set", "train.seed=6"}, cannot);
   refused({job_, "--set", "train.epochs=9"},

@@ -60,7 +60,7 @@ TEST(DataSetTest, BadLabelsAreNamedWithTheirSample) {
   refused(Npy("<f4", "(3,)", Raw(std::vector<float>{0, nan, 1})), {"label of sample 1 is nan"});
   refused(Npy("<f4", "(3,)", Raw(std::vector<float>{infinity, 0, 1})), {"sample 0 is inf"});
   refused("0\n1\n", {"has 2 samples, but", "has 3"});
-  refused("0,1\n1,2\n0,0\n", {"2 values a sample (shape [3, 2])", "one class label"});
+  refused("0,1\n1,2\n0,0\n", {"2 values per sample (shape [3, 2])", "one class label"});
 }
 
 TEST(DataSetTest, TargetsHaveTheModelsOutputs) {

@@ -178,10 +178,10 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused("", {"the file is empty"});
   data.Refused("\n\n", {"no line of numbers"});
   data.Refused("a,b\n", {"no line of numbers"});
-  data.Refused("1,2\n3,x\n", {"line 2, column 2", "'x' is no number"});
+  data.Refused("1,2\n3,x\n", {"line 2, column 2", "'x' is not a number"});
   data.Refused("1,2\n3,4\n5,\x1b[2J\x07\n", {"is not IDX, NPY or CSV"});
   data.Refused("1,2\n3,4.5.6\n", {"line 2, column 2", "'4.5.6'"});
-  data.Refused("1,2\n3,\n", {"line 2, column 2", "'' is no number"});
+  data.Refused("1,2\n3,\n", {"line 2, column 2", "'' is not a number"});
   data.Refused("1,b\n3,4\n", {"line 1, column 2", "'b'"});
   data.Refused("1,2\nnan,4\n", {"line 2, column 1", "not finite"});
   data.Refused("1,2\n3,-inf\n", {"line 2, column 2", "'-inf'"});
@@ -197,10 +197,10 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   // A first line of damaged numbers does not count as a line of names.
   for (const std::string& field : std::vector<std::string>{"\"1\"", "'-1.5'", "++1", "+-1", "4.5.6",
                                                            "1_000", "1 000", "12%"}) {
-    data.Refused(field + ",x\n1,2\n3,4\n", {"line 1, column 1", field, "no name"});
-    data.Refused("x," + field + "\n1,2\n3,4\n", {"line 1, column 2", field, "no name"});
+    data.Refused(field + ",x\n1,2\n3,4\n", {"line 1, column 1", field, "nor a column name"});
+    data.Refused("x," + field + "\n1,2\n3,4\n", {"line 1, column 2", field, "nor a column name"});
   }
-  data.Refused("1;2\n3;4\n", {"line 2, column 1", "'3;4' is no number", "commas between"});
+  data.Refused("1;2\n3;4\n", {"line 2, column 1", "'3;4' is not a number", "separated by commas"});
   data.Refused("a,b\n1;2\n3;4\n", {"line 2, column 1", "'1;2'"});
 }
 

@@ -170,7 +170,7 @@ TEST_F(ImageTest, MistakesAreNamed) {
   folder_.Write("y", "0\n");
   Refused(ChannelsFirst(), {"y: has 1 samples, but", "x has 2"});
   folder_.Write("y", "0,1\n1,1\n");
-  Refused(ChannelsFirst(), {"y: has shape [2, 2]", "one class label a sample"});
+  Refused(ChannelsFirst(), {"y: has shape [2, 2]", "one class label per sample"});
   folder_.Write("y", "0\n1\n");
   const std::string whole = ChannelsFirst();
   Refused(whole.substr(0, whole.size() - 1), {"truncated", "(48 bytes", "has 47"});

@@ -63,7 +63,7 @@ TEST(SentencePieceTest, TheVocabularyOfARunMakesTextAgain) {
   // Replaces the model's file.
   folder.Write("abc.model", "changed");
   ExpectError([&] { ReadVocabulary(folder.Path("vocabulary.json")); },
-              {"vocabulary.json", path + " is another SentencePiece model than in training"});
+              {"vocabulary.json", path + " is not the SentencePiece model of the training"});
 }
 
 TEST(SentencePieceTest, MistakesAreNamed) {
@@ -75,7 +75,7 @@ TEST(SentencePieceTest, MistakesAreNamed) {
               {"7 different tokens", "model has 6", "model.vocab_size"});
   folder.Write("bad.model", "no model");
   ExpectError([&] { LoadFrom(folder, data + "\"bad.model\"", GptInputs(1, 7)); },
-              {"bad.model: is no SentencePiece model"});
+              {"bad.model: is not a SentencePiece model"});
   ExpectError([&] { LoadFrom(folder, data + "\"none.model\"", GptInputs(1, 7)); },
               {"none.model: cannot open"});
 }

@@ -114,7 +114,7 @@ TEST_F(SequenceTest, WhatStandsForNoneIsChosen) {
 
 TEST_F(SequenceTest, SomeLabelIsAClass) {
   folder_.Write("labels", Npy("<i8", "(2,)", Raw(std::vector<std::int64_t>{-100, -100})));
-  Refused({"labels: all labels are -100, which stands for none"});
+  Refused({"labels: all labels are -100, which stands for no class"});
 }
 
 TEST_F(SequenceTest, ValuesOutOfBoundsAreNamed) {

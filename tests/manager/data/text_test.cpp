@@ -84,7 +84,7 @@ TEST(TextTest, OneTextIsCutBetweenTwoCharacters) {
   EXPECT_EQ(Integers(*data.test, "labels"), (Tokens{1, 1, 1, 1, 0}));
   EXPECT_EQ(LoadFrom(folder, "text = \"text\"\ntest_fraction = 0", GptInputs(1, 2)).test, nullptr);
   ExpectError([&] { LoadFrom(folder, "text = \"text\"\ntest_fraction = 0.999", GptInputs(1, 2)); },
-              {"data.test_fraction = 0.999", "nothing"});
+              {"data.test_fraction = 0.999", "leaves none"});
 }
 
 TEST(TextTest, BytesStayInTheFile) {
@@ -98,7 +98,7 @@ TEST(TextTest, BytesStayInTheFile) {
   EXPECT_EQ(ParseJson(data.vocabulary)["tokenizer"], "bytes");
   // A file that is cut off or changed later gives an error message.
   std::filesystem::resize_file(folder.Path("text"), 5);
-  ExpectError([&] { Integers(*data.test, "tokens"); }, {"text: was cut off while it was in use"},
+  ExpectError([&] { Integers(*data.test, "tokens"); }, {"text: was truncated while it was in use"},
               Error::Kind::kFailure);
 }
 
@@ -142,7 +142,7 @@ TEST(TextTest, MistakesAreNamed) {
   }
   folder.Write("empty", "");
   refused("train_text = \"empty\"", {"empty: the file is empty"}, gpt);
-  refused("train_text = \"train\"", {"data.train_text is for models of language", "\"images\""},
+  refused("train_text = \"train\"", {"data.train_text is for language models", "\"images\""},
           ImageInputs(2, 2, 1, 2));
   refused("train_text = \"train\"", {"\"x\", \"labels\""},
           {{"x"}, {"labels", model::InputRole::kLabels}});
@@ -215,9 +215,9 @@ TEST(TokenStreamTest, MistakesAreNamed) {
           {"token 1 of the file is -2"});
   refused(Npy("<f4", "(4,)", Raw(std::vector<float>{1, 2, 3.5f, 4})), "",
           {"value 2 is 3.5", "whole number"});
-  refused(good + "x", u16, {"has 11 bytes", "whole values of 2 bytes"});
+  refused(good + "x", u16, {"has 11 bytes", "not a multiple of the 2 bytes"});
   refused("", u16, {"the file is empty"});
-  refused(Npy("<u2", "(5,)", good), u16, {"is NPY, which says itself"});
+  refused(Npy("<u2", "(5,)", good), u16, {"is NPY, which states"});
   refused(Npy("<u2", "(1, 5)", good), "", {"has shape [1, 5]", "one dimension", "train_labels"});
   refused(Npy("<u2", "(6,)", good), "", {"truncated", "shape [6] (12 bytes", "has 10"});
   refused(Npy("<u2", "(4,)", good), "", {"is longer than its header says", "[4]"});

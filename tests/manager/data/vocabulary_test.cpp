@@ -50,8 +50,8 @@ TEST(VocabularyTest, MistakesOfTheFileAreNamed) {
     const std::string path = folder.Write("v.json", text);
     ExpectError([&] { ReadVocabulary(path); }, parts);
   };
-  refused("", {"v.json: is no JSON object"});
-  refused("[]", {"v.json: is no JSON object"});
+  refused("", {"v.json: is not a JSON object"});
+  refused("[]", {"v.json: is not a JSON object"});
   refused("{}", {"v.json: 'tokenizer' must be"});
   refused(R"({"tokenizer": "words"})", {"\"characters\", \"bytes\" or \"sentencepiece\""});
   refused(R"({"tokenizer": "characters"})", {"'tokens' must be an array of characters"});
@@ -59,7 +59,7 @@ TEST(VocabularyTest, MistakesOfTheFileAreNamed) {
   refused(R"({"tokenizer": "characters", "tokens": ["a", "bc"]})", {"entry 1", "\"bc\""});
   refused(R"({"tokenizer": "characters", "tokens": ["a", 7]})", {"entry 1", "is 7"});
   refused(R"({"tokenizer": "characters", "tokens": ["a", "b", "a"]})", {"entries 0 and 2"});
-  refused(R"({"tokenizer": "sentencepiece"})", {"'model' must be a text"});
+  refused(R"({"tokenizer": "sentencepiece"})", {"'model' must be a string"});
   refused(R"({"tokenizer": "sentencepiece", "model": "/nowhere", "model_sha256": ""})",
           {"/nowhere"});
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');

@@ -92,7 +92,7 @@ TEST(DataKeysTest, OneKindOfData) {
   ExpectDataRefused("text = \"a\"\ntrain_text = \"b\"\n",
                     {"data.train_text", "line 5", "data.text"});
   ExpectDataRefused("text = \"a\"\ntrain_inputs = \"b\"\n",
-                    {"data.train_inputs", "one kind of data, and data.text is there"});
+                    {"data.train_inputs", "one kind of data, but data.text is also set"});
   ExpectDataRefused("train_tokens = \"a\"\ntest_text = \"b\"\n",
                     {"data.test_text", "data.train_tokens does not use it", "for data.train_text"});
   ExpectDataRefused("train_text = \"a\"\ntest_fraction = 0.1\n", {"it is for data.text"});

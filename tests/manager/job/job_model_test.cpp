@@ -384,12 +384,12 @@ TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
     ExpectError([&] { ParseModel(model, output); }, parts);
   };
   refused("layers = [4, 3]\n",
-          {"output.config = \"transformers\"", "no class of transformers", "kind \"mlp\""});
+          {"output.config = \"transformers\"", "transformers has no class", "kind \"mlp\""});
   refused(gpt + "bias = false\n", {"output.config", "always has biases", "model.bias = true"});
   refused(
       "kind = \"llama\"\nhidden_size = 10\nnum_attention_heads = 3\nnum_key_value_heads = 3\n"
       "head_dim = 6\n",
-      {"output.config", "a multiple of model.num_attention_heads: 10 is none of 3"});
+      {"output.config", "a multiple of model.num_attention_heads: 10 is not a multiple of 3"});
 }
 
 TEST(JobModelTest, ConfigsOfEveryActivationAreRead) {

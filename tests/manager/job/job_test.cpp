@@ -186,7 +186,7 @@ TEST(JobTest, WrongTypesNameExpectedAndFound) {
   ExpectRefused("[train]\nepochs = [3]\n", {"found the array [3]"});
   ExpectRefused("[train]\nepochs = 2020-01-01\n", {"found a date or time"});
   ExpectRefused("[train]\nepochs = {a = 1}\n", {"found a table"});
-  ExpectRefused("[train]\nlearning_rate = true\n", {"expected a number", "truth value true"});
+  ExpectRefused("[train]\nlearning_rate = true\n", {"expected a number", "boolean true"});
   ExpectRefused("[train]\noptimizer = 3\n", {"expected one of \"sgd\"", "found the integer 3"});
   ExpectRefused("[tasks]\npouch = 1.5\n", {"expected \"auto\" or an integer", "1.5"});
   ExpectRefused("[tasks]\nsize_bytes = 1.5\n", {"\"64KiB\"", "found the number 1.5"});
@@ -238,7 +238,7 @@ TEST(JobTest, RangesAreChecked) {
   ExpectWholeRefused("[model]\nlayers = [4, 0]\n", {"entry 1 is the integer 0"});
   ExpectWholeRefused("[model]\nlayers = [4, 16777217]\n", {"entry 1", "16777216"});
   ExpectWholeRefused("[model]\nlayers = [4, 2.0]\n", {"entry 1 is the number 2.0"});
-  ExpectWholeRefused("[model]\nlayers = [16777216, 16777216]\n", {"parameters", "the most is"});
+  ExpectWholeRefused("[model]\nlayers = [16777216, 16777216]\n", {"parameters", "the limit is"});
   std::string many = "[model]\nlayers = [4";
   for (int i = 0; i < 64; ++i) many += ", 4";
   ExpectWholeRefused(many + "]\n", {"found 65"});
@@ -341,7 +341,7 @@ TEST(JobTest, BadOverridesAreNamed) {
   refused("train.epochs", {"section.key=value"});
   refused("", {"section.key=value"});
   refused("train.epochs=", {"the value is missing"});
-  refused("model.layers=[4, 3", {"is no TOML value"});
+  refused("model.layers=[4, 3", {"is not a TOML value"});
   refused("train.seed=1\nbatch = 3", {"more than one line"});
   refused("train.optimizer.x=1", {"unknown key 'optimizer.x'"});
 }

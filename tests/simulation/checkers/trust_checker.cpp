@@ -10,7 +10,7 @@ namespace acan::simulation {
 using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
-constexpr const char* kIsBenched = "gets no tasks for";
+constexpr const char* kIsBenched = "receives no tasks for the next";
 constexpr std::int64_t kNotSaidUs = 999;  // notices round to whole milliseconds
 constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
 }  // namespace

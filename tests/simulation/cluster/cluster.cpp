@@ -199,7 +199,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
     options.source = "job";
     options.log = [this, slot](const std::string& line) {
       if (line.find("going back from step") != std::string::npos) ++faults_.went_back;
-      if (line.starts_with("cutting anew")) ++faults_.cut_anew;
+      if (line.starts_with("new plan for the present handlers")) ++faults_.cut_anew;
       world_.Note(fmt::format("manager {}: {}", slot, Reproducible(line)));
     };
     options.progress = [this, slot, process](const Progress& progress) {

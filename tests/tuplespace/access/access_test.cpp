@@ -197,7 +197,7 @@ TEST(Limits, ThatARoleDoesNotKnowAreRefused) {
         AccessList(RolesWithLimits(), {{"o", key, "watcher", "a"}});
       },
       ::testing::ThrowsMessage<std::invalid_argument>(
-          AllOf(HasSubstr("\"o\""), HasSubstr("\"watcher\" knows none"))));
+          AllOf(HasSubstr("\"o\""), HasSubstr("\"watcher\" has no limits"))));
   std::vector<Role> broken = RolesWithLimits();
   broken[0].limited_rules[0].limited_field = 2;
   EXPECT_THAT([&] { AccessList(broken, {}); },

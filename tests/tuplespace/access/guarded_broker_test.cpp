@@ -203,14 +203,14 @@ TEST_P(Guarded, AKeyWhoseTimeIsOverLosesItsConnectionAndCannotComeBack) {
   EXPECT_EQ(other.GetSome(get, kGenerous).size(), 1u);
   EXPECT_GE(std::time(nullptr), peers[1].until_unix_s);
   EXPECT_THAT(RefusalOf([&] { return worker.GetStatistics(kGenerous); }),
-              AllOf(HasSubstr("\"w\" counted until"), HasSubstr("UTC")));
+              AllOf(HasSubstr("\"w\" expired at"), HasSubstr("UTC")));
   ClientOptions late = As("w", worker_keys_);
   late.access->until_unix_s = peers[1].until_unix_s;
   Client again(late);
   EXPECT_THAT(RefusalOf([&] { return again.GetStatistics(kGenerous); }),
-              AllOf(HasSubstr("its time is over"), HasSubstr(TimeText(peers[1].until_unix_s))));
+              AllOf(HasSubstr("or has expired"), HasSubstr(TimeText(peers[1].until_unix_s))));
   EXPECT_EQ(master.GetStatistics()->clients, 2u);
-  EXPECT_THAT(broker_->Log(), HasSubstr("is refused: its key \"w\" counted until"));
+  EXPECT_THAT(broker_->Log(), HasSubstr("is refused: its key \"w\" expired at"));
   // With an extended time the key is accepted.
   peers[1].until_unix_s = kNoEnd;
   broker_->broker().SetPeers(peers);
@@ -242,7 +242,7 @@ TEST_P(Guarded, AKeyWithAnotherLimitIsSentAway) {
   broker_->broker().SetPeers(
       {{"w", worker_keys_.public_key, "worker", "b"}, {"m", master_keys_.public_key, "master"}});
   EXPECT_THAT(RefusalOf([&] { return worker.GetStatistics(kGenerous); }),
-              HasSubstr("stands for something else"));
+              HasSubstr("its entry on the list has changed"));
 }
 
 TEST_P(Guarded, ARevokedKeyIsRefusedAtItsNextMessage) {

@@ -264,7 +264,7 @@ class WaitingBytes : public ::testing::Test {
         const auto* error = reply == nullptr ? nullptr : std::get_if<RequestError>(&reply->body);
         if (delivery.client != client || error == nullptr) continue;
         EXPECT_EQ(error->code, ErrorCode::kBusy);
-        EXPECT_THAT(error->text, HasSubstr("at most 100000 may wait of a client"));
+        EXPECT_THAT(error->text, HasSubstr("the limits are 100000 for a client"));
         ++busy;
       }
     }

@@ -107,7 +107,7 @@ TEST_F(OutboxTest, ClientsOfOneKeyShareWhatMayWaitForThem) {
     why = Send(fmt::format("more {}", i), own(), kGroup);
   }
   ASSERT_TRUE(why);
-  EXPECT_THAT(*why, HasSubstr("16777216 bytes, the most for a key (unread_bytes_of_key)"));
+  EXPECT_THAT(*why, HasSubstr("16777216 bytes, the limit for a key (unread_bytes_of_key)"));
   EXPECT_EQ(Send("stranger", own(), {"another key", kGroup.limit_bytes}), std::nullopt);
   // Dropping clients makes room for others.
   outbox_.Forget("other");

@@ -50,7 +50,7 @@ TEST(EndpointList, RefusesWhatNoClientCanConnectTo) {
   EXPECT_EQ(problem("tcp://a:1,ipc:///b"), "");
   EXPECT_THAT(problem("tcp://a:1,tcp://b:0"), HasSubstr("\"tcp://b:0\" has the port \"0\""));
   EXPECT_THAT(problem("tcp://a:1,inproc://b"), HasSubstr("cannot stand beside others"));
-  EXPECT_THAT(problem(",tcp://a:1"), HasSubstr("begins with none of"));
+  EXPECT_THAT(problem(",tcp://a:1"), HasSubstr("does not begin with"));
   std::string many = "tcp://a:1";
   for (int i = 1; i < 16; ++i) many += ",tcp://a:1";
   EXPECT_EQ(problem(many), "");

@@ -260,7 +260,7 @@ void ExpectSays(Watched& one, const Call& call) {
     if (late || !one.said.empty()) throw Interrupted{};
   });
   EXPECT_THROW(call.run(one.client, Client::kForever), Interrupted) << call.name;
-  EXPECT_THAT(one.said, AllOf(HasSubstr("broker at ipc://"), HasSubstr("requests that wait: 1")))
+  EXPECT_THAT(one.said, AllOf(HasSubstr("broker at ipc://"), HasSubstr("waiting requests: 1")))
       << call.name;
 }
 

@@ -89,7 +89,7 @@ TEST_F(SessionDelayTest, WithoutABrokerWhoWaitsIsToldOnceWithinTenSeconds) {
   session_.LinkUp(now_us_);
   EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty()) << "nobody waits";
   session_.Submit(OnePut(1), now_us_);
-  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("requests that wait: 1")));
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("waiting requests: 1")));
   EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty());
 }
 
@@ -103,9 +103,8 @@ TEST_F(SessionDelayTest, ALostBrokerIsSpokenOfAgainWithinTenSeconds) {
 TEST_F(SessionDelayTest, ABrokerThatDoesNotAnswerARequestIsNamedWithinTenSeconds) {
   Join();
   session_.Submit(OnePut(1), now_us_);
-  EXPECT_THAT(
-      DelaysWithin(10'000'000, true),
-      ElementsAre(AllOf(HasSubstr("has not answered a Put"), HasSubstr("requests that wait: 1"))));
+  EXPECT_THAT(DelaysWithin(10'000'000, true), ElementsAre(AllOf(HasSubstr("has not answered a Put"),
+                                                                HasSubstr("waiting requests: 1"))));
   EXPECT_THAT(DelaysWithin(60'000'000, true), SizeIs(2)) << "twice a minute";
 }
 
@@ -113,7 +112,7 @@ TEST_F(SessionDelayTest, ABrokerThatDoesNotAnswerARequestIsNamedWithinTenSeconds
 TEST_F(SessionDelayTest, ASilentBrokerIsNamedBeforeItCountsAsLost) {
   Join();
   session_.Submit(OnePut(1), now_us_);
-  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard from it")));
 }
 
 TEST_F(SessionDelayTest, ASilentBrokerIsNamedAlsoToWhoWaitsForTuples) {
@@ -121,7 +120,7 @@ TEST_F(SessionDelayTest, ASilentBrokerIsNamedAlsoToWhoWaitsForTuples) {
   Read forever;
   forever.wait_us = kForeverUs;
   session_.Submit(forever, now_us_);
-  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard of it")));
+  EXPECT_THAT(DelaysWithin(10'000'000, false), ElementsAre(HasSubstr("nothing was heard from it")));
 }
 
 // A Read is late only after its own waiting time.

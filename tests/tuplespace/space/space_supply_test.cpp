@@ -87,7 +87,8 @@ TEST_F(ResidentTest, WhoDoesNotSupplyGetsNoTasksAndIsWaitedForHalfAsLongNextTime
     EXPECT_THAT(d->notices["owner"], IsEmpty()) << i;
     d->Advance(1);
     EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost, Notice::Kind::kMistrusted));
-    EXPECT_THAT(d->notices["owner"].back().text, HasSubstr("gets no tasks for 1 ms")) << i;
+    EXPECT_THAT(d->notices["owner"].back().text, HasSubstr("receives no tasks for the next 1 ms"))
+        << i;
     d->notices["owner"].clear();
     d->PutOne("owner", Task(Key{"task", 100 + i}));
     EXPECT_THAT(d->GetNow("gpu", Every("task")), IsEmpty()) << i;

@@ -24,7 +24,7 @@ KeyPair MakeKeyPair() {
   KeyText secret_key{};
   if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0) {
     throw std::runtime_error(
-        fmt::format("no CURVE keys can be made: libzmq says: {}", zmq_strerror(zmq_errno())));
+        fmt::format("cannot make CURVE keys: libzmq says: {}", zmq_strerror(zmq_errno())));
   }
   return {public_key.data(), secret_key.data()};
 }
@@ -38,7 +38,7 @@ std::optional<std::string> KeyProblem(const std::string& text) {
       std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   std::array<std::uint8_t, kDecodedKeyBytes> bytes{};
   if (!printable || zmq_z85_decode(bytes.data(), text.c_str()) == nullptr) {
-    return "is not Z85: a character or a group of five is none of that encoding";
+    return "is not Z85: a character or a group of five is not in that encoding";
   }
   return std::nullopt;
 }

@@ -74,7 +74,7 @@ bool MayDo(const Role& role, const ClientId& client, Operation operation, const 
 std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, const Hold& hold) {
   const bool gets = std::any_of(role.rules.begin(), role.rules.end(),
                                 [](const Rule& rule) { return Allows(rule, Operation::kGet); });
-  if (!gets) return "hold tuples, as it may get none";
+  if (!gets) return "hold tuples, because it may get none";
   for (const Key& key : hold.held) {
     // What it has read or made; dropping needs no check.
     const bool may = MayDo(role, client, Operation::kRead, key) ||
@@ -123,8 +123,8 @@ void Check(const std::string& role, const Rule& rule) {
 Role Limited(const Role& role, const AllowedPeer& peer) {
   if (role.limited_rules.empty()) {
     throw std::invalid_argument(
-        fmt::format("peer \"{}\" has the limit \"{}\", its role \"{}\" knows none", peer.name,
-                    peer.limit, role.name));
+        fmt::format("peer \"{}\" has the limit \"{}\", but its role \"{}\" has no limits",
+                    peer.name, peer.limit, role.name));
   }
   Role limited{role.name, role.limited_rules, {}, role.limits};
   for (Rule& rule : limited.rules) {
@@ -155,8 +155,8 @@ AccessList::AccessList(std::vector<Role> roles, const std::vector<AllowedPeer>& 
     const auto role = std::find_if(roles_.begin(), roles_.end(),
                                    [&](const Role& one) { return one.name == peer.role; });
     if (role == roles_.end()) {
-      throw std::invalid_argument(
-          fmt::format("peer \"{}\" has the role \"{}\", which is none", peer.name, peer.role));
+      throw std::invalid_argument(fmt::format(
+          "peer \"{}\" has the role \"{}\", which does not exist", peer.name, peer.role));
     }
     if (!names.insert(peer.name).second) {
       throw std::invalid_argument(fmt::format("two peers are called \"{}\"", peer.name));
@@ -181,7 +181,7 @@ std::string AccessList::WhyNot(const std::string& public_key) const {
   if (it == entries_.end()) {
     return fmt::format("its public key {} is not on the list", public_key);
   }
-  return fmt::format("its key \"{}\" counted until {}", it->second.peer.name,
+  return fmt::format("its key \"{}\" expired at {}", it->second.peer.name,
                      TimeText(it->second.peer.until_unix_s));
 }
 

@@ -73,12 +73,12 @@ void Authenticator::AnswerAll(const AccessList* list, std::int64_t now_us) {
 void Authenticator::AnswerOne(const std::vector<zmq::message_t>& question, const AccessList* list,
                               std::int64_t now_us) {
   if (question.size() <= kRequestFrame || question[kVersionFrame].to_string_view() != kVersion) {
-    return AnswerWith(socket_, "", "500", "not a question of ZAP 1.0", "");
+    return AnswerWith(socket_, "", "500", "not a ZAP 1.0 request", "");
   }
   const std::string_view request = question[kRequestFrame].to_string_view();
   if (question.size() != kKeyFrame + 1 || question[kMechanismFrame].to_string_view() != "CURVE" ||
       question[kKeyFrame].size() != kPublicKeyBytes) {
-    return AnswerWith(socket_, request, "400", "CURVE keys are needed", "");
+    return AnswerWith(socket_, request, "400", "CURVE keys are required", "");
   }
   std::array<char, 41> key{};
   zmq_z85_encode(key.data(), question[kKeyFrame].data<std::uint8_t>(), kPublicKeyBytes);
@@ -91,7 +91,7 @@ void Authenticator::AnswerOne(const std::vector<zmq::message_t>& question, const
                                peer.empty() ? "this host" : peer, list->WhyNot(key.data()),
                                refused_));
   }
-  AnswerWith(socket_, request, "400", "the key is not on the list, or its time is over", "");
+  AnswerWith(socket_, request, "400", "the key is not on the list, or has expired", "");
 }
 
 std::vector<std::string> Authenticator::TakeLog() {

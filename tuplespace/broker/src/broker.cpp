@@ -179,8 +179,8 @@ struct Broker::Impl {
     // The authenticator and the limits have logged theirs.
     if (connections.failed() > known_failed + seen.refused && pause.IsOver("failed", now_us)) {
       Log(fmt::format(
-          "a connection came to nothing: the other side speaks no ZeroMQ, went away, or "
-          "has {} ({} so far)",
+          "a connection failed: the other side does not speak ZeroMQ, went away, or has {} ({} so "
+          "far)",
           access.has_keys() ? "no keys, or not this broker's" : "keys, and this broker has none",
           connections.failed()));
     }

@@ -51,8 +51,8 @@ std::string FolderProblem(const std::string& socket) {
   struct stat info {};
   if (lstat(folder.c_str(), &info) != 0) return fmt::format("{}: {}", folder, std::strerror(errno));
   if (info.st_uid == geteuid() || info.st_uid == 0) return "";
-  return fmt::format("{} belongs to user {} now, must be this one's ({}) or root's", folder,
-                     info.st_uid, geteuid());
+  return fmt::format("{} now belongs to user {}, but must belong to this user ({}) or to root",
+                     folder, info.st_uid, geteuid());
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
   const std::uint64_t bytes = multipart.Bytes();
   if (IsOver(group, bytes)) {
     return fmt::format(
-        "the clients of its key do not read: their answers take {} bytes, the most "
-        "for a key (unread_bytes_of_key)",
+        "the clients of its key do not read: their answers take {} bytes, the limit for a key "
+        "(unread_bytes_of_key)",
         group.limit_bytes);
   }
   Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;

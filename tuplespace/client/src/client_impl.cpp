@@ -240,10 +240,10 @@ void Client::Impl::CheckLink() {
     session.ReceiveBad(
         {ErrorCode::kForbidden,
          fmt::format(
-             "the broker at {} refused the key \"{}\" ({}): it is not on its list, was "
-             "revoked, or its time is over{}",
+             "the broker at {} refused the key \"{}\" ({}): it is not on its list, was revoked, or "
+             "has expired{}",
              endpoints.endpoint(), options.access->name, options.access->keys.public_key,
-             until == kNoEnd ? "" : " (it was made to count until " + TimeText(until) + ")")});
+             until == kNoEnd ? "" : " (it was made to expire at " + TimeText(until) + ")")});
     return;
   }
   if (seen.failed_connections > 0 && !handshake_failed) {
@@ -260,7 +260,7 @@ std::string Client::Impl::HandshakeFailure() const {
       "from this host",
       options.access ? fmt::format("is a broker without keys or with a public key other than {}",
                                    options.access->broker_public_key)
-                     : "is a broker that asks for a key, of which this client has none");
+                     : "is a broker that asks for a key, but this client has none");
 }
 
 int Client::Impl::HandleEvents() {

@@ -261,14 +261,14 @@ void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
   if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < delays_.say_busy_at_us) return;
   delays_.say_busy_at_us = After(now_us, kSayBusyEveryUs);
   events_.emplace_back(
-      RequestDelayed{"it has had no room for a request for seconds: " + error.text});
+      RequestDelayed{"it has had no room for a request for several seconds: " + error.text});
 }
 
 // Once until there is a broker again.
 void ClientSession::NoteAlone(std::int64_t now_us) {
   if (unanswered() == 0 || now_us < AloneDueUs()) return;
   events_.emplace_back(
-      RequestDelayed{fmt::format("no answer for {} s; requests that wait: {}",
+      RequestDelayed{fmt::format("no answer for {} s; waiting requests: {}",
                                  (now_us - delays_.alone_since_us) / 1'000'000, unanswered())});
   delays_.alone_since_us = kForeverUs;
 }
@@ -285,7 +285,7 @@ void ClientSession::NoteUnanswered(std::int64_t now_us) {
   const bool silent =
       link_.ping_sent_at_us != kForeverUs && now_us - link_.heard_at_us >= kAnswerPatienceUs;
   if (silent && unanswered() > 0) {
-    return say(fmt::format("nothing was heard of it for {} s; requests that wait: {}",
+    return say(fmt::format("nothing was heard from it for {} s; waiting requests: {}",
                            (now_us - link_.heard_at_us) / 1'000'000, unanswered()));
   }
   for (auto& [id, pending] : requests_.pending) {
@@ -294,7 +294,7 @@ void ClientSession::NoteUnanswered(std::int64_t now_us) {
     const std::int64_t from_us =
         waits ? std::max(pending.sent_at_us, pending.deadline_us) : pending.sent_at_us;
     if (now_us - from_us < kAnswerPatienceUs) continue;
-    return say(fmt::format("it has not answered a {} for {} s; requests that wait: {}",
+    return say(fmt::format("it has not answered a {} for {} s; waiting requests: {}",
                            std::visit(NameOfRequest(), pending.request.body),
                            (now_us - from_us) / 1'000'000, unanswered()));
   }
@@ -341,12 +341,12 @@ void ClientSession::Tick(std::int64_t now_us) {
   NoteUnanswered(now_us);
   if (link_.ping_sent_at_us != kForeverUs &&
       now_us - link_.ping_sent_at_us >= welcome_.silence_us) {
-    LinkDown(fmt::format("nothing heard of the broker for {}", SecondsText(welcome_.silence_us)),
+    LinkDown(fmt::format("nothing heard from the broker for {}", SecondsText(welcome_.silence_us)),
              now_us);
     return;
   }
   if (now_us >= StuckUs()) {
-    LinkDown(fmt::format("the broker took nothing for {}", SecondsText(welcome_.silence_us)),
+    LinkDown(fmt::format("the broker accepted nothing for {}", SecondsText(welcome_.silence_us)),
              now_us);
     return;
   }

@@ -74,7 +74,7 @@ std::optional<std::string> DirectListenProblem(const std::string& endpoint, bool
   try {
     const std::string address = ListenAddress(endpoint, has_access);
     if (address.starts_with("tcp://")) return std::nullopt;
-    return fmt::format("\"{}\" is none of tcp://", endpoint);
+    return fmt::format("\"{}\" is not a tcp:// endpoint", endpoint);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -139,7 +139,8 @@ void DirectLink::NoteFailed(const std::string& why) {
   if (!on_problem_ || now_us < say_failed_at_us_) return;
   say_failed_at_us_ = now_us + kSayFailedEveryUs;
   on_problem_(fmt::format(
-      "a payload comes through the broker, as it could not be fetched from who holds it: {}", why));
+      "a payload comes through the broker, because it could not be fetched from its holder: {}",
+      why));
 }
 
 DirectCounts DirectLink::counts() const {

@@ -176,9 +176,9 @@ struct Courier::Impl {
   void Fetch(WantedPayload wanted, const Place& place) {
     const std::int64_t now_us = MonotonicUs();
     const std::uint64_t id = wanted.id;
-    if (dead) return Say(FetchedPayload{id, {}, "this client fetches nothing any more"});
+    if (dead) return Say(FetchedPayload{id, {}, "this client no longer fetches payloads"});
     if (unreachable.Has(place.endpoint, now_us)) {
-      return Say(FetchedPayload{id, {}, "it could not be reached lately"});
+      return Say(FetchedPayload{id, {}, "it was recently unreachable"});
     }
     try {
       if (wanted.ticket.size() != kTicketBytes || wanted.bytes == 0) {
@@ -196,7 +196,7 @@ struct Courier::Impl {
 
   void Die() {
     for (auto& [place, link] : links) {
-      link.link->reader().Fail("this client fetches nothing any more");
+      link.link->reader().Fail("this client no longer fetches payloads");
     }
     listener.holder().SessionEnded();
   }

@@ -245,7 +245,7 @@ bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uin
   connection.backlog_bytes = bytes - std::min(bytes, looked_at);
   if (connection.backlog_bytes <= limits_.unread_bytes) return true;
   Refuse(descriptor, connection,
-         fmt::format("{} bytes of it wait to be looked at, over the limit unread_bytes = {}",
+         fmt::format("{} bytes of it wait to be read, over the limit unread_bytes = {}",
                      connection.backlog_bytes, limits_.unread_bytes),
          now_us);
   return false;
@@ -264,8 +264,8 @@ void Connections::LookAtAllBacklogs(std::int64_t now_us) {
   }
   if (bytes <= limits_.unread_bytes_of_all) return;
   Refuse(largest->first, largest->second,
-         fmt::format("{} bytes of all connections wait to be looked at, over the limit "
-                     "unread_bytes_of_all = {}, and most of them are of this one",
+         fmt::format("{} bytes of all connections wait to be read, over the limit "
+                     "unread_bytes_of_all = {}, and this one has most of them",
                      bytes, limits_.unread_bytes_of_all),
          now_us);
 }

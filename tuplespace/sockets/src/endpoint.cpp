@@ -91,12 +91,12 @@ std::optional<std::string> HostProblem(const std::string& host) {
         inet_pton(AF_INET6, address.c_str(), &v6) == 1) {
       return std::nullopt;
     }
-    return "is no IPv6 address";
+    return "is not an IPv6 address";
   }
   in_addr v4{};
   if (host.find_first_not_of("0123456789.") == std::string::npos) {
     if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return std::nullopt;
-    return "is no IPv4 address, which would be four numbers from 0 to 255";
+    return "is not an IPv4 address, which has four numbers from 0 to 255";
   }
   if (host.size() > 253) return "is longer than 253 characters";
   for (std::size_t begin = 0; begin < host.size();) {
@@ -105,7 +105,7 @@ std::optional<std::string> HostProblem(const std::string& host) {
     const bool plain = label.find_first_not_of(
                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                            "0123456789-_") == std::string::npos;
-    if (!plain) return "has characters that no name of a host has";
+    if (!plain) return "has characters that a host name cannot have";
     if (label.empty() || label.size() > 63 || label.front() == '-' || label.back() == '-') {
       return "has a part between dots that is empty, longer than 63, or begins or ends with '-'";
     }
@@ -116,13 +116,13 @@ std::optional<std::string> HostProblem(const std::string& host) {
 
 [[noreturn]] void ThrowScheme(const std::string& endpoint) {
   throw std::invalid_argument(
-      fmt::format("endpoint \"{}\" begins with none of tcp://, ipc:// and inproc://", endpoint));
+      fmt::format("endpoint \"{}\" does not begin with tcp://, ipc:// or inproc://", endpoint));
 }
 
 std::string CheckedInproc(const std::string& endpoint, const std::string& name, bool has_keys) {
   if (has_keys) {
     throw std::invalid_argument(fmt::format(
-        "endpoint \"{}\" is refused: ZeroMQ knows no keys within a process; use ipc:// or tcp://",
+        "endpoint \"{}\" is refused: ZeroMQ has no keys within a process; use ipc:// or tcp://",
         endpoint));
   }
   if (name.empty())
@@ -144,7 +144,7 @@ std::string ListenAddress(const std::string& endpoint, bool has_keys) {
     throw std::invalid_argument(fmt::format(
         "endpoint \"{}\" is refused: \"{}\" is not a loopback address, and this broker has no "
         "keys, "
-        "so it would let anybody in who can reach it; give it keys, or use tcp://127.0.0.1, "
+        "so it would admit anybody who can reach it; give it keys, or use tcp://127.0.0.1, "
         "tcp://[::1], tcp://localhost or ipc://",
         endpoint, parts.host));
   }
@@ -173,16 +173,16 @@ std::string ConnectAddress(const std::string& endpoint, bool has_keys) {
 std::string PlaceAddress(const std::string& endpoint, bool has_keys) {
   const auto rest = WithoutScheme(endpoint, "tcp://");
   if (!rest) {
-    throw std::invalid_argument(fmt::format("the place \"{}\" is none of tcp://", endpoint));
+    throw std::invalid_argument(fmt::format("the place \"{}\" is not a tcp:// endpoint", endpoint));
   }
   const HostAndPort parts = Split(endpoint, *rest, /*any_port=*/false);
   if (!IsAddress(parts.host)) {
     throw std::invalid_argument(fmt::format(
-        "the place \"{}\" has the host \"{}\", which is no address", endpoint, parts.host));
+        "the place \"{}\" has the host \"{}\", which is not an address", endpoint, parts.host));
   }
   if (!has_keys && !IsLoopback(parts.host)) {
     throw std::invalid_argument(
-        fmt::format("the place \"{}\" is no loopback address, and there are no keys", endpoint));
+        fmt::format("the place \"{}\" is not a loopback address, and there are no keys", endpoint));
   }
   return endpoint;
 }
@@ -217,7 +217,7 @@ void ClearIpcPath(const std::string& path) {
   }
   if (why != ECONNREFUSED) {
     throw std::runtime_error(
-        fmt::format("{} exists and cannot be tried: {}", path, std::strerror(why)));
+        fmt::format("{} exists and cannot be connected to: {}", path, std::strerror(why)));
   }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     throw std::runtime_error(fmt::format("the socket {} of a dead broker cannot be removed: {}",

@@ -193,7 +193,7 @@ class FrameReader {
       const std::vector<Field> fields = key.Fields();
       const auto* id = std::get_if<std::string>(&fields.front());
       if (fields.size() != 1 || id == nullptr)
-        Refuse("{}: {} is no client id", what, key.ToString());
+        Refuse("{}: {} is not a client id", what, key.ToString());
       if (id->size() > kMaxClientIdBytes) {
         Refuse("{}: an id of {} bytes, at most {}", what, id->size(), kMaxClientIdBytes);
       }

@@ -113,7 +113,7 @@ Library Load() {
                               out.version()->major, DNNL_VERSION_MAJOR);
   }
   if (out.problem.empty() && out.engine_create(&out.engine, dnnl_cpu, 0) != dnnl_success) {
-    out.problem = "it makes no engine for the CPU";
+    out.problem = "it cannot make an engine for the CPU";
   }
   if (!out.problem.empty()) out.problem = name + ": " + out.problem;
   return out;

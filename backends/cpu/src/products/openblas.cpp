@@ -34,7 +34,7 @@ std::string RoomProblem() {
   const std::uint64_t wanted = AddressSpaceInUse() + kBytesOfLibrary + threads * kBytesOfThread;
   if (limit.rlim_cur >= wanted) return "";
   return fmt::format(
-      "the limit of address space (ulimit -v) is {} KiB, it needs {} KiB: raise the limit, or set "
+      "the limit on address space (ulimit -v) is {} KiB, it needs {} KiB: raise the limit, or set "
       "train.precision = \"exact\"",
       limit.rlim_cur / 1024, wanted / 1024);
 }

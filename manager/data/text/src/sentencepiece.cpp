@@ -27,7 +27,8 @@ class PieceModel final : public Pieces {
     const InputFile readable(path_);  // throws if it cannot be read
     const auto loaded = model_.Load(path_);
     if (!loaded.ok()) {
-      throw UsageError(fmt::format("{}: is no SentencePiece model: {}", path_, loaded.ToString()));
+      throw UsageError(
+          fmt::format("{}: is not a SentencePiece model: {}", path_, loaded.ToString()));
     }
   }
 

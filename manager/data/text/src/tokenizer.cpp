@@ -34,8 +34,8 @@ std::string ReadText(const std::string& path) {
     text.resize(had + got);
     if (static_cast<std::int64_t>(text.size()) > kMaxTextBytes) {
       throw UsageError(
-          fmt::format("{}: is longer than the limit of {} bytes of text; make a file of tokens of "
-                      "it (data.train_tokens)",
+          fmt::format("{}: is longer than the limit of {} bytes of text; convert it to a file of "
+                      "tokens (data.train_tokens)",
                       path, kMaxTextBytes));
     }
     if (got < kChunkBytes) break;
@@ -79,9 +79,9 @@ std::int64_t TrainCount(std::int64_t count, double test_fraction) {
 }
 
 [[noreturn]] void NothingLeft(const TextData& data) {
-  throw UsageError(fmt::format(
-      "{}: data.test_fraction = {} leaves nothing of it for training or nothing for testing",
-      data.text, data.test_fraction));
+  throw UsageError(
+      fmt::format("{}: data.test_fraction = {} leaves none of it for training or none for testing",
+                  data.text, data.test_fraction));
 }
 
 // The texts for training and for testing; the latter is empty if there is none. A single text is
@@ -174,10 +174,10 @@ TokenizedText ByteTokens(const TextData& data) {
 
 void RequireSentencePieceLength(const Text& text) {
   if (text.bytes.size() <= kMaxSentencePieceBytes) return;
-  throw UsageError(fmt::format(
-      "{}: is longer than the limit of {} bytes for SentencePiece; make a file of tokens of it "
-      "(data.train_tokens)",
-      text.path, kMaxSentencePieceBytes));
+  throw UsageError(
+      fmt::format("{}: is longer than the limit of {} bytes for SentencePiece; convert it to a "
+                  "file of tokens (data.train_tokens)",
+                  text.path, kMaxSentencePieceBytes));
 }
 
 TokenizedText SentencePieceTokens(const TextData& data) {

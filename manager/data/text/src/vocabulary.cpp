@@ -129,7 +129,7 @@ std::shared_ptr<const Vocabulary> ReadPieces(const json& value, const std::strin
   const auto text = [&](const char* key) {
     const auto found = value.find(key);
     if (found == value.end() || !found->is_string()) {
-      throw UsageError(fmt::format("{}: '{}' must be a text", path, key));
+      throw UsageError(fmt::format("{}: '{}' must be a string", path, key));
     }
     return found->get<std::string>();
   };
@@ -140,7 +140,7 @@ std::shared_ptr<const Vocabulary> ReadPieces(const json& value, const std::strin
   const std::string found = HashOfFile(model);
   if (found != expected) {
     throw UsageError(
-        fmt::format("{}: {} is another SentencePiece model than in training: its SHA-256 is {}, "
+        fmt::format("{}: {} is not the SentencePiece model of the training: its SHA-256 is {}, "
                     "expected {}",
                     path, model, found, expected));
   }
@@ -156,10 +156,11 @@ std::shared_ptr<const Vocabulary> ReadVocabulary(const std::string& path) {
 std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text,
                                                   const std::string& path) {
   const json value = ParseJsonOrDiscard(text);
-  if (!value.is_object()) throw UsageError(fmt::format("{}: is no JSON object", path));
+  if (!value.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
   if (IsDeeperThan(value, kMaxJsonDepth)) {
-    throw UsageError(fmt::format(
-        "{}: nests arrays and objects more than {} deep, no vocabulary does", path, kMaxJsonDepth));
+    throw UsageError(
+        fmt::format("{}: nests arrays and objects more than {} deep, which no vocabulary does",
+                    path, kMaxJsonDepth));
   }
   const auto tokenizer = value.find("tokenizer");
   if (tokenizer != value.end() && *tokenizer == kCharacters) return ReadCharacters(value, path);

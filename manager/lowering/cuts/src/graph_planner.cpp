@@ -355,12 +355,12 @@ std::string Summary(const ChosenCuts& chosen, std::int64_t batch) {
   const std::string rows = finest.IsWithinSamples()
                                ? fmt::format("{} positions of a sample", finest.positions)
                                : fmt::format("{} sample{}", samples, samples == 1 ? "" : "s");
-  const char* again = chosen.cuts.recompute == Recompute::kNothing    ? ""
-                      : chosen.cuts.recompute == Recompute::kElements ? "; norms and the like again"
-                                                                      : "; branches again";
+  const char* again = chosen.cuts.recompute == Recompute::kNothing ? ""
+                      : chosen.cuts.recompute == Recompute::kElements
+                          ? "; recomputes activations, norms and dropout"
+                          : "; recomputes branches";
   return fmt::format(
-      "{} segment{}, {} of them by tiles; {} at a time{}; {} tasks a step, which moves "
-      "{:.1f} MB",
+      "{} segment{}, {} of them in tiles; {} at a time{}; {} tasks per step, which move {:.1f} MB",
       chosen.cuts.training.size(), chosen.cuts.training.size() == 1 ? "" : "s", tiled, rows, again,
       chosen.cost.tasks, static_cast<double>(chosen.cost.moved_bytes) / 1e6);
 }

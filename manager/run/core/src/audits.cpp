@@ -311,7 +311,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
       unconfirmed_.insert(voters.begin(), voters.end());
       if (!said_alone_) {
         output_.say.emplace_back(
-            "no second handler is there that could check results: they are not audited");
+            "there is no second handler to check results: they are not audited");
       }
       said_alone_ = true;
       return Close(id);
@@ -325,7 +325,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
     const bool all_repeat = std::all_of(ballots.begin(), ballots.end(),
                                         [](const auto& each) { return each.second > 1; });
     const std::string text = fmt::format(
-        "the results of {} by {} differ{} and no other handler is there to say which is right",
+        "the results of {} by {} differ{} and there is no other handler to decide which is right",
         one.task.key.ToString(), fmt::join(voters, " and "),
         all_repeat ? ", each repeats its own," : "");
     output_.undecided = text;

@@ -41,13 +41,13 @@ std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
     const model::Shape& shape = value.shape;
     if (std::max(shape.rows, shape.features) <= kMaxMatrixAxis) continue;
     return fmt::format(
-        "no memory is enough for this model: '{}' has {} rows{} and {} features, and where an "
-        "operator needs all of them at once, the most is {} of each",
+        "no memory is enough for this model: '{}' has {} rows{} and {} features, but an operator "
+        "that needs all of them at once can have at most {} of each",
         value.name, shape.rows, shape.rows_of == model::RowsOf::kSample ? " for each sample" : "",
         shape.features, kMaxMatrixAxis);
   }
   return "no memory is enough for this model: its smallest tasks or tuples are larger than the "
-         "space takes";
+         "space accepts";
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
   if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
-    if (said_nobody_at_us_) out.push_back(Say{"a handler is there: going on"});
+    if (said_nobody_at_us_) out.push_back(Say{"a handler has joined: continuing"});
     said_nobody_at_us_.reset();
     said_too_small_at_us_.reset();
     unfit_since_us_.reset();
@@ -116,9 +116,9 @@ void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
                                      : "able to compute in fast precision"));
   }
   constexpr const char* kStart = "waiting for one (start: acan handler --connect ...)";
-  out.push_back(Say{others.empty() ? fmt::format("no handler is there yet; {}", kStart)
-                                   : fmt::format("no handler is there that can get tasks of this "
-                                                 "job (there are others: {}); {}",
+  out.push_back(Say{others.empty() ? fmt::format("no handler has joined yet; {}", kStart)
+                                   : fmt::format("no handler has joined that can take tasks of "
+                                                 "this job (there are others: {}); {}",
                                                  fmt::join(others, "; "), kStart)});
 }
 
@@ -148,7 +148,7 @@ HandlerPool::Advice HandlerPool::LeaveOutIdlers(const WorkersSeen& event, const 
   if (idle.empty() || idle.size() == handlers_.size()) return {};
   for (const tuplespace::ClientId& id : idle) {
     out.push_back(
-        Say{fmt::format("handler {} ({}) has room for all tasks, and has done none: the steps are "
+        Say{fmt::format("handler {} ({}) has memory for all tasks but has done none: the steps are "
                         "cut for the others",
                         handlers_.at(id).name, id)});
     handlers_.erase(id);

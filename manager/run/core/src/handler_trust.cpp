@@ -36,7 +36,7 @@ std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResul
     if (!HasClient(config_.quarantined, result.put_by)) continue;
     // It gets no tasks, so it guessed the run's name and put this result on purpose.
     return GiveUp{
-        fmt::format("handler {} is quarantined, but has put {}: end it, or revoke its key",
+        fmt::format("handler {} is quarantined, but has put {}: stop it, or revoke its key",
                     result.put_by, result.key.ToString())};
   }
   audits_->OnResults(results);
@@ -46,16 +46,15 @@ std::optional<ManagerAction> HandlerTrust::OnResults(const std::vector<SeenResul
 // Whether the task was audited or not.
 ManagerAction HandlerTrust::OnWrongLoss(const WrongLoss& wrong) const {
   if (audits_) return Quarantine{{{*wrong.by}, wrong.text}};
-  return GiveUp{
-      fmt::format("handler {} computes wrong: {}; run again without it, or with [tasks] audit",
-                  *wrong.by, wrong.text)};
+  return GiveUp{fmt::format(
+      "handler {} computes wrong results: {}; run again without it, or with [tasks] audit",
+      *wrong.by, wrong.text)};
 }
 
 ManagerAction HandlerTrust::OnUnexplained(const std::string& what) {
   return GiveUp{
-      fmt::format("a handler computes wrong, and it is not known which one, as what it made was "
-                  "used by others: {}; run again with three handlers or more and audit = 1 in "
-                  "[tasks], which names it",
+      fmt::format("an unknown handler computes wrong results, which others have already used: {}; "
+                  "run again with three handlers or more and audit = 1 in [tasks], which names it",
                   what)};
 }
 

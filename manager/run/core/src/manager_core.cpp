@@ -257,7 +257,7 @@ void ManagerCore::SaveToStop(std::int64_t now_us, ManagerActions& out) {
     return;
   }
   out.push_back(Say{fmt::format(
-      "stopping: writing a snapshot of step {} ...; once more to stop at once", version)});
+      "stopping: writing a snapshot of step {} ...; signal again to stop at once", version)});
   BeginSnapshot(version, now_us, out);
 }
 

@@ -68,8 +68,8 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   } else if (advice == Liveness::Advice::kGiveUp) {
     End(GiveUp{fmt::format(
             "step {} cannot be finished: {} of its tasks are not done, no task can be taken, and "
-            "going back did not help: somebody removes tuples of this run, or the broker lost "
-            "them; start again with --resume",
+            "going back did not help: another client removes tuples of this run, or the broker "
+            "lost them; start again with --resume",
             unit.step, unit.in_flight)},
         out);
   }
@@ -91,8 +91,8 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
 void ManagerCore::Replan(Plan plan, ManagerActions& out) {
   cut_.BeginGeneration();
   const bool anew = cut_.plan().has_value();
-  out.push_back(Say{fmt::format(
-      "{}: {}", anew ? "cutting anew for the handlers that are there" : "plan", plan.summary)});
+  out.push_back(Say{
+      fmt::format("{}: {}", anew ? "new plan for the present handlers" : "plan", plan.summary)});
   if (anew) {
     GoBack(std::move(plan), out);
   } else {

@@ -36,7 +36,7 @@ Plan PlanFor(const ManagerConfig& config, const PlannedModel& model,
   HandlerPool::Advice advice = pool.Check(nullptr, 0, said);
   if (auto* plan = std::get_if<Plan>(&advice)) return std::move(*plan);
   if (auto* end = std::get_if<GiveUp>(&advice)) throw FailureError(end->text);
-  throw FailureError("no handler of the list can compute in the precision of the job");
+  throw FailureError("no handler in the list supports the job's precision");
 }
 
 std::vector<PlannedTask> TasksOfStep(const ManagerConfig& config, const PlannedModel& model,

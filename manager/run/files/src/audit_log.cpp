@@ -96,16 +96,16 @@ AuditLog::AuditLog(const std::string& path, std::string* said, const std::functi
   try {
     const AuditLogCheck check = CheckAuditLog(path, go_on);
     if (check.problem) {
-      throw UsageError(fmt::format(
-          "{}: {}; an audit log that was changed is not gone on with: name another file", path,
-          *check.problem));
+      throw UsageError(
+          fmt::format("{}: {}; a changed audit log cannot be continued: name another file", path,
+                      *check.problem));
     }
     if (check.torn) {
       if (::ftruncate(descriptor_, check.bytes) != 0) Fail("cut off its torn last line", errno);
       if (said != nullptr) {
         *said = fmt::format(
-            "{}: its last line was torn, as by a kill, and is cut off; {} records "
-            "before it are whole",
+            "{}: its last line was incomplete, as after a kill, and was removed; {} records before "
+            "it are intact",
             path, check.records);
       }
     }

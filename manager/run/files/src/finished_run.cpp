@@ -23,10 +23,9 @@ FinishedRun ReadFinishedRun(const std::string& folder) {
   const std::string path = PathIn(folder, kReceiptName);
   if (!std::filesystem::exists(path, ignored)) {
     const bool began = std::filesystem::exists(PathIn(folder, kJobName), ignored);
-    throw UsageError(
-        fmt::format("{}: has no {}; {}", folder, kReceiptName,
-                    began ? "its run is not done yet: acan train --resume goes on with it"
-                          : "name the output folder (--out) of a run that is done"));
+    throw UsageError(fmt::format("{}: has no {}; {}", folder, kReceiptName,
+                                 began ? "its run is not done yet: acan train --resume continues it"
+                                       : "name the output folder (--out) of a run that is done"));
   }
   FinishedRun run;
   run.folder = folder;
@@ -62,11 +61,11 @@ void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job
   const FinishedRun run = ReadFinishedRun(folder);
   const std::string its_id = TrainingId(run.job, run.receipt.train_sha256, run.receipt.test_sha256);
   if (its_id == job_id) return;
-  throw UsageError(fmt::format(
-      "the run in {} is done, and it was another training than this job: its id is {}, this job's "
-      "is {}. A finished run cannot be extended or changed by --resume; a new one can begin from "
-      "its weights, with model.initial_weights = \"{}\" and another --out",
-      folder, its_id, job_id, run.model_path));
+  throw UsageError(
+      fmt::format("the run in {} is done, and it trained another job: its id is {}, this job's is "
+                  "{}. --resume cannot extend or change a finished run; a new run can start from "
+                  "its weights, with model.initial_weights = \"{}\" and another --out",
+                  folder, its_id, job_id, run.model_path));
 }
 
 }  // namespace acan

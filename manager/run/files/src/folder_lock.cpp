@@ -122,7 +122,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
     std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
     if (locked == Locked::kNoLocks) {
       *said = fmt::format(
-          "{}: this file system has no locks ({}): see to it that no other manager writes to the "
+          "{}: this file system has no locks ({}): make sure that no other manager writes to the "
           "folder",
           path, std::strerror(errno));
     } else if (before.pid != 0 && before.host != HostName()) {

@@ -49,7 +49,7 @@ void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes)
     if (got < 0) {
       throw FailureError(fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
     }
-    if (got == 0) Refuse(fmt::format("was cut short to {} bytes while it was read", offset));
+    if (got == 0) Refuse(fmt::format("was truncated to {} bytes while it was read", offset));
     to += got;
     offset += got;
     bytes -= static_cast<std::size_t>(got);
@@ -63,7 +63,7 @@ class SafetensorsFile::Header {
 
   void Read() {
     const json header = Parse();
-    if (!header.is_object()) file_.Refuse("the header is no JSON object");
+    if (!header.is_object()) file_.Refuse("the header is not a JSON object");
     for (const auto& [name, value] : header.items()) {
       if (name != "__metadata__") {
         file_.tensors_.emplace(name, ParseTensor(name, value));
@@ -96,8 +96,8 @@ json SafetensorsFile::Header::Parse() {
   for (std::size_t i = 0; i < 8; ++i) length |= std::uint64_t{length_bytes[i]} << (8 * i);
   if (length > static_cast<std::uint64_t>(kMaxModelHeaderBytes)) {
     file_.Refuse(
-        fmt::format("its first 8 bytes say that the header has {} bytes; the most is {}: is it "
-                    "a safetensors file?",
+        fmt::format("its first 8 bytes say that the header has {} bytes; the limit is {}: is it a "
+                    "safetensors file?",
                     length, kMaxModelHeaderBytes));
   }
   file_.data_begin_ = 8 + static_cast<std::int64_t>(length);
@@ -204,9 +204,9 @@ void SafetensorsFile::Header::CheckPlaces() const {
 }
 
 void SafetensorsFile::Header::ReadMetadata(const json& value) {
-  if (!value.is_object()) file_.Refuse("__metadata__ is no JSON object");
+  if (!value.is_object()) file_.Refuse("__metadata__ is not a JSON object");
   for (const auto& [name, text] : value.items()) {
-    if (!text.is_string()) file_.Refuse(fmt::format("__metadata__ '{}' is no string", name));
+    if (!text.is_string()) file_.Refuse(fmt::format("__metadata__ '{}' is not a string", name));
     file_.metadata_[name] = text.get<std::string>();
   }
 }

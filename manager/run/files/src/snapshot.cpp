@@ -199,15 +199,15 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
   if (text(kTrainingName) != training_id_) {
     *others = true;
     *problem = fmt::format(
-        "is of another training ({}, this one is {}): other data, model, seed "
-        "or other training settings",
+        "is of another training ({}, this one is {}): its data, model, seed or training settings "
+        "differ",
         text(kTrainingName), training_id_);
     return std::nullopt;
   }
   std::optional<RunState> state = ParseState(text(kStateName));
   if (!state) {
     *others = true;
-    *problem = "does not have what this version of acan writes";
+    *problem = "does not have the contents that this version of acan writes";
   }
   return state;
 }
@@ -236,11 +236,11 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
         if (auto tensors = ReadTensors(file, others)) {
           return Found{path, *state, std::move(tensors)};
         }
-        problem = "does not have what this version of acan writes";
+        problem = "does not have the contents that this version of acan writes";
       }
-      say(fmt::format("snapshot {} {}; passing it over", path, problem));
+      say(fmt::format("snapshot {} {}; skipping it", path, problem));
     } catch (const Error& error) {
-      say(fmt::format("snapshot {}; passing it over", error.what()));
+      say(fmt::format("snapshot {}; skipping it", error.what()));
     }
   }
   return std::nullopt;

@@ -61,8 +61,8 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
   const std::size_t count = WithoutCovered(wrong).size();
   if (count > kMostQuarantined) {
     throw FailureError(fmt::format(
-        "{} handlers gave wrong results (see above), and at most {} can be kept out of a job: find "
-        "out what is wrong with them, and resume at a new broker with handlers that are right",
+        "{} handlers computed wrong results (see above), but a job can exclude at most {}: find "
+        "out what is wrong with them, and resume with a new broker and correct handlers",
         count, kMostQuarantined));
   }
   if (snapshots != nullptr && !wrong.empty()) snapshots->RemoveOf(wrong);

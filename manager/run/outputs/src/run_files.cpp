@@ -102,7 +102,7 @@ void RunFiles::KeepConflict(const ResultConflict& conflict) const {
   try {
     conflict_log_->Add(conflict);
   } catch (const Error& error) {
-    context_.Log(fmt::format("{}: only the next snapshot will know of it", error.what()));
+    context_.Log(fmt::format("{}: only the next snapshot will record it", error.what()));
   }
 }
 
@@ -146,8 +146,8 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   RemoveLaterSnapshots(start);
   if (!metrics_->missing().empty()) {
     context_.Log(
-        fmt::format("{} has no line of step {}: what it had was damaged or lost before the run was "
-                    "resumed; the receipt says so, too",
+        fmt::format("{} has no line for step {}: it was damaged or lost before the run was "
+                    "resumed; the receipt also records this",
                     metrics_path, RangesText(metrics_->missing())));
   }
   if (start.is_new) conflict_log_->Remove();
@@ -186,11 +186,10 @@ void RunFiles::SayIfMetricsAreCut() const {
   if (!metrics_->TakeCut()) return;
   const std::vector<StepRange>& missing = metrics_->missing();
   context_.Log(fmt::format(
-      "{} was cut by somebody while the job runs{}: the output folder must be left alone until the "
-      "job is done",
+      "{} was truncated by another process{}: leave the output folder alone until the job is done",
       context_.OutPath(kMetricsName),
       missing.empty() ? ""
-                      : fmt::format(" and has no line of step {}, as the receipt will say",
+                      : fmt::format(" and has no line for step {}, as the receipt will record",
                                     RangesText(missing))));
 }
 
@@ -199,11 +198,11 @@ void RunFiles::SayIfLinesWait() {
   const std::int64_t now_us = tuplespace::MonotonicUs();
   if (problem.empty()) {
     if (!std::exchange(said_lines_wait_, false)) return;
-    context_.Log(fmt::format("{} is written again", context_.OutPath(kMetricsName)));
+    context_.Log(fmt::format("{} can be written again", context_.OutPath(kMetricsName)));
   } else if (now_us >= say_lines_wait_us_) {
     said_lines_wait_ = true;
     say_lines_wait_us_ = now_us + kSayLinesWaitEveryUs;
-    context_.Log(fmt::format("{} cannot be written: {}; the lines wait",
+    context_.Log(fmt::format("{} cannot be written: {}; its lines wait in memory",
                              context_.OutPath(kMetricsName), problem));
   }
 }
@@ -224,8 +223,8 @@ void RunFiles::Check() const {
   if (!metrics_ || !metrics_->Replaced()) return;
   if (!metrics_->Removed()) throw RunLost{"another manager has taken over"};
   throw FailureError(
-      fmt::format("{} was removed, and with it what it said of the steps so far: the output folder "
-                  "must be left alone until the job is done",
+      fmt::format("{} was removed, and with it the lines of the steps so far: leave the output "
+                  "folder alone until the job is done",
                   context_.OutPath(kMetricsName)));
 }
 
@@ -252,8 +251,8 @@ std::optional<SnapshotWriter::Done> RunFiles::TakeSnapshotDone() {
   std::optional<SnapshotWriter::Done> done = snapshot_writer_->TakeDone();
   if (done && done->room_made && !std::exchange(said_room_made_, true)) {
     context_.Log(
-        "the disk has no room for three snapshots: the older of two goes before the next is "
-        "written");
+        "the disk has no room for three snapshots: the older of the two is removed before the next "
+        "is written");
   }
   return done;
 }

@@ -111,7 +111,8 @@ void Beginning::FindInSpace(const std::string& run) {
   metrics_.carried = std::move(kept);
   GoOnFrom(std::make_unique<SpaceTiles>(std::move(mover), std::move(whole->tiles),
                                         kEarlierTilePatience));
-  context_.Log(fmt::format("going on from the weights in the space, after step {}", past_.version));
+  context_.Log(
+      fmt::format("continuing from the weights in the space, after step {}", past_.version));
 }
 
 void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
@@ -127,7 +128,8 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
   saved_version_ = past_.version;
   file_ = std::move(found->file);
   GoOnFrom(std::make_unique<FileTiles>(*file_));
-  context_.Log(fmt::format("going on from snapshot {}, after step {}", found->path, past_.version));
+  context_.Log(
+      fmt::format("continuing from snapshot {}, after step {}", found->path, past_.version));
 }
 
 void Beginning::Find(const SnapshotFolder* snapshots,
@@ -143,10 +145,10 @@ void Beginning::Find(const SnapshotFolder* snapshots,
   // Beginning anew removes the folder's content: a wrong job must not destroy another job's
   // snapshots. Damaged snapshots need no protection.
   if (!GoesOn() && limits_.earlier_lives == 0 && others) {
-    throw UsageError(fmt::format(
-        "none of the snapshots in {} can be used (see above): name the job that they are of, or "
-        "begin anew without --resume",
-        context_.OutPath(kSnapshotsName)));
+    throw UsageError(
+        fmt::format("none of the snapshots in {} can be used (see above): name the job that wrote "
+                    "them, or start over without --resume",
+                    context_.OutPath(kSnapshotsName)));
   }
   // A standby manager may see the finished run before the one that its leader begins.
   const bool resumes = !context_.settings.standby && limits_.earlier_lives == 0;

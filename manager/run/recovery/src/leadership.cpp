@@ -137,7 +137,7 @@ void Leadership::Extend() {
     if (number != extends_) return;
     // Another manager may have had the folder meanwhile.
     if (folder_.IsLostAfterBegin()) {
-      throw RunLost{"the output folder was given up without a broker"};
+      throw RunLost{"the output folder was given up while there was no broker"};
     }
     state_ = State::kLeads;
   });

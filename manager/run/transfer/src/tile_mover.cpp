@@ -239,7 +239,7 @@ TileMover::Written TileMover::WriteModel(const std::string& path, const TrainedM
   const auto check = [&] {
     check_();
     if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
-      say_(fmt::format("the model's file is not on the disk after {} s; going on", *seconds));
+      say_(fmt::format("the model file has not reached the disk after {} s; continuing", *seconds));
     }
   };
   WorkBeside(client_, check, [&](const std::function<void()>& go_on) {

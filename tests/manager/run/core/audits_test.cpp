@@ -199,7 +199,7 @@ TEST_F(AuditsTest, WhoLeftBeforeItWasAskedAgainDoesNotRepeatItself) {
   const auto output = audits_.TakeOutput();
   EXPECT_FALSE(output.verdict);
   ASSERT_TRUE(output.undecided);
-  EXPECT_THAT(*output.undecided, HasSubstr("a and b differ and no other handler is there"));
+  EXPECT_THAT(*output.undecided, HasSubstr("a and b differ and there is no other handler"));
 }
 
 TEST_F(AuditsTest, SomebodyNewIsAskedInPlaceOfWhoShouldRepeatItself) {

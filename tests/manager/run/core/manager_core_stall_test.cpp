@@ -127,7 +127,7 @@ TEST_F(StallTest, ItSaysWhyTheHandlersThatAreThereAreNotEnough) {
   shell_.said.clear();
   shell_.Send(HandlersSeen{}, now_us_);
   Pass(40, {});
-  EXPECT_THAT(shell_.Said(), HasSubstr("no handler is there yet"));
+  EXPECT_THAT(shell_.Said(), HasSubstr("no handler has joined yet"));
 }
 
 }  // namespace

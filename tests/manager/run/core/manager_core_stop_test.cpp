@@ -34,7 +34,7 @@ TEST(ManagerCoreStopTest, TheLastFinishedStepIsSavedAndNoneIsBegunAfterIt) {
   shell.Send(StopWanted{});
   EXPECT_THAT(shell.snapshots, ElementsAre(2));
   EXPECT_THAT(shell.Said(),
-              HasSubstr("writing a snapshot of step 2 ...; once more to stop at once"));
+              HasSubstr("writing a snapshot of step 2 ...; signal again to stop at once"));
   EXPECT_THAT(shell.ready, IsEmpty()) << "it is not on disk yet";
   shell.RunAll();
   EXPECT_EQ(shell.tasks, tasks);

@@ -119,7 +119,7 @@ TEST_F(AuditLogTest, ATornEndIsSaidAndCutOff) {
     AuditLog log(path_, &said);
     log.Add({{"value", 9}});
   }
-  EXPECT_THAT(said, HasSubstr("torn"));
+  EXPECT_THAT(said, HasSubstr("incomplete"));
   EXPECT_EQ(CheckAuditLog(path_).records, 3);
   EXPECT_EQ(CheckAuditLog(path_).problem, std::nullopt);
 }

@@ -431,7 +431,7 @@ TEST(GraphFileTest, SnapshotsHaveStatesOfWhatIsTrainedOnly) {
   const SnapshotFolder of_other(folder.Path("snapshots"), "training", Build(wider), 2);
   EXPECT_FALSE(of_other.Newest([&](const std::string& line) { said += line; }, &others));
   EXPECT_TRUE(others);
-  EXPECT_NE(said.find("does not have what"), std::string::npos) << said;
+  EXPECT_NE(said.find("does not have the contents"), std::string::npos) << said;
 }
 
 }  // namespace

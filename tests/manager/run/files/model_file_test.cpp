@@ -261,9 +261,9 @@ TEST(ModelReaderTest, BrokenFilesAreNamed) {
   ExpectRefused(good.substr(0, 50), {"truncated", "the file has 50"});
   ExpectRefused(good.substr(0, good.size() - 1), {"truncated", "layers.1.weight"});
   ExpectRefused(good + "x", {"1 bytes after its last tensor"});
-  ExpectRefused(std::string(64, '\xff'), {"18446744073709551615", "the most is"});
+  ExpectRefused(std::string(64, '\xff'), {"18446744073709551615", "the limit is"});
   ExpectRefused(SafeTensors("{\"a\": ", 0), {"not valid JSON"});
-  ExpectRefused(SafeTensors("[]", 0), {"no JSON object"});
+  ExpectRefused(SafeTensors("[]", 0), {"not a JSON object"});
   ExpectRefused(SafeTensors("{}", 0),
                 {"lacks 4 tensors of the model (the first is 'layers.0.bias')", "kind \"mlp\""});
   ExpectRefused(SafeTensors("{\"a\": {}, \"a\": {}}", 0), {"\"a\" twice"});

@@ -145,13 +145,14 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
     case Turns::Deferred::kTooFast:
       return false;
     case Turns::Deferred::kNoRoom:
-      peers_.Send(client, peer,
-                  Reply{id, RequestError{ErrorCode::kBusy,
-                                         fmt::format("waiting_bytes: {} bytes of this client's "
-                                                     "requests wait for their turn, at most {} may "
-                                                     "wait of a client and {} of all",
-                                                     peer.waiting_bytes, options_.waiting_bytes,
-                                                     options_.waiting_bytes_of_all)}});
+      peers_.Send(
+          client, peer,
+          Reply{id, RequestError{
+                        ErrorCode::kBusy,
+                        fmt::format("waiting_bytes: {} bytes of this client's requests wait for "
+                                    "their turn; the limits are {} for a client and {} for all",
+                                    peer.waiting_bytes, options_.waiting_bytes,
+                                    options_.waiting_bytes_of_all)}});
   }
   return true;
 }
@@ -226,10 +227,10 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
   }
   if (it == peers_.end()) {
     if (!IsPlainId(client)) {
-      return ReceiveBad(client,
-                        {ErrorCode::kBadRequest,
-                         "the client's id has other characters than printable ones of ASCII"},
-                        now_us);
+      return ReceiveBad(
+          client,
+          {ErrorCode::kBadRequest, "the client's id has characters that are not printable ASCII"},
+          now_us);
     }
     if (auto busy = CheckRoomFor(who)) {
       return peers_.SendStray(client, 0, std::move(*busy));
@@ -258,10 +259,11 @@ std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* wh
                         fmt::format("the limit clients = {} is reached", options_.limits.clients)};
   }
   if (who != nullptr && TooManyOf(who->peer)) {
-    return RequestError{ErrorCode::kBusy,
-                        fmt::format("{} clients with the key \"{}\" are there, the most "
-                                    "allowed (clients_per_key)",
-                                    options_.clients_per_key, who->peer.name)};
+    return RequestError{
+        ErrorCode::kBusy,
+        fmt::format(
+            "{} clients with the key \"{}\" have joined, the most allowed (clients_per_key)",
+            options_.clients_per_key, who->peer.name)};
   }
   return std::nullopt;
 }
@@ -339,7 +341,7 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
     if (same) continue;
     const std::string why = peer.key && list.IsEnded(peer.key->public_key)
                                 ? list.WhyNot(peer.key->public_key)
-                                : "this key was revoked, or stands for something else now";
+                                : "this key was revoked, or its entry on the list has changed";
     peers_.SendStray(client, peer.session, RequestError{ErrorCode::kForbidden, why});
     LogAndLose(client, why, now_us);
   }
@@ -381,8 +383,7 @@ void BrokerCore::Tick(std::int64_t now_us) {
       if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
     }
     for (const ClientId& client : silent) {
-      GiveUp(client, fmt::format("not heard for {}", SecondsText(options_.client_silence_us)),
-             now_us);
+      GiveUp(client, fmt::format("silent for {}", SecondsText(options_.client_silence_us)), now_us);
     }
   }
   if (now_us >= space_.NextDeadlineUs()) Step(tuplespace::Tick{}, now_us);

@@ -14,15 +14,15 @@ namespace {
 const char* WordOf(FetchRefusal why) {
   switch (why) {
     case FetchRefusal::kTicket:
-      return "it does not take the ticket";
+      return "it does not accept the ticket";
     case FetchRefusal::kExpired:
       return "the ticket has expired";
     case FetchRefusal::kGone:
       return "it does not have the payload";
     case FetchRefusal::kBusy:
-      return "it serves too many";
+      return "it is too busy";
   }
-  return "it says no";
+  return "it refuses";
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ void PeerReader::Finish(OpenFetches::iterator at) {
     fetched.payload =
         Payload(std::move(open.memory), begin, open.received_bytes).WithHash(open.hash);
   } else {
-    fetched.why = "what came does not have the hash that came with it";
+    fetched.why = "the bytes do not have the hash that came with them";
   }
   open_.erase(at);
 }
@@ -124,7 +124,7 @@ void PeerReader::Fail(const std::string& why) {
 
 void PeerReader::Tick(std::int64_t now_us) {
   if (!idle() && now_us - progress_us_ >= PatienceUs()) {
-    Fail(fmt::format("nothing came of it for {} ms", (now_us - progress_us_) / 1000));
+    Fail(fmt::format("it sent nothing for {} ms", (now_us - progress_us_) / 1000));
   }
 }
 

@@ -72,7 +72,7 @@ void LeaseEnds::Handle(ClientState& client, RequestId id, Fail&& fail) {
   Record* record = leases_.Find(client, fail.lease);
   if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
   if (record->task) {
-    trust_.NoteInVain(client, record, 1, "fails one task after the other");
+    trust_.NoteInVain(client, record, 1, "fails task after task");
     FailTask(client, record, std::move(fail.cause));
   } else {
     ++state_.counters.failed;
@@ -132,9 +132,10 @@ bool LeaseEnds::IsHopeless(const Record& record, const ClientState& by, const st
       record.put_by,
       Notice{Notice::Kind::kMistrusted, record.key, *by.id,
              "task " + record.key.ToString() + " has failed " + std::to_string(mishaps.failures) +
-                 " times, on all clients that are there; " +
-                 "others may take it, these try again in " + std::to_string(pause_us / 1000) +
-                 " ms. Client \"" + *by.id + "\" said last: " + cause.substr(0, kMaxSaidBytes)});
+                 " times, on all present clients; " +
+                 "other clients may take it, these try again in " +
+                 std::to_string(pause_us / 1000) + " ms. The last error, of client \"" + *by.id +
+                 "\": " + cause.substr(0, kMaxSaidBytes)});
   return false;
 }
 
@@ -177,10 +178,10 @@ void LeaseEnds::EndExpired(Record* record) {
       AddBarred(*record->task, holder);
       BarUntilOthersTried(record, holder);  // clients on which it failed earlier may try now
       trust_.NoteInVain(holder, record, state_.limits.tasks_in_vain,
-                        "extends the lease of a task on and on", kept_us);
+                        "keeps extending the lease of a task", kept_us);
     } else {
       if (Doubles(holder, *record->task)) ++record->task->times_doubled;
-      trust_.NoteInVain(holder, record, 1, "lets the leases of its tasks run out");
+      trust_.NoteInVain(holder, record, 1, "lets the leases of its tasks expire");
     }
   }
   Return(record);

@@ -23,8 +23,8 @@ std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
   const auto owes = owes_until_us_.find(client.principal);
   if (owes != owes_until_us_.end() && owes->second > state_.now_us + kMostOwedUs) {
     return busy("limits.looked_at_by_get_us: Gets of \"" + client.principal +
-                "\" had new patterns that too many tuples were looked at for, and the next new one "
-                "may begin in " +
+                "\" had new patterns for which too many tuples were examined; the next new one may "
+                "begin in " +
                 std::to_string(owes->second - kMostOwedUs - state_.now_us) + " us");
   }
   const auto own = static_cast<std::uint64_t>(

@@ -161,8 +161,8 @@ void Trust::NoteNotSupplied(const Record& payload) {
   const bool others = client.untried_of != nullptr && AnyGetsTasks([&](const ClientState* user) {
                         return user->untried_of != client.untried_of;
                       });
-  Bench(client, {payload.key, payload.residence->made_for,
-                 "does not supply a result that stayed with it", state_.limits.supply_us, others});
+  Bench(client, {payload.key, payload.residence->made_for, "does not supply a result that it holds",
+                 state_.limits.supply_us, others});
 }
 
 void Trust::NoteSupplied(ClientState& client) {
@@ -187,10 +187,10 @@ void Trust::Bench(ClientState& client, const Offence& offence) {
   NoteOffence(client, offence.others_than_untried, bench_us);
   if (offence.owner == nullptr) return;
   state_.answers.Notify(
-      offence.owner,
-      Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
-             "client \"" + *client.id + "\" " + offence.what + ": it gets no tasks for " +
-                 std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
+      offence.owner, Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
+                            "client \"" + *client.id + "\" " + offence.what +
+                                ": it receives no tasks for the next " +
+                                std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
 }
 
 // How long `client`, which is now benched for `bench_us`, gets no tasks. An untried client also

@@ -98,10 +98,10 @@ void Reads::StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_u
 void Reads::RefuseBroad(const ReadWaiter& waiter) {
   state_.answers.Refuse(
       *waiter.client->id, waiter.id,
-      {ErrorCode::kTooLarge,
-       "limits.looked_at_by_read: more than " + std::to_string(state_.limits.looked_at_by_read) +
-           " tuples have to be looked at for this Read: its patterns must say more in their "
-           "first fields"});
+      {ErrorCode::kTooLarge, "limits.looked_at_by_read: more than " +
+                                 std::to_string(state_.limits.looked_at_by_read) +
+                                 " tuples would have to be examined for this Read: its patterns "
+                                 "must be more specific in their first fields"});
 }
 
 // Tuples that come and go must not make the space examine a Read for ever: sending it again costs
@@ -112,7 +112,7 @@ void Reads::RefuseRestless(const ReadWaiter& waiter) {
       *waiter.client->id, waiter.id,
       {ErrorCode::kBusy, "limits.looked_at_in_vain: tuples came and went while this Read of " +
                              std::to_string(patterns) +
-                             " patterns waited, and it was looked at in vain more than " +
+                             " patterns waited, and it was checked in vain more than " +
                              std::to_string(state_.limits.looked_at_in_vain * (patterns + 1)) +
                              " times: send it again"});
 }
