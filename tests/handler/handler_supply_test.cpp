@@ -238,13 +238,19 @@ TEST_F(HandlerSupplyTest, AResultThatIsPutAgainIsSuppliedWhenSomebodyAsks) {
   ASSERT_TRUE(client_->Put({FillTile(0, kTileBytes, /*may_stay=*/true)}, tuplespace::kGenerous));
   ASSERT_TRUE(TurnUntil([&] { return counts_.fills == 1; }));
   std::this_thread::sleep_for(kTooLong);
+  // Somebody else has the task now, so it does not come to the handler again.
+  tuplespace::Get get;
+  get.pattern = tuplespace::AnyOf("job");
+  get.offer_bytes = UINT64_MAX;
+  ASSERT_EQ(client_->GetSome(get, tuplespace::kGenerous).size(), 1u);
   counts_.may_end = true;
-  // So the handler puts the result before it hears that its session has ended.
+  // The handler puts the result before it hears that its session has ended.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ASSERT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
   EXPECT_EQ(Lines("joined"), 2u);
   EXPECT_EQ(counts_.fetches, 0);
   EXPECT_EQ(BytesOfTile(0), kTileBytes);
+  EXPECT_EQ(counts_.fills, 1);
 }
 
 // ---- what cannot be supplied
