@@ -123,7 +123,8 @@ TEST(RolesOfAccess, MayBeMadeForReadingMetadataAndNoPayload) {
   EXPECT_FALSE(refusal(List{AnyOf("data"), 1, true}));
   EXPECT_FALSE(refusal(Count{AnyOf("data")}));
   EXPECT_FALSE(refusal(GetStats{}));
-  EXPECT_THAT(*refusal(Hold{{}, {Key{"data", 3}}}), HasSubstr("hold tuples, as it may get none"));
+  EXPECT_THAT(*refusal(Hold{{}, {Key{"data", 3}}}),
+              HasSubstr("hold tuples, because it may get none"));
   // Permission to read includes permission to read metadata.
   EXPECT_FALSE(refusal(List{Pattern::Of({"me"}), 1, false}));
   EXPECT_TRUE(refusal(Put{{PlainTuple({"data", 3}, "")}}));
