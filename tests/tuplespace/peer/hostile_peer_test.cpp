@@ -117,6 +117,28 @@ TEST_P(HostilePeer, AHolderThatSaysNothingIsGivenUp) {
   EXPECT_EQ(reader->direct_counts().failed_fetches, 1u);
 }
 
+// It says something every 0.2 s, but never sends what is asked for.
+TEST_P(HostilePeer, AHolderThatSaysAnythingElseIsGivenUp) {
+  FakeListener listener(GetParam());
+  const auto fake = Fake(listener.listening(GetParam()));
+  fake->Ask(Put{{Staying(kHostileTile, kHostileBytes)}});
+  const auto reader = Make("reader");
+  std::optional<FetchFrame> fetch;
+  const auto begin = std::chrono::steady_clock::now();
+  auto next = begin;
+  const auto found = FetchWith(*reader, [&] {
+    fake->Turn();
+    if (auto fetched = listener.Fetched()) fetch = fetched;
+    const auto now = std::chrono::steady_clock::now();
+    if (!fetch || now < next || now > begin + std::chrono::seconds(40)) return;
+    next = now + std::chrono::milliseconds(200);
+    listener.Send(RefusalFrame{fetch->transfer + 1, FetchRefusal::kGone});
+  });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload.text(), payload_);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
 TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
   FakeListener listener(GetParam());
   const auto fake = Fake(listener.listening(GetParam()));
@@ -128,8 +150,8 @@ TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
     const auto fetch = listener.Fetched();
     if (!fetch) return;
     const auto bytes = std::as_bytes(std::span(lie));
-    for (std::size_t at = 0; at < lie.size(); at += kPieceBytes) {
-      const auto piece = bytes.subspan(at, std::min(kPieceBytes, lie.size() - at));
+    for (std::size_t at = 0; at < lie.size(); at += kMostPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kMostPieceBytes, lie.size() - at));
       listener.Send({fetch->transfer, lie.size(), at, {1, 2}, piece});
     }
   });

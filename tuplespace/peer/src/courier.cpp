@@ -127,7 +127,7 @@ struct Courier::Impl {
     for (FetchedPayload& fetched : reader.TakeFetched()) Say(std::move(fetched));
     if (reader.failed()) {
       unreachable.Add(at->first.first, now_us);
-    } else if (reader.heard()) {
+    } else if (reader.delivered()) {
       unreachable.Remove(at->first.first);
     }
     const bool over = reader.failed() || (at->second->ended() && reader.idle());

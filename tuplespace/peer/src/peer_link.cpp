@@ -42,6 +42,7 @@ bool PeerLink::Work(std::int64_t now_us) {
     reader_.Receive({message.data<const std::byte>(), message.size()}, now_us);
   }
   const Monitor::Seen seen = monitor_->Drain();
+  if (!seen.local_address.empty()) reader_.Connected(now_us);
   if (seen.disconnected > 0 || seen.closed > 0) {
     if (!reader_.idle()) reader_.Fail("the connection ended, or nobody listens there");
     ended_ = true;
