@@ -232,7 +232,7 @@ void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
     if (bytes == 0 || bytes > limit_bytes_ - taken || cache_.Contains(key)) continue;
     if (!coming_.emplace(key, bytes).second) continue;
     reserved_bytes_ += bytes;
-    out.push_back(FetchAhead{key});
+    out.push_back(FetchAhead{key, bytes});
   }
 }
 

@@ -139,6 +139,29 @@ TEST_P(HostilePeer, AHolderThatSaysAnythingElseIsGivenUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+// It was expected to have another size: its bytes must not come here, directly or not.
+TEST_P(HostilePeer, APayloadOfAnotherSizeIsNotRead) {
+  constexpr std::uint64_t kClaimed = std::uint64_t{1} << 30;
+  FakeListener listener(GetParam());
+  const auto fake = Fake(listener.listening(GetParam()));
+  fake->Ask(Put{{Staying(kHostileTile, kClaimed)}});
+  const auto reader = Make("reader");
+  FoundTuple wanted = Named(kHostileTile);
+  wanted.payload_bytes = kHostileBytes;
+  std::optional<ReplyBody> answer;
+  reader->ReadDirectly({wanted}, 10'000'000, [&](ReplyBody&& reply) { answer = std::move(reply); });
+  while (!answer) {
+    reader->Poll(std::chrono::milliseconds(1));
+    fake->Turn();
+    EXPECT_FALSE(listener.Fetched());
+  }
+  const FoundTuple& found = std::get<Found>(*answer).tuples.at(0);
+  EXPECT_TRUE(found.payload.empty());
+  EXPECT_EQ(found.payload_bytes, kClaimed);
+  EXPECT_EQ(found.put_by, IdOf("holder"));
+  EXPECT_EQ(StatsOf(*reader).counters.wanted, 0u);
+}
+
 TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
   FakeListener listener(GetParam());
   const auto fake = Fake(listener.listening(GetParam()));
