@@ -1,6 +1,7 @@
 // A courier whose peers are bare sockets.
 #include "courier.h"
 
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 
 namespace tuplespace {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Key kCourierTile{"open", 1};
 constexpr std::uint64_t kCourierSession = 7;
@@ -49,6 +53,44 @@ TEST(CourierTest, WhatPeersThatEndedWereSentIsNotUnderWayAnyMore) {
   for (int round = 0; round < 3; ++round) {
     std::vector<zmq::socket_t> dealers;
     for (int i = 0; i < kPeers; ++i) dealers.push_back(fetches());
+  }
+}
+
+// The next end of a fetch.
+FetchedPayload NextFetched(Courier& courier, WakeUp& wake) {
+  const std::int64_t until_us = MonotonicUs() + 60'000'000;
+  while (MonotonicUs() < until_us) {
+    for (Courier::Event& event : courier.TakeEvents()) {
+      if (auto* fetched = std::get_if<FetchedPayload>(&event)) return std::move(*fetched);
+    }
+    zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
+    if (wake.BeginSleep()) PollUntil({&item, 1}, until_us);
+    wake.EndSleep(item.revents != 0);
+  }
+  return {0, {}, "nothing came"};
+}
+
+// A holder may name any endpoint. It must not make readers connect to services of their own hosts.
+TEST(CourierTest, WhoReachesItsBrokerOverANetworkConnectsToAddressesOfNetworksOnly) {
+  WakeUp wake;
+  CourierOptions options = CourierAt("tcp://127.0.0.1:*");
+  options.keys = MakeKeyPair();
+  options.address = "10.0.0.7";
+  options.reader_limits.connect_us = 1;
+  Courier reader(options, wake);
+  const auto why = [&](const std::string& host) {
+    static std::uint64_t id = 0;
+    const Place place{"tcp://" + host + ":1", MakeKeyPair().public_key,
+                      std::string(kTicketBytes, 't')};
+    reader.Fetch(++id, kCourierTile, 7, place);
+    return NextFetched(reader, wake).why;
+  };
+  for (const char* host : {"127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.1.1", "224.0.0.1",
+                           "255.255.255.255", "[::1]", "[::]", "[fe80::1]", "[::ffff:127.0.0.1]"}) {
+    EXPECT_THAT(why(host), HasSubstr("no address of a network")) << host;
+  }
+  for (const char* host : {"10.0.0.8", "192.168.1.1", "[fd00::1]", "[::ffff:10.0.0.8]"}) {
+    EXPECT_THAT(why(host), Not(HasSubstr("no address of a network"))) << host;
   }
 }
 

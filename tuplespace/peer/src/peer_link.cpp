@@ -13,7 +13,8 @@ constexpr int kLinkTurnMessages = 64;
 
 PeerLink::PeerLink(zmq::context_t& context, const CourierOptions& options, const Place& place)
     : dealer_(context, zmq::socket_type::dealer), reader_(options.reader_limits) {
-  const std::string address = PlaceAddress(place.endpoint, options.keys.has_value());
+  const std::string address =
+      PlaceAddress(place.endpoint, options.keys.has_value(), options.address);
   SetCommonOptions(dealer_);
   if (options.keys) {
     if (const auto problem = KeyProblem(place.public_key)) {
