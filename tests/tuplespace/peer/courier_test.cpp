@@ -70,6 +70,29 @@ FetchedPayload NextFetched(Courier& courier, WakeUp& wake) {
   return {0, {}, "nothing came"};
 }
 
+// Anybody may say that it listens where another one does.
+TEST(CourierTest, AWrongKeyForAnEndpointDoesNotMakeItUnreachable) {
+  WakeUp holder_wake, reader_wake;
+  CourierOptions options = CourierAt("tcp://127.0.0.1:*");
+  options.keys = MakeKeyPair();
+  Courier holder(options, holder_wake);
+  holder.SessionBegan(kCourierSession, MonotonicUs());
+  holder.Offer(kCourierTile, Payload::Copy("payload"));
+  options.client = "reader";
+  options.keys = MakeKeyPair();
+  Courier reader(options, reader_wake);
+  const TicketClaims claims{kCourierSession, "reader", options.keys->public_key,
+                            kCourierTile.bytes()};
+  Place place{holder.listening().endpoint, MakeKeyPair().public_key,
+              MakeTicket(holder.listening().secret, claims, MonotonicUs() + kAnHourUs)};
+  reader.Fetch(1, kCourierTile, 7, place);
+  EXPECT_TRUE(NextFetched(reader, reader_wake).payload.empty());
+  place.public_key = holder.listening().public_key;
+  reader.Fetch(2, kCourierTile, 7, place);
+  const FetchedPayload fetched = NextFetched(reader, reader_wake);
+  EXPECT_EQ(fetched.payload.text(), "payload") << fetched.why;
+}
+
 // A holder may name any endpoint. It must not make readers connect to services of their own hosts.
 TEST(CourierTest, WhoReachesItsBrokerOverANetworkConnectsToAddressesOfNetworksOnly) {
   WakeUp wake;

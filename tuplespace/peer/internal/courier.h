@@ -9,8 +9,8 @@
 // Limits: see peer_holder.h and peer_reader.h, and kPeerConnections below for connections. Whatever
 // peers send, the process does not end, and its memory is bounded by these limits.
 // Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
-// holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
-// kMostUnreachableUs.
+// holder (an endpoint with a key) that could not be reached is not tried again for kUnreachableUs,
+// doubled each time up to kMostUnreachableUs, until it has sent a whole payload.
 #pragma once
 
 #include <cstdint>

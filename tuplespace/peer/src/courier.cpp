@@ -10,7 +10,6 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "offered.h"
@@ -24,27 +23,31 @@ namespace {
 
 constexpr std::size_t kMostUnreachable = 1024;
 
+// An endpoint and a public key. Another process may listen at the endpoint later, and any holder
+// may name the endpoint of another one with a wrong key.
+using EndpointAndKey = std::pair<std::string, std::string>;
+
 // The holders that could not be reached, and until when they are not tried.
 class Unreachable {
  public:
-  bool Has(const std::string& endpoint, std::int64_t now_us) const {
-    const auto at = until_.find(endpoint);
+  bool Has(const EndpointAndKey& holder, std::int64_t now_us) const {
+    const auto at = until_.find(holder);
     return at != until_.end() && now_us < at->second.until_us;
   }
-  void Add(const std::string& endpoint, std::int64_t now_us) {
+  void Add(const EndpointAndKey& holder, std::int64_t now_us) {
     if (until_.size() >= kMostUnreachable) until_.clear();
-    Entry& entry = until_[endpoint];
+    Entry& entry = until_[holder];
     entry.pause_us = std::clamp(2 * entry.pause_us, kUnreachableUs, kMostUnreachableUs);
     entry.until_us = now_us + entry.pause_us;
   }
-  void Remove(const std::string& endpoint) { until_.erase(endpoint); }
+  void Remove(const EndpointAndKey& holder) { until_.erase(holder); }
 
  private:
   struct Entry {
     std::int64_t until_us = 0;
     std::int64_t pause_us = 0;
   };
-  std::unordered_map<std::string, Entry> until_;
+  std::map<EndpointAndKey, Entry> until_;
 };
 
 // Signals are for the threads of the program that uses this library. Signals that a thread raises
@@ -119,16 +122,15 @@ struct Courier::Impl {
     if (!busy && !stops) Wait();
   }
 
-  // By endpoint and public key, as another process may listen at the endpoint later.
-  using Links = std::map<std::pair<std::string, std::string>, std::unique_ptr<PeerLink>>;
+  using Links = std::map<EndpointAndKey, std::unique_ptr<PeerLink>>;
 
   Links::iterator Look(Links::iterator at, std::int64_t now_us) {
     PeerReader& reader = at->second->reader();
     for (FetchedPayload& fetched : reader.TakeFetched()) Say(std::move(fetched));
     if (reader.failed()) {
-      unreachable.Add(at->first.first, now_us);
+      unreachable.Add(at->first, now_us);
     } else if (reader.delivered()) {
-      unreachable.Remove(at->first.first);
+      unreachable.Remove(at->first);
     }
     const bool over = reader.failed() || (at->second->ended() && reader.idle());
     return over ? links.erase(at) : std::next(at);
@@ -138,7 +140,7 @@ struct Courier::Impl {
     const std::int64_t now_us = MonotonicUs();
     const std::uint64_t id = wanted.id;
     if (dead) return Say(FetchedPayload{id, {}, "this client fetches nothing any more"});
-    if (unreachable.Has(place.endpoint, now_us)) {
+    if (unreachable.Has({place.endpoint, place.public_key}, now_us)) {
       return Say(FetchedPayload{id, {}, "it could not be reached lately"});
     }
     try {
