@@ -217,6 +217,7 @@ void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) {
 void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
+  if (DeviceIsIdle()) progress_us_ = now_us;  // it begins with this task
   it->second.phase = Phase::kQueued;
   // The next inputs should travel while this task is computed.
   if (!event.bytes.empty()) demand_.NoteInputs(now_us - it->second.granted_us);
@@ -232,7 +233,7 @@ void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
     if (bytes == 0 || bytes > limit_bytes_ - taken || cache_.Contains(key)) continue;
     if (!coming_.emplace(key, bytes).second) continue;
     reserved_bytes_ += bytes;
-    out.push_back(FetchAhead{key});
+    out.push_back(FetchAhead{key, bytes});
   }
 }
 
@@ -367,7 +368,12 @@ void HandlerCore::ExtendLeases(std::int64_t now_us, Actions& out) {
 }
 
 bool HandlerCore::MayExtend(const Flight& flight, std::int64_t now_us) const {
-  return now_us - progress_us_ < kPatienceLeases * flight.lease_us;
+  return now_us - progress_us_ < kPatienceLeases * flight.lease_us || DeviceIsIdle();
+}
+
+bool HandlerCore::DeviceIsIdle() const {
+  return std::none_of(flights_.begin(), flights_.end(),
+                      [](const auto& entry) { return entry.second.phase == Phase::kQueued; });
 }
 
 // The flight was computed, or will not be computed here.

@@ -60,13 +60,17 @@ Payload Handler::Impl::CameForAnother(const Key& key) const {
 // Of `missing`, tuples from other handlers are fetched one by one, so that a task that needs one
 // does not wait for all.
 void Handler::Impl::Fetch(FlightId id, const std::vector<Key>& missing) {
+  const Flight& flight = flights.at(id);
+  const std::vector<std::uint64_t> right_bytes = InputBytes(*flight.task, flight.inputs.size());
   std::vector<tuplespace::FoundTuple>& placed = flights.at(id).placed;
   std::vector<tuplespace::FoundTuple> unplaced;
   for (const Key& key : missing) {
     const auto at = std::find_if(placed.begin(), placed.end(),
                                  [&](const auto& input) { return input.key == key; });
     if (at == placed.end()) {
+      const auto input = std::find(flight.input_keys.begin(), flight.input_keys.end(), key);
       unplaced.emplace_back().key = key;
+      unplaced.back().payload_bytes = right_bytes[input - flight.input_keys.begin()];
       continue;
     }
     std::vector<tuplespace::FoundTuple> one;
@@ -105,7 +109,9 @@ void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBod
     // manager learns why.
     OnTaskFailed(id, error->text);
   } else if (empty != came.end()) {
-    OnTaskFailed(id, fmt::format("its input {} has no bytes", empty->key.ToString()));
+    // Its maker may say that it has another size: then it was not read.
+    OnTaskFailed(id, fmt::format("its input {} has no bytes here, and {} according to {}",
+                                 empty->key.ToString(), empty->payload_bytes, empty->put_by));
   } else if (came.size() != keys.size()) {
     Step(GivenUp{id});
   }
@@ -142,6 +148,7 @@ void Handler::Impl::Do(const FetchAhead& action) {
   ahead[action.key] = {};
   std::vector<tuplespace::FoundTuple> wanted(1);
   wanted[0].key = action.key;
+  wanted[0].payload_bytes = action.bytes;
   client.ReadDirectly(std::move(wanted), kAheadWaitUs, [this, key = action.key](ReplyBody&& reply) {
     OnAhead(key, std::move(reply));
   });

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "handler_impl.h"
+#include "input_sizes.h"
 
 namespace acan {
 
@@ -42,6 +43,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
     if (NeedBytes(*flight.task) > grant.task->need_bytes) {
       throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
                                               grant.task->need_bytes, NeedBytes(*flight.task)));
+    }
+    const auto is_here = [this](const Key& key) { return cached.contains(key); };
+    if (const auto problem = ProblemOfInputs(*flight.task, grant, is_here)) {
+      throw std::invalid_argument(*problem);
     }
   } catch (const std::exception& error) {
     ++report.failed;

@@ -143,6 +143,7 @@ TEST_F(HandlerCoreLinkTest, WhatTasksWillNeedIsThereBeforeThem) {
   const auto told = core_.Step(Telling({{Tile(2, 1), 100}}), 0);
   ASSERT_THAT(Of<FetchAhead>(told), SizeIs(1));
   EXPECT_EQ(Of<FetchAhead>(told)[0].key, Tile(2, 1));
+  EXPECT_EQ(Of<FetchAhead>(told)[0].bytes, 100u) << "no more is set aside for it";
   EXPECT_EQ(core_.reserved_bytes(), 200u) << "a task, and what comes";
   EXPECT_THAT(Of<FetchAhead>(core_.Step(Telling({{Tile(2, 1), 100}}, 2), 0)), IsEmpty());
   const auto arrived = core_.Step(AheadArrived{Tile(2, 1), 100}, 0);

@@ -152,6 +152,31 @@ TEST(HandlerCoreTest, ExtendsLeasesUnlessTheJobTimesThem) {
   EXPECT_EQ(core.NextDeadlineUs(), 1000);
 }
 
+// Another client may be slow to send an input.
+TEST(HandlerCoreTest, ExtendsLeasesWhileAllTasksWaitForInputs) {
+  constexpr std::int64_t kFetchedUs = 60'000;
+  HandlerCore core(1000, 2);
+  core.Start();
+  TaskGranted fetching = Grant(10, {Tile(1, 1)}, 1);
+  fetching.sent = {false};
+  core.Step(fetching, 0);
+  std::int64_t now_us = 0;
+  std::size_t extended = 0;
+  const auto go_on_until = [&](std::int64_t until_us) {
+    extended = 0;
+    while (now_us < until_us) {
+      extended += Of<ExtendLease>(core.Step(TimePassed{}, now_us += 500)).size();
+    }
+  };
+  go_on_until(kFetchedUs);
+  EXPECT_EQ(extended, 120u);
+  core.Step(InputsArrived{1}, now_us);
+  go_on_until(now_us + 7'000);
+  EXPECT_EQ(extended, 14u) << "the device has just begun";
+  go_on_until(now_us + 7'000);
+  EXPECT_LE(extended, 2u) << "it hangs";
+}
+
 TEST(HandlerCoreTest, DrainFinishesWhatRunsAndPutsBackTheRest) {
   HandlerCore core(1000, 3);
   core.Start();

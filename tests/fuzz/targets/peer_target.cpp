@@ -89,7 +89,7 @@ bool RunHolding(InputReader in) {
     }
     std::size_t messages = 0;
     while (holder.TakeOutput()) ++messages;
-    Require(messages <= 4 + 5, "{} messages at once", messages);
+    Require(messages <= (4 << 20) / kPieceBytes + 5, "{} messages at once", messages);
   }
   holder.Tick(now_us + kFewer.stall_us);
   return good;
@@ -158,8 +158,7 @@ std::vector<Seed> PeerSeeds() {
                       SizedTextBytes(to_holder(MoreFrame{1, 1 << 20})) + from_a +
                       SizedTextBytes(to_holder(GoodFetch(2))) + from_a +
                       SizedTextBytes(to_holder(StopFrame{2}))},
-      {"reading", KindBytes(kReading) + SizedTextBytes(piece(1, 0, 2'000)) +
-                      SizedTextBytes(piece(1, 2'000, 1'000)) +
+      {"reading", KindBytes(kReading) + SizedTextBytes(piece(1, 0, kFuzzedBytes)) +
                       SizedTextBytes(to_holder(RefusalFrame{2, FetchRefusal::kBusy})) +
                       SizedTextBytes(piece(3, 0, kFuzzedBytes))},
   };

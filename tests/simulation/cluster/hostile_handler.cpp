@@ -10,6 +10,7 @@
 #include "acan/core/names.h"
 #include "cluster/jobs.h"
 #include "fmt/format.h"
+#include "world/cluster_network.h"
 
 namespace acan::simulation {
 
@@ -20,6 +21,7 @@ namespace {
 constexpr std::size_t kMostRemembered = 256;
 constexpr std::uint64_t kIds = 3;  // under which it joins
 constexpr std::int64_t kMostLeaseUs = 3'600'000'000;
+constexpr std::size_t kHostileSecretBytes = 32;
 
 AccessList MakeAccess() {
   const std::string key(40, '0');
@@ -90,6 +92,7 @@ void HostileHandler::DrawKeeping(Random random) {
   }
   weights_[static_cast<std::size_t>(Deed::kKeep)] = 1ull << random.Below(6);
   if (!lies_) weights_[static_cast<std::size_t>(Deed::kSupply)] = 0;
+  listens_ = random.OneIn(2);
 }
 
 bool HostileHandler::Is(const ClientId& client) {
@@ -103,8 +106,9 @@ std::string HostileHandler::Describe() const {
     const char* between = deeds.empty() ? "" : ", ";
     deeds += fmt::format("{}{} {}", between, NameOf(static_cast<Deed>(i)), weights_[i]);
   }
-  return fmt::format("acts every {:.0f} ms and after one in {} messages, with these weights: {}",
-                     static_cast<double>(pause_us_) * 1e-3, after_one_in_, deeds);
+  return fmt::format("acts every {:.0f} ms and after one in {} messages{}, with these weights: {}",
+                     static_cast<double>(pause_us_) * 1e-3, after_one_in_,
+                     listens_ ? ", listens and sends nothing" : "", deeds);
 }
 
 std::int64_t HostileHandler::NextDelayUs() {
@@ -167,6 +171,12 @@ HostileHandler::Said HostileHandler::Say(const Observer& observer) {
   said.client = at->first;
   said.envelope.session = !clings_ && random_.OneIn(64) ? random_.Next() : at->second;
   if (at->second == 0) said.envelope.messages.emplace_back(Hello{++nonce_, said.client});
+  if (listens_ && at->second != 0 && said.envelope.session == at->second &&
+      listens_in_.insert(at->second).second) {
+    said.envelope.messages.emplace_back(
+        Listening{kHostileEndpoint, std::string(40, '0'), std::string(kHostileSecretBytes, 's')});
+    said.what = "listen";
+  }
   const std::uint64_t deeds = random_.OneIn(4) ? 1 + random_.Below(6) : 1;
   for (std::uint64_t i = 0; i < deeds; ++i) {
     const Deed deed = Draw();

@@ -127,6 +127,8 @@ class HostileHandler {
   std::int64_t pause_us_ = 0;
   std::uint64_t after_one_in_ = 1;
   std::vector<std::uint64_t> weights_;  // of its deeds
+  bool listens_ = false;                // at kHostileEndpoint
+  std::set<std::uint64_t> listens_in_;  // the sessions in which it has said so
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::uint64_t nonce_ = 0;
   tuplespace::RequestId next_request_ = 1;

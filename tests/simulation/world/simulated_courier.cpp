@@ -23,6 +23,9 @@ constexpr std::int64_t kLeastDelayUs = 50;
 constexpr std::int64_t kMostDelayUs = 5'000;
 constexpr std::uint64_t kBreaksOneIn = 40;  // per message
 constexpr const char* kBroken = "the connection broke";
+constexpr std::uint64_t kHostileNumber =
+    UINT64_MAX;  // of the hostile handler, which is none of All
+constexpr std::int64_t kAnnoysEveryUs = 1'000'000;
 
 }  // namespace
 
@@ -55,6 +58,7 @@ struct Courier::Impl {
   }
   // The number of the holder with this endpoint; 0: there is none.
   static std::uint64_t NumberOf(const std::string& endpoint) {
+    if (endpoint == acan::simulation::kHostileEndpoint) return kHostileNumber;
     for (const auto& [number, courier] : All()) {
       if (courier->listening.endpoint == endpoint) return number;
     }
@@ -78,6 +82,19 @@ struct Courier::Impl {
       reader.Fail("nobody listens there");
     }
     Pump(at);
+    if (fresh && at == kHostileNumber) Annoy(number);
+  }
+
+  // The hostile handler says that it does not have what nobody has asked for.
+  static void Annoy(std::uint64_t from) {
+    World::current().After(kAnnoysEveryUs, [from] {
+      Impl* const self = Find(from);
+      if (self == nullptr || !self->links.contains(kHostileNumber)) return;
+      self->links.at(kHostileNumber)
+          .Receive(EncodePeer(RefusalFrame{0, FetchRefusal::kGone}), self->process.LocalUs());
+      self->Pump(kHostileNumber);
+      Annoy(from);
+    });
   }
 
   // Sends the messages of this link's reader and reports the payloads that it got.

@@ -145,6 +145,22 @@ TEST_F(DirectReadsTest, BytesThatAreNotThoseOfTheSpaceAreReadThroughTheBroker) {
   EXPECT_EQ(std::get<Found>(answers_.at(0)).tuples.at(1).payload.text(), "payload");
 }
 
+// It would take memory that nobody has set aside for it.
+TEST_F(DirectReadsTest, APayloadOfAnotherSizeIsNotRead) {
+  FoundTuple wanted = Named(1), other = Named(2);
+  wanted.payload_bytes = other.payload_bytes = 10;
+  Begin({wanted, other});
+  FoundTuple large = Placed(1);
+  large.payload_bytes = std::uint64_t{1} << 30;
+  Answer({large, Placed(2)});
+  ASSERT_EQ(fetching_.size(), 1u);
+  EXPECT_EQ(fetching_.begin()->second, other.key);
+  reads_.OnFetched(fetching_.begin()->first, Payload::Copy("b"));
+  EXPECT_TRUE(submitted_.empty()) << "nor through the broker";
+  EXPECT_EQ(Payloads(), 1u);
+  EXPECT_EQ(std::get<Found>(answers_.at(0)).tuples.at(0).payload_bytes, large.payload_bytes);
+}
+
 TEST_F(DirectReadsTest, ItIsReadThroughTheBrokerOnce) {
   Begin({Placed(1)});
   reads_.OnFetched(1, {});

@@ -128,6 +128,12 @@ class FakeListener {
     router_.send(zmq::buffer(message), zmq::send_flags::none);
   }
   const std::string& peer() const { return peer_; }  // that fetched last
+  // To whoever has fetched last.
+  void Send(const RefusalFrame& refusal) {
+    const std::vector<std::byte> message = EncodePeer(refusal);
+    router_.send(zmq::buffer(peer_), zmq::send_flags::sndmore);
+    router_.send(zmq::buffer(message), zmq::send_flags::none);
+  }
   void Close() { router_.close(); }
 
  private:

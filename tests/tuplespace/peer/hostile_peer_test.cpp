@@ -118,6 +118,51 @@ TEST_P(HostilePeer, AHolderThatSaysNothingIsGivenUp) {
   EXPECT_EQ(reader->direct_counts().failed_fetches, 1u);
 }
 
+// It says something every 0.2 s, but never sends what is asked for.
+TEST_P(HostilePeer, AHolderThatSaysAnythingElseIsGivenUp) {
+  FakeListener listener(GetParam());
+  const auto fake = Fake(listener.listening(GetParam()));
+  fake->Ask(Put{{Staying(kHostileTile, kHostileBytes)}});
+  const auto reader = Make("reader");
+  std::optional<FetchFrame> fetch;
+  const auto begin = std::chrono::steady_clock::now();
+  auto next = begin;
+  const auto found = FetchWith(*reader, [&] {
+    fake->Turn();
+    if (auto fetched = listener.Fetched()) fetch = fetched;
+    const auto now = std::chrono::steady_clock::now();
+    if (!fetch || now < next || now > begin + std::chrono::seconds(40)) return;
+    next = now + std::chrono::milliseconds(200);
+    listener.Send(RefusalFrame{fetch->transfer + 1, FetchRefusal::kGone});
+  });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload.text(), payload_);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+// It was expected to have another size: its bytes must not come here, directly or not.
+TEST_P(HostilePeer, APayloadOfAnotherSizeIsNotRead) {
+  constexpr std::uint64_t kClaimed = std::uint64_t{1} << 30;
+  FakeListener listener(GetParam());
+  const auto fake = Fake(listener.listening(GetParam()));
+  fake->Ask(Put{{Staying(kHostileTile, kClaimed)}});
+  const auto reader = Make("reader");
+  FoundTuple wanted = Named(kHostileTile);
+  wanted.payload_bytes = kHostileBytes;
+  std::optional<ReplyBody> answer;
+  reader->ReadDirectly({wanted}, 10'000'000, [&](ReplyBody&& reply) { answer = std::move(reply); });
+  while (!answer) {
+    reader->Poll(std::chrono::milliseconds(1));
+    fake->Turn();
+    EXPECT_FALSE(listener.Fetched());
+  }
+  const FoundTuple& found = std::get<Found>(*answer).tuples.at(0);
+  EXPECT_TRUE(found.payload.empty());
+  EXPECT_EQ(found.payload_bytes, kClaimed);
+  EXPECT_EQ(found.put_by, IdOf("holder"));
+  EXPECT_EQ(StatsOf(*reader).counters.wanted, 0u);
+}
+
 TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
   FakeListener listener(GetParam());
   const auto fake = Fake(listener.listening(GetParam()));
@@ -129,8 +174,8 @@ TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
     const auto fetch = listener.Fetched();
     if (!fetch) return;
     const auto bytes = std::as_bytes(std::span(lie));
-    for (std::size_t at = 0; at < lie.size(); at += kPieceBytes) {
-      const auto piece = bytes.subspan(at, std::min(kPieceBytes, lie.size() - at));
+    for (std::size_t at = 0; at < lie.size(); at += kMostPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kMostPieceBytes, lie.size() - at));
       listener.Send({fetch->transfer, lie.size(), at, {1, 2}, piece});
     }
   });

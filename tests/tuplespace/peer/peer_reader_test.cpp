@@ -3,14 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "peer_holder.h"
 
 namespace tuplespace {
 namespace {
 
 const Key kReadTile{"tile", 1};
+// The least that may come in a piece which is not the last.
+constexpr std::uint64_t kReadPiece = 64 << 10;
+constexpr std::int64_t kReadSecondUs = 1'000'000;
+constexpr std::int64_t kReadConnectUs = 3 * kReadSecondUs, kReadStallUs = 5 * kReadSecondUs;
 
 class PeerReaderTest : public ::testing::Test {
  protected:
@@ -48,14 +56,14 @@ class PeerReaderTest : public ::testing::Test {
 };
 
 TEST_F(PeerReaderTest, PutsAPayloadTogether) {
-  const std::string payload(3'000, 'p');
+  const std::string payload(kReadPiece + 1'000, 'p');
   Fetch(7, payload.size());
   EXPECT_EQ(Said(), std::vector<std::uint64_t>{7});
-  Receive(payload, 7, 0, 2'000);
-  EXPECT_EQ(Said(), std::vector<std::uint64_t>{2'000});
+  Receive(payload, 7, 0, kReadPiece);
+  EXPECT_EQ(Said(), std::vector<std::uint64_t>{kReadPiece});
   EXPECT_TRUE(reader_->TakeFetched().empty());
-  Receive(payload, 7, 2'000, 1'000);
-  EXPECT_EQ(Said(), std::vector<std::uint64_t>{3'000});
+  Receive(payload, 7, kReadPiece, 1'000);
+  EXPECT_EQ(Said(), std::vector<std::uint64_t>{payload.size()});
   const auto fetched = reader_->TakeFetched();
   ASSERT_EQ(fetched.size(), 1u);
   EXPECT_EQ(fetched[0].payload.text(), payload);
@@ -76,12 +84,13 @@ TEST_F(PeerReaderTest, APayloadWithoutItsHashIsNotUsed) {
 TEST_F(PeerReaderTest, WhoSendsAnotherSizeOrOrderFails) {
   for (const int lie : {0, 1, 2}) {
     reader_ = std::make_unique<PeerReader>(PeerReaderLimits());
-    Fetch(1, 3'000);
-    if (lie == 0) Receive(std::string(4'000, 'x'), 1, 0, 1'000);
-    if (lie == 1) Receive(std::string(3'000, 'x'), 1, 1'000, 1'000);
+    const std::string whole(3 * kReadPiece, 'x');
+    Fetch(1, whole.size());
+    if (lie == 0) Receive(std::string(4 * kReadPiece, 'x'), 1, 0, kReadPiece);
+    if (lie == 1) Receive(whole, 1, kReadPiece, kReadPiece);
     if (lie == 2) {
-      Receive(std::string(3'000, 'x'), 1, 0, 1'000);
-      Receive(std::string(3'000, 'x'), 1, 1'000, 1'000, PayloadHash{3, 4});
+      Receive(whole, 1, 0, kReadPiece);
+      Receive(whole, 1, kReadPiece, kReadPiece, PayloadHash{3, 4});
     }
     EXPECT_TRUE(reader_->failed()) << lie;
     EXPECT_EQ(reader_->TakeFetched().size(), 1u) << lie;
@@ -106,14 +115,148 @@ TEST_F(PeerReaderTest, AHolderThatSaysNothingFailsAllFetches) {
 }
 
 TEST_F(PeerReaderTest, AHolderThatStopsInTheMiddleFails) {
-  Fetch(1, 3'000);
+  Fetch(1, 30 * kReadPiece);
   now_us_ += 2'900'000;
-  Receive(std::string(3'000, 'x'), 1, 0, 1'000);
+  Receive(std::string(30 * kReadPiece, 'x'), 1, 0, kReadPiece);
   EXPECT_EQ(reader_->NextDeadlineUs(), now_us_ + 5'000'000);
   now_us_ += 5'000'000;
   reader_->Tick(now_us_);
   EXPECT_EQ(reader_->TakeFetched().size(), 1u);
   EXPECT_TRUE(reader_->failed());
+}
+
+// ---- holders that send something, but not what was asked for
+
+TEST_F(PeerReaderTest, WhatBelongsToNoFetchDoesNotKeepAFetchAlive) {
+  for (const bool stopped : {false, true}) {  // the reader may still get pieces of what it stopped
+    reader_ = std::make_unique<PeerReader>(PeerReaderLimits());
+    if (stopped) {
+      Fetch(1, 100);
+      reader_->Forget(1);
+    }
+    Fetch(2, 100);
+    const std::int64_t begin_us = now_us_;
+    while (!reader_->failed() && now_us_ < begin_us + 60 * kReadSecondUs) {
+      now_us_ += kReadSecondUs;
+      reader_->Receive(EncodePeer(RefusalFrame{1, FetchRefusal::kGone}), now_us_);
+      reader_->Tick(now_us_);
+    }
+    EXPECT_LE(now_us_ - begin_us, kReadConnectUs + kReadStallUs);
+    ASSERT_EQ(reader_->TakeFetched().size(), 1u);
+  }
+}
+
+TEST_F(PeerReaderTest, WhoSendsMuchThatBelongsToNoFetchFails) {
+  Fetch(9, 100);
+  for (int i = 0; i < 20; ++i) {
+    reader_->Receive(EncodePeer(RefusalFrame{1, FetchRefusal::kGone}), now_us_);
+  }
+  EXPECT_TRUE(reader_->failed());
+  EXPECT_EQ(reader_->TakeFetched().size(), 1u);
+}
+
+// A holder that was told to stop may have sent a window of pieces before.
+TEST_F(PeerReaderTest, PiecesOfWhatWasStoppedAreNoFault) {
+  const std::string whole(80 * kReadPiece, 'x');
+  Fetch(1, whole.size());
+  Fetch(2, 100);
+  Receive(whole, 1, 0, kReadPiece);
+  reader_->Forget(1);
+  for (std::uint64_t i = 1; i <= 64; ++i) Receive(whole, 1, i * kReadPiece, kReadPiece);
+  reader_->Receive(EncodePeer(RefusalFrame{1, FetchRefusal::kGone}), now_us_);
+  EXPECT_FALSE(reader_->failed());
+  Receive(std::string(100, 'y'), 2, 0, 100);
+  EXPECT_EQ(reader_->TakeFetched().size(), 1u);
+}
+
+TEST_F(PeerReaderTest, WhoSendsOneByteAtATimeFails) {
+  const std::string whole(10 * kReadPiece, 'x');
+  Fetch(1, whole.size());
+  for (std::uint64_t i = 0; i < 60 && !reader_->failed(); ++i) {
+    Receive(whole, 1, i, 1);
+    now_us_ += kReadSecondUs;
+    reader_->Tick(now_us_);
+  }
+  EXPECT_LE(now_us_ - 1'000, kReadConnectUs + kReadStallUs);
+  EXPECT_TRUE(reader_->failed());
+}
+
+// Pieces that are due, but so few that the payload would take hours.
+TEST_F(PeerReaderTest, AFetchTakesNoLongerThanItsBytesAtTheLeastRate) {
+  const std::string whole(64 * kReadPiece, 'x');
+  Fetch(1, whole.size());
+  const std::int64_t begin_us = now_us_;
+  for (std::uint64_t i = 0; i < 64 && !reader_->failed(); ++i) {
+    now_us_ += kReadStallUs - 1;
+    Receive(whole, 1, i * kReadPiece, kReadPiece);
+    reader_->Tick(now_us_);
+  }
+  EXPECT_TRUE(reader_->failed());
+  EXPECT_LE(now_us_ - begin_us, kReadConnectUs + 2 * kReadStallUs + 64 * kReadSecondUs);
+}
+
+// One refused after the other, and the first one never comes.
+TEST_F(PeerReaderTest, RefusalsDoNotKeepTheOtherFetchesAlive) {
+  Fetch(1, 100);
+  const std::int64_t begin_us = now_us_;
+  for (std::uint64_t id = 2; id < 30 && !reader_->failed(); ++id) {
+    Fetch(id, 100);
+    now_us_ += 2 * kReadSecondUs;
+    reader_->Receive(EncodePeer(RefusalFrame{id, FetchRefusal::kGone}), now_us_);
+    reader_->Tick(now_us_);
+  }
+  EXPECT_TRUE(reader_->failed());
+  EXPECT_LE(now_us_ - begin_us, kReadConnectUs + kReadStallUs + 2 * kReadSecondUs);
+}
+
+// ---- honest holders over slow links
+
+// Lets a reader fetch `count` payloads of `bytes` over a link that transports a byte in
+// `us_per_byte`. Returns how many came, or 0 if the reader gave up.
+std::size_t FetchOverLink(std::size_t count, std::uint64_t bytes, std::int64_t us_per_byte) {
+  constexpr std::uint64_t kLinkSession = 3;
+  const std::string secret(kTicketSecretBytes, 's');
+  PeerHolder holder(secret, {});
+  holder.SessionBegan(kLinkSession, 0, 0);
+  PeerReader reader{PeerReaderLimits()};
+  const std::string ticket =
+      MakeTicket(secret, {kLinkSession, "reader", "", kReadTile.bytes()}, 3600 * kReadSecondUs);
+  for (std::uint64_t id = 1; id <= count; ++id) {
+    reader.Fetch({id, kReadTile, bytes, ticket, "reader"}, 0);
+  }
+  const Payload payload = Payload::Copy(std::string(bytes, 'x'));
+  std::deque<std::vector<std::byte>> link;  // in order, and one at a time
+  reader.Connected(0);
+  std::int64_t now_us = 0;
+  std::size_t came = 0;
+  while (!reader.idle()) {
+    for (const auto& message : reader.TakeOutput()) holder.Receive("p", "", message, now_us);
+    for (const Key& key : holder.TakeAsked()) holder.Provide(key, payload, now_us);
+    while (auto out = holder.TakeOutput()) {
+      out->head.insert(out->head.end(), out->body.begin(), out->body.end());
+      link.push_back(std::move(out->head));
+    }
+    if (link.empty()) return 0;
+    const std::int64_t comes_us =
+        now_us + static_cast<std::int64_t>(link.front().size()) * us_per_byte;
+    reader.Tick(comes_us - 1);
+    if (reader.failed()) return 0;
+    reader.Receive(link.front(), now_us = comes_us);
+    link.pop_front();
+    for (const FetchedPayload& fetched : reader.TakeFetched()) came += !fetched.payload.empty();
+  }
+  return came;
+}
+
+TEST_F(PeerReaderTest, LargePayloadsComeOverALinkOf1Mbit) {
+  constexpr std::int64_t kUsPerByte = 8;
+  EXPECT_EQ(FetchOverLink(1, 20 << 20, kUsPerByte), 1u);
+  EXPECT_EQ(FetchOverLink(12, 5 << 20, kUsPerByte), 12u) << "some wait for their turn";
+  EXPECT_EQ(FetchOverLink(12, 70 << 10, kUsPerByte), 12u);
+}
+
+TEST_F(PeerReaderTest, LargePayloadsComeNotOverALinkThatIsTooSlow) {
+  EXPECT_EQ(FetchOverLink(1, 2 << 20, /*us_per_byte=*/30), 0u);
 }
 
 TEST_F(PeerReaderTest, WhatIsForgottenIsNotTold) {

@@ -88,6 +88,64 @@ TEST_F(ResidentTest, AClientThatJoinsAgainDoesNotListenUntilItSaysSo) {
   EXPECT_TRUE(d->Ask<Found>("other", read).timed_out);
 }
 
+// ---- a taker that waits for a silent holder before it asks the space ----------------------------
+
+class FetchingTest : public ResidentTest {
+ protected:
+  static constexpr std::int64_t kLeaseUs = 1'000'000;
+  void SetUp() override {
+    SpaceLimits limits;
+    limits.lease_extensions = 4;
+    Begin(limits);
+    d->Step(ClientListens{"gpu"});
+    d->Join("third");
+    EXPECT_THAT(d->GetNow("third", Every("task")), ::testing::IsEmpty());  // it could do the tasks
+  }
+  // How long `other` may keep a task that needs the tile, by extending its lease.
+  std::int64_t KeptUs(std::int64_t number) {
+    Tuple task = Task(Key{"task", number}, {kResidentTile});
+    task.task->lease_us = kLeaseUs;
+    d->PutOne("owner", task);
+    const LeaseRef lease = d->TakeNow("other", Every("task"));
+    std::int64_t kept_us = 0;
+    while (d->Ask<LeaseReply>("other", Extend{lease, kLeaseUs}).lease == LeaseStatus::kOk) {
+      d->Advance(kLeaseUs / 2);
+      kept_us += kLeaseUs / 2;
+      if (kept_us > 200 * kLeaseUs) break;
+    }
+    d->Done("third", d->TakeNow("third", Every("task")));
+    return kept_us;
+  }
+};
+
+TEST_F(FetchingTest, WhoFetchesAnInputMayExtendItsLeaseMeanwhile) {
+  Make(kResidentTile);
+  const std::int64_t kept_us = KeptUs(2);
+  EXPECT_GE(kept_us, 13 * kLeaseUs) << "10 s to find out, and what any task may take";
+  EXPECT_LE(kept_us, 15 * kLeaseUs);
+}
+
+TEST_F(FetchingTest, EachBenchHalvesThatTime) {
+  Make(kResidentTile);
+  KeptUs(2);
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kMistrusted));
+  d->Advance(60'000'000);
+  EXPECT_LE(KeptUs(3), 8 * kLeaseUs);
+}
+
+TEST_F(FetchingTest, WhatTheTakerHoldsItDoesNotFetch) {
+  Make(kResidentTile);
+  d->Ask<Ok>("other", Hold{{kResidentTile}, {}});
+  EXPECT_LE(KeptUs(2), 5 * kLeaseUs);
+}
+
+TEST_F(FetchingTest, ATransferTakesAsLongAsItsBytes) {
+  ASSERT_EQ(d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {kResidentTile})),
+            PutStatus::kStored);
+  d->Done("gpu", d->TakeNow("gpu", Every("task")), {Resident(kResidentTile, 20 * (64 << 10))});
+  EXPECT_GE(KeptUs(2), 33 * kLeaseUs);
+}
+
 // ---- after the payload was supplied -------------------------------------------------------------
 
 class SuppliedTest : public ResidentTest {

@@ -337,6 +337,26 @@ TEST_F(GetTest, AGrantCarriesTheInputsThatTheTakerLacks) {
   EXPECT_EQ(grants[0].task->inputs.size(), 2u);
 }
 
+// Somebody may have put a tuple that is larger than the task's maker expects.
+TEST_F(GetTest, AGrantCarriesNoMoreThanTheTaskNeeds) {
+  d->PutOne("m", Plain(Key{"x", 1}, std::string(60, 'x')));
+  d->PutOne("b", Plain(Key{"x", 2}, std::string(1'000, 'y')));
+  d->PutOne("m", Plain(Key{"x", 3}, std::string(40, 'z')));
+  Tuple task = Task(Key{"t", 1}, {Key{"x", 1}, Key{"x", 2}, Key{"x", 3}});
+  for (const bool says : {true, false}) {
+    task.key = Key{"t", says ? 1 : 2};
+    task.task->need_bytes = says ? 100 : 0;
+    d->PutOne("m", task);
+    Get get = GetOf(Every("t"));
+    get.with_inputs = true;
+    const auto grants = d->Ask<Grants>("a", get).grants;
+    ASSERT_EQ(grants.size(), 1u);
+    EXPECT_EQ(grants[0].input_sent, (std::vector{true, !says, true}));
+    EXPECT_EQ(grants[0].inputs[1].payload_bytes, 1'000u);
+    EXPECT_EQ(grants[0].inputs[1].payload.empty(), says);
+  }
+}
+
 // ---- affinity ----------------------------------------------------------------------------------
 
 TEST_F(GetTest, ATaskGoesToTheWaitingHolderOfItsAffinityTuple) {

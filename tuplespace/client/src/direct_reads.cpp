@@ -55,8 +55,11 @@ void DirectReads::OnFound(ReadId id, const std::vector<std::size_t>& which, bool
   }
   --at->second.under_way;
   for (std::size_t i = 0; i < which.size(); ++i) {
-    FoundTuple& tuple = at->second.tuples[which[i]] = std::move(found->tuples[i]);
+    FoundTuple& tuple = at->second.tuples[which[i]];
+    const std::uint64_t right_bytes = tuple.payload_bytes;
+    tuple = std::move(found->tuples[i]);
     if (!direct || !tuple.resident) continue;
+    if (right_bytes != 0 && tuple.payload_bytes != right_bytes) continue;  // must not come here
     if (tuple.place) {
       Fetch(id, which[i]);
     } else {

@@ -35,6 +35,8 @@ class DirectReads {
 
   // As Client::ReadDirectly. Without `direct`, everything comes through the broker. If `submit`
   // throws, so does this, and nothing has begun.
+  // What `wanted` says about a payload's size bounds the memory that the payload takes: holders may
+  // claim any size.
   void Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
              Client::ReplyHandler on_reply);
   // An empty payload: it could not be fetched.

@@ -5,13 +5,13 @@
 //     SessionBegan, Fetch, Provide  ----->    PeerListener (ROUTER)   <-----   their couriers
 //     TakeEvents                    <-----    a PeerLink (DEALER) for each holder   ----->
 //
-// Threads: all members belong to the client's thread; `wake` is notified when there are events.
-// Limits: peer_holder.h, peer_reader.h; of connections from others kPeerConnections below, of links
-// to others CourierOptions::most_links. Whatever peers send, the process does not end, and these
-// limits bound its memory and its descriptors.
-// Errors: what fails ends a fetch without its payload, and the caller reads it through the broker.
-// A holder that could not be reached is not tried again for kUnreachableUs, doubled each time up to
-// kMostUnreachableUs.
+// Threads: all members are for the client's thread; `wake` is notified when there are events.
+// Limits: see peer_holder.h and peer_reader.h; kPeerConnections below limits connections from other
+// clients, and CourierOptions::most_links those to them. Whatever peers send, the process does not
+// end, and these limits bound its memory and its descriptors.
+// Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
+// holder (an endpoint with a key) that could not be reached is not tried again for kUnreachableUs,
+// doubled each time up to kMostUnreachableUs, until it has sent a whole payload.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <stdexcept>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "offered.h"
@@ -26,27 +25,31 @@ namespace {
 
 constexpr std::size_t kMostUnreachable = 1024;
 
+// An endpoint and a public key. Another process may listen at the endpoint later, and any holder
+// may name the endpoint of another one with a wrong key.
+using EndpointAndKey = std::pair<std::string, std::string>;
+
 // The holders that could not be reached, and until when they are not tried.
 class Unreachable {
  public:
-  bool Has(const std::string& endpoint, std::int64_t now_us) const {
-    const auto at = until_.find(endpoint);
+  bool Has(const EndpointAndKey& holder, std::int64_t now_us) const {
+    const auto at = until_.find(holder);
     return at != until_.end() && now_us < at->second.until_us;
   }
-  void Add(const std::string& endpoint, std::int64_t now_us) {
+  void Add(const EndpointAndKey& holder, std::int64_t now_us) {
     if (until_.size() >= kMostUnreachable) until_.clear();
-    Entry& entry = until_[endpoint];
+    Entry& entry = until_[holder];
     entry.pause_us = std::clamp(2 * entry.pause_us, kUnreachableUs, kMostUnreachableUs);
     entry.until_us = now_us + entry.pause_us;
   }
-  void Remove(const std::string& endpoint) { until_.erase(endpoint); }
+  void Remove(const EndpointAndKey& holder) { until_.erase(holder); }
 
  private:
   struct Entry {
     std::int64_t until_us = 0;
     std::int64_t pause_us = 0;
   };
-  std::unordered_map<std::string, Entry> until_;
+  std::map<EndpointAndKey, Entry> until_;
 };
 
 // Signals are for the threads of the program that uses this library. Signals that a thread raises
@@ -123,21 +126,20 @@ struct Courier::Impl {
 
   struct Link {
     std::unique_ptr<PeerLink> link;
-    std::int64_t used_us = 0;  // when something was fetched through it last
+    std::int64_t used_us = 0;  // when something was last fetched through it
 
     bool IsIdle() const { return link->reader().idle(); }
   };
-  // By endpoint and public key: another process may listen there by now.
-  using Links = std::map<std::pair<std::string, std::string>, Link>;
+  using Links = std::map<EndpointAndKey, Link>;
 
   Links::iterator Look(Links::iterator at, std::int64_t now_us) {
     Link& link = at->second;
     PeerReader& reader = link.link->reader();
     for (FetchedPayload& fetched : reader.TakeFetched()) Say(std::move(fetched));
     if (reader.failed()) {
-      unreachable.Add(at->first.first, now_us);
-    } else if (reader.heard()) {
-      unreachable.Remove(at->first.first);
+      unreachable.Add(at->first, now_us);
+    } else if (reader.delivered()) {
+      unreachable.Remove(at->first);
     }
     if (!link.IsIdle()) link.used_us = now_us;
     const bool unused = link.IsIdle() && now_us - link.used_us >= options.idle_link_us;
@@ -177,7 +179,7 @@ struct Courier::Impl {
     const std::int64_t now_us = MonotonicUs();
     const std::uint64_t id = wanted.id;
     if (dead) return Say(FetchedPayload{id, {}, "this client no longer fetches payloads"});
-    if (unreachable.Has(place.endpoint, now_us)) {
+    if (unreachable.Has({place.endpoint, place.public_key}, now_us)) {
       return Say(FetchedPayload{id, {}, "it was recently unreachable"});
     }
     try {

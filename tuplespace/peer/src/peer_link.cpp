@@ -13,7 +13,8 @@ constexpr int kLinkTurnMessages = 64;
 
 PeerLink::PeerLink(zmq::context_t& context, const CourierOptions& options, const Place& place)
     : dealer_(context, zmq::socket_type::dealer), reader_(options.reader_limits) {
-  const std::string address = PlaceAddress(place.endpoint, options.keys.has_value());
+  const std::string address =
+      PlaceAddress(place.endpoint, options.keys.has_value(), options.address);
   SetCommonOptions(dealer_);
   if (options.keys) {
     if (const auto problem = KeyProblem(place.public_key)) {
@@ -42,6 +43,7 @@ bool PeerLink::Work(std::int64_t now_us) {
     reader_.Receive({message.data<const std::byte>(), message.size()}, now_us);
   }
   const Monitor::Seen seen = monitor_->Drain();
+  if (!seen.local_address.empty()) reader_.Connected(now_us);
   if (seen.disconnected > 0 || seen.closed > 0) {
     if (!reader_.idle()) reader_.Fail("the connection ended, or nobody listens there");
     ended_ = true;

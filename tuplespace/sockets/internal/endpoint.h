@@ -15,7 +15,11 @@ std::string ConnectAddress(const std::string& endpoint, bool has_keys);
 
 // As ListenAddress, for the place of a payload, which another client told the broker:
 // tcp://ADDRESS:PORT with a numeric address, which must be loopback if there are no keys.
-std::string PlaceAddress(const std::string& endpoint, bool has_keys);
+// `own_address` is the local address of the reader's connection to the broker; empty: unknown. If
+// that is an address of a network, the place must be one, too: otherwise the holder could make the
+// reader connect to services that only the reader's own host can reach.
+std::string PlaceAddress(const std::string& endpoint, bool has_keys,
+                         const std::string& own_address);
 
 // Whether it is written as tcp://[...]. IPv6 is enabled only then, because it changes how ZeroMQ
 // names other addresses.

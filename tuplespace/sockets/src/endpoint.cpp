@@ -81,6 +81,28 @@ bool IsAddress(const std::string& host) {
          inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6) == 1;
 }
 
+// Whether this address stands for the host itself, or means something else on each link: loopback,
+// unspecified, link-local and multicast addresses.
+bool IsOfHostOrLink(const std::string& host) {
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string plain = bracketed ? host.substr(1, host.size() - 2) : host;
+  in_addr v4{};
+  in6_addr v6{};
+  bool is_v4 = inet_pton(AF_INET, plain.c_str(), &v4) == 1;
+  if (!is_v4) {
+    if (inet_pton(AF_INET6, plain.substr(0, plain.find('%')).c_str(), &v6) != 1) return false;
+    is_v4 = IN6_IS_ADDR_V4MAPPED(&v6);
+    if (is_v4) std::memcpy(&v4, v6.s6_addr + 12, sizeof(v4));
+  }
+  if (!is_v4) {
+    return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) ||
+           IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_MULTICAST(&v6);
+  }
+  const std::uint32_t address = ntohl(v4.s_addr);
+  return address >> 24 == 127 || address >> 24 == 0 || address >> 16 == 0xa9fe ||
+         address >> 28 >= 0xe;  // 169.254.0.0/16, and from 224.0.0.0
+}
+
 // Why this cannot be a host name (RFC 1123, and '_', which some networks use); nullopt if it can.
 std::optional<std::string> HostProblem(const std::string& host) {
   if (host.front() == '[' || host.back() == ']') {
@@ -170,7 +192,8 @@ std::string ConnectAddress(const std::string& endpoint, bool has_keys) {
   return endpoint;
 }
 
-std::string PlaceAddress(const std::string& endpoint, bool has_keys) {
+std::string PlaceAddress(const std::string& endpoint, bool has_keys,
+                         const std::string& own_address) {
   const auto rest = WithoutScheme(endpoint, "tcp://");
   if (!rest) {
     throw std::invalid_argument(fmt::format("the place \"{}\" is not a tcp:// endpoint", endpoint));
@@ -183,6 +206,10 @@ std::string PlaceAddress(const std::string& endpoint, bool has_keys) {
   if (!has_keys && !IsLoopback(parts.host)) {
     throw std::invalid_argument(
         fmt::format("the place \"{}\" is not a loopback address, and there are no keys", endpoint));
+  }
+  if (!own_address.empty() && !IsOfHostOrLink(own_address) && IsOfHostOrLink(parts.host)) {
+    throw std::invalid_argument(
+        fmt::format("the place \"{}\" is no address of a network", endpoint));
   }
   return endpoint;
 }

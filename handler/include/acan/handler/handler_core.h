@@ -26,7 +26,8 @@
 //
 // Leases are extended while the device makes progress: a task began or ended within the last
 // kPatienceLeases times the lease. So a slow handler keeps its tasks, and one whose device hangs
-// loses them even if its thread that talks to the space works.
+// loses them even if its thread that talks to the space works. While all tasks wait for inputs, the
+// device cannot make progress, and the leases are extended.
 #pragma once
 
 #include <cstdint>
@@ -137,6 +138,7 @@ class HandlerCore {
   void EndWork(Flight& flight);
   void ExtendLeases(std::int64_t now_us, Actions& out);
   bool MayExtend(const Flight& flight, std::int64_t now_us) const;
+  bool DeviceIsIdle() const;  // no task has all its inputs
   void NoteIdle(std::int64_t now_us);
   std::int64_t NextSupplyUs() const;
   void SupplyWhenIdle(std::int64_t now_us, Actions& out);

@@ -130,6 +130,7 @@ struct FetchInputs {
 // No task of this handler needs the tuple yet. Then AheadArrived.
 struct FetchAhead {
   tuplespace::Key key;
+  std::uint64_t bytes = 0;  // set aside for it; a tuple of another size must not come
 };
 // The device runs tasks in the order of these actions.
 struct RunTask {

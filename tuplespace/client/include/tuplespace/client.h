@@ -115,8 +115,10 @@ class Client {
   void OnNotice(std::function<void(Notice&&)> handler);
   // Reads all of these keys as a Read would. Payloads come from their makers if these listen; other
   // payloads, and those that cannot be fetched, come through the broker. If a grant told the place
-  // of an input, pass it in `wanted` with the size; otherwise the key is enough. Before the client
-  // has joined a broker, everything comes through the broker. REQUIRES: wanted is not empty.
+  // of an input, pass it in `wanted` with the size; otherwise the key is enough. If `wanted` has a
+  // size (payload_bytes) and another client says that it has a payload of a different size, the
+  // payload is not read, and the answer has the tuple without it. Before the client has joined a
+  // broker, everything comes through the broker. REQUIRES: wanted is not empty.
   void ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us, ReplyHandler on_reply);
   // An authorised reader asks for the payload of `key`, which this client made and holds. The
   // handler returns it, or an empty one if it is not here.

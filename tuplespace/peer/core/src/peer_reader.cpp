@@ -28,46 +28,71 @@ const char* WordOf(FetchRefusal why) {
 }  // namespace
 
 void PeerReader::Fetch(WantedPayload wanted, std::int64_t now_us) {
-  if (idle()) progress_us_ = now_us;
   failed_ = false;
   waiting_.push_back(std::move(wanted));
+  BeginWaiting(now_us);
+}
+
+void PeerReader::BeginWaiting(std::int64_t now_us) {
   while (!waiting_.empty() && open_.size() < limits_.open_fetches) {
-    Begin(std::move(waiting_.front()));
+    Begin(std::move(waiting_.front()), now_us);
     waiting_.pop_front();
   }
 }
 
-void PeerReader::Begin(WantedPayload wanted) {
+void PeerReader::Begin(WantedPayload wanted, std::int64_t now_us) {
   const std::uint64_t id = wanted.id;
   output_.push_back(
       EncodePeer(FetchFrame{id, wanted.ticket, limits_.window_bytes, wanted.reader, wanted.key}));
-  open_[id].wanted = std::move(wanted);
+  Open& begun = open_[id];
+  begun.wanted = std::move(wanted);
+  begun.begun_us = now_us;
+  begun.end_us = now_us + limits_.connect_us + limits_.stall_us;
+  for (const auto& [other, open] : open_) {
+    begun.end_us += MostUs(open.wanted.bytes - open.received_bytes);
+  }
+}
+
+// How long these bytes may take.
+std::int64_t PeerReader::MostUs(std::uint64_t bytes) const {
+  constexpr std::uint64_t kMostBytes = 1ull << 40;  // no payload has so many
+  return static_cast<std::int64_t>(std::min(bytes, kMostBytes) * 1'000'000 /
+                                   limits_.least_bytes_per_s);
 }
 
 void PeerReader::Forget(std::uint64_t id) {
-  if (open_.erase(id) > 0) output_.push_back(EncodePeer(StopFrame{id}));
+  if (open_.erase(id) > 0) {
+    output_.push_back(EncodePeer(StopFrame{id}));
+    strays_left_ += limits_.window_bytes / kLeastPieceBytes + 1;  // are on their way
+  }
   std::erase_if(waiting_, [id](const WantedPayload& wanted) { return wanted.id == id; });
+}
+
+void PeerReader::Connected(std::int64_t now_us) {
+  heard_ = true;
+  progress_us_ = now_us;
 }
 
 void PeerReader::Receive(std::span<const std::byte> message, std::int64_t now_us) {
   const std::optional<ToReader> decoded = DecodeToReader(message);
   if (!decoded) return Fail("it sent a malformed message");
-  heard_ = true;
-  progress_us_ = now_us;
   if (const auto* piece = std::get_if<PieceFrame>(&*decoded)) {
-    OnPiece(*piece);
+    OnPiece(*piece, now_us);
   } else {
     OnRefusal(std::get<RefusalFrame>(*decoded));
   }
-  while (!waiting_.empty() && open_.size() < limits_.open_fetches) {
-    Begin(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
+  BeginWaiting(now_us);
 }
 
-void PeerReader::OnPiece(const PieceFrame& piece) {
+// An honest holder sends it only if it had not heard yet that the fetch is stopped or whole.
+void PeerReader::OnStray() {
+  if (strays_left_ == 0) return Fail("it sent what it was not asked for");
+  --strays_left_;
+}
+
+void PeerReader::OnPiece(const PieceFrame& piece, std::int64_t now_us) {
   const auto at = open_.find(piece.transfer);
-  if (at == open_.end()) return;  // it was forgotten or had failed
+  if (at == open_.end()) return OnStray();
   Open& open = at->second;
   const bool first = open.received_bytes == 0;
   if (piece.total_bytes != open.wanted.bytes || piece.offset != open.received_bytes ||
@@ -75,6 +100,12 @@ void PeerReader::OnPiece(const PieceFrame& piece) {
     return Fail(fmt::format("it sent bytes {} of {} where {} of {} were due", piece.offset,
                             piece.total_bytes, open.received_bytes, open.wanted.bytes));
   }
+  const bool last = piece.bytes.size() == piece.total_bytes - piece.offset;
+  if (!last && piece.bytes.size() < kLeastPieceBytes) {
+    return Fail(fmt::format("it sent a piece of {} bytes", piece.bytes.size()));
+  }
+  heard_ = true;
+  progress_us_ = now_us;
   if (first) {
     open.hash = piece.hash;
     try {
@@ -99,15 +130,18 @@ void PeerReader::Finish(OpenFetches::iterator at) {
     const std::byte* const begin = open.memory.get();
     fetched.payload =
         Payload(std::move(open.memory), begin, open.received_bytes).WithHash(open.hash);
+    delivered_ = true;
   } else {
     fetched.why = "the bytes do not have the hash that came with them";
   }
   open_.erase(at);
+  ++strays_left_;  // it may be withdrawn before the holder hears that it is whole
 }
 
 void PeerReader::OnRefusal(const RefusalFrame& refusal) {
   const auto at = open_.find(refusal.transfer);
-  if (at == open_.end()) return;
+  if (at == open_.end()) return OnStray();
+  heard_ = true;
   fetched_.push_back({at->first, {}, WordOf(refusal.why)});
   open_.erase(at);
 }
@@ -122,14 +156,32 @@ void PeerReader::Fail(const std::string& why) {
   waiting_.clear();
 }
 
+std::int64_t PeerReader::StalledUs() const {
+  std::int64_t first_us = kForeverUs;
+  for (const auto& [id, open] : open_) first_us = std::min(first_us, open.begun_us);
+  return std::max(first_us, progress_us_) + PatienceUs();
+}
+
 void PeerReader::Tick(std::int64_t now_us) {
-  if (!idle() && now_us - progress_us_ >= PatienceUs()) {
-    Fail(fmt::format("it sent nothing for {} ms", (now_us - progress_us_) / 1000));
+  BeginWaiting(now_us);
+  if (open_.empty()) return;
+  if (now_us >= StalledUs()) {
+    return Fail(fmt::format("nothing came of it for {} ms", PatienceUs() / 1000));
   }
+  const auto late = std::find_if(open_.begin(), open_.end(), [now_us](const auto& entry) {
+    return now_us >= entry.second.end_us;
+  });
+  if (late == open_.end()) return;
+  const Open& open = late->second;
+  Fail(fmt::format("only {} of {} bytes came within {} s", open.received_bytes, open.wanted.bytes,
+                   (now_us - open.begun_us) / 1'000'000));
 }
 
 std::int64_t PeerReader::NextDeadlineUs() const {
-  return idle() ? kForeverUs : progress_us_ + PatienceUs();
+  if (open_.empty()) return kForeverUs;
+  std::int64_t next_us = StalledUs();
+  for (const auto& [id, open] : open_) next_us = std::min(next_us, open.end_us);
+  return next_us;
 }
 
 std::vector<std::vector<std::byte>> PeerReader::TakeOutput() {

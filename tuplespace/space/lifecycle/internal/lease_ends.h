@@ -30,6 +30,7 @@ class LeaseEnds {
   void ReturnAllOf(ClientState& client);  // the client is lost
 
  private:
+  bool MayBeFetching(const Record& record, const ClientState& holder) const;
   std::int64_t ExtendedEndUs(const ClientState& holder, const Record& record,
                              std::int64_t lease_us) const;
   void Return(Record* record);  // ends the lease; the tuple stays

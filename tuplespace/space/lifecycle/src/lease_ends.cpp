@@ -12,6 +12,12 @@ namespace {
 constexpr std::size_t kMaxCauseBytes = 4096;
 constexpr std::size_t kMaxSaidBytes = 256;  // in texts that are repeated
 
+// A client that was told where to fetch an input asks the space for it when it has tried for
+// kFetchUs, and for as long as the bytes take at the least rate that it accepts (PeerReaderLimits).
+constexpr std::int64_t kFetchUs = 10'000'000;
+constexpr std::uint64_t kLeastBytesPerS = 64 << 10;
+constexpr std::uint32_t kMostFetchHalvings = 4;
+
 // Whether another client was asked for the payload of an input of this task and has not supplied
 // it.
 bool WaitsForAnother(const Record& record, const ClientState& holder) {
@@ -21,7 +27,26 @@ bool WaitsForAnother(const Record& record, const ClientState& holder) {
     return residence != nullptr && residence->wanted && residence->with != &holder;
   });
 }
+
 }  // namespace
+
+// Whether the task's holder may still be fetching an input from another client that holds it. The
+// space does not know when a transfer ends, so it assumes the longest. Each bench of the task's
+// holder halves that time: otherwise a client could keep any task with such an input for as long.
+bool LeaseEnds::MayBeFetching(const Record& record, const ClientState& holder) const {
+  if (!record.task) return false;
+  std::uint64_t bytes = 0;
+  for (const InputLink& link : record.task->links) {
+    const Residence* residence = link.input->residence.get();
+    if (residence == nullptr || residence->with == &holder || !residence->with->listens) continue;
+    if (!holder.held.contains(link.input)) bytes += residence->bytes;
+  }
+  if (bytes == 0) return false;
+  const auto travels_us = static_cast<std::int64_t>(bytes / kLeastBytesPerS) * 1'000'000;
+  const std::int64_t most_us = std::min(kFetchUs + travels_us, state_.limits.supply_us) >>
+                               std::min(holder.trust.times_benched, kMostFetchHalvings);
+  return state_.now_us - record.lease->granted_us < most_us;
+}
 
 void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
   if (extend.lease_us < 0 || extend.lease_us > state_.limits.max_lease_us) {
@@ -35,7 +60,9 @@ void LeaseEnds::Handle(ClientState& client, RequestId id, Extend&& extend) {
   if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
   record->lease->extended = true;
   // A client that waits is not at fault if another client does not supply a payload.
-  if (WaitsForAnother(*record, client)) record->lease->counted_from_us = state_.now_us;
+  if (WaitsForAnother(*record, client) || MayBeFetching(*record, client)) {
+    record->lease->counted_from_us = state_.now_us;
+  }
   const std::int64_t end_us = ExtendedEndUs(client, *record, extend.lease_us);
   if (!IsPlanted(Planted::kExtensionIsForgotten)) {
     state_.deadlines.Set(&record->lease->deadline, end_us);

@@ -249,11 +249,16 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
   if (!record->task) return;
   grant.task = ShownToTaker(record->task->spec);
   if (!taker.with_inputs) return;
+  // The taker has no memory for more. It sees the size of an input that is not sent.
+  const std::uint64_t need_bytes = record->need_bytes();
+  std::uint64_t room = need_bytes > 0 ? need_bytes : UINT64_MAX;
   for (const InputLink& link : record->task->links) {
     const bool held = taker.client->held.contains(link.input);
     const bool placed = !held && taker.direct && residency_.IsPlaced(*link.input, *taker.client);
-    const bool sent = !held && !placed && !link.input->residence;
-    if (!held && !sent && !placed) residency_.Want(link.input);
+    const bool sent =
+        !held && !placed && !link.input->residence && link.input->payload.size() <= room;
+    if (sent) room -= link.input->payload.size();
+    if (!held && !placed && link.input->residence) residency_.Want(link.input);
     grant.inputs.push_back(placed ? state_.CopyPlaced(*link.input)
                            : sent ? state_.Copy(*link.input, /*metadata_only=*/false)
                                   : state_.Mention(*link.input));

@@ -1,0 +1,21 @@
+// The sizes of a task's inputs: what its description says, and what the space says.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "acan/core/task.h"
+#include "tuplespace/messages.h"
+
+namespace acan {
+
+// What is wrong with an input that did not come with the grant and is not here either. A handler
+// sets memory aside for what the task says, so it must not fetch an input of another size: the
+// client that made the input lies, and its claim may be a thousand times as large. nullopt: all is
+// well, as far as the space knows.
+std::optional<std::string> ProblemOfInputs(
+    const Task& task, const tuplespace::Grant& grant,
+    const std::function<bool(const tuplespace::Key&)>& is_here);
+
+}  // namespace acan
