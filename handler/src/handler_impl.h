@@ -42,6 +42,7 @@ struct Handler::Impl {
     std::optional<std::size_t> keep_input;
     bool input_is_resident = false;              // at another handler, which is asked for it
     std::vector<tuplespace::FoundTuple> placed;  // the known places of inputs
+    std::vector<Key> wrong_size;                 // inputs that must not come here
     DeviceOutcome outcome;
   };
 
@@ -82,6 +83,7 @@ struct Handler::Impl {
   // ---- missing inputs (handler_inputs.cpp)
   tuplespace::Payload CameForAnother(const Key& key) const;
   void Fetch(FlightId id, const std::vector<Key>& missing);
+  void HaveSupplied(FlightId id, const Key& key);
   void Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted);
   void OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBody&& reply);
   void GoOnWith(const std::vector<tuplespace::FoundTuple>& came);

@@ -65,6 +65,11 @@ void Handler::Impl::Fetch(FlightId id, const std::vector<Key>& missing) {
   std::vector<tuplespace::FoundTuple>& placed = flights.at(id).placed;
   std::vector<tuplespace::FoundTuple> unplaced;
   for (const Key& key : missing) {
+    const auto& wrong = flight.wrong_size;
+    if (std::find(wrong.begin(), wrong.end(), key) != wrong.end()) {
+      HaveSupplied(id, key);
+      continue;
+    }
     const auto at = std::find_if(placed.begin(), placed.end(),
                                  [&](const auto& input) { return input.key == key; });
     if (at == placed.end()) {
@@ -79,6 +84,23 @@ void Handler::Impl::Fetch(FlightId id, const std::vector<Key>& missing) {
     Read(id, std::move(one));
   }
   if (!unplaced.empty()) Read(id, std::move(unplaced));
+}
+
+// Its maker says that it has another size than the task says. The space asks for it, and without it
+// the space loses it after a while, so that it is made again. Its bytes do not come here.
+void Handler::Impl::HaveSupplied(FlightId id, const Key& key) {
+  tuplespace::Read read{{tuplespace::Pattern::Of(key)}};
+  read.metadata_only = read.in_space = true;
+  read.wait_us = kSupplyOverLinkWaitUs;
+  client.Submit(std::move(read), [this, id, key](ReplyBody&& reply) {
+    const auto* found = std::get_if<tuplespace::Found>(&reply);
+    if (found != nullptr && !found->tuples.empty() && flights.contains(id)) {
+      const tuplespace::FoundTuple& input = found->tuples.front();
+      OnTaskFailed(id, fmt::format("its input {} of {} has {} bytes, others than the task says",
+                                   key.ToString(), input.put_by, input.payload_bytes));
+    }
+    OnInputs(id, {key}, tuplespace::Found{});  // if it did not fail, the task goes back
+  });
 }
 
 void Handler::Impl::Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted) {
@@ -108,11 +130,9 @@ void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBod
     // If it were given back, it would come again. If it fails everywhere, it is parked and the
     // manager learns why.
     OnTaskFailed(id, error->text);
-  } else if (empty != came.end()) {
-    // Its maker may say that it has another size: then it was not read.
-    OnTaskFailed(id, fmt::format("its input {} has no bytes here, and {} according to {}",
-                                 empty->key.ToString(), empty->payload_bytes, empty->put_by));
-  } else if (came.size() != keys.size()) {
+  } else if (empty != came.end() && empty->payload_bytes == 0) {
+    OnTaskFailed(id, fmt::format("its input {} has no bytes", empty->key.ToString()));
+  } else if (empty != came.end() || came.size() != keys.size()) {
     Step(GivenUp{id});
   }
   GoOnWith(came);

@@ -62,9 +62,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.resident_bytes = ResidentBytes(*flight.task);
   event.inputs = grant.task->inputs;
   event.whole = WholeInputs(*flight.task, event.inputs.size());
+  const std::vector<std::uint64_t> right_bytes = InputBytes(*flight.task, event.inputs.size());
   if (capacity.bytes_travel) {
     event.kept_from_bytes = options.holds_from_bytes;
-    event.right_bytes = InputBytes(*flight.task, event.inputs.size());
+    event.right_bytes = right_bytes;
     event.ahead = flight.task->ahead;
   }
   event.sent.assign(event.inputs.size(), false);
@@ -74,7 +75,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
     flight.input_is_resident =
         flight.input_is_resident || (!grant.input_sent[i] && grant.inputs[i].resident);
     if (!grant.input_sent[i]) {
-      if (grant.inputs[i].place) flight.placed.push_back(std::move(grant.inputs[i]));
+      tuplespace::FoundTuple& input = grant.inputs[i];
+      const bool is_right = right_bytes[i] == 0 || input.payload_bytes == right_bytes[i];
+      if (input.resident && !is_right) flight.wrong_size.push_back(event.inputs[i]);
+      if (input.place && is_right) flight.placed.push_back(std::move(input));
       continue;
     }
     event.sent[i] = true;

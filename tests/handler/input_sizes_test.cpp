@@ -61,6 +61,13 @@ TEST_F(InputSizes, WhatIsHereOrHasComeIsNotFetched) {
   EXPECT_EQ(Problem(), std::nullopt);
 }
 
+// Otherwise one client could make a task fail on all others, which ends the run.
+TEST_F(InputSizes, WhatStaysWithAClientMayStillBeLost) {
+  grant_.inputs[1].payload_bytes = 7;
+  grant_.inputs[1].resident = true;
+  EXPECT_EQ(Problem(), std::nullopt);
+}
+
 TEST_F(InputSizes, AnUnknownSizeIsNoProblem) {
   grant_.inputs[0].payload_bytes = 0;
   task_.pieces.resize(1);  // the second input is only waited for

@@ -223,6 +223,7 @@ void Courier::Forget(std::uint64_t id) {
   for (auto at = impl_->links.begin(); at != impl_->links.end();) {
     const auto here = at++;
     here->second.Forget(id);
+    here->second.Tick(impl_->process.LocalUs());  // the next may begin
     impl_->Pump(here->first);
   }
 }

@@ -271,6 +271,19 @@ TEST_F(PeerReaderTest, WhatIsForgottenIsNotTold) {
   EXPECT_TRUE(reader_->idle());
 }
 
+TEST_F(PeerReaderTest, WhatIsForgottenMakesRoomForTheNext) {
+  for (const std::uint64_t id : {1, 2, 3, 4}) Fetch(id, 10);
+  Said();
+  reader_->Forget(1);
+  reader_->Forget(2);
+  now_us_ += 10 * kReadSecondUs;
+  reader_->Tick(now_us_);
+  EXPECT_EQ(reader_->NextDeadlineUs(), now_us_ + kReadConnectUs);
+  Receive(std::string(10, 'x'), 3, 0, 10);
+  Receive(std::string(10, 'x'), 4, 0, 10);
+  EXPECT_EQ(reader_->TakeFetched().size(), 2u);
+}
+
 TEST_F(PeerReaderTest, MemoryIsTakenWhenThePayloadComes) {
   // An impossible size. Asking for it must do no harm before a piece of it arrives.
   Fetch(1, UINT64_MAX / 2);

@@ -56,7 +56,8 @@ class PeerReader {
   explicit PeerReader(PeerReaderLimits limits) : limits_(limits) {}
 
   void Fetch(WantedPayload wanted, std::int64_t now_us);
-  void Forget(std::uint64_t id);  // its result is not needed any more
+  // Its result is not needed any more. The next Tick begins one that waits.
+  void Forget(std::uint64_t id);
   void Connected(std::int64_t now_us);
   void Receive(std::span<const std::byte> message, std::int64_t now_us);
   // The connection has ended, or the holder cannot be reached.
