@@ -100,6 +100,25 @@ TEST_F(EarlierRun, IsNotResumedByANewRunThatLosesItsBroker) {
   EXPECT_NE(InOut("receipt.json"), receipt);
 }
 
+// A new run that has not begun is stopped for so long that another manager finishes its job.
+TEST_F(EarlierRun, OfAManagerThatStoodByIsReported) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  ASSERT_NE(EndpointOf(broker), "");
+  Program first({"manager", "--connect", endpoint, job, "--out", out_});
+  ASSERT_TRUE(first.WaitForErr("no handler is there yet"));
+  Program standby({"manager", "--connect", endpoint, job, "--out", folder_ / "other", "--standby"});
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGSTOP);
+  ASSERT_TRUE(standby.WaitForErr("no handler is there yet"));
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB"});
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  first.Signal(SIGCONT);
+  EXPECT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_THAT(first.err(), HasSubstr("the job is done already"));
+}
+
 TEST_F(EarlierRun, ThatIsUnfinishedIsNamedBeforeItIsReplaced) {
   const std::string job = folder_.Write("job.toml", EndlessJob());
   {

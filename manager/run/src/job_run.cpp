@@ -74,7 +74,8 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       audits_(context_, options.audit_log, std::move(earlier.quarantined)),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
-      divergence_(context_, earlier.finite_through) {
+      divergence_(context_, earlier.finite_through),
+      earlier_done_(std::move(earlier.done)) {
   files_.NoteReceipt(std::move(earlier.receipt));
 }
 

@@ -33,9 +33,10 @@ struct EarlierLives {
   std::vector<ResultConflict> conflicts;
   std::optional<std::int64_t> finite_through = {};  // of the last NotFiniteFound, if any
   std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if held
-  // The receipt in the output folder when this process began, if none of its lives has begun the
-  // run.
+  // If no life has begun the run: the receipts in the output folder and in the space when this
+  // process began. They are of earlier runs.
   std::optional<std::string> receipt = {};
+  std::optional<std::vector<std::string>> done = {};  // unset: not noted yet
 };
 
 class JobRun {
@@ -56,6 +57,7 @@ class JobRun {
   // Whether this life has begun the files of the run. A new run begins them with its first plan.
   bool HasBegun() const { return begun_; }
   std::optional<std::string> earlier_receipt() const { return files_.earlier_receipt(); }
+  const std::optional<std::vector<std::string>>& earlier_done() const { return earlier_done_; }
 
  private:
   // ---- where it begins (job_run_begin.cpp)
@@ -122,6 +124,8 @@ class JobRun {
   AuditTrail audits_;
   SpaceActions space_;
   Divergence divergence_;
+  // Receipts in the space that do not count; unset: they are not noted yet.
+  std::optional<std::vector<std::string>> earlier_done_;
   bool begun_ = false;
   std::optional<std::vector<TileCell>> final_tiles_;  // set: the training is done
   Receipt receipt_;

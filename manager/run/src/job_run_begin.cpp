@@ -70,17 +70,19 @@ void JobRun::BeginNewRun() {
 // meanwhile, or by an earlier life that was killed after its last message and before its end.
 std::optional<Receipt> JobRun::FinishedBefore() {
   std::optional<Receipt> done;
-  if (options_.resume) {
-    const Pattern receipt = Pattern::Of(DoneKey(context_.job_id));
-    for (const tuplespace::FoundTuple& found : context_.client.ListAll(receipt)) {
-      const std::string where = found.key.ToString();
-      Receipt its = ReceiptFromJson(ParseJsonOrDiscard(found.payload.text()), where);
-      if (context_.IsOfThisJob(its, where)) {
-        done = std::move(its);
-      } else {
-        context_.Log(fmt::format(
-            "the tuple {} has the receipt of another job; this job is not done", where));
-      }
+  const bool notes = !options_.resume && !earlier_done_;
+  if (!earlier_done_) earlier_done_.emplace();
+  const Pattern receipt = Pattern::Of(DoneKey(context_.job_id));
+  for (const tuplespace::FoundTuple& found : context_.client.ListAll(receipt)) {
+    const std::string text(found.payload.text()), where = found.key.ToString();
+    if (notes) earlier_done_->push_back(text);
+    if (std::ranges::find(*earlier_done_, text) != earlier_done_->end()) continue;
+    Receipt its = ReceiptFromJson(ParseJsonOrDiscard(text), where);
+    if (context_.IsOfThisJob(its, where)) {
+      done = std::move(its);
+    } else {
+      context_.Log(
+          fmt::format("the tuple {} has the receipt of another job; this job is not done", where));
     }
   }
   // The file is checked last, at the moment when this manager begins to change files.

@@ -16,6 +16,7 @@ void CheckFolderIsFree(const std::string& out_dir) {
 
 struct Manager::Impl {
   std::optional<Receipt> Run();
+  void NoteEarlierLife();
   void BeginAgain(const RunLost& lost);
 
   // The clients of snapshots and of later lives share these threads and start no others, because
@@ -50,8 +51,7 @@ std::optional<Receipt> Manager::Impl::Run() {
   }
 }
 
-void Manager::Impl::BeginAgain(const RunLost& lost) {
-  if (options.log) options.log(fmt::format("{}: resuming", lost.why));
+void Manager::Impl::NoteEarlierLife() {
   ++earlier.count;
   earlier.runs = life->RunsLeft();
   earlier.conflicts = life->conflicts();
@@ -61,7 +61,16 @@ void Manager::Impl::BeginAgain(const RunLost& lost) {
   // A new run that has not begun leaves nothing to resume from, but the folder may have an earlier
   // run, which it must not continue.
   options.resume |= life->HasBegun();
-  if (!options.resume) earlier.receipt = life->earlier_receipt();
+  earlier.receipt.reset();
+  earlier.done.reset();
+  if (options.resume) return;
+  earlier.receipt = life->earlier_receipt();
+  earlier.done = life->earlier_done();
+}
+
+void Manager::Impl::BeginAgain(const RunLost& lost) {
+  if (options.log) options.log(fmt::format("{}: resuming", lost.why));
+  NoteEarlierLife();
   auto next = std::make_unique<JobRun>(options, job, model, data, earlier);
   earlier.folder.reset();
   {
