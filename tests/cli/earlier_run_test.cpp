@@ -107,11 +107,11 @@ TEST_F(EarlierRun, OfAManagerThatStoodByIsReported) {
   Program broker({"broker", "--listen", endpoint});
   ASSERT_NE(EndpointOf(broker), "");
   Program first({"manager", "--connect", endpoint, job, "--out", out_});
-  ASSERT_TRUE(first.WaitForErr("no handler is there yet"));
+  ASSERT_TRUE(first.WaitForErr("no handler has joined yet"));
   Program standby({"manager", "--connect", endpoint, job, "--out", folder_ / "other", "--standby"});
   ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
   first.Signal(SIGSTOP);
-  ASSERT_TRUE(standby.WaitForErr("no handler is there yet"));
+  ASSERT_TRUE(standby.WaitForErr("no handler has joined yet"));
   Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB"});
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   first.Signal(SIGCONT);
