@@ -21,7 +21,8 @@ struct RoleFlags {
 };
 void AddRoleFlags(Command& app, RoleFlags& flags);
 
-// Whether a setting is "on" (also if it is not set) or "off". Throws Error (usage) for other values.
+// Whether a setting is "on" (also if it is not set) or "off". Throws Error (usage) for other
+// values.
 bool IsOn(const Setting& setting);
 // Checks the variables that children read themselves. Throws Error (usage) for a value with which
 // every start of a child would fail. `cpu`: some of them are handlers with a CPU device.
