@@ -28,8 +28,7 @@ void AddRoleFlags(Command& app, RoleFlags& flags) {
 bool IsOn(const Setting& setting) {
   if (!setting.set() || setting.value == "on") return true;
   if (setting.value == "off") return false;
-  throw UsageError(
-      fmt::format("{}: \"{}\" was given; write on or off", setting.origin, setting.value));
+  throw UsageError(fmt::format("{}: \"{}\" must be on or off", setting.origin, setting.value));
 }
 
 void RequireVariablesOfChildren(bool cpu) {

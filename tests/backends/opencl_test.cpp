@@ -345,7 +345,7 @@ TEST(OpenClDevices, ThatAreNotThereAreNamedWithThoseThatAre) {
   options.index = 900;
   EXPECT_THAT(
       [&] { MakeDevice(options); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("opencl:900 is not there"), HasSubstr("opencl:0"))));
+      ThrowsMessage<Error>(AllOf(HasSubstr("opencl:900 does not exist"), HasSubstr("opencl:0"))));
   options.index = 0;
   options.part = 900;
   EXPECT_THAT([&] { MakeDevice(options); },

@@ -43,6 +43,12 @@ inline constexpr std::array kWaits = {
          "ATaskIsKeptNoLongerThanTheLimit"},
     Wait{"the lists of keys", nullptr, "the old list holds, on whatever the new one waits"},
     // The handler
+    Wait{"a result that others ask for, and that cannot leave the device",
+         "handler/handler_supply_test.cpp", "WhatCannotBeFetchedIsTriedAgainAfterAPause"},
+    Wait{"the next supply, after 64 MiB that are not answered", "handler/handler_supply_test.cpp",
+         "OnlySoMuchIsSuppliedBeforeItIsAnswered"},
+    Wait{"the next task, after 1 GiB of results that are not answered",
+         "handler/handler_core_resident_test.cpp", "NoTaskIsAskedForWhileMuchWaitsForItsAnswer"},
     Wait{"`Handler::Run`", kCommands, "CommandsThatConnect, WithAStoppedBroker"},
     Wait{"a task on the device's threads", "end_to_end/devices/devices_test.cpp",
          "FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody"},

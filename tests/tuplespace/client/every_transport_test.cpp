@@ -157,7 +157,7 @@ TEST_P(EveryTransport, ATaskGoesAllTheWay) {
   Client manager(Joining(broker, "manager"));
   Client handler(Joining(broker, "handler"));
   Tuple task = TaskTuple({"task", 1}, "multiply", {Key{"in", 1}, Key{"in", 2}});
-  task.task->need_bytes = 100;
+  task.task->need_bytes = 200'000;
   task.task->priority = -5;
   task.task->lease_us = 30'000'000;
   task.task->affinity = 1;
@@ -166,7 +166,7 @@ TEST_P(EveryTransport, ATaskGoesAllTheWay) {
 
   Get get;
   get.pattern = AnyOf("task");
-  get.offer_bytes = 1000;
+  get.offer_bytes = 1'000'000;
   get.with_inputs = true;
   EXPECT_TRUE(handler.GetSome(get, milliseconds(0)).empty());  // its inputs are missing
   const std::string big = Repeated(100'000, 'q');
@@ -178,7 +178,7 @@ TEST_P(EveryTransport, ATaskGoesAllTheWay) {
   EXPECT_EQ(grant.payload.text(), "multiply");
   EXPECT_EQ(grant.lease_us, 30'000'000);
   ASSERT_TRUE(grant.task);
-  EXPECT_EQ(grant.task->need_bytes, 100u);
+  EXPECT_EQ(grant.task->need_bytes, 200'000u);
   EXPECT_EQ(grant.task->priority, -5);
   EXPECT_EQ(grant.task->affinity, 1);
   ASSERT_EQ(grant.inputs.size(), 2u);

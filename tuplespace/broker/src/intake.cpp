@@ -83,8 +83,9 @@ void Intake::GiveUpOversized() {
 // client's channel might wait for it for ever. The segments that it named are also unknown, so
 // these would stay lent. A session with a channel or segments cannot continue.
 void Intake::OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us) {
-  core_.ReceiveBad(client, error, now_us);
-  if (!segments_.Opens(client) || !core_.Knows(client)) return;
+  const bool ends = segments_.Opens(client) && core_.Knows(client);
+  core_.ReceiveBad(client, error, now_us, ends);
+  if (!ends) return;
   core_.GiveUp(client, "a message of it cannot be read: " + error.text, now_us);
 }
 

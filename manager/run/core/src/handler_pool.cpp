@@ -224,7 +224,7 @@ std::string HandlerPool::SettingsThatFit() const {
   if (fits(smaller)) return "or set a smaller train.batch, of which 1 fits";
   smaller.block = kMinBlock;
   if (fits(smaller)) return fmt::format("or set train.block = {} and train.batch = 1", kMinBlock);
-  return "since no smaller train.block or train.batch is enough";
+  return "because acan finds no smaller train.block or train.batch that is enough";
 }
 
 HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,

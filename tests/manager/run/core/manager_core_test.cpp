@@ -299,7 +299,7 @@ TEST(ManagerCoreTest, NamesTheSettingThatHelps) {
   EXPECT_NE(said.find("or set train.block = 32"), std::string::npos) << said;
   config.training.block = 32;
   EXPECT_EQ(gives_up(config, 30 << 10), "");
-  EXPECT_NE(gives_up(config, 1000).find("no smaller train.block or train.batch is enough"),
+  EXPECT_NE(gives_up(config, 1000).find("no smaller train.block or train.batch that is enough"),
             std::string::npos);
 }
 

@@ -60,8 +60,9 @@ class BrokerCore {
                const AccessList::Entry* who = nullptr);
   // A part of a message has come. False: the client has not joined.
   bool Heard(const ClientId& client, std::int64_t now_us);
-  // A message that could not be decoded has come. `error` is sent back.
-  void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us);
+  // A message that could not be decoded has come. `error` is sent back. `ends`: GiveUp follows.
+  void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us,
+                  bool ends = false);
   // Ends a session that cannot continue, and tells the client. REQUIRES: the client has joined.
   void GiveUp(const ClientId& client, const std::string& why, std::int64_t now_us);
   // The connection of this client is gone. Does nothing if it has not joined, or if it has said

@@ -307,12 +307,12 @@ bool BrokerCore::Heard(const ClientId& client, std::int64_t now_us) {
   return true;
 }
 
-void BrokerCore::ReceiveBad(const ClientId& client, const RequestError& error,
-                            std::int64_t now_us) {
+void BrokerCore::ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us,
+                            bool ends) {
   CountBad(client, error.text, now_us);
   // A joined client gets it in order with its other answers, which may wait.
   const auto it = peers_.Find(client);
-  if (it != peers_.end()) return peers_.Send(client, it->second, RequestError{error});
+  if (it != peers_.end() && !ends) return peers_.Send(client, it->second, RequestError{error});
   peers_.SendStray(client, 0, RequestError{error});
 }
 
