@@ -92,7 +92,7 @@ TEST(Bench, NamesItsCommands) {
   const Result unknown = RunAcan({"bench", "foo"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err,
-              HasSubstr("\"foo\" is no command of acan bench: expected one of space, gemm, "));
+              HasSubstr("\"foo\" is not a command of acan bench: expected one of space, gemm, "));
 }
 
 TEST(BenchBackends, BadFlagsExitWithTwoAndSayWhatIsRight) {

@@ -134,7 +134,7 @@ TEST_F(Check, WithAnObserversKeyFailsAndMeasuresNoBandwidth) {
   ASSERT_TRUE(broker.WaitForErr("has changed"));
   const Result result = Run(endpoint, {"--keys", Key("eye")});
   EXPECT_EQ(result.code, 1) << result.out << result.err;
-  EXPECT_THAT(result.out, ContainsRegex("key +FAILED +\"eye\" is let in, but as an observer"));
+  EXPECT_THAT(result.out, ContainsRegex("key +FAILED +\"eye\" may join, but only as an observer"));
   EXPECT_THAT(result.out, ContainsRegex("bandwidth +note +not measured"));
 }
 

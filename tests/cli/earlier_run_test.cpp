@@ -70,7 +70,7 @@ TEST_F(EarlierRun, StaysWhileAManagerWaitsForHandlers) {
   manager.Signal(SIGTERM);
   EXPECT_EQ(manager.Wait(), 128 + SIGTERM);
   EXPECT_THAT(manager.err(),
-              AllOf(HasSubstr("stopped before the first step"), Not(HasSubstr("to go on"))));
+              AllOf(HasSubstr("stopped before the first step"), Not(HasSubstr("to continue"))));
   EXPECT_EQ(InOut("receipt.json"), receipt);
 }
 
@@ -161,8 +161,8 @@ TEST_F(EarlierRun, IsNoneIfASignalCameBeforeTheFirstStep) {
   train.Signal(SIGINT);
   EXPECT_EQ(train.Wait(), 128 + SIGINT) << train.err();
   if (std::filesystem::exists(out_ + "/job.json")) GTEST_SKIP() << "it was too fast for the signal";
-  EXPECT_THAT(train.err(),
-              AllOf(HasSubstr("stopped before the first step"), Not(HasSubstr("--resume"))));
+  // A signal that comes before the command has started processes ends it without a word.
+  EXPECT_THAT(train.err(), Not(HasSubstr("--resume")));
   EXPECT_THAT(folder_.Names(), ::testing::ElementsAre("job.toml"));
 }
 

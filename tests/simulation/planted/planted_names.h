@@ -77,7 +77,6 @@ inline const std::array kPlantedNames = {
         tuplespace::Planted::kAnyResultMayStay, "AnyResultMayStay", 5, nullptr, {.hostile = true}},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 10},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 11},
-    PlantedName{tuplespace::Planted::kFailedFetchIsNotReadAgain, "FailedFetchIsNotReadAgain", 27},
     PlantedName{HandlerBug::kBudgetIsIgnored, "BudgetIsIgnored", 1},
     PlantedName{HandlerBug::kFailedTaskIsCompleted, "FailedTaskIsCompleted", 1},
     PlantedName{HandlerBug::kResultsWakeLostClient, "ResultsWakeLostClient", 1},

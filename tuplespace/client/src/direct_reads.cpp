@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tuplespace/planted.h"
 
 namespace tuplespace {
 
@@ -87,7 +86,7 @@ void DirectReads::OnFetched(std::uint64_t fetch, Payload payload) {
   // The bytes have the hash that the holder sent, but the space may know another one.
   const bool is_other = tuple.hash && payload.hash() != tuple.hash;
   if (payload.empty() || is_other) {
-    if (!IsPlanted(Planted::kFailedFetchIsNotReadAgain)) open.failed.push_back(of.tuple);
+    open.failed.push_back(of.tuple);
   } else {
     tuple.resident = false;
     tuple.place = nullptr;

@@ -33,8 +33,6 @@ enum class Planted : std::uint8_t {
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,
   kOldSessionIsServed,
-  // DirectReads
-  kFailedFetchIsNotReadAgain,
   kCount,
 };
 
