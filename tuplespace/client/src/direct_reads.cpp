@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace tuplespace {
 
 void DirectReads::Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
