@@ -53,7 +53,7 @@ class CountingDevice final : public test::ForwardingDevice {
   }
   void Launch(Kernel kernel, const KernelArgs& args) override {
     if (kernel == Kernel::kFill) ++counts_.fills;
-    while (!counts_.may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    counts_.may_end.wait(false);
     inner_->Launch(kernel, args);
   }
 
@@ -147,6 +147,11 @@ class HandlerSupplyTest : public testing::Test {
     const auto end = std::chrono::steady_clock::now() + time;
     while (std::chrono::steady_clock::now() < end) handler_->Turn(std::chrono::milliseconds(1));
   }
+  // Meanwhile the handler has no turn, so the broker hears nothing of it.
+  bool WaitUntilTheHandlerIsLost() {
+    return tuplespace::PollUntil(
+        *client_, [this] { return client_->GetStatistics(tuplespace::kGenerous)->clients == 1; });
+  }
   std::size_t Lines(const std::string& with) const {
     return static_cast<std::size_t>(std::count_if(
         log_.begin(), log_.end(),
@@ -203,9 +208,8 @@ TEST_F(HandlerSupplyTest, ResultsThatAreNotAnsweredTakeTheRoomOfFurtherTasks) {
 
 // ---- a session that ends
 
-// The broker hears nothing of this handler for so long.
+// The broker loses a handler that has no turn for so long.
 constexpr std::int64_t kSilenceUs = 300'000;
-constexpr std::chrono::microseconds kTooLong(3 * kSilenceUs);
 
 tuplespace::BrokerOptions ImpatientBroker() {
   tuplespace::BrokerOptions broker;
@@ -219,7 +223,7 @@ TEST_F(HandlerSupplyTest, WhatTheSpaceLostWithASessionIsNotSupplied) {
   Begin(ImpatientBroker(), kTiles * kTileBytes + (64 << 20));
   const std::uint64_t used_bytes = budget_->used_bytes();
   MakeTiles(kTiles);
-  std::this_thread::sleep_for(kTooLong);
+  ASSERT_TRUE(WaitUntilTheHandlerIsLost());
   ASSERT_EQ(Tiles(), 0u);
   ASSERT_TRUE(TurnUntil([&] { return Lines("joined") == 2; }));
   EXPECT_EQ(budget_->used_bytes(), used_bytes);
@@ -237,13 +241,14 @@ TEST_F(HandlerSupplyTest, AResultThatIsPutAgainIsSuppliedWhenSomebodyAsks) {
   counts_.may_end = false;
   ASSERT_TRUE(client_->Put({FillTile(0, kTileBytes, /*may_stay=*/true)}, tuplespace::kGenerous));
   ASSERT_TRUE(TurnUntil([&] { return counts_.fills == 1; }));
-  std::this_thread::sleep_for(kTooLong);
+  ASSERT_TRUE(WaitUntilTheHandlerIsLost());
   // Somebody else has the task now, so it does not come to the handler again.
   tuplespace::Get get;
   get.pattern = tuplespace::AnyOf("job");
   get.offer_bytes = UINT64_MAX;
   ASSERT_EQ(client_->GetSome(get, tuplespace::kGenerous).size(), 1u);
   counts_.may_end = true;
+  counts_.may_end.notify_all();
   // The handler puts the result before it hears that its session has ended.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ASSERT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
