@@ -32,6 +32,15 @@ TEST_F(RunningClockTest, DoesNotCountPauses) {
   EXPECT_EQ(Counted(2 * kSecondUs), 0);
 }
 
+TEST_F(RunningClockTest, TellsOfAPauseOnce) {
+  EXPECT_FALSE(clock_.TakePause());
+  Counted(kSecondUs);
+  EXPECT_FALSE(clock_.TakePause());
+  Counted(2 * kSecondUs);
+  EXPECT_TRUE(clock_.TakePause());
+  EXPECT_FALSE(clock_.TakePause());
+}
+
 TEST_F(RunningClockTest, CountsAnnouncedSleepAndNotWhatFollows) {
   Counted(3 * kSecondUs);  // a pause
   const std::int64_t now_us = clock_.NowUs();

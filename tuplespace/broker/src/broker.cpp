@@ -174,6 +174,8 @@ struct Broker::Impl {
     if (ended || (mute > 0 && !probes.active())) {
       probes.Begin(now_us);
     }
+    // Everything that came during a pause waits to be received.
+    if (clock.TakePause()) connections.LookAtOnce();
     connections.Tick(now_us);
     core.SetConnectionCounts(connections.refused(), connections.failed());
     // The authenticator and the limits have logged theirs.

@@ -44,6 +44,8 @@ class Connections {
   void DropSoon(int descriptor, std::int64_t now_us);
 
   void Tick(std::int64_t now_us);
+  // The next Tick checks all connections, although their next check is not due.
+  void LookAtOnce() { look_at_us_ = INT64_MIN; }
   std::int64_t NextDeadlineUs() const;
   std::vector<std::string> TakeLog();
   // Clients that were heard over a connection that has ended, and over no other.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "tuplespace/clock.h"
 
@@ -26,11 +27,16 @@ class RunningClock {
   std::int64_t NowUs() {
     const std::int64_t source_us = source_();
     const std::int64_t late_us = source_us - std::max(last_us_, awake_us_);
-    if (late_us > kPauseUs) paused_us_ += late_us;
+    if (late_us > kPauseUs) {
+      paused_us_ += late_us;
+      paused_ = true;
+    }
     last_us_ = source_us;
     awake_us_ = INT64_MIN;
     return source_us - paused_us_;
   }
+  // Whether there was a pause since the last call of this function.
+  bool TakePause() { return std::exchange(paused_, false); }
   // The thread is going to sleep until `until_us` of this clock at most.
   void AnnounceSleep(std::int64_t until_us) { awake_us_ = ToSourceUs(until_us); }
   // The time of the source at `us` of this clock, if there is no pause until then. INT64_MAX stays.
@@ -43,6 +49,7 @@ class RunningClock {
   std::int64_t last_us_;
   std::int64_t awake_us_ = INT64_MIN;  // the end of an announced sleep, of the source
   std::int64_t paused_us_ = 0;
+  bool paused_ = false;
 };
 
 }  // namespace tuplespace
