@@ -68,10 +68,10 @@ std::vector<Operation> AllOperations() {
 
 // Adds rules for all tuples that have the job as their second field.
 void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& rules) {
-  rules.push_back({operations,
-                   {{FieldPattern::Exact(WordOf(OtherTuple::kMetrics)), FieldPattern::Any()}, true},
-                   {},
-                   kJob});
+  for (const OtherTuple kind : {OtherTuple::kMetrics, OtherTuple::kState}) {
+    rules.push_back(
+        {operations, {{FieldPattern::Exact(WordOf(kind)), FieldPattern::Any()}, true}, {}, kJob});
+  }
   for (const OtherTuple kind : {OtherTuple::kLeader, OtherTuple::kDone}) {
     rules.push_back(
         {operations, {{FieldPattern::Exact(WordOf(kind)), FieldPattern::Any()}, false}, {}, kJob});

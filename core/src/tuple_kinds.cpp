@@ -102,6 +102,8 @@ const char* WordOf(OtherTuple kind) {
       return "done";
     case OtherTuple::kMetrics:
       return "metrics";
+    case OtherTuple::kState:
+      return "state";
     case OtherTuple::kQuarantine:
       return "quarantine";
     case OtherTuple::kProbe:

@@ -131,6 +131,7 @@ TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
       EXPECT_EQ(manager(PutOf(QuarantineKey(job, "h"))), its);
       EXPECT_EQ(manager(PutOf(StandbyKey(job, "m"))), its);
       EXPECT_EQ(manager(PutOf(Key{"metrics", job, "run", 0, 256})), its);
+      EXPECT_EQ(manager(PutOf(Key{"state", job, "run", 7})), its);
       EXPECT_EQ(manager(PutOf(Key{std::string(job) + "-x", 1, "task", "exact"}, true)), its);
       EXPECT_EQ(manager(Retire{{{FieldPattern::Exact(std::string(job) + "-x"),
                                  FieldPattern::AtMost(INT64_MAX)},

@@ -68,7 +68,10 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       files_(context_, takeover_.folder(), ClientOf(options)),
       notices_(
           context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); },
-          [this](const ResultConflict& conflict) { files_.KeepConflict(conflict); },
+          [this](const ResultConflict& conflict) {
+            files_.KeepConflict(conflict);
+            space_.kept_state().MakeDue();
+          },
           std::move(earlier.conflicts)),
       statistics_(context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       audits_(context_, options.audit_log, std::move(earlier.quarantined)),
@@ -221,6 +224,11 @@ RunState JobRun::StateAt(std::int64_t version) const {
   return state;
 }
 
+void JobRun::KeepState(std::int64_t version) {
+  const std::int64_t now_us = MonotonicUs();
+  if (space_.kept_state().IsDue(now_us)) space_.kept_state().Put(StateAt(version), now_us);
+}
+
 void JobRun::Do(TakeSnapshot& action) {
   const bool planted = IsPlanted(ManagerBug::kSnapshotNamesEarlierVersion);
   files_.StartSnapshot(StateAt(action.version - (planted ? 1 : 0)), std::move(action.tiles));
@@ -259,6 +267,7 @@ void JobRun::Do(const StepCommitted& action) {
                   static_cast<std::int64_t>(progress.reissued), action.gradient_norm});
   audits_.Flush();
   LookAtStep(action);
+  KeepState(action.step + 1);
   SendProgress(progress);
 }
 

@@ -99,6 +99,7 @@ class JobRun {
   void SendProgress(const Progress& progress) const;
   void NoteTuning(bool at_once = false);
   RunState StateAt(std::int64_t version) const;
+  void KeepState(std::int64_t version);  // in the space, if that is due
   double SecondsSoFar() const;
 
   // ---- how it ends (job_run_finish.cpp)

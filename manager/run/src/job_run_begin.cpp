@@ -42,6 +42,8 @@ std::optional<Receipt> JobRun::Begin() {
   receipt_.final_train_loss = beginning_.past().train_loss;
   ManagerConfig config = MakeConfig(overhead_us);
   audits_.Begin(beginning_.past());
+  // For a successor of this manager, before there are weights from which it could continue.
+  if (beginning_.GoesOn()) KeepState(beginning_.past().version);
   driver_.Begin(std::move(config));
   return std::nullopt;
 }

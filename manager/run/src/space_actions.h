@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "acan/manager/kept_data.h"
+#include "acan/manager/kept_state.h"
 #include "acan/manager/leadership.h"
 #include "acan/manager/manager_core.h"
 #include "acan/manager/reads_in_turn.h"
@@ -33,6 +34,8 @@ class SpaceActions {
         audits_(audits),
         post_(std::move(post)),
         kept_data_(context.client),
+        kept_state_([this](tuplespace::RequestBody body) { Submit(std::move(body)); },
+                    context.job_id, context.run),
         reports_(kMostReports, [this](tuplespace::Read read, ReadsInTurn::Then then) {
           SubmitRead(std::move(read), std::move(then));
         }) {}
@@ -60,6 +63,7 @@ class SpaceActions {
   void Submit(tuplespace::RequestBody body);
   void CancelReads();
   TileMover Mover();
+  KeptState& kept_state() { return kept_state_; }
   std::int64_t tasks_put() const { return tasks_put_; }
 
  private:
@@ -88,6 +92,7 @@ class SpaceActions {
   AuditTrail& audits_;
   const std::function<void(ManagerEvent)> post_;
   KeptData kept_data_;
+  KeptState kept_state_;
   std::int64_t tasks_put_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
   ReadsInTurn reports_;  // of completed tasks

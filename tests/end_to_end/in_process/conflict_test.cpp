@@ -2,6 +2,7 @@
 #include <exception>
 #include <filesystem>
 
+#include "acan/core/names.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/training_id.h"
 #include "cluster_fixture.h"
@@ -12,6 +13,10 @@ namespace {
 
 using tuplespace::FieldPattern;
 
+tuplespace::Pattern MetricsOf(const std::string& job_id) {
+  return {{FieldPattern::Exact("metrics"), FieldPattern::Exact(job_id)}, true};
+}
+
 // A client that puts a tuple of a manager again, with other bytes.
 class Liar {
  public:
@@ -19,10 +24,8 @@ class Liar {
       : client_({.endpoint = endpoint, .name = "a liar", .id = {}}) {}
 
   // Returns false if there is no such tuple yet, or if the space reports no conflict.
-  bool Lie(const std::string& job_id) {
-    const tuplespace::Pattern metrics{{FieldPattern::Exact("metrics"), FieldPattern::Exact(job_id)},
-                                      true};
-    const auto found = client_.ListAll(metrics, /*metadata_only=*/true);
+  bool Lie(const tuplespace::Pattern& pattern) {
+    const auto found = client_.ListAll(pattern, /*metadata_only=*/true);
     if (found.empty()) return false;
     tuplespace::Tuple other;
     other.key = found.front().key;
@@ -58,7 +61,7 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromASnapshot) {
   std::unique_ptr<Manager> manager;
   ManagerOptions options = Options(/*resume=*/false);
   options.progress = [&](const Progress&) {
-    if (!lied) lied = liar.Lie(job_id);
+    if (!lied) lied = liar.Lie(MetricsOf(job_id));
     if (HasLog("corruption")) manager->Stop(std::chrono::seconds(60));
   };
   manager = std::make_unique<Manager>(std::move(options), job, LoadData(job));
@@ -88,7 +91,7 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunWhoseManagerDiedAtOnce) {
   bool lied = false;
   ManagerOptions options = Options(/*resume=*/false);
   options.progress = [&](const Progress&) {
-    if (!lied) lied = liar.Lie(job_id);
+    if (!lied) lied = liar.Lie(MetricsOf(job_id));
     if (HasLog("corruption")) throw Died();
   };
   EXPECT_THROW(Manager(std::move(options), job, LoadData(job)).Run(), Died) << log_;
@@ -100,6 +103,33 @@ TEST_F(ConflictTest, IsInTheReceiptOfARunWhoseManagerDiedAtOnce) {
   EXPECT_EQ(receipt->conflicts.size(), 1u);
   EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/conflicts.jsonl"));
+}
+
+// Neither of the two managers has a folder, so the conflict is recorded only in the space.
+TEST_F(ConflictTest, IsInTheReceiptOfARunThatWentOnFromTheSpace) {
+  struct Died : std::exception {};
+  const Job job = SmallJob("");
+  const Data data = LoadData(job);
+  const std::string job_id = TrainingId(job, data.train_sha256(), data.test_sha256());
+  AddHandler(1 << 20);
+  Liar liar(endpoint_);
+  bool lied = false;
+  int steps_since = 0;
+  ManagerOptions options = Options(/*resume=*/false);
+  options.out_dir.clear();
+  options.progress = [&](const Progress&) {
+    if (!lied) lied = liar.Lie(AllRuns(job_id));
+    if (HasLog("corruption") && ++steps_since == 3) throw Died();
+  };
+  EXPECT_THROW(Manager(std::move(options), job, LoadData(job)).Run(), Died) << log_;
+
+  options = Options(/*resume=*/true);
+  options.out_dir.clear();
+  const std::optional<Receipt> receipt = Manager(std::move(options), job, LoadData(job)).Run();
+  ASSERT_TRUE(receipt.has_value()) << log_;
+  EXPECT_TRUE(HasLog("continuing from the weights in the space")) << log_;
+  EXPECT_EQ(receipt->conflicts.size(), 1u);
+  EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
 }
 
 }  // namespace

@@ -25,56 +25,6 @@ constexpr const char* kUnfinishedSuffix = ".tmp";  // AtomicFile's
 constexpr const char* kTrainingName = "training_id";
 constexpr const char* kStateName = "run_state";
 
-std::string StateText(const RunState& state) {
-  nlohmann::json fields = {{"version", state.version},
-                           {"tasks_done", state.tasks_done},
-                           {"seconds", state.seconds},
-                           {"failures", state.failures}};
-  if (!state.contributors.empty()) fields["contributors"] = state.contributors;
-  if (state.audits_passed > 0) fields["audits_passed"] = state.audits_passed;
-  if (state.audits_skipped > 0) fields["audits_skipped"] = state.audits_skipped;
-  for (const ResultConflict& conflict : state.conflicts) {
-    fields["conflicts"].push_back({{"key", conflict.key}, {"text", conflict.text}});
-  }
-  if (state.train_loss && std::isfinite(*state.train_loss))
-    fields["train_loss"] = *state.train_loss;
-  // The texts of conflicts contain words that handlers choose.
-  return JsonTextReplacing(fields);
-}
-
-std::optional<RunState> ParseState(const std::string& text) {
-  const nlohmann::json fields = ParseJsonOrDiscard(text);
-  try {
-    bool good = true;
-    const auto count = [&](const char* name) -> std::int64_t {
-      const nlohmann::json& value = fields.at(name);
-      good = good && value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX;
-      return good ? value.get<std::int64_t>() : 0;
-    };
-    RunState state;
-    state.version = count("version");
-    state.tasks_done = count("tasks_done");
-    state.seconds = fields.at("seconds").get<double>();
-    state.failures = count("failures");
-    if (fields.contains("contributors")) {
-      state.contributors = fields.at("contributors").get<std::vector<std::string>>();
-    }
-    if (fields.contains("audits_passed")) state.audits_passed = count("audits_passed");
-    if (fields.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
-    if (fields.contains("conflicts")) {
-      for (const nlohmann::json& one : fields.at("conflicts")) {
-        state.conflicts.push_back(
-            {one.at("key").get<std::string>(), one.at("text").get<std::string>()});
-      }
-    }
-    if (fields.contains("train_loss")) state.train_loss = fields.at("train_loss").get<double>();
-    if (!good) return std::nullopt;
-    return state;
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id,
@@ -99,7 +49,7 @@ std::unique_ptr<ModelWriter> SnapshotFolder::Begin(const RunState& state) const 
   extras.states = states_;
   extras.steps = state.version;
   extras.metadata[kTrainingName] = training_id_;
-  extras.metadata[kStateName] = StateText(state);
+  extras.metadata[kStateName] = TextOf(state);
   return std::make_unique<ModelWriter>(PathOf(state.version), *model_, extras);
 }
 
@@ -141,7 +91,7 @@ std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path)
     const SafetensorsFile file(path);
     const auto text = file.metadata().find(kStateName);
     if (text == file.metadata().end()) return {};
-    const std::optional<RunState> state = ParseState(text->second);
+    const std::optional<RunState> state = ParseRunState(text->second);
     return state ? state->contributors : std::vector<std::string>();
   } catch (const Error&) {
     return {};
@@ -204,7 +154,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
         text(kTrainingName), training_id_);
     return std::nullopt;
   }
-  std::optional<RunState> state = ParseState(text(kStateName));
+  std::optional<RunState> state = ParseRunState(text(kStateName));
   if (!state) {
     *others = true;
     *problem = "does not have the contents that this version of acan writes";

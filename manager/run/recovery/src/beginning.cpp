@@ -10,6 +10,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/finished_run.h"
 #include "acan/manager/kept_metrics.h"
+#include "acan/manager/kept_state.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/training_id.h"
 #include "acan/manager/tuple_names.h"
@@ -102,7 +103,9 @@ void Beginning::FindInSpace(const std::string& run) {
     auto ahead = mover.FindWhole(run, model, states, INT64_MAX);
     if (ahead && ahead->version - kMostStepsAhead > newest) whole.emplace(std::move(*ahead));
   }
-  if (!whole || whole->version <= past_.version) return;
+  if (!whole) return;
+  if (const auto state = KeptState::Read(client, context_.job_id, run)) AddToPast(*state);
+  if (whole->version <= past_.version) return;
   past_.version = whole->version;
   if (loss) past_.train_loss = loss;
   if (const auto last = kept.find(whole->version - 1); last != kept.end()) {
@@ -113,6 +116,15 @@ void Beginning::FindInSpace(const std::string& run) {
                                         kEarlierTilePatience));
   context_.Log(
       fmt::format("continuing from the weights in the space, after step {}", past_.version));
+}
+
+// A state in the space and a snapshot are of the same run or of lives that followed each other, so
+// the larger count includes the smaller one.
+void Beginning::AddToPast(const RunState& state) {
+  past_.tasks_done = std::max(past_.tasks_done, state.tasks_done);
+  past_.seconds = std::max(past_.seconds, state.seconds);
+  past_.failures = std::max(past_.failures, state.failures);
+  past_.conflicts.insert(past_.conflicts.end(), state.conflicts.begin(), state.conflicts.end());
 }
 
 void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {

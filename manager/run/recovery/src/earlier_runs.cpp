@@ -7,6 +7,7 @@
 
 #include "acan/core/names.h"
 #include "acan/manager/kept_metrics.h"
+#include "acan/manager/kept_state.h"
 
 namespace acan {
 namespace {
@@ -62,9 +63,10 @@ void EarlierRuns::SayGoodbye() {
 void EarlierRuns::Remove(const std::string& name, Client::Duration wait) {
   const auto tiles = context_.client.RetireAll(
       {{FieldPattern::Exact(name), FieldPattern::AtMost(INT64_MAX)}, true}, true, wait);
-  // If the weights may remain, another manager may continue from them, and needs the metrics.
+  // If the weights may remain, another manager may continue from them, and needs the rest.
   if (!tiles) return;
   context_.client.RetireAll(KeptMetrics::AllOf(context_.job_id, name), false, wait);
+  context_.client.RetireAll(KeptState::AllOf(context_.job_id, name), false, wait);
 }
 
 }  // namespace acan

@@ -8,6 +8,7 @@
 #include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/manager/kept_metrics.h"
+#include "acan/manager/kept_state.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
@@ -175,6 +176,7 @@ bool Leadership::GiveUp() {
   // A restarted broker may have results of runs that it does not know.
   client.RetireAll({{FieldPattern::Prefix(job_id + "-")}, true}, false);
   client.RetireAll(KeptMetrics::AllOf(job_id), false);
+  client.RetireAll(KeptState::AllOf(job_id), false);
   return client.CompleteTask(*lease_)->lease == tuplespace::LeaseStatus::kOk;
 }
 

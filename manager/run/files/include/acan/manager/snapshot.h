@@ -15,23 +15,9 @@
 #include "acan/core/model.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_file.h"
-#include "acan/manager/receipt.h"
+#include "acan/manager/run_state.h"
 
 namespace acan {
-
-// The state of a run after `version` steps.
-struct RunState {
-  std::int64_t version = 0;  // steps done
-  std::optional<double> train_loss;
-  std::int64_t tasks_done = 0;
-  double seconds = 0;         // of work so far, over all lives of the run
-  std::int64_t failures = 0;  // how often it had to be resumed
-  // If the run has audits: the handlers (client ids) whose results may have contributed to the
-  // weights; sorted.
-  std::vector<std::string> contributors = {};
-  std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
-  std::vector<ResultConflict> conflicts = {};          // of all lives
-};
 
 // Touches only snapshot files. Only one thread at a time may write or remove.
 class SnapshotFolder {

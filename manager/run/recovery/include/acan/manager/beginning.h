@@ -56,6 +56,7 @@ class Beginning {
 
   void FindInSnapshots(const SnapshotFolder& snapshots, bool* others);
   void FindInSpace(const std::string& run);
+  void AddToPast(const RunState& state);
   bool FileMetricsAreOfThisJob() const;
   void GoOnFrom(std::unique_ptr<TileSource> weights);
 

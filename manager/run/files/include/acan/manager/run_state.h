@@ -1,0 +1,33 @@
+// RunState: what a run must know of its earlier lives to continue. Snapshots contain it, and the
+// space has it beside the weights (KeptState).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acan/manager/receipt.h"
+
+namespace acan {
+
+// The state of a run after `version` steps.
+struct RunState {
+  std::int64_t version = 0;  // steps done
+  std::optional<double> train_loss;
+  std::int64_t tasks_done = 0;
+  double seconds = 0;         // of work so far, over all lives of the run
+  std::int64_t failures = 0;  // how often it had to be resumed
+  // If the run has audits: the handlers (client ids) whose results may have contributed to the
+  // weights; sorted.
+  std::vector<std::string> contributors = {};
+  std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
+  std::vector<ResultConflict> conflicts = {};          // of all lives
+};
+
+// As JSON.
+std::string TextOf(const RunState& state);
+// The inverse; nullopt if it is not the text of a state.
+std::optional<RunState> ParseRunState(const std::string& text);
+
+}  // namespace acan
