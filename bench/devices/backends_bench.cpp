@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kRunSeconds = 0.01;  // short probes are repeated for about this long
 constexpr double kQuickRunSeconds = 0.001;
-constexpr int kMostRuns = 100'000;
+constexpr int kMaxRuns = 100'000;
 
 ProbeSizes Sizes(bool quick) {
   if (quick) {
@@ -46,8 +46,8 @@ int Calibrate(const Probe& probe, double target) {
     const double wanted = runs * target / seconds;
     const bool known = seconds >= target / 4;
     runs = static_cast<int>(std::clamp(known ? wanted : std::min(wanted, 10.0 * runs), 1.0,
-                                       static_cast<double>(kMostRuns)));
-    if (known || runs == kMostRuns) return runs;
+                                       static_cast<double>(kMaxRuns)));
+    if (known || runs == kMaxRuns) return runs;
   }
 }
 
@@ -210,10 +210,9 @@ std::uint64_t BackendsBenchBytes(bool quick) {
 
 nlohmann::json RunBackendsBench(const std::vector<BenchDevice>& devices,
                                 const BackendsBenchOptions& options) {
-  if (options.repeats < kLeastBackendsRepeats || options.repeats > kMostBackendsRepeats) {
-    throw std::invalid_argument(fmt::format("repeats must be {} to {}, not {}",
-                                            kLeastBackendsRepeats, kMostBackendsRepeats,
-                                            options.repeats));
+  if (options.repeats < kMinBackendsRepeats || options.repeats > kMaxBackendsRepeats) {
+    throw std::invalid_argument(fmt::format("repeats must be {} to {}, not {}", kMinBackendsRepeats,
+                                            kMaxBackendsRepeats, options.repeats));
   }
   const auto begin = Clock::now();
   const ProbeSizes sizes = Sizes(options.quick);

@@ -19,8 +19,8 @@ struct BenchDevice {
   std::unique_ptr<Device> library;
 };
 
-inline constexpr int kLeastBackendsRepeats = 3;
-inline constexpr int kMostBackendsRepeats = 1000;
+inline constexpr int kMinBackendsRepeats = 3;
+inline constexpr int kMaxBackendsRepeats = 1000;
 
 struct BackendsBenchOptions {
   int repeats = 5;

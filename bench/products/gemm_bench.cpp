@@ -23,7 +23,7 @@ namespace acan::bench {
 namespace {
 
 constexpr std::int64_t kBlock = 64;
-constexpr std::int64_t kMostSize = 32768;
+constexpr std::int64_t kMaxSize = 32768;
 constexpr double kFlopsPerRun = 5e8;  // small products are repeated up to this
 
 double Seconds(clockid_t clock) {
@@ -35,8 +35,8 @@ double Seconds(clockid_t clock) {
 std::int64_t ParseSize(std::string_view text) {
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > kMostSize) {
-    throw std::invalid_argument("batches and layers must be 1 to " + std::to_string(kMostSize) +
+  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > kMaxSize) {
+    throw std::invalid_argument("batches and layers must be 1 to " + std::to_string(kMaxSize) +
                                 ", layers like 4096 or 784x4096, not '" + std::string(text) + "'");
   }
   return size;

@@ -87,7 +87,7 @@ bench::BenchDevice MakeBenchDevice(const DeviceSpec& spec, std::size_t devices, 
 int RunBackends(const BenchBackendsFlags& flags) {
   bench::BackendsBenchOptions options = flags.options;
   options.repeats =
-      flags.repeats.value_or(options.quick ? bench::kLeastBackendsRepeats : options.repeats);
+      flags.repeats.value_or(options.quick ? bench::kMinBackendsRepeats : options.repeats);
   if (!flags.svg.empty()) CheckSvgPath(flags.svg);
   const std::vector<DeviceSpec> specs = ChosenSpecs(flags.devices);
   Terminal terminal;
@@ -123,9 +123,9 @@ void AddBackendsBench(Command& bench, Chosen& chosen) {
   command
       .AddOption("--repeats", flags->repeats,
                  fmt::format("the number of repeats, at least {} (default: {}; with --quick {})",
-                             bench::kLeastBackendsRepeats, flags->options.repeats,
-                             bench::kLeastBackendsRepeats))
-      .Between(bench::kLeastBackendsRepeats, bench::kMostBackendsRepeats);
+                             bench::kMinBackendsRepeats, flags->options.repeats,
+                             bench::kMinBackendsRepeats))
+      .Between(bench::kMinBackendsRepeats, bench::kMaxBackendsRepeats);
   command.AddFlag("--quick", flags->options.quick, "small sizes: a trial run of a few seconds");
   command.AddOption("--svg", flags->svg, "also draw the result into this file").TypeName("FILE");
   command.AddFlag("--json", flags->json, "one line of JSON");

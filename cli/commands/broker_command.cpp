@@ -86,7 +86,7 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
 }
 
 int RunBroker(const BrokerFlags& flags) {
-  RequireLimits("acan broker", kLeastDescriptors, kLeastThreadsOfBroker);
+  RequireLimits("acan broker", kMinDescriptors, kMinThreadsOfBroker);
   RoleProcess role(flags.role, "broker");
   tuplespace::BrokerOptions options;
   options.listen = flags.listen;

@@ -82,7 +82,7 @@ std::vector<std::pair<Harm, Victim>> ParseFaults(const ChaosFlags& flags) {
 
 // "2s", "500ms".
 std::chrono::milliseconds ParseDuration(const std::string& flag, const std::string& text) {
-  constexpr double kMostMs = 3'600'000;
+  constexpr double kMaxMs = 3'600'000;
   std::size_t used = 0;
   double value = 0;
   try {
@@ -92,7 +92,7 @@ std::chrono::milliseconds ParseDuration(const std::string& flag, const std::stri
   }
   const std::string unit = text.substr(used);
   const double ms = unit == "s" ? value * 1000 : value;
-  if (used == 0 || (unit != "s" && unit != "ms") || !(ms >= 1 && ms <= kMostMs)) {
+  if (used == 0 || (unit != "s" && unit != "ms") || !(ms >= 1 && ms <= kMaxMs)) {
     throw UsageError(
         fmt::format("{}: \"{}\" must be a time from 1ms to 3600s, like 2s or 500ms", flag, text));
   }

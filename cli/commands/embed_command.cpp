@@ -56,10 +56,10 @@ Examples:
 
 // As sentence-transformers does it, in double, with operations that round the same everywhere.
 void DivideByNorm(std::vector<float>* vector) {
-  constexpr double kLeastNorm = 1e-12;
+  constexpr double kMinNorm = 1e-12;
   double squares = 0;
   for (const float x : *vector) squares += static_cast<double>(x) * static_cast<double>(x);
-  const double norm = std::max(std::sqrt(squares), kLeastNorm);
+  const double norm = std::max(std::sqrt(squares), kMinNorm);
   for (float& x : *vector) x = static_cast<float>(static_cast<double>(x) / norm);
 }
 

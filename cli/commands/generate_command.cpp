@@ -23,7 +23,7 @@
 namespace acan::cli {
 namespace {
 
-constexpr int kMostTokens = 100'000'000;
+constexpr int kMaxTokens = 100'000'000;
 
 struct GenerateFlags {
   std::string folder;
@@ -152,18 +152,18 @@ void AddGenerate(Command& app, Chosen& chosen) {
       .TypeName("LIST");
   command.AddOption("--tokens", flags->tokens, "how many tokens to add (default: 200)")
       .TypeName("N")
-      .Between(0, kMostTokens);
+      .Between(0, kMaxTokens);
   command
       .AddOption("--temperature", flags->temperature,
                  "divides the model's outputs before a token is drawn; 0 always takes the most "
                  "likely token (default: 1)")
       .TypeName("T")
-      .Between(0.0, kMostTemperature);
+      .Between(0.0, kMaxTemperature);
   command
       .AddOption("--top-k", flags->top_k,
                  "draws only from the K most likely tokens; 0 draws from all (default: 0)")
       .TypeName("K")
-      .Between(0, kMostTokens);
+      .Between(0, kMaxTokens);
   command.AddOption("--seed", flags->seed, "the seed of the draws (default: 1)").TypeName("SEED");
   command.AddOption("--device", flags->device, "where to compute (default: cpu, all cores)")
       .TypeName("DEVICE");

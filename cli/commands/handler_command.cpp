@@ -72,7 +72,7 @@ int RunHandler(const Flags& flags) {
   ApplyHandlerFlags(flags.handler, has_key, options);
 
   RoleProcess role(flags.role, "handler " + spec.Name());
-  InterruptNobody();
+  AvoidPreemption();
   if (const int code = role.AwaitHost(endpoint, flags.handler.connect.origin)) return code;
   options.endpoint = endpoint;
   Machine machine = ThisMachine();

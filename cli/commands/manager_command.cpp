@@ -60,7 +60,7 @@ std::string ReceiptIn(const std::string& out_dir) {
 int RunManager(const ManagerFlags& flags) {
   RequireLimits("acan manager");
   RoleProcess role(flags.role, "manager");
-  InterruptNobody();
+  AvoidPreemption();
   ManagerOptions options;
   options.endpoint = EndpointToConnect(flags.connect);
   options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);

@@ -32,7 +32,7 @@ struct PlanFlags {
   bool json = false;
 };
 
-constexpr std::size_t kMostStages = 24;  // the most that are printed
+constexpr std::size_t kMaxStages = 24;  // the most that are printed
 
 constexpr const char* kPlanExample = R"(
 Reads the job and the sizes of its data, measures the speed of the handlers' devices, and cuts a
@@ -182,10 +182,10 @@ std::string ToText(const PlanForecast& forecast) {
   text += HostsText(forecast);
   text += fmt::format("\n{:>9} {:>7} {:>11} {:>10}  what\n", "ms", "tasks", "largest", "MB");
   std::vector<StageForecast> stages = forecast.stages;
-  if (stages.size() > kMostStages) {
+  if (stages.size() > kMaxStages) {
     std::stable_sort(stages.begin(), stages.end(),
                      [](const auto& a, const auto& b) { return a.us > b.us; });
-    stages.resize(kMostStages);
+    stages.resize(kMaxStages);
   }
   for (const StageForecast& stage : stages) text += StageText(stage);
   if (stages.size() < forecast.stages.size()) {

@@ -20,8 +20,8 @@ constexpr int kRoundTrips = 50;
 constexpr std::chrono::seconds kPatience(10);  // for one answer
 // Fewer bytes than a handler's key may own (HandlerLimits).
 constexpr std::size_t kProbeBytes = 768 << 10;
-constexpr int kLeastProbes = 3;
-constexpr int kMostProbes = 200;
+constexpr int kMinProbes = 3;
+constexpr int kMaxProbes = 200;
 constexpr std::chrono::milliseconds kProbing(500);
 
 [[noreturn]] void ThrowNoAnswer() {
@@ -81,7 +81,7 @@ Bandwidth MeasureBandwidth(tuplespace::Client& client, double round_trip_us) {
   std::vector<double> to_broker;
   std::vector<double> from_broker;
   const Clock::time_point end = Clock::now() + kProbing;
-  for (int i = 0; i < kMostProbes && (i < kLeastProbes || Clock::now() < end); ++i) {
+  for (int i = 0; i < kMaxProbes && (i < kMinProbes || Clock::now() < end); ++i) {
     tuplespace::Tuple probe;
     probe.key = ProbeKey(client.id(), i);
     probe.payload = bytes;

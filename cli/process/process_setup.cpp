@@ -50,7 +50,7 @@ void RequireThreads(const std::string& who, std::size_t count) {
   int problem = 0;
   while (problem == 0 && threads.size() < count) {
     pthread_t thread{};
-    const bool own = threads.size() < kLeastThreads;
+    const bool own = threads.size() < kMinThreads;
     problem = ::pthread_create(&thread, own ? nullptr : &small, WaitAtGate, &gate);
     if (problem == 0) threads.push_back(thread);
   }

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr int kLookEveryMs = 5;
 constexpr milliseconds kThrottleTurn{20};  // stopped as long as running: half the speed
-constexpr int kMostOwnFailures = 5;
+constexpr int kMaxOwnFailures = 5;
 
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -115,7 +115,7 @@ void ChaosRun::ManagerDied(Manager& manager) {
   }
   if (receipt_line_) return;  // a standby that was killed after the job was done
   own_failures_ = exit.signal == SIGKILL ? 0 : own_failures_ + 1;
-  if ((exit.signal == 0 && exit.code == 2) || own_failures_ >= kMostOwnFailures) {
+  if ((exit.signal == 0 && exit.code == 2) || own_failures_ >= kMaxOwnFailures) {
     throw FailureError(fmt::format("the manager (pid {}) {}", pid, exit.Text()));
   }
   log_.Warning(fmt::format("the manager (pid {}) {}; restarting it", pid, exit.Text()));

@@ -25,12 +25,12 @@ void AddAuditLog(Command& app, std::string& path) {
 }
 
 void AddStopWithin(Command& app, StopFlag& flag) {
-  constexpr double kMostS = 86'400;
+  constexpr double kMaxS = 86'400;
   app.AddOption("--stop-within", flag.within_s,
                 "the time limit for a snapshot of the last finished step after a first stop signal "
                 "(SIGINT, SIGTERM, SIGHUP); 0 stops at once, as a second signal does (default: 10)")
       .TypeName("SECONDS")
-      .Between(0.0, kMostS);
+      .Between(0.0, kMaxS);
 }
 
 void AddJobFlags(Command& app, JobFlags& flags, bool required) {

@@ -34,16 +34,16 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortLife{5000};  // a handler that dies younger is restarted after a delay
 constexpr milliseconds kFirstBackoff{50};
-constexpr milliseconds kMostBackoff{2000};
-constexpr int kMostFailedStarts = 5;             // consecutive, by its own fault; then no more
+constexpr milliseconds kMaxBackoff{2000};
+constexpr int kMaxFailedStarts = 5;              // consecutive, by its own fault; then no more
 constexpr milliseconds kStopPatience{8000};      // then SIGKILL
 constexpr milliseconds kBrokerPatience{60'000};  // until it listens
 constexpr int kLookAgainMs = 1'000;
 constexpr std::size_t kDescriptorsOfHandler = 4;  // pipes, two of them only during a start
 // A control group counts the threads of all its processes: of this one, of the broker, and of one
 // handler, which is the minimum for a useful cluster.
-constexpr std::size_t kLeastThreadsOfCluster =
-    kLeastThreads + (1 + kLeastThreadsOfBroker) + (1 + kLeastThreads);
+constexpr std::size_t kMinThreadsOfCluster =
+    kMinThreads + (1 + kMinThreadsOfBroker) + (1 + kMinThreads);
 
 // When a process that died is restarted: immediately, or after growing delays if it dies young.
 struct Restart {
@@ -84,10 +84,10 @@ milliseconds Restart::AfterLife(milliseconds life, const Exit& exit) {
   short_lives = young ? short_lives + 1 : 0;
   failed_starts = young && BlamesItself(exit) ? failed_starts + 1 : 0;
   // A usage error recurs at every start.
-  give_up = (exit.signal == 0 && exit.code == 2) || failed_starts >= kMostFailedStarts;
+  give_up = (exit.signal == 0 && exit.code == 2) || failed_starts >= kMaxFailedStarts;
   const int doublings = std::clamp(short_lives - 2, 0, 10);
   return short_lives < 2 ? milliseconds(0)
-                         : std::min(kFirstBackoff * (1 << doublings), kMostBackoff);
+                         : std::min(kFirstBackoff * (1 << doublings), kMaxBackoff);
 }
 
 }  // namespace
@@ -364,7 +364,7 @@ LocalCluster::LocalCluster(LocalClusterOptions options, Log& log)
                   [](const Slot& slot) { return slot.spec.backend == "cpu"; }));
   const std::size_t handlers = impl_->slots.size();
   RequireLimits(fmt::format("a cluster of {} handler{}", handlers, handlers == 1 ? "" : "s"),
-                kLeastDescriptors + handlers * kDescriptorsOfHandler, kLeastThreadsOfCluster);
+                kMinDescriptors + handlers * kDescriptorsOfHandler, kMinThreadsOfCluster);
   impl_->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (impl_->wake_fd < 0) {
     throw FailureError(std::string("cannot make an event counter: ") + std::strerror(errno));

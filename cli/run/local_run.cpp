@@ -35,7 +35,7 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
     return std::nullopt;
   }
   LocalCluster& cluster = *started;
-  InterruptNobody();
+  AvoidPreemption();
   ManagerOptions options;
   options.endpoint = cluster.endpoint();
   options.out_dir = run.out_dir;

@@ -42,7 +42,7 @@ void RequireVariablesOfChildren(bool cpu) {
   if (cpu) CheckCpuIsa();
 }
 
-void InterruptNobody() {
+void AvoidPreemption() {
   const sched_param none{};
   sched_setscheduler(0, SCHED_BATCH, &none);  // if forbidden, it is only a little slower
 }

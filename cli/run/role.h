@@ -31,7 +31,7 @@ void RequireVariablesOfChildren(bool cpu);
 // Keeps this thread, and those that it will start, from preempting other threads when they are
 // woken (SCHED_BATCH). Handlers and managers have many threads. With few processors, these would
 // interrupt each other and the broker at each message.
-void InterruptNobody();
+void AvoidPreemption();
 
 // The process of a role. Make it before anything else, so that it watches for signals before other
 // threads exist.

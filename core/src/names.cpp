@@ -22,12 +22,12 @@ namespace {
 struct Malformed {};
 
 // Small enough that sums of such numbers, and every later reader of them, have room.
-constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
-constexpr std::uint64_t kMostThreads = 1 << 20;
-constexpr std::size_t kMostCpus = 4096;
-constexpr std::uint64_t kMostCpu = 1 << 16;
+constexpr std::uint64_t kMaxCounted = std::uint64_t{1} << 53;
+constexpr std::uint64_t kMaxThreads = 1 << 20;
+constexpr std::size_t kMaxCpus = 4096;
+constexpr std::uint64_t kMaxCpu = 1 << 16;
 
-std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most = kMostCounted) {
+std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most = kMaxCounted) {
   const json& value = object.at(name);
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most) throw Malformed();
   return value.get<std::uint64_t>();
@@ -36,19 +36,18 @@ std::uint64_t CountOf(const json& object, const char* name, std::uint64_t most =
 // May be negative if `least` is, because a clock may have jumped back meanwhile.
 double AmountOf(const json& object, const char* name, double least = 0) {
   const double value = object.at(name).get<double>();
-  if (!(value >= least && value <= static_cast<double>(kMostCounted))) throw Malformed();
+  if (!(value >= least && value <= static_cast<double>(kMaxCounted))) throw Malformed();
   return value;
 }
 
-constexpr std::uint64_t kMostLink = std::uint64_t{1} << 30;  // ns for a KiB, us for a round trip
-constexpr std::size_t kMostTextBytes = 256;
-constexpr std::size_t kMostCapacityBytes = 64
-                                           << 10;  // a capacity with kMostCpus takes half of this
+constexpr std::uint64_t kMaxLink = std::uint64_t{1} << 30;  // ns for a KiB, us for a round trip
+constexpr std::size_t kMaxTextBytes = 256;
+constexpr std::size_t kMaxCapacityBytes = 64 << 10;  // a capacity with kMaxCpus takes half of this
 
 // Cuts a text for logs and receipts to one short line.
 std::string ShortLine(std::string text) {
-  if (text.size() > kMostTextBytes) {
-    std::size_t end = kMostTextBytes;
+  if (text.size() > kMaxTextBytes) {
+    std::size_t end = kMaxTextBytes;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // UTF-8
     text.resize(end);
   }
@@ -59,11 +58,11 @@ std::string ShortLine(std::string text) {
 void ReadLink(const json& object, Capacity* capacity) {
   if (!object.contains("host")) return;
   capacity->host = ShortLine(object.at("host").get<std::string>());
-  capacity->host_threads = static_cast<int>(CountOf(object, "host_threads", kMostThreads));
+  capacity->host_threads = static_cast<int>(CountOf(object, "host_threads", kMaxThreads));
   capacity->link_ns_per_kib =
-      static_cast<std::uint32_t>(CountOf(object, "link_ns_per_kib", kMostLink));
+      static_cast<std::uint32_t>(CountOf(object, "link_ns_per_kib", kMaxLink));
   capacity->link_round_trip_us =
-      static_cast<std::uint32_t>(CountOf(object, "link_round_trip_us", kMostLink));
+      static_cast<std::uint32_t>(CountOf(object, "link_round_trip_us", kMaxLink));
 }
 
 // Handlers of earlier versions do not send these fields.
@@ -72,16 +71,16 @@ void ReadMachine(const json& object, Capacity* capacity) {
   capacity->machine = ShortLine(object.at("machine").get<std::string>());
   if (capacity->machine.empty()) return;  // the other fields mean nothing without it
   const json& cpus = object.at("cpus");
-  if (!cpus.is_array() || cpus.size() > kMostCpus) throw Malformed();
+  if (!cpus.is_array() || cpus.size() > kMaxCpus) throw Malformed();
   for (const json& cpu : cpus) {
-    if (!cpu.is_number_unsigned() || cpu.get<std::uint64_t>() > kMostCpu) throw Malformed();
+    if (!cpu.is_number_unsigned() || cpu.get<std::uint64_t>() > kMaxCpu) throw Malformed();
     capacity->cpus.push_back(cpu.get<int>());
   }
   std::sort(capacity->cpus.begin(), capacity->cpus.end());
   const auto twice = std::adjacent_find(capacity->cpus.begin(), capacity->cpus.end());
   if (twice != capacity->cpus.end()) throw Malformed();
   capacity->busy_cpus = AmountOf(object, "busy_cpus");
-  if (capacity->busy_cpus > static_cast<double>(kMostThreads)) throw Malformed();
+  if (capacity->busy_cpus > static_cast<double>(kMaxThreads)) throw Malformed();
 }
 
 }  // namespace
@@ -115,7 +114,7 @@ std::string CapacityToJson(const Capacity& c) {
 }
 
 std::optional<Capacity> CapacityFromJson(const std::string& text) {
-  if (text.size() > kMostCapacityBytes) return std::nullopt;
+  if (text.size() > kMaxCapacityBytes) return std::nullopt;
   try {
     const json j = ParseJson(text);
     Capacity c;
@@ -124,7 +123,7 @@ std::optional<Capacity> CapacityFromJson(const std::string& text) {
     c.description = ShortLine(j.at("description").get<std::string>());
     c.limit_bytes = CountOf(j, "limit_bytes");
     c.memory_bytes = CountOf(j, "memory_bytes");
-    c.threads = static_cast<int>(CountOf(j, "threads", kMostThreads));
+    c.threads = static_cast<int>(CountOf(j, "threads", kMaxThreads));
     c.gflops = AmountOf(j, "gflops");
     j.at("exact").get_to(c.exact);
     j.at("fast").get_to(c.fast);
@@ -157,7 +156,7 @@ std::optional<Report> ReportFromJson(const std::string& text) {
     r.failed = CountOf(j, "failed");
     r.tile_hits = CountOf(j, "tile_hits");
     r.peak_bytes = CountOf(j, "peak_bytes");
-    r.busy_s = AmountOf(j, "busy_s", -static_cast<double>(kMostCounted));
+    r.busy_s = AmountOf(j, "busy_s", -static_cast<double>(kMaxCounted));
     r.gflop = AmountOf(j, "gflop");
     if (j.contains("fetched_bytes")) r.fetched_bytes = CountOf(j, "fetched_bytes");
     return r;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr ParameterState kStates[] = {ParameterState::kValue, ParameterState::kFirstMoment,
                                       ParameterState::kSecondMoment};
-static_assert(std::size(kStates) == 1 + kMostOptimizerStates);
-static_assert(MostStates() <= kMostOptimizerStates);
+static_assert(std::size(kStates) == 1 + kMaxOptimizerStates);
+static_assert(MostStates() <= kMaxOptimizerStates);
 
 }  // namespace
 

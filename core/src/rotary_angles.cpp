@@ -19,13 +19,13 @@ double Frequency(std::int64_t pair, std::int64_t head_size, double log_base) {
 std::int64_t MostRotaryPositions(std::int64_t head_size, double base) {
   assert(head_size > 0 && head_size % 2 == 0 && base > 0.0);
   if (base >= 1.0)
-    return kMaxRotaryPositions;             // the largest frequency is that of the first pair, 1
-  constexpr double kMostAngle = 1048576.0;  // the limit of Sine and Cosine
+    return kMaxRotaryPositions;            // the largest frequency is that of the first pair, 1
+  constexpr double kMaxAngle = 1048576.0;  // the limit of Sine and Cosine
   const double largest = Frequency(head_size / 2 - 1, head_size, Logarithm(base));
-  auto last = static_cast<std::int64_t>(std::floor(kMostAngle / largest));
+  auto last = static_cast<std::int64_t>(std::floor(kMaxAngle / largest));
   // Both the quotient and the product that makes the angle are rounded.
-  while (static_cast<double>(last) * largest > kMostAngle) --last;
-  while (static_cast<double>(last + 1) * largest <= kMostAngle) ++last;
+  while (static_cast<double>(last) * largest > kMaxAngle) --last;
+  while (static_cast<double>(last + 1) * largest <= kMaxAngle) ++last;
   return std::min(last + 1, kMaxRotaryPositions);
 }
 

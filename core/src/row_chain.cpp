@@ -11,7 +11,7 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kLeastRows = 16;  // kernels' operands that samples do not cut have fewer
+constexpr std::int64_t kMinRows = 16;  // kernels' operands that samples do not cut have fewer
 
 // The number of samples in the images of kUnfold or kFold.
 std::int64_t SamplesOf(const Call& call, const View& images) {
@@ -95,7 +95,7 @@ class Chain {
       const View& view = call.views[i];
       if (view.buffer < 0) continue;
       const Used now{view, IsCutBySamples(call, i), operands[i].access != Access::kRead};
-      if (now.is_cut && (view.rows < kLeastRows || view.rows % samples != 0)) return false;
+      if (now.is_cut && (view.rows < kMinRows || view.rows % samples != 0)) return false;
       if (!now.is_cut && now.is_written) return false;
       if (!std::all_of(used_.begin(), used_.end(),
                        [&](const Used& before) { return Agree(before, now); })) {

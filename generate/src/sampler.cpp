@@ -19,7 +19,7 @@ namespace {
 // (manager/data/src/random_streams.h).
 constexpr std::uint64_t kStream = std::uint64_t{5} << 58;
 // Below this, e^x is not a normal number, and such a token is never drawn.
-constexpr double kLeastExponent = -700;
+constexpr double kMinExponent = -700;
 
 std::size_t Largest(std::span<const float> outputs) {
   return static_cast<std::size_t>(std::ranges::max_element(outputs) - outputs.begin());
@@ -71,7 +71,7 @@ std::int32_t ChooseToken(std::span<const float> outputs, const Sampling& samplin
     const double exponent =
         (static_cast<double>(outputs[token]) - static_cast<double>(outputs[largest])) /
         sampling.temperature;
-    if (exponent >= kLeastExponent) sum += Exponential(exponent);
+    if (exponent >= kMinExponent) sum += Exponential(exponent);
     sums.push_back(sum);
   }
   const double drawn = Draw(sampling.seed, position) * sum;

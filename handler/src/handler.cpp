@@ -36,7 +36,7 @@ Handler::Impl::Impl(HandlerOptions given)
               .id = {},
               .access = options.access,
               .context = options.context,
-              // HandlerCore bounds the results that leave, kMostSuppliedBytes the supplies, and
+              // HandlerCore bounds the results that leave, kMaxSuppliedBytes the supplies, and
               // all other requests are short. A second limit could only end the handler.
               .unanswered_bytes = UINT64_MAX,
               .shared_memory = options.shared_memory,

@@ -22,7 +22,7 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
   assert(HeldBytes() <= limit_bytes_);
   cache_.ShrinkTo(limit_bytes_ - reserved_bytes_, out);
   cache_.FlushHolds(out);
-  if (draining_ || leaving_bytes_ >= kMostLeavingBytes) {
+  if (draining_ || leaving_bytes_ >= kMaxLeavingBytes) {
     demand_.StopAsking(out);
   } else {
     demand_.Ask(WorkloadAt(now_us), now_us, out);

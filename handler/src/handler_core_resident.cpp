@@ -43,7 +43,7 @@ void HandlerCore::On(const SupplyFailed& event, std::int64_t now_us, Actions&) {
     return;
   }
   if (!cache_.FailSupply(event.key) || SuppliesPause()) return;
-  supply_pause_us_ = std::clamp(2 * supply_pause_us_, kRetrySupplyUs, kMostRetrySupplyUs);
+  supply_pause_us_ = std::clamp(2 * supply_pause_us_, kRetrySupplyUs, kMaxRetrySupplyUs);
   supply_again_us_ = now_us + supply_pause_us_;
 }
 

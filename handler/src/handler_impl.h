@@ -72,7 +72,7 @@ struct Handler::Impl {
   void OnNotice(const tuplespace::Notice& notice);
   void Do(const SupplyKept& action) { supplies.push_back(action.key); }
   bool MaySupply() const {
-    return !supplies.empty() && client.connected() && supplied_bytes < kMostSuppliedBytes;
+    return !supplies.empty() && client.connected() && supplied_bytes < kMaxSuppliedBytes;
   }
   void SupplyNext();
   void SubmitSupply(const Key& key, tuplespace::Payload payload, std::int64_t begin_us);

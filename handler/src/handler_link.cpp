@@ -12,18 +12,18 @@ namespace {
 using tuplespace::Key;
 using tuplespace::Payload;
 
-constexpr std::uint64_t kMostProbeBytes = 256 << 10;  // of one tuple
+constexpr std::uint64_t kMaxProbeBytes = 256 << 10;  // of one tuple
 // One measurement takes some 50 ms. If others have not finished within the maximum, they may never
 // finish.
 constexpr std::int64_t kLookForTurnEveryUs = 20'000;
-constexpr std::int64_t kMostTurnWaitUs = 3'000'000;
+constexpr std::int64_t kMaxTurnWaitUs = 3'000'000;
 
 }  // namespace
 
 // The manager plans for the links, so this handler announces itself only when its link is measured.
 void Handler::Impl::AskToProbe() {
   link_probe = {};
-  turn_until_us = NowUs() + kMostTurnWaitUs;
+  turn_until_us = NowUs() + kMaxTurnWaitUs;
   // A key that is limited to some jobs may not see others' probes.
   if (options.access && !options.access->limit.empty()) {
     PutMark(kMeasures);
@@ -88,7 +88,7 @@ void Handler::Impl::ProbeLink() {
   }
   const std::int64_t begin_us = NowUs();
   for (std::uint64_t left = *bytes; left > 0;) {
-    const std::uint64_t size = std::min(left, kMostProbeBytes);
+    const std::uint64_t size = std::min(left, kMaxProbeBytes);
     left -= size;
     PutProbe(size, left == 0 ? std::optional(begin_us) : std::nullopt);
   }

@@ -31,7 +31,7 @@ bool TaskDemand::IsInVain(const Workload& work, std::int64_t now_us) const {
 TaskDemand::Want TaskDemand::Wanted(const Workload& work, std::int64_t now_us) {
   if (work.free_bytes == 0) return {};
   if (chunk_left_ > 0) {
-    return {static_cast<std::uint32_t>(std::min(chunk_left_, kMostAskedAtOnce)), work.free_bytes,
+    return {static_cast<std::uint32_t>(std::min(chunk_left_, kMaxAskedAtOnce)), work.free_bytes,
             false};
   }
   // The next chunk is requested while the last task of this one runs.
@@ -42,9 +42,9 @@ TaskDemand::Want TaskDemand::Wanted(const Workload& work, std::int64_t now_us) {
   const std::uint64_t half_bytes =
       std::min(work.free_bytes, limit_bytes_ / 2 - std::min(limit_bytes_ / 2, work.reserved_bytes));
   if (!chunked_ && pace_.MeanUs() > 0 && 2 * work.all_us < lead_us &&
-      2 * work.working <= kMostAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes_ &&
+      2 * work.working <= kMaxAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes_ &&
       !IsInVain(work, now_us)) {
-    const std::int64_t most = kMostAskedAtOnce - work.working;
+    const std::int64_t most = kMaxAskedAtOnce - work.working;
     const std::int64_t count = std::min((lead_us - work.all_us) / pace_.MeanUs(), most);
     if (count > 1) return {static_cast<std::uint32_t>(count), half_bytes, true};
   }

@@ -9,7 +9,7 @@
 namespace acan {
 namespace {
 
-constexpr std::size_t kMostSpeeds = 4096;
+constexpr std::size_t kMaxSpeeds = 4096;
 constexpr const char* kRight =
     "must be GFLOP/s above 0, like 2.5, or several in turn, like 1,5,10@5s";
 
@@ -56,7 +56,7 @@ std::optional<Throttle> Throttle::Parse(const std::string& text, std::string* pr
   for (;;) {
     const std::size_t comma = speeds.find(',');
     const std::optional<double> speed = ParseNumber(speeds.substr(0, comma));
-    if (!speed || !(*speed >= 1e-9) || *speed > 1e9 || gflops.size() == kMostSpeeds) {
+    if (!speed || !(*speed >= 1e-9) || *speed > 1e9 || gflops.size() == kMaxSpeeds) {
       return std::nullopt;
     }
     gflops.push_back(*speed);

@@ -100,7 +100,7 @@ std::string NodeLine(const Graph& graph, NodeId id) {
 
 // The name of the parameter whose optimizer state has this name in files; empty if there is none.
 std::string_view ParameterOfState(std::string_view name) {
-  for (const ParameterState state : StatesOf(kMostOptimizerStates).subspan(1)) {
+  for (const ParameterState state : StatesOf(kMaxOptimizerStates).subspan(1)) {
     const std::string suffix = StateSuffix(state);
     if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
   }

@@ -130,11 +130,11 @@ TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   EXPECT_EQ(norm.threads.x, static_cast<unsigned>(kRowThreads));
   const Grid classes = GridOf(Kernel::kClassSums, {KernelSpace::kRow, 128, 32768}, {});
   EXPECT_EQ(classes.blocks.x, 128u);
-  EXPECT_EQ(classes.threads.x, static_cast<unsigned>(kMostRowThreads));
+  EXPECT_EQ(classes.threads.x, static_cast<unsigned>(kMaxRowThreads));
   // A group of channels is also such a row, and so is each query's head when nodes are combined.
   const Grid group = GridOf(Kernel::kGroupNorm, {KernelSpace::kRow, 4096, 6272}, {});
   EXPECT_EQ(group.blocks.x, 4096u);
-  EXPECT_EQ(group.threads.x, static_cast<unsigned>(kMostRowThreads));
+  EXPECT_EQ(group.threads.x, static_cast<unsigned>(kMaxRowThreads));
   EXPECT_EQ(GridOf(Kernel::kAttentionJoin, {KernelSpace::kRow, 70, 384}, {}).blocks.x, 70u);
 }
 
@@ -150,7 +150,7 @@ TEST(LaunchGrid, CutsTheColumnsOfFewWords) {
     EXPECT_EQ(few.blocks.x, static_cast<unsigned>(words));
     EXPECT_EQ(few.blocks.y, pieces) << words;
     EXPECT_EQ(few.threads.x, 32u);
-    EXPECT_EQ(few.threads.x * few.threads.y, static_cast<unsigned>(kMostRowThreads));
+    EXPECT_EQ(few.threads.x * few.threads.y, static_cast<unsigned>(kMaxRowThreads));
   }
   const Grid many = grid(50257, 768);
   EXPECT_EQ(many.blocks.x * many.blocks.y, 50257u);
@@ -296,7 +296,7 @@ TEST(GemmChoice, SmallProductsAreCutAtNodesOfTheTree) {
   for (std::int64_t k = 1; k < 5000; k += 61) {
     const GemmPlan plan = PlanOf(ProductOf(64, 64, k), NewGpu(), {GemmTile::kRing64, true});
     EXPECT_EQ(plan.parts, (k + plan.part_k - 1) / plan.part_k);
-    EXPECT_LE(plan.parts, kMostParts);
+    EXPECT_LE(plan.parts, kMaxParts);
     if (k <= 64) continue;
     EXPECT_GT(plan.parts, 1);
     EXPECT_EQ(plan.part_k % 64, 0);

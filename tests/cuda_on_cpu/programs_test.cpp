@@ -14,7 +14,7 @@ namespace cuda_on_cpu {
 namespace {
 
 constexpr std::uint64_t kSeedsOfAPart = 150;
-constexpr std::uint64_t kMostSeedsToFind = 600;
+constexpr std::uint64_t kMaxSeedsToFind = 600;
 
 class Programs : public testing::TestWithParam<std::uint64_t> {};
 
@@ -27,15 +27,15 @@ TEST_P(Programs, FindNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Part, Programs, testing::Range<std::uint64_t>(0, 4));
 
-class Teeth : public testing::TestWithParam<PlantedName> {};
+class PlantedBugTest : public testing::TestWithParam<PlantedName> {};
 
 // In a separate process, since the bug may end it.
-TEST_P(Teeth, FindIt) {
+TEST_P(PlantedBugTest, FindIt) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     Plant(GetParam().bug);
-    for (std::uint64_t seed = 1; seed <= kMostSeedsToFind; ++seed) {
+    for (std::uint64_t seed = 1; seed <= kMaxSeedsToFind; ++seed) {
       const std::string wrong = RunProgram(seed);
       if (wrong.empty()) continue;
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), wrong.c_str());
@@ -47,10 +47,10 @@ TEST_P(Teeth, FindIt) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE((WIFEXITED(status) && WEXITSTATUS(status) == 0) || WIFSIGNALED(status))
-      << "not found within " << kMostSeedsToFind << " seeds";
+      << "not found within " << kMaxSeedsToFind << " seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(Planted, Teeth, testing::ValuesIn(kPlantedNames),
+INSTANTIATE_TEST_SUITE_P(Planted, PlantedBugTest, testing::ValuesIn(kPlantedNames),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

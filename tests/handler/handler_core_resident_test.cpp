@@ -274,8 +274,8 @@ TEST_F(HandlerCoreResidentTest, WhoLeavesSuppliesAllFirst) {
 TEST(HandlerCoreLeavingTest, NoTaskIsAskedForWhileMuchWaitsForItsAnswer) {
   HandlerCore core(std::uint64_t{64} << 30, 3);
   core.Start();
-  core.Step(Grant(2 * kMostLeavingBytes, {}, 1), 0);
-  const auto ended = core.Step(TaskFinished{1, kMostLeavingBytes, {}}, 0);
+  core.Step(Grant(2 * kMaxLeavingBytes, {}, 1), 0);
+  const auto ended = core.Step(TaskFinished{1, kMaxLeavingBytes, {}}, 0);
   EXPECT_THAT(Of<AskForTask>(ended), IsEmpty());
   EXPECT_THAT(Of<StopAsking>(ended), SizeIs(1)) << "the open one is cancelled";
   EXPECT_THAT(Of<AskForTask>(core.Step(TimePassed{}, 60'000'000)), IsEmpty());
@@ -286,11 +286,11 @@ TEST(HandlerCoreLeavingTest, NoTaskIsAskedForWhileMuchWaitsForItsAnswer) {
 TEST(HandlerCoreLeavingTest, WhatStaysDoesNotLeave) {
   HandlerCore core(std::uint64_t{64} << 30, 3);
   core.Start();
-  TaskGranted grant = Grant(2 * kMostLeavingBytes, {}, 1);
-  grant.resident_bytes = kMostLeavingBytes;
+  TaskGranted grant = Grant(2 * kMaxLeavingBytes, {}, 1);
+  grant.resident_bytes = kMaxLeavingBytes;
   core.Step(grant, 0);
-  const KeptResult kept{Tile(1, 1), kMostLeavingBytes, true};
-  EXPECT_THAT(Of<StopAsking>(core.Step(TaskFinished{1, kMostLeavingBytes, {kept}}, 0)), IsEmpty());
+  const KeptResult kept{Tile(1, 1), kMaxLeavingBytes, true};
+  EXPECT_THAT(Of<StopAsking>(core.Step(TaskFinished{1, kMaxLeavingBytes, {kept}}, 0)), IsEmpty());
 }
 
 }  // namespace

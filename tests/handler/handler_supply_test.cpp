@@ -172,7 +172,7 @@ class HandlerSupplyTest : public testing::Test {
 // client keeps of requests without an answer.
 TEST_F(HandlerSupplyTest, OnlySoMuchIsSuppliedBeforeItIsAnswered) {
   constexpr int kTiles = 12;
-  constexpr int kAtOnce = kMostSuppliedBytes / kTileBytes;
+  constexpr int kAtOnce = kMaxSuppliedBytes / kTileBytes;
   tuplespace::BrokerOptions broker;
   broker.limits.payload_bytes = 2 << 20;  // so each supply is answered with Busy
   Begin(std::move(broker), kTiles * kTileBytes + (64 << 20));

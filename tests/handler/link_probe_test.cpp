@@ -30,7 +30,7 @@ std::vector<std::uint64_t> Measure(LinkProbe& probe, double ns_per_kib, std::int
 TEST(LinkProbeTest, AFastLinkIsMeasuredWithManyBytes) {
   LinkProbe probe;
   const std::vector<std::uint64_t> sizes = Measure(probe, 8'192, 150, 0);
-  EXPECT_EQ(sizes.back(), LinkProbe::kMostBytes);
+  EXPECT_EQ(sizes.back(), LinkProbe::kMaxBytes);
   EXPECT_EQ(probe.round_trip_us(), 150u);
   EXPECT_NEAR(probe.ns_per_kib(), 8'192, 10);
 }
@@ -61,7 +61,7 @@ TEST(LinkProbeTest, TheBestOfTheLargestCounts) {
   std::vector<std::int64_t> of_largest{90'200, 33'000, 70'200};
   while (const auto bytes = probe.Next()) {
     std::int64_t us = bytes == 1u ? 200 : 200 + static_cast<std::int64_t>(*bytes / 1024) * 8;
-    if (bytes == LinkProbe::kMostBytes) {
+    if (bytes == LinkProbe::kMaxBytes) {
       us = of_largest.back();
       of_largest.pop_back();
     }

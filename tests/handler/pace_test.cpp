@@ -131,7 +131,7 @@ TEST(ShortTasks, AreAskedForManyAtATimeInHalfOfTheMemory) {
   HandlerCore core(1000, 3);
   const auto asked = AskedAfterAShortTask(core);
   ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].count, static_cast<std::uint32_t>(kMostAskedAtOnce));
+  EXPECT_EQ(asked[0].count, static_cast<std::uint32_t>(kMaxAskedAtOnce));
   EXPECT_TRUE(asked[0].share);
   EXPECT_EQ(asked[0].offer_bytes, 500u);
 }

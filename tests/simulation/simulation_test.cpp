@@ -23,7 +23,7 @@ namespace acan::simulation {
 namespace {
 
 constexpr std::uint64_t kSeedsOfAPart = 125;
-constexpr std::uint64_t kMostSeedsToFind = 10'000;
+constexpr std::uint64_t kMaxSeedsToFind = 10'000;
 
 std::string Again(std::uint64_t seed) {
   return "again: acan_simulate --seed " + std::to_string(seed) + " --trace";
@@ -159,7 +159,7 @@ TEST(Simulation, HandlersThatComputeWrongAreFoundOut) {
 }
 
 // Each planted bug runs in its own process, which an assertion of the product may abort.
-class Teeth : public testing::TestWithParam<PlantedName> {};
+class PlantedBugTest : public testing::TestWithParam<PlantedName> {};
 
 bool Say(const std::string& by, const std::string& violation) {
   if (violation.empty()) return false;
@@ -177,13 +177,13 @@ bool Finds(std::uint64_t seed, const Search& search) {
 bool Finds(const PlantedName& name) {
   if (name.directed != nullptr) return Say("directed", name.directed());
   bool found = Finds(name.seed, name.search);
-  for (std::uint64_t seed = 1; !found && seed <= kMostSeedsToFind; ++seed) {
+  for (std::uint64_t seed = 1; !found && seed <= kMaxSeedsToFind; ++seed) {
     found = Finds(seed, name.search);
   }
   return found;
 }
 
-TEST_P(Teeth, FindIt) {
+TEST_P(PlantedBugTest, FindIt) {
   for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // not planted yet
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -195,10 +195,10 @@ TEST_P(Teeth, FindIt) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   OutFolder::RemoveDead();
   const bool found = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  EXPECT_TRUE(found || WIFSIGNALED(status)) << "not found within " << kMostSeedsToFind << " seeds";
+  EXPECT_TRUE(found || WIFSIGNALED(status)) << "not found within " << kMaxSeedsToFind << " seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(Planted, Teeth, testing::ValuesIn(kPlantedNames),
+INSTANTIATE_TEST_SUITE_P(Planted, PlantedBugTest, testing::ValuesIn(kPlantedNames),
                          [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

@@ -69,13 +69,13 @@ constexpr bool IsOfDesign(const RingDesign& design) {
 // has 64.
 template <int kTile, typename Offset>
 struct Source {
-  static constexpr int kMostCopies = kTile * kStep / kThreads;
+  static constexpr int kMaxCopies = kTile * kStep / kThreads;
   static constexpr int kPitch = kTile + 4;
-  static_assert(kMostCopies * kThreads == kTile * kStep && kThreads % kTile == 0);
+  static_assert(kMaxCopies * kThreads == kTile * kStep && kThreads % kTile == 0);
 
   const char* from;  // of the next step; the same for all threads
   acan_i64 advance;  // bytes from one step to the next one
-  Offset offsets[kMostCopies];
+  Offset offsets[kMaxCopies];
   int to;       // word of the first copy in the operand's part of a stage
   int to_next;  // words from one copy to the next one
   int k;        // of the first copy, within the step
@@ -104,7 +104,7 @@ __device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& opera
     s.k_next = kThreads / lanes;
     s.to = s.k * Of::kPitch + within;
     s.to_next = s.k_next * Of::kPitch;
-    ACAN_UNROLL for (int i = 0; i < Of::kMostCopies; ++i) {
+    ACAN_UNROLL for (int i = 0; i < Of::kMaxCopies; ++i) {
       s.offsets[i] = static_cast<Offset>((row + (s.k + i * s.k_next) * operand.k_stride) * 4);
     }
   } else {
@@ -113,7 +113,7 @@ __device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& opera
     s.k_next = kLanesOfK;
     s.to = s.k * Of::kPitch + within;
     s.to_next = kThreads / kLanesOfK;
-    ACAN_UNROLL for (int i = 0; i < Of::kMostCopies; ++i) {
+    ACAN_UNROLL for (int i = 0; i < Of::kMaxCopies; ++i) {
       const int wanted = within + i * (kThreads / kLanesOfK);
       const acan_i64 row = wanted < last ? wanted : last;
       s.offsets[i] = static_cast<Offset>((row * operand.row_stride + s.k) * 4);
@@ -125,7 +125,7 @@ __device__ __forceinline__ Source<kTile, Offset> FindSource(const Operand& opera
 // The number of copies that a thread begins for one step.
 template <int kTile, typename Offset>
 constexpr int CopiesOf(bool quads) {
-  return Source<kTile, Offset>::kMostCopies / (quads ? 4 : 1);
+  return Source<kTile, Offset>::kMaxCopies / (quads ? 4 : 1);
 }
 
 // Begins copy `i` of the next step, of which `left` k exist. Nothing is read beyond them.

@@ -29,7 +29,7 @@ __device__ __forceinline__ acan_i64 Place(unsigned block, unsigned size, unsigne
     function(&l.args, r, c);                                                            \
   }
 
-static_assert(ACAN_MOST_ROW_THREADS == kMostRowThreads);
+static_assert(ACAN_MOST_ROW_THREADS == kMaxRowThreads);
 static_assert(ACAN_CHAIN_THREADS == kRowThreads);
 // A variable, because device code cannot call host functions, not even constexpr ones.
 template <Kernel kernel>
@@ -44,7 +44,7 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
   }
 
 static_assert(ACAN_COLUMN_LANES == 1);
-static_assert(ACAN_MOST_COLUMN_THREADS == kMostColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
+static_assert(ACAN_MOST_COLUMN_THREADS == kMaxColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
 template <Kernel kernel>
 constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
 

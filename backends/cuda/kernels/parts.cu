@@ -8,13 +8,13 @@ namespace {
 __global__ void __launch_bounds__(kPartsThreads) AddParts(const __grid_constant__ Parts p) {
   for (unsigned at = blockIdx.x * kPartsThreads + threadIdx.x; at < p.words;
        at += gridDim.x * kPartsThreads) {
-    float nodes[kMostParts];
-    ACAN_UNROLL for (int i = 0; i < kMostParts; ++i) {
+    float nodes[kMaxParts];
+    ACAN_UNROLL for (int i = 0; i < kMaxParts; ++i) {
       nodes[i] = i < p.count ? p.from[static_cast<acan_i64>(i) * p.words + at] : 0.0f;
     }
     // Left plus right, level by level; if the right one is missing, the left one passes through.
-    ACAN_UNROLL for (int width = 1; width < kMostParts; width *= 2) {
-      ACAN_UNROLL for (int i = 0; i < kMostParts; i += 2 * width) {
+    ACAN_UNROLL for (int width = 1; width < kMaxParts; width *= 2) {
+      ACAN_UNROLL for (int i = 0; i < kMaxParts; i += 2 * width) {
         if (i + width < p.count) nodes[i] = nodes[i] + nodes[i + width];
       }
     }

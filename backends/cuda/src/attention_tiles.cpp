@@ -52,7 +52,7 @@ std::vector<TileLaunch> AttentionTiles::Find(Kernel kernel, std::int64_t rows,
                                              const KernelScalars& scalars,
                                              std::int64_t head_width) const {
   if (kernel != Kernel::kAttention && kernel != Kernel::kAttentionGradient) return {};
-  if (head_width % 4 != 0 || head_width > kMostAttentionWidth) return {};
+  if (head_width % 4 != 0 || head_width > kMaxAttentionWidth) return {};
   const std::int64_t most = std::max(scalars.i[1], scalars.i[2]);
   if (head_width > kColumnBlock) {
     return LaunchesOf(kernel, AttentionShape::kWide, rows, scalars);

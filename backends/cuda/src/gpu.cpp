@@ -10,11 +10,11 @@ namespace {
 constexpr std::uint64_t kAllocationGrain = 256;  // cudaMalloc's alignment; closer sizes share
 // For allocations larger than this, the driver takes whole chunks; it cuts smaller ones from a
 // chunk.
-constexpr std::uint64_t kMostCut = 1 << 20;
+constexpr std::uint64_t kMaxCut = 1 << 20;
 constexpr std::uint64_t kChunk = 2 << 20;
 
 std::uint64_t Rounded(std::uint64_t bytes) {
-  const std::uint64_t grain = bytes <= kMostCut ? kAllocationGrain : kChunk;
+  const std::uint64_t grain = bytes <= kMaxCut ? kAllocationGrain : kChunk;
   return (bytes + grain - 1) / grain * grain;
 }
 

@@ -92,7 +92,7 @@ const void* Ring64(GemmLayout layout);
 const void* Ring32(GemmLayout layout);
 
 // Adds the parts of c, each of them packed, as neighbours in the tree.
-constexpr int kMostParts = 16;
+constexpr int kMaxParts = 16;
 struct Parts {
   const float* from = nullptr;
   int count = 0;
@@ -108,7 +108,7 @@ const void* AddPartsKernel();
 // ---- attention by tiles of queries or keys: kernels/attention_tile.cuh --------------------------
 
 constexpr int kAttentionThreads = 128;
-constexpr int kMostAttentionWidth = 128;  // of a head
+constexpr int kMaxAttentionWidth = 128;  // of a head
 // The tiles of a kernel. A thread has 8 rows of a tall tile, and 4 rows of the others.
 enum class AttentionShape : std::uint8_t {
   kTall,  // 128 rows, heads of up to 64 columns
@@ -162,7 +162,7 @@ struct LaunchArgs {
 // and neighbouring threads would read words that are a row apart. The rows of the other row kernels
 // are pixels, of which there are many; each has a few threads, which share nothing (RunThreads).
 constexpr int kRowThreads = 128;
-constexpr int kMostRowThreads = 512;
+constexpr int kMaxRowThreads = 512;
 constexpr bool IsRowOfABlock(Kernel kernel) {
   switch (kernel) {
     case Kernel::kNorm:
@@ -194,7 +194,7 @@ constexpr bool IsRowOfABlock(Kernel kernel) {
 constexpr int RowThreads(Kernel kernel, std::int64_t cols) {
   constexpr std::int64_t kLongRow = 4096;
   const bool chains = kernel == Kernel::kSoftmaxCrossEntropy || kernel == Kernel::kSquaredError;
-  return chains || cols < kLongRow ? kRowThreads : kMostRowThreads;
+  return chains || cols < kLongRow ? kRowThreads : kMaxRowThreads;
 }
 
 // The threads of a row in the kernels whose rows share a block. Each thread has about four elements
@@ -209,10 +209,10 @@ constexpr int RunThreads(std::int64_t run) {
 }
 
 // Column kernels whose columns have several threads, each of which sums a leaf; 768 columns with a
-// thread each would be only 24 warps. A block has kColumnThreads, or up to kMostColumnThreads where
+// thread each would be only 24 warps. A block has kColumnThreads, or up to kMaxColumnThreads where
 // columns have more leaves. Where the leaves take several turns, it has kLongColumns columns.
 constexpr int kColumnThreads = 256;
-constexpr int kMostColumnThreads = 512;
+constexpr int kMaxColumnThreads = 512;
 constexpr int kLongColumns = 8;
 constexpr bool IsColumnOfABlock(Kernel kernel) {
   switch (kernel) {
@@ -233,14 +233,14 @@ constexpr bool IsColumnOfABlock(Kernel kernel) {
 // thread are spread over all multiprocessors.
 constexpr int kSumThreads = 32;
 constexpr int kElementThreads = 256;
-// In kernels over tiles, at most kMostTilePlaces threads of a lane share the columns of a head,
+// In kernels over tiles, at most kMaxTilePlaces threads of a lane share the columns of a head,
 // kTileColumns at a time.
 constexpr int kTileColumns = 16;
-constexpr int kMostTilePlaces = kElementThreads / ACAN_TILE_LANES;
+constexpr int kMaxTilePlaces = kElementThreads / ACAN_TILE_LANES;
 // The most threads of a block.
 constexpr int MostThreads(Kernel kernel) {
-  return IsRowOfABlock(kernel)      ? kMostRowThreads
-         : IsColumnOfABlock(kernel) ? kMostColumnThreads
+  return IsRowOfABlock(kernel)      ? kMaxRowThreads
+         : IsColumnOfABlock(kernel) ? kMaxColumnThreads
                                     : kElementThreads;
 }
 

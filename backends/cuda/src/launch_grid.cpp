@@ -31,11 +31,11 @@ std::int64_t LeavesOf(Kernel kernel, std::int64_t rows, const KernelScalars& sca
 
 // Adjacent columns read adjacent words; 8 words are a sector of 32 bytes.
 Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
-  constexpr std::int64_t kMostPlaces = kMostColumnThreads / kLongColumns;
+  constexpr std::int64_t kMaxPlaces = kMaxColumnThreads / kLongColumns;
   const std::int64_t leaves = LeavesOf(kernel, region.rows, scalars);
   const std::int64_t places =
-      leaves >= kMostPlaces
-          ? kMostPlaces
+      leaves >= kMaxPlaces
+          ? kMaxPlaces
           : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(leaves)));
   const std::int64_t columns =
       std::clamp<std::int64_t>(kColumnThreads / places, kLongColumns, kSumThreads);
@@ -68,26 +68,26 @@ Grid GridOfWords(const KernelRegion& region) {
   }
   const std::int64_t pieces =
       std::min(Pieces(region.cols, kColumns), Pieces(kManyBlocks, region.rows));
-  return {{Size(region.rows), Size(pieces)}, {Size(kColumns), Size(kMostRowThreads / kColumns)}};
+  return {{Size(region.rows), Size(pieces)}, {Size(kColumns), Size(kMaxRowThreads / kColumns)}};
 }
 
 }  // namespace
 
 Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
             std::int64_t head_width) {
-  constexpr std::int64_t kMostBlocks = 65535;  // down; the kernels loop over further rows
+  constexpr std::int64_t kMaxBlocks = 65535;  // down; the kernels loop over further rows
   if (region.space == KernelSpace::kElement) {
     const std::int64_t across = std::min<std::int64_t>(
         kElementThreads,
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(region.cols))));
     const std::int64_t down = kElementThreads / across;
     return {{Size(std::min<std::int64_t>(Pieces(region.cols, across), 1 << 30)),
-             Size(std::min(Pieces(region.rows, down), kMostBlocks))},
+             Size(std::min(Pieces(region.rows, down), kMaxBlocks))},
             {Size(across), Size(down)}};
   }
   if (region.space == KernelSpace::kTile) {
-    const auto places = std::min<std::int64_t>(kMostTilePlaces, Pieces(head_width, kTileColumns));
-    return {{Size(region.cols), Size(std::min(region.rows, kMostBlocks))},
+    const auto places = std::min<std::int64_t>(kMaxTilePlaces, Pieces(head_width, kTileColumns));
+    return {{Size(region.cols), Size(std::min(region.rows, kMaxBlocks))},
             {ACAN_TILE_LANES, Size(places)}};
   }
   if (kernel == Kernel::kEmbeddingGradient) return GridOfWords(region);

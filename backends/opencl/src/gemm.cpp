@@ -30,7 +30,7 @@ struct VectorShape {
 // Unmeasured devices with vectors of 16 floats get the first shape, other unmeasured devices the
 // second.
 constexpr VectorShape kVectorShapes[] = {{16, 2, 8}, {8, 2, 6}, {8, 4, 6}, {16, 2, 12}};
-constexpr std::uint64_t kMostScratchBytes = 8u << 20;
+constexpr std::uint64_t kMaxScratchBytes = 8u << 20;
 
 class VectorGemm final : public Gemm {
  public:
@@ -131,7 +131,7 @@ constexpr TileShape kTileShapes[] = {{64, 64, 16, 4, 4},
                                      {32, 32, 16, 2, 2},
                                      {32, 32, 16, 4, 4}};
 constexpr int kUsualLevels = 8;  // up to 255 leaves; more leaves have a program of their own
-constexpr int kMostLevels = 32;
+constexpr int kMaxLevels = 32;
 
 class TileGemm final : public Gemm {
  public:
@@ -152,7 +152,7 @@ class TileGemm final : public Gemm {
   }
 
   void BuildAll() override {
-    if (deep_.get() == nullptr) Build(kMostLevels, deep_program_, deep_);
+    if (deep_.get() == nullptr) Build(kMaxLevels, deep_program_, deep_);
   }
 
   // The usual program, and the one for many leaves.
@@ -217,7 +217,7 @@ class ChosenGemm final : public Gemm {
   static constexpr std::int64_t kEdge = 512;  // of the products that are timed
 
   void ReserveScratch() {
-    const std::uint64_t bytes = std::min(budget_.limit_bytes() / 16 / 256 * 256, kMostScratchBytes);
+    const std::uint64_t bytes = std::min(budget_.limit_bytes() / 16 / 256 * 256, kMaxScratchBytes);
     if (bytes == 0) return;
     budget_.Charge(bytes);
     scratch_bytes_ = bytes;

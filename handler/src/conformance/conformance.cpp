@@ -108,12 +108,12 @@ double MeasureGflops(Device& device) {
 }
 
 TransferRate MeasureTransfer(Device& device) {
-  constexpr std::int64_t kMostRows = 4096;
+  constexpr std::int64_t kMaxRows = 4096;
   constexpr std::int64_t kCols = 1024;
   const std::uint64_t free = device.budget().limit_bytes() - device.budget().used_bytes();
   const std::int64_t rows = std::clamp<std::int64_t>(
       static_cast<std::int64_t>(std::min<std::uint64_t>(free, 1u << 30) / 4 / (4 * kCols)), 1,
-      kMostRows);
+      kMaxRows);
   const auto bytes = static_cast<std::size_t>(rows * kCols) * 4;
   // One row more than is copied, so that a device with host memory copies, too.
   const BufferPtr buffer = device.Allocate(bytes + 4 * kCols);

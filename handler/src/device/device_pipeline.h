@@ -63,7 +63,7 @@ class DevicePipeline {
     return waiting_.empty() || starting_ ? nullptr : &waiting_.front();
   }
   // Whether there is one, and few enough tasks have pending results.
-  bool MayStartNext() const { return Next() != nullptr && CountOfStarted() < kMostStarted; }
+  bool MayStartNext() const { return Next() != nullptr && CountOfStarted() < kMaxStarted; }
   // REQUIRES: Next().
   DeviceJob StartNext(std::int64_t now_us);
   // Its operations were called, and its results are pending.
@@ -87,7 +87,7 @@ class DevicePipeline {
   std::optional<std::int64_t> BusySinceUs() const;
 
  private:
-  static constexpr std::size_t kMostStarted = 2;
+  static constexpr std::size_t kMaxStarted = 2;
 
   std::size_t CountOfStarted() const { return started_.size() + (finishing_ ? 1 : 0); }
   bool IsBusy() const { return starting_ || AwaitsResults(); }

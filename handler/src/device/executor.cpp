@@ -34,12 +34,12 @@ std::vector<bool> LeavingWhole(const Task& task, bool resident) {
 
 // With more threads, these would wait for the one that hashes. Then the thread that puts the
 // results hashes them while the next task runs.
-constexpr int kMostThreadsToHash = 2;
+constexpr int kMaxThreadsToHash = 2;
 
 // The outputs to hash while they are computed: those that leave the device.
 std::vector<bool> HashedOutputs(const Device& device, const Task& task, bool resident) {
   std::vector<bool> hashed;
-  if (device.info().threads > kMostThreadsToHash) return hashed;
+  if (device.info().threads > kMaxThreadsToHash) return hashed;
   for (const Output& output : task.outputs) {
     hashed.push_back(!resident || !output.may_be_resident);
   }

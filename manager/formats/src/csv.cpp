@@ -64,9 +64,9 @@ bool LooksLikeNumber(std::string_view field) {
 
 // The beginning of a field, with control characters escaped, because a terminal would obey them.
 std::string Shown(std::string_view field) {
-  constexpr std::size_t kMostBytes = 40;
+  constexpr std::size_t kMaxBytes = 40;
   std::string text;
-  for (const char c : field.substr(0, kMostBytes)) {
+  for (const char c : field.substr(0, kMaxBytes)) {
     const auto byte = static_cast<unsigned char>(c);
     const bool control = byte < 0x20 || byte == 0x7f;
     text += control ? fmt::format("\\x{:02x}", byte) : std::string(1, c);

@@ -67,9 +67,9 @@ InputFile::~InputFile() {
 
 std::int64_t InputFile::most_bytes() const {
   // Deflate compresses at most 1032 bytes into one.
-  constexpr std::int64_t kMostRatio = 1032;
+  constexpr std::int64_t kMaxRatio = 1032;
   if (!gzip_) return file_bytes_;
-  return file_bytes_ > kMaxDataBytes / kMostRatio ? kMaxDataBytes : file_bytes_ * kMostRatio;
+  return file_bytes_ > kMaxDataBytes / kMaxRatio ? kMaxDataBytes : file_bytes_ * kMaxRatio;
 }
 
 int InputFile::Duplicate() const {
@@ -226,8 +226,8 @@ std::vector<std::uint8_t> ReadRest(InputFile& file, const std::vector<std::int64
 
 void CheckLength(const std::string& path, const std::vector<std::int64_t>& shape,
                  std::int64_t value_bytes, std::int64_t has) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
-  const std::int64_t wanted = CountValues(path, shape, value_bytes, kMostBytes) * value_bytes;
+  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
+  const std::int64_t wanted = CountValues(path, shape, value_bytes, kMaxBytes) * value_bytes;
   if (wanted > has) throw Truncated(path, shape, wanted, fmt::format("{}", has));
   if (wanted < has) throw TooLong(path, shape, wanted);
 }

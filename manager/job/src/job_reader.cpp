@@ -112,8 +112,8 @@ std::string KeyHint(const std::vector<SectionKeys>& known, const SectionKeys& se
   }
   if (std::string hint = SynonymHint(section.section, key); !hint.empty()) return hint;
   if (!ClosestWord(key, section.keys).empty()) return DidYouMean(key, section.keys);
-  constexpr std::size_t kMostListed = 30;
-  if (section.keys.size() > kMostListed) return ": docs/jobs.md has the keys of each kind";
+  constexpr std::size_t kMaxListed = 30;
+  if (section.keys.size() > kMaxListed) return ": docs/jobs.md has the keys of each kind";
   return DidYouMean(key, section.keys);
 }
 

@@ -148,8 +148,8 @@ namespace {
 class ConfigFields {
  public:
   explicit ConfigFields(const std::string& path) : path_(path) {
-    constexpr std::int64_t kMostBytes = 16 << 20;
-    fields_ = ParseJsonOrDiscard(ReadTextFile(path, kMostBytes, "a config.json of transformers"));
+    constexpr std::int64_t kMaxBytes = 16 << 20;
+    fields_ = ParseJsonOrDiscard(ReadTextFile(path, kMaxBytes, "a config.json of transformers"));
     if (!fields_.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
     if (IsDeeperThan(fields_, kMaxJsonDepth)) {
       throw UsageError(

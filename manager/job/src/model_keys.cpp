@@ -19,9 +19,9 @@ namespace {
 using nlohmann::json;
 
 // The presets check which values make a model; these ranges only exclude absurd numbers.
-constexpr std::int64_t kMostCount = std::int64_t{1} << 31;
-constexpr double kMostModelNumber = 1e30;
-constexpr std::size_t kMostStages = 64;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 31;
+constexpr double kMaxModelNumber = 1e30;
+constexpr std::size_t kMaxStages = 64;
 
 const std::vector<std::string>& MlpKeys() {
   static const std::vector<std::string> kKeys = {"layers", "activation", "clip_bound", "loss"};
@@ -42,16 +42,16 @@ struct ReadKey {
   const Section& section;
 
   void operator()(const char* key, std::int64_t& value) const {
-    section.Integer(key, 0, kMostCount, &value);
+    section.Integer(key, 0, kMaxCount, &value);
   }
   void operator()(const char* key, float& value) const {
     double number = static_cast<double>(value);
-    section.Number(key, 0, kMostModelNumber, &number);
+    section.Number(key, 0, kMaxModelNumber, &number);
     if (section.Has(key)) value = static_cast<float>(number);
   }
   void operator()(const char* key, bool& value) const { section.Flag(key, &value); }
   void operator()(const char* key, std::vector<std::int64_t>& value) const {
-    section.Integers(key, 1, kMostStages, 1, kMostCount, &value);
+    section.Integers(key, 1, kMaxStages, 1, kMaxCount, &value);
   }
   // One number for both sides, or [height, width].
   void operator()(const char* key, model::Extent& value) const {

@@ -82,7 +82,7 @@ class Fields {
   std::string name_;
 };
 
-constexpr double kMostReported = 1.7e308;
+constexpr double kMaxReported = 1.7e308;
 
 HandlerSeen HandlerFromJson(const json& value, const std::string& name) {
   const Fields fields(value, name);
@@ -183,7 +183,7 @@ NotFinite NotFiniteFromJson(const json& value, const std::string& name) {
   if (what != kLoss && what != kWeights) fields.Refuse("what", "\"loss\" or \"weights\"");
   found.what = what == kLoss ? NotFinite::What::kLoss : NotFinite::What::kWeights;
   found.step = fields.Count("step");
-  found.learning_rate = fields.OptionalNumber("learning_rate", 0, kMostReported).value_or(0);
+  found.learning_rate = fields.OptionalNumber("learning_rate", 0, kMaxReported).value_or(0);
   if (value.contains("kept_version")) found.kept_version = fields.Count("kept_version");
   return found;
 }
@@ -299,7 +299,7 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   }
   receipt.steps = fields.Count("steps");
   receipt.epochs = fields.Count("epochs");
-  const std::optional<double> seconds = fields.OptionalNumber("seconds", 0, kMostReported);
+  const std::optional<double> seconds = fields.OptionalNumber("seconds", 0, kMaxReported);
   if (!seconds) fields.Refuse("seconds", "a number");
   receipt.seconds = *seconds;
   receipt.tasks_done = fields.Count("tasks_done");
@@ -320,11 +320,11 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
     receipt.audit_log_head = fields.Sha256Text("audit_log_head");
   }
   receipt.test_accuracy = fields.OptionalNumber("test_accuracy", 0, 1);
-  receipt.test_loss = fields.OptionalNumber("test_loss", 0, kMostReported);
+  receipt.test_loss = fields.OptionalNumber("test_loss", 0, kMaxReported);
   if (value.contains("test_perplexity")) {
-    receipt.test_perplexity = fields.OptionalNumber("test_perplexity", 0, kMostReported);
+    receipt.test_perplexity = fields.OptionalNumber("test_perplexity", 0, kMaxReported);
   }
-  receipt.final_train_loss = fields.OptionalNumber("final_train_loss", 0, kMostReported);
+  receipt.final_train_loss = fields.OptionalNumber("final_train_loss", 0, kMaxReported);
   return receipt;
 }
 

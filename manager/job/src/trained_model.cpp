@@ -119,9 +119,9 @@ std::string GraphTextOf(const Job& job) {
 }
 
 std::optional<double> PerplexityOf(const TrainedModel& model, double mean_loss) {
-  constexpr double kMostLoss = 700;  // the limit of Exponential
+  constexpr double kMaxLoss = 700;  // the limit of Exponential
   const model::Graph& graph = model.evaluation;
-  if (graph.losses().size() != 1 || !(mean_loss >= 0 && mean_loss <= kMostLoss)) {
+  if (graph.losses().size() != 1 || !(mean_loss >= 0 && mean_loss <= kMaxLoss)) {
     return std::nullopt;
   }
   const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);

@@ -9,14 +9,14 @@
 namespace acan {
 namespace {
 
-constexpr std::size_t kMostHandlers = 64;
+constexpr std::size_t kMaxHandlers = 64;
 // Assumed until measured: 1 Gbit/s, and a switch.
 constexpr double kAssumedUsPerKib = 8;
 constexpr double kAssumedRoundTripUs = 200;
 constexpr double kOtherKind = 1.9;  // factor between kinds of links: 1 and 2.5 Gbit/s, or 5 and 10
-constexpr double kMostShared = 8;
-constexpr double kLeastShare = 0.5;  // of the cores that a handler needs, for it to count
-constexpr double kLeastBusy = 0.95;  // minimum share of its threads, unless a handler is throttled
+constexpr double kMaxShared = 8;
+constexpr double kMinShare = 0.5;  // of the cores that a handler needs, for it to count
+constexpr double kMinBusy = 0.95;  // minimum share of its threads, unless a handler is throttled
 
 double KnownOr(std::uint32_t measured, double scale, double assumed) {
   return measured > 0 ? measured * scale : assumed;
@@ -82,7 +82,7 @@ int ThreadsOf(const Capacity& capacity) {
 
 // A throttled handler reports that it does not use all of its cores.
 bool IsThrottled(const Capacity& capacity) {
-  return !capacity.own_memory && BusyCores(capacity) < kLeastBusy * capacity.threads;
+  return !capacity.own_memory && BusyCores(capacity) < kMinBusy * capacity.threads;
 }
 
 // Handlers that measure their speed at the same time share their machine's cores. So among handlers
@@ -100,7 +100,7 @@ void TakeBestSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetw
     PlacedHandler& handler = network->handlers[i++];
     const std::size_t machine = network->hosts[handler.host].machine;
     if (network->machines[machine].cores == 0 || IsThrottled(capacity)) continue;
-    handler.gflops = std::min(best[{machine, capacity.device}], handler.gflops * kMostShared);
+    handler.gflops = std::min(best[{machine, capacity.device}], handler.gflops * kMaxShared);
   }
 }
 
@@ -121,7 +121,7 @@ struct KnownMachine {
     for (const KnownSpeed& handler : handlers) {
       const double share =
           cpus.empty() || handler.busy_cores == 0 ? 1 : std::min(1.0, left / handler.busy_cores);
-      if (share < kLeastShare) continue;
+      if (share < kMinShare) continue;
       left -= share * handler.busy_cores;
       gflops->push_back(share * handler.gflops);
       *threads += static_cast<int>(std::lround(share * handler.threads));
@@ -159,13 +159,13 @@ HostLink LinkOfManager(const HandlerNetwork& network) {
 
 std::uint64_t LeastKeptOverLinks(std::uint64_t least_kept_tile_bytes) {
   if (least_kept_tile_bytes == UINT64_MAX) return UINT64_MAX;
-  return std::min(least_kept_tile_bytes, tuplespace::kLeastKeptBytes);
+  return std::min(least_kept_tile_bytes, tuplespace::kMinKeptBytes);
 }
 
 std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
                                         std::uint64_t least_kept_tile_bytes,
                                         const std::string& manager_machine) {
-  if (handlers.size() < 2 || handlers.size() > kMostHandlers) return std::nullopt;
+  if (handlers.size() < 2 || handlers.size() > kMaxHandlers) return std::nullopt;
   HandlerNetwork network;
   Hosts hosts;
   Machines machines;
@@ -198,8 +198,8 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
   network.manager = LinkOfManager(network);
   network.least_kept_tile_bytes = least_kept_tile_bytes;
   network.least_kept_bytes = LeastKeptOverLinks(least_kept_tile_bytes);
-  network.least_served_bytes = tuplespace::kLeastKeptBytes;
-  network.least_held_bytes = kLeastHeldBytes;
+  network.least_served_bytes = tuplespace::kMinKeptBytes;
+  network.least_held_bytes = kMinHeldBytes;
   return network;
 }
 
@@ -216,7 +216,7 @@ HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers) {
     const bool is_known = !capacity.machine.empty();
     double gflops = capacity.gflops;
     if (is_known && !IsThrottled(capacity)) {
-      gflops = std::min(best[{capacity.machine, capacity.device}], gflops * kMostShared);
+      gflops = std::min(best[{capacity.machine, capacity.device}], gflops * kMaxShared);
     }
     machines[is_known ? capacity.machine : " of " + id].handlers.push_back(
         {gflops, BusyCores(capacity), ThreadsOf(capacity)});

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kSpeedThatMatters = 0.9;  // share of all speed that the plan is made for
 constexpr double kUnequal = 2;             // fastest over slowest; smaller ratios may be noise
-constexpr double kMostShares = 1e6;
+constexpr double kMaxShares = 1e6;
 
 }  // namespace
 
@@ -29,12 +29,11 @@ HandlerShares SharesOf(std::vector<double> gflops, int threads) {
   while (slowest + 1 < gflops.size() && sum + gflops[slowest] < kSpeedThatMatters * total) {
     sum += gflops[slowest++];
   }
-  const auto workers =
-      static_cast<int>(std::lround(std::min(total / gflops[slowest], kMostShares)));
+  const auto workers = static_cast<int>(std::lround(std::min(total / gflops[slowest], kMaxShares)));
   shares.workers = std::max(shares.workers, workers);
   shares.gflops = total / shares.workers;
   if (gflops.front() >= kUnequal * gflops.back()) {
-    shares.slowest_share = std::min(total / gflops.back(), kMostShares);
+    shares.slowest_share = std::min(total / gflops.back(), kMaxShares);
   }
   return shares;
 }

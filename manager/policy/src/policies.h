@@ -11,8 +11,8 @@
 namespace acan {
 
 inline constexpr std::int64_t kFirstPouch = 4096;
-inline constexpr std::int64_t kLeastPouch = 4096;
-inline constexpr std::int64_t kMostPouch = 65'536;
+inline constexpr std::int64_t kMinPouch = 4096;
+inline constexpr std::int64_t kMaxPouch = 65'536;
 inline constexpr std::int64_t kPaperPouch = 100;
 inline constexpr std::int64_t kPaperFirstTimeoutUs = 1'000'000;
 inline constexpr std::int64_t kFixedTimeoutUs = 10'000'000;

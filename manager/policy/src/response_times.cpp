@@ -11,7 +11,7 @@ namespace {
 constexpr double kMeanGain = 1.0 / 8;
 constexpr double kDeviationGain = 1.0 / 4;
 constexpr double kDeviations = 4;
-constexpr double kLeastDeviationUs = 1000;  // if all took the same time
+constexpr double kMinDeviationUs = 1000;  // if all took the same time
 // Fewer bytes leave the device within a fraction of the shortest lease.
 constexpr std::uint64_t kFewBytes = 1 << 20;
 
@@ -34,7 +34,7 @@ void ResponseTimes::Estimate::Note(double took_us) {
   }
   // A single task of a handler that was stopped, or was slow on purpose, must not make all leases
   // long. A real slowdown is still learned within a few tasks.
-  took_us = std::min(took_us, mean_us + kDeviations * std::max(deviation_us, kLeastDeviationUs));
+  took_us = std::min(took_us, mean_us + kDeviations * std::max(deviation_us, kMinDeviationUs));
   deviation_us += kDeviationGain * (std::fabs(mean_us - took_us) - deviation_us);
   mean_us += kMeanGain * (took_us - mean_us);
 }
@@ -53,7 +53,7 @@ std::int64_t ResponseTimes::LeaseUs(const Work& work) const {
   const auto it = classes_.find(ClassOf(work));
   if (it == classes_.end()) return kFirstLeaseUs;
   const double lease_us = it->second.mean_us + kDeviations * it->second.deviation_us;
-  return std::clamp(static_cast<std::int64_t>(lease_us), kLeastLeaseUs, kMostLeaseUs);
+  return std::clamp(static_cast<std::int64_t>(lease_us), kMinLeaseUs, kMaxLeaseUs);
 }
 
 }  // namespace acan

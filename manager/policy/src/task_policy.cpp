@@ -14,8 +14,8 @@ namespace {
 constexpr double kTurnaroundS = 0.02;  // from a task's end until the manager has put the next one
 constexpr double kMargin = 2;
 constexpr double kRateGain = 0.5;
-constexpr std::int64_t kLeastTimeoutUs = 10'000;
-constexpr std::int64_t kMostTimeoutUs = 60'000'000;
+constexpr std::int64_t kMinTimeoutUs = 10'000;
+constexpr std::int64_t kMaxTimeoutUs = 60'000'000;
 
 // Puts in portions of half the pouch, so that a put is worth its message and there are always tasks
 // to take.
@@ -125,7 +125,7 @@ void AutoPolicy::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
   } else if (ready > 4 * wanted) {
     pouch_ -= pouch_ / 8;
   }
-  pouch_ = std::clamp(pouch_, kLeastPouch, kMostPouch);
+  pouch_ = std::clamp(pouch_, kMinPouch, kMaxPouch);
 }
 
 void AutoPolicy::Forget() {
@@ -138,7 +138,7 @@ void AutoPolicy::Forget() {
 ChunkPolicy::ChunkPolicy(const TaskLimits& limits, Rule rule)
     : AutoPolicy([&limits] {
         TaskLimits all = limits;
-        if (!all.pouch) all.pouch = kMostPouch;
+        if (!all.pouch) all.pouch = kMaxPouch;
         return all;
       }()),
       rule_(rule) {}
@@ -242,7 +242,7 @@ void PaperPolicy::EndPouch(std::int64_t now_us) {
     const std::int64_t unused_us = std::max<std::int64_t>(0, begun_us_ + timeout_us_ - now_us);
     timeout_us_ -= unused_us / 2;
   }
-  timeout_us_ = std::clamp(timeout_us_, kLeastTimeoutUs, kMostTimeoutUs);
+  timeout_us_ = std::clamp(timeout_us_, kMinTimeoutUs, kMaxTimeoutUs);
   begun_us_ = -1;
 }
 

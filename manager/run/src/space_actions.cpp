@@ -17,7 +17,7 @@ using tuplespace::Key;
 using tuplespace::Pattern;
 using tuplespace::ReplyBody;
 
-constexpr std::size_t kMostReportsOfOnePut = 256;
+constexpr std::size_t kMaxReportsOfOnePut = 256;
 constexpr std::size_t kTasksOfOnePut = 32;               // or a few more
 constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
 constexpr std::uint32_t kStalledTasksNamed = 3;
@@ -117,7 +117,7 @@ void SpaceActions::Do(PutTasks& action) {
   const std::size_t count = action.tasks.size();
   tasks_put_ += static_cast<std::int64_t>(count);
   // Each report is an open Read.
-  const std::size_t every = std::max(action.report_every, 1 + count / kMostReportsOfOnePut);
+  const std::size_t every = std::max(action.report_every, 1 + count / kMaxReportsOfOnePut);
   tuplespace::Put put;
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     end = EndOfReport(action, begin, every);

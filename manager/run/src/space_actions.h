@@ -36,7 +36,7 @@ class SpaceActions {
         kept_data_(context.client),
         kept_state_([this](tuplespace::RequestBody body) { Submit(std::move(body)); },
                     context.job_id, context.run),
-        reports_(kMostReports, [this](tuplespace::Read read, ReadsInTurn::Then then) {
+        reports_(kMaxReports, [this](tuplespace::Read read, ReadsInTurn::Then then) {
           SubmitRead(std::move(read), std::move(then));
         }) {}
 
@@ -69,7 +69,7 @@ class SpaceActions {
  private:
   // Of a broker's 1,024 requests per client. The others are for the votes of audits, which decide
   // the results that the reports wait for.
-  static constexpr std::size_t kMostReports = 256;
+  static constexpr std::size_t kMaxReports = 256;
   struct Copying {  // of a version's tiles into the space
     VersionSafe version;
     std::vector<TileCell> tiles;

@@ -69,11 +69,11 @@ void SpaceNotices::OnConflict(const tuplespace::Notice& notice) {
 }
 
 bool SpaceNotices::AddConflict(const ResultConflict& conflict) {
-  constexpr std::size_t kMostConflicts = 100;
+  constexpr std::size_t kMaxConflicts = 100;
   const bool known = std::any_of(conflicts_.begin(), conflicts_.end(), [&](const auto& other) {
     return other.key == conflict.key && other.text == conflict.text;
   });
-  if (known || conflicts_.size() >= kMostConflicts) return false;
+  if (known || conflicts_.size() >= kMaxConflicts) return false;
   conflicts_.push_back(conflict);
   return true;
 }

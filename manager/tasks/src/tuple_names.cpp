@@ -97,7 +97,7 @@ std::vector<tuplespace::Pattern> StepWithoutTiles(const std::string& job, std::i
 
 std::vector<tuplespace::Pattern> TilesOfVersion(const std::string& job, std::int64_t version) {
   std::vector<tuplespace::Pattern> patterns;
-  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+  for (const ParameterState state : StatesOf(kMaxOptimizerStates)) {
     patterns.push_back({{FieldPattern::Exact(job), FieldPattern::Exact(version),
                          FieldPattern::Exact(WordOf(KindOf(state)))},
                         true});
@@ -108,7 +108,7 @@ std::vector<tuplespace::Pattern> TilesOfVersion(const std::string& job, std::int
 std::vector<tuplespace::Pattern> AllAfter(const std::string& job, std::int64_t step) {
   std::vector<const char*> prefixes = {WordOf(StepTuple::kTask), WordOf(StepTuple::kAudit)};
   prefixes.insert(prefixes.end(), kWithoutTiles.begin(), kWithoutTiles.end());
-  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+  for (const ParameterState state : StatesOf(kMaxOptimizerStates)) {
     prefixes.push_back(WordOf(KindOf(state)));
   }
   std::vector<tuplespace::Pattern> patterns;
@@ -139,7 +139,7 @@ std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {
                                        Range{i_begin, i_end},
                                        true}};
   }
-  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+  for (const ParameterState state : StatesOf(kMaxOptimizerStates)) {
     if (*kind != WordOf(KindOf(state))) continue;
     return std::pair{
         version,

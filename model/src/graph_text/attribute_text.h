@@ -17,7 +17,7 @@
 
 namespace acan::model {
 
-inline constexpr std::int64_t kMostAttribute = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxAttribute = std::int64_t{1} << 40;
 
 // All words of an enumeration, in its order.
 template <class Enum>
@@ -52,7 +52,7 @@ struct ReadAttribute {
 
   void operator()(std::string_view name, std::int64_t& value) const {
     if (const json* found = Find(name)) {
-      value = IntegerOf(fields, std::string(name), *found, -kMostAttribute, kMostAttribute);
+      value = IntegerOf(fields, std::string(name), *found, -kMaxAttribute, kMaxAttribute);
     }
   }
   void operator()(std::string_view name, float& value) const {

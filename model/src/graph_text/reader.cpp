@@ -230,14 +230,14 @@ class Reader {
   }
 
   static void ReadFileShape(const Fields& fields, Parameter* parameter) {
-    constexpr std::size_t kMostRank = 8;
+    constexpr std::size_t kMaxRank = 8;
     const bool needed = parameter->file_layout == FileLayout::kConvolution;
     if (!fields.Has("file_shape")) {
       if (needed) fields.Fail("'file_shape' is missing: a convolution's has four dimensions");
       return;
     }
     std::vector<std::int64_t> shape;
-    for (const json& size : fields.Array("file_shape", kMostRank)) {
+    for (const json& size : fields.Array("file_shape", kMaxRank)) {
       shape.push_back(IntegerOf(fields, "file_shape", size, 1, kMaxRows));
     }
     const std::int64_t rows = parameter->rows, columns = parameter->columns;
@@ -256,8 +256,8 @@ class Reader {
   }
 
   void ReadTiedNames(const Fields& fields, ValueId parameter) {
-    constexpr std::size_t kMostNames = 16;
-    for (const json& name : fields.Array("tied_names", kMostNames)) {
+    constexpr std::size_t kMaxNames = 16;
+    for (const json& name : fields.Array("tied_names", kMaxNames)) {
       if (!name.is_string() || name.get<std::string>().empty() ||
           name.get<std::string>().size() > kMaxGraphNameBytes) {
         fields.Refuse("tied_names", name, "names of tensors");

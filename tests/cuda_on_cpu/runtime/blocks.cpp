@@ -44,8 +44,8 @@ struct Place {
 };
 
 // Dynamic shared memory of the running block.
-constexpr std::size_t kMostSharedBytes = 256 << 10;
-alignas(16) std::byte dynamic_shared[kMostSharedBytes];
+constexpr std::size_t kMaxSharedBytes = 256 << 10;
+alignas(16) std::byte dynamic_shared[kMaxSharedBytes];
 
 // The loaded segments of this program or module. They hold the kernels' variables in shared memory,
 // and constants.
@@ -242,7 +242,7 @@ void RunGrid(const Launch& launch) {
   ++running.number;
   running.used.fill({});
   running.threads.assign(std::size_t{launch.block.x} * launch.block.y * launch.block.z, {});
-  running.free_fibers.resize(kMostFibers);
+  running.free_fibers.resize(kMaxFibers);
   std::iota(running.free_fibers.rbegin(), running.free_fibers.rend(), 0u);
   const std::uint64_t blocks = std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   const std::uint64_t first = TheState().Draw(blocks);
@@ -345,7 +345,7 @@ void CheckConstant(std::uintptr_t address, unsigned bytes, bool write) {
 // A block may use only the dynamic shared memory that its launch requested.
 void CheckDynamicShared(std::uintptr_t address, unsigned bytes) {
   const std::uintptr_t at = address - reinterpret_cast<std::uintptr_t>(dynamic_shared);
-  if (at < kMostSharedBytes && at + bytes > running.launch->shared_bytes) BreakBeyondShared(at);
+  if (at < kMaxSharedBytes && at + bytes > running.launch->shared_bytes) BreakBeyondShared(at);
 }
 
 // A copy may read and write at any time between its start and its end.
@@ -377,7 +377,7 @@ void CopyAsync(void* to, const void* from, unsigned bytes) {
                       Describe(reinterpret_cast<std::uintptr_t>(from))),
           cudaErrorMisalignedAddress);
   }
-  if (at - reinterpret_cast<std::uintptr_t>(dynamic_shared) >= kMostSharedBytes ||
+  if (at - reinterpret_cast<std::uintptr_t>(dynamic_shared) >= kMaxSharedBytes ||
       reinterpret_cast<std::uintptr_t>(from) - TheArena().begin >= TheArena().bytes) {
     Break("copies what is not the device's memory, or not into shared memory",
           cudaErrorIllegalAddress);

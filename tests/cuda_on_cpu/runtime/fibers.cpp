@@ -38,20 +38,20 @@ struct Fiber {
   void (*entry)(unsigned) = nullptr;
 };
 
-std::array<Fiber, kMostFibers> fibers;
+std::array<Fiber, kMaxFibers> fibers;
 Continuation caller;
 unsigned current = 0;
 
 std::byte* Stacks() {
   static std::byte* const stacks = [] {
-    void* const memory = ::mmap(nullptr, kMostFibers * kStackBytes, PROT_READ | PROT_WRITE,
+    void* const memory = ::mmap(nullptr, kMaxFibers * kStackBytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       std::fprintf(stderr, "fake GPU: no memory for the stacks of a block's threads\n");
       std::abort();
     }
     auto* const first = static_cast<std::byte*>(memory);
-    for (unsigned i = 0; i < kMostFibers; ++i) {
+    for (unsigned i = 0; i < kMaxFibers; ++i) {
       ::mprotect(first + i * kStackBytes, kGuardBytes, PROT_NONE);
     }
     first_stack = reinterpret_cast<std::uintptr_t>(first);

@@ -6,14 +6,14 @@
 
 namespace cuda_on_cpu {
 
-inline constexpr unsigned kMostFibers = 1024;
+inline constexpr unsigned kMaxFibers = 1024;
 
 inline constexpr std::size_t kStackBytes = 256 << 10;
 inline std::uintptr_t first_stack = 0;  // the stacks are contiguous; 0 before the first use
 
 // True for most accesses of kernels, so this check comes first.
 inline bool OnAStack(std::uintptr_t address) {
-  return address - first_stack < kMostFibers * kStackBytes;
+  return address - first_stack < kMaxFibers * kStackBytes;
 }
 
 // Runs fiber `index` until it leaves. A fiber calls entry(index) repeatedly, and leaves by itself

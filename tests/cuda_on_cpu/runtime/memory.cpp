@@ -19,7 +19,7 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kAlignment = 256;  // all that CUDA promises
 // The driver takes whole chunks, and splits a chunk for small pieces.
 constexpr std::uint64_t kChunk = 2 << 20;
-constexpr std::uint64_t kMostSmall = 1 << 20;
+constexpr std::uint64_t kMaxSmall = 1 << 20;
 constexpr std::uint64_t kSmallGrain = 512;
 constexpr int kPoison = 0xff;  // NaN as a float, out of range as an index
 
@@ -78,7 +78,7 @@ void* NewDevicePiece(int device, std::uint64_t bytes) {
   Gpu& gpu = TheState().gpus[static_cast<std::size_t>(device)];
   Pieces& pieces = ThePieces();
   const std::uint64_t small = RoundUp(bytes, kSmallGrain);
-  const bool is_small = bytes <= kMostSmall;
+  const bool is_small = bytes <= kMaxSmall;
   const bool new_slab = is_small && (gpu.slab < 0 || gpu.slab_used + small > kChunk);
   const std::uint64_t takes = is_small ? (new_slab ? kChunk : 0) : RoundUp(bytes, kChunk);
   if (gpu.device_bytes + gpu.LocalBytes() + takes > gpu.model.memory_bytes) return nullptr;

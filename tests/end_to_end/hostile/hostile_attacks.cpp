@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::int64_t kHourUs = 3'600'000'000;
 constexpr std::chrono::seconds kHangsAtMost{10};
-constexpr std::uint32_t kMostAtOnce = 4096;     // tasks in one request
+constexpr std::uint32_t kMaxAtOnce = 4096;      // tasks in one request
 constexpr std::uint64_t kSmallOffer = 4 << 20;  // smaller than other offers, enough for any task
 constexpr std::chrono::seconds kGivesBackFor{1};
 const Pattern kEverything{{FieldPattern::Any()}, true};
@@ -161,11 +161,11 @@ void ExtendLeases(HostileClient& hostile) {
 }
 
 void TakeAndSayNothing(HostileClient& hostile) {
-  hostile.Take(kMostAtOnce);
+  hostile.Take(kMaxAtOnce);
 }
 
 void TakeAndHang(HostileClient& hostile) {
-  const std::vector<Grant> grants = hostile.Take(kMostAtOnce);
+  const std::vector<Grant> grants = hostile.Take(kMaxAtOnce);
   if (grants.empty()) return;
   Read read;
   read.patterns = {Pattern::Of(DeclaredResults(grants.front()).front().key), kReceipts};
@@ -288,7 +288,7 @@ void TakeUnderManyIds(HostileClient& hostile) {
 void ListAndCount(HostileClient& hostile) {
   for (int i = 0; i < 50; ++i) {
     hostile.Send(tuplespace::Count{kEverything});
-    hostile.Send(tuplespace::List{kEverything, kMostAtOnce, hostile.OneIn(2)});
+    hostile.Send(tuplespace::List{kEverything, kMaxAtOnce, hostile.OneIn(2)});
     Read read;
     read.patterns = {{{FieldPattern::Any(), FieldPattern::AtLeast(1'000'000 + i)}, true}};
     read.wait_us = tuplespace::kForeverUs;

@@ -69,14 +69,13 @@ void ReceiveAll(Channel& channel, std::size_t* messages) {
     const HeapWatch heap;
     ReceivedMultipart message;
     const bool received = channel.Receive(message);
-    heap.RequireAtMost(8 * Channel::kMostMessageBytes);
+    heap.RequireAtMost(8 * Channel::kMaxMessageBytes);
     Require(has_input || !received, "a message came that HasInput did not see");
     if (!received) {
       Require(channel.input_position() == before, "the reader went on without a message");
       return;
     }
-    Require(SizeOf(message) <= Channel::kMostMessageBytes, "a message of {} bytes",
-            SizeOf(message));
+    Require(SizeOf(message) <= Channel::kMaxMessageBytes, "a message of {} bytes", SizeOf(message));
     Require(channel.input_position() > before && channel.input_position() <= channel.input_end(),
             "the reader went from {} to {}, written are {}", before, channel.input_position(),
             channel.input_end());

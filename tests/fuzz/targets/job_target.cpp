@@ -13,7 +13,7 @@
 namespace acan::fuzz::job_target {
 namespace {
 
-constexpr std::size_t kMostOverrides = 8;
+constexpr std::size_t kMaxOverrides = 8;
 
 std::optional<Job> Parse(const std::string& toml, const std::vector<std::string>& overrides) {
   try {
@@ -28,7 +28,7 @@ std::optional<Job> Parse(const std::string& toml, const std::vector<std::string>
 bool Run(std::string_view input) {
   std::string toml(input.substr(0, input.find('\0')));
   std::vector<std::string> overrides;
-  for (std::size_t at = toml.size(); at < input.size() && overrides.size() < kMostOverrides;) {
+  for (std::size_t at = toml.size(); at < input.size() && overrides.size() < kMaxOverrides;) {
     const std::size_t end = std::min(input.find('\0', at + 1), input.size());
     overrides.emplace_back(input.substr(at + 1, end - at - 1));
     at = end;

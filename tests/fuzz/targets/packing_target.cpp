@@ -28,7 +28,7 @@ using namespace tuplespace;
 
 enum Kind : std::uint8_t { kAnyParts, kHeadAndParts, kSent, kCutAnywhere, kKinds };
 
-constexpr std::size_t kMostPayloads = 16, kMostLargePayloads = 3;
+constexpr std::size_t kMaxPayloads = 16, kMaxLargePayloads = 3;
 // The limits of a peer that receives from an untrusted peer, but smaller.
 constexpr PackingLimits kLimits{1 << 16, 1 << 18, 1 << 20};
 // The memory that decoding may take in addition to the received bytes and the current payload.
@@ -217,7 +217,7 @@ Message SentMessage(InputReader& in, std::size_t size_bytes, std::size_t most_by
 }
 
 bool RunSent(InputReader in) {
-  RequireComesBack(SentMessage(in, 3, kPartBytes + (1 << 18), kMostLargePayloads, 1));
+  RequireComesBack(SentMessage(in, 3, kPartBytes + (1 << 18), kMaxLargePayloads, 1));
   return true;
 }
 
@@ -227,7 +227,7 @@ bool RunCutAnywhere(InputReader in) {
   std::array<Message, 2> messages;
   std::array<std::string, 2> packed;
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    messages[i] = SentMessage(in, 2, 4096, kMostPayloads, static_cast<char>(1 + 64 * i));
+    messages[i] = SentMessage(in, 2, 4096, kMaxPayloads, static_cast<char>(1 + 64 * i));
     packed[i] = PartsOf(messages[i], i + 1).at(0);
   }
   std::array<std::size_t, 2> at{};

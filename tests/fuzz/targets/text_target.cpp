@@ -39,10 +39,9 @@ bool Run(std::string_view input) {
   const MemoryFile file(input);
   Job job;
   job.data.text.train_text = file.path();
-  constexpr std::int64_t kMostTokens = 1 << 21;
-  const std::vector<WantedInput> wanted = {
-      {"tokens", model::InputRole::kTokens, 1, 1, kMostTokens},
-      {"labels", model::InputRole::kLabels, 1, 1, kMostTokens}};
+  constexpr std::int64_t kMaxTokens = 1 << 21;
+  const std::vector<WantedInput> wanted = {{"tokens", model::InputRole::kTokens, 1, 1, kMaxTokens},
+                                           {"labels", model::InputRole::kLabels, 1, 1, kMaxTokens}};
   const HeapWatch heap;
   try {
     const Data data = LoadData(job, wanted);

@@ -20,7 +20,7 @@ namespace {
 using namespace tuplespace;
 
 constexpr std::uint64_t kToClient = 1, kCheckPayloads = 2, kUnaligned = 4, kCompressed = 8;
-constexpr std::uint64_t kMostFrames = 16;
+constexpr std::uint64_t kMaxFrames = 16;
 
 // Opens every segment as empty memory, so that messages that name segments are also decoded.
 class AnyOpener : public SegmentOpener {
@@ -44,7 +44,7 @@ Parts Split(std::string_view input) {
   InputReader in(input);
   Parts parts;
   parts.flags = in.Number(1);
-  std::vector<std::size_t> sizes(in.Number(1) % (kMostFrames + 1));
+  std::vector<std::size_t> sizes(in.Number(1) % (kMaxFrames + 1));
   for (std::size_t& size : sizes) size = in.Number(2);
   for (const std::size_t size : sizes) parts.frames.push_back(Payload::Copy(in.Text(size)));
   if (parts.flags & kUnaligned) parts.control = " ";
@@ -109,7 +109,7 @@ std::optional<std::span<const std::byte>> Open(Decompressor& decompressor,
   constexpr std::size_t kContextBytes = 512 << 10;
   const HeapWatch heap;
   const auto opened = decompressor.Open(arrived, kControlLimit);
-  heap.RequireAtMost(kContextBytes + kMostCompression * arrived.size());
+  heap.RequireAtMost(kContextBytes + kMaxCompression * arrived.size());
   if (const auto* error = std::get_if<tuplespace::RequestError>(&opened)) {
     Require(!error->text.empty(), "a compressed frame is refused without a reason");
     return std::nullopt;

@@ -15,7 +15,7 @@
 namespace acan {
 
 inline constexpr std::uint32_t kGigabit = 8'192, kHundredMbit = 81'920;  // nanoseconds per KiB
-inline constexpr std::uint64_t kLeastKept = 256 << 10;
+inline constexpr std::uint64_t kMinKept = 256 << 10;
 
 inline Capacity FarHandler(const std::string& host, std::uint32_t ns_per_kib, double gflops = 50) {
   Capacity capacity;
@@ -50,7 +50,7 @@ struct Wide {
     request.training = training;
     request.capacity_bytes = 1ull << 30;
     request.handlers.workers = static_cast<int>(handlers.size());
-    request.network = NetworkOf(handlers, kLeastKept);
+    request.network = NetworkOf(handlers, kMinKept);
     return *MakePlan(request, nullptr);
   }
   std::vector<PlannedTask> TasksOf(const Plan& plan) const {
@@ -60,7 +60,7 @@ struct Wide {
     return PassTasks(model, training, plan).Tasks(pass);
   }
   Placement Place(const std::map<std::string, Capacity>& handlers) const {
-    return PlaceOnBestPart(*NetworkOf(handlers, kLeastKept), TasksOf(Make(handlers)));
+    return PlaceOnBestPart(*NetworkOf(handlers, kMinKept), TasksOf(Make(handlers)));
   }
   PlannedModel model;
   Training training;

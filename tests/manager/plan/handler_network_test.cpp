@@ -21,7 +21,7 @@ TEST(HandlerNetworkTest, HandlersOfOneAddressAreOneHost) {
   handlers["id2"] = FarHandler("10.0.0.1", 2 * kGigabit);
   handlers["near"] = {};
   handlers["unknown"] = FarHandler("", 0);
-  const auto network = NetworkOf(handlers, kLeastKept);
+  const auto network = NetworkOf(handlers, kMinKept);
   ASSERT_TRUE(network);
   ASSERT_EQ(network->handlers.size(), 5u);
   EXPECT_EQ(network->hosts.size(), 4u);
@@ -36,7 +36,7 @@ TEST(HandlerNetworkTest, LinksOfOneKindAreAsFastAsTheBestOfThem) {
   handlers["id0"].link_ns_per_kib = kGigabit * 3 / 2;
   handlers["id1"].link_ns_per_kib = kHundredMbit;
   handlers["id3"].link_ns_per_kib = kHundredMbit * 6 / 5;
-  const auto network = NetworkOf(handlers, kLeastKept);
+  const auto network = NetworkOf(handlers, kMinKept);
   ASSERT_TRUE(network);
   for (const std::size_t host : {0, 2}) {
     EXPECT_DOUBLE_EQ(network->hosts[host].us_per_kib, 8.192) << host;
@@ -47,15 +47,15 @@ TEST(HandlerNetworkTest, LinksOfOneKindAreAsFastAsTheBestOfThem) {
 }
 
 TEST(HandlerNetworkTest, OneHostIsNoNetwork) {
-  EXPECT_FALSE(NetworkOf({{"a", {}}, {"b", {}}}, kLeastKept));
-  EXPECT_FALSE(NetworkOf(OneOnEachHost(1, kGigabit), kLeastKept));
+  EXPECT_FALSE(NetworkOf({{"a", {}}, {"b", {}}}, kMinKept));
+  EXPECT_FALSE(NetworkOf(OneOnEachHost(1, kGigabit), kMinKept));
 }
 
 TEST(HandlerNetworkTest, HandlersBeyondTheCoresOfTheirHostShareThem) {
   std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
   handlers["id1"].host_threads = 2;
   for (int i = 2; i < 5; ++i) handlers["id" + std::to_string(i)] = handlers["id1"];
-  for (const NetworkPart& part : PartsOf(*NetworkOf(handlers, kLeastKept))) {
+  for (const NetworkPart& part : PartsOf(*NetworkOf(handlers, kMinKept))) {
     double all = 0;
     std::map<std::size_t, int> members;
     for (const PlacedHandler& handler : part.network.handlers) {
@@ -81,7 +81,7 @@ TEST(HandlerNetworkTest, HostsOfOneMachineShareItsCores) {
   for (auto& [id, capacity] : handlers) capacity = OnMachine(capacity, "m", {0, 1});
   handlers["id2"] = handlers["id0"];
   handlers["id3"] = handlers["id1"];
-  const auto network = NetworkOf(handlers, kLeastKept);
+  const auto network = NetworkOf(handlers, kMinKept);
   ASSERT_EQ(network->hosts.size(), 2u);
   ASSERT_EQ(network->machines.size(), 1u);
   EXPECT_EQ(network->machines[0].cores, 2);
@@ -96,7 +96,7 @@ TEST(HandlerNetworkTest, HandlersThatArePinnedToDifferentCoresShareNone) {
   std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
   handlers["id0"] = OnMachine(handlers["id0"], "m", {0});
   handlers["id1"] = OnMachine(handlers["id1"], "m", {1});
-  const auto network = NetworkOf(handlers, kLeastKept);
+  const auto network = NetworkOf(handlers, kMinKept);
   EXPECT_EQ(network->machines[0].cores, 2);
   for (const NetworkPart& part : PartsOf(*network)) {
     for (const PlacedHandler& handler : part.network.handlers) {
@@ -112,7 +112,7 @@ TEST(HandlerNetworkTest, AThrottledHandlerNeedsAPartOfACore) {
     capacity = OnMachine(FarHandler("10.0.0." + std::to_string(i % 2), kGigabit, 10), "m", {0, 1});
     capacity.busy_cpus = 0.2;
   }
-  const auto network = NetworkOf(handlers, kLeastKept);
+  const auto network = NetworkOf(handlers, kMinKept);
   for (const NetworkPart& part : PartsOf(*network)) {
     for (const PlacedHandler& handler : part.network.handlers) {
       EXPECT_DOUBLE_EQ(handler.gflops, 10);
@@ -126,10 +126,10 @@ TEST(HandlerNetworkTest, AStepTakesAtLeastTheProcessorTimeOfItsMachine) {
   auto handlers = OneOnEachHost(2, 82);  // 100 Gbit/s
   const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
   const Placement apart =
-      PlaceTasks(*NetworkOf(handlers, kLeastKept), tasks, PlacementEffort::kQuick);
+      PlaceTasks(*NetworkOf(handlers, kMinKept), tasks, PlacementEffort::kQuick);
   for (auto& [id, capacity] : handlers) capacity = OnMachine(capacity, "m", {0, 1});
   const auto together = [&](const std::string& manager) {
-    return PlaceTasks(*NetworkOf(handlers, kLeastKept, manager), tasks, PlacementEffort::kQuick);
+    return PlaceTasks(*NetworkOf(handlers, kMinKept, manager), tasks, PlacementEffort::kQuick);
   };
   const Placement shared = together("elsewhere");
   EXPECT_GE(shared.step_us, apart.step_us);
@@ -195,7 +195,7 @@ TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
   handlers["id2"] = handlers["id3"] = handlers["id1"];
   handlers["id2"].gflops = 20;
   handlers["id3"].gflops = 1;
-  const auto network = NetworkOf(handlers, kLeastKept);
+  const auto network = NetworkOf(handlers, kMinKept);
   EXPECT_DOUBLE_EQ(network->handlers[2].gflops, 50);
   EXPECT_DOUBLE_EQ(network->handlers[3].gflops, 8) << "it is slower by far";
 }
@@ -241,7 +241,7 @@ TEST(HandlerNetworkTest, NoTileMovesInTheSteadyState) {
   const Wide wide({784, 2048, 2048, 10}, 256);
   const auto handlers = OneOnEachHost(2, kHundredMbit);
   const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
-  const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kLeastKept), tasks);
+  const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kMinKept), tasks);
   ASSERT_EQ(placed.handler_of.size(), tasks.size());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     for (const tuplespace::Key& input : tasks[i].inputs) {
@@ -284,7 +284,7 @@ TEST(HandlerNetworkTest, TilesThatFitIntoNobodyAreNotPlaced) {
   request.model = wide.model;
   request.training = wide.training;
   request.capacity_bytes = 8 << 20;
-  request.network = NetworkOf(handlers, kLeastKept);
+  request.network = NetworkOf(handlers, kMinKept);
   const auto plan = MakePlan(request, nullptr);
   ASSERT_TRUE(plan) << "as without links";
   EXPECT_FALSE(std::isfinite(PlaceOnBestPart(*request.network, wide.TasksOf(*plan)).step_us));
@@ -296,7 +296,7 @@ TEST(HandlerNetworkTest, MoreTasksThanTheManagerHasTimeForAreNotPlaced) {
   const Wide wide({784, 2048, 10}, 256);
   std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
   while (tasks.size() <= 32'768) tasks.insert(tasks.end(), tasks.begin(), tasks.end());
-  const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kLeastKept), tasks);
+  const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kMinKept), tasks);
   EXPECT_FALSE(std::isfinite(placed.step_us));
   EXPECT_EQ(placed.handler_of, std::vector<int>(tasks.size(), -1));
 }
@@ -326,7 +326,7 @@ TEST(HandlerNetworkTest, APlacementWithMoreEffortIsNeverWorseAndAlwaysTheSame) {
   for (const Wide& wide : {Wide({784, 2048, 2048, 10}, 256), Wide({128, 256, 256, 10}, 2048)}) {
     for (const int hosts : {2, 4}) {
       const auto handlers = ThrottledHosts(hosts);
-      const HandlerNetwork network = *NetworkOf(handlers, kLeastKept);
+      const HandlerNetwork network = *NetworkOf(handlers, kMinKept);
       const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
       const Placement quick = PlaceTasks(network, tasks, PlacementEffort::kQuick);
       const Placement thorough = PlaceTasks(network, tasks, PlacementEffort::kThorough);
@@ -339,7 +339,7 @@ TEST(HandlerNetworkTest, APlacementWithMoreEffortIsNeverWorseAndAlwaysTheSame) {
 
 TEST(PlacementSearchTest, LooksAtNoMorePlacementsThanItMay) {
   const Wide wide({784, 2048, 2048, 10}, 256);
-  const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kLeastKept);
+  const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kMinKept);
   const StepShape shape = ShapeOf(network, wide.TasksOf(wide.Make(ThrottledHosts(4))));
   const Placement begin = PlaceSteadily(network, shape, std::vector<int>(shape.tasks.size(), 0));
   EXPECT_EQ(Improve(network, shape, begin, 0).handler_of, begin.handler_of);
@@ -352,7 +352,7 @@ TEST(PlacementSearchTest, LooksAtNoMorePlacementsThanItMay) {
 // The samples of the next step travel while the handlers finish the current one.
 TEST(PlacementSearchTest, AStepOfManyIsShorterThanOneAlone) {
   const Wide wide({784, 2048, 2048, 10}, 256);
-  const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kLeastKept);
+  const HandlerNetwork network = *NetworkOf(ThrottledHosts(4), kMinKept);
   const StepShape shape = ShapeOf(network, wide.TasksOf(wide.Make(ThrottledHosts(4))));
   const std::vector<int> pinned = SpreadsOfTiles(network, shape).front();
   const Placement alone = PlaceGreedily(network, shape, HomesOf(shape, pinned), pinned, 0);
@@ -367,7 +367,7 @@ TEST(PlacementSearchTest, WhatDoesNotFitIsNotPlaced) {
   auto handlers = ThrottledHosts(2);
   const std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
   for (auto& [id, capacity] : handlers) capacity.memory_bytes = 8 << 20;
-  const HandlerNetwork network = *NetworkOf(handlers, kLeastKept);
+  const HandlerNetwork network = *NetworkOf(handlers, kMinKept);
   const StepShape shape = ShapeOf(network, tasks);
   const Placement placed = PlaceSteadily(network, shape, std::vector<int>(shape.tasks.size(), 0));
   EXPECT_FALSE(std::isfinite(placed.step_us));
@@ -375,7 +375,7 @@ TEST(PlacementSearchTest, WhatDoesNotFitIsNotPlaced) {
 }
 
 TEST(HandlerNetworkTest, WithoutABudgetTheFirstCutThatFitsIsChosen) {
-  const HandlerNetwork network = *NetworkOf(OneOnEachHost(2, kGigabit), kLeastKept);
+  const HandlerNetwork network = *NetworkOf(OneOnEachHost(2, kGigabit), kMinKept);
   const Wide wide({784, 2048, 2048, 10}, 256);
   const auto choose = [&](SearchBudget budget) {
     CutRequest request{

@@ -33,7 +33,7 @@ TEST(KeptCopiesTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
   request.capacity_bytes = 1ull << 30;
   request.batch_rows = 4;  // cells of 32 KiB
   request.handlers.workers = 4;
-  request.network = NetworkOf(handlers, kLeastKept);
+  request.network = NetworkOf(handlers, kMinKept);
   const std::vector<PlannedTask> tasks = wide.TasksOf(*MakePlan(request, nullptr));
   const auto broker_bytes = [&](std::uint64_t least_held_bytes) {
     request.network->least_held_bytes = least_held_bytes;
@@ -42,13 +42,13 @@ TEST(KeptCopiesTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
   std::uint64_t small_bytes = 0;
   for (const PlannedTask& task : tasks) {
     for (const auto& [key, bytes] : InputsButTiles(task)) {
-      if (bytes < tuplespace::kLeastKeptBytes) small_bytes += bytes;
+      if (bytes < tuplespace::kMinKeptBytes) small_bytes += bytes;
     }
   }
   EXPECT_GT(small_bytes, 0u);
-  const std::uint64_t not_kept_bytes = broker_bytes(tuplespace::kLeastKeptBytes);
+  const std::uint64_t not_kept_bytes = broker_bytes(tuplespace::kMinKeptBytes);
   EXPECT_GE(not_kept_bytes, small_bytes);
-  EXPECT_LT(broker_bytes(kLeastHeldBytes), not_kept_bytes);
+  EXPECT_LT(broker_bytes(kMinHeldBytes), not_kept_bytes);
 }
 
 // A handler that keeps its result needs no transfer for it.
@@ -63,7 +63,7 @@ TEST(KeptCopiesTest, KeptResultsDoNotComeBackToWhoMadeThem) {
   }
   std::uint64_t put_bytes = 0;
   for (const auto& [key, bytes] : put) put_bytes += bytes;
-  HandlerNetwork network = NetworkOf(handlers, kLeastKept).value();
+  HandlerNetwork network = NetworkOf(handlers, kMinKept).value();
   network.handlers[1].memory_bytes = 1;  // so the other one gets all tasks
   network.least_held_bytes = 1;
   const auto broker_bytes = [&] {

@@ -54,12 +54,12 @@ TEST(ResponseTimesTest, LearnsApartWhatLeavesTheDevice) {
   task.outputs.push_back({{}, {0, 0, 0, 1024, 1024}, true, true});
   ResponseTimes times;
   for (int i = 0; i < 100; ++i) times.Note(WorkOf(task), kMs);
-  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kLeastLeaseUs);
+  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kMinLeaseUs);
   task.outputs[0].may_be_resident = false;
   EXPECT_EQ(WorkOf(task).leaving_bytes, 4 << 20);
   EXPECT_EQ(times.LeaseUs(WorkOf(task)), kFirstLeaseUs);
   task.outputs[0].view = {0, 0, 0, 8, 8};
-  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kLeastLeaseUs) << "too little to take time";
+  EXPECT_EQ(times.LeaseUs(WorkOf(task)), kMinLeaseUs) << "too little to take time";
 }
 
 TEST(ResponseTimesTest, StaysWithinBounds) {
@@ -69,8 +69,8 @@ TEST(ResponseTimesTest, StaysWithinBounds) {
     times.Note(quick, 1);
     times.Note(slow, 24 * 3600 * kSecondUs);
   }
-  EXPECT_EQ(times.LeaseUs(quick), kLeastLeaseUs);
-  EXPECT_EQ(times.LeaseUs(slow), kMostLeaseUs);
+  EXPECT_EQ(times.LeaseUs(quick), kMinLeaseUs);
+  EXPECT_EQ(times.LeaseUs(slow), kMaxLeaseUs);
 }
 
 TEST(ResponseTimesTest, ALeaseThatWasTooShortGrowsWithTheLateOnes) {
@@ -89,7 +89,7 @@ TEST(ResponseTimesTest, OneLongTaskDoesNotMakeLeasesLong) {
   const Work work{TaskKind::kUpdate, 64};
   for (int i = 0; i < 50; ++i) times.Note(work, kMs);
   times.Note(work, 100 * kSecondUs);
-  EXPECT_EQ(times.LeaseUs(work), kLeastLeaseUs);
+  EXPECT_EQ(times.LeaseUs(work), kMinLeaseUs);
   // All tasks have become slow; each makes the next lease longer.
   for (int i = 0; i < 30; ++i) times.Note(work, 100 * kSecondUs);
   EXPECT_GT(times.LeaseUs(work), 100 * kSecondUs);
@@ -192,7 +192,7 @@ TEST(AutoPolicyTest, ThePouchGrowsUntilNobodyWaits) {
   EXPECT_LE(PouchAt(400, 0.0), kFirstPouch) << "a few tasks a second need no large one";
   EXPECT_GE(PouchAt(40'000, 0.0), 10'000);
   EXPECT_GE(PouchAt(4'000, 0.9), 5'000) << "most of what is in flight waits for inputs";
-  EXPECT_LE(PouchAt(400'000, 0.99), kMostPouch);
+  EXPECT_LE(PouchAt(400'000, 0.99), kMaxPouch);
 }
 
 TEST(AutoPolicyTest, ThePouchDoesNotGrowForWantOfTasks) {

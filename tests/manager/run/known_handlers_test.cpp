@@ -16,7 +16,7 @@ std::map<std::string, Capacity> Present(const std::vector<std::string>& ids) {
 
 // A handler that restarts repeatedly has a new id each time.
 TEST(KnownHandlersTest, OfThoseThatLeftLongAgoOnlyTheSumIsKept) {
-  constexpr std::int64_t kStarts = 3 * static_cast<std::int64_t>(KnownHandlers::kMostGone);
+  constexpr std::int64_t kStarts = 3 * static_cast<std::int64_t>(KnownHandlers::kMaxGone);
   KnownHandlers known;
   for (std::int64_t i = 0; i < kStarts; ++i) {
     const std::string id = "looping " + std::to_string(i);
@@ -28,12 +28,12 @@ TEST(KnownHandlersTest, OfThoseThatLeftLongAgoOnlyTheSumIsKept) {
     known.OnReport(id, report);
   }
   known.See(Present({"steady"}));
-  EXPECT_EQ(known.by_id().size(), KnownHandlers::kMostGone + 1);
+  EXPECT_EQ(known.by_id().size(), KnownHandlers::kMaxGone + 1);
   EXPECT_EQ(known.by_id().at("steady").tasks, kStarts);
   EXPECT_TRUE(known.by_id().contains("looping " + std::to_string(kStarts - 1)));
   EXPECT_FALSE(known.by_id().contains("looping 0"));
   const std::vector<HandlerSeen> all = known.All();
-  ASSERT_EQ(all.size(), KnownHandlers::kMostGone + 2);
+  ASSERT_EQ(all.size(), KnownHandlers::kMaxGone + 2);
   EXPECT_EQ(all.back().name, "2000 others that left earlier");
   EXPECT_EQ(all.back().tasks, 2000);
   EXPECT_EQ(all.back().peak_bytes, 1999u);

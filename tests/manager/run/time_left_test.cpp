@@ -18,11 +18,11 @@ TEST(TimeLeft, IsUnknownAfterTheFirstStep) {
 
 TEST(TimeLeft, IsUnknownUntilEnoughStepsTookEnoughTime) {
   TimeLeft slow;
-  for (std::int64_t step = 0; step < TimeLeft::kLeastSteps; ++step) {
+  for (std::int64_t step = 0; step < TimeLeft::kMinSteps; ++step) {
     slow.StepDone(step * 60 * kOneSecondUs);
     EXPECT_EQ(slow.Seconds(10), std::nullopt) << step;
   }
-  slow.StepDone(TimeLeft::kLeastSteps * 60 * kOneSecondUs);
+  slow.StepDone(TimeLeft::kMinSteps * 60 * kOneSecondUs);
   EXPECT_DOUBLE_EQ(slow.Seconds(10).value(), 600);
 
   TimeLeft fast;
@@ -30,7 +30,7 @@ TEST(TimeLeft, IsUnknownUntilEnoughStepsTookEnoughTime) {
     fast.StepDone(step * 1000);
     EXPECT_EQ(fast.Seconds(10), std::nullopt) << step;
   }
-  fast.StepDone(TimeLeft::kLeastUs);
+  fast.StepDone(TimeLeft::kMinUs);
   EXPECT_DOUBLE_EQ(fast.Seconds(500).value(), 0.5);
 }
 

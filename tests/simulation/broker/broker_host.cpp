@@ -34,7 +34,7 @@ constexpr const char* kObserver = OwnClients::kObserver;
 constexpr const char* kLiar = OwnClients::kLiar;
 constexpr std::uint64_t kProbeOneIn = 16;  // messages
 constexpr std::uint64_t kWalkOneIn = 16;   // probes
-constexpr std::uint64_t kMostPayloadBytes = 64u << 20;
+constexpr std::uint64_t kMaxPayloadBytes = 64u << 20;
 
 // Computes the hashes that the wire format would carry. These messages bypass the wire format
 // because their contents are such as no client would encode.
@@ -292,7 +292,7 @@ void BrokerHost::Probe() {
   if (world_.random().OneIn(kWalkOneIn)) CheckSpace();
   const tuplespace::Stats stats = core_->GetStatistics();
   totals_.most_payload_bytes = std::max(totals_.most_payload_bytes, stats.payload_bytes);
-  if (stats.payload_bytes > kMostPayloadBytes) {
+  if (stats.payload_bytes > kMaxPayloadBytes) {
     world_.Report(fmt::format("the space holds {} bytes of payload", stats.payload_bytes));
   }
 }

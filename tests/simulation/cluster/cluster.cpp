@@ -16,7 +16,7 @@
 namespace acan::simulation {
 namespace {
 
-constexpr std::uint64_t kLeastTaskBytes = 1024;  // one tile of weights
+constexpr std::uint64_t kMinTaskBytes = 1024;  // one tile of weights
 constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
 // Without further faults a job must end within this time. A hostile handler continues, and may
 // delay each step by holding a task for as long as a lease can be extended.
@@ -43,7 +43,7 @@ Cluster::Cluster(const SeedOptions& options, std::size_t job, bool disturbed)
   drawn_.own_folders = disturbed && Random(options.seed ^ 0xf01de5).OneIn(3);
   DrawCuts();
   SetClusterNetwork(&network_);
-  handlers_.reserve(kMostHandlers);  // tasks refer to its elements
+  handlers_.reserve(kMaxHandlers);  // tasks refer to its elements
   if (options.trace_messages) broker_.TraceMessages();
   if (options.trace) {
     world_.OnNote(
@@ -88,7 +88,7 @@ void Cluster::DrawCuts() {
   drawn_.many_links = random.OneIn(2);
   if (random.OneIn(4)) network_.conditions.unreachable_one_in = 1;
   if (!disturbed_ || random.OneIn(3)) return;
-  drawn_.task_bytes = kLeastTaskBytes << random.Below(2);
+  drawn_.task_bytes = kMinTaskBytes << random.Below(2);
   if (random.OneIn(2)) drawn_.task_rows = job_.job.training.block;
   job_.job.tasks.size_bytes = drawn_.task_bytes;
   if (drawn_.task_rows > 0) job_.job.tasks.batch_rows = drawn_.task_rows;
@@ -98,7 +98,7 @@ HandlerTraits Cluster::DrawHandler(bool large) {
   HandlerTraits traits;
   // One handler must be able to hold every task that another one can hold. Otherwise a job might
   // rightly wait forever for memory that no handler has.
-  traits.memory_bytes = large ? 256u << 10 : kLeastMemoryBytes << random().Below(4);
+  traits.memory_bytes = large ? 256u << 10 : kMinMemoryBytes << random().Below(4);
   traits.gflops = static_cast<double>(random().Magnitude(1, 64));
   traits.task_us = random().Magnitude(200, 20'000);
   if (random().OneIn(4)) traits.task_us *= 20;

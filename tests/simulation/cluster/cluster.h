@@ -21,7 +21,7 @@
 namespace acan::simulation {
 
 inline constexpr std::int64_t kSecondUs = 1'000'000;
-inline constexpr int kMostHandlers = 5;
+inline constexpr int kMaxHandlers = 5;
 
 // One run. Only one may exist at a time because the simulated sockets find its network through a
 // global.

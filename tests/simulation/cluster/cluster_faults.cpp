@@ -103,7 +103,7 @@ bool Cluster::Do(Fault fault) {
       return true;
     }
     case Fault::kHandlerJoins:
-      if (handlers_.size() >= kMostHandlers) return false;
+      if (handlers_.size() >= kMaxHandlers) return false;
       AddHandler(DrawHandler(Audited()));
       return true;
     case Fault::kSecondManager:

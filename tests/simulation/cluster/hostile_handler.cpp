@@ -18,9 +18,9 @@ using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
 
-constexpr std::size_t kMostRemembered = 256;
+constexpr std::size_t kMaxRemembered = 256;
 constexpr std::uint64_t kIds = 3;  // under which it joins
-constexpr std::int64_t kMostLeaseUs = 3'600'000'000;
+constexpr std::int64_t kMaxLeaseUs = 3'600'000'000;
 constexpr std::size_t kHostileSecretBytes = 32;
 
 AccessList MakeAccess() {
@@ -125,7 +125,7 @@ void HostileHandler::OnBroker() {
 
 template <class Value>
 void HostileHandler::Remember(std::vector<Value>* values, const Value& value) {
-  if (values->size() < kMostRemembered) return values->push_back(value);
+  if (values->size() < kMaxRemembered) return values->push_back(value);
   (*values)[random_.Below(values->size())] = value;
 }
 
@@ -209,7 +209,7 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
     case Deed::kCompleteInvented:
       return Ask(said, AnyCompletion({AnyKey(), random_.Next()}, observer));
     case Deed::kExtend:
-      if (clings_) return Ask(said, Extend{AnyLease(known_.own_leases), kMostLeaseUs});
+      if (clings_) return Ask(said, Extend{AnyLease(known_.own_leases), kMaxLeaseUs});
       return Ask(said, Extend{AnyLease(random_.OneIn(8) ? known_.leases : known_.own_leases),
                               AnyDuration()});
     case Deed::kStore:
@@ -314,7 +314,7 @@ Tuple HostileHandler::Capacity(const ClientId& client) {
   static constexpr std::array<double, 8> kSpeeds = {-1e300, -1, 0, 1e-300, 1, 1e6, 1e15, 1e300};
   acan::Capacity capacity;
   capacity.name = capacity.device = "evil";
-  capacity.memory_bytes = random_.OneIn(2) ? random_.Below(3) : kLeastMemoryBytes;
+  capacity.memory_bytes = random_.OneIn(2) ? random_.Below(3) : kMinMemoryBytes;
   capacity.limit_bytes = AnyCount();
   capacity.threads = static_cast<int>(random_.Between(-1, 1) * random_.Magnitude(1, 2'000'000'000));
   capacity.gflops = kSpeeds[random_.Below(kSpeeds.size())];
@@ -424,7 +424,7 @@ std::int64_t HostileHandler::AnyDuration() {
       return INT64_MAX;
     case 3:
     case 4:
-      return kMostLeaseUs;
+      return kMaxLeaseUs;
     default:
       return random_.Magnitude(1, 100'000'000);
   }

@@ -21,6 +21,6 @@ const std::vector<SimulatedJob>& Jobs();
 
 // The smallest memory of a handler, enough for every job. The handlers' memory decides how a job is
 // cut.
-inline constexpr std::uint64_t kLeastMemoryBytes = 8u << 10;
+inline constexpr std::uint64_t kMinMemoryBytes = 8u << 10;
 
 }  // namespace acan::simulation

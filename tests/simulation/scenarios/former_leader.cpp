@@ -20,7 +20,7 @@ using tuplespace::Tuple;
 
 constexpr const char* kEndpoint = "tcp://127.0.0.1:5555";
 constexpr std::int64_t kLeaderStallUs = 15'000'000;  // longer than the lease of the lead
-constexpr std::int64_t kMostLeaderUs = 120'000'000;
+constexpr std::int64_t kMaxLeaderUs = 120'000'000;
 constexpr std::chrono::milliseconds kTurn{50};
 
 // The objects that lead a job, without a run.
@@ -128,7 +128,7 @@ std::string FormerLeader::Run() {
     broker_.Start();
     former_.Start([this] { FormerBody(); });
     successor_.Start([this] { SuccessorBody(); });
-    world_.Run(kMostLeaderUs, [this] { return done_; });
+    world_.Run(kMaxLeaderUs, [this] { return done_; });
     if (!done_) return "the scenario does not end";
     broker_.CheckAll();
     world_.Check();

@@ -29,7 +29,7 @@ constexpr const char* kSupplyEndpoint = "tcp://127.0.0.1:5555";
 // way when the stall ends.
 constexpr std::int64_t kSupplyStallUs = 60'000;
 constexpr std::int64_t kRetiredAfterUs = 20'000;
-constexpr std::int64_t kMostSupplyUs = 120'000'000;
+constexpr std::int64_t kMaxSupplyUs = 120'000'000;
 constexpr std::int64_t kLeaseUs = 60'000'000;
 constexpr std::chrono::seconds kWait{20};
 
@@ -144,7 +144,7 @@ std::string LateSupply::Run() {
     broker_.Start();
     handler_.Start([this] { HandlerBody(); });
     manager_.Start([this] { ManagerBody(); });
-    world_.Run(kMostSupplyUs, [this] { return done_; });
+    world_.Run(kMaxSupplyUs, [this] { return done_; });
     if (!done_) return "the scenario does not end";
     broker_.CheckAll();
     world_.Check();

@@ -23,7 +23,7 @@ constexpr const char* kVersionEndpoint = "tcp://127.0.0.1:5555";
 constexpr std::size_t kVersionJob = 5;  // many short steps
 // Every third version is put into the space (tasks.resident_steps); this one is not.
 constexpr std::int64_t kLostVersion = 4;
-constexpr std::int64_t kMostVersionUs = 300'000'000;
+constexpr std::int64_t kMaxVersionUs = 300'000'000;
 
 class LostVersion {
  public:
@@ -105,7 +105,7 @@ std::string LostVersion::Run(const Outcome& expected) {
     broker_.Start();
     lost_.Start([this] { HandlerBody(lost_); });
     manager_.Start([this] { ManagerBody(); });
-    world_.Run(kMostVersionUs, [this] { return done_; });
+    world_.Run(kMaxVersionUs, [this] { return done_; });
     world_.Check();
     if (!done_) return "the job does not end";
     if (!went_back_) return "the scenario has not lost that version";

@@ -9,7 +9,7 @@ namespace {
 
 // ZeroMQ's reconnect interval, as the product sets it (sockets.cpp).
 constexpr std::int64_t kReconnectUs = 10'000;
-constexpr std::int64_t kMostReconnectUs = 500'000;
+constexpr std::int64_t kMaxReconnectUs = 500'000;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void Network::Connect(Socket& socket) {
 void Network::Attempt(const std::shared_ptr<Socket>& socket) {
   if (socket->connection_ || !socket->process_->alive()) return;
   if (listener_ == nullptr || !listener_->listening() || socket->process_->stopped()) {
-    world_.After(world_.random().Between(kReconnectUs, kMostReconnectUs),
+    world_.After(world_.random().Between(kReconnectUs, kMaxReconnectUs),
                  [this, weak = socket->self_] {
                    if (const auto open = weak.lock()) Attempt(open);
                  });

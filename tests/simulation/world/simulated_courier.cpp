@@ -19,8 +19,8 @@ namespace {
 using acan::simulation::Process;
 using acan::simulation::World;
 
-constexpr std::int64_t kLeastDelayUs = 50;
-constexpr std::int64_t kMostDelayUs = 5'000;
+constexpr std::int64_t kMinDelayUs = 50;
+constexpr std::int64_t kMaxDelayUs = 5'000;
 constexpr std::uint64_t kBreaksOneIn = 40;  // per message
 constexpr const char* kBroken = "the connection broke";
 constexpr std::uint64_t kHostileNumber =
@@ -67,9 +67,9 @@ struct Courier::Impl {
   template <typename What>
   static void Later(What what) {
     World& world = World::current();
-    world.After(kLeastDelayUs +
-                    static_cast<std::int64_t>(world.random().Below(kMostDelayUs - kLeastDelayUs)),
-                std::move(what));
+    world.After(
+        kMinDelayUs + static_cast<std::int64_t>(world.random().Below(kMaxDelayUs - kMinDelayUs)),
+        std::move(what));
   }
 
   void Fetch(WantedPayload wanted, const Place& place) {

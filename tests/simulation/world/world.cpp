@@ -10,8 +10,8 @@ namespace {
 World* the_world = nullptr;
 Task* the_task = nullptr;
 
-constexpr std::int64_t kMostSchedulingUs = 60;  // delay until a runnable task runs
-constexpr std::uint64_t kMostEvents = 5'000'000;
+constexpr std::int64_t kMaxSchedulingUs = 60;  // delay until a runnable task runs
+constexpr std::uint64_t kMaxEvents = 5'000'000;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Task::Task(Process& process, std::function<void()> body)
 void Waitable::Notify() {
   if (waiter_ == nullptr) return;
   World& world = World::current();
-  world.ResumeAt(world.now_us() + world.random().Between(0, kMostSchedulingUs), *waiter_);
+  world.ResumeAt(world.now_us() + world.random().Between(0, kMaxSchedulingUs), *waiter_);
 }
 
 World::World(std::uint64_t seed) : random_(seed) {
@@ -55,7 +55,7 @@ void World::Run(std::int64_t until_us, const std::function<bool()>& enough) {
     const std::function<void()> what = std::move(const_cast<Event&>(queue_.top()).what);
     now_us_ = queue_.top().time_us;
     queue_.pop();
-    if (++events_run_ > kMostEvents) Report("the events do not end: something spins");
+    if (++events_run_ > kMaxEvents) Report("the events do not end: something spins");
     what();
     Check();
   }

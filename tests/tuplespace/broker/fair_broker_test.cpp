@@ -134,7 +134,7 @@ TEST_F(FairBroker, WhatIsRefusedTakesTurnsTooAndCostsMore) {
   EXPECT_EQ(core_.GetStatistics().tuples, 0u);
 }
 
-TEST_F(FairBroker, WhatIsLookedAtForReadsIsOfTheTurn) {
+TEST_F(FairBroker, WhatReadsExamineCountsForTheTurn) {
   constexpr int kTuples = 200;
   for (int i = 0; i < kTuples; i += 5) {
     Puts("honest", 5);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTiles = 3;
 constexpr std::size_t kTileBytes = 900'001;
-constexpr std::uint64_t kMostBytes = 2ull * kTiles * kTileBytes;
+constexpr std::uint64_t kMaxBytes = 2ull * kTiles * kTileBytes;
 
 int Losses() {
   const char* text = std::getenv("ACAN_BROKEN_LINKS");
@@ -113,7 +113,7 @@ class BrokenLink : public ::testing::TestWithParam<std::tuple<LoadedRole, Lost>>
 TEST_P(BrokenLink, EndsNoProcess) {
   std::mt19937_64 random(1);
   for (int i = 0; i < Losses() && !HasFatalFailure(); ++i) {
-    const std::uint64_t at_bytes = random() % kMostBytes;
+    const std::uint64_t at_bytes = random() % kMaxBytes;
     SCOPED_TRACE(at_bytes);
     Lose(at_bytes);
   }

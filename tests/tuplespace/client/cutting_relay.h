@@ -61,7 +61,7 @@ class CuttingRelay {
  private:
   static constexpr int kBufferBytes = 8 << 10;
   static constexpr std::size_t kPieceBytes = 4 << 10;
-  static constexpr unsigned kMostPauseUs = 600;
+  static constexpr unsigned kMaxPauseUs = 600;
 
   struct Direction {
     std::array<char, kPieceBytes> bytes;
@@ -155,7 +155,7 @@ class CuttingRelay {
         if (!open) {
           // A deliberate delay that waits for nothing: its length varies what the other side is
           // doing when its connection ends.
-          std::this_thread::sleep_for(std::chrono::microseconds(random_() % kMostPauseUs));
+          std::this_thread::sleep_for(std::chrono::microseconds(random_() % kMaxPauseUs));
           Reset(link->client);
           Reset(link->broker);
         }

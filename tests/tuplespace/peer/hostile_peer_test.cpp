@@ -174,8 +174,8 @@ TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
     const auto fetch = listener.Fetched();
     if (!fetch) return;
     const auto bytes = std::as_bytes(std::span(lie));
-    for (std::size_t at = 0; at < lie.size(); at += kMostPieceBytes) {
-      const auto piece = bytes.subspan(at, std::min(kMostPieceBytes, lie.size() - at));
+    for (std::size_t at = 0; at < lie.size(); at += kMaxPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kMaxPieceBytes, lie.size() - at));
       listener.Send({fetch->transfer, lie.size(), at, {1, 2}, piece});
     }
   });

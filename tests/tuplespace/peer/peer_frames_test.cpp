@@ -53,7 +53,7 @@ TEST(PeerFrames, TheLargestKeyFits) {
                   zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros};
   fetch.reader = std::string(64, 'r');
   const Bytes message = EncodePeer(fetch);
-  EXPECT_LE(message.size(), kMostToHolderBytes);
+  EXPECT_LE(message.size(), kMaxToHolderBytes);
   EXPECT_EQ(std::get<FetchFrame>(*DecodeToHolder(message)).key, fetch.key);
 }
 
@@ -81,7 +81,7 @@ TEST(PeerFrames, APieceOutsideOfItsPayloadIsRefused) {
   EXPECT_FALSE(DecodeToReader(PieceMessage({1, 100, 1, {}, bytes})));
   EXPECT_FALSE(DecodeToReader(PieceMessage({1, 100, UINT64_MAX - 10, {}, bytes})));
   EXPECT_FALSE(DecodeToReader(PieceMessage({1, 100, 0, {}, {}}))) << "no bytes";
-  const Bytes large(kMostPieceBytes + 1, std::byte{1});
+  const Bytes large(kMaxPieceBytes + 1, std::byte{1});
   EXPECT_FALSE(DecodeToReader(PieceMessage({1, 1 << 30, 0, {}, large})));
 }
 

@@ -85,7 +85,7 @@ TEST(Channel, WhoKeepsASmallPayloadKeepsNothingElse) {
 
 TEST(Channel, IsFullUntilTheOtherEndHasRead) {
   Pair pair;
-  const std::string text(Channel::kMostMessageBytes / 2, 'x');
+  const std::string text(Channel::kMaxMessageBytes / 2, 'x');
   int sent = 0;
   while (pair.near->Send(AsBytes(text), {})) ++sent;
   EXPECT_GE(sent, 2);
@@ -97,9 +97,9 @@ TEST(Channel, IsFullUntilTheOtherEndHasRead) {
 }
 
 TEST(Channel, LargeMessagesDoNotFit) {
-  EXPECT_TRUE(Channel::Fits(AsBytes(std::string(Channel::kMostMessageBytes - 64, 'x')), {}));
-  EXPECT_FALSE(Channel::Fits(AsBytes(std::string(Channel::kMostMessageBytes, 'x')), {}));
-  const std::vector<Payload> payloads{Payload::Copy(std::string(Channel::kMostMessageBytes, 'x'))};
+  EXPECT_TRUE(Channel::Fits(AsBytes(std::string(Channel::kMaxMessageBytes - 64, 'x')), {}));
+  EXPECT_FALSE(Channel::Fits(AsBytes(std::string(Channel::kMaxMessageBytes, 'x')), {}));
+  const std::vector<Payload> payloads{Payload::Copy(std::string(Channel::kMaxMessageBytes, 'x'))};
   EXPECT_FALSE(Channel::Fits({}, payloads));
 }
 

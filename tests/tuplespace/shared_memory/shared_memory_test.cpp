@@ -43,8 +43,8 @@ TEST(SharedPool, TriesNewBlocksEverMoreRarelyWhereTheBrokerRefusesThem) {
   const auto pool = SharedPool::Make();
   int without = 0;
   const auto next = [&] {
-    SharedPool::Block block = pool->Allocate(SharedPool::kLeastBytes);
-    for (without = 0; !block; ++without) block = pool->Allocate(SharedPool::kLeastBytes);
+    SharedPool::Block block = pool->Allocate(SharedPool::kMinBytes);
+    for (without = 0; !block; ++without) block = pool->Allocate(SharedPool::kMinBytes);
     pool->Lend(*block);
     return block;
   };

@@ -23,7 +23,7 @@ namespace {
 
 TEST(SharedPool, GivesFreeBlocksOutAgain) {
   const auto pool = SharedPool::Make();
-  EXPECT_EQ(pool->Allocate(SharedPool::kLeastBytes - 1), nullptr);
+  EXPECT_EQ(pool->Allocate(SharedPool::kMinBytes - 1), nullptr);
   auto first = pool->Allocate(kLarge);
   ASSERT_NE(first, nullptr);
   const std::uint64_t id = first->id;

@@ -255,7 +255,7 @@ TEST_F(GetTest, NobodyTakesThePatternsOfOthers) {
 
 TEST_F(GetTest, WhoseNewPatternsMoveManyTuplesWaitsForTheNext) {
   SpaceLimits limits;
-  limits.looked_at_by_get_us = 1000;  // which suffices for few tuples
+  limits.examined_by_get_us = 1000;  // which suffices for few tuples
   Begin(limits);
   constexpr int kTasks = 50;
   for (int i = 0; i < kTasks; ++i) d->PutOne("m", Task(Key{"t", i}, {}, 100));
@@ -268,7 +268,7 @@ TEST_F(GetTest, WhoseNewPatternsMoveManyTuplesWaitsForTheNext) {
   EXPECT_EQ(get("a", 0), "");
   EXPECT_EQ(get("a", 1), "");
   const std::string busy = get("a", 2);
-  EXPECT_NE(busy.find("limits.looked_at_by_get_us"), std::string::npos) << busy;
+  EXPECT_NE(busy.find("limits.examined_by_get_us"), std::string::npos) << busy;
   EXPECT_NE(busy.find("in 100000 us"), std::string::npos) << busy;
   EXPECT_EQ(get("a", 1), "") << "it is known";
   EXPECT_EQ(get("b", 3), "") << "others have done nothing";

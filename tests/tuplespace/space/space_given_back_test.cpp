@@ -21,7 +21,7 @@ using testing::Making;
 using testing::Plain;
 using testing::Task;
 
-constexpr std::uint32_t kMostReturns = kLimits.tasks_in_vain * kLimits.returns_in_vain;
+constexpr std::uint32_t kMaxReturns = kLimits.tasks_in_vain * kLimits.returns_in_vain;
 
 // "bad/0" has completed a task as well.
 class GivenBackTest : public KeyTrustTest {
@@ -51,12 +51,12 @@ TEST_F(GivenBackTest, TwoGetsDoNotPassATaskToEachOtherForEver) {
   PutTask();
   std::uint32_t times = 0;
   for (; d.counters().benched == 0; ++times) {
-    ASSERT_LT(times, kMostReturns);
+    ASSERT_LT(times, kMaxReturns);
     const LeaseRef lease = d.Granted("bad/0", gets[times % 2]);
     gets[times % 2] = d.Send("bad/0", GetOf(Every("t"), 1));
     GiveBack("bad/0", lease);
   }
-  EXPECT_EQ(times, kMostReturns);
+  EXPECT_EQ(times, kMaxReturns);
   EXPECT_THAT(d.notices["m"].back().text, HasSubstr("\"bad/0\" gives back the tasks"));
   const LeaseRef lease = d.Granted("handler/0", honest);
   EXPECT_EQ(d.Done("handler/0", lease, {Plain(Key{"r", next_ - 1})}).lease, LeaseStatus::kOk);
@@ -85,7 +85,7 @@ TEST_F(GivenBackTest, WhatIsKeptForManyLeasesIsEnoughForABench) {
 
 TEST_F(GivenBackTest, NewIdsOfAKeyCountAsOne) {
   PutTask();
-  for (std::uint32_t i = 0; i < kMostReturns; ++i) {
+  for (std::uint32_t i = 0; i < kMaxReturns; ++i) {
     EXPECT_EQ(d.counters().benched, 0u);
     const ClientId client = "evil/" + std::to_string(i);
     Join(client);
@@ -101,14 +101,14 @@ TEST_F(GivenBackTest, NewIdsOfAKeyCountAsOne) {
 
 TEST_F(GivenBackTest, WhatCameWithOneAnswerIsGivenBackForOneReason) {
   for (std::uint32_t i = 0; i < 64; ++i) PutTask();
-  for (std::uint32_t times = 1; times < kMostReturns; ++times) EXPECT_EQ(CanTake("bad/0", 64), 64u);
+  for (std::uint32_t times = 1; times < kMaxReturns; ++times) EXPECT_EQ(CanTake("bad/0", 64), 64u);
   EXPECT_EQ(d.counters().benched, 0u);
 }
 
 TEST_F(GivenBackTest, WhoCompletesTasksMayGiveSomeBack) {
   for (int i = 0; i < 10; ++i) {
     PutTask();
-    for (std::uint32_t times = 1; times < kMostReturns; ++times) TakeAndGiveBack("bad/0");
+    for (std::uint32_t times = 1; times < kMaxReturns; ++times) TakeAndGiveBack("bad/0");
     CompleteOne("bad/0");
   }
   EXPECT_EQ(d.counters().benched, 0u);

@@ -121,9 +121,9 @@ class LargeTest : public QuotaTest {
   static constexpr int kTuples = 50;
   void SetUp() override {
     SpaceLimits limits;
-    limits.looked_at_at_once = 10;
-    limits.looked_at_by_slice = 4;
-    limits.looked_at_by_read = 20;
+    limits.examined_at_once = 10;
+    limits.examined_by_slice = 4;
+    limits.examined_by_read = 20;
     limits.read_patterns = 3;
     Begin(limits);
     d->Join("a");
@@ -197,7 +197,7 @@ TEST_F(LargeTest, AReadThatIsTooBroadIsRefused) {
   read.wait_us = kForeverUs;
   const RequestError error = d->Ask<RequestError>("a", read);
   EXPECT_EQ(error.code, ErrorCode::kTooLarge);
-  EXPECT_THAT(error.text, HasSubstr("looked_at_by_read"));
+  EXPECT_THAT(error.text, HasSubstr("examined_by_read"));
   read.patterns = {{{FieldPattern::Exact("k"), FieldPattern::AtLeast(40)}, false}};
   EXPECT_EQ(d->Ask<Found>("a", read).tuples.size(), 1u) << "this one says where it is";
 }

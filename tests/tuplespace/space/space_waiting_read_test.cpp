@@ -135,7 +135,7 @@ TEST_F(WaitingReadTest, NobodyTakesThePatternsOfOthers) {
 
 // ---- how much they make the space look at -------------------------------------------------------
 
-TEST_F(WaitingReadTest, WhoLetsTuplesComeAndGoIsNotLookedAtForEver) {
+TEST_F(WaitingReadTest, TuplesThatComeAndGoAreNotExaminedForEver) {
   constexpr int kPatterns = 1000;
   Begin({}, {});
   const Pattern first = Pattern::Of(Key{"p", 0});
@@ -145,7 +145,7 @@ TEST_F(WaitingReadTest, WhoLetsTuplesComeAndGoIsNotLookedAtForEver) {
   patterns.front() = first;
   patterns.back() = last;
   const RequestId id = d->Send("k/1", Waiting(patterns, true));
-  const std::uint64_t before = d->space.LookedAtByReads();
+  const std::uint64_t before = d->space.ExaminedByReads();
   std::optional<ReplyBody> reply;
   for (int i = 0; i < 100; ++i) {
     for (const int key : {0, 2}) {
@@ -154,38 +154,38 @@ TEST_F(WaitingReadTest, WhoLetsTuplesComeAndGoIsNotLookedAtForEver) {
     }
     if (!reply) reply = d->ReplyTo("k/1", id);
   }
-  const std::uint64_t looks = d->space.LookedAtByReads() - before;
+  const std::uint64_t looks = d->space.ExaminedByReads() - before;
   EXPECT_LE(looks, 20u * kPatterns) << "some looks for each pattern that it sent, not for each put";
   ASSERT_TRUE(reply) << "it still waits";
   const auto& error = std::get<RequestError>(*reply);
   EXPECT_EQ(error.code, ErrorCode::kBusy) << "it may send it again";
-  EXPECT_THAT(error.text, HasSubstr("limits.looked_at_in_vain"));
+  EXPECT_THAT(error.text, HasSubstr("limits.examined_without_match"));
   EXPECT_EQ(d->space.GetStatistics().open_reads, 0u);
 }
 
-TEST_F(WaitingReadTest, WhatComesOneAfterTheOtherIsLookedAtOnce) {
+TEST_F(WaitingReadTest, TuplesThatComeOneByOneAreExaminedOnce) {
   constexpr int kPatterns = 1000;
   Begin({}, {});
   Read read = AnyOf("a", kPatterns);
   read.all = true;
   const RequestId id = d->Send("k/1", read);
-  const std::uint64_t before = d->space.LookedAtByReads();
+  const std::uint64_t before = d->space.ExaminedByReads();
   // The worst order: each new tuple matches the watched pattern.
   for (int i = 0; i < kPatterns; ++i) d->PutOne("m", Plain(Key{"a", i}));
   EXPECT_EQ(d->Expect<Found>("k/1", id).tuples.size(), std::size_t{kPatterns});
-  EXPECT_LE(d->space.LookedAtByReads() - before, 4u * kPatterns);
+  EXPECT_LE(d->space.ExaminedByReads() - before, 4u * kPatterns);
 }
 
 using WaitingResidentTest = testing::ResidentTest;
 
-TEST_F(WaitingResidentTest, OneOfManyThatStaysElsewhereIsLookedAtAlone) {
+TEST_F(WaitingResidentTest, OneOfManyThatStaysElsewhereIsExaminedAlone) {
   constexpr int kPatterns = 100;
   const Read read = AnyOf("tile", kPatterns);
   const RequestId id = d->Send("owner", read);
-  const std::uint64_t before = d->space.LookedAtByReads();
+  const std::uint64_t before = d->space.ExaminedByReads();
   for (int i = 0; i < kPatterns; ++i) Make(Key{"tile", i}, i);
   EXPECT_FALSE(d->ReplyTo("owner", id)) << "no payload is there yet";
-  EXPECT_EQ(d->space.LookedAtByReads() - before, std::uint64_t{kPatterns});
+  EXPECT_EQ(d->space.ExaminedByReads() - before, std::uint64_t{kPatterns});
   EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 7}, "12345")), PutStatus::kStored);
   const Found found = d->Expect<Found>("owner", id);
   ASSERT_EQ(found.tuples.size(), 1u);

@@ -62,7 +62,7 @@ std::vector<std::byte> Forged(std::span<const std::byte> content) {
 TEST(Compression, GivesBackWhatWasCompressed) {
   Compressor compressor;
   Decompressor decompressor;
-  for (const std::size_t bytes : {kLeastCompressedBytes, std::size_t{3000}, kMostCompressedBytes}) {
+  for (const std::size_t bytes : {kMinCompressedBytes, std::size_t{3000}, kMaxCompressedBytes}) {
     for (const int values : {2, 30, 256}) {
       const std::vector<std::byte> control = Random(bytes, values);
       const std::vector<std::byte> sent = Copied(compressor.Compress(control));
@@ -76,7 +76,7 @@ TEST(Compression, GivesBackWhatWasCompressed) {
 }
 
 TEST(Compression, LeavesShortAndVeryLongFramesAlone) {
-  for (const std::size_t bytes : {kLeastCompressedBytes - 1, kMostCompressedBytes + 1}) {
+  for (const std::size_t bytes : {kMinCompressedBytes - 1, kMaxCompressedBytes + 1}) {
     const std::vector<std::byte> control = Random(bytes, 2);
     EXPECT_EQ(Compressed(control), control);
   }
@@ -104,12 +104,12 @@ TEST(Compression, RefusesWhatIsBeyondItsLimits) {
   EXPECT_EQ(over.code, ErrorCode::kTooLarge);
   EXPECT_EQ(over.text, "the control frame has 3000 bytes, at most 2999");
   // Some KiB that would expand to one MiB, or to many.
-  for (const std::size_t bytes : {kMostCompressedBytes, std::size_t{60} << 20}) {
+  for (const std::size_t bytes : {kMaxCompressedBytes, std::size_t{60} << 20}) {
     const RequestError bomb = Refused(Forged(std::vector<std::byte>(bytes)));
     EXPECT_EQ(bomb.code, ErrorCode::kBadRequest);
     EXPECT_THAT(bomb.text, HasSubstr("16 times those that came"));
   }
-  const RequestError large = Refused(Forged(Random(kMostCompressedBytes + 1, 3)));
+  const RequestError large = Refused(Forged(Random(kMaxCompressedBytes + 1, 3)));
   EXPECT_THAT(large.text, HasSubstr("a control frame of 1048577 bytes came compressed"));
 }
 
@@ -135,7 +135,7 @@ TEST(Compression, RefusesDamage) {
     flipped[8 + random() % (sent.size() - 8)] ^= std::byte{1} << (random() % 8);
     const auto opened = Opened(flipped);
     if (const auto* bytes = std::get_if<0>(&opened)) {
-      EXPECT_LE(bytes->size(), kMostCompression * flipped.size());
+      EXPECT_LE(bytes->size(), kMaxCompression * flipped.size());
     }
   }
 }

@@ -213,7 +213,7 @@ TEST(WireRefuses, PayloadsThatAreBothInlineAndInAFrame) {
 TEST(WireRefuses, InlinePayloadsThatAreTooLong) {
   flatbuffers::FlatBufferBuilder builder;
   const auto key = BytesIn(builder, Key{1}.bytes());
-  const std::string bytes(kMostInlinePayloadBytes + 1, 'i');
+  const std::string bytes(kMaxInlinePayloadBytes + 1, 'i');
   const auto tuple = wire::CreateTuple(builder, key, BytesIn(builder, bytes));
   const auto list = builder.CreateVector(&tuple, 1);
   EXPECT_THAT(RefusedOne(builder, wire::Body::Put, wire::CreatePut(builder, list).Union()).text,

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::uint64_t kUnreadTurns = 64;
 constexpr std::int64_t kMinSilenceUs = 10'000;
-constexpr std::size_t kMostChannels = 64;  // further clients use sockets
+constexpr std::size_t kMaxChannels = 64;  // further clients use sockets
 constexpr std::int64_t kOutboxRetryUs = 1'000;
 constexpr std::int64_t kUnpolledUs = 1'000;  // sockets have their turn at least this often
 constexpr const char* kEnded = "its connection ended";
@@ -95,7 +95,7 @@ struct Broker::Impl {
         access(options.access),
         sockets(options, Packing(options, core_options)),
         segments(PossibleSegments(options.shared_segments)),
-        channels(options.shared_segments > 0 ? kMostChannels : 0, wake.fd()),
+        channels(options.shared_segments > 0 ? kMaxChannels : 0, wake.fd()),
         outbox(sockets.router(), channels, options.client_queue_bytes),
         connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
                     options.client_silence_us),

@@ -36,14 +36,16 @@ int Intake::ReceiveTurn() {
       continue;
     }
     // Messages that the same client sent earlier.
-    received += channels_.Read(message_.routing_id, [this](auto& earlier) { OnNearby(earlier); });
+    received +=
+        channels_.Read(message_.routing_id, [this](auto& earlier) { OnChannelMessage(earlier); });
     OnMessage();
   }
-  return received + channels_.ReadAll(kTurnMessages, [this](auto& nearby) { OnNearby(nearby); });
+  return received +
+         channels_.ReadAll(kTurnMessages, [this](auto& nearby) { OnChannelMessage(nearby); });
 }
 
 void Intake::ReceiveLast(const ClientId& client) {
-  channels_.Read(client, [this](auto& nearby) { OnNearby(nearby); });
+  channels_.Read(client, [this](auto& nearby) { OnChannelMessage(nearby); });
 }
 
 // What the sender may do. Null: it is not allowed here, which has been handled completely.
@@ -108,7 +110,7 @@ void Intake::OnMessage() {
 }
 
 // `nearby` has come through the sender's channel.
-void Intake::OnNearby(const ReceivedMultipart& nearby) {
+void Intake::OnChannelMessage(const ReceivedMultipart& nearby) {
   const std::int64_t now_us = clock_.NowUs();
   const AccessList::Entry* who = access_.has_keys() ? Authorized(nearby, now_us) : nullptr;
   if (access_.has_keys() && who == nullptr) return;

@@ -44,7 +44,7 @@ class Intake {
   void GiveUpOversized();
   void OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us);
   void OnMessage();
-  void OnNearby(const ReceivedMultipart& nearby);
+  void OnChannelMessage(const ReceivedMultipart& nearby);
   void Understand(const ReceivedMultipart& from, const AccessList::Entry* who, std::int64_t now_us);
   void NoteSharing(const ReceivedMultipart& from, ToBroker& envelope);
 

@@ -13,7 +13,7 @@ namespace {
 
 // A payload that is damaged this often in a row is damaged at its source, so asking again is
 // useless.
-constexpr int kMostDamaged = 3;
+constexpr int kMaxDamaged = 3;
 
 std::string DamageText(const Key& key, const ClientId& put_by, std::uint64_t bytes) {
   std::string what = "the payload of " + key.ToString();
@@ -50,7 +50,7 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
   }
   if (error != nullptr && error->code == ErrorCode::kDamaged) {
     events_.emplace_back(PayloadDamaged{error->text});
-    if (++pending.damaged < kMostDamaged) return TryLater(pending, now_us);
+    if (++pending.damaged < kMaxDamaged) return TryLater(pending, now_us);
   }
   if (AsksAgain(reply, pending, now_us)) return Queue(reply.id, pending);
   // A Get that was replaced while its answer was in flight is open again at the broker.
@@ -84,7 +84,7 @@ bool ClientSession::AsksAgain(Reply& reply, Pending& pending, std::int64_t now_u
   if (at == found->tuples.end()) return false;
   std::string text = DamageText(at->key, at->put_by, at->payload_bytes);
   events_.emplace_back(PayloadDamaged{text});
-  if (++pending.damaged < kMostDamaged) return true;
+  if (++pending.damaged < kMaxDamaged) return true;
   reply.body = RequestError{ErrorCode::kDamaged, std::move(text)};
   return false;
 }
@@ -103,7 +103,7 @@ bool ClientSession::DropDamaged(Grants& grants, Pending& pending, std::int64_t n
     const std::string text = DamageText(grant.key, "", 0);
     events_.emplace_back(PayloadDamaged{text});
     const LeaseRef lease{grant.key, grant.fence};
-    if (++pending.damaged < kMostDamaged) {
+    if (++pending.damaged < kMaxDamaged) {
       Insert(Release{lease}, /*internal=*/true, now_us);
     } else {
       Insert(tuplespace::Fail{lease, text}, /*internal=*/true, now_us);

@@ -11,7 +11,7 @@
 // end, and these limits bound its memory and its descriptors.
 // Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
 // holder (an endpoint with a key) that could not be reached is not tried again for kUnreachableUs,
-// doubled each time up to kMostUnreachableUs, until it has sent a whole payload.
+// doubled each time up to kMaxUnreachableUs, until it has sent a whole payload.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace tuplespace {
 class WakeUp;
 
 inline constexpr std::int64_t kUnreachableUs = 5'000'000;
-inline constexpr std::int64_t kMostUnreachableUs = 300'000'000;
+inline constexpr std::int64_t kMaxUnreachableUs = 300'000'000;
 inline constexpr ConnectionLimits kPeerConnections{.connections = 512,
                                                    .connections_per_address = 128,
                                                    .handshake_us = 10'000'000,
@@ -39,7 +39,7 @@ inline constexpr ConnectionLimits kPeerConnections{.connections = 512,
                                                    .unread_bytes = 16 << 20};
 
 // A link takes about four descriptors.
-inline constexpr std::size_t kMostLinks = 128;
+inline constexpr std::size_t kMaxLinks = 128;
 inline constexpr std::int64_t kIdleLinkUs = 60'000'000;
 
 struct CourierOptions {
@@ -53,7 +53,7 @@ struct CourierOptions {
   PeerReaderLimits reader_limits = {};
   // Links to holders that are open at the same time. For a new one, the link that has been idle
   // longest is closed; if none is idle, the fetch fails.
-  std::size_t most_links = kMostLinks;
+  std::size_t most_links = kMaxLinks;
   std::int64_t idle_link_us = kIdleLinkUs;  // a link that is idle for so long is closed
 };
 

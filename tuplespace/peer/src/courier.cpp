@@ -23,7 +23,7 @@ namespace tuplespace {
 
 namespace {
 
-constexpr std::size_t kMostUnreachable = 1024;
+constexpr std::size_t kMaxUnreachable = 1024;
 
 // An endpoint and a public key. Another process may listen at the endpoint later, and any holder
 // may name the endpoint of another one with a wrong key.
@@ -37,9 +37,9 @@ class Unreachable {
     return at != until_.end() && now_us < at->second.until_us;
   }
   void Add(const EndpointAndKey& holder, std::int64_t now_us) {
-    if (until_.size() >= kMostUnreachable) until_.clear();
+    if (until_.size() >= kMaxUnreachable) until_.clear();
     Entry& entry = until_[holder];
-    entry.pause_us = std::clamp(2 * entry.pause_us, kUnreachableUs, kMostUnreachableUs);
+    entry.pause_us = std::clamp(2 * entry.pause_us, kUnreachableUs, kMaxUnreachableUs);
     entry.until_us = now_us + entry.pause_us;
   }
   void Remove(const EndpointAndKey& holder) { until_.erase(holder); }

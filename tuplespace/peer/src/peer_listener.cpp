@@ -41,7 +41,7 @@ PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& option
     Authenticator::Guard(router_, pair);
   }
   router_.set(zmq::sockopt::maxmsgsize,
-              static_cast<std::int64_t>(kMostToHolderBytes + kEncryptionBytes));
+              static_cast<std::int64_t>(kMaxToHolderBytes + kEncryptionBytes));
   router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kPeerConnections.handshake_us / 1000));
   router_.set(zmq::sockopt::backlog, kPeerBacklog);
   router_.set(zmq::sockopt::router_mandatory, true);

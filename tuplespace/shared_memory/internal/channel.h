@@ -29,7 +29,7 @@ namespace tuplespace {
 class Channel {
  public:
   // The largest message that may use the channel, with all its payloads.
-  static constexpr std::uint64_t kMostMessageBytes = 512 << 10;
+  static constexpr std::uint64_t kMaxMessageBytes = 512 << 10;
 
   // One end. Null if the system provides no memory.
   static std::unique_ptr<Channel> Make();

@@ -79,7 +79,7 @@ const Channel::Header& Channel::peer() const {
 // ---- sending -----------------------------------------------------------------------------
 
 bool Channel::Fits(std::span<const std::byte> control, std::span<const Payload> payloads) {
-  return RecordBytes(control.size(), payloads) <= kMostMessageBytes;
+  return RecordBytes(control.size(), payloads) <= kMaxMessageBytes;
 }
 
 bool Channel::Send(std::span<const std::byte> control, std::span<const Payload> payloads) {
@@ -150,9 +150,9 @@ std::optional<Channel::Record> Channel::Next() const {
   if (broken_) return std::nullopt;
   CopyOut(read_, &record, sizeof(record));
   // Limits each number, so that their sum cannot overflow.
-  broken_ = record.bytes > std::min(there, kMostMessageBytes) ||
-            record.control_bytes > kMostMessageBytes ||
-            record.payloads > kMostMessageBytes / sizeof(std::uint64_t) ||
+  broken_ = record.bytes > std::min(there, kMaxMessageBytes) ||
+            record.control_bytes > kMaxMessageBytes ||
+            record.payloads > kMaxMessageBytes / sizeof(std::uint64_t) ||
             record.bytes < sizeof(record) + Aligned(record.control_bytes) +
                                Aligned(record.payloads * sizeof(std::uint64_t));
   if (broken_ || record.after > received_elsewhere_) return std::nullopt;
@@ -182,7 +182,7 @@ bool Channel::ReceivePayloads(const Record& record, ReceivedMultipart& message) 
   const std::uint64_t head = sizeof(record) + Aligned(sizes.size() * sizeof(std::uint64_t));
   std::uint64_t bytes = 0;
   for (const std::uint64_t size : sizes) {
-    broken_ = broken_ || size > kMostMessageBytes;
+    broken_ = broken_ || size > kMaxMessageBytes;
     bytes += Aligned(size);
     if (broken_) return false;
   }

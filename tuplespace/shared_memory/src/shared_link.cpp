@@ -102,7 +102,7 @@ void SharedLink::Receive(const BrokerSegments& message) {
 }
 
 Payload SharedLink::Shared(Payload payload) {
-  if (!can_put_ || payload.size() < SharedPool::kLeastBytes || pool_->CanLend(payload)) {
+  if (!can_put_ || payload.size() < SharedPool::kMinBytes || pool_->CanLend(payload)) {
     return payload;
   }
   return pool_->CopyOf(payload);

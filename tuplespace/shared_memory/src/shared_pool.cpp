@@ -21,15 +21,15 @@ namespace {
 constexpr std::uint64_t kWasteParts = 4;
 // A new block below this size pays only if it is reused, as it costs three processes some system
 // calls and page faults each. So one is made only if there is room to keep it and as much again.
-constexpr std::uint64_t kLeastUsedOnceBytes = 256 << 10;
-constexpr std::uint64_t kLeastKept = 16;
+constexpr std::uint64_t kMinUsedOnceBytes = 256 << 10;
+constexpr std::uint64_t kMinKept = 16;
 // A free block is idle after this many times as many blocks of its size were handed out as exist.
 // Counted and not timed, because a slow training needs its blocks again just as a fast one does.
 constexpr std::uint64_t kIdleRounds = 8;
 
 // A block that the broker refuses costs more than a copy. The broker refuses blocks while it has as
 // many open as it can, which is temporary. So new blocks are tried again, with growing pauses.
-constexpr std::uint64_t kLeastPause = 64, kMostPause = 4096;
+constexpr std::uint64_t kMinPause = 64, kMaxPause = 4096;
 
 // Copies of payloads from this size on bypass the caches. Cached writes would first read every line
 // from memory, and would keep too little of the block in the cache for a reader on another core.
@@ -82,7 +82,7 @@ std::shared_ptr<SharedPool> SharedPool::Make(SharedPoolOptions options) {
 }
 
 SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
-  if (bytes < kLeastBytes) return nullptr;
+  if (bytes < kMinBytes) return nullptr;
   const std::uint64_t capacity_bytes = RoundToPages(bytes);
   std::vector<std::unique_ptr<Owned>> gone;  // unmapped after the lock is released
   Owned* owned = nullptr;
@@ -99,11 +99,11 @@ SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
 SharedPool::Owned* SharedPool::AddBlock(std::uint64_t capacity_bytes) {
   {
     const std::lock_guard lock(mutex_);
-    const bool kept = capacity_bytes <= FreeLimit() / kLeastKept;
+    const bool kept = capacity_bytes <= FreeLimit() / kMinKept;
     const bool paused = pause_.left > 0;
     if (paused) --pause_.left;
     if (paused || blocks_.size() >= options_.segments ||
-        (!kept && capacity_bytes < kLeastUsedOnceBytes)) {
+        (!kept && capacity_bytes < kMinUsedOnceBytes)) {
       ++counts_.refused;
       return nullptr;
     }
@@ -331,7 +331,7 @@ void SharedPool::Refused(std::uint64_t id) {
   const auto it = blocks_.find(id);
   if (it == blocks_.end() || it->second->lent == 0) return;
   if (pause_.length == 0 || pause_.made > 0) {
-    pause_.length = std::clamp(2 * pause_.length, kLeastPause, kMostPause);
+    pause_.length = std::clamp(2 * pause_.length, kMinPause, kMaxPause);
     pause_.made = 0;
   }
   pause_.left = pause_.length;

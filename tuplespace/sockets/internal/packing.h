@@ -36,8 +36,8 @@ namespace tuplespace {
 inline constexpr std::size_t kPackedHeadBytes = 32;
 inline constexpr std::size_t kPartHeadBytes = 24;
 inline constexpr std::size_t kPartBytes =
-    (1 << 20) + (64 << 10);                             // size of a sent part: a usual tile fits
-inline constexpr std::size_t kMostPartBytes = 2 << 20;  // maximum size of a received part
+    (1 << 20) + (64 << 10);                            // size of a sent part: a usual tile fits
+inline constexpr std::size_t kMaxPartBytes = 2 << 20;  // maximum size of a received part
 // An upper bound of what CURVE adds to a part.
 inline constexpr std::size_t kEncryptionBytes = 256;
 

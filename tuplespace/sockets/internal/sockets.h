@@ -85,7 +85,7 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
                 SendProgress& progress);
 
 // The size limit for received ZeroMQ messages.
-inline constexpr std::int64_t kMostSocketBytes = kMostPartBytes + kEncryptionBytes;
+inline constexpr std::int64_t kMaxSocketBytes = kMaxPartBytes + kEncryptionBytes;
 
 // Also avoids settings with which libzmq 4.3.4 can end the process (docs/reliability.md).
 void SetCommonOptions(zmq::socket_t& socket);

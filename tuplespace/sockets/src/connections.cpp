@@ -241,8 +241,8 @@ bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uin
   }
   connection.taken_bytes += std::exchange(connection.taken_since, 0);
   connection.seen_bytes = bytes;
-  const std::uint64_t looked_at = connection.known_bytes + connection.taken_bytes;
-  connection.backlog_bytes = bytes - std::min(bytes, looked_at);
+  const std::uint64_t read_bytes = connection.known_bytes + connection.taken_bytes;
+  connection.backlog_bytes = bytes - std::min(bytes, read_bytes);
   if (connection.backlog_bytes <= limits_.unread_bytes) return true;
   Refuse(descriptor, connection,
          fmt::format("{} bytes of it wait to be read, over the limit unread_bytes = {}",

@@ -60,10 +60,10 @@ std::uint64_t FrontBytes(std::uint64_t control_bytes, std::uint64_t payloads) {
 
 // Whether the message is one part that ends with its only payload, which is large.
 bool IsOneLargePayload(std::uint64_t control_bytes, std::span<const Payload> payloads) {
-  constexpr std::uint64_t kMostFrontBytes = 4096;  // far below the limits of receivers
+  constexpr std::uint64_t kMaxFrontBytes = 4096;  // far below the limits of receivers
   return payloads.size() == 1 && payloads[0].size() >= Payload::kLargeBytes &&
-         FrontBytes(control_bytes, 1) + kPayloadAlign <= kMostFrontBytes &&
-         payloads[0].size() <= kPartBytes - kMostFrontBytes;
+         FrontBytes(control_bytes, 1) + kPayloadAlign <= kMaxFrontBytes &&
+         payloads[0].size() <= kPartBytes - kMaxFrontBytes;
 }
 
 RequestError Damaged(std::string text) {

@@ -229,7 +229,7 @@ void SetCommonOptions(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   socket.set(zmq::sockopt::reconnect_ivl_max, kMaxReconnectMs);
   socket.set(zmq::sockopt::linger, 0);
-  socket.set(zmq::sockopt::maxmsgsize, kMostSocketBytes);
+  socket.set(zmq::sockopt::maxmsgsize, kMaxSocketBytes);
 }
 
 Monitor::Monitor(zmq::context_t& context, zmq::socket_t& socket)

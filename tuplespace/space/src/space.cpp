@@ -28,11 +28,11 @@ Stats Space::GetStatistics() const {
 std::uint64_t Space::places_changed() const {
   return impl_->places_changed();
 }
-std::uint64_t Space::LookedAtByReads() const {
-  return impl_->LookedAtByReads();
+std::uint64_t Space::ExaminedByReads() const {
+  return impl_->ExaminedByReads();
 }
-std::uint64_t Space::LookedAtByScans() const {
-  return impl_->LookedAtByScans();
+std::uint64_t Space::ExaminedByScans() const {
+  return impl_->ExaminedByScans();
 }
 std::optional<std::string> Space::FindContradiction() const {
   return impl_->FindContradiction();

@@ -28,8 +28,8 @@ class Space::Impl {
   std::int64_t NextDeadlineUs() const;
   Stats GetStatistics() const;
   std::uint64_t places_changed() const { return places_changed_; }
-  std::uint64_t LookedAtByReads() const { return reading_.reads.looked_at(); }
-  std::uint64_t LookedAtByScans() const { return reading_.scans.looked_at(); }
+  std::uint64_t ExaminedByReads() const { return reading_.reads.examined(); }
+  std::uint64_t ExaminedByScans() const { return reading_.scans.examined(); }
   std::optional<std::string> FindContradiction() const;
 
  private:

@@ -11,7 +11,7 @@ namespace tuplespace {
 
 namespace {
 
-constexpr int kMostCredit = 8;
+constexpr int kMaxCredit = 8;
 constexpr std::int64_t kBusyTurns = 256;
 
 }  // namespace
@@ -23,7 +23,7 @@ void AdaptiveSpin::Slept(std::int64_t us) {
 
 void AdaptiveSpin::Spun(bool found) {
   missed_ = !found;
-  credit_ = std::clamp(credit_ + (found ? 1 : -1), 0, kMostCredit);
+  credit_ = std::clamp(credit_ + (found ? 1 : -1), 0, kMaxCredit);
 }
 
 void AdaptiveSpin::Yielded(std::int64_t before_us, std::int64_t now_us) {

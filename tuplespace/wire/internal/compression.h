@@ -21,12 +21,12 @@ struct ZSTD_DCtx_s;
 namespace tuplespace {
 
 // Shorter frames are not compressed, as little can be gained.
-inline constexpr std::size_t kLeastCompressedBytes = 256;
+inline constexpr std::size_t kMinCompressedBytes = 256;
 // Longer frames are not compressed, so that a receiver needs at most this much memory for one.
-inline constexpr std::size_t kMostCompressedBytes = 1 << 20;
+inline constexpr std::size_t kMaxCompressedBytes = 1 << 20;
 // Nor are frames that would shrink by more than this factor: a sender that floods a receiver must
 // work for what it sends.
-inline constexpr std::size_t kMostCompression = 16;
+inline constexpr std::size_t kMaxCompression = 16;
 
 class Compressor {
  public:

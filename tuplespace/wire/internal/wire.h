@@ -20,7 +20,7 @@ namespace tuplespace {
 inline constexpr std::size_t kInlinePayloadBytes = 512;
 // Also payloads up to this size if the control frame will be compressed, because task descriptions
 // are repetitive.
-inline constexpr std::size_t kMostInlinePayloadBytes = 16 * 1024;
+inline constexpr std::size_t kMaxInlinePayloadBytes = 16 * 1024;
 inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
 inline constexpr std::size_t kMaxNameBytes = 256;
 inline constexpr std::size_t kMaxEndpointBytes = 128;        // in a Listening or a Place
@@ -63,7 +63,7 @@ struct EncodeFor {
   std::uint32_t version = kProtocolVersion;
   // Asked for every payload that is not inline. Null: no payload is in shared memory.
   SegmentNamer* namer = nullptr;
-  // Payloads up to kMostInlinePayloadBytes are inline, too, as long as the control frame has at
+  // Payloads up to kMaxInlinePayloadBytes are inline, too, as long as the control frame has at
   // most this size, because it will be compressed. 0: it will not be.
   std::size_t compressed_limit = 0;
 };

@@ -35,7 +35,7 @@ Compressor::Compressor() = default;
 Compressor::~Compressor() = default;
 
 std::span<const std::byte> Compressor::Compress(std::span<const std::byte> control) {
-  if (control.size() < kLeastCompressedBytes || control.size() > kMostCompressedBytes) {
+  if (control.size() < kMinCompressedBytes || control.size() > kMaxCompressedBytes) {
     return control;
   }
   if (context_ == nullptr) context_.reset(ZSTD_createCCtx());
@@ -45,7 +45,7 @@ std::span<const std::byte> Compressor::Compress(std::span<const std::byte> contr
   const std::size_t bytes =
       ZSTD_compressCCtx(context_.get(), compressed_.data() + kHeadBytes,
                         control.size() - kHeadBytes - 1, control.data(), control.size(), kLevel);
-  if (ZSTD_isError(bytes) || control.size() > kMostCompression * (kHeadBytes + bytes)) {
+  if (ZSTD_isError(bytes) || control.size() > kMaxCompression * (kHeadBytes + bytes)) {
     return control;
   }
   std::memcpy(compressed_.data(), &kNoRoot, sizeof(kNoRoot));
@@ -78,11 +78,11 @@ std::variant<std::span<const std::byte>, RequestError> Decompressor::Open(
         ErrorCode::kTooLarge,
         fmt::format("the control frame has {} bytes, at most {}", bytes, control_frame_bytes)};
   }
-  if (bytes > kMostCompressedBytes || bytes > kMostCompression * control.size()) {
+  if (bytes > kMaxCompressedBytes || bytes > kMaxCompression * control.size()) {
     return Damaged(fmt::format(
         "a control frame of {} bytes came compressed to {}; at most {} bytes may come so, and {} "
         "times those that came",
-        bytes, control.size(), kMostCompressedBytes, kMostCompression));
+        bytes, control.size(), kMaxCompressedBytes, kMaxCompression));
   }
   // Zeros may follow the frame (packing.h).
   const std::size_t frame = ZSTD_findFrameCompressedSize(compressed.data(), compressed.size());

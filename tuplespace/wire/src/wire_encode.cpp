@@ -91,7 +91,7 @@ struct Encoder::Impl {
 
   // Whether the payload may be compressed as part of the control frame, within the frame's limit.
   bool FitsInline(const Payload& payload) const {
-    return payload.size() <= kMostInlinePayloadBytes &&
+    return payload.size() <= kMaxInlinePayloadBytes &&
            builder.GetSize() + message_bound + payload.size() <= compressed_limit;
   }
 

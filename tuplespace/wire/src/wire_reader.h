@@ -123,9 +123,9 @@ class FrameReader {
       return frames_[frame];
     }
     const std::string_view bytes = View(inlined);
-    if (bytes.size() > kMostInlinePayloadBytes) {
+    if (bytes.size() > kMaxInlinePayloadBytes) {
       Refuse("an inline payload has {} bytes, at most {}; longer ones need a frame", bytes.size(),
-             kMostInlinePayloadBytes);
+             kMaxInlinePayloadBytes);
     }
     return bytes.empty() ? Payload() : Payload::Copy(bytes);
   }

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kAlignmentBytes = HostMemory::kAlignmentBytes;
 constexpr std::uint64_t kScratchPerThreadBytes = 12u << 20;
-constexpr std::uint64_t kLeastScratchBytes = cpu::kFixedScratchFloats * 4;
+constexpr std::uint64_t kMinScratchBytes = cpu::kFixedScratchFloats * 4;
 
 float* Address(const Matrix& matrix) {
   return matrix.buffer == nullptr ? nullptr
@@ -312,8 +312,8 @@ void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block,
 // over leaves.
 bool CpuDevice::GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows,
                            const Matrix& a, const Matrix& b, const Matrix& c) {
-  const bool is_leaf = group_rows <= block && group_rows >= cpu::kLeastShortBlock &&
-                       group_rows <= cpu::kMostShortBlock;
+  const bool is_leaf =
+      group_rows <= block && group_rows >= cpu::kMinShortBlock && group_rows <= cpu::kMaxShortBlock;
   if (precision != Precision::kExact || !is_leaf) return false;
   const GemmShape shape = CheckGemm(GemmForm::kGradient, block, a, b, c);
   CheckWritable("gemm result", c);
@@ -441,7 +441,7 @@ void CpuDevice::LaunchRegion(Kernel kernel, const cpu::LaunchArgs& args,
 std::uint64_t CpuScratchBytes(int threads, std::uint64_t memory_limit_bytes) {
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t share = memory_limit_bytes / 16 / count / kAlignmentBytes * kAlignmentBytes;
-  return share < kLeastScratchBytes ? 0 : count * std::min(share, kScratchPerThreadBytes);
+  return share < kMinScratchBytes ? 0 : count * std::min(share, kScratchPerThreadBytes);
 }
 
 std::string CpuBf16Problem() {

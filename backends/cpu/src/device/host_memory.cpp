@@ -11,10 +11,10 @@ namespace acan {
 namespace {
 
 // The C library itself keeps smaller blocks.
-constexpr std::uint64_t kLeastKeptBytes = 128 << 10;
+constexpr std::uint64_t kMinKeptBytes = 128 << 10;
 // The least limit for huge pages. A partly used huge page is then less than a thirtieth of the
 // limit.
-constexpr std::uint64_t kLeastForHugePages = 64u << 20;
+constexpr std::uint64_t kMinForHugePages = 64u << 20;
 // The sanitizer finds accesses beyond a buffer only if its own allocator has made the buffer.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kUsesHugePages = false;
@@ -30,14 +30,14 @@ std::uint64_t Rounded(std::uint64_t bytes) {
 }  // namespace
 
 HostMemory::HostMemory(std::uint64_t limit_bytes)
-    : budget_(limit_bytes), has_huge_pages_(kUsesHugePages && limit_bytes >= kLeastForHugePages) {}
+    : budget_(limit_bytes), has_huge_pages_(kUsesHugePages && limit_bytes >= kMinForHugePages) {}
 
 HostMemory::~HostMemory() {
   KeepAtMost(0);
 }
 
 bool HostMemory::IsOfHugePages(std::uint64_t rounded_bytes) const {
-  return has_huge_pages_ && rounded_bytes >= kLeastKeptBytes;
+  return has_huge_pages_ && rounded_bytes >= kMinKeptBytes;
 }
 
 void HostMemory::Free(void* memory, std::uint64_t rounded_bytes) {
@@ -82,7 +82,7 @@ void HostMemory::KeepAtMost(std::uint64_t bytes) {
 void* HostMemory::Take(std::uint64_t bytes) {
   const std::uint64_t rounded = Rounded(bytes);
   void* memory = nullptr;
-  if (rounded >= kLeastKeptBytes) {
+  if (rounded >= kMinKeptBytes) {
     const std::lock_guard lock(mutex_);
     // Takes only memory of exactly this size, since memory is given back with its requested size.
     const auto it = kept_.find(rounded);
@@ -101,7 +101,7 @@ void* HostMemory::Take(std::uint64_t bytes) {
 
 void HostMemory::Give(void* memory, std::uint64_t bytes) {
   const std::uint64_t rounded = Rounded(bytes);
-  if (rounded < kLeastKeptBytes) return std::free(memory);
+  if (rounded < kMinKeptBytes) return std::free(memory);
   const std::lock_guard lock(mutex_);
   if (rounded <= RoomBytes()) {
     kept_.emplace(rounded, memory);

@@ -7,9 +7,9 @@ namespace acan::cpu {
 namespace {
 
 // With less work, a second thread costs more (a wake-up takes some 30 us) than it saves.
-constexpr double kLeastFmasPerPart = 4e6;
-constexpr std::int64_t kLeastElementsPerPart = 64 * 1024;
-constexpr std::int64_t kLeastTilesPerPart = 2;
+constexpr double kMinFmasPerPart = 4e6;
+constexpr std::int64_t kMinElementsPerPart = 64 * 1024;
+constexpr std::int64_t kMinTilesPerPart = 2;
 
 // Cuts are at multiples of these, so that few tiles are ragged.
 constexpr std::int64_t kRowStep = 12;
@@ -32,7 +32,7 @@ std::int64_t Steps(std::int64_t size, std::int64_t step) {
 
 Grid CutTiles(const KernelRegion& region, int threads) {
   const std::int64_t tiles = region.rows * region.cols;
-  const std::int64_t parts = std::min<std::int64_t>(threads, tiles / kLeastTilesPerPart);
+  const std::int64_t parts = std::min<std::int64_t>(threads, tiles / kMinTilesPerPart);
   if (parts < 2) return {};
   const std::int64_t down = std::min(parts, region.rows);
   return {static_cast<int>(down), static_cast<int>(std::min(parts / down, region.cols))};
@@ -43,7 +43,7 @@ Grid CutTiles(const KernelRegion& region, int threads) {
 Grid CutProduct(const GemmProblem& problem, int threads) {
   const double fmas = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                       static_cast<double>(problem.k);
-  const auto limit = static_cast<int>(std::min<double>(threads, fmas / kLeastFmasPerPart));
+  const auto limit = static_cast<int>(std::min<double>(threads, fmas / kMinFmasPerPart));
   Grid best;
   double best_cost = static_cast<double>(problem.m + problem.n);
   int best_parts = 1;
@@ -80,7 +80,7 @@ GemmProblem PartOf(const GemmProblem& problem, const Grid& grid, int part) {
 Grid CutLaunch(const KernelRegion& region, int threads) {
   if (region.space == KernelSpace::kTile) return CutTiles(region, threads);
   const std::int64_t parts =
-      std::min<std::int64_t>(threads, region.rows * region.cols / kLeastElementsPerPart);
+      std::min<std::int64_t>(threads, region.rows * region.cols / kMinElementsPerPart);
   if (parts < 2) return {};
   const bool by_cols = region.space == KernelSpace::kColumn ||
                        (region.space == KernelSpace::kElement && region.rows < parts);

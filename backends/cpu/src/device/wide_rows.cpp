@@ -7,7 +7,7 @@
 namespace acan::cpu {
 
 bool WideRows::MayPay(Kernel kernel, const KernelRegion& region) {
-  return region.cols <= kMostCols && region.rows >= kLeastRows && IsByRows(kernel);
+  return region.cols <= kMaxCols && region.rows >= kMinRows && IsByRows(kernel);
 }
 
 WideRows::WideRows(const LaunchArgs& args, const KernelRegion& region)
@@ -27,7 +27,7 @@ bool WideRows::Widen(std::int64_t times) {
       if (view.stride != view.cols) return false;
       view.rows /= times;
     } else {
-      if (repeated_rows_ + view.rows > kMostRepeatedRows) return false;
+      if (repeated_rows_ + view.rows > kMaxRepeatedRows) return false;
       float* const repeated = repeated_.data() + repeated_rows_ * kCols;
       for (std::int64_t r = 0; r < view.rows; ++r) {
         for (std::int64_t i = 0; i < times; ++i) {

@@ -32,10 +32,10 @@ class WideRows {
   KernelRegion region() const { return region_; }
 
  private:
-  static constexpr std::int64_t kCols = 256;       // the most columns of a wide row
-  static constexpr std::int64_t kMostCols = 64;    // the most columns of a narrow row
-  static constexpr std::int64_t kLeastRows = 128;  // the fewest narrow rows
-  static constexpr std::int64_t kMostRepeatedRows = 8;
+  static constexpr std::int64_t kCols = 256;     // the most columns of a wide row
+  static constexpr std::int64_t kMaxCols = 64;   // the most columns of a narrow row
+  static constexpr std::int64_t kMinRows = 128;  // the fewest narrow rows
+  static constexpr std::int64_t kMaxRepeatedRows = 8;
 
   // False if the rows are not contiguous.
   bool Widen(std::int64_t times);
@@ -44,7 +44,7 @@ class WideRows {
   LaunchArgs args_{};
   KernelRegion region_{};
   std::int64_t repeated_rows_ = 0;
-  alignas(64) std::array<float, kMostRepeatedRows * kCols> repeated_;
+  alignas(64) std::array<float, kMaxRepeatedRows * kCols> repeated_;
 };
 
 // For operands with as many rows as the region, the rows from `row` on; other operands whole.

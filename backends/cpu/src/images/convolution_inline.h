@@ -5,9 +5,9 @@
 //   lines    [line][pixel][channels]
 //   weights  panels of some columns: [k][vectors]; of an input gradient [tap][output][vectors]
 
-constexpr int64_t kImageLineFloats = 48 * 1024;     // of packed lines, which stay in L2
-constexpr int64_t kMostPanelFloats = 192 * 1024;    // of a panel, which stays in L2
-constexpr int64_t kMostTapsOfGradient = kMostRuns;  // of a window
+constexpr int64_t kImageLineFloats = 48 * 1024;   // of packed lines, which stay in L2
+constexpr int64_t kMaxPanelFloats = 192 * 1024;   // of a panel, which stays in L2
+constexpr int64_t kMaxTapsOfGradient = kMaxRuns;  // of a window
 
 // Lines first .. last - 1 of an image [height, width, channels], with `left` zero pixels before and
 // `right` after each; lines outside the image are zeros.
@@ -53,7 +53,7 @@ void PackLines(const Lines& lines, int64_t first, int64_t last, float* to) {
 int64_t MakeRuns(int64_t k, int64_t block, int64_t stretch, int64_t step, Run* runs) {
   int64_t count = 0;
   for (int64_t at = 0; at < k; ++count) {
-    if (count == kMostRuns) return 0;
+    if (count == kMaxRuns) return 0;
     const int64_t leaf_end = Min(k, (at / block + 1) * block);
     const int64_t end = Min(leaf_end, (at / stretch + 1) * stretch);
     runs[count] = {at / stretch * step + at % stretch, end - at, end == leaf_end};
@@ -75,7 +75,7 @@ struct ForwardConvolution {
   float* packed;
   int64_t line_floats;
   int64_t band_lines;  // of the result, at most
-  Run runs[kMostRuns];
+  Run runs[kMaxRuns];
   int64_t run_count;
 };
 
@@ -119,7 +119,7 @@ bool Convolve(const ConvolutionProblem& g, float* scratch, int64_t floats) {
   f.run_count = MakeRuns(k, g.block, w.window_width * channels, f.line_floats, f.runs);
   const int64_t least = w.window_height * f.line_floats;
   const int64_t left = floats - weight_floats;
-  const bool wide = k * kPanelVecs * Vec::kWidth > kMostPanelFloats;
+  const bool wide = k * kPanelVecs * Vec::kWidth > kMaxPanelFloats;
   if (f.run_count == 0 || wide || left < least) return false;
   PackForwardWeights(g, scratch);
   f.packed = scratch + weight_floats;
@@ -155,7 +155,7 @@ struct BackwardConvolution {
   int64_t right;
   int64_t line_floats;
   int64_t band_lines;  // of dx, at most
-  Run runs[kMostRuns];
+  Run runs[kMaxRuns];
   int64_t run_count;
 };
 
@@ -206,7 +206,7 @@ void SumBackwardLine(const BackwardConvolution& b, int64_t y, int64_t row, int64
   const View& dx = b.g.x;
   const acan_window& w = b.w;
   const int64_t outputs = b.g.weight.rows;
-  Tap taps[kMostTapsOfGradient];
+  Tap taps[kMaxTapsOfGradient];
   const float* q = b.weights;
   for (int64_t j = 0, cols = 0; j < dx.cols; j += cols) {
     const int vecs = PanelVecs(dx.cols - j);
@@ -243,8 +243,8 @@ bool ConvolveBack(const ConvolutionProblem& g, float* scratch, int64_t floats) {
   // up.
   const int64_t left = floats - weight_floats;
   const int64_t least = (w.window_height / w.stride_y + 1) * b.line_floats;
-  const bool wide = taps * outputs * kPanelVecs * Vec::kWidth > kMostPanelFloats;
-  if (b.run_count == 0 || taps > kMostTapsOfGradient || wide || left < least) return false;
+  const bool wide = taps * outputs * kPanelVecs * Vec::kWidth > kMaxPanelFloats;
+  if (b.run_count == 0 || taps > kMaxTapsOfGradient || wide || left < least) return false;
   PackBackwardWeights(g, taps, scratch);
   b.packed = scratch + weight_floats;
   b.band_lines = 1;

@@ -11,8 +11,8 @@ struct Run {
   int64_t count;
   bool ends_leaf;
 };
-constexpr int kMostRuns = 256;
-constexpr int kRunLevels = 8;  // of a tree of kMostRuns leaves
+constexpr int kMaxRuns = 256;
+constexpr int kRunLevels = 8;  // of a tree of kMaxRuns leaves
 
 #if defined(__AVX512F__)
 constexpr int kPanelVecs = 4;  // most

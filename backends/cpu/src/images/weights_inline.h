@@ -21,7 +21,7 @@ struct WeightGradient {
   float* slots;  // [slot][tile]
   int64_t slot_floats;
   float* packed;
-  Run runs[kMostRuns];
+  Run runs[kMaxRuns];
   int64_t run_count;
 };
 
@@ -61,7 +61,7 @@ bool PackBandOfWeights(WeightGradient& d, const Band& band) {
     PackLines({&d.g.x, image * w.height * w.width, w.height, w.width, w.padding_x, w.padding_x},
               top, top + lines, to);
     for (int64_t at = row, stop = 0; at < end; at = stop) {
-      if (d.run_count == kMostRuns) return false;
+      if (d.run_count == kMaxRuns) return false;
       const int64_t leaf_end = band.begin + ((at - band.begin) / d.g.block + 1) * d.g.block;
       stop = Min(Min(end, leaf_end), (at / w.out_width + 1) * w.out_width);
       const int64_t line = (at % area / w.out_width - first) * w.stride_y;
@@ -151,7 +151,7 @@ bool ChooseBands(WeightGradient& d, int64_t group_rows, int64_t room) {
   for (d.band_leaves = 1; d.band_leaves < leaves; d.band_leaves *= 2) {
     const int64_t rows = Min(2 * d.band_leaves * d.g.block, group_rows);
     const int64_t runs = MostLinesOf(rows, d.w.out_width) + 2 * d.band_leaves;
-    if (MostBandFloats(d, rows) > Min(room, kBandLineFloats) || runs > kMostRuns) break;
+    if (MostBandFloats(d, rows) > Min(room, kBandLineFloats) || runs > kMaxRuns) break;
   }
   d.band_levels = BitWidth((uint64_t)(Tiles(leaves, d.band_leaves) - 1));
   return MostBandFloats(d, Min(d.band_leaves * d.g.block, group_rows)) <= room;

@@ -16,7 +16,7 @@ constexpr int kWeightVecs = kTileVecs;
 constexpr int MostTileOutputs(int vecs) {
   return vecs == 1 ? (Vec::kWidth == 16 ? 12 : 8) : kTileFloats / (vecs * Vec::kWidth);
 }
-constexpr int kMostTileOutputs = 12;
+constexpr int kMaxTileOutputs = 12;
 
 // What one tile sums over: a node of a group's tree, or the whole tree.
 struct WeightTile {
@@ -88,7 +88,7 @@ void SumWeights(const WeightTile& t) {
 using WeightTileFunction = void (*)(const WeightTile&);
 
 struct WeightTiles {
-  WeightTileFunction of[kWeightVecs][kMostTileOutputs];  // [vectors - 1][outputs - 1]
+  WeightTileFunction of[kWeightVecs][kMaxTileOutputs];  // [vectors - 1][outputs - 1]
 };
 
 template <int kMr, int kNv>

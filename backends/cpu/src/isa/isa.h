@@ -52,14 +52,14 @@ struct GemmProblem {
   int64_t m;
   int64_t n;
   int64_t k;
-  // Of leaves: a power of two from 16 on, or any number in [kLeastShortBlock, kMostShortBlock].
+  // Of leaves: a power of two from 16 on, or any number in [kMinShortBlock, kMaxShortBlock].
   int64_t block;
   const Then* then;  // null: none
   int64_t row;       // position of c in the matrix that `then` works on
   int64_t col;
 };
 
-constexpr int64_t kLeastShortBlock = 16, kMostShortBlock = 64;
+constexpr int64_t kMinShortBlock = 16, kMaxShortBlock = 64;
 
 // A convolution of images x with the windows of kUnfold or kFold, over some lines of pixels of its
 // output. The output is c, or x for an input gradient, in which case c is dy.

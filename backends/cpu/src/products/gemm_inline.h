@@ -1,14 +1,14 @@
 // Exact products from tiles: cuts them into blocks that fit the scratch, packs, and orders the
 // chunks. Included once per instruction set, after pack_inline.h and tile_inline.h.
 
-constexpr int64_t kMostGroupCols = 128;  // of a kept Q, so that a group's open sums stay near
-constexpr int64_t kMostStripCols = 192;  // of a strip of Q, so that few pages alternate
-constexpr int64_t kMostSpan = 4;         // chunks, so that data that is read repeatedly stays in L3
-constexpr int64_t kMostKeptParts = 8;    // more passes over the other cost more than spans save
-constexpr int64_t kLeastBandStrips = 2;  // with fewer, the kept rows are packed too often
+constexpr int64_t kMaxGroupCols = 128;  // of a kept Q, so that a group's open sums stay near
+constexpr int64_t kMaxStripCols = 192;  // of a strip of Q, so that few pages alternate
+constexpr int64_t kMaxSpan = 4;         // chunks, so that data that is read repeatedly stays in L3
+constexpr int64_t kMaxKeptParts = 8;    // more passes over the other cost more than spans save
+constexpr int64_t kMinBandStrips = 2;   // with fewer, the kept rows are packed too often
 // The most floats of c, in whole rows of a strip, that stay near until the kernel after the product
 // runs.
-constexpr int64_t kMostNearFloats = 1 << 18;
+constexpr int64_t kMaxNearFloats = 1 << 18;
 // With so little k, most of the work is writing the result. A few long rows of it stay in a near
 // cache for the kernel after the product; many rows whose distance is a power of two do not.
 constexpr int64_t kShortK = 32;
@@ -157,13 +157,13 @@ bool FitBand(GemmPlan& plan, int64_t rows, int64_t scratch_floats) {
 // Plans spans of several chunks; false if the scratch is too small for them.
 bool PlanSpans(const Roles& roles, GemmPlan& plan, int64_t scratch_floats) {
   const int64_t chunks = Parts(plan.k, plan.chunk);
-  SetSpan(plan, plan.block > plan.chunk ? chunks : Min(chunks, kMostSpan));
+  SetSpan(plan, plan.block > plan.chunk ? chunks : Min(chunks, kMaxSpan));
   const int64_t kept_rows = plan.keep_p ? roles.p_rows : roles.q_rows;
   const int64_t strip_rows = plan.keep_p ? roles.q_rows : roles.p_rows;
-  for (int64_t parts = 1; parts <= kMostKeptParts; ++parts) {
+  for (int64_t parts = 1; parts <= kMaxKeptParts; ++parts) {
     plan.kept = Even(kept_rows, Parts(kept_rows, parts), Group(plan));
     if (FitBand(plan, strip_rows, scratch_floats) &&
-        plan.band >= Min(strip_rows, kLeastBandStrips * Strip(plan))) {
+        plan.band >= Min(strip_rows, kMinBandStrips * Strip(plan))) {
       return true;
     }
   }
@@ -186,11 +186,11 @@ GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floa
   SetChunk(plan, kChunk);
   const bool is_short = g.k <= kShortK;
   plan.keep_p = KeepsP(g, roles);
-  plan.p_group = Even(roles.p_rows, is_short ? kShortGroupRows : kMostGroupRows, kTileRows);
+  plan.p_group = Even(roles.p_rows, is_short ? kShortGroupRows : kMaxGroupRows, kTileRows);
   plan.q_group = Even(roles.q_rows,
                       is_short      ? kShortGroupCols
-                      : plan.keep_p ? kMostStripCols
-                                    : kMostGroupCols,
+                      : plan.keep_p ? kMaxStripCols
+                                    : kMaxGroupCols,
                       kTileCols);
   if (PlanSpans(roles, plan, scratch_floats)) return plan;
   // One chunk at a time; with little scratch, shorter passes leave room for wider groups.
@@ -338,7 +338,7 @@ void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
 // Whether that kernel runs on whole rows of c, strip by strip, instead of part by part. It does so
 // only if strips are rows of c and c stays near until its strip is done.
 bool RunsByStrips(const GemmProblem& g, const Roles& roles, const GemmPlan& plan) {
-  return roles.p_is_a && !plan.keep_p && plan.kept * Strip(plan) <= kMostNearFloats &&
+  return roles.p_is_a && !plan.keep_p && plan.kept * Strip(plan) <= kMaxNearFloats &&
          HasLargeOperand(g);
 }
 

@@ -43,14 +43,14 @@ struct Result {
 
 // Rows of P and of Q that are multiplied at once over one chunk. P's part (about 140 KiB) is read
 // from L2 for each panel of Q, a panel of Q (16 to 32 KiB) from L1 for each tile of P.
-constexpr int64_t kMostGroupRows = kTileRows * (132 / kTileRows);
+constexpr int64_t kMaxGroupRows = kTileRows * (132 / kTileRows);
 
 // If Q is kept, its panels come from L3. So each tile prefetches its share of the next panel, a
 // power of two of floats for each k, such that all tiles of a full group together fetch the whole
 // panel.
 constexpr int64_t AheadFloats() {
   int64_t floats = 1;
-  while (floats * kMostGroupRows < kTileRows * kTileCols) floats *= 2;
+  while (floats * kMaxGroupRows < kTileRows * kTileCols) floats *= 2;
   return floats;
 }
 constexpr int64_t kAheadFloats = AheadFloats();

@@ -14,9 +14,9 @@ namespace acan::cuda {
 namespace {
 
 constexpr std::size_t kPinnedGrain = 64 << 10;
-constexpr std::size_t kMostCachedBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxCachedBytes = std::size_t{1} << 30;
 constexpr std::size_t kSlotBytes = 4 << 20;
-constexpr std::size_t kLeastShareBytes = 8 << 20;  // with less, a thread's start costs as much
+constexpr std::size_t kMinShareBytes = 8 << 20;  // with less, a thread's start costs as much
 
 // Sizes that differ little share pieces: there are eight size classes between neighbouring powers
 // of two.
@@ -50,7 +50,7 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
     // This frees pieces here and not where they are given back, because freeing may wait for the
     // device. The warmest piece stays, so that results larger than the cache are not allocated anew
     // each time.
-    while (cache_->bytes > kMostCachedBytes && cache_->pieces.size() > 1) {
+    while (cache_->bytes > kMaxCachedBytes && cache_->pieces.size() > 1) {
       cache_->bytes -= cache_->pieces.front().bytes;
       cache_->pieces.pop_front();
     }
@@ -138,7 +138,7 @@ ParallelStaging::ParallelStaging(std::string device, int ordinal, std::size_t th
 
 void ParallelStaging::Copy(const std::byte* from, std::byte* to, std::size_t bytes,
                            cudaStream_t stream) {
-  const std::size_t shares = std::clamp<std::size_t>(bytes / kLeastShareBytes, 1, lanes_.size());
+  const std::size_t shares = std::clamp<std::size_t>(bytes / kMinShareBytes, 1, lanes_.size());
   // Whole pieces, so that each thread fills its pieces completely.
   const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
   const std::size_t share = (pieces + shares - 1) / shares * kSlotBytes;

@@ -160,7 +160,7 @@ void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
 }
 
 void ExactProducts::AddParts(const Product& product, int parts) {
-  constexpr std::int64_t kMostBlocks = 1 << 16;  // the kernel loops over further words
+  constexpr std::int64_t kMaxBlocks = 1 << 16;  // the kernel loops over further words
   const std::int64_t words = product.m * product.n;
   const bool less = IsPlanted(CudaBug::kLastPartIsLeftOut);
   Parts all{workspace_,
@@ -170,7 +170,7 @@ void ExactProducts::AddParts(const Product& product, int parts) {
             product.c,
             product.c_stride};
   void* parameters[] = {&all};
-  const std::int64_t blocks = std::min((words + kPartsThreads - 1) / kPartsThreads, kMostBlocks);
+  const std::int64_t blocks = std::min((words + kPartsThreads - 1) / kPartsThreads, kMaxBlocks);
   Launch(AddPartsKernel(), {static_cast<unsigned>(blocks)}, kPartsThreads, parameters, 0);
 }
 

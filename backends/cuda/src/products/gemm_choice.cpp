@@ -53,9 +53,9 @@ bool HasQuads(const Operand& operand, std::int64_t rows) {
 
 // Whether each word of a thread's tile is within 32 bits of bytes from the first one.
 bool IsNear(const Operand& operand) {
-  constexpr std::int64_t kMostRows = 256;
+  constexpr std::int64_t kMaxRows = 256;
   const std::int64_t stride = std::max(operand.row_stride, operand.k_stride);
-  return stride <= (std::int64_t{1} << 32) / 4 / kMostRows - kMostRows;
+  return stride <= (std::int64_t{1} << 32) / 4 / kMaxRows - kMaxRows;
 }
 
 GemmLayout LayoutOfForm(const Product& p) {
@@ -111,7 +111,7 @@ std::vector<GemmPlan> PlansOf(const Product& p, const GemmGpu& gpu, GemmTile til
   auto part_leaves = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(leaves)));
   for (part_leaves /= 2; part_leaves > 0; part_leaves /= 2) {
     const std::int64_t parts = Cut(leaves, part_leaves);
-    if (parts > kMostParts ||
+    if (parts > kMaxParts ||
         bytes * static_cast<double>(parts) > static_cast<double>(gpu.workspace_bytes)) {
       break;
     }

@@ -14,7 +14,7 @@ namespace acan {
 
 // A handler whose inputs come over a link keeps those of at least this size for its next tasks.
 // Shorter ones are hardly longer than the messages that would announce them.
-inline constexpr std::uint64_t kLeastHeldBytes = 2 << 10;
+inline constexpr std::uint64_t kMinHeldBytes = 2 << 10;
 
 // What a handler says about itself when it joins.
 struct Capacity {

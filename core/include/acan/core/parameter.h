@@ -18,10 +18,10 @@ enum class ParameterId : std::int64_t {};
 // squares).
 enum class ParameterState : std::uint8_t { kValue, kFirstMoment, kSecondMoment };
 
-inline constexpr int kMostOptimizerStates = 2;
+inline constexpr int kMaxOptimizerStates = 2;
 
 // The value and `optimizer_states` state matrices, in order.
-// REQUIRES: 0 <= optimizer_states <= kMostOptimizerStates.
+// REQUIRES: 0 <= optimizer_states <= kMaxOptimizerStates.
 std::span<const ParameterState> StatesOf(int optimizer_states);
 
 // The suffix of a parameter's name in files: "" for the value, ".state0" for the first state.

@@ -44,7 +44,8 @@
 //                                  stand by
 //   ("metrics", job, run, first step, steps)
 //                                  lines of metrics.jsonl, for managers on other hosts
-//   ("state", job, run, number)    what else such a manager must know: RunState as JSON; only the one
+//   ("state", job, run, number)    what else such a manager must know: RunState as JSON; only the
+//   one
 //                                  with the greatest number counts
 //   ("quarantine", job, id)        a handler that computed a wrong result; it gets no task of
 //                                  the job

@@ -7,7 +7,7 @@
 
 namespace acan {
 
-inline constexpr double kMostTemperature = 1000;
+inline constexpr double kMaxTemperature = 1000;
 
 struct Sampling {
   double temperature = 1;  // 0: the token with the largest output; the first if several are equal
@@ -20,7 +20,7 @@ struct Sampling {
 // probability proportional to e^((outputs[i] - largest) / temperature). The draw takes 53 bits from
 // words 0 and 1 of Philox with the key `seed` and the counter (position, 5 x 2^58); sums are
 // computed in double, in ascending order. Throws Error (failure) if an output is not finite.
-// REQUIRES: outputs is not empty; 0 <= temperature <= kMostTemperature; top_k and tokens >= 0.
+// REQUIRES: outputs is not empty; 0 <= temperature <= kMaxTemperature; top_k and tokens >= 0.
 std::int32_t ChooseToken(std::span<const float> outputs, const Sampling& sampling,
                          std::int64_t position);
 

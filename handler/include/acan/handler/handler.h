@@ -25,7 +25,7 @@ namespace acan {
 
 // Supplies that the broker has not answered bring at most so many bytes, but for the last of them.
 // This also bounds the copies of the device's memory that a handler makes for them.
-inline constexpr std::uint64_t kMostSuppliedBytes = 64 << 20;
+inline constexpr std::uint64_t kMaxSuppliedBytes = 64 << 20;
 
 struct HandlerOptions {
   std::string endpoint;
@@ -44,7 +44,7 @@ struct HandlerOptions {
   std::optional<bool> bytes_travel = {};
   // If so, inputs and results of at least this size are kept for the next tasks
   // (Get::holds_from_bytes).
-  std::uint64_t holds_from_bytes = kLeastHeldBytes;
+  std::uint64_t holds_from_bytes = kMinHeldBytes;
   // Results that stay here go directly to the handlers that need them, and theirs come directly
   // from them. Without this, or if others cannot be reached, they go through the broker.
   // `direct_listen`: see tuplespace::ClientOptions.

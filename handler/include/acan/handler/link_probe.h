@@ -33,8 +33,8 @@ ProbeTurn TurnOf(const std::vector<tuplespace::Key>& probes, const std::string& 
 
 class LinkProbe {
  public:
-  // The size of the next payload, at most kMostBytes; nullopt: the measurement is complete.
-  static constexpr std::uint64_t kMostBytes = 4 << 20;
+  // The size of the next payload, at most kMaxBytes; nullopt: the measurement is complete.
+  static constexpr std::uint64_t kMaxBytes = 4 << 20;
   std::optional<std::uint64_t> Next() const;
   // The broker answered the put of Next() bytes after this time.
   void Note(std::int64_t took_us);

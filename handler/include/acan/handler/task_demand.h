@@ -17,7 +17,7 @@
 
 namespace acan {
 
-inline constexpr std::int32_t kMostAskedAtOnce = 64;  // tasks in one get
+inline constexpr std::int32_t kMaxAskedAtOnce = 64;  // tasks in one get
 // An open get that offers less than the free memory is replaced after this time in vain.
 inline constexpr std::int64_t kOfferInVainUs = 10'000;
 

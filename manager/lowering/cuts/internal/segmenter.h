@@ -20,7 +20,7 @@ std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions);
 // Whether the operator is attention or its gradient.
 bool IsAttention(const model::Operator& op);
 // The minimum number of positions of a box within a sample.
-inline constexpr std::int64_t kLeastPositions = 16;
+inline constexpr std::int64_t kMinPositions = 16;
 
 // How attention is spread over the workers if boxes are cut within samples. It is cut further if it
 // does not fit into a task.

@@ -43,7 +43,7 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
   }
   const std::int64_t positions = MostPositions(request.model.training);
   for (auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(positions)));
-       p >= kLeastPositions; p /= 2) {
+       p >= kMinPositions; p /= 2) {
     if (p < positions) cuts.push_back({1, p});
   }
   return cuts;
@@ -53,7 +53,7 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
 // if this fraction of its estimate does.
 constexpr double kOverlap = 0.7;
 
-constexpr std::int64_t kMostThoroughlyPlaced = 4'096;  // tasks; more would take too long
+constexpr std::int64_t kMaxThoroughlyPlaced = 4'096;  // tasks; more would take too long
 
 double StepUsOfPlaced(const CutRequest& request, const GraphCuts& cuts, PlacementEffort effort) {
   const GraphTasks tasks(request.model, request.training, cuts);
@@ -172,7 +172,7 @@ class Shortlist {
 // is null if no bytes cross links.
 std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_bytes,
                                 double limit_us, Shortlist* shortlist) {
-  constexpr int kMostWorse = 3;
+  constexpr int kMaxWorse = 3;
   std::optional<Found> best;
   for (const Tiling& tiling : Tilings(request, task_bytes)) {
     int worse = 0;
@@ -192,7 +192,7 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
       }
       if (is_better) {
         worse = 0;
-      } else if (std::isfinite(limit_us) && ++worse >= kMostWorse) {
+      } else if (std::isfinite(limit_us) && ++worse >= kMaxWorse) {
         break;
       }
     }
@@ -205,7 +205,7 @@ std::optional<Found> ChooseWith(const CutRequest& request, std::uint64_t task_by
 Found BestOf(const CutRequest& request, Found best, std::vector<Found> others) {
   double least_us = best.chosen.cost.step_us;
   for (Found& found : others) {
-    if (found.chosen.cost.tasks > kMostThoroughlyPlaced) continue;
+    if (found.chosen.cost.tasks > kMaxThoroughlyPlaced) continue;
     const double us = StepUsOfPlaced(request, found.chosen.cuts, PlacementEffort::kThorough);
     if (us >= least_us) continue;
     least_us = us;
@@ -253,11 +253,11 @@ class SmallestMemory {
   // for it would take too long. UINT64_MAX: no memory is enough, because a tuple or a task is
   // larger than the space accepts.
   std::uint64_t Find() {
-    constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+    constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
     std::uint64_t too_little = request_.capacity_bytes;
     std::uint64_t enough = std::max<std::uint64_t>(too_little, 1024);
     do {
-      if (enough > kMostBytes) return UINT64_MAX;
+      if (enough > kMaxBytes) return UINT64_MAX;
       enough *= 2;
     } while (!AnyWayFits(enough));
     // Reduces the memory with the way that fits. Where that way ends, another one may continue.

@@ -110,11 +110,11 @@ GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes) {
   // Two updates per worker, so that the first ones let the next step begin. Large updates, which
   // take far longer than a task's overhead, are four per worker, so that no worker waits long for
   // the last one.
-  constexpr std::uint64_t kLeastUpdateBytes = 64 << 10;
+  constexpr std::uint64_t kMinUpdateBytes = 64 << 10;
   constexpr std::uint64_t kLargeUpdateBytes = 4 << 20;
   const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));
   const std::uint64_t large = std::max(share / 2, kLargeUpdateBytes);
-  cuts.update_bytes = std::min({most_of_tile, std::max(share, kLeastUpdateBytes), large});
+  cuts.update_bytes = std::min({most_of_tile, std::max(share, kMinUpdateBytes), large});
   return cuts;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRounds = 4;
 // Tasks times handlers. More would take seconds, during which the manager does nothing else.
-constexpr std::size_t kMostOffers = 65'536;
+constexpr std::size_t kMaxOffers = 65'536;
 // The total number of inputs and results that the search for a better placement places; each takes
 // about a tenth of a microsecond.
 constexpr std::size_t kTriedTuples = 300'000;
@@ -166,7 +166,7 @@ bool BringsMore(double step_us, double step_us_of_fewer) {
 }
 
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks) {
-  if (tasks.size() * network.handlers.size() > kMostOffers) return NotPlaced(tasks.size());
+  if (tasks.size() * network.handlers.size() > kMaxOffers) return NotPlaced(tasks.size());
   std::optional<Placement> best;
   for (const NetworkPart& part : PartsOf(network)) {
     Placement placed = PlaceTasks(part.network, tasks, PlacementEffort::kThorough);

@@ -10,8 +10,8 @@
 namespace acan {
 namespace {
 
-constexpr int kMostRefinements = 16;
-constexpr std::int64_t kMostColumnParts = 1024;
+constexpr int kMaxRefinements = 16;
+constexpr std::int64_t kMaxColumnParts = 1024;
 
 }  // namespace
 
@@ -390,8 +390,8 @@ std::optional<Segment> Segmenter::ByColumns(Segment segment) {
   if (std::holds_alternative<model::CrossEntropyGradient>(graph_.node(id).node->op)) {
     return units > 1 ? ByClasses(segment) : std::nullopt;
   }
-  for (std::int64_t parts = 1; parts < std::min(units, kMostColumnParts);) {
-    parts = std::min({2 * parts, units, kMostColumnParts});
+  for (std::int64_t parts = 1; parts < std::min(units, kMaxColumnParts);) {
+    parts = std::min({2 * parts, units, kMaxColumnParts});
     segment.column_parts = static_cast<int>(parts);
     if (Fits(segment)) return segment;
   }
@@ -407,7 +407,7 @@ std::optional<Segment> Segmenter::ByClasses(Segment segment) {
   for (int level = RootLevel(classes, leaf) - 1; level >= 0; --level) {
     segment.column_span = leaf << level;
     const std::int64_t parts = (classes + segment.column_span - 1) / segment.column_span;
-    if (parts > kMostColumnParts) break;
+    if (parts > kMaxColumnParts) break;
     segment.column_parts = static_cast<int>(parts);
     if (Fits(segment)) return segment;
   }
@@ -502,7 +502,7 @@ std::optional<std::vector<Segment>> Segmenter::Finer(int at) {
 
 // Refines segments until each fits among its actual neighbours.
 bool Segmenter::Refine() {
-  for (int round = 0; round < kMostRefinements; ++round) {
+  for (int round = 0; round < kMaxRefinements; ++round) {
     std::vector<Segment> refined;
     bool changed = false;
     costs_.clear();

@@ -35,7 +35,7 @@ std::optional<RowCut> Halved(const RowCut& cut, std::int64_t positions) {
   if (!cut.IsWithinSamples()) {
     half = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(positions))) / 2;
   }
-  if (half < kLeastPositions) return std::nullopt;
+  if (half < kMinPositions) return std::nullopt;
   return RowCut{1, half};
 }
 

@@ -113,9 +113,9 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
 std::vector<std::int64_t> TileCounts(const CutRequest& request) {
   std::vector<std::int64_t> counts{request.workers, 2 * std::int64_t{request.workers}};
   if (request.network != nullptr) counts.push_back(std::int64_t{request.workers} * request.workers);
-  constexpr double kMostTiles = 4096;
+  constexpr double kMaxTiles = 4096;
   constexpr int kFiner = 4;
-  for (double share = 2 * request.slowest_share; share >= 1 && counts.back() < kMostTiles;
+  for (double share = 2 * request.slowest_share; share >= 1 && counts.back() < kMaxTiles;
        share /= kFiner) {
     counts.push_back(kFiner * counts.back());
   }
@@ -155,13 +155,13 @@ void AddLayer(const CutRequest& request, const WideLayer& layer, const TileWish&
 }  // namespace
 
 std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes) {
-  constexpr std::size_t kMostSizes = 3;
+  constexpr std::size_t kMaxSizes = 3;
   const GraphCuts cuts = CutParameters(request, task_bytes);
   std::vector<Tiling> all{{cuts, std::vector<bool>(cuts.parameters.size(), false)}};
   const std::vector<WideLayer> layers = WideLayers(request);
   std::set<std::int64_t, std::greater<>> sizes;
   for (const WideLayer& layer : layers) sizes.insert(layer.elements);
-  while (sizes.size() > kMostSizes) sizes.erase(std::prev(sizes.end()));
+  while (sizes.size() > kMaxSizes) sizes.erase(std::prev(sizes.end()));
   for (const std::int64_t least : sizes) {
     for (const Halving pattern : {Halving::kOutputs, Halving::kInputs, Halving::kInTurn}) {
       for (const std::int64_t tiles : TileCounts(request)) {

@@ -23,7 +23,7 @@ std::vector<Box> PartBoxesOf(const PassContext& context, int node);
 std::vector<SumPart> PartsOfSum(const PassContext& context, int value, const ParameterTile& tile);
 
 // The maximum number of parts of a sum that one task reads.
-inline constexpr std::uint64_t kMostPartsOfSum = tuplespace::SpaceLimits{}.task_inputs / 4;
+inline constexpr std::uint64_t kMaxPartsOfSum = tuplespace::SpaceLimits{}.task_inputs / 4;
 
 // The number of matrices of a part's size that are held while `parts` parts are added: the parts,
 // and the intermediate sums of the tree.

@@ -14,10 +14,10 @@
 
 namespace acan {
 
-class ComputedAgain {
+class Recomputation {
  public:
   // The views must have been made. It changes `nodes` and `values`, and appends to both.
-  ComputedAgain(Recompute recompute, std::vector<LoweredNode>* nodes,
+  Recomputation(Recompute recompute, std::vector<LoweredNode>* nodes,
                 std::vector<LoweredValue>* values);
   void Run();
 

@@ -231,7 +231,7 @@ void LoweredGraph::ViewConcat(LoweredNode* node) {
 
 void LoweredGraph::ComputeAgain(Recompute recompute) {
   if (recompute == Recompute::kNothing) return;
-  ComputedAgain(recompute, &nodes_, &values_).Run();
+  Recomputation(recompute, &nodes_, &values_).Run();
 }
 
 // ---- gradients ---------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ namespace {
 std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, const SumNames& names) {
   const std::uint64_t room = context.cuts.task_bytes / bytes;
   const std::uint64_t most_of_sums =
-      std::min(kMostPartsOfSum, 2 * kMostPartsOfSum / std::max<std::uint64_t>(1, names.sums));
+      std::min(kMaxPartsOfSum, 2 * kMaxPartsOfSum / std::max<std::uint64_t>(1, names.sums));
   std::uint64_t most = 2;
   while (most < most_of_sums && names.beside + names.sums * MatricesOfSum(most + 1) <= room) {
     ++most;

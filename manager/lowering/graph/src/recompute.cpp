@@ -25,7 +25,7 @@ bool IsOfBranch(const model::Operator& op) {
 
 }  // namespace
 
-ComputedAgain::ComputedAgain(Recompute recompute, std::vector<LoweredNode>* nodes,
+Recomputation::Recomputation(Recompute recompute, std::vector<LoweredNode>* nodes,
                              std::vector<LoweredValue>* values)
     : recompute_(recompute),
       nodes_(*nodes),
@@ -44,7 +44,7 @@ ComputedAgain::ComputedAgain(Recompute recompute, std::vector<LoweredNode>* node
   }
 }
 
-void ComputedAgain::Run() {
+void Recomputation::Run() {
   std::vector<std::int32_t> place(before_.size());
   for (std::size_t id = 0; id < before_.size(); ++id) {
     LoweredNode node = before_[id];
@@ -62,7 +62,7 @@ void ComputedAgain::Run() {
   nodes_ = std::move(after_);
 }
 
-bool ComputedAgain::IsAgain(const LoweredNode& node) const {
+bool Recomputation::IsAgain(const LoweredNode& node) const {
   if (node.is_backward || node.is_view || node.is_shared || node.part != NodePart::kAll) {
     return false;
   }
@@ -75,7 +75,7 @@ bool ComputedAgain::IsAgain(const LoweredNode& node) const {
 }
 
 // The value that a backward node reads instead of this one.
-int ComputedAgain::Again(int id) {
+int Recomputation::Again(int id) {
   // Copies are read directly.
   if (id < 0 || id >= static_cast<int>(again_.size())) return id;
   if (again_[static_cast<std::size_t>(id)] >= 0) return again_[static_cast<std::size_t>(id)];
@@ -97,7 +97,7 @@ int ComputedAgain::Again(int id) {
   return again_[static_cast<std::size_t>(id)] = again;
 }
 
-void ComputedAgain::Copy(int producer) {
+void Recomputation::Copy(int producer) {
   LoweredNode copy = before_[static_cast<std::size_t>(producer)];
   for (int& operand : copy.operands) operand = Again(operand);
   copy.is_backward = true;

@@ -42,7 +42,7 @@ std::uint64_t InputsOfGradient(const PassContext& context, int value, const Tile
       inputs += static_cast<std::uint64_t>(CellsOfBatch(context, operand, columns));
     }
   } else {
-    inputs = std::min<std::uint64_t>(PartBoxesOf(context, v.producer).size(), kMostPartsOfSum);
+    inputs = std::min<std::uint64_t>(PartBoxesOf(context, v.producer).size(), kMaxPartsOfSum);
   }
   return inputs;
 }
@@ -70,7 +70,7 @@ std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf&
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes) {
   constexpr std::uint64_t kPartOver = 8;
-  constexpr std::uint64_t kMostInputs = tuplespace::SpaceLimits{}.task_inputs;
+  constexpr std::uint64_t kMaxInputs = tuplespace::SpaceLimits{}.task_inputs;
   std::vector<std::vector<TileOf>> bundles;
   std::uint64_t bytes = 0, over_bytes = 0, need = 0, inputs = 0;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
@@ -90,7 +90,7 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
       const bool is_too_much =
           is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;
       if (bundles.empty() || is_too_much || need + more > context.cuts.task_bytes ||
-          inputs + more_inputs > kMostInputs) {
+          inputs + more_inputs > kMaxInputs) {
         bundles.emplace_back();
         bytes = over_bytes = need = inputs = 0;
       } else if (is_over) {

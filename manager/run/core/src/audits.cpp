@@ -20,7 +20,7 @@ using tuplespace::PayloadHash;
 namespace {
 
 // The limit of names in TaskSpec::not_by, minus some room for quarantined handlers.
-constexpr std::size_t kMostExcluded = 48;
+constexpr std::size_t kMaxExcluded = 48;
 
 // The same task for another handler: it has its own keys, and keeps nothing on the device.
 PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
@@ -122,7 +122,7 @@ void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
   std::vector<AuditId> stuck;
   for (auto& [id, one] : cases_) {
     if (one.ballots.empty()) continue;
-    const bool somebody_new = one.asks_again && SomebodyCan(one, NewVoters(one));
+    const bool somebody_new = one.asks_again && SomebodyCan(one, ExcludedFromNewVote(one));
     if (one.vote && !somebody_new && SomebodyCan(one, one.vote->task.not_by)) continue;
     if (one.vote) output_.drop.emplace_back(id, one.vote->task.key);
     TakeBackVote(id, one);
@@ -283,14 +283,14 @@ std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
     for (const auto& [other, capacity] : handlers_) leave_out(other);
     for (const auto& [other, ignored] : ballots) leave_out(other);
     others.erase(client);
-    if (others.size() <= kMostExcluded) return std::vector<ClientId>(others.begin(), others.end());
+    if (others.size() <= kMaxExcluded) return std::vector<ClientId>(others.begin(), others.end());
   }
   return std::nullopt;
 }
 
 // The handlers that may not vote: all clients of the keys that have voted. If all handlers present
 // have one key, only the clients that have voted.
-std::vector<ClientId> Audits::NewVoters(const Case& one) const {
+std::vector<ClientId> Audits::ExcludedFromNewVote(const Case& one) const {
   const std::set<ClientId> voters = VotersOf(one);
   std::set<ClientId> owners;
   for (const ClientId& voter : voters) owners.insert(OwnerOf(voter));
@@ -301,7 +301,7 @@ std::vector<ClientId> Audits::NewVoters(const Case& one) const {
 
 void Audits::AskForVote(AuditId id, Case& one) {
   const std::set<ClientId> voters = VotersOf(one);
-  std::optional<std::vector<ClientId>> not_by = NewVoters(one);
+  std::optional<std::vector<ClientId>> not_by = ExcludedFromNewVote(one);
   const bool differ = one.ballots.size() > 1;
   one.asks_again = false;
   if (!SomebodyCan(one, *not_by)) {
@@ -334,7 +334,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
     return;
   }
   one.undecided.clear();
-  if (one.votes == 0 && voting_.size() >= kMostVotes) {
+  if (one.votes == 0 && voting_.size() >= kMaxVotes) {
     waiting_.insert(id);
     return;
   }
@@ -356,7 +356,7 @@ void Audits::TakeBackVote(AuditId id, Case& one) {
 }
 
 void Audits::PutWaiting() {
-  while (voting_.size() < kMostVotes && !waiting_.empty()) {
+  while (voting_.size() < kMaxVotes && !waiting_.empty()) {
     const AuditId id = *waiting_.begin();
     waiting_.erase(waiting_.begin());
     AskForVote(id, cases_.at(id));

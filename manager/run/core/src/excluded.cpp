@@ -10,7 +10,7 @@ using tuplespace::KeyPrefixOf;
 namespace {
 
 // More than one device of the owner of a key may be faulty.
-constexpr int kMostWrongOfKey = 4;
+constexpr int kMaxWrongOfKey = 4;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ std::vector<ClientId> KeysToExclude(const std::set<ClientId>& wrong,
     const bool others = std::any_of(present.begin(), present.end(), [&](const ClientId& client) {
       return OwnerOf(client) != owner && !HasClient(wrong, client);
     });
-    if (count >= kMostWrongOfKey && others && !wrong.contains(key)) keys.push_back(key);
+    if (count >= kMaxWrongOfKey && others && !wrong.contains(key)) keys.push_back(key);
   }
   return keys;
 }

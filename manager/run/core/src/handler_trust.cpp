@@ -11,7 +11,7 @@
 namespace acan {
 namespace {
 
-constexpr std::size_t kMostExclusions = tuplespace::SpaceLimits{}.task_exclusions;
+constexpr std::size_t kMaxExclusions = tuplespace::SpaceLimits{}.task_exclusions;
 
 }  // namespace
 
@@ -87,7 +87,7 @@ std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
   for (AuditVote& vote : audit.put) {
     // As many as a task can exclude. A handler that has left would have to return with the same id
     // to vote, and would then be one vote among several.
-    const std::size_t room = kMostExclusions - std::min(kMostExclusions, vote.task.not_by.size());
+    const std::size_t room = kMaxExclusions - std::min(kMaxExclusions, vote.task.not_by.size());
     const auto count = static_cast<std::ptrdiff_t>(std::min(room, excluded_.size()));
     vote.task.not_by.insert(vote.task.not_by.end(), excluded_.begin(), excluded_.begin() + count);
     const std::int64_t lease_us = policy.LeaseUs(WorkOf(vote.task.task));

@@ -6,7 +6,7 @@ namespace {
 constexpr std::int64_t kStallUs = 10'000'000;
 constexpr std::int64_t kSayStallAgainUs = 30'000'000;
 constexpr std::int64_t kPauseUs = 2'000'000;
-constexpr int kMostGoneBack = 2;
+constexpr int kMaxGoneBack = 2;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
     unworked_us_ = now_us;  // gives the advice time to take effect
     say_us_ = now_us + kSayStallAgainUs;
     if (space_.tasks_ready > 0) return Advice::kReplan;
-    return went_back_++ < kMostGoneBack ? Advice::kGoBack : Advice::kGiveUp;
+    return went_back_++ < kMaxGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }
   if (now_us < say_us_) return Advice::kNone;
   say_us_ = now_us + kSayStallAgainUs;

@@ -9,7 +9,7 @@ namespace acan {
 namespace {
 
 // A snapshot prevents its tiles from being retired, so the space would fill up.
-constexpr std::int64_t kMostStepsBeyondSnapshot = 16;
+constexpr std::int64_t kMaxStepsBeyondSnapshot = 16;
 constexpr std::int64_t kEvaluationRows = 1024;  // approximate samples of the test set in one unit
 
 }  // namespace
@@ -18,7 +18,7 @@ bool ManagerCore::OpenNextUnit(ManagerActions& out) {
   Unit unit;
   unit.id = units_.next_id();
   const bool is_far_ahead =
-      snapshots_.version() && steps_.next > *snapshots_.version() + kMostStepsBeyondSnapshot;
+      snapshots_.version() && steps_.next > *snapshots_.version() + kMaxStepsBeyondSnapshot;
   if (weights_ == Weights::kNone) {
     OpenInitialize(unit, out);
   } else if (IsEvaluated(steps_.next) && !evaluation_.IsOpened()) {

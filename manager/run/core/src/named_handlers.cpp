@@ -15,8 +15,8 @@ namespace {
 constexpr double kStepsToWait = 4;
 // A handler that takes the task instead needs its tiles, and then the named one needs them again.
 constexpr double kTileTransfersToWait = 2;
-constexpr double kLeastWaitUs = 50e3;
-constexpr double kMostWaitUs = 60e6;  // the space has its own limit
+constexpr double kMinWaitUs = 50e3;
+constexpr double kMaxWaitUs = 60e6;  // the space has its own limit
 
 }  // namespace
 
@@ -117,7 +117,7 @@ void NamedHandlers::Name(int handler, PlannedTask* task) const {
   const double wait_us =
       std::max(kStepsToWait * placement_->step_us, kTileTransfersToWait * tiles_us);
   task->prefers = ids_[static_cast<std::size_t>(handler)];
-  task->prefer_us = static_cast<std::int64_t>(std::clamp(wait_us, kLeastWaitUs, kMostWaitUs));
+  task->prefer_us = static_cast<std::int64_t>(std::clamp(wait_us, kMinWaitUs, kMaxWaitUs));
 }
 
 }  // namespace acan

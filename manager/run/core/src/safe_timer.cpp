@@ -10,7 +10,7 @@ namespace {
 
 // However often handlers are lost, results stop staying for at most 2 to the power of this many
 // steps.
-constexpr int kMostDoublings = 6;
+constexpr int kMaxDoublings = 6;
 
 }  // namespace
 
@@ -38,7 +38,7 @@ bool SafeTimer::Note(std::int64_t version) {
 void SafeTimer::OnLost(std::int64_t version) {
   ++losses_;
   if (++lost_in_a_row_ < 2) return;
-  stay_from_ = version + (std::int64_t{1} << std::min(lost_in_a_row_ - 2, kMostDoublings));
+  stay_from_ = version + (std::int64_t{1} << std::min(lost_in_a_row_ - 2, kMaxDoublings));
 }
 
 void SafeTimer::GoBackTo(std::int64_t version) {

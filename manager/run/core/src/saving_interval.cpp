@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kAssumedUsBetweenLosses = 3600e6;  // an assumed interval that ends with a loss
 constexpr std::int64_t kFirstIntervalUs = 1'000'000;
-constexpr std::int64_t kLeastIntervalsOfOne = 10;
+constexpr std::int64_t kMinIntervalsOfOne = 10;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::int64_t SavingIntervalUs(const SavingHistory& history) {
   const auto young_us =
       static_cast<std::int64_t>(std::sqrt(2 * static_cast<double>(history.took_us) * between_us));
   return std::max(std::min(young_us, std::max(kFirstIntervalUs, history.at_last_us)),
-                  kLeastIntervalsOfOne * history.took_us);
+                  kMinIntervalsOfOne * history.took_us);
 }
 
 }  // namespace acan

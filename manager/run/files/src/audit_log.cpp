@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t kDigits = 64;
 constexpr std::string_view kChain = R"({"chain":")";
 constexpr std::string_view kRecord = R"(","record":)";
-constexpr std::size_t kMostUnwrittenBytes = 64 << 10;
-constexpr std::size_t kMostLineBytes = 1 << 20;
+constexpr std::size_t kMaxUnwrittenBytes = 64 << 10;
+constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kBytesBetween = 1 << 20;  // between two calls of go_on
 
 std::string ChainOf(const std::string& before, std::string_view record) {
@@ -48,7 +48,7 @@ int OpenToAppend(const std::string& path) {
 std::optional<std::string> ProblemOf(const std::string& line, const std::string& before,
                                      std::string* chain) {
   const std::size_t begin = kChain.size() + kDigits + kRecord.size();
-  if (line.size() > kMostLineBytes) return "is longer than any record";
+  if (line.size() > kMaxLineBytes) return "is longer than any record";
   if (line.size() <= begin || !line.starts_with(kChain) || !line.ends_with('}') ||
       line.compare(kChain.size() + kDigits, kRecord.size(), kRecord) != 0) {
     return "is not a record of an audit log";
@@ -140,7 +140,7 @@ void AuditLog::Add(nlohmann::json record) {
   const std::string text = JsonTextReplacing(record);
   head_ = ChainOf(head_, text);
   unwritten_ += fmt::format("{}{}{}{}}}\n", kChain, head_, kRecord, text);
-  if (unwritten_.size() >= kMostUnwrittenBytes) Flush();
+  if (unwritten_.size() >= kMaxUnwrittenBytes) Flush();
 }
 
 void AuditLog::Flush() {

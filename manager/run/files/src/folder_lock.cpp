@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMaxBytes = 4096;
 // CheckFree holds the lock for a moment, which must not be mistaken for an owner.
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBetweenTries(5);
@@ -48,7 +48,7 @@ std::string Now() {
 }
 
 FolderOwner ReadOwner(int descriptor) {
-  std::string text(kMostBytes, '\0');
+  std::string text(kMaxBytes, '\0');
   const ssize_t got = ::pread(descriptor, text.data(), text.size(), 0);
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   FolderOwner owner;

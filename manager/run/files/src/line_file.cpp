@@ -29,7 +29,7 @@ void LineFile::Add(std::string line) {
   waiting_bytes_ += line.size();
   waiting_.push_back(std::move(line));
   TryWaiting();
-  if (waiting_bytes_ > kMostWaitingBytes) Fail("write", error_);
+  if (waiting_bytes_ > kMaxWaitingBytes) Fail("write", error_);
 }
 
 void LineFile::TryWaiting() {

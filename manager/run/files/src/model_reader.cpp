@@ -80,7 +80,7 @@ struct ModelReader::Impl {
 
 // The maximum number of optimizer states that a parameter has in the file.
 int ModelReader::Impl::CountStates(const model::Graph& graph) const {
-  for (int count = kMostOptimizerStates; count > 0; --count) {
+  for (int count = kMaxOptimizerStates; count > 0; --count) {
     const std::string suffix = StateSuffix(StatesOf(count).back());
     for (const model::Parameter& parameter : graph.parameters()) {
       if (file->tensors().contains(parameter.name + suffix)) return count;

@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostDimensions = 8;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;  // far more than any model has
+constexpr std::size_t kMaxDimensions = 8;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;  // far more than any model has
 
 }  // namespace
 
@@ -156,14 +156,14 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
       Sizes(name, "data_offsets", field("data_offsets"), 2, 2);
   StoredTensor tensor;
   tensor.type = type.get<std::string>();
-  tensor.shape = Sizes(name, "shape", field("shape"), 0, kMostDimensions);
+  tensor.shape = Sizes(name, "shape", field("shape"), 0, kMaxDimensions);
   std::int64_t elements = 1;
   for (const std::int64_t size : tensor.shape) {
-    if (size < 1 || size > kMostElements / elements) {
+    if (size < 1 || size > kMaxElements / elements) {
       file_.Refuse(
           fmt::format("tensor '{}' has a dimension of {}, expected at least 1 and at most "
                       "{} elements",
-                      name, size, kMostElements));
+                      name, size, kMaxElements));
     }
     elements *= size;
   }

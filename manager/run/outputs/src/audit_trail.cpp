@@ -16,7 +16,7 @@ namespace {
 using tuplespace::Tuple;
 
 // The number of handlers that a task can exclude, not counting those covered by a quarantined key.
-constexpr std::size_t kMostQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
+constexpr std::size_t kMaxQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
 
 std::int64_t UnixUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -59,11 +59,11 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
   }
   const std::set<std::string> wrong = QuarantinedIds();
   const std::size_t count = WithoutCovered(wrong).size();
-  if (count > kMostQuarantined) {
+  if (count > kMaxQuarantined) {
     throw FailureError(fmt::format(
         "{} handlers computed wrong results (see above), but a job can exclude at most {}: find "
         "out what is wrong with them, and resume with a new broker and correct handlers",
-        count, kMostQuarantined));
+        count, kMaxQuarantined));
   }
   if (snapshots != nullptr && !wrong.empty()) snapshots->RemoveOf(wrong);
 }

@@ -140,7 +140,7 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   folder_.OnFilesBegun();
   // For a successor of this manager, before there are weights from which it could continue.
   kept_metrics_.emplace(std::move(submit), context_.job_id, context_.run);
-  kept_metrics_->AddEarlier(LastLines(metrics_path, KeptMetrics::kMostBytes));
+  kept_metrics_->AddEarlier(LastLines(metrics_path, KeptMetrics::kMaxBytes));
   // The thread of a manager that lost the lead may still be writing a snapshot, and checks the
   // metrics before it commits. So this is repeated after the metrics were replaced.
   RemoveLaterSnapshots(start);

@@ -23,7 +23,7 @@ namespace {
 using tuplespace::FieldPattern;
 
 constexpr std::chrono::seconds kEarlierTilePatience(3);
-constexpr std::int64_t kMostStepsAhead = 3;  // the maximum number of uncommitted steps in the space
+constexpr std::int64_t kMaxStepsAhead = 3;  // the maximum number of uncommitted steps in the space
 
 // The number of steps in metrics.jsonl: what the run before this one had committed.
 std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
@@ -101,7 +101,7 @@ void Beginning::FindInSpace(const std::string& run) {
   auto whole = mover.FindWhole(run, model, states, newest);
   if (!whole) {
     auto ahead = mover.FindWhole(run, model, states, INT64_MAX);
-    if (ahead && ahead->version - kMostStepsAhead > newest) whole.emplace(std::move(*ahead));
+    if (ahead && ahead->version - kMaxStepsAhead > newest) whole.emplace(std::move(*ahead));
   }
   if (!whole) return;
   if (const auto state = KeptState::Read(client, context_.job_id, run)) AddToPast(*state);

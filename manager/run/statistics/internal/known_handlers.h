@@ -15,9 +15,9 @@ namespace acan {
 
 class KnownHandlers {
  public:
-  static constexpr std::size_t kMostGone = 1000;
+  static constexpr std::size_t kMaxGone = 1000;
 
-  // All handlers present. If more than kMostGone have left, those that left first are merged into
+  // All handlers present. If more than kMaxGone have left, those that left first are merged into
   // one entry.
   void See(const std::map<std::string, Capacity>& present);
   // Does nothing for a handler that is not kept individually.

@@ -12,8 +12,8 @@ class TimeLeft {
  public:
   // The minimum number of steps after the first one, and the minimum time that they took, before
   // there is an estimate: a mean over less is mostly noise.
-  static constexpr std::int64_t kLeastSteps = 5;
-  static constexpr std::int64_t kLeastUs = 1'000'000;
+  static constexpr std::int64_t kMinSteps = 5;
+  static constexpr std::int64_t kMinUs = 1'000'000;
 
   // A step ended. REQUIRES: `now_us` does not go back.
   void StepDone(std::int64_t now_us) {
@@ -25,7 +25,7 @@ class TimeLeft {
   std::optional<double> Seconds(std::int64_t steps) const {
     const std::int64_t counted = steps_ - 1;
     const std::int64_t took_us = last_us_ - first_us_;
-    if (counted < kLeastSteps || took_us < kLeastUs) return std::nullopt;
+    if (counted < kMinSteps || took_us < kMinUs) return std::nullopt;
     return static_cast<double>(took_us) * 1e-6 / static_cast<double>(counted) *
            static_cast<double>(steps);
   }

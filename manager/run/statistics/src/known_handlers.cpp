@@ -16,13 +16,13 @@ void KnownHandlers::See(const std::map<std::string, Capacity>& present) {
     known.capacity_bytes = capacity.limit_bytes;
     seen_at_[id] = looks_;
   }
-  if (handlers_.size() <= present.size() + kMostGone) return;
+  if (handlers_.size() <= present.size() + kMaxGone) return;
   std::vector<std::pair<std::uint64_t, std::string>> gone;
   for (const auto& [id, seen_at] : seen_at_) {
     if (seen_at != looks_) gone.emplace_back(seen_at, id);
   }
   std::sort(gone.begin(), gone.end());
-  gone.resize(gone.size() - kMostGone);
+  gone.resize(gone.size() - kMaxGone);
   for (const auto& [seen_at, id] : gone) PutTogether(id);
 }
 

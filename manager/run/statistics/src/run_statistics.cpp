@@ -20,7 +20,7 @@ constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kListEveryUs = 1'000;  // per handler
 constexpr std::size_t kUsualCapacityBytes = 4 << 10;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
-constexpr std::uint32_t kMostListed = 4096;
+constexpr std::uint32_t kMaxListed = 4096;
 
 // The number of epochs that are begun; the run may end within the last one.
 std::int64_t Epochs(const RunContext& context) {
@@ -51,7 +51,7 @@ void RunStatistics::Look() {
 void RunStatistics::ListHandlers() {
   next_list_us_ = MonotonicUs() + std::max(kLookEveryUs, listing_pause_us_);
   listing_ = true;
-  const tuplespace::List list{AllHandlers(), kMostListed, false};
+  const tuplespace::List list{AllHandlers(), kMaxListed, false};
   context_.client.Submit(list, [this](ReplyBody&& reply) {
     listing_ = false;
     if (const auto* found = std::get_if<tuplespace::Found>(&reply)) OnHandlers(*found);
@@ -83,7 +83,7 @@ void RunStatistics::OnHandlers(const tuplespace::Found& found) {
 }
 
 void RunStatistics::ListReports() {
-  const tuplespace::List list{AllReports(), kMostListed, false};
+  const tuplespace::List list{AllReports(), kMaxListed, false};
   context_.client.Submit(list, [this](ReplyBody&& reply) {
     const auto* found = std::get_if<tuplespace::Found>(&reply);
     if (found == nullptr) return;

@@ -14,7 +14,7 @@ void KeptData::Put(std::vector<tuplespace::Tuple> tuples,
   if (client_.listens()) {
     for (tuplespace::Tuple& tuple : tuples) {
       keys.push_back(tuple.key);
-      if (tuple.payload.size() < kLeastBytes) continue;
+      if (tuple.payload.size() < kMinBytes) continue;
       tuple.resident_bytes = tuple.payload.size();
       client_.Offer(tuple.key, tuple.payload);
       kept_[tuple.key] = std::exchange(tuple.payload, {});

@@ -43,7 +43,7 @@ void KeptMetrics::PutPacked(const Tuple& tuple) {
   Put(tuple);
   packed_.emplace_back(KeyOf(tuple), tuple.lines.size());
   packed_bytes_ += tuple.lines.size();
-  while (packed_bytes_ > kMostBytes && packed_.size() > 1) {
+  while (packed_bytes_ > kMaxBytes && packed_.size() > 1) {
     submit_(tuplespace::Retire{Pattern::Of(packed_.front().first), false});
     packed_bytes_ -= packed_.front().second;
     packed_.pop_front();

@@ -430,7 +430,7 @@ TEST(ExcludedTest, AKeyOfWhichManyWereWrongIsOutAsAWhole) {
 
 // The manager reads the results of each vote, and the broker limits its open Reads.
 TEST_F(AuditsTest, OnlySoManyVotesAreUnderWay) {
-  constexpr std::size_t kMost = Audits::kMostVotes;
+  constexpr std::size_t kMost = Audits::kMaxVotes;
   Present({"a", "b", "c"});
   std::vector<PlannedTask> tasks;
   for (std::size_t i = 0; i < kMost + 3; ++i) tasks.push_back(TaskNumber(std::int64_t(i)));
@@ -461,7 +461,7 @@ TEST_F(AuditsTest, OnlySoManyVotesAreUnderWay) {
 
 // It gets the place of a dropped vote, which nobody is left to take, in the same event.
 TEST_F(AuditsTest, ACaseThatWaitedIsVotedOnOnce) {
-  constexpr std::size_t kMost = Audits::kMostVotes;
+  constexpr std::size_t kMost = Audits::kMaxVotes;
   Present({"a", "b"});
   for (std::size_t i = 0; i < kMost + 2; ++i) {
     const PlannedTask task = TaskNumber(std::int64_t(i));

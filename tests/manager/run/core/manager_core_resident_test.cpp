@@ -163,7 +163,7 @@ TEST(ManagerCoreResidentTest, TheTilesOfAVersionAreThoseOfAllStatesButNoneThatIs
   };
   const ParameterId parameter{2};
   const Range range{0, 8};
-  for (const ParameterState state : StatesOf(kMostOptimizerStates)) {
+  for (const ParameterState state : StatesOf(kMaxOptimizerStates)) {
     EXPECT_TRUE(match(TileKey("run", 4, {parameter, state}, range, range)));
     EXPECT_FALSE(match(TileKey("run", 5, {parameter, state}, range, range)));
     EXPECT_FALSE(match(TileKey("other", 4, {parameter, state}, range, range)));

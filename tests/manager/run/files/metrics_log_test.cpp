@@ -237,7 +237,7 @@ TEST(MetricsLogTest, FullDisksAreNamed) {
   // A run that continued after this would finally fill the memory.
   const std::string line(1 << 20, 'x');
   const auto add_too_many = [&] {
-    for (std::size_t bytes = 0; bytes <= LineFile::kMostWaitingBytes; bytes += line.size()) {
+    for (std::size_t bytes = 0; bytes <= LineFile::kMaxWaitingBytes; bytes += line.size()) {
       log.lines().Add(line);
     }
   };

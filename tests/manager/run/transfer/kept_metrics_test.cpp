@@ -87,7 +87,7 @@ TEST_F(KeptMetricsTest, WhoGoesOnKeepsWhatThereWasWithItsHoles) {
 TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {
   KeptMetrics kept = Keep("run");
   const std::string pad(20'000, 'x');
-  const std::int64_t steps = static_cast<std::int64_t>(KeptMetrics::kMostBytes / pad.size()) +
+  const std::int64_t steps = static_cast<std::int64_t>(KeptMetrics::kMaxBytes / pad.size()) +
                              2 * KeptMetrics::kStepsOfOneTuple;
   std::size_t bytes = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -96,7 +96,7 @@ TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {
   }
   const MetricsLines lines = Read("run");
   for (const auto& [step, text] : lines) bytes += text.size();
-  EXPECT_LE(bytes, KeptMetrics::kMostBytes + KeptMetrics::kStepsOfOneTuple * 2 * pad.size());
+  EXPECT_LE(bytes, KeptMetrics::kMaxBytes + KeptMetrics::kStepsOfOneTuple * 2 * pad.size());
   EXPECT_GT(lines.begin()->first, 0);
   EXPECT_EQ(lines.rbegin()->first, steps - 1);
   EXPECT_EQ(static_cast<std::int64_t>(lines.size()), steps - lines.begin()->first);

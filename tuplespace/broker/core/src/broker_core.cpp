@@ -23,12 +23,12 @@ constexpr std::uint64_t kPlacesForOne = 4;
 // A client counts its nonces from a random one. Messages that it sent over an earlier connection
 // may come after the Hello of the next one.
 bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
-  constexpr std::uint64_t kMostJoins = 1ull << 32;
-  return nonce != than && than - nonce < kMostJoins;
+  constexpr std::uint64_t kMaxJoins = 1ull << 32;
+  return nonce != than && than - nonce < kMaxJoins;
 }
 
 // The maximum number of malformed messages of one envelope that are answered.
-constexpr int kMostMalformed = 64;
+constexpr int kMaxMalformed = 64;
 
 // Ids are shown to people and become parts of texts. ZeroMQ gives a client without an id one that
 // begins with a zero byte.
@@ -100,9 +100,9 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
       Leave(it, now_us);
       it = peers_.end();
     } else if (auto* bad = std::get_if<Malformed>(&message)) {
-      if (bad->code != ErrorCode::kBusy && ++malformed > kMostMalformed) {
+      if (bad->code != ErrorCode::kBusy && ++malformed > kMaxMalformed) {
         GiveUp(client,
-               fmt::format("an envelope has more than {} malformed messages", kMostMalformed),
+               fmt::format("an envelope has more than {} malformed messages", kMaxMalformed),
                now_us);
         return;
       }
@@ -166,7 +166,7 @@ std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Re
   auto& incoming = std::get<Incoming>(event);
   incoming.client = client;
   incoming.request = std::move(request);
-  const auto looks = [this] { return space_.LookedAtByReads() + space_.LookedAtByScans(); };
+  const auto looks = [this] { return space_.ExaminedByReads() + space_.ExaminedByScans(); };
   const std::uint64_t before = looks();
   Step(std::move(event), now_us, peer);
   const std::uint64_t in_all = (looks() - before) / kLooksAsOne;

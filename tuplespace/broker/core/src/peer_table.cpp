@@ -9,7 +9,7 @@ namespace tuplespace {
 namespace {
 
 constexpr std::size_t kUsualMessages = 64;  // maximum room that is kept for a client's next answers
-constexpr std::size_t kMostDone = 4096;     // maximum number of requests in one Done
+constexpr std::size_t kMaxDone = 4096;      // maximum number of requests in one Done
 
 // Makes ids, which may be any bytes, safe for the log.
 std::string Printable(const std::string& bytes) {
@@ -48,7 +48,7 @@ std::string PeerTable::Describe(const ClientId& client) const {
 // Adds the id to the last message if that is a Done, too, otherwise adds a new one.
 void PeerTable::SendDone(const ClientId& client, Peer& peer, RequestId id) {
   const Done* last = peer.output.empty() ? nullptr : std::get_if<Done>(&peer.output.back());
-  if (last == nullptr || last->requests.size() >= kMostDone) Send(client, peer, Done{});
+  if (last == nullptr || last->requests.size() >= kMaxDone) Send(client, peer, Done{});
   std::get<Done>(peer.output.back()).requests.push_back(id);
 }
 

@@ -40,7 +40,7 @@ struct ClientOptions {
   std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;            // shared for inproc; null: the client makes its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of requests kept for resending
-  // Messages, and payloads of at least SharedPool::kLeastBytes, pass through shared memory if this
+  // Messages, and payloads of at least SharedPool::kMinBytes, pass through shared memory if this
   // process and the broker's can open each other's memory, which each joining determines. Not for
   // inproc://.
   bool shared_memory = true;

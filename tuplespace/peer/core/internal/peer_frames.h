@@ -34,11 +34,11 @@ namespace tuplespace {
 // reader there is not silent for longer than it waits.
 inline constexpr std::size_t kPieceBytes = 256 << 10;
 // What may be in one message; a piece that is not the last of its payload has at least the least.
-inline constexpr std::size_t kLeastPieceBytes = 64 << 10;
-inline constexpr std::size_t kMostPieceBytes = 1 << 20;
+inline constexpr std::size_t kMinPieceBytes = 64 << 10;
+inline constexpr std::size_t kMaxPieceBytes = 1 << 20;
 inline constexpr std::size_t kPieceHeadBytes = 48;
-inline constexpr std::size_t kMostToHolderBytes = 12 << 10;  // keys have 16 fields at most
-inline constexpr std::size_t kMostToReaderBytes = kPieceHeadBytes + kMostPieceBytes;
+inline constexpr std::size_t kMaxToHolderBytes = 12 << 10;  // keys have 16 fields at most
+inline constexpr std::size_t kMaxToReaderBytes = kPieceHeadBytes + kMaxPieceBytes;
 
 // The reader numbers its transfers; no two of one connection are the same.
 struct FetchFrame {
@@ -86,7 +86,7 @@ std::vector<std::byte> EncodePeer(const RefusalFrame& refusal);
 std::vector<std::byte> EncodePeerHead(const PieceFrame& piece);
 
 // nullopt: malformed. The result is well formed whatever the input: a canonical key, a reader of 1
-// to 64 bytes, a piece within the payload, of 1 to kMostPieceBytes bytes.
+// to 64 bytes, a piece within the payload, of 1 to kMaxPieceBytes bytes.
 std::optional<ToHolder> DecodeToHolder(std::span<const std::byte> message);
 // The bytes of a piece refer to `message`.
 std::optional<ToReader> DecodeToReader(std::span<const std::byte> message);

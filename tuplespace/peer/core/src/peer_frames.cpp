@@ -82,7 +82,7 @@ std::optional<ToHolder> DecodeFetch(std::span<const std::byte> message) {
 }
 
 std::optional<ToReader> DecodePiece(std::span<const std::byte> message) {
-  if (message.size() <= kPieceHeadBytes || message.size() > kMostToReaderBytes) return std::nullopt;
+  if (message.size() <= kPieceHeadBytes || message.size() > kMaxToReaderBytes) return std::nullopt;
   PieceFrame piece;
   piece.transfer = NumberAt<std::uint64_t>(message, 8);
   piece.total_bytes = NumberAt<std::uint64_t>(message, 16);

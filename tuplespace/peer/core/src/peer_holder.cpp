@@ -7,7 +7,7 @@
 namespace tuplespace {
 
 namespace {
-constexpr std::size_t kMostPeersRemembered = 4096;
+constexpr std::size_t kMaxPeersRemembered = 4096;
 }
 
 void PeerHolder::SessionBegan(std::uint64_t session, std::int64_t broker_us, std::int64_t now_us) {
@@ -91,7 +91,7 @@ std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
 
 bool PeerHolder::NoteRefused(const std::string& peer) {
   // ZeroMQ gives each connection an id of its own, so refused ones that have gone can be forgotten.
-  if (peers_.size() >= kMostPeersRemembered) {
+  if (peers_.size() >= kMaxPeersRemembered) {
     std::erase_if(peers_, [](const auto& entry) { return entry.second.transfers == 0; });
   }
   return ++peers_[peer].refused < limits_.refused_per_peer;

@@ -55,15 +55,15 @@ void PeerReader::Begin(WantedPayload wanted, std::int64_t now_us) {
 
 // How long these bytes may take.
 std::int64_t PeerReader::MostUs(std::uint64_t bytes) const {
-  constexpr std::uint64_t kMostBytes = 1ull << 40;  // no payload has so many
-  return static_cast<std::int64_t>(std::min(bytes, kMostBytes) * 1'000'000 /
+  constexpr std::uint64_t kMaxBytes = 1ull << 40;  // no payload has so many
+  return static_cast<std::int64_t>(std::min(bytes, kMaxBytes) * 1'000'000 /
                                    limits_.least_bytes_per_s);
 }
 
 void PeerReader::Forget(std::uint64_t id) {
   if (open_.erase(id) > 0) {
     output_.push_back(EncodePeer(StopFrame{id}));
-    strays_left_ += limits_.window_bytes / kLeastPieceBytes + 1;  // are on their way
+    strays_left_ += limits_.window_bytes / kMinPieceBytes + 1;  // are on their way
   }
   std::erase_if(waiting_, [id](const WantedPayload& wanted) { return wanted.id == id; });
 }
@@ -101,7 +101,7 @@ void PeerReader::OnPiece(const PieceFrame& piece, std::int64_t now_us) {
                             piece.total_bytes, open.received_bytes, open.wanted.bytes));
   }
   const bool last = piece.bytes.size() == piece.total_bytes - piece.offset;
-  if (!last && piece.bytes.size() < kLeastPieceBytes) {
+  if (!last && piece.bytes.size() < kMinPieceBytes) {
     return Fail(fmt::format("it sent a piece of {} bytes", piece.bytes.size()));
   }
   heard_ = true;

@@ -31,7 +31,7 @@ struct SharedPoolOptions {
 class SharedPool : public std::enable_shared_from_this<SharedPool> {
  public:
   // Smaller payloads are not worth a block: their bytes are sent.
-  static constexpr std::uint64_t kLeastBytes = 16 << 10;
+  static constexpr std::uint64_t kMinBytes = 16 << 10;
 
   using Block = std::shared_ptr<const SharedRegion>;
 

@@ -37,11 +37,11 @@ class Space {
   std::uint64_t places_changed() const;
   // How much was examined for Reads so far, to answer them and while they wait. A broker learns
   // from it which clients' requests cost more than they seem to.
-  std::uint64_t LookedAtByReads() const;
+  std::uint64_t ExaminedByReads() const;
   // How much Lists and Counts have ever looked at as part of the step in which they came. A listed
   // tuple counts as several looks, because it is copied. Slices of later steps do not count: in
   // those all clients have their turns already.
-  std::uint64_t LookedAtByScans() const;
+  std::uint64_t ExaminedByScans() const;
 
   // A violated invariant, or nullopt. For tests: visits everything.
   std::optional<std::string> FindContradiction() const;

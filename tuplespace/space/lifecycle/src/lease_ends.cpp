@@ -15,8 +15,8 @@ constexpr std::size_t kMaxSaidBytes = 256;  // in texts that are repeated
 // A client that was told where to fetch an input asks the space for it when it has tried for
 // kFetchUs, and for as long as the bytes take at the least rate that it accepts (PeerReaderLimits).
 constexpr std::int64_t kFetchUs = 10'000'000;
-constexpr std::uint64_t kLeastBytesPerS = 64 << 10;
-constexpr std::uint32_t kMostFetchHalvings = 4;
+constexpr std::uint64_t kMinBytesPerS = 64 << 10;
+constexpr std::uint32_t kMaxFetchHalvings = 4;
 
 // Whether another client was asked for the payload of an input of this task and has not supplied
 // it.
@@ -42,9 +42,9 @@ bool LeaseEnds::MayBeFetching(const Record& record, const ClientState& holder) c
     if (!holder.held.contains(link.input)) bytes += residence->bytes;
   }
   if (bytes == 0) return false;
-  const auto travels_us = static_cast<std::int64_t>(bytes / kLeastBytesPerS) * 1'000'000;
+  const auto travels_us = static_cast<std::int64_t>(bytes / kMinBytesPerS) * 1'000'000;
   const std::int64_t most_us = std::min(kFetchUs + travels_us, state_.limits.supply_us) >>
-                               std::min(holder.trust.times_benched, kMostFetchHalvings);
+                               std::min(holder.trust.times_benched, kMaxFetchHalvings);
   return state_.now_us - record.lease->granted_us < most_us;
 }
 

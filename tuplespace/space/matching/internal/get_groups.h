@@ -38,7 +38,7 @@ class GetGroups {
   // REQUIRES: Find(pattern) is null, and MakeRoomFor(client) has just found nothing.
   GetGroup* Make(const ClientState& client, const Pattern& pattern);
   // Charges this client for the work that its new pattern caused.
-  void Charge(const ClientState& client, std::uint64_t looked_at, std::uint64_t placed);
+  void Charge(const ClientState& client, std::uint64_t examined, std::uint64_t placed);
   // Calls f(GetGroup*) for each group whose pattern matches the key, until f returns false.
   template <class F>
   void ForEachMatch(std::string_view key_bytes, F f) const {

@@ -7,7 +7,7 @@
 namespace tuplespace::internal {
 
 namespace {
-constexpr std::uint32_t kMostBenchDoublings = 20;
+constexpr std::uint32_t kMaxBenchDoublings = 20;
 }
 
 // The Get is answered as timed out when the bench ends, and its client asks again.
@@ -42,7 +42,7 @@ void Benches::EndGetsOf(ClientState& client) {
 }
 
 std::int64_t Benches::BenchUs(std::uint32_t times, std::int64_t least_us) const {
-  const std::uint32_t doublings = std::min(times, kMostBenchDoublings);
+  const std::uint32_t doublings = std::min(times, kMaxBenchDoublings);
   const bool most = state_.limits.first_bench_us > state_.limits.most_bench_us >> doublings;
   return most ? state_.limits.most_bench_us
               : std::clamp(least_us, state_.limits.first_bench_us << doublings,

@@ -8,8 +8,8 @@ namespace tuplespace::internal {
 
 namespace {
 
-constexpr std::int64_t kMostOwedUs = 1'000'000;
-constexpr std::uint64_t kPlacedAsLookedAt = 10;  // cost of a placement, in examined tuples
+constexpr std::int64_t kMaxOwedUs = 1'000'000;
+constexpr std::uint64_t kExaminedForPlacement = 10;  // cost of a placement, in examined tuples
 
 }  // namespace
 
@@ -21,11 +21,11 @@ std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
   };
   std::erase_if(owes_until_us_, [&](const auto& item) { return item.second <= state_.now_us; });
   const auto owes = owes_until_us_.find(client.principal);
-  if (owes != owes_until_us_.end() && owes->second > state_.now_us + kMostOwedUs) {
-    return busy("limits.looked_at_by_get_us: Gets of \"" + client.principal +
+  if (owes != owes_until_us_.end() && owes->second > state_.now_us + kMaxOwedUs) {
+    return busy("limits.examined_by_get_us: Gets of \"" + client.principal +
                 "\" had new patterns for which too many tuples were examined; the next new one may "
                 "begin in " +
-                std::to_string(owes->second - kMostOwedUs - state_.now_us) + " us");
+                std::to_string(owes->second - kMaxOwedUs - state_.now_us) + " us");
   }
   const auto own = static_cast<std::uint64_t>(
       std::count_if(by_age_.begin(), by_age_.end(),
@@ -42,11 +42,11 @@ std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
   return std::nullopt;
 }
 
-void GetGroups::Charge(const ClientState& client, std::uint64_t looked_at, std::uint64_t placed) {
+void GetGroups::Charge(const ClientState& client, std::uint64_t examined, std::uint64_t placed) {
   std::int64_t& until_us =
       owes_until_us_.try_emplace(client.principal, state_.now_us).first->second;
-  until_us += static_cast<std::int64_t>(looked_at + kPlacedAsLookedAt * placed) *
-              state_.limits.looked_at_by_get_us;
+  until_us += static_cast<std::int64_t>(examined + kExaminedForPlacement * placed) *
+              state_.limits.examined_by_get_us;
 }
 
 GetGroup* GetGroups::Make(const ClientState& client, const Pattern& pattern) {

@@ -73,13 +73,13 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
     if (auto busy = state_.CheckRoomForOpenRequest(client))
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
   }
-  std::uint64_t looked_at = 0;
+  std::uint64_t examined = 0;
   const std::uint64_t placed_before = ready_.placed();
   if (!repeats && (group = groups_.Find(get.pattern)) == nullptr) {
     if (auto busy = groups_.MakeRoomFor(client))
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     group = groups_.Make(client, get.pattern);
-    looked_at = ready_.EnterNew(group);
+    examined = ready_.EnterNew(group);
   }
   client.last_group = group;
   client.ns_per_kib = get.ns_per_kib;
@@ -88,7 +88,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   ++state_.counters.gets;
   group->last_used = state_.next_sequence++;
   MakeUser(client, group);
-  if (looked_at > 0) groups_.Charge(client, looked_at, ready_.placed() - placed_before);
+  if (examined > 0) groups_.Charge(client, examined, ready_.placed() - placed_before);
   matcher_.Match();  // a new group or user moves tuples that could be taken already
 
   Taker taker{.client = &client,

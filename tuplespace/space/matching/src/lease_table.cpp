@@ -9,8 +9,8 @@
 namespace tuplespace::internal {
 
 namespace {
-constexpr std::uint32_t kMostLeaseDoublings = 20;  // of a lease, each because one ran out
-constexpr std::size_t kMaxPastLeases = 8;          // of one task
+constexpr std::uint32_t kMaxLeaseDoublings = 20;  // of a lease, each because one ran out
+constexpr std::size_t kMaxPastLeases = 8;         // of one task
 
 std::int64_t Times(std::int64_t times, std::int64_t lease_us) {
   return lease_us <= kForeverUs / times ? times * lease_us : kForeverUs;
@@ -42,7 +42,7 @@ std::int64_t LeaseTable::LeaseUs(const TaskState& task) const {
   if (task.times_doubled == 0) return lease_us;
   std::int64_t most_us = state_.limits.max_lease_us;
   if (!IsPlanted(Planted::kEveryLapseDoubles)) most_us = std::min(most_us, LongestLeaseUs(task));
-  const std::uint32_t doublings = std::min(task.times_doubled, kMostLeaseDoublings);
+  const std::uint32_t doublings = std::min(task.times_doubled, kMaxLeaseDoublings);
   return lease_us > most_us >> doublings ? most_us : lease_us << doublings;
 }
 

@@ -11,7 +11,7 @@ namespace {
 // A task prefers at most this many holders of its affinity input, in the order in which they were
 // added. More would make its placement cost as much as there are clients.
 constexpr std::size_t kMaxPreferredHolders = 8;
-constexpr std::size_t kMaxHoldersLookedAt = 64;
+constexpr std::size_t kMaxExaminedHolders = 64;
 
 // Everything except which clients may get it and what it makes.
 TaskSpec ShownToTaker(const TaskSpec& spec) {
@@ -85,10 +85,10 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
     ns_per_kib = std::min<std::uint64_t>(ns_per_kib.value_or(UINT64_MAX), holder->ns_per_kib);
   }
   if (ns_per_kib.value_or(0) == 0) return limits.steal_after_us;
-  constexpr std::uint64_t kMostBytes = 1 << 30;
+  constexpr std::uint64_t kMaxBytes = 1 << 30;
   const Record& input = *task.links[task.spec.affinity].input;
   const std::uint64_t bytes = input.residence ? input.residence->bytes : input.payload.size();
-  const std::uint64_t leaves_us = std::min(bytes, kMostBytes) * *ns_per_kib / 1024 / 1000;
+  const std::uint64_t leaves_us = std::min(bytes, kMaxBytes) * *ns_per_kib / 1024 / 1000;
   // A payload that stays with its holder comes through the broker, whose links are no faster,
   // unless the holder listens.
   const bool twice = input.residence && !input.residence->with->listens;
@@ -125,11 +125,11 @@ void Matcher::FindCandidates(Record* record, Candidates* found) const {
   }
   if (record->task->spec.affinity < 0) return;
   const Record* input = record->task->links[record->task->spec.affinity].input;
-  std::size_t looked_at = 0;
+  std::size_t examined = 0;
   for (const Holding* holding = input->holders.first();
-       holding != nullptr && looked_at < kMaxHoldersLookedAt &&
+       holding != nullptr && examined < kMaxExaminedHolders &&
        candidates.holders.size() < kMaxPreferredHolders;
-       holding = holding->next, ++looked_at) {
+       holding = holding->next, ++examined) {
     const bool uses =
         std::any_of(candidates.groups.begin(), candidates.groups.end(),
                     [&](const GetGroup* group) { return group->users.contains(holding->client); });

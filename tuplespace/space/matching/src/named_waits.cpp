@@ -9,9 +9,9 @@ namespace {
 // Each task that another client takes cuts the time for which later tasks are reserved to a
 // quarter; each task that the client itself takes doubles the time.
 constexpr std::uint32_t kKeptLessIfNotTaken = 2;
-constexpr std::uint32_t kMostKeptLess = 20;
+constexpr std::uint32_t kMaxKeptLess = 20;
 // Without keys a client can use any number of ids; beyond this number the oldest are forgotten.
-constexpr std::size_t kMostRemembered = 4096;
+constexpr std::size_t kMaxRemembered = 4096;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void NamedWaits::NoteCame(ClientState& client) {
 }
 
 void NamedWaits::NoteDidNotCome(ClientState& client) {
-  client.kept_less = std::min(client.kept_less + kKeptLessIfNotTaken, kMostKeptLess);
+  client.kept_less = std::min(client.kept_less + kKeptLessIfNotTaken, kMaxKeptLess);
 }
 
 std::uint32_t NamedWaits::Left(const Remembered& of) const {
@@ -48,9 +48,9 @@ std::uint32_t NamedWaits::Left(const Remembered& of) const {
 }
 
 void NamedWaits::ForgetSome() {
-  if (remembered_.size() <= kMostRemembered) return;
+  if (remembered_.size() <= kMaxRemembered) return;
   std::erase_if(remembered_, [this](const auto& entry) { return Left(entry.second) == 0; });
-  if (remembered_.size() <= kMostRemembered) return;
+  if (remembered_.size() <= kMaxRemembered) return;
   remembered_.erase(std::ranges::min_element(
       remembered_, {}, [](const auto& entry) { return entry.second.since_us; }));
 }

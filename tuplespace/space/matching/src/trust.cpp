@@ -11,7 +11,7 @@ namespace tuplespace::internal {
 namespace {
 // If a host stops for a while, a hundred new handlers must not have to wait for each other.
 constexpr std::uint32_t kOffencesOfTrials = 2;
-constexpr std::uint32_t kMostTrustHalvings = 20;
+constexpr std::uint32_t kMaxTrustHalvings = 20;
 }  // namespace
 
 void Trust::JoinKey(ClientState& client, const std::string& name) {
@@ -50,7 +50,7 @@ std::int64_t Trust::ExtensionsOf(const ClientState& client) const {
     most = std::min(most, limits.untried_extensions);
     times = std::max(times, OffencesOf(*client.untried_of));
   }
-  return std::max<std::int64_t>(1, most >> std::min(times, kMostTrustHalvings));
+  return std::max<std::int64_t>(1, most >> std::min(times, kMaxTrustHalvings));
 }
 
 // `client` was given `task`. If its key has offended more than once, the other untried clients of

@@ -27,7 +27,7 @@ class Reads {
   void End(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
   void ForgetAllOf(ClientState& client);         // sends no answers
   // How many patterns, and tuples for patterns that are not whole keys, were examined so far.
-  std::uint64_t looked_at() const { return looked_at_; }
+  std::uint64_t examined() const { return examined_; }
 
  private:
   // Null: there is no match, or no readable one; in the latter case a client is asked for the
@@ -53,7 +53,7 @@ class Reads {
   ReadRoom room_;
   PatternIndex<ReadGroup> read_groups_;
   std::vector<Record*> fresh_;  // made readable by this event; pinned
-  std::uint64_t looked_at_ = 0;
+  std::uint64_t examined_ = 0;
 };
 
 }  // namespace tuplespace::internal

@@ -16,7 +16,7 @@ class Scans {
   void Handle(ClientState& client, RequestId id, List&& list);
   void Handle(ClientState& client, RequestId id, Count&& count);
   bool idle() const { return scanning_.empty(); }
-  std::uint64_t looked_at() const { return looked_at_; }  // as in Space::LookedAtByScans
+  std::uint64_t examined() const { return examined_; }  // as in Space::ExaminedByScans
   void Continue();  // examines one slice for the client whose turn it is
   void ForgetAllOf(ClientState& client);
 
@@ -24,12 +24,12 @@ class Scans {
   void Begin(ClientState& client, Scan&& scan);
   // Subtracts from `*look_at` what it examines. True: the scan is complete.
   bool Slice(Scan& scan, std::uint64_t* look_at);
-  bool SliceAtOnce(Scan& scan);  // the first slice, which counts in looked_at()
+  bool SliceAtOnce(Scan& scan);  // the first slice, which counts in examined()
   void AnswerTo(const ClientState& client, Scan&& scan);
 
   SpaceState& state_;
   std::deque<ClientState*> scanning_;  // the clients that have scans, in order of their turns
-  std::uint64_t looked_at_ = 0;
+  std::uint64_t examined_ = 0;
 };
 
 }  // namespace tuplespace::internal

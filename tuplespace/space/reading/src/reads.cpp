@@ -80,9 +80,9 @@ void Reads::Handle(ClientState& client, RequestId id, Read&& read) {
 void Reads::StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_us) {
   ClientState& client = *waiter->client;
   waiter->sequence = state_.next_sequence++;
-  waiter->looks_left = state_.limits.looked_at_in_vain * (waiter->wanted.size() + 1);
+  waiter->looks_left = state_.limits.examined_without_match * (waiter->wanted.size() + 1);
   if (waiter->all) {  // asks for all resident payloads at once, not one after the other
-    std::uint64_t look_at = state_.limits.looked_at_by_read;
+    std::uint64_t look_at = state_.limits.examined_by_read;
     for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
       FindFirst(waiter->wanted[i], *waiter, &look_at);
     }
@@ -98,8 +98,8 @@ void Reads::StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_u
 void Reads::RefuseBroad(const ReadWaiter& waiter) {
   state_.answers.Refuse(
       *waiter.client->id, waiter.id,
-      {ErrorCode::kTooLarge, "limits.looked_at_by_read: more than " +
-                                 std::to_string(state_.limits.looked_at_by_read) +
+      {ErrorCode::kTooLarge, "limits.examined_by_read: more than " +
+                                 std::to_string(state_.limits.examined_by_read) +
                                  " tuples would have to be examined for this Read: its patterns "
                                  "must be more specific in their first fields"});
 }
@@ -110,16 +110,16 @@ void Reads::RefuseRestless(const ReadWaiter& waiter) {
   const std::size_t patterns = waiter.wanted.size();
   state_.answers.Refuse(
       *waiter.client->id, waiter.id,
-      {ErrorCode::kBusy, "limits.looked_at_in_vain: tuples came and went while this Read of " +
+      {ErrorCode::kBusy, "limits.examined_without_match: tuples came and went while this Read of " +
                              std::to_string(patterns) +
                              " patterns waited, and it was checked in vain more than " +
-                             std::to_string(state_.limits.looked_at_in_vain * (patterns + 1)) +
+                             std::to_string(state_.limits.examined_without_match * (patterns + 1)) +
                              " times: send it again"});
 }
 
 Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
                          std::uint64_t* look_at) {
-  ++looked_at_;
+  ++examined_;
   if (const auto* key = std::get_if<Key>(&wanted)) {
     Record* record = state_.store.Find(key->bytes());
     if (record == nullptr || !record->stored()) return nullptr;
@@ -140,7 +140,7 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
         }
         return first == nullptr;
       });
-  looked_at_ += before - *look_at;
+  examined_ += before - *look_at;
   assert(ended || *look_at == 0);
   // One payload is enough.
   if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
@@ -161,7 +161,7 @@ bool Reads::IsPlaced(const Record& record, const ReadWaiter& waiter) const {
 
 bool Reads::IsSatisfied(ReadWaiter& waiter) {
   const std::size_t count = waiter.wanted.size();
-  std::uint64_t look_at = state_.limits.looked_at_by_read;
+  std::uint64_t look_at = state_.limits.examined_by_read;
   const auto found = [&](std::size_t i) {
     return FindFirst(waiter.wanted[i], waiter, &look_at) != nullptr;
   };
@@ -184,7 +184,7 @@ bool Reads::IsSatisfied(ReadWaiter& waiter) {
 
 // One match is enough, and there was none before.
 bool Reads::IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> of_fresh) {
-  std::uint64_t look_at = state_.limits.looked_at_by_read;
+  std::uint64_t look_at = state_.limits.examined_by_read;
   const bool satisfied = std::any_of(of_fresh.begin(), of_fresh.end(), [&](const ReadWatch* watch) {
     const auto at = static_cast<std::size_t>(watch - waiter.watches.data());
     return FindFirst(waiter.wanted[at], waiter, &look_at) != nullptr;
@@ -195,7 +195,7 @@ bool Reads::IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> 
 
 Found Reads::Collect(const ReadWaiter& waiter) {
   Found found;
-  std::uint64_t look_at = 2 * state_.limits.looked_at_by_read;  // finds again what was found before
+  std::uint64_t look_at = 2 * state_.limits.examined_by_read;  // finds again what was found before
   for (const WantedPattern& wanted : waiter.wanted) {
     if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
       found.tuples.push_back(IsPlaced(*record, waiter)
@@ -291,9 +291,9 @@ void Reads::WakeAll() {
 
 // `of_fresh`: those watches of the Read for which a tuple came; not empty.
 void Reads::Wake(ReadWaiter* waiter, std::span<const ReadWatch* const> of_fresh) {
-  const std::uint64_t before = looked_at_;
+  const std::uint64_t before = examined_;
   const bool satisfied = waiter->all ? IsSatisfied(*waiter) : IsSatisfiedBy(*waiter, of_fresh);
-  const std::uint64_t looks = looked_at_ - before;
+  const std::uint64_t looks = examined_ - before;
   if (satisfied) return End(waiter, false);
   if (waiter->too_broad) {
     RefuseBroad(*waiter);

@@ -7,15 +7,15 @@
 namespace tuplespace::internal {
 
 namespace {
-constexpr std::uint32_t kMostHalvings = 4;
+constexpr std::uint32_t kMaxHalvings = 4;
 // A holder that supplies one payload after the other may take this many times as long for all.
-constexpr std::int64_t kMostSupplies = 10;
+constexpr std::int64_t kMaxSupplies = 10;
 }  // namespace
 
 // Each bench of the holder halves the patience: otherwise a holder that supplies nothing would stop
 // a run for as long again.
 std::int64_t Residency::PatienceUs(const ClientState& holder) const {
-  return state_.limits.supply_us >> std::min(holder.trust.times_benched, kMostHalvings);
+  return state_.limits.supply_us >> std::min(holder.trust.times_benched, kMaxHalvings);
 }
 
 void Residency::Begin(ClientState& client, Record* record, std::uint64_t bytes,
@@ -106,7 +106,7 @@ bool Residency::IsOverdue(Record* record) {
   const std::int64_t patience_us = PatienceUs(*residence.with);
   const std::int64_t since_us = std::max(residence.wanted_us, residence.with->supplied_us);
   const std::int64_t until_us =
-      std::min(since_us + patience_us, residence.wanted_us + kMostSupplies * patience_us);
+      std::min(since_us + patience_us, residence.wanted_us + kMaxSupplies * patience_us);
   if (until_us > state_.now_us) {
     state_.deadlines.Set(&residence.deadline, until_us);
     return false;

@@ -48,10 +48,9 @@ void Scans::Begin(ClientState& client, Scan&& scan) {
 }
 
 bool Scans::SliceAtOnce(Scan& scan) {
-  std::uint64_t look_at = state_.limits.looked_at_at_once;
+  std::uint64_t look_at = state_.limits.examined_at_once;
   const bool ended = Slice(scan, &look_at);
-  looked_at_ +=
-      state_.limits.looked_at_at_once - look_at + kListedAsLooks * scan.found.tuples.size();
+  examined_ += state_.limits.examined_at_once - look_at + kListedAsLooks * scan.found.tuples.size();
   return ended;
 }
 
@@ -89,7 +88,7 @@ void Scans::Continue() {
   ClientState& client = *scanning_.front();
   scanning_.pop_front();
   assert(!client.scans.empty());
-  std::uint64_t look_at = state_.limits.looked_at_by_slice;
+  std::uint64_t look_at = state_.limits.examined_by_slice;
   if (Slice(client.scans.front(), &look_at)) {
     AnswerTo(client, std::move(client.scans.front()));
     client.scans.pop_front();

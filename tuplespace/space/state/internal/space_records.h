@@ -244,7 +244,7 @@ struct ReadWaiter {
   bool in_space = false;           // clients are asked for payloads that stay with them
   bool direct = false;             // accepts places of payloads that stay with clients
   std::size_t cursor = 0;          // `all`: the index of the watched pattern
-  bool too_broad = false;          // more than limits.looked_at_by_read tuples were examined
+  bool too_broad = false;          // more than limits.examined_by_read tuples were examined
   std::vector<ReadWatch> watches;  // one (`all`) or one for each pattern
   ReadUse use;                     // while it waits
   std::uint64_t looks_left = 0;    // how many more patterns and tuples may be examined in vain

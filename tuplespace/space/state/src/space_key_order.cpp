@@ -9,7 +9,7 @@
 namespace tuplespace::internal {
 namespace {
 
-constexpr std::size_t kMostStepsFromLast = 3;
+constexpr std::size_t kMaxStepsFromLast = 3;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void KeyOrder::InsertAt(KeyRun* run, std::size_t at, const KeyPlace& place) {
 bool KeyOrder::FindNearLast(std::string_view key_bytes, Spot* spot) const {
   KeyRun* run = last_.run;
   if (run == nullptr || key_bytes < run->places[last_.at].bytes) return false;
-  const std::size_t end = std::min(run->count, last_.at + 1 + kMostStepsFromLast);
+  const std::size_t end = std::min(run->count, last_.at + 1 + kMaxStepsFromLast);
   for (std::size_t at = last_.at + 1; at < end; ++at) {
     if (key_bytes < run->places[at].bytes) {
       *spot = {run, at};

@@ -18,9 +18,8 @@
 namespace tuplespace {
 
 inline constexpr std::uint32_t kProtocolVersion = 4;
-inline constexpr std::int64_t kForeverUs = INT64_MAX;  // no deadline
-inline constexpr std::uint64_t kLeastKeptBytes = 64
-                                                 << 10;  // see Read::direct, Get::holds_from_bytes
+inline constexpr std::int64_t kForeverUs = INT64_MAX;     // no deadline
+inline constexpr std::uint64_t kMinKeptBytes = 64 << 10;  // see Read::direct, Get::holds_from_bytes
 
 using ClientId = std::string;  // stable for the life of a client process; 1..kMaxClientIdBytes
 inline constexpr std::size_t kMaxClientIdBytes = 64;
@@ -108,7 +107,7 @@ struct Supply {
 // ---- read --------------------------------------------------------------------------------------
 
 // Waits until every pattern has a match (`all`), or any one has, and copies the first match of
-// each. If limits.looked_at_by_read tuples would have to be examined for a pattern, the answer is
+// each. If limits.examined_by_read tuples would have to be examined for a pattern, the answer is
 // kTooLarge: the pattern must be more specific in its first fields.
 struct Read {
   std::vector<Pattern> patterns;
@@ -119,7 +118,7 @@ struct Read {
   // these as if they were read. So the payloads come into the space but are not sent to the reader.
   bool in_space = false;
   // The space does not wait for or send a payload whose maker has it and listens; the answer has
-  // its place. A payload that is also in the space is sent if it is shorter than kLeastKeptBytes.
+  // its place. A payload that is also in the space is sent if it is shorter than kMinKeptBytes.
   bool direct = false;
 };
 // Every tuple that matches, in key order; never waits for one. If many tuples have to be examined,
@@ -195,7 +194,7 @@ struct Get {
   //    says that it dropped it (Hold), unless the input is the affinity tuple of a task. So a grant
   //    that is on its way does not bring the input again.
   std::uint32_t ns_per_kib = 0;
-  std::uint64_t holds_from_bytes = kLeastKeptBytes;  // the space keeps the last value
+  std::uint64_t holds_from_bytes = kMinKeptBytes;  // the space keeps the last value
   // With inputs: places replace payloads as with Read::direct, and no client is asked to supply
   // them.
   bool direct = false;

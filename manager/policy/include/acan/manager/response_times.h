@@ -25,14 +25,14 @@ struct Work {
 };
 Work WorkOf(const Task& task);
 
-inline constexpr std::int64_t kFirstLeaseUs = 2'000'000;   // before anything is learned
-inline constexpr std::int64_t kLeastLeaseUs = 200'000;     // shorter: busy machines look hung
-inline constexpr std::int64_t kMostLeaseUs = 600'000'000;  // ten minutes
+inline constexpr std::int64_t kFirstLeaseUs = 2'000'000;  // before anything is learned
+inline constexpr std::int64_t kMinLeaseUs = 200'000;      // shorter: busy machines look hung
+inline constexpr std::int64_t kMaxLeaseUs = 600'000'000;  // ten minutes
 
 class ResponseTimes {
  public:
   void Note(const Work& work, std::int64_t took_us);
-  // Between kLeastLeaseUs and kMostLeaseUs.
+  // Between kMinLeaseUs and kMaxLeaseUs.
   std::int64_t LeaseUs(const Work& work) const;
   // Smoothed over all tasks in the order of their ends; 0 before the first.
   double MeanUs() const { return all_.mean_us; }

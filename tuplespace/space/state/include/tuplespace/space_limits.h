@@ -27,15 +27,15 @@ struct SpaceLimits {
   // The cost of a new pattern to the clients of one key, or to one client without a key: this time
   // for each tuple that is examined to add the pattern, and ten times this time for each tuple that
   // it moves. A client that owes more than a second cannot add another one.
-  std::int64_t looked_at_by_get_us = 1;
+  std::int64_t examined_by_get_us = 1;
   // The maximum number of tuples examined to answer one Read.
-  std::uint64_t looked_at_by_read = 65'536;
+  std::uint64_t examined_by_read = 65'536;
   // The space examines the patterns of a waiting Read again when matching tuples come: in vain at
   // most this many times the number of patterns plus one. Then the client has to send the Read
   // again, which costs that client work.
-  std::uint64_t looked_at_in_vain = 16;
-  std::uint64_t looked_at_at_once = 4096;  // to begin a List or Count
-  std::uint64_t looked_at_by_slice = 512;  // to continue it, between requests of others
+  std::uint64_t examined_without_match = 16;
+  std::uint64_t examined_at_once = 4096;  // to begin a List or Count
+  std::uint64_t examined_by_slice = 512;  // to continue it, between requests of others
   std::uint64_t watermarks = 65'536;  // beyond that, the one that was raised longest ago is dropped
   // A task is parked if it failed this often and all connected clients have failed on it, or if it
   // failed this often without the failures of the key that reported most. So no key alone can park
@@ -52,7 +52,7 @@ struct SpaceLimits {
   std::int64_t most_prefer_us = 30'000'000;      // for the client that the task names
   // Payloads of at least this size are read from their maker even if the space has them
   // (Read::direct).
-  std::uint64_t least_kept_bytes = kLeastKeptBytes;
+  std::uint64_t least_kept_bytes = kMinKeptBytes;
   // A client that was asked for payloads that stay with it and has supplied none for this long has
   // lost them.
   std::int64_t supply_us = 60'000'000;

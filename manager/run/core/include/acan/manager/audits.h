@@ -54,7 +54,7 @@ class Audits {
  public:
   // While this many votes are under way, no case begins its first vote. The manager has a Read open
   // for each vote, and a broker allows 1,024 per client.
-  static constexpr std::size_t kMostVotes = 256;
+  static constexpr std::size_t kMaxVotes = 256;
 
   // `share` is the share of all tasks that is audited, 0..1. REQUIRES: handlers do not know
   // `secret`.
@@ -127,7 +127,7 @@ class Audits {
   void Proceed(AuditId id);
   bool Decide(AuditId id, const Case& one);
   bool DecideByContradiction(AuditId id, const Case& one);
-  std::vector<tuplespace::ClientId> NewVoters(const Case& one) const;
+  std::vector<tuplespace::ClientId> ExcludedFromNewVote(const Case& one) const;
   void AskForVote(AuditId id, Case& one);
   void TakeBackVote(AuditId id, Case& one);
   void PutWaiting();

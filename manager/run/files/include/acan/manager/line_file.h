@@ -15,7 +15,7 @@ namespace acan {
 class LineFile {
  public:
   // If more bytes wait, the run ends.
-  static constexpr std::size_t kMostWaitingBytes = 16 << 20;
+  static constexpr std::size_t kMaxWaitingBytes = 16 << 20;
 
   explicit LineFile(std::string path) : path_(std::move(path)) {}
   ~LineFile();

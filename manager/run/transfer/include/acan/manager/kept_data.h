@@ -14,7 +14,7 @@ namespace acan {
 
 class KeptData {
  public:
-  static constexpr std::uint64_t kLeastBytes = 64 << 10;  // below it, a grant is as fast
+  static constexpr std::uint64_t kMinBytes = 64 << 10;  // below it, a grant is as fast
 
   // The client must outlive it.
   explicit KeptData(tuplespace::Client& client) : client_(client) {}

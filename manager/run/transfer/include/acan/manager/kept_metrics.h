@@ -17,7 +17,7 @@ namespace acan {
 class KeptMetrics {
  public:
   // The maximum per run; the oldest lines are removed first.
-  static constexpr std::size_t kMostBytes = 16 << 20;
+  static constexpr std::size_t kMaxBytes = 16 << 20;
   static constexpr std::int64_t kStepsOfOneTuple = 256;
 
   // `submit` sends a request without waiting for the answer.
