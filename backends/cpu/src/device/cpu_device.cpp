@@ -302,9 +302,9 @@ void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block,
     Launch(kernel, args);
     return;
   }
-  const cpu::Then then{static_cast<int>(kernel), LaunchArgsOf(kernel, args)};
+  const cpu::Epilogue epilogue{static_cast<int>(kernel), LaunchArgsOf(kernel, args)};
   cpu::GemmProblem problem = ProblemOf(shape, block, a, b, c);
-  problem.then = &then;
+  problem.epilogue = &epilogue;
   GemmExact(problem);
 }
 
@@ -357,7 +357,7 @@ void CpuDevice::Convolve(Precision precision, std::int64_t block, const KernelAr
   CheckWritable("gemm result", c);
   const bool by_parts = then != nullptr && RunsByParts(then->kernel, then->args, x, weight, c);
   if (precision == Precision::kExact && x.buffer != c.buffer && weight.buffer != c.buffer) {
-    cpu::Then following{};
+    cpu::Epilogue following{};
     if (by_parts) {
       following = {static_cast<int>(then->kernel), LaunchArgsOf(then->kernel, then->args)};
     }

@@ -136,8 +136,8 @@ bool Convolve(const ConvolutionProblem& g, float* scratch, int64_t floats) {
     for (int64_t y = 0; y < lines; ++y) {
       SumForwardLine(f, f.packed + y * w.stride_y * f.line_floats, (line + y) * w.out_width);
     }
-    if (g.then != nullptr) {
-      Launch(g.then->kernel, g.then->args,
+    if (g.epilogue != nullptr) {
+      Launch(g.epilogue->kernel, g.epilogue->args,
              {line * w.out_width, (line + lines) * w.out_width, 0, g.c.cols});
     }
   }

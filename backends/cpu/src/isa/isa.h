@@ -39,7 +39,7 @@ struct Operand {
 };
 
 // An element kernel that runs on each part of a product when that part is complete.
-struct Then {
+struct Epilogue {
   int kernel;
   LaunchArgs args;
 };
@@ -54,8 +54,8 @@ struct GemmProblem {
   int64_t k;
   // Of leaves: a power of two from 16 on, or any number in [kMinShortBlock, kMaxShortBlock].
   int64_t block;
-  const Then* then;  // null: none
-  int64_t row;       // position of c in the matrix that `then` works on
+  const Epilogue* epilogue;  // null: none
+  int64_t row;               // position of c in the matrix that `epilogue` works on
   int64_t col;
 };
 
@@ -69,7 +69,7 @@ struct ConvolutionProblem {
   View c;       // [samples * out_height * out_width, outputs]
   LaunchArgs window;
   int64_t block;
-  const Then* then;  // null: none
+  const Epilogue* epilogue;  // null: none
   int64_t line_begin;
   int64_t line_end;
 };

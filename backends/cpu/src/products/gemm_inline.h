@@ -70,8 +70,8 @@ Roles AssignRoles(const GemmProblem& g) {
 // in a near cache, and the hardware does not recognise the pieces of its rows beside a part of c as
 // streams.
 bool HasLargeOperand(const GemmProblem& g) {
-  if (g.then == nullptr) return false;
-  for (const View& m : g.then->args.m) {
+  if (g.epilogue == nullptr) return false;
+  for (const View& m : g.epilogue->args.m) {
     const bool is_large =
         m.data != nullptr && m.rows >= g.row + g.m && m.cols >= g.col + g.n && g.m > 1;
     if (is_large && m.data + g.row * m.stride + g.col != g.c) return true;
@@ -327,12 +327,12 @@ void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const P
 }
 
 // Runs the kernel after the product on a complete part of c.
-void RunThen(const GemmProblem& g, const Roles& roles, const Part& part) {
+void RunEpilogue(const GemmProblem& g, const Roles& roles, const Part& part) {
   const Rows& rows = roles.p_is_a ? part.p : part.q;
   const Rows& cols = roles.p_is_a ? part.q : part.p;
   const int64_t row = g.row + rows.first;
   const int64_t col = g.col + cols.first;
-  Launch(g.then->kernel, g.then->args, {row, row + rows.count, col, col + cols.count});
+  Launch(g.epilogue->kernel, g.epilogue->args, {row, row + rows.count, col, col + cols.count});
 }
 
 // Whether that kernel runs on whole rows of c, strip by strip, instead of part by part. It does so
@@ -350,8 +350,8 @@ void RunSpan(const GemmProblem& problem, const Roles& roles, const GemmPlan& pla
   } else {
     PackQ(roles, plan, kept, k0, plan.span, panels.q);
   }
-  const bool then = problem.then != nullptr && k0 + plan.span * plan.chunk >= plan.k;
-  const bool by_strips = then && RunsByStrips(problem, roles, plan);
+  const bool ends = problem.epilogue != nullptr && k0 + plan.span * plan.chunk >= plan.k;
+  const bool by_strips = ends && RunsByStrips(problem, roles, plan);
   Panels here = panels;
   for (int64_t s = 0; s < band.count; s += Strip(plan)) {
     const Rows strip{band.first + s, Min(Strip(plan), band.count - s)};
@@ -360,9 +360,9 @@ void RunSpan(const GemmProblem& problem, const Roles& roles, const GemmPlan& pla
       const Part part = plan.keep_p ? Part{group, strip} : Part{strip, group};
       RunPart(roles, plan, kept, part, k0, here);
       here.slots.far += PartFarFloats(plan);
-      if (then && !by_strips) RunThen(problem, roles, part);
+      if (ends && !by_strips) RunEpilogue(problem, roles, part);
     }
-    if (by_strips) RunThen(problem, roles, {strip, kept});
+    if (by_strips) RunEpilogue(problem, roles, {strip, kept});
   }
 }
 
