@@ -1,11 +1,14 @@
 // acan manager: trains a job with the handlers that a broker has.
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/core/text/size_text.h"
 #include "acan/manager/initial_weights.h"
+#include "acan/manager/input_files.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
@@ -26,6 +29,9 @@
 
 namespace acan::cli {
 namespace {
+
+// Reading and hashing more than this takes seconds.
+constexpr std::uintmax_t kLargeInputBytes = 256 << 20;
 
 struct ManagerFlags {
   JobFlags job;
@@ -81,6 +87,10 @@ int RunManager(const ManagerFlags& flags) {
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   HoldToInitialWeights(&job);
   RequireOtherInputs(job, options.out_dir);
+  const std::uintmax_t input_bytes = BytesOf(InputFilesOf(job));
+  if (input_bytes >= kLargeInputBytes) {
+    role.log().Info(fmt::format("reading {} of input files", SizeText(input_bytes)));
+  }
   Data data = LoadData(job);
   LogJob(job, data, role.log());
   if (!options.resume && !options.standby) {

@@ -3,40 +3,16 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <utility>
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/manager/input_files.h"
 #include "acan/manager/output_names.h"
-#include "nlohmann/json.hpp"
 
 namespace acan {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct InputFile {
-  std::string key;  // "data.train_text"
-  fs::path path;
-};
-
-// All texts of [data] that are absolute paths are input files.
-std::vector<InputFile> InputFilesOf(const Job& job) {
-  std::vector<InputFile> files;
-  if (!job.initial_weights.empty()) {
-    files.push_back({"model.initial_weights", job.initial_weights});
-  }
-  if (const auto* graph = std::get_if<GraphFile>(&job.model)) {
-    files.push_back({"model.file", graph->path});
-  }
-  const nlohmann::json fields = JobToJson(job);
-  for (const auto& [key, value] : fields.at("data").items()) {
-    if (!value.is_string()) continue;
-    const fs::path path = value.get<std::string>();
-    if (path.is_absolute()) files.push_back({"data." + key, path});
-  }
-  return files;
-}
 
 // The files that a run writes or removes, including all existing snapshots.
 std::vector<fs::path> OutputsIn(const fs::path& folder) {

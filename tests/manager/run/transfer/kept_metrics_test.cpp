@@ -3,42 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <thread>
-#include <zmq.hpp>
+#include <string>
 
-#include "tuplespace/broker.h"
-#include "tuplespace/client.h"
+#include "space_fixture.h"
 
 namespace acan {
 namespace {
 
-class KeptMetricsTest : public ::testing::Test {
+class KeptMetricsTest : public SpaceTest {
  protected:
-  KeptMetricsTest() {
-    tuplespace::BrokerOptions options;
-    options.listen = {"inproc://kept-metrics"};
-    options.context = &context_;
-    broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
-    thread_ = std::thread([this] { broker_->Run(); });
-    client_ = std::make_unique<tuplespace::Client>(tuplespace::ClientOptions{
-        .endpoint = "inproc://kept-metrics", .name = "test", .id = {}, .context = &context_});
-  }
-  ~KeptMetricsTest() override {
-    client_.reset();
-    broker_->Stop();
-    thread_.join();
-    broker_.reset();
-  }
-
-  KeptMetrics Keep(const std::string& run) {
-    return {[this](tuplespace::RequestBody body) {
-              client_->Submit(std::move(body), [](tuplespace::ReplyBody&& reply) {
-                EXPECT_EQ(std::get_if<tuplespace::RequestError>(&reply), nullptr);
-              });
-            },
-            "job", run};
-  }
+  KeptMetrics Keep(const std::string& run) { return {Submit(), "job", run}; }
   MetricsLines Read(const std::string& run) { return KeptMetrics::Read(*client_, "job", run); }
   std::uint64_t Tuples(const std::string& run) {
     return client_->CountOf(KeptMetrics::AllOf("job", run)).value();
@@ -46,11 +20,6 @@ class KeptMetricsTest : public ::testing::Test {
   static std::string Line(std::int64_t step, const std::string& what = "loss") {
     return "{\"step\":" + std::to_string(step) + ",\"" + what + "\":0.5}\n";
   }
-
-  zmq::context_t context_;
-  std::unique_ptr<tuplespace::Broker> broker_;
-  std::thread thread_;
-  std::unique_ptr<tuplespace::Client> client_;
 };
 
 TEST_F(KeptMetricsTest, EveryStepIsThereWithTheEvaluationBeforeIt) {
