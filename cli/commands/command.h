@@ -24,6 +24,7 @@ void AddDevices(Command& app, Chosen& chosen);
 void AddPlan(Command& app, Chosen& chosen);
 void AddEval(Command& app, Chosen& chosen);
 void AddGenerate(Command& app, Chosen& chosen);
+void AddPredict(Command& app, Chosen& chosen);
 void AddEmbed(Command& app, Chosen& chosen);
 void AddGraph(Command& app, Chosen& chosen);
 void AddVerify(Command& app, Chosen& chosen);

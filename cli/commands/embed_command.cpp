@@ -11,7 +11,6 @@
 #include "acan/generate/predictor.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/model_config.h"
-#include "acan/manager/npy_writer.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/trained_model.h"
@@ -19,8 +18,8 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "predictor_flags.h"
 #include "process_setup.h"
-#include "standard_output.h"
 
 namespace acan::cli {
 namespace {
@@ -33,10 +32,8 @@ struct EmbedFlags {
   std::string tokens;
   std::string lengths;
   std::string token_types;
-  std::string out;
   std::string output = kSentence;
-  std::string device = "cpu";
-  std::string memory;
+  PredictorFlags predictor;
 };
 
 constexpr const char* kEmbedExample = R"(
@@ -96,27 +93,17 @@ std::shared_ptr<const SampleSet> ReadSamples(const EmbedFlags& flags, const mode
 
 int RunEmbed(const EmbedFlags& flags) try {
   RequireLimits("acan embed");
+  RequireOtherOutput(flags.predictor.out, {flags.tokens, flags.lengths, flags.token_types});
   const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
   const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
   const ModelReader weights((std::filesystem::path(flags.folder) / kModelName).string(), *encoder,
                             "bert.");
-  const Predictor predictor(MakeOneDevice(flags.device, flags.memory), encoder->evaluation, weights,
-                            flags.output);
-  NpyWriter file(flags.out, {samples->samples() * predictor.rows(), predictor.features()});
-  for (std::int64_t i = 0; i < samples->samples(); ++i) {
-    std::vector<float> values = predictor.Predict(*samples, i);
-    if (flags.output == kSentence) DivideByNorm(&values);
-    file.Write(values);
-  }
-  file.Finish();
-  PrintLine(fmt::format("wrote {} [{}, {}]", flags.out, samples->samples() * predictor.rows(),
-                        predictor.features()));
-  return 0;
+  const Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory),
+                            encoder->evaluation, weights, flags.output);
+  return WriteOutputs(predictor, *samples, flags.predictor.out,
+                      flags.output == kSentence ? DivideByNorm : nullptr);
 } catch (const OutOfMemory& error) {
-  throw FailureError(
-      fmt::format("{}: the whole model and one sample must fit into one device: {}; raise "
-                  "--memory, or choose another --device",
-                  flags.folder, error.what()));
+  throw FailureError(NoRoomText(flags.folder, error));
 }
 
 }  // namespace
@@ -136,18 +123,11 @@ void AddEmbed(Command& app, Chosen& chosen) {
       .AddOption("--token-types", flags->token_types,
                  "the tokens' types, [samples, positions] (default: 0)")
       .TypeName("FILE");
-  command.AddOption("--out", flags->out, "the NPY file to write").Required().TypeName("FILE");
   command
       .AddOption("--output", flags->output,
                  "the output of the model to compute (default: sentence_embedding)")
       .TypeName("NAME");
-  command.AddOption("--device", flags->device, "where to compute (default: cpu, all cores)")
-      .TypeName("DEVICE");
-  command
-      .AddOption("--memory", flags->memory,
-                 "the memory limit on the device, like 2GiB (default: half of the free memory; on "
-                 "a GPU, nine tenths)")
-      .TypeName("SIZE");
+  AddPredictorFlags(command, flags->predictor);
   command.Footer(kEmbedExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunEmbed(*flags); }; });
 }

@@ -179,7 +179,7 @@ int Main(int argc, char** argv) {
   Chosen chosen;
   for (const auto& add :
        {AddTrain, AddBroker, AddHandler, AddManager, AddKeygen, AddCheck, AddDevices, AddEval,
-        AddGenerate, AddEmbed, AddGraph, AddPlan, AddVerify, AddChaos,
+        AddPredict, AddGenerate, AddEmbed, AddGraph, AddPlan, AddVerify, AddChaos,
 #ifdef ACAN_HAS_BENCH
         AddBench,
 #endif

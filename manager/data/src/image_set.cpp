@@ -50,7 +50,6 @@ void CheckImages(const StoredArray& images, Sha256* hash) {
 ImageSet::ImageSet(const std::string& images, const std::string& labels, const ImageData& how,
                    std::vector<WantedInput> wanted, std::optional<std::uint64_t> seed)
     : images_(OpenArray(images)),
-      labels_(OpenArray(labels)),
       inputs_(std::move(wanted)),
       mean_(ToFloats(how.mean)),
       deviation_(ToFloats(how.deviation)),
@@ -69,15 +68,20 @@ ImageSet::ImageSet(const std::string& images, const std::string& labels, const I
   }
   FindLayout(how);
   CheckChannels(how);
-  if (labels_.samples() != images_.samples()) {
-    throw UsageError(fmt::format("{}: has {} samples, but {} has {}", labels, labels_.samples(),
-                                 images, images_.samples()));
-  }
-  if (labels_.values_per_sample() != 1) {
-    throw UsageError(fmt::format("{}: has shape {}, expected one class label per sample", labels,
-                                 ShapeText(labels_.shape())));
-  }
+  if (!labels.empty()) OpenLabels(labels);
   SetHash();
+}
+
+void ImageSet::OpenLabels(const std::string& path) {
+  labels_ = OpenArray(path);
+  if (labels_->samples() != images_.samples()) {
+    throw UsageError(fmt::format("{}: has {} samples, but {} has {}", path, labels_->samples(),
+                                 images_.path(), images_.samples()));
+  }
+  if (labels_->values_per_sample() != 1) {
+    throw UsageError(fmt::format("{}: has shape {}, expected one class label per sample", path,
+                                 ShapeText(labels_->shape())));
+  }
 }
 
 void ImageSet::FindLayout(const ImageData& how) {
@@ -142,9 +146,11 @@ void ImageSet::SetHash() {
   if (!mean_.empty()) hash.Add(mean_.data(), mean_.size() * sizeof(float));
   if (!deviation_.empty()) hash.Add(deviation_.data(), deviation_.size() * sizeof(float));
   CheckImages(images_, &hash);
-  CheckLabels(
-      labels_, [](std::int64_t value) { return fmt::format("the label of sample {}", value); },
-      &hash, &*std::ranges::find(inputs_, "labels", &WantedInput::name));
+  if (labels_) {
+    CheckLabels(
+        *labels_, [](std::int64_t value) { return fmt::format("the label of sample {}", value); },
+        &hash, &*std::ranges::find(inputs_, "labels", &WantedInput::name));
+  }
   sha256_ = hash.Hex();
 }
 
@@ -188,7 +194,7 @@ void ImageSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const 
   assert(static_cast<std::int64_t>(out.size()) == part.positions.size() * part.features.size());
   if (part.input == "labels") {
     assert(out.size() == 1);
-    labels_.ReadWords(part.sample, out);
+    labels_->ReadWords(part.sample, out);
     return ReplaceIgnored(*FindInput(inputs_, "labels"), out);
   }
   std::vector<float> image(static_cast<std::size_t>(images_.values_per_sample()));

@@ -1,4 +1,5 @@
-// ImageSet: images, each with a label. Rows are pixels in scan order, features are channels.
+// ImageSet: images, each with a label or without. Rows are pixels in scan order, features are
+// channels.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@ namespace acan {
 class ImageSet final : public SampleSet {
  public:
   // `images` has the shape [n, h, w] (one channel), [n, c, h, w] or [n, h, w, c], as uint8, which
-  // is scaled (value / 255), or as floats. `labels` has the shape [n]. `wanted` is "images" and
-  // "labels". With a seed, each image is cropped and flipped as `how` says; without a seed, for
-  // testing, none is. Throws Error (usage) for files that do not fit each other or the model, and
-  // for values that are out of bounds.
+  // is scaled (value / 255), or as floats. `labels` has the shape [n], or is empty. `wanted` is
+  // "images" and, with labels, "labels". With a seed, each image is cropped and flipped as `how`
+  // says; without a seed, for testing, none is. Throws Error (usage) for files that do not fit each
+  // other or the model, and for values that are out of bounds.
   ImageSet(const std::string& images, const std::string& labels, const ImageData& how,
            std::vector<WantedInput> wanted, std::optional<std::uint64_t> seed);
 
@@ -35,6 +36,7 @@ class ImageSet final : public SampleSet {
     bool flipped = false;
   };
 
+  void OpenLabels(const std::string& path);
   void FindLayout(const ImageData& how);
   void CheckChannels(const ImageData& how) const;
   void SetHash();
@@ -43,7 +45,7 @@ class ImageSet final : public SampleSet {
                   std::span<std::uint32_t> out) const;
 
   StoredArray images_;
-  StoredArray labels_;
+  std::optional<StoredArray> labels_;
   std::vector<WantedInput> inputs_;
   std::int64_t height_ = 0, width_ = 0, channels_ = 0;
   bool channels_first_ = false;

@@ -370,6 +370,38 @@ Data LoadData(const Job& job) {
   return LoadData(job, WantedInputsOf(job));
 }
 
+std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& graph,
+                                            const SampleFiles& files) {
+  std::vector<WantedInput> wanted = WantedInputs(graph);
+  std::erase_if(wanted, [](const WantedInput& input) {
+    return input.name == "labels" || input.name == "targets";
+  });
+  CheckRoles(wanted);
+  if (HasInputs(wanted, {"tokens"}, {"lengths", "token_type_ids"})) {
+    return std::make_shared<SequenceSet>(
+        SequenceFiles{files.inputs, "", files.lengths, files.token_types}, wanted);
+  }
+  if (!files.lengths.empty() || !files.token_types.empty()) {
+    throw UsageError(
+        fmt::format("{}: lengths and token types belong to sequences of tokens; the "
+                    "inputs of this model are {}",
+                    files.lengths.empty() ? files.token_types : files.lengths, NamesOf(wanted)));
+  }
+  if (HasInputs(wanted, {"images"})) {
+    return std::make_shared<ImageSet>(files.inputs, "", job.data.images, wanted, std::nullopt);
+  }
+  if (!HasInputs(wanted, {"x"})) {
+    throw UsageError(fmt::format("{}: no file has samples for this model, whose inputs are {}",
+                                 files.inputs, NamesOf(wanted)));
+  }
+  const WantedInput& x = wanted.front();
+  try {
+    return InMemory(ReadValueFiles(files.inputs, "", {x.positions * x.features, 0, false}), wanted);
+  } catch (const std::bad_alloc&) {
+    DoesNotFitIntoMemory(files.inputs);
+  }
+}
+
 Data LoadTestData(const Job& job, const Vocabulary* vocabulary) {
   const std::vector<WantedInput> wanted = WantedInputsOf(job);
   CheckRoles(wanted);

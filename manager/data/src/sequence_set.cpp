@@ -68,8 +68,8 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
     if (path->empty()) continue;
     const auto input = std::ranges::find(inputs_, name, &WantedInput::name);
     if (input == inputs_.end()) {
-      throw UsageError(fmt::format("{}: the model has no input \"{}\"; remove the file from [data]",
-                                   *path, name));
+      throw UsageError(
+          fmt::format("{}: the model has no input \"{}\"; leave the file out", *path, name));
     }
     StoredArray array = OpenArray(*path);
     CheckShape(array, *input);

@@ -131,7 +131,7 @@ SampleValues ReadValueFiles(const std::string& inputs, const std::string& target
                             const WantedValues& wanted) {
   SampleValues values;
   SetInputs(ReadArray(inputs), wanted.inputs, &values);
-  SetTargets(ReadArray(targets), inputs, wanted, &values);
+  if (!targets.empty()) SetTargets(ReadArray(targets), inputs, wanted, &values);
   return values;
 }
 

@@ -15,7 +15,7 @@ struct WantedValues {
   bool labels;
 };
 
-// Throws Error (usage) as LoadData does.
+// `targets` is empty if only inputs are wanted. Throws Error (usage) as LoadData does.
 SampleValues ReadValueFiles(const std::string& inputs, const std::string& targets,
                             const WantedValues& wanted);
 

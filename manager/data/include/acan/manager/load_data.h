@@ -1,6 +1,8 @@
 // LoadData: loads the samples of a job for the inputs of its model.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "acan/core/model.h"
@@ -25,5 +27,16 @@ Data LoadData(const Job& job);
 // training data unless one file contains both. Text is tokenized with the numbers of `vocabulary`,
 // which is null for other data. REQUIRES: the job names test data.
 Data LoadTestData(const Job& job, const Vocabulary* vocabulary);
+
+// Files of samples without labels. Only sequences of tokens have the last two; empty: the default.
+struct SampleFiles {
+  std::string inputs;
+  std::string lengths;      // [samples]
+  std::string token_types;  // [samples, positions]
+};
+// Loads samples for all inputs of `graph` but its labels or targets; the job says how its test data
+// are read. Throws Error (usage) as LoadData does.
+std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& graph,
+                                            const SampleFiles& files);
 
 }  // namespace acan

@@ -1,0 +1,62 @@
+#include "predictor_flags.h"
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <system_error>
+
+#include "acan/core/error.h"
+#include "acan/manager/npy_writer.h"
+#include "fmt/format.h"
+#include "standard_output.h"
+#include "stop_signals.h"
+
+namespace acan::cli {
+
+void AddPredictorFlags(Command& command, PredictorFlags& flags) {
+  command.AddOption("--out", flags.out, "the NPY file to write").Required().TypeName("FILE");
+  command.AddOption("--device", flags.device, "where to compute (default: cpu, all cores)")
+      .TypeName("DEVICE");
+  command
+      .AddOption("--memory", flags.memory,
+                 "the memory limit on the device, like 2GiB (default: half of the free memory; on "
+                 "a GPU, nine tenths)")
+      .TypeName("SIZE");
+}
+
+void RequireOtherOutput(const std::string& out, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code none;  // the file does not exist
+    if (input.empty() || !std::filesystem::equivalent(input, out, none)) continue;
+    throw UsageError(fmt::format(
+        "--out {}: is the input file {}, which it would replace; choose another name", out, input));
+  }
+}
+
+int WriteOutputs(const Predictor& predictor, const SampleSet& samples, const std::string& out,
+                 const std::function<void(std::vector<float>*)>& change) {
+  StopSignals signals(StopSignals::Mode::kAll);
+  std::atomic<bool> stops = false;
+  const StopGuard guard(
+      signals, [&stops] { stops = true; }, nullptr);
+  const std::int64_t rows = samples.samples() * predictor.rows();
+  NpyWriter file(out, {rows, predictor.features()});
+  for (std::int64_t i = 0; i < samples.samples(); ++i) {
+    if (stops) return 128 + signals.received();
+    std::vector<float> values = predictor.Predict(samples, i);
+    if (change) change(&values);
+    file.Write(values);
+  }
+  file.Finish();
+  PrintLine(fmt::format("wrote {} [{}, {}]", out, rows, predictor.features()));
+  return 0;
+}
+
+std::string NoRoomText(const std::string& folder, const OutOfMemory& error) {
+  return fmt::format(
+      "{}: the whole model and one sample must fit into one device: {}; raise --memory, or choose "
+      "another --device",
+      folder, error.what());
+}
+
+}  // namespace acan::cli

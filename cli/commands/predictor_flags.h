@@ -1,0 +1,34 @@
+// What the commands that compute a model's outputs have in common: flags, and the file they write.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "acan/generate/predictor.h"
+#include "acan/manager/sample_set.h"
+#include "flags.h"
+
+namespace acan::cli {
+
+struct PredictorFlags {
+  std::string out;
+  std::string device = "cpu";
+  std::string memory;
+};
+void AddPredictorFlags(Command& command, PredictorFlags& flags);
+
+// Throws Error (usage) if `out` is one of the files `inputs`, under any name; empty names are
+// ignored.
+void RequireOtherOutput(const std::string& out, const std::vector<std::string>& inputs);
+
+// Writes the output for all samples as an NPY file [samples x rows, features], and says so.
+// `change` is applied to each sample's output; null: nothing. Returns the exit code; after a signal
+// to stop there is no file.
+int WriteOutputs(const Predictor& predictor, const SampleSet& samples, const std::string& out,
+                 const std::function<void(std::vector<float>*)>& change = nullptr);
+
+// The text of `error`, with what to do.
+std::string NoRoomText(const std::string& folder, const OutOfMemory& error);
+
+}  // namespace acan::cli
