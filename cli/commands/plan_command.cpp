@@ -223,21 +223,23 @@ void AddPlan(Command& app, Chosen& chosen) {
       app.AddCommand("plan", "Show how a job would be cut into tasks for given handlers");
   AddJobFlags(command, flags->job);
   AddClusterFlags(command, flags->cluster);
-  command
-      .AddOption("--hosts", flags->hosts,
-                 "how many hosts the handlers are distributed over, round-robin")
-      .Between(1, 64)
-      .ShowDefault();
+  Flag hosts = command
+                   .AddOption("--hosts", flags->hosts,
+                              "how many hosts the handlers are distributed over, round-robin")
+                   .Between(1, 64)
+                   .ShowDefault();
   command
       .AddOption("--link", flags->link_mbit,
                  "the bandwidth of each host's link in Mbit/s, with --hosts")
       .Between(0.1, 1e6)
-      .ShowDefault();
+      .ShowDefault()
+      .Needs(hosts);
   command
       .AddOption("--round-trip", flags->round_trip_us,
                  "the round-trip time of the links in microseconds, with --hosts")
       .Between(0.0, 1e7)
-      .ShowDefault();
+      .ShowDefault()
+      .Needs(hosts);
   command.AddFlag("--json", flags->json, "one line of JSON on stdout");
   command.Footer(kPlanExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunPlan(*flags); }; });

@@ -35,6 +35,11 @@ Flag& Flag::Excludes(const Flag& other) {
   return *this;
 }
 
+Flag& Flag::Needs(const Flag& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
 Flag& Flag::Repeated() {
   option_->take_all()->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;

@@ -26,6 +26,7 @@ class Flag {
   Flag& Required(bool required = true);
   Flag& Hidden();  // not in the help
   Flag& Excludes(const Flag& other);
+  Flag& Needs(const Flag& other);  // is refused without it
   // The flag may be repeated; each occurrence takes one value.
   Flag& Repeated();
   // One value is a list, with this character between its elements.
