@@ -158,13 +158,20 @@ std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
 
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json, Outputs outputs) {
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
-  if (!ended_early) Print(SummaryText(receipt, out_dir, outputs));
-  if (json) PrintLine(JsonTextReplacing(ReceiptToJson(receipt)));
-  if (ended_early) throw FailureError(DivergedText(*receipt.not_finite, out_dir));
-  // If all results were audited, those that count were confirmed.
-  if (!receipt.conflicts.empty() && receipt.audits.share < 1) {
-    throw FailureError(ConflictsText(receipt.conflicts));
+  std::string problem;
+  if (ended_early) {
+    problem = DivergedText(*receipt.not_finite, out_dir);
+  } else if (!receipt.conflicts.empty() && receipt.audits.share < 1) {
+    // If all results were audited, those that count were confirmed.
+    problem = ConflictsText(receipt.conflicts);
   }
+  try {
+    if (!ended_early) Print(SummaryText(receipt, out_dir, outputs));
+    if (json) PrintLine(JsonTextReplacing(ReceiptToJson(receipt)));
+  } catch (const ReaderGone&) {
+    if (problem.empty()) throw;
+  }
+  if (!problem.empty()) throw FailureError(problem);
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +22,7 @@
 #include "device/device_thread.h"
 #include "fmt/format.h"
 #include "release_queue.h"
+#include "supply_queue.h"
 #include "tuplespace/client.h"
 
 namespace acan {
@@ -70,12 +70,11 @@ struct Handler::Impl {
                   const ReplyBody& reply);
   void Release(const Key& key);
   void OnNotice(const tuplespace::Notice& notice);
-  void Do(const SupplyKept& action) { supplies.push_back(action.key); }
-  bool MaySupply() const {
-    return !supplies.empty() && client.connected() && supplied_bytes < kMaxSuppliedBytes;
-  }
+  void Do(const SupplyKept& action) { supplies.Add(action.key); }
+  bool MaySupply() const { return client.connected() && supplies.MayBegin(); }
   void SupplyNext();
-  void SubmitSupply(const Key& key, tuplespace::Payload payload, std::int64_t begin_us);
+  void SubmitSupply(const SupplyQueue::Entry& entry, tuplespace::Payload payload,
+                    std::int64_t begin_us);
   void OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply);
   void OnSupplyFailed(const Key& key, const std::string& why);
   void EndSupplies();
@@ -84,6 +83,7 @@ struct Handler::Impl {
   tuplespace::Payload CameForAnother(const Key& key) const;
   void Fetch(FlightId id, const std::vector<Key>& missing);
   void HaveSupplied(FlightId id, const Key& key);
+  bool Waits(FlightId id, const std::vector<Key>& keys) const;
   void Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted);
   void OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBody&& reply);
   void GoOnWith(const std::vector<tuplespace::FoundTuple>& came);
@@ -142,9 +142,7 @@ struct Handler::Impl {
   std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched ahead; empty: in progress
   std::unordered_set<Key> under_way;                   // fetches for the inputs of a task
   std::vector<FetchInputs> fetches;                    // these wait for something
-  std::deque<Key> supplies;  // cached entries to supply; those that are gone are skipped
-  std::unordered_set<tuplespace::RequestId> supplying;  // supplies that are not answered yet
-  std::uint64_t supplied_bytes = 0;                     // of these supplies
+  SupplyQueue supplies;            // of cached entries; those that are gone are skipped
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};

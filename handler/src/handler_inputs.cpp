@@ -40,8 +40,8 @@ void Handler::Impl::Do(const FetchInputs& action) {
     whole = false;
   }
   if (whole) return EndFetch(action);
-  Fetch(action.flight, missing);
   fetches.push_back(action);
+  Fetch(action.flight, missing);
 }
 
 // A task keeps the inputs that came for it until the last has come; only then may the cache have
@@ -94,10 +94,17 @@ void Handler::Impl::HaveSupplied(FlightId id, const Key& key) {
   read.wait_us = kSupplyOverLinkWaitUs;
   client.Submit(std::move(read), [this, id, key](ReplyBody&& reply) {
     const auto* found = std::get_if<tuplespace::Found>(&reply);
-    if (found != nullptr && !found->tuples.empty() && flights.contains(id)) {
+    if (found != nullptr && !found->tuples.empty() && Waits(id, {key})) {
       const tuplespace::FoundTuple& input = found->tuples.front();
-      OnTaskFailed(id, fmt::format("its input {} of {} has {} bytes, others than the task says",
-                                   key.ToString(), input.put_by, input.payload_bytes));
+      const Flight& flight = flights.at(id);
+      const auto at = std::find(flight.input_keys.begin(), flight.input_keys.end(), key);
+      const std::uint64_t right_bytes =
+          InputBytes(*flight.task, flight.inputs.size())[at - flight.input_keys.begin()];
+      // It may have been made again meanwhile.
+      if (input.payload_bytes != right_bytes) {
+        OnTaskFailed(id, fmt::format("its input {} of {} has {} bytes, others than the task says",
+                                     key.ToString(), input.put_by, input.payload_bytes));
+      }
     }
     OnInputs(id, {key}, tuplespace::Found{});  // if it did not fail, the task goes back
   });
@@ -116,7 +123,21 @@ void Handler::Impl::Read(FlightId id, std::vector<tuplespace::FoundTuple> wanted
                       });
 }
 
-// The flight may be gone by now, and others may wait for its inputs.
+// Whether the task still waits for one of these inputs: it may be gone by now, or what it waited
+// for may have come in another way.
+bool Handler::Impl::Waits(FlightId id, const std::vector<Key>& keys) const {
+  const auto at = flights.find(id);
+  if (at == flights.end()) return false;
+  return std::any_of(fetches.begin(), fetches.end(), [&](const FetchInputs& action) {
+    return action.flight == id &&
+           std::any_of(action.inputs.begin(), action.inputs.end(), [&](std::size_t i) {
+             return at->second.inputs[i].payload.empty() &&
+                    std::find(keys.begin(), keys.end(), at->second.input_keys[i]) != keys.end();
+           });
+  });
+}
+
+// Others may wait for the same inputs.
 void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBody&& reply) {
   for (const Key& key : keys) under_way.erase(key);
   std::vector<tuplespace::FoundTuple> came;
@@ -124,7 +145,7 @@ void Handler::Impl::OnInputs(FlightId id, const std::vector<Key>& keys, ReplyBod
   const auto* error = std::get_if<tuplespace::RequestError>(&reply);
   const auto empty = std::find_if(came.begin(), came.end(),
                                   [](const auto& tuple) { return tuple.payload.empty(); });
-  if (!flights.contains(id)) {
+  if (!Waits(id, keys)) {
     // No task fails.
   } else if (error != nullptr && error->code == tuplespace::ErrorCode::kDamaged) {
     // If it were given back, it would come again. If it fails everywhere, it is parked and the

@@ -44,7 +44,10 @@ void Handler::Impl::Release(const Key& key) {
 }
 
 void Handler::Impl::OnNotice(const Notice& notice) {
-  if (notice.kind == Notice::Kind::kWanted) Step(KeptWanted{notice.key});
+  if (notice.kind == Notice::Kind::kWanted) {
+    Step(KeptWanted{notice.key});
+    supplies.Want(notice.key);  // it may have been in the queue before
+  }
   if (notice.kind == Notice::Kind::kReleased) Release(notice.key);
 }
 
@@ -65,9 +68,8 @@ tuplespace::Payload Handler::Impl::KeptBytes(const Key& key) {
 // One in each turn, as their bytes may take a while to come.
 void Handler::Impl::SupplyNext() {
   if (!MaySupply()) return;
-  const Key key = std::move(supplies.front());
-  supplies.pop_front();
-  const auto kept = cached.find(key);
+  const SupplyQueue::Entry entry = supplies.Take();
+  const auto kept = cached.find(entry.key);
   if (kept == cached.end()) return;
   const std::int64_t begin_us = NowUs();
   tuplespace::Payload payload;
@@ -76,29 +78,27 @@ void Handler::Impl::SupplyNext() {
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    return OnSupplyFailed(key, error.what());
+    return OnSupplyFailed(entry.key, error.what());
   }
-  SubmitSupply(key, std::move(payload), begin_us);
+  SubmitSupply(entry, std::move(payload), begin_us);
 }
 
-void Handler::Impl::SubmitSupply(const Key& key, tuplespace::Payload payload,
+void Handler::Impl::SubmitSupply(const SupplyQueue::Entry& entry, tuplespace::Payload payload,
                                  std::int64_t begin_us) {
   const std::uint64_t bytes = payload.size();
   tuplespace::Tuple tuple;
-  tuple.key = key;
+  tuple.key = entry.key;
   tuple.payload = std::move(payload);
   tuple.held = true;  // until the cache drops it and announces that
   tuplespace::Supply supply;
   supply.tuples.push_back(std::move(tuple));
   // The reply comes from Poll, so the id is known by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);
-  *id = client.Submit(std::move(supply), [this, id, key, bytes, begin_us](ReplyBody&& reply) {
-    supplying.erase(*id);
-    supplied_bytes -= bytes;
+  *id = client.Submit(std::move(supply), [this, id, key = entry.key, begin_us](ReplyBody&& reply) {
+    supplies.Answered(*id);
     OnSupplied(key, begin_us, reply);
   });
-  supplying.insert(*id);
-  supplied_bytes += bytes;
+  supplies.Begun(*id, entry.wanted, bytes);
 }
 
 // The core tries again after a pause, and all that fails until then does so for the same reason.
@@ -109,10 +109,7 @@ void Handler::Impl::OnSupplyFailed(const Key& key, const std::string& why) {
 
 // They are of a session that has ended.
 void Handler::Impl::EndSupplies() {
-  for (const tuplespace::RequestId id : supplying) client.Abandon(id);
-  supplying.clear();
-  supplied_bytes = 0;
-  supplies.clear();
+  for (const tuplespace::RequestId id : supplies.Clear()) client.Abandon(id);
 }
 
 void Handler::Impl::OnSupplied(const Key& key, std::int64_t begin_us, const ReplyBody& reply) {

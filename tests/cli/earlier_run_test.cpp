@@ -119,6 +119,52 @@ TEST_F(EarlierRun, OfAManagerThatStoodByIsReported) {
   EXPECT_THAT(first.err(), HasSubstr("the job is done already"));
 }
 
+// The same, but the other manager is killed in the middle of the job.
+TEST_F(EarlierRun, OfAManagerThatStoodByIsContinued) {
+  const std::string job = folder_.Write("job.toml", EndlessJob());
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  ASSERT_NE(EndpointOf(broker), "");
+  Program first({"manager", "--connect", endpoint, job, "--out", out_});
+  ASSERT_TRUE(first.WaitForErr("no handler has joined yet"));
+  Program standby({"manager", "--connect", endpoint, job, "--out", folder_ / "other", "--standby"});
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGSTOP);
+  ASSERT_TRUE(standby.WaitForErr("beginning it"));
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB"});
+  ASSERT_TRUE(standby.WaitForErr("epoch 2/"));
+  first.Signal(SIGCONT);
+  ASSERT_TRUE(first.WaitForErr("waiting to take over"));
+  standby.Signal(SIGKILL);
+  EXPECT_EQ(standby.Wait(), -SIGKILL);
+  EXPECT_TRUE(first.WaitForErr("another manager has begun the run meanwhile: resuming it"));
+  EXPECT_TRUE(first.WaitForErr("continuing from the weights in the space"));
+}
+
+// A standby manager begins what the one before it could not.
+TEST_F(EarlierRun, IsNotWhatAStandbyTakesForTheNewOne) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  ASSERT_EQ(RunAcan(Train(job, "cpu:1@16MiB")).code, 0);
+  const std::string model = InOut("model.safetensors");
+  const std::string receipt = InOut("receipt.json");
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  ASSERT_NE(EndpointOf(broker), "");
+  Program first({"manager", "--connect", endpoint, job, "--out", out_});
+  ASSERT_TRUE(first.WaitForErr("no handler has joined yet"));
+  Program standby({"manager", "--connect", endpoint, job, "--out", out_, "--standby"});
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  first.Signal(SIGKILL);
+  EXPECT_EQ(first.Wait(), -SIGKILL);
+  ASSERT_TRUE(standby.WaitForErr("no handler has joined yet"));
+  EXPECT_EQ(InOut("receipt.json"), receipt);
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB"});
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), Not(HasSubstr("done already")));
+  EXPECT_EQ(InOut("model.safetensors"), model);
+  EXPECT_NE(InOut("receipt.json"), receipt);
+}
+
 TEST_F(EarlierRun, ThatIsUnfinishedIsNamedBeforeItIsReplaced) {
   const std::string job = folder_.Write("job.toml", EndlessJob());
   {

@@ -104,6 +104,7 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
     CutRequest cuts = RequestOf(request, SharesOfPart(part.network));
     cuts.overhead_us = 0;  // round trips are counted separately
     cuts.network = &part.network;
+    budget.unfit_work = cuts.unfit_work / std::ssize(parts);
     cuts.budget = &budget;
     std::optional<ChosenCuts> chosen = ChooseCuts(cuts, nullptr);
     if (!chosen) continue;

@@ -78,7 +78,8 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       divergence_(context_, earlier.finite_through),
-      earlier_done_(std::move(earlier.done)) {
+      found_(std::move(earlier.found)),
+      resumes_(options.resume) {
   files_.NoteReceipt(std::move(earlier.receipt));
 }
 
@@ -219,6 +220,7 @@ RunState JobRun::StateAt(std::int64_t version) const {
   }
   state.contributors.assign(contributors.begin(), contributors.end());
   state.conflicts = notices_.conflicts();
+  state.begun = begun_;
   state.audits_passed = audits.passed;
   state.audits_skipped = audits.skipped;
   return state;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +26,13 @@
 
 namespace acan {
 
+// What was there when this process led for the first time: all of it is of other managers.
+struct FoundAtFirst {
+  std::vector<std::string> runs;                               // in the space
+  std::vector<std::string> done;                               // receipts in the space
+  std::optional<std::filesystem::file_time_type> files_begun;  // as RunFiles::BegunAt
+};
+
 // The earlier lives of this process.
 struct EarlierLives {
   int count = 0;
@@ -33,10 +41,10 @@ struct EarlierLives {
   std::vector<ResultConflict> conflicts;
   std::optional<std::int64_t> finite_through = {};  // of the last NotFiniteFound, if any
   std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if held
-  // If no life has begun the run: the receipts in the output folder and in the space when this
-  // process began. They are of earlier runs.
+  // The receipt in the output folder when this process began, if it began with a new run. It is of
+  // an earlier run.
   std::optional<std::string> receipt = {};
-  std::optional<std::vector<std::string>> done = {};  // unset: not noted yet
+  std::optional<FoundAtFirst> found = {};  // unset: no life has led
 };
 
 class JobRun {
@@ -56,12 +64,16 @@ class JobRun {
   std::shared_ptr<FolderLock> folder() const { return takeover_.folder().lock(); }  // null: none
   // Whether this life has begun the files of the run. A new run begins them with its first plan.
   bool HasBegun() const { return begun_; }
+  bool Resumes() const { return resumes_; }
   std::optional<std::string> earlier_receipt() const { return files_.earlier_receipt(); }
-  const std::optional<std::vector<std::string>>& earlier_done() const { return earlier_done_; }
+  const std::optional<FoundAtFirst>& found() const { return found_; }
 
  private:
   // ---- where it begins (job_run_begin.cpp)
   std::optional<Receipt> Begin();  // the receipt, if the job is done already
+  void ChooseWhatToBegin();
+  bool AnotherHasBegun();
+  void NoteReceiptsInSpace();
   std::optional<Receipt> FinishedBefore();
   void BeginOutputs();
   void BeginNewRun();
@@ -125,8 +137,8 @@ class JobRun {
   AuditTrail audits_;
   SpaceActions space_;
   Divergence divergence_;
-  // Receipts in the space that do not count; unset: they are not noted yet.
-  std::optional<std::vector<std::string>> earlier_done_;
+  std::optional<FoundAtFirst> found_;
+  bool resumes_;  // false: begins a new run
   bool begun_ = false;
   std::optional<std::vector<TileCell>> final_tiles_;  // set: the training is done
   Receipt receipt_;

@@ -22,28 +22,64 @@ constexpr std::int64_t kBesideUs = 200'000;
 
 }  // namespace
 
+// A new run that has not begun leaves nothing to resume from, and the folder may have an earlier
+// run, which it must not continue. But another manager that has led since may have begun the run;
+// then this one resumes it. And a standby manager that takes over from a new run that had not begun
+// begins it as the other one would have.
+void JobRun::ChooseWhatToBegin() {
+  const std::vector<std::string>& runs = takeover_.earlier_runs().names();
+  if (found_) {
+    if (resumes_ || !AnotherHasBegun()) return;
+    context_.Log("another manager has begun the run meanwhile: resuming it");
+    resumes_ = true;
+    return;
+  }
+  found_.emplace(FoundAtFirst{runs, {}, files_.BegunAt()});
+  const auto waits = [this](const std::string& run) {
+    const auto state = KeptState::Read(context_.client, context_.job_id, run);
+    return state && !state->begun;
+  };
+  if (!options_.standby || std::ranges::none_of(runs, waits)) return;
+  context_.Log("the manager before this one had not begun its run: beginning it");
+  resumes_ = false;
+  files_.NoteReceipt(files_.ReceiptText());
+  beginning_.OpenInitialWeights();
+}
+
+bool JobRun::AnotherHasBegun() {
+  if (files_.BegunAt() != found_->files_begun) return true;
+  return std::ranges::any_of(takeover_.earlier_runs().names(), [this](const std::string& run) {
+    if (std::ranges::find(found_->runs, run) != found_->runs.end()) return false;
+    const auto state = KeptState::Read(context_.client, context_.job_id, run);
+    return state && state->begun;
+  });
+}
+
 std::optional<Receipt> JobRun::Begin() {
+  const bool leads_first = !found_;
+  ChooseWhatToBegin();
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
   audits_.FindQuarantined(files_.snapshots());
-  if (options_.resume) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names());
+  if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);
   }
-  if (options_.resume) {
+  if (resumes_) {
     for (const ResultConflict& conflict : files_.EarlierConflicts()) notices_.AddConflict(conflict);
   }
   takeover_.leadership().Confirm();
+  if (leads_first && !resumes_) NoteReceiptsInSpace();
   if (auto done = FinishedBefore()) return done;
-  if (options_.resume && !beginning_.GoesOn()) {
+  if (resumes_ && !beginning_.GoesOn()) {
     context_.Log("nothing is left of an earlier run: starting over");
   }
   for (const std::string& warning : context_.data.warnings) context_.Log(warning);
-  if (options_.resume) BeginOutputs();
+  if (resumes_) BeginOutputs();
   receipt_.final_train_loss = beginning_.past().train_loss;
   ManagerConfig config = MakeConfig(overhead_us);
   audits_.Begin(beginning_.past());
   // For a successor of this manager, before there are weights from which it could continue.
-  if (beginning_.GoesOn()) KeepState(beginning_.past().version);
+  KeepState(beginning_.past().version);
   driver_.Begin(std::move(config));
   return std::nullopt;
 }
@@ -66,19 +102,24 @@ void JobRun::BeginNewRun() {
   }
   if (files_.NewReceipt()) throw RunLost{"another manager has finished the job"};
   BeginOutputs();
+  space_.kept_state().MakeDue();
+  KeepState(0);
+}
+
+void JobRun::NoteReceiptsInSpace() {
+  for (const auto& found : context_.client.ListAll(Pattern::Of(DoneKey(context_.job_id)))) {
+    found_->done.emplace_back(found.payload.text());
+  }
 }
 
 // The receipt, if the job was finished by the manager for which this one stood by, by one that led
 // meanwhile, or by an earlier life that was killed after its last message and before its end.
 std::optional<Receipt> JobRun::FinishedBefore() {
   std::optional<Receipt> done;
-  const bool notes = !options_.resume && !earlier_done_;
-  if (!earlier_done_) earlier_done_.emplace();
   const Pattern receipt = Pattern::Of(DoneKey(context_.job_id));
   for (const tuplespace::FoundTuple& found : context_.client.ListAll(receipt)) {
     const std::string text(found.payload.text()), where = found.key.ToString();
-    if (notes) earlier_done_->push_back(text);
-    if (std::ranges::find(*earlier_done_, text) != earlier_done_->end()) continue;
+    if (std::ranges::find(found_->done, text) != found_->done.end()) continue;
     Receipt its = ReceiptFromJson(ParseJsonOrDiscard(text), where);
     if (context_.IsOfThisJob(its, where)) {
       done = std::move(its);
@@ -102,7 +143,7 @@ void JobRun::BeginFiles() {
   files_.Begin({.goes_on = beginning_.GoesOn(),
                 .version = beginning_.past().version,
                 .metrics = beginning_.TakeMetrics(),
-                .is_new = !options_.resume},
+                .is_new = !resumes_},
                [this](tuplespace::RequestBody body) { space_.Submit(std::move(body)); });
   const MetricsLog* metrics = files_.metrics();
   if (metrics == nullptr) return;

@@ -58,14 +58,10 @@ void Manager::Impl::NoteEarlierLife() {
   earlier.folder = life->folder();
   // Another manager may lead now: this one then stands by.
   options.standby = true;
-  // A new run that has not begun leaves nothing to resume from, but the folder may have an earlier
-  // run, which it must not continue.
-  options.resume |= life->HasBegun();
+  options.resume = life->Resumes() || life->HasBegun();
+  earlier.found = life->found();
   earlier.receipt.reset();
-  earlier.done.reset();
-  if (options.resume) return;
-  earlier.receipt = life->earlier_receipt();
-  earlier.done = life->earlier_done();
+  if (!options.resume) earlier.receipt = life->earlier_receipt();
 }
 
 void Manager::Impl::BeginAgain(const RunLost& lost) {
@@ -102,7 +98,7 @@ std::optional<Receipt> Manager::Run() {
 }
 
 bool Manager::HasBegun() const {
-  return impl_->options.resume || impl_->life->HasBegun();
+  return impl_->life->Resumes() || impl_->life->HasBegun();
 }
 
 void Manager::Stop(std::chrono::microseconds within) {

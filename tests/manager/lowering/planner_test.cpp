@@ -82,6 +82,26 @@ TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
   }
 }
 
+// The search has used its budget before it comes to what fits.
+TEST(PlannerTest, WhatFitsIsFoundAfterAHopelessSearch) {
+  model::GptOptions o;
+  o.n_layer = 1;
+  o.n_head = 2;
+  o.n_embd = 64;
+  o.block_size = 32;
+  o.vocab_size = 96;
+  const PlannedGpt gpt(4, o);
+  std::uint64_t need = 0;
+  ASSERT_FALSE(ChooseCuts(gpt.Request(1024, 2), &need));
+  ASSERT_LT(need, 1ull << 30);
+  CutRequest request = gpt.Request(need, 2);
+  request.unfit_work = 1;
+  EXPECT_FALSE(ChooseCuts(request, nullptr));
+  const auto chosen = ChooseCuts(request, &need);
+  ASSERT_TRUE(chosen);
+  EXPECT_LE(chosen->cost.largest_need_bytes, request.capacity_bytes);
+}
+
 // Two workers get equal numbers of samples, even if the batch is not a power of two.
 TEST(PlannerTest, CutsBatchesEvenly) {
   const PlannedGpt gpt(12);

@@ -14,6 +14,7 @@ namespace tuplespace {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class FairBroker : public ::testing::Test {
  protected:
@@ -95,6 +96,15 @@ TEST_F(FairBroker, WhoClosesItsConnectionAfterItsByeIsServedFirst) {
   for (int i = 0; i < 4; ++i) core_.Tick(1);
   EXPECT_FALSE(core_.Knows("flood"));
   EXPECT_EQ(core_.GetStatistics().tuples, 20u);
+  EXPECT_THAT(Answered(), IsEmpty()) << "another client may have its id";
+}
+
+TEST_F(FairBroker, WhoHasLeftIsServedHoweverLongItTakes) {
+  Puts("flood", 100, /*bye=*/true);
+  core_.Lost("flood", "its connection ended", 1);
+  std::int64_t now_us = 1;
+  while (core_.Knows("flood")) core_.Tick(now_us += Options().client_silence_us / 4);
+  EXPECT_EQ(core_.GetStatistics().tuples, 100u);
 }
 
 TEST_F(FairBroker, WhoSendsFasterThanItIsServedIsLost) {

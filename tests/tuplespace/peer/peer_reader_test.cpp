@@ -209,6 +209,22 @@ TEST_F(PeerReaderTest, RefusalsDoNotKeepTheOtherFetchesAlive) {
   EXPECT_LE(now_us_ - begin_us, kReadConnectUs + kReadStallUs + 2 * kReadSecondUs);
 }
 
+// Large ones are refused one after the other, and the first one comes as slowly as it may.
+TEST_F(PeerReaderTest, RefusedBytesGiveTheOthersNoTime) {
+  const std::string whole(64 * kReadPiece, 'x');
+  Fetch(1, whole.size());
+  const std::int64_t begin_us = now_us_;
+  for (std::uint64_t i = 0; i < 64 && !reader_->failed(); ++i) {
+    Fetch(2 + i, 1 << 30);
+    now_us_ += kReadStallUs - 1;
+    Receive(whole, 1, i * kReadPiece, kReadPiece);
+    reader_->Receive(EncodePeer(RefusalFrame{2 + i, FetchRefusal::kGone}), now_us_);
+    reader_->Tick(now_us_);
+  }
+  EXPECT_TRUE(reader_->failed());
+  EXPECT_LE(now_us_ - begin_us, kReadConnectUs + 2 * kReadStallUs + 64 * kReadSecondUs);
+}
+
 // ---- honest holders over slow links
 
 // Lets a reader fetch `count` payloads of `bytes` over a link that transports a byte in
@@ -253,6 +269,7 @@ TEST_F(PeerReaderTest, LargePayloadsComeOverALinkOf1Mbit) {
   EXPECT_EQ(FetchOverLink(1, 20 << 20, kUsPerByte), 1u);
   EXPECT_EQ(FetchOverLink(12, 5 << 20, kUsPerByte), 12u) << "some wait for their turn";
   EXPECT_EQ(FetchOverLink(12, 70 << 10, kUsPerByte), 12u);
+  EXPECT_EQ(FetchOverLink(2, 12 << 20, /*us_per_byte=*/10), 2u) << "parts of both in turn";
 }
 
 TEST_F(PeerReaderTest, LargePayloadsComeNotOverALinkThatIsTooSlow) {

@@ -23,7 +23,8 @@ class context_t;
 
 namespace acan {
 
-// Supplies that the broker has not answered bring at most so many bytes, but for the last of them.
+// Supplies that the broker has not answered bring at most so many bytes, but for the last of them;
+// and those of results that somebody waits for may bring as many besides.
 // This also bounds the copies of the device's memory that a handler makes for them.
 inline constexpr std::uint64_t kMaxSuppliedBytes = 64 << 20;
 

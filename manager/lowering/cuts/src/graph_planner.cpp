@@ -249,9 +249,12 @@ class SmallestMemory {
     request_.budget = &budget_;
   }
 
-  // Returns more than request.capacity_bytes, with which nothing fits; not the least if the search
-  // for it would take too long. UINT64_MAX: no memory is enough, because a tuple or a task is
-  // larger than the space accepts.
+  // Any cuts that fit into request.capacity_bytes.
+  std::optional<ChosenCuts> CutsThatFit() { return AnyWay(request_.capacity_bytes); }
+
+  // Returns more than request.capacity_bytes; not the least if the search for it would take too
+  // long. UINT64_MAX: no memory is enough, because a tuple or a task is larger than the space
+  // accepts. REQUIRES: nothing fits into request.capacity_bytes.
   std::uint64_t Find() {
     constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
     std::uint64_t too_little = request_.capacity_bytes;
@@ -259,16 +262,16 @@ class SmallestMemory {
     do {
       if (enough > kMaxBytes) return UINT64_MAX;
       enough *= 2;
-    } while (!AnyWayFits(enough));
+    } while (!AnyWay(enough));
     // Reduces the memory with the way that fits. Where that way ends, another one may continue.
     for (;;) {
       too_little = request_.capacity_bytes;
       while (enough - too_little > 1 && !IsHopeless(request_)) {
         const std::uint64_t middle = too_little + (enough - too_little) / 2;
-        (Fits(way_, middle) ? enough : too_little) = middle;
+        (CutsOf(way_, middle) ? enough : too_little) = middle;
       }
       if (enough - 1 == request_.capacity_bytes || IsHopeless(request_)) return enough;
-      if (!AnyWayFits(enough - 1)) return enough;
+      if (!AnyWay(enough - 1)) return enough;
       --enough;
     }
   }
@@ -279,22 +282,22 @@ class SmallestMemory {
     RowCut rows;
   };
 
-  bool Fits(const Way& way, std::uint64_t bytes) const {
-    const std::vector<Tiling> tilings = Tilings(request_, EighthsOf(bytes, way.eighths));
-    return std::any_of(tilings.begin(), tilings.end(), [&](const Tiling& tiling) {
-      constexpr double kAny = std::numeric_limits<double>::infinity();
-      return CutBy(request_, tiling, way.rows, kAny).has_value();
-    });
+  std::optional<ChosenCuts> CutsOf(const Way& way, std::uint64_t bytes) const {
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    for (const Tiling& tiling : Tilings(request_, EighthsOf(bytes, way.eighths))) {
+      if (auto cuts = CutBy(request_, tiling, way.rows, kAny)) return cuts;
+    }
+    return std::nullopt;
   }
-  bool AnyWayFits(std::uint64_t bytes) {
+  // The finest rows first, because they need the least memory. Notes the way that fits.
+  std::optional<ChosenCuts> AnyWay(std::uint64_t bytes) {
     for (const std::uint64_t eighths : {8, 6, 4, 3, 2, 1}) {
       for (auto rows = rows_.rbegin(); rows != rows_.rend(); ++rows) {
-        if (!Fits({eighths, *rows}, bytes)) continue;
         way_ = {eighths, *rows};
-        return true;
+        if (auto cuts = CutsOf(way_, bytes)) return cuts;
       }
     }
-    return false;
+    return std::nullopt;
   }
 
   SearchBudget budget_;
@@ -340,7 +343,13 @@ std::optional<ChosenCuts> ChooseCuts(const CutRequest& unbounded,
     if (request.recompute || IsBudgetSpent(request)) return std::move(best->chosen);
     return ChooseRecompute(request, std::move(*best));
   }
-  if (smallest_need_bytes != nullptr) *smallest_need_bytes = SmallestMemory(request).Find();
+  if (smallest_need_bytes == nullptr) return std::nullopt;
+  SmallestMemory search(request);
+  // The search above may have ended before it had tried everything.
+  if (IsHopeless(request)) {
+    if (auto cuts = search.CutsThatFit()) return cuts;
+  }
+  *smallest_need_bytes = search.Find();
   return std::nullopt;
 }
 

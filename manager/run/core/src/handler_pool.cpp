@@ -212,6 +212,7 @@ std::string HandlerPool::SettingsThatFit() const {
   const auto fits = [this](const Training& training) {
     PlanRequest request = RequestFor(training, LargestMemory());
     request.search_share = 0.125;
+    request.network.reset();  // what fits does not depend on it
     return MakePlan(request, nullptr).has_value();
   };
   Training smaller = config_.training;

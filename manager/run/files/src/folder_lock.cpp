@@ -47,6 +47,14 @@ std::string Now() {
   return text.data();
 }
 
+// Whoever can read the file can lock it, so only those who may write to the folder can: this user,
+// and its group if the folder is the group's.
+mode_t ModeIn(const std::string& folder) {
+  struct stat status = {};
+  const bool groups = ::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWGRP) != 0;
+  return groups ? 0660 : 0600;
+}
+
 FolderOwner ReadOwner(int descriptor) {
   std::string text(kMaxBytes, '\0');
   const ssize_t got = ::pread(descriptor, text.data(), text.size(), 0);
@@ -101,12 +109,11 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
                                              FolderOwner* owner, std::string* said) {
   const std::string path = LockPathIn(folder);
   for (;;) {
-    // Only for this user: whoever can read the file can lock it.
-    constexpr mode_t kMode = 0600;
+    const mode_t mode = ModeIn(folder);
     const int descriptor =
-        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kMode);
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
     if (descriptor < 0) Fail(path, "open", errno);
-    ::fchmod(descriptor, kMode);  // an earlier version made it readable for others
+    ::fchmod(descriptor, mode);  // an earlier version made it readable for others
     const Locked locked = TryLock(descriptor);
     if (locked == Locked::kNo) {
       *owner = ReadOwner(descriptor);

@@ -15,6 +15,7 @@ std::string TextOf(const RunState& state) {
   if (!state.contributors.empty()) fields["contributors"] = state.contributors;
   if (state.audits_passed > 0) fields["audits_passed"] = state.audits_passed;
   if (state.audits_skipped > 0) fields["audits_skipped"] = state.audits_skipped;
+  if (!state.begun) fields["begun"] = false;
   for (const ResultConflict& conflict : state.conflicts) {
     fields["conflicts"].push_back({{"key", conflict.key}, {"text", conflict.text}});
   }
@@ -43,6 +44,7 @@ std::optional<RunState> ParseRunState(const std::string& text) {
     }
     if (fields.contains("audits_passed")) state.audits_passed = count("audits_passed");
     if (fields.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
+    state.begun = fields.value("begun", true);
     if (fields.contains("conflicts")) {
       for (const nlohmann::json& one : fields.at("conflicts")) {
         state.conflicts.push_back(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,6 +36,9 @@ class RunFiles {
   const std::optional<std::string>& earlier_receipt() const { return earlier_receipt_; }
   // Such a receipt, if it belongs to this job.
   std::optional<Receipt> NewReceipt() const;
+
+  // When a run last began its files here; nullopt: never, or there is no folder.
+  std::optional<std::filesystem::file_time_type> BegunAt() const;
 
   // The state from which the files continue.
   struct Start {
@@ -81,6 +85,7 @@ class RunFiles {
   void RequireRoomForModel() const;
   void SayIfSnapshotIsSlow();
   void RemoveLaterSnapshots(const Start& start) const;
+  void BeginGraphFile() const;
   bool SnapshotMayCommit() const;
 
   RunContext& context_;

@@ -91,6 +91,15 @@ void RunFiles::WriteReceipt(const Receipt& receipt) const {
   conflict_log_->Remove();  // the receipt has the conflicts
 }
 
+// Each Begin replaces this file.
+std::optional<std::filesystem::file_time_type> RunFiles::BegunAt() const {
+  if (!context_.HasFolder()) return std::nullopt;
+  std::error_code none;
+  const auto time = std::filesystem::last_write_time(context_.OutPath(kJobName), none);
+  if (none) return std::nullopt;
+  return time;
+}
+
 // ---- conflicts ---------------------------------------------------------------------------------
 
 std::vector<ResultConflict> RunFiles::EarlierConflicts() const {
@@ -124,14 +133,25 @@ void RunFiles::RemoveLaterSnapshots(const Start& start) const {
   }
 }
 
+// There is always a copy, because it may be the only one from which a run can be resumed.
+void RunFiles::BeginGraphFile() const {
+  const std::string path = context_.OutPath(kGraphName);
+  if (const auto* graph = std::get_if<GraphFile>(&context_.job.model)) {
+    WriteFileAtomically(path, *graph->text);
+  } else {
+    std::filesystem::remove(path);
+  }
+}
+
 void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> submit) {
   if (!context_.HasFolder()) return;
   // These files of an earlier run or another training must not lie beside this run's outputs, or be
   // mistaken for its model if it never ends. The receipt is removed first, because it refers to the
   // others.
-  for (const char* name : {kReceiptName, kModelName, kConfigName, kVocabularyName, kGraphName}) {
+  for (const char* name : {kReceiptName, kModelName, kConfigName, kVocabularyName}) {
     std::filesystem::remove(context_.OutPath(name));
   }
+  BeginGraphFile();
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   const std::string metrics_path = context_.OutPath(kMetricsName);
@@ -153,9 +173,6 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   if (start.is_new) conflict_log_->Remove();
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.is_new);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
-  if (const auto* graph = std::get_if<GraphFile>(&context_.job.model)) {
-    WriteFileAtomically(context_.OutPath(kGraphName), *graph->text);
-  }
   if (!context_.data.vocabulary.empty()) {
     WriteFileAtomically(context_.OutPath(kVocabularyName), context_.data.vocabulary);
   }

@@ -6,6 +6,7 @@
 #include "acan/manager/job.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/training_id.h"
+#include "nlohmann/json.hpp"
 
 namespace acan {
 namespace {
@@ -30,7 +31,18 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
       run(RunName(job_id, client.id())) {}
 
 bool RunContext::IsOfThisJob(const Receipt& receipt, const std::string& where) const {
-  const Job its_job = JobFromJson(receipt.job, where);
+  if (TrainingIdOf(receipt.job, receipt.train_sha256, receipt.test_sha256) == job_id) return true;
+  // Another version of acan may write the same job in another way. The graph file that the receipt
+  // names may be gone, or lie on another host, but this manager has the same one, or the job is
+  // another.
+  nlohmann::json its = receipt.job;
+  if (const nlohmann::json::json_pointer file("/model/file"); its.contains(file)) {
+    const auto* graph = std::get_if<GraphFile>(&job.model);
+    const nlohmann::json::json_pointer hash("/model/file_sha256");
+    if (graph == nullptr || its.value(hash, "") != graph->sha256) return false;
+    its[file] = graph->path;
+  }
+  const Job its_job = JobFromJson(its, where);
   return TrainingId(its_job, receipt.train_sha256, receipt.test_sha256) == job_id;
 }
 

@@ -55,6 +55,16 @@ TEST(FolderLockTest, IsOnlyForItsUser) {
   EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
 }
 
+TEST(FolderLockTest, IsForTheGroupOfItsFolder) {
+  const TestFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0770));
+  FolderOwner owner;
+  const auto lock = Take(folder, "one", &owner);
+  ASSERT_NE(lock, nullptr);
+  EXPECT_EQ(std::filesystem::status(folder.Path("manager.lock")).permissions(),
+            std::filesystem::perms(0660));
+}
+
 TEST(FolderLockTest, SaysThatAnotherProcessThanTheOwnerHoldsIt) {
   FolderOwner owner;
   owner.pid = ::fork();

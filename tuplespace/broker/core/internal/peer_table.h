@@ -39,6 +39,7 @@ struct Peer {
   std::uint64_t waiting_cost = 0;
   std::uint64_t waiting_bytes = 0;
   bool leaves = false;                              // it leaves when nothing waits any more
+  bool deaf = false;                                // its connection has ended since it leaves
   std::unique_ptr<const Listening> listening = {};  // null: it does not serve payloads
 };
 
@@ -59,9 +60,11 @@ class PeerTable {
   // "client ID (NAME)", for people.
   std::string Describe(const ClientId& client) const;
 
-  // Queues a message for a peer.
+  // Queues a message for a peer. One that is deaf gets none, because another client may have its id
+  // by now.
   template <class Message>
   void Send(const ClientId& client, Peer& peer, Message&& message) {
+    if (peer.deaf) return;
     if (peer.output.empty()) dirty_.push_back(client);
     peer.output.emplace_back(std::forward<Message>(message));
   }

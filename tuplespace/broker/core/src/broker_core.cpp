@@ -349,9 +349,11 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
 
 void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {
   const auto it = peers_.Find(client);
+  if (it == peers_.end()) return;
+  if (!it->second.leaves) return LogAndLose(client, why, now_us);
   // After its Bye a client closes its connection. What it asked for before that is still served.
-  if (it == peers_.end() || it->second.leaves) return;
-  LogAndLose(client, why, now_us);
+  it->second.deaf = true;
+  it->second.output.clear();
 }
 
 void BrokerCore::LogAndLose(const ClientId& client, const std::string& why, std::int64_t now_us) {
@@ -380,7 +382,8 @@ void BrokerCore::Tick(std::int64_t now_us) {
     next_silence_check_us_ = now_us + options_.client_silence_us / kSilenceChecks;
     std::vector<ClientId> silent;
     for (const auto& [client, peer] : peers_.all()) {
-      if (now_us - peer.heard_at_us >= options_.client_silence_us) silent.push_back(client);
+      const bool is_silent = now_us - peer.heard_at_us >= options_.client_silence_us;
+      if (is_silent && !peer.deaf) silent.push_back(client);
     }
     for (const ClientId& client : silent) {
       GiveUp(client, fmt::format("silent for {}", SecondsText(options_.client_silence_us)), now_us);

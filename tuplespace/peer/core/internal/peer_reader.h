@@ -7,9 +7,9 @@
 // end.
 //
 // Only pieces that are due keep a fetch alive: nothing else that a holder sends costs it anything.
-// It is too slow if no due piece came for stall_us, or if a fetch takes longer than the bytes that
-// the holder owes at its begin take at least_bytes_per_s, plus connect_us and stall_us. Holders
-// send payloads in the order of the fetches, so a piece of any fetch counts for the others, too.
+// It is too slow if no due piece came for stall_us, or if a fetch takes longer than all bytes that
+// the holder owes meanwhile take at least_bytes_per_s, plus connect_us and stall_us: windows let
+// holders send parts of several payloads in turn. So a piece of any fetch counts for the others.
 //
 // Not thread safe; for one thread.
 #pragma once
@@ -90,6 +90,7 @@ class PeerReader {
   void OnRefusal(const RefusalFrame& refusal);
   void OnStray();
   void Finish(OpenFetches::iterator at);
+  void End(OpenFetches::iterator at);
   std::int64_t StalledUs() const;  // then the holder is too slow if no due piece comes before
   std::int64_t PatienceUs() const { return heard_ ? limits_.stall_us : limits_.connect_us; }
 

@@ -44,13 +44,16 @@ void PeerReader::Begin(WantedPayload wanted, std::int64_t now_us) {
   const std::uint64_t id = wanted.id;
   output_.push_back(
       EncodePeer(FetchFrame{id, wanted.ticket, limits_.window_bytes, wanted.reader, wanted.key}));
+  const std::int64_t its_us = MostUs(wanted.bytes);
+  std::int64_t others_us = 0;
+  for (auto& [other, open] : open_) {
+    others_us += MostUs(open.wanted.bytes - open.received_bytes);
+    open.end_us += its_us;
+  }
   Open& begun = open_[id];
   begun.wanted = std::move(wanted);
   begun.begun_us = now_us;
-  begun.end_us = now_us + limits_.connect_us + limits_.stall_us;
-  for (const auto& [other, open] : open_) {
-    begun.end_us += MostUs(open.wanted.bytes - open.received_bytes);
-  }
+  begun.end_us = now_us + limits_.connect_us + limits_.stall_us + others_us + its_us;
 }
 
 // How long these bytes may take.
@@ -60,8 +63,16 @@ std::int64_t PeerReader::MostUs(std::uint64_t bytes) const {
                                    limits_.least_bytes_per_s);
 }
 
+// The others may no longer take the time of its bytes, which will not come.
+void PeerReader::End(OpenFetches::iterator at) {
+  const std::int64_t its_us = MostUs(at->second.wanted.bytes - at->second.received_bytes);
+  open_.erase(at);
+  for (auto& [other, open] : open_) open.end_us -= its_us;
+}
+
 void PeerReader::Forget(std::uint64_t id) {
-  if (open_.erase(id) > 0) {
+  if (const auto at = open_.find(id); at != open_.end()) {
+    End(at);
     output_.push_back(EncodePeer(StopFrame{id}));
     strays_left_ += limits_.window_bytes / kMinPieceBytes + 1;  // are on their way
   }
@@ -134,7 +145,7 @@ void PeerReader::Finish(OpenFetches::iterator at) {
   } else {
     fetched.why = "the bytes do not have the hash that came with them";
   }
-  open_.erase(at);
+  End(at);
   ++strays_left_;  // it may be withdrawn before the holder hears that it is whole
 }
 
@@ -143,7 +154,7 @@ void PeerReader::OnRefusal(const RefusalFrame& refusal) {
   if (at == open_.end()) return OnStray();
   heard_ = true;
   fetched_.push_back({at->first, {}, WordOf(refusal.why)});
-  open_.erase(at);
+  End(at);
 }
 
 void PeerReader::Fail(const std::string& why) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "acan/manager/job.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace acan {
 
@@ -12,5 +13,10 @@ namespace acan {
 // initial weights by their hash, if HoldToInitialWeights has set it.
 std::string TrainingId(const Job& job, const std::string& train_sha256,
                        const std::string& test_sha256);
+
+// The same for a job as JobToJson gives it, without opening any of its files. Empty if it is no
+// such job.
+std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
+                         const std::string& test_sha256);
 
 }  // namespace acan

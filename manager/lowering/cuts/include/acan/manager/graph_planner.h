@@ -65,10 +65,10 @@ struct ChosenCuts {
   GraphCuts cuts;
   CutCost cost;
 };
-// nullopt if no cuts fit, or if the search for any has used its budget. Then `smallest_need_bytes`
-// is the smallest capacity for which cuts exist, or after too long a search some capacity that is
-// enough; UINT64_MAX if no capacity is enough, because a tuple or a task is larger than the space
-// accepts.
+// nullopt if no cuts fit, and without `smallest_need_bytes` also if the search has used its budget.
+// With it, a last search for any cuts follows; if there are none, it is set to the smallest
+// capacity for which cuts exist, or after too long a search to some capacity that is enough;
+// UINT64_MAX if no capacity is enough, because a tuple or a task is larger than the space accepts.
 std::optional<ChosenCuts> ChooseCuts(const CutRequest& request, std::uint64_t* smallest_need_bytes);
 
 // "9 segments, ...": for logs.

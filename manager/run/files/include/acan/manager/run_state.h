@@ -23,6 +23,7 @@ struct RunState {
   std::vector<std::string> contributors = {};
   std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
   std::vector<ResultConflict> conflicts = {};          // of all lives
+  bool begun = true;  // false: a new run that waits for its first plan, and has not begun its files
 };
 
 // As JSON.
