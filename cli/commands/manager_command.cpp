@@ -8,7 +8,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/size_text.h"
 #include "acan/manager/initial_weights.h"
-#include "acan/manager/input_files.h"
+#include "acan/manager/job_files.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
@@ -87,7 +87,7 @@ int RunManager(const ManagerFlags& flags) {
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   HoldToInitialWeights(&job);
   RequireOtherInputs(job, options.out_dir);
-  const std::uintmax_t input_bytes = BytesOf(InputFilesOf(job));
+  const std::uintmax_t input_bytes = BytesOf(FilesOf(job));
   if (input_bytes >= kLargeInputBytes) {
     role.log().Info(fmt::format("reading {} of input files", SizeText(input_bytes)));
   }

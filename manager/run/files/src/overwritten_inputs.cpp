@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
-#include "acan/manager/input_files.h"
+#include "acan/manager/job_files.h"
 #include "acan/manager/output_names.h"
 
 namespace acan {
@@ -29,7 +29,7 @@ std::vector<fs::path> OutputsIn(const fs::path& folder) {
 
 void RequireOtherInputs(const Job& job, const std::string& out_dir) {
   const std::vector<fs::path> outputs = OutputsIn(out_dir);
-  for (const InputFile& input : InputFilesOf(job)) {
+  for (const JobFile& input : FilesOf(job)) {
     for (const fs::path& output : outputs) {
       std::error_code none;  // the file does not exist
       if (!fs::equivalent(input.path, output, none)) continue;

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxDimensions = 8;
+constexpr std::size_t kMaxTensorRank = 8;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;  // far more than any model has
 
 }  // namespace
@@ -156,7 +156,7 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
       Sizes(name, "data_offsets", field("data_offsets"), 2, 2);
   StoredTensor tensor;
   tensor.type = type.get<std::string>();
-  tensor.shape = Sizes(name, "shape", field("shape"), 0, kMaxDimensions);
+  tensor.shape = Sizes(name, "shape", field("shape"), 0, kMaxTensorRank);
   std::int64_t elements = 1;
   for (const std::int64_t size : tensor.shape) {
     if (size < 1 || size > kMaxElements / elements) {

@@ -1,5 +1,5 @@
 // The files that a job reads.
-#include "acan/manager/input_files.h"
+#include "acan/manager/job_files.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace acan {
 namespace {
 
-TEST(InputFiles, AreAllThatTheJobNames) {
+TEST(JobFiles, AreAllThatTheJobNames) {
   const TestFolder folder;
   const std::string samples = folder.Write("x.npy", "");
   std::filesystem::resize_file(samples, 5'000'000'000);  // has no blocks on the disk
@@ -21,12 +21,12 @@ TEST(InputFiles, AreAllThatTheJobNames) {
       "[data]\ntrain_inputs = \"x.npy\"\ntrain_targets = \"y.npy\"\n",
       "job.toml", folder.path(), {});
   std::vector<std::string> keys;
-  for (const InputFile& file : InputFilesOf(job)) keys.push_back(file.key);
+  for (const JobFile& file : FilesOf(job)) keys.push_back(file.key);
   std::ranges::sort(keys);
   EXPECT_EQ(keys, (std::vector<std::string>{"data.train_inputs", "data.train_targets",
                                             "model.initial_weights"}));
   // The initial weights do not exist.
-  EXPECT_EQ(BytesOf(InputFilesOf(job)), 5'000'000'005u);
+  EXPECT_EQ(BytesOf(FilesOf(job)), 5'000'000'005u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "acan/manager/input_files.h"
+#include "acan/manager/job_files.h"
 
 #include <system_error>
 #include <variant>
@@ -10,8 +10,8 @@ namespace acan {
 namespace fs = std::filesystem;
 
 // All texts of [data] that are absolute paths are input files.
-std::vector<InputFile> InputFilesOf(const Job& job) {
-  std::vector<InputFile> files;
+std::vector<JobFile> FilesOf(const Job& job) {
+  std::vector<JobFile> files;
   if (!job.initial_weights.empty()) {
     files.push_back({"model.initial_weights", job.initial_weights});
   }
@@ -27,9 +27,9 @@ std::vector<InputFile> InputFilesOf(const Job& job) {
   return files;
 }
 
-std::uintmax_t BytesOf(const std::vector<InputFile>& files) {
+std::uintmax_t BytesOf(const std::vector<JobFile>& files) {
   std::uintmax_t bytes = 0;
-  for (const InputFile& file : files) {
+  for (const JobFile& file : files) {
     std::error_code error;
     if (!fs::is_regular_file(file.path, error)) continue;
     const std::uintmax_t size = fs::file_size(file.path, error);

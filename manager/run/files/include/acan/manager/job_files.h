@@ -10,14 +10,14 @@
 
 namespace acan {
 
-struct InputFile {
+struct JobFile {
   std::string key;  // that names it in the job: "data.train_text"
   std::filesystem::path path;
 };
 
 // Initial weights, graph file and data. They need not exist.
-std::vector<InputFile> InputFilesOf(const Job& job);
+std::vector<JobFile> FilesOf(const Job& job);
 // The bytes on the disk of all of them together; a file that cannot be examined counts as empty.
-std::uintmax_t BytesOf(const std::vector<InputFile>& files);
+std::uintmax_t BytesOf(const std::vector<JobFile>& files);
 
 }  // namespace acan
