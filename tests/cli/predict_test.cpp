@@ -90,7 +90,7 @@ class Predict : public ::testing::Test {
   const std::string npy_ = folder_ / "logits.npy";
 };
 
-constexpr const char* kFiles =
+constexpr const char* kSampleFiles =
     "train_inputs = \"x\"\ntrain_labels = \"y\"\ntest_inputs = \"x\"\ntest_labels = \"y\"\n";
 
 struct Kind {
@@ -104,7 +104,7 @@ TEST_P(PredictKinds, GivesTheLogitsOfTheTestLoss) {
   const std::string labels = Bytes({kSamples}, 3, 1);
   folder_.Write("x", Bytes({kSamples, 9, 9}, 256, 2));
   folder_.Write("y", labels);
-  const Result trained = Train(GetParam().keys, kFiles);
+  const Result trained = Train(GetParam().keys, kSampleFiles);
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Result computed = Compute();
   ASSERT_EQ(computed.code, 0) << computed.err;
@@ -204,7 +204,7 @@ TEST_F(Predict, GivesTheValuesOfARegression) {
 TEST_F(Predict, RefusesFilesThatDoNotFit) {
   folder_.Write("x", Bytes({kSamples, 9, 9}, 256, 2));
   folder_.Write("y", Bytes({kSamples}, 3, 1));
-  ASSERT_EQ(Train("layers = [81, 12, 3]\n", kFiles).code, 0);
+  ASSERT_EQ(Train("layers = [81, 12, 3]\n", kSampleFiles).code, 0);
   const auto expect_refused = [this](const std::vector<std::string>& more, const char* why) {
     const Result refused = Compute(more);
     EXPECT_EQ(refused.code, 2) << refused.err;
