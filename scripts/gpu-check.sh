@@ -96,7 +96,7 @@ out=${1:-${OUT:-out/gpu-check}}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 if $dry_run; then
-  work=$out/work
+  work=$(mktemp -d "$out/work-XXXXXX")
   # Deletes the dry run's logs and trained models after packing the logs.
   trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" . && rm -rf "$work"' EXIT
 else

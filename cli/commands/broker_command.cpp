@@ -57,9 +57,10 @@ std::uint64_t DefaultPayloadBytes() {
   return std::max(tuplespace::SpaceLimits{}.payload_bytes, pages / 4 * 3 * page_bytes);
 }
 
-// Applies the changed list of the key file. A file that cannot be used changes nothing.
-void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
-               Log& log) {
+// Applies the changed list of the key file. A file that cannot be used changes nothing; false is
+// returned, and the problem is logged unless it is `said` already.
+bool ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
+               Log& log, std::string* said) {
   try {
     const BrokerFile file = ReadBrokerFile(path);
     broker.SetPeers(file.peers);
@@ -68,8 +69,13 @@ void ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplesp
       log.Warning(fmt::format(
           "{}: the broker's own keys have changed: restart the broker to use them", path));
     }
+    said->clear();
+    return true;
   } catch (const std::exception& error) {
+    if (*said == error.what()) return false;
+    *said = error.what();
     log.Error(fmt::format("{}; the previous list stays in force", error.what()));
+    return false;
   }
 }
 
@@ -118,10 +124,11 @@ int RunBroker(const BrokerFlags& flags) {
     tuplespace::Broker broker(std::move(options));
     if (!guarded) WarnOfOthers(broker.endpoints(), role.log());
     for (const std::string& endpoint : broker.endpoints()) PrintLine(endpoint);
+    std::string said;
     std::optional<FileWatch> watch;
     if (guarded) {
       watch.emplace(flags.keys.value, known,
-                    [&] { ReadAgain(flags.keys.value, keys, broker, role.log()); });
+                    [&] { return ReadAgain(flags.keys.value, keys, broker, role.log(), &said); });
     }
     code = role.Serve([&broker] { broker.Run(); }, [&broker] { broker.Stop(); });
   }

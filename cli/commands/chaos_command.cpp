@@ -12,6 +12,7 @@
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/manager.h"
+#include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
@@ -20,6 +21,7 @@
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "local_run.h"
+#include "out_folder.h"
 #include "process_setup.h"
 #include "scratch_folder.h"
 #include "standard_output.h"
@@ -242,6 +244,7 @@ int RunChaos(const ChaosFlags& flags) {
   CheckFolderIsFree(out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);
+  WarnOfReplacedRun(out_dir, job, data, "acan train --resume " + out_dir, log);
   Outcome outcome;
   if (!flags.undisturbed.empty()) {
     outcome.undisturbed = ReadUndisturbed(flags, job, data);
@@ -256,7 +259,7 @@ int RunChaos(const ChaosFlags& flags) {
   // Another process may have begun there since the first check.
   CheckFolderIsFree(out_dir);
   // The remains of an earlier run must not help this one.
-  std::filesystem::remove_all(out_dir + "/snapshots");
+  SnapshotFolder(out_dir + "/" + kSnapshotsName, "", nullptr, 0).RemoveAll();
   for (const char* name : {"/metrics.jsonl", "/receipt.json"}) {
     std::filesystem::remove(out_dir + name);
   }

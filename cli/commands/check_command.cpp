@@ -211,8 +211,7 @@ void CheckLink(tuplespace::Client& client, Findings& findings) {
 }
 
 // Returns the device's GFLOP/s; 0 if it gets no tasks of exact jobs.
-double CheckDevice(const HandlerFlags& flags, Findings& findings) {
-  const HandlerDevice chosen = DeviceOf(flags);
+double CheckDevice(const HandlerDevice& chosen, Findings& findings) {
   const std::unique_ptr<Device> device =
       MakeDevice(chosen.spec, chosen.memory_bytes, chosen.fast_math);
   const ConformanceResult conformance = RunConformance(*device);
@@ -259,6 +258,19 @@ void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findin
                   100 * gflops / std::max(there_gflops, 0.001)));
 }
 
+// What goes wrong in a check is what it has found.
+template <class Check>
+void Try(const char* what, Findings& findings, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kUsage) throw;
+    findings.Add(what, State::kFailed, error.what());
+  } catch (const tuplespace::SpaceError& error) {
+    findings.Add(what, State::kFailed, error.what());
+  }
+}
+
 int RunCheck(const Flags& flags) {
   RequireLimits("acan check");
   tuplespace::ClientOptions options;
@@ -273,12 +285,17 @@ int RunCheck(const Flags& flags) {
   ApplyHandlerFlags(flags.handler, flags.handler.keys.set(), unused);
   ParseLogFormat(flags.log_format);
   Findings findings(flags.json);
+  std::optional<HandlerDevice> device;
+  Try("device", findings, [&] { device = DeviceOf(flags.handler); });
   if (CheckReach(options.endpoint, findings)) {
     tuplespace::Client client(std::move(options));
     if (CheckJoin(client, file, findings)) {
-      CheckLink(client, findings);
-      const double gflops = CheckDevice(flags.handler, findings);
-      if (gflops > 0) CompareHandlers(client, gflops, findings);
+      Try("link", findings, [&] { CheckLink(client, findings); });
+      if (device)
+        Try("device", findings, [&] {
+          const double gflops = CheckDevice(*device, findings);
+          if (gflops > 0) CompareHandlers(client, gflops, findings);
+        });
     }
   }
   return findings.Finish();

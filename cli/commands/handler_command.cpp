@@ -68,8 +68,11 @@ int RunHandler(const Flags& flags) {
   const DeviceSpec& spec = chosen.spec;
   HandlerOptions options;
   // `acan train` gives its handlers no key, since they are on its own host.
-  const bool has_key = flags.role.parent == 0 && flags.handler.keys.set();
-  ApplyHandlerFlags(flags.handler, has_key, options);
+  const bool is_child = flags.role.parent != 0;
+  const bool has_key = !is_child && flags.handler.keys.set();
+  HandlerFlags given = flags.handler;
+  if (is_child && given.direct.origin == "ACAN_DIRECT") given.direct = {};  // is for other brokers
+  ApplyHandlerFlags(given, has_key, options);
 
   RoleProcess role(flags.role, "handler " + spec.Name());
   AvoidPreemption();

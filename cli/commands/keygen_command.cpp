@@ -191,15 +191,29 @@ int Revoke(const KeygenFlags& flags) {
   }
   file.peers.erase(peer);
   change.Write(file);
-  // The file and its copies are useless now. Later the name may belong to another new key.
-  ::unlink(PathOf(flags, flags.revoke).c_str());
-  change.Finish(Existing::kReplace);
+  // The file and its copies are useless now. Later the name may belong to another new key. If the
+  // list cannot be replaced, the key is as good as before.
+  const std::string access = PathOf(flags, flags.revoke), away = access + ".revoked";
+  const bool moved = ::rename(access.c_str(), away.c_str()) == 0;
+  try {
+    change.Finish(Existing::kReplace);
+  } catch (...) {
+    if (moved) ::rename(away.c_str(), access.c_str());
+    throw;
+  }
+  if (moved) ::unlink(away.c_str());
   PrintLine(fmt::format("{}: \"{}\" is revoked", BrokerPath(flags), flags.revoke));
   return 0;
 }
 
 int RunKeygen(const KeygenFlags& flags) {
-  if (!flags.revoke.empty()) return Revoke(flags);
+  if (!flags.revoke.empty()) {
+    if (!flags.name.empty() || !flags.jobs.empty() || !flags.until.empty()) {
+      throw UsageError(
+          "--name, --jobs and --until are for keys to add; --revoke names the key and ends it now");
+    }
+    return Revoke(flags);
+  }
   if (!flags.add.empty()) return AddOne(flags);
   if (!flags.name.empty()) throw UsageError("--name names a key to add: give --add as well");
   if (!flags.jobs.empty() || !flags.until.empty()) {

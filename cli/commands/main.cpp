@@ -130,8 +130,11 @@ int ComplainOfCurrentException() {
     Complain(error.what());
     return kFailure;
   } catch (const std::system_error& error) {
-    Complain(fmt::format("the system cannot start another thread of this process: {}",
-                         SystemErrorText(error.code().value())));
+    const int code = error.code().value();
+    const bool of_thread = code == EAGAIN || code == ENOMEM;
+    Complain(of_thread ? fmt::format("the system cannot start another thread of this process: {}",
+                                     SystemErrorText(code))
+                       : error.what());
     return kFailure;
   } catch (const std::exception& error) {
     Complain(error.what());

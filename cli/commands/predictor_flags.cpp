@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "acan/core/error.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/npy_writer.h"
 #include "fmt/format.h"
 #include "standard_output.h"
@@ -25,6 +26,12 @@ void AddPredictorFlags(Command& command, PredictorFlags& flags) {
 }
 
 void RequireOtherOutput(const std::string& out, const std::vector<std::string>& inputs) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(out, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw UsageError(fmt::format(
+        "--out {}: is not a file but a folder, device, pipe or socket; name a file", out));
+  }
   for (const std::string& input : inputs) {
     std::error_code none;  // the file does not exist
     if (input.empty() || !std::filesystem::equivalent(input, out, none)) continue;
@@ -40,6 +47,7 @@ int WriteOutputs(const Predictor& predictor, const SampleSet& samples, const std
   const StopGuard guard(
       signals, [&stops] { stops = true; }, nullptr);
   const std::int64_t rows = samples.samples() * predictor.rows();
+  RemoveUnfinished(out);  // of a command that was killed
   NpyWriter file(out, {rows, predictor.features()});
   for (std::int64_t i = 0; i < samples.samples(); ++i) {
     if (stops) return 128 + signals.received();

@@ -18,8 +18,8 @@ struct PredictorFlags {
 };
 void AddPredictorFlags(Command& command, PredictorFlags& flags);
 
-// Throws Error (usage) if `out` is one of the files `inputs`, under any name; empty names are
-// ignored.
+// Throws Error (usage) if `out` is one of the files `inputs`, under any name, or anything else than
+// a file. Empty names of inputs are ignored.
 void RequireOtherOutput(const std::string& out, const std::vector<std::string>& inputs);
 
 // Writes the output for all samples as an NPY file [samples x rows, features], and says so.

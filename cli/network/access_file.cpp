@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <initializer_list>
 #include <utility>
 
@@ -321,8 +322,30 @@ std::optional<tuplespace::ClientAccess> AccessOf(const Setting& keys, const std:
   return std::move(file.access);
 }
 
-KeyFileChange::KeyFileChange(std::string path)
-    : path_(std::move(path)), temporary_(path_ + ".new") {
+namespace {
+
+// A rename would replace a link and leave its file as it is.
+std::string WithoutLinks(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_symlink(path, none)) return path;
+  const std::filesystem::path file = std::filesystem::canonical(path, none);
+  return none ? path : file.string();
+}
+
+// Otherwise a power cut may undo a change that was reported.
+void SyncFolderOf(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+KeyFileChange::KeyFileChange(const std::string& path)
+    : path_(WithoutLinks(path)), temporary_(path_ + ".new") {
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd_ >= 0) return;
   if (errno != EEXIST) throw FileError(temporary_, "create");
@@ -369,6 +392,7 @@ void KeyFileChange::Finish(Existing existing) {
     ::unlink(temporary_.c_str());
   }
   finished_ = true;
+  SyncFolderOf(path_);
 }
 
 void KeyFileChange::Close() {

@@ -48,7 +48,7 @@ enum class Existing { kRefuse, kReplace };
 class KeyFileChange {
  public:
   // Throws Error (failure) if another change is in progress, or if PATH.new cannot be created.
-  explicit KeyFileChange(std::string path);
+  explicit KeyFileChange(const std::string& path);
   ~KeyFileChange();  // drops an unfinished change
   KeyFileChange(const KeyFileChange&) = delete;
   KeyFileChange& operator=(const KeyFileChange&) = delete;

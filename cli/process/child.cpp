@@ -131,7 +131,8 @@ void Child::Signal(int signal) {
 
 Exit Child::Wait() {
   if (exit_) return *exit_;
-  int status = 0;
+  constexpr int kUnknown = 255 << 8;  // as if it had ended with exit code 255
+  int status = kUnknown;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   exit_ = WIFSIGNALED(status) ? Exit{0, WTERMSIG(status)} : Exit{WEXITSTATUS(status), 0};

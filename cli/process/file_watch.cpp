@@ -22,7 +22,7 @@ std::string LookOf(const std::string& path) {
                      info.st_ctim.tv_nsec);
 }
 
-FileWatch::FileWatch(const std::string& path, std::string known, std::function<void()> changed)
+FileWatch::FileWatch(const std::string& path, std::string known, std::function<bool()> changed)
     : path_(path),
       changed_(std::move(changed)),
       last_(std::move(known)),
@@ -42,8 +42,7 @@ void FileWatch::Watch() {
   while (!wake_.wait_for(lock, kPause, [this] { return stop_; })) {
     std::string look = LookOf(path_);
     if (look.empty() || look == last_) continue;
-    last_ = std::move(look);
-    changed_();
+    if (changed_()) last_ = std::move(look);
   }
 }
 

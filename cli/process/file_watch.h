@@ -15,8 +15,9 @@ std::string LookOf(const std::string& path);
 // Polls once a second, because few file systems notify of changes made on other hosts.
 class FileWatch {
  public:
-  // `known`: what LookOf returned before the file was read.
-  FileWatch(const std::string& path, std::string known, std::function<void()> changed);
+  // `known`: what LookOf returned before the file was read. `changed` returns false if the file
+  // could not be used; then it is called again a second later.
+  FileWatch(const std::string& path, std::string known, std::function<bool()> changed);
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
@@ -25,7 +26,7 @@ class FileWatch {
   void Watch();
 
   const std::string path_;
-  const std::function<void()> changed_;
+  const std::function<bool()> changed_;
   std::string last_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -78,6 +78,12 @@ void OpenStandardDescriptors() {
 void SetUpProcess() {
   OpenStandardDescriptors();
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+  // The program that started this one may ignore SIGCHLD, which hides how children end, or may
+  // block signals.
+  ::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
   // Children run /proc/self/exe, so ps and top would call them "exe".
   ::prctl(PR_SET_NAME, "acan");
 }

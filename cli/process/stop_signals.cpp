@@ -40,6 +40,11 @@ void Handle(std::initializer_list<int> signals, void (*handler)(int)) {
   for (const int signal : signals) ::sigaction(signal, &action, nullptr);
 }
 
+bool IsIgnored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 struct StopSignals::Impl {
@@ -89,12 +94,15 @@ StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>(mode)) {
   signal_pipe = impl_->pipe[1];
   impl_->thread = std::thread([this] { impl_->Watch(); });
   Handle({SIGTERM}, OnStopSignal);
-  Handle({SIGINT, SIGHUP}, mode == Mode::kAll ? OnStopSignal : SIG_IGN);
+  Handle({SIGINT}, mode == Mode::kAll ? OnStopSignal : SIG_IGN);
+  // nohup(1) ignores SIGHUP for its command.
+  if (!IsIgnored(SIGHUP)) Handle({SIGHUP}, mode == Mode::kAll ? OnStopSignal : SIG_IGN);
   if (mode == Mode::kOfChild) Handle({EndChildSignal()}, OnStopSignal);
 }
 
 StopSignals::~StopSignals() {
-  Handle({SIGINT, SIGTERM, SIGHUP, EndChildSignal()}, SIG_DFL);
+  Handle({SIGINT, SIGTERM, EndChildSignal()}, SIG_DFL);
+  if (!IsIgnored(SIGHUP)) Handle({SIGHUP}, SIG_DFL);
   const unsigned char end = 0;
   [[maybe_unused]] const auto written = ::write(impl_->pipe[1], &end, 1);
   impl_->thread.join();

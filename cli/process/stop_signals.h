@@ -11,7 +11,7 @@ namespace acan::cli {
 class StopSignals {
  public:
   enum class Mode {
-    kAll,  // SIGINT, SIGTERM and SIGHUP
+    kAll,  // SIGINT, SIGTERM, and SIGHUP unless it was ignored when the process began, as by nohup
     // Of a child (child.h): EndChildSignal, and SIGTERM if it comes twice. All other signals that a
     // terminal, a service manager or an administrator sends to all processes of a command are left
     // to the parent.

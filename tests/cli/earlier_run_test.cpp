@@ -181,6 +181,12 @@ TEST_F(EarlierRun, ThatIsUnfinishedIsNamedBeforeItIsReplaced) {
   ASSERT_TRUE(again.WaitForErr("epoch 1/"));
   again.Signal(SIGINT);
   ASSERT_EQ(again.Wait(), 128 + SIGINT) << again.err();
+  Program chaos({"chaos", job, "--handlers", "cpu:1@16MiB", "--out", out_});
+  ASSERT_TRUE(
+      chaos.WaitForErr("warning: " + out_ + " has snapshots of an unfinished run up to step"));
+  ASSERT_TRUE(chaos.WaitForErr("epoch 1/"));
+  chaos.Signal(SIGINT);
+  ASSERT_EQ(chaos.Wait(), 128 + SIGINT) << chaos.err();
   Program resumed({"train", "--resume", out_, "--handlers", "cpu:1@16MiB"});
   ASSERT_TRUE(resumed.WaitForErr("continuing from snapshot"));
   resumed.Signal(SIGINT);

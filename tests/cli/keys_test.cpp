@@ -108,6 +108,16 @@ TEST_F(Keys, AreAddedAndRevokedByName) {
   EXPECT_THAT(gone.err, AllOf(HasSubstr("\"gpu7\""), HasSubstr("handler, manager")));
 }
 
+// A broker may read the list through another name.
+TEST_F(Keys, AreRevokedBehindALink) {
+  const std::string list = folder_ / "list.key";
+  ASSERT_EQ(::rename(Key("broker").c_str(), list.c_str()), 0);
+  ASSERT_EQ(::symlink(list.c_str(), Key("broker").c_str()), 0);
+  EXPECT_EQ(Keygen({"--revoke", "handler"}).code, 0);
+  EXPECT_THAT(ReadFile(list), Not(HasSubstr("name = \"handler\"")));
+  EXPECT_NE(::access(Key("handler").c_str(), F_OK), 0);
+}
+
 TEST_F(Keys, NothingIsMadeWhileAnotherKeygenIsAtWork) {
   const std::string before = ReadFile(Key("broker"));
   folder_.Write("keys/broker.key.new", "");

@@ -1,5 +1,7 @@
 // acan predict: the loss and the accuracy that follow from its logits are those that the run has
 // measured on the same samples.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -219,6 +221,11 @@ TEST_F(Predict, RefusesFilesThatDoNotFit) {
   EXPECT_EQ(replaced.code, 2);
   EXPECT_THAT(replaced.err, HasSubstr("is the input file"));
   EXPECT_EQ(ReadFile(folder_ / "x"), inputs);
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const Result pipe =
+      RunAcan({"predict", out_, "--inputs", folder_ / "x", "--out", folder_ / "pipe"});
+  EXPECT_EQ(pipe.code, 2);
+  EXPECT_THAT(pipe.err, HasSubstr("is not a file"));
   folder_.Write("x", Bytes({kSamples, 9}, 256, 2));
   expect_refused({}, "but the model takes 81");
 }

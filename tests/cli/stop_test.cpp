@@ -283,5 +283,47 @@ TEST(TrainingThatCannotStart, NamesAVariableThatItsChildrenWouldRefuse) {
   }
 }
 
+// ---- what the program that starts it has set
+
+TEST(InheritedSignals, NohupKeepsATrainingFromAHangUp) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program train({ACAN_PROGRAM, "train", job, "--handlers", "cpu:1@16MiB", "--out", folder / "out"},
+                {}, "/usr/bin/nohup");
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  train.Signal(SIGHUP);
+  train.Signal(SIGINT);
+  EXPECT_EQ(train.Wait(), 128 + SIGINT) << train.err();
+}
+
+TEST(InheritedSignals, ABlockedOneStillStopsIt) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program train({"--block-signal=TERM", ACAN_PROGRAM, "train", job, "--handlers", "cpu:1@16MiB",
+                 "--out", folder / "out"},
+                {}, "/usr/bin/env");
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  train.Signal(SIGTERM);
+  EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
+}
+
+TEST(InheritedSignals, ChildrenThatCannotStartAreSeen) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  Program train({"--ignore-signal=CHLD", ACAN_PROGRAM, "train", job, "--handlers", "2xcpu:1",
+                 "--out", folder / "out"},
+                {{"ACAN_THROTTLE", "much"}}, "/usr/bin/env");
+  EXPECT_EQ(train.Wait(), 1);
+  EXPECT_THAT(train.err(), HasSubstr("no handler can start"));
+}
+
+TEST(InheritedVariables, ForHandlersOfOtherBrokersDoNotConcernChildren) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const Result result = RunAcan({"train", job, "--handlers", "cpu:1", "--out", folder / "out"},
+                                {{"ACAN_DIRECT", "tcp://10.0.0.7:5600"}});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 }  // namespace
 }  // namespace acan::testing
