@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "task_generated.h"
 #include "views.h"
+#include "written_parts.h"
 
 namespace acan {
 namespace {
@@ -60,7 +61,39 @@ class Shapes {
 
 enum class BufferState : std::uint8_t { kEmpty, kInput, kAssembled, kWritten };
 
-void CheckPieces(const Task& task, std::size_t input_count, std::vector<BufferState>& state) {
+// What is known of the buffers at one moment of the task.
+class Buffers {
+ public:
+  explicit Buffers(const Task& task)
+      : specs_(task.buffers),
+        state_(specs_.size(), BufferState::kEmpty),
+        written_(specs_.size()),
+        zeroed_(specs_.size(), false) {}
+
+  BufferState& StateOf(std::size_t buffer) { return state_[buffer]; }
+  void Write(const View& part) { written_[static_cast<std::size_t>(part.buffer)].Write(part); }
+  void Read(const View& part) {
+    const auto index = static_cast<std::size_t>(part.buffer);
+    if (state_[index] == BufferState::kInput || zeroed_[index]) return;
+    zeroed_[index] = !written_[index].Has(part, specs_[index]);
+  }
+  // As Task::zeroed.
+  std::vector<std::uint32_t> Zeroed() const {
+    std::vector<std::uint32_t> list;
+    for (std::uint32_t i = 0; i < zeroed_.size(); ++i) {
+      if (zeroed_[i]) list.push_back(i);
+    }
+    return list;
+  }
+
+ private:
+  const std::vector<BufferSpec>& specs_;
+  std::vector<BufferState> state_;
+  std::vector<WrittenParts> written_;
+  std::vector<bool> zeroed_;
+};
+
+void CheckPieces(const Task& task, std::size_t input_count, Buffers& buffers) {
   for (const Piece& piece : task.pieces) {
     if (piece.input >= input_count)
       Bad(fmt::format("piece of input {} of {}", piece.input, input_count));
@@ -68,13 +101,15 @@ void CheckPieces(const Task& task, std::size_t input_count, std::vector<BufferSt
     if (!Contains(task.buffers[piece.buffer], piece.row, piece.col, piece.rows, piece.cols)) {
       Bad("piece outside its buffer");
     }
-    BufferState& s = state[piece.buffer];
+    BufferState& s = buffers.StateOf(piece.buffer);
     if (CoversBuffer(piece, task)) {
       if (s != BufferState::kEmpty) Bad("buffer with two whole inputs");
       s = BufferState::kInput;
     } else {
       if (s == BufferState::kInput) Bad("buffer with a whole input and a piece");
       s = BufferState::kAssembled;
+      buffers.Write(
+          {static_cast<std::int32_t>(piece.buffer), piece.row, piece.col, piece.rows, piece.cols});
     }
   }
 }
@@ -102,7 +137,7 @@ void CheckOperands(const Call& call, const OperatorRow& row) {
   }
 }
 
-void CheckCalls(const Task& task, std::vector<BufferState>& state) {
+void CheckCalls(const Task& task, Buffers& buffers) {
   for (const Call& call : task.calls) {
     const OperatorRow& row = RowOf(call);
     if (call.views.size() != row.operands.size()) {
@@ -116,15 +151,17 @@ void CheckCalls(const Task& task, std::vector<BufferState>& state) {
     for (std::size_t i = 0; i < call.views.size(); ++i) {
       if (call.views[i].buffer < 0 || !row.operands[i].reads()) continue;
       const auto index = static_cast<std::size_t>(call.views[i].buffer);
-      if (state[index] == BufferState::kEmpty) {
+      if (buffers.StateOf(index) == BufferState::kEmpty) {
         Bad(fmt::format("buffer {} is read before it is written", index));
       }
+      buffers.Read(call.views[i]);
     }
     for (std::size_t i = 0; i < call.views.size(); ++i) {
       if (call.views[i].buffer < 0 || !row.operands[i].writes()) continue;
-      BufferState& s = state[static_cast<std::size_t>(call.views[i].buffer)];
+      BufferState& s = buffers.StateOf(static_cast<std::size_t>(call.views[i].buffer));
       if (s == BufferState::kInput) Bad("an input is written");
       s = BufferState::kWritten;
+      buffers.Write(call.views[i]);
     }
   }
 }
@@ -148,14 +185,15 @@ void CheckSizes(const Task& task) {
   }
 }
 
-void Check(const Task& task, std::size_t input_count) {
+// Returns Task::zeroed.
+std::vector<std::uint32_t> Check(const Task& task, std::size_t input_count) {
   CheckSizes(task);
   if (task.outputs.empty()) Bad("no results");
   const auto block = static_cast<std::uint32_t>(task.block);
   if (task.block < 16 || (block & (block - 1)) != 0) Bad("block is not a power of two from 16");
-  std::vector<BufferState> state(task.buffers.size(), BufferState::kEmpty);
-  CheckPieces(task, input_count, state);
-  CheckCalls(task, state);
+  Buffers buffers(task);
+  CheckPieces(task, input_count, buffers);
+  CheckCalls(task, buffers);
   for (const Output& output : task.outputs) {
     const View& view = output.view;
     if (view.buffer < 0 || static_cast<std::size_t>(view.buffer) >= task.buffers.size()) {
@@ -165,11 +203,13 @@ void Check(const Task& task, std::size_t input_count) {
     if (!Contains(task.buffers[index], view.row, view.col, view.rows, view.cols)) {
       Bad("result outside its buffer");
     }
-    if (state[index] == BufferState::kEmpty) Bad("result that is never written");
+    if (buffers.StateOf(index) == BufferState::kEmpty) Bad("result that is never written");
+    buffers.Read(view);
   }
   if (NeedBytes(task) > kMaxTaskBytes) {
     Bad(fmt::format("its matrices have more than {} bytes", kMaxTaskBytes));
   }
+  return buffers.Zeroed();
 }
 
 wire::View ToWire(const View& v) {
@@ -422,7 +462,7 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   if (in.ahead() != nullptr) {
     for (const wire::Ahead* one : *in.ahead()) task.ahead.push_back(DecodeAhead(*one, budget));
   }
-  Check(task, input_count);
+  task.zeroed = Check(task, input_count);
   return task;
 }
 

@@ -42,6 +42,48 @@ Task Sample() {
 }
 constexpr std::size_t kInputs = 4;
 
+Call FillOf(const View& view) {
+  Call fill;
+  fill.kernel = Kernel::kFill;
+  fill.views = {view};
+  return fill;
+}
+
+std::vector<std::uint32_t> ZeroedOf(const Task& task, std::size_t inputs = 0) {
+  return DecodeTask(EncodeTask(task), inputs).zeroed;
+}
+
+// A task must not see what its device's memory had before.
+TEST(TaskTest, BuffersThatMayBeReadBeforeTheyAreWholeBeginAsZeros) {
+  EXPECT_TRUE(ZeroedOf(Sample(), kInputs).empty()) << "two pieces are the whole buffer";
+  Task gap = Sample();
+  gap.pieces[1].cols = 7;
+  EXPECT_EQ(ZeroedOf(gap, kInputs), std::vector<std::uint32_t>{0});
+  Task overlap = Sample();
+  overlap.pieces[1] = {1, 0, 0, 7, 8, 8};
+  EXPECT_EQ(ZeroedOf(overlap, kInputs), std::vector<std::uint32_t>{0});
+
+  Task task;
+  task.buffers = {{4, 6}};
+  task.block = 16;
+  task.outputs = {{Key{"job", std::int64_t{3}, "act"}, {0, 0, 0, 4, 6}}};
+  const auto zeroed = [&](const std::vector<View>& parts) {
+    task.calls.clear();
+    for (const View& part : parts) task.calls.push_back(FillOf(part));
+    return !ZeroedOf(task).empty();
+  };
+  EXPECT_FALSE(zeroed({{0, 0, 0, 4, 6}}));
+  EXPECT_TRUE(zeroed({{0, 0, 0, 1, 1}}));
+  EXPECT_FALSE(zeroed({{0, 0, 0, 2, 6}, {0, 2, 0, 2, 6}})) << "rows";
+  EXPECT_FALSE(zeroed({{0, 0, 3, 4, 3}, {0, 0, 0, 4, 3}})) << "columns";
+  EXPECT_FALSE(zeroed({{0, 0, 0, 2, 6}, {0, 2, 0, 2, 3}, {0, 2, 3, 2, 3}, {0, 0, 0, 2, 6}}));
+  EXPECT_TRUE(zeroed({{0, 0, 0, 2, 6}, {0, 2, 0, 2, 3}, {0, 3, 3, 1, 3}})) << "a gap";
+  EXPECT_TRUE(zeroed({{0, 0, 0, 2, 6}, {0, 0, 0, 2, 6}, {0, 0, 0, 2, 5}}))
+      << "as many elements as the whole, but not all of them";
+  task.outputs[0].view = {0, 1, 1, 2, 2};
+  EXPECT_FALSE(zeroed({{0, 0, 0, 3, 3}})) << "only what was written is read";
+}
+
 TEST(TaskTest, SurvivesTheWire) {
   const Task sent = Sample();
   const Task task = DecodeTask(EncodeTask(sent), kInputs);

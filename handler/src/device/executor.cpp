@@ -1,5 +1,6 @@
 #include "executor.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -53,6 +54,18 @@ std::vector<std::size_t> PiecesOf(const Task& task, std::size_t inputs) {
   return counts;
 }
 
+// Memory for one of the task's buffers. `leaves`: as LeavingWhole.
+BufferPtr MakeBuffer(Device& device, const Task& task, std::size_t index, bool leaves) {
+  const BufferSpec& spec = task.buffers[index];
+  BufferPtr buffer = leaves ? device.AllocateResult(spec.bytes()) : device.Allocate(spec.bytes());
+  if (std::binary_search(task.zeroed.begin(), task.zeroed.end(), index)) {
+    KernelArgs zeros;
+    zeros.m[0] = {buffer.get(), 0, spec.rows, spec.cols, spec.cols};
+    device.Launch(Kernel::kFill, zeros);
+  }
+  return buffer;
+}
+
 void CopyPiece(Device& device, const Task& task, const std::vector<BufferPtr>& buffers,
                const Piece& piece, const TaskInput& input) {
   const View place{static_cast<std::int32_t>(piece.buffer), piece.row, piece.col, piece.rows,
@@ -98,10 +111,7 @@ std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vecto
   for (const Piece& piece : task.pieces) {
     BufferPtr& buffer = buffers[piece.buffer];
     if (!CoversBuffer(piece, task)) {
-      if (!buffer) {
-        const std::uint64_t bytes = task.buffers[piece.buffer].bytes();
-        buffer = leaves[piece.buffer] ? device.AllocateResult(bytes) : device.Allocate(bytes);
-      }
+      if (!buffer) buffer = MakeBuffer(device, task, piece.buffer, leaves[piece.buffer]);
       CopyPiece(device, task, buffers, piece, inputs[piece.input]);
       used(piece.input);
     }
@@ -121,9 +131,7 @@ StartedResults StartTaskOn(Device& device, const Task& task, std::vector<BufferP
                            bool resident, std::uint64_t keeps_from_bytes) {
   const std::vector<bool> leaves = LeavingWhole(task, resident);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i]) continue;
-    const std::uint64_t bytes = task.buffers[i].bytes();
-    buffers[i] = leaves[i] ? device.AllocateResult(bytes) : device.Allocate(bytes);
+    if (!buffers[i]) buffers[i] = MakeBuffer(device, task, i, leaves[i]);
   }
   const auto hashes = RunCallsAndHash(device, task, buffers, HashedOutputs(device, task, resident));
   StartedResults started;

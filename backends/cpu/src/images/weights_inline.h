@@ -36,12 +36,19 @@ int64_t MostLinesOf(int64_t rows, int64_t width) {
   return (rows + width - 2) / width + 1;
 }
 
+// The product, or a number that no scratch has room for: strides and paddings may be any numbers.
+int64_t Times(int64_t a, int64_t b) {
+  constexpr int64_t kTooMany = INT64_MAX / 4;
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) || product > kTooMany ? kTooMany : product;
+}
+
 // The most floats in the packed lines of a band of `rows` rows.
 int64_t MostBandFloats(const WeightGradient& d, int64_t rows) {
   const int64_t lines = MostLinesOf(rows, d.w.out_width);
   const int64_t images = MostLinesOf(rows, d.w.out_width * d.w.out_height);
   const int64_t more = d.w.window_height > d.w.stride_y ? d.w.window_height - d.w.stride_y : 0;
-  return (lines * d.w.stride_y + Min(images, lines) * more) * d.line_floats;
+  return Times(Times(lines, d.w.stride_y) + Times(Min(images, lines), more), d.line_floats);
 }
 
 // Packs the lines that the band's windows read, and lists its runs. False if there are too many
@@ -162,7 +169,7 @@ bool ChooseBands(WeightGradient& d, int64_t group_rows, int64_t room) {
 bool ConvolveWeights(const WeightsProblem& g, float* scratch, int64_t floats) {
   const acan_args unfold = KernelArgsOf(g.window);
   WeightGradient d{g, acan_window_of(&unfold), 0, 0, 0, 0, 0, 0, scratch, 0, nullptr, {}, 0};
-  d.line_floats = (d.w.width + 2 * d.w.padding_x) * g.x.cols;
+  d.line_floats = Times(d.w.width + 2 * d.w.padding_x, g.x.cols);
   d.run_floats = d.w.window_width * g.x.cols;
   const int64_t tiles = TilesOfLine(d) * d.w.window_height;
   d.tile_begin = tiles * g.part / g.parts;

@@ -88,6 +88,9 @@ struct Task {
   std::vector<Output> outputs;
   // These may be fetched while this task and others run. No result of the task depends on them.
   std::vector<Ahead> ahead = {};
+  // Buffers of which a call or a result may read elements that nothing has written. They begin as
+  // zeros, so that no task sees what the device's memory had before. DecodeTask finds them.
+  std::vector<std::uint32_t> zeroed = {};
 };
 
 // Whether the numbers of buffers and calls, and the rows and columns of each buffer, are within the
