@@ -64,7 +64,7 @@ int RunPredict(const PredictFlags& flags) try {
   const std::shared_ptr<const SampleSet> samples = LoadInputs(run.job, graph, files);
   const std::unique_ptr<ModelReader> weights = run.OpenWeights();
   const Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory), graph,
-                            *weights, output);
+                            *weights, output, run.job.training);
   return WriteOutputs(predictor, *samples, flags.predictor.out);
 } catch (const OutOfMemory& error) {
   throw FailureError(NoRoomText(flags.folder, error));

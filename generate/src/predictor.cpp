@@ -23,21 +23,26 @@ const model::GraphOutput& FindOutput(const model::Graph& graph, const std::strin
 
 // A task keeps only values that a later node reads, so this adds a node that reads the output.
 model::Graph WithReader(model::Graph graph, model::ValueId output) {
-  graph.AddOutput("predicted", graph.Add("predicted", model::Scale{1.0f}, {output}));
+  std::string name = "predicted";
+  const auto is_taken = [&] {
+    return std::ranges::any_of(graph.values(), [&](const auto& v) { return v.name == name; }) ||
+           std::ranges::any_of(graph.outputs(), [&](const auto& o) { return o.name == name; });
+  };
+  while (is_taken()) name += "'";
+  graph.AddOutput(name, graph.Add(name, model::Scale{1.0f}, {output}));
   return graph;
 }
 
 }  // namespace
 
 Predictor::Predictor(std::unique_ptr<Device> device, const model::Graph& graph,
-                     const ModelReader& weights, const std::string& output)
+                     const ModelReader& weights, const std::string& output, Training training)
     : device_(std::move(device)) {
   const model::ValueId value = FindOutput(graph, output).value;
   rows_ = graph.value(value).shape.rows;
   features_ = graph.value(value).shape.features;
   graph_ = std::make_unique<const LoweredGraph>(
       std::make_shared<const model::Graph>(WithReader(graph, value)));
-  Training training;
   training.precision = Precision::kExact;
   calls_ = CallsOfSample(*graph_, training, graph_->value(value).producer);
   const std::vector<BufferPtr> of_parameters = UploadWeights(*device_, weights);

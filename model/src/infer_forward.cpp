@@ -251,6 +251,10 @@ struct Forward {
     in.ExpectAttribute(op.order == ExponentialOrder::kLanes || op.label_smoothing == 0.0f,
                        "label_smoothing", fmt::format("{}", op.label_smoothing),
                        "0 where the order is that of leaves");
+    in.ExpectAttribute(
+        op.order == ExponentialOrder::kLanes || op.ignored_label == CrossEntropy{}.ignored_label,
+        "ignored_label", fmt::format("{}", op.ignored_label),
+        "left out where the order is that of leaves, in which every label is a class");
     in.ExpectRows(1, in.rows(0), "a label for each row of logits");
     in.ExpectBound(1, 0, in.features(0), "features");
     return {PerSample(in.rows(0), 1), PerSample(in.rows(0), 1)};

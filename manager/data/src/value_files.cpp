@@ -71,8 +71,9 @@ std::vector<std::int32_t> ToLabels(const std::string& path, const std::vector<T>
                                    std::int64_t classes) {
   std::vector<std::int32_t> labels(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool whole = std::is_integral_v<T> ||
-                       static_cast<double>(values[i]) == std::floor(static_cast<double>(values[i]));
+    // Beyond 2^24, fp32 skips whole numbers.
+    const auto wide = static_cast<double>(values[i]);
+    const bool whole = std::is_integral_v<T> || (wide == std::floor(wide) && wide < (1 << 24));
     if (!whole) {
       throw UsageError(fmt::format("{}: the label of sample {} is {}, expected a whole number",
                                    path, i, values[i]));

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -186,11 +187,19 @@ void StoredArray::ReadIntegers(std::int64_t first, std::span<std::int64_t> out) 
   ReadBytes(first, bytes);
   const auto whole = [&](auto value, std::size_t i) {
     if constexpr (std::is_floating_point_v<decltype(value)>) {
-      constexpr double kMost = 1LL << 53;  // above it, doubles skip whole numbers
+      // Above it, numbers of this type skip whole numbers, so this one may have been another.
+      constexpr auto kMost =
+          static_cast<double>(1LL << std::numeric_limits<decltype(value)>::digits);
       const auto wide = static_cast<double>(value);
       if (!(wide == std::floor(wide) && std::fabs(wide) < kMost)) {
-        throw UsageError(fmt::format("{}: {} is {}, expected a whole number", path_,
-                                     Place(first + static_cast<std::int64_t>(i)), value));
+        throw UsageError(
+            fmt::format("{}: {} is {}, expected a whole number{}", path_,
+                        Place(first + static_cast<std::int64_t>(i)), value,
+                        std::fabs(wide) < kMost
+                            ? ""
+                            : fmt::format(" below {}, as its file has floats of {} bits; save it "
+                                          "as integers",
+                                          kMost, 8 * sizeof(value))));
       }
     }
     if constexpr (std::is_same_v<decltype(value), std::uint64_t>) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -58,6 +59,10 @@ class Reader {
     std::size_t node = 0;
     for (const json& each : fields_.Array("nodes", kMaxNodes)) {
       AddNode({each, Where("node", each, node++)});
+    }
+    if (const std::size_t outputs = fields_.Object("outputs").size(); outputs > kMaxGraphOutputs) {
+      fields_.Fail(
+          fmt::format("'outputs' has {} entries; the limit is {}", outputs, kMaxGraphOutputs));
     }
     for (const auto& output : fields_.Object("outputs").items()) {
       if (output.key().empty() || output.key().size() > kMaxGraphNameBytes) {
@@ -183,13 +188,15 @@ class Reader {
       n.push_back(FloatOf(fields, "initial", numbers));
     }
     if (kind == "constant" && n.size() == 1) return Constant{n[0]};
-    if (kind == "uniform" && n.size() == 2 && n[0] <= n[1]) return Uniform{n[0], n[1]};
+    const bool in_range = n.size() == 2 && n[0] <= n[1] && std::isfinite(n[1] - n[0]);
+    if (kind == "uniform" && in_range) return Uniform{n[0], n[1]};
     if (kind == "normal" && n.size() == 2 && n[1] >= 0) return Normal{n[0], n[1]};
     if (kind == "truncated_normal" && n.size() == 4 && n[1] > 0 && n[2] < n[3]) {
       return TruncatedNormal{n[0], n[1], n[2], n[3]};
     }
     fields.Fail(fmt::format(
-        "'initial' is {}, expected {}; low is at most high, and a deviation is not negative",
+        "'initial' is {}, expected {}; low is at most high (for truncated_normal below it), high - "
+        "low is finite, and a deviation is not negative (for truncated_normal above 0)",
         JsonText(value), expected));
   }
 

@@ -21,9 +21,10 @@ namespace acan {
 class Predictor {
  public:
   // Uploads the weights. `output` is one of the outputs of `graph`; if it is not, the constructor
-  // throws Error (usage) that lists them. Throws OutOfMemory as Device does.
+  // throws Error (usage) that lists them. `training` is that of the job; its block decides the
+  // order of sums. Throws OutOfMemory as Device does.
   Predictor(std::unique_ptr<Device> device, const model::Graph& graph, const ModelReader& weights,
-            const std::string& output);
+            const std::string& output, Training training = {});
 
   std::int64_t rows() const { return rows_; }  // of the output for one sample
   std::int64_t features() const { return features_; }

@@ -9,7 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <set>
+#include <string_view>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -23,6 +25,17 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxTensorRank = 8;
+
+// The types that a file may have. Tensors that are read are checked for theirs; a file may have
+// others, such as masks.
+struct ElementType {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr ElementType kTypes[] = {{"F64", 8},     {"F32", 4},     {"F16", 2}, {"BF16", 2},
+                                  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4},
+                                  {"I16", 2},     {"I8", 1},      {"U64", 8}, {"U32", 4},
+                                  {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;  // far more than any model has
 
 }  // namespace
@@ -149,7 +162,9 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
     return value.at(key);
   };
   const json& type = field("dtype");
-  if (type != "F32" && type != "I64") {
+  const auto of_type = std::ranges::find(kTypes, type.is_string() ? type.get<std::string>() : "",
+                                         &ElementType::name);
+  if (of_type == std::end(kTypes)) {
     file_.Refuse(fmt::format("tensor '{}' has dtype {}, expected \"F32\"", name, JsonText(type)));
   }
   const std::vector<std::int64_t> offsets =
@@ -167,7 +182,7 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
     }
     elements *= size;
   }
-  const std::int64_t bytes = elements * (tensor.type == "I64" ? 8 : 4);
+  const std::int64_t bytes = elements * of_type->bytes;
   const std::int64_t data_bytes = file_.file_bytes_ - file_.data_begin_;
   if (offsets[0] > offsets[1] || offsets[1] > data_bytes) {
     file_.Refuse(
@@ -176,8 +191,9 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
                     name, offsets[0], offsets[1], data_bytes));
   }
   if (offsets[1] - offsets[0] != bytes) {
-    file_.Refuse(fmt::format("tensor '{}' has {} bytes, but its shape {} needs {}", name,
-                             offsets[1] - offsets[0], JsonText(field("shape")), bytes));
+    file_.Refuse(fmt::format("tensor '{}' has {} bytes, but its shape {} of {} needs {}", name,
+                             offsets[1] - offsets[0], JsonText(field("shape")), JsonText(type),
+                             bytes));
   }
   tensor.begin = file_.data_begin_ + offsets[0];
   tensor.end = file_.data_begin_ + offsets[1];

@@ -17,6 +17,7 @@ inline constexpr std::string_view kGraphFormat = "acan-graph-1";
 inline constexpr std::int64_t kMaxGraphFileBytes = std::int64_t{1} << 26;
 inline constexpr std::size_t kMaxGraphInputs = 64;
 inline constexpr std::size_t kMaxGraphParameters = 1 << 20;
+inline constexpr std::size_t kMaxGraphOutputs = 1024;
 inline constexpr std::size_t kMaxGraphOperands = 4096;  // of one node
 inline constexpr std::size_t kMaxGraphNameBytes = 512;
 inline constexpr std::int64_t kMaxGraphElements = std::int64_t{1} << 40;  // of all parameters

@@ -348,7 +348,7 @@ TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
   WriteGraphModel(path, *gpt, 9);
   const std::string sha256 = ModelReader(path, *gpt).WeightsSha256();
   Parsed base = Parse(path);
-  base.Append("transformer.h.0.attn.bias", "F32", {1}, std::string(4, '\0'));
+  base.Append("transformer.h.0.attn.bias", "BOOL", {4}, std::string(4, '\0'));
   const std::string prefix = "transformer.";
   nlohmann::json header = nlohmann::json::object();
   for (const auto& [name, tensor] : base.header.items()) {

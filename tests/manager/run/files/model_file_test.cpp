@@ -285,9 +285,10 @@ TEST(ModelReaderTest, WrongTensorsAreNamed) {
     return [=](json& header) { header[name][key] = value; };
   };
   const std::string weight = "layers.0.weight";
-  ExpectHeaderRefused(set(weight, "dtype", "F16"), {weight, "\"F16\"", "expected \"F32\""});
+  ExpectHeaderRefused(set(weight, "dtype", "F16"), {weight, "24 bytes", "of \"F16\" needs 12"});
   ExpectHeaderRefused(set(weight, "dtype", 3), {weight, "dtype 3"});
-  ExpectHeaderRefused(set(weight, "shape", {3, 3}), {weight, "24 bytes", "[3,3] needs 36"});
+  ExpectHeaderRefused(set(weight, "shape", {3, 3}),
+                      {weight, "24 bytes", "[3,3] of \"F32\" needs 36"});
   ExpectHeaderRefused(set(weight, "shape", {6}), {weight, "shape [6], expected [3,2]"});
   ExpectHeaderRefused(set(weight, "shape", {3, 2, 1}), {weight, "[3,2,1], expected [3,2]"});
   ExpectHeaderRefused(set(weight, "shape", std::vector<int>(9, 1)), {weight, "0 to 8 sizes"});
