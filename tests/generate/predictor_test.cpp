@@ -65,6 +65,25 @@ INSTANTIATE_TEST_SUITE_P(Devices, PredictorTest,
                            return std::get<0>(of.param).name + "_" + std::get<1>(of.param).name;
                          });
 
+TEST(PredictorOfABlock, SumsInTheOrderOfTheJob) {
+  const TestFolder folder;
+  const SmallModel& model = SmallModels().front();
+  SmallRun run(folder, model.keys, "[train]\nblock = 16\n");
+  const std::unique_ptr<ModelReader> weights = run.run().OpenWeights();
+  const auto logits = [&](const Training& training) {
+    const Predictor predictor(
+        MakeCpuDevice({.threads = 1, .memory_limit_bytes = kPredictorLimit, .isa = {}}),
+        run.graph(), *weights, "logits", training);
+    const std::vector<std::int32_t> tokens =
+        SomeTokens(kSamples * model.positions, predictor.features());
+    const TokenSamples samples(tokens, model.positions);
+    return std::pair(predictor.Predict(samples, 0), run.WholePass(tokens).front());
+  };
+  const auto [of_job, expected] = logits(run.run().job.training);
+  EXPECT_EQ(of_job, expected);
+  EXPECT_NE(logits(Training()).first, expected);
+}
+
 TEST(PredictorErrors, NameTheOutputsThatThereAre) {
   const TestFolder folder;
   SmallRun run(folder, SmallModels().front().keys);

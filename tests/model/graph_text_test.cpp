@@ -151,6 +151,8 @@ const std::vector<Mistake>& Mistakes() {
       {"/parameters/0/initial", "{\"gauss\": [0, 1]}", {"\"gauss\"", "truncated_normal"}},
       {"/parameters/0/initial", "{\"normal\": [0, 1e39]}", {"'initial'", "float32"}},
       {"/parameters/0/initial", "{\"uniform\": [1, 0]}", {"'initial'"}},
+      {"/parameters/0/initial", "{\"uniform\": [-3e38, 3e38]}", {"'initial'", "low is finite"}},
+      {"/parameters/0/initial", "{\"truncated_normal\": [0, 0, -1, 1]}", {"'initial'", "above 0"}},
       {"/parameters/0/file_shape", "[5, 5]", {"parameter 'hidden.weight'", "25 elements"}},
       {"/parameters/0/file_layout", "\"OIHW\"", {"'file_layout'", "\"convolution\""}},
       {"/parameters/0/file_layout", "\"convolution\"", {"'file_shape' is missing"}},
@@ -173,6 +175,9 @@ const std::vector<Mistake>& Mistakes() {
       {"/nodes/1/attributes/kind", "1", {"node 'relu'", "'kind' is 1"}},
       {"/nodes/1/name", "\"hidden\"", {"two values named 'hidden'"}},
       {"/nodes/3/inputs", "[\"head\", \"x\"]", {"node 'loss' (cross_entropy)"}},
+      {"/nodes/3/attributes",
+       "{\"order\": \"leaves\", \"ignored_label\": -1}",
+       {"node 'loss' (cross_entropy)", "ignored_label", "every label is a class"}},
       {"/outputs", "[]", {"'outputs'", "expected an object"}},
       {"/outputs/logits", "\"nothing\"", {"'outputs' names \"nothing\""}},
       {"/outputs/logits", "\"loss\"", {"output 'logits' is 'loss'", "a node that is not a loss"}},
@@ -242,6 +247,14 @@ TEST(GraphTextTest, ParametersHaveALimitTogether) {
   file["parameters"][0]["columns"] = 1 << 30;
   EXPECT_THAT(Refusal(JsonText(file)),
               HasSubstr("parameter 'hidden.weight': with it, the parameters have more than"));
+}
+
+TEST(GraphTextTest, OutputsHaveALimit) {
+  json file = SmallFile();
+  for (std::size_t i = 0; i < kMaxGraphOutputs; ++i) {
+    file["outputs"]["a" + std::to_string(i)] = "head";
+  }
+  EXPECT_THAT(Refusal(JsonText(file)), HasSubstr("'outputs' has 1025 entries; the limit is 1024"));
 }
 
 TEST(GraphTextTest, BatchNormsTakeTheirStatistics) {
