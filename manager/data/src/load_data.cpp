@@ -351,7 +351,9 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph) {
     for (const model::Use& use : uses[static_cast<std::size_t>(input.value)]) {
       const auto* loss = std::get_if<model::CrossEntropy>(&graph.node(use.node).op);
       const bool ignores = loss != nullptr && loss->order == model::ExponentialOrder::kLanes;
-      if (ignores) wanted.back().ignored_label = loss->ignored_label;
+      if (ignores && input.role == InputRole::kLabels) {
+        wanted.back().ignored_label = loss->ignored_label;
+      }
     }
   }
   return wanted;

@@ -19,19 +19,19 @@ using model::InputRole;
 IntegerBounds BoundsOf(const WantedInput& input) {
   switch (input.role) {
     case InputRole::kLengths:
-      return {1, input.bound, {}, fmt::format("a sequence has {} positions", input.bound)};
+      return {1, input.bound, {}, fmt::format("the model takes lengths up to {}", input.bound)};
     default:
       return {0,
               input.bound - 1,
               {},
-              input.name == "tokens"
-                  ? fmt::format("the model has {} tokens (model.vocab_size)", input.bound)
-                  : fmt::format("the model has {} types of tokens", input.bound)};
+              input.name == "token_type_ids"
+                  ? fmt::format("the model has {} types of tokens", input.bound)
+                  : fmt::format("the model has {} tokens (model.vocab_size)", input.bound)};
   }
 }
 
 const char* WordOf(const WantedInput& input) {
-  if (input.role == InputRole::kLabels) return "the label";
+  if (input.name == "labels") return "the label";
   if (input.role == InputRole::kLengths) return "the length";
   return input.name == "tokens" ? "the token" : "the token type";
 }
@@ -62,6 +62,7 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
       {"labels", &files.labels},
       {"lengths", &files.lengths},
       {"token_type_ids", &files.token_types}};
+  RequireLengths(files);
   Sha256 hash;
   hash.Add("sequences", 9);
   for (const auto& [name, path] : named) {
@@ -95,6 +96,17 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
     arrays_.emplace(name, std::move(array));
   }
   sha256_ = hash.Hex();
+}
+
+// Without a file, each sample has all positions.
+void SequenceSet::RequireLengths(const SequenceFiles& files) const {
+  const WantedInput* tokens = FindInput(inputs_, "tokens");
+  const WantedInput* lengths = FindInput(inputs_, "lengths");
+  if (lengths == nullptr || !files.lengths.empty() || lengths->bound == tokens->positions) return;
+  throw UsageError(
+      fmt::format("{}: its samples have {} positions, but the model takes lengths up to {}; name a "
+                  "file of their lengths",
+                  files.tokens, tokens->positions, lengths->bound));
 }
 
 void SequenceSet::Copy(const SamplePart& part, std::span<std::uint32_t> out) const {

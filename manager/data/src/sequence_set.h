@@ -32,6 +32,8 @@ class SequenceSet final : public SampleSet {
   void Copy(const SamplePart& part, std::span<std::uint32_t> out) const override;
 
  private:
+  void RequireLengths(const SequenceFiles& files) const;
+
   std::vector<WantedInput> inputs_;
   std::map<std::string, StoredArray, std::less<>> arrays_;  // by input; absent: the default
   std::int64_t samples_ = 0;

@@ -1,6 +1,8 @@
 // Labelled sequences: the inputs of a text encoder, and each mistake.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "graph_jobs.h"
 
 namespace acan {
@@ -58,6 +60,35 @@ TEST_F(SequenceTest, LengthsTypesAndATestSet) {
   EXPECT_EQ(data.test->samples(), 1);
   EXPECT_EQ(Integers(*data.test, "tokens"), (Tokens{1, 2, 7}));
   EXPECT_EQ(Integers(*data.test, "lengths"), (Tokens{1}));
+}
+
+TEST_F(SequenceTest, LengthsAreNeededIfNoSampleMayBeWhole) {
+  std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);
+  std::ranges::find(wanted, "lengths", &WantedInput::name)->bound = 2;
+  const std::string with = std::string(kTokenFiles) + "train_lengths = \"lengths\"\n";
+  ExpectError([&] { LoadFrom(folder_, kTokenFiles, wanted); },
+              {"tokens: its samples have 3 positions", "lengths up to 2", "name a file"});
+  folder_.Write("lengths", "2\n3\n");
+  ExpectError([&] { LoadFrom(folder_, with, wanted); },
+              {"lengths: the length of sample 1 is 3", "the model takes lengths up to 2"});
+  folder_.Write("lengths", "2\n1\n");
+  EXPECT_EQ(Integers(*LoadFrom(folder_, with, wanted).train, "lengths"), (Tokens{2, 1}));
+}
+
+// Of such labels, each token is a class.
+TEST_F(SequenceTest, LabelsThatAreTokensAreAllClasses) {
+  std::vector<WantedInput> wanted = BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);
+  WantedInput& labels = *std::ranges::find(wanted, "labels", &WantedInput::name);
+  labels.role = model::InputRole::kTokens;
+  labels.ignored_label.reset();
+  folder_.Write("labels", Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{0, 1, 2, 3, 4, 8})));
+  ExpectError([&] { LoadFrom(folder_, kTokenFiles, wanted); },
+              {"labels: the label of sample 1, position 2 is 8", "the model has 8 tokens"});
+}
+
+TEST_F(SequenceTest, WholeNumbersThatFloatsCannotTellApartAreRefused) {
+  folder_.Write("labels", "0\n16777217\n");
+  Refused({"labels: sample 1, value 0 is 16777216", "below 16777216", "floats of 32 bits"});
 }
 
 TEST_F(SequenceTest, ALabelForEachTokenOrNone) {
