@@ -10,7 +10,7 @@ namespace acan {
 namespace {
 
 // Most tasks read a part soon after it was written.
-constexpr std::size_t kRecentParts = 8;
+constexpr std::size_t kRecentParts = 32;
 
 bool Includes(const View& outer, const View& inner) {
   return outer.row <= inner.row && outer.col <= inner.col &&

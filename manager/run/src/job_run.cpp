@@ -197,7 +197,9 @@ void JobRun::Do(const MoveTiles& action) {
 
 void JobRun::Do(const Quarantine& action) {
   notices_.OnVerdict();  // more verdicts arrive while the quarantine is put
-  audits_.Quarantine(action.verdict, statistics_.handlers().by_id());
+  std::set<std::string> present;
+  for (const auto& [id, capacity] : driver_.core().handlers()) present.insert(id);
+  audits_.Quarantine(action.verdict, statistics_.handlers().by_id(), present);
 }
 
 void JobRun::Do(const GiveUp& action) {

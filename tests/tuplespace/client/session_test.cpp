@@ -201,6 +201,16 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
 }
 
+// Otherwise the client would try for ever to send what a session that has ended does not say.
+TEST_F(SessionTest, ThatFailsWhileAPingIsDueHasNothingToSay) {
+  Join();
+  now_us_ += kSilenceUs;
+  session_.Tick(now_us_ - kSilenceUs / 2);
+  ASSERT_TRUE(session_.HasOutput());
+  session_.ReceiveBad(RequestError{ErrorCode::kForbidden, "the key was revoked"});
+  EXPECT_FALSE(session_.HasOutput());
+}
+
 // As if nobody read its full channel: the Ping that would detect that cannot be sent.
 TEST_F(SessionTest, GivesUpOnABrokerThatTakesNothing) {
   Join();

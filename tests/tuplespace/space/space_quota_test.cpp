@@ -59,6 +59,14 @@ TEST_F(QuotaTest, TuplesAndBytesOfAClientAreLimited) {
       << "others have their own";
 }
 
+// Its bytes would come later, beside the quota.
+TEST_F(QuotaTest, WhatItPutsHasItsBytes) {
+  Tuple stays = Plain(Key{"k", 1});
+  stays.resident_bytes = 1000;
+  EXPECT_THAT(Refused(Put{{stays}}).text, HasSubstr("not ephemeral"));
+  EXPECT_EQ(d->space.GetStatistics().tuples, 0u);
+}
+
 TEST_F(QuotaTest, WhatItPutGoesWithIt) {
   d->PutOne("small", Plain(Key{"k", 1}));
   d->Lose("small");

@@ -295,6 +295,29 @@ TEST(WireRefuses, PartsThatOverlap) {
   EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("overlap"));
 }
 
+TEST(WireRefuses, ListsOfDueInputsThatOverlap) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto due = builder.CreateVector(std::vector<std::uint32_t>(200, 1));
+  wire::TaskSpecBuilder task(builder);
+  task.add_due(due);
+  const auto shared = task.Finish();
+  std::vector<flatbuffers::Offset<wire::Tuple>> tuples;
+  for (int i = 0; i < 100; ++i) {
+    const auto key = BytesIn(builder, Key{i}.bytes());
+    wire::TupleBuilder tuple(builder);
+    tuple.add_key(key);
+    tuple.add_task(shared);
+    tuples.push_back(tuple.Finish());
+  }
+  const auto put = wire::CreatePut(builder, builder.CreateVector(tuples));
+  const auto message = wire::CreateMessage(builder, 5, wire::Body::Put, put.Union());
+  const auto list = builder.CreateVector(&message, 1);
+  wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+  const auto control =
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()}));
+  EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("overlap"));
+}
+
 // One table is named a million times; the verifier must give up instead of running for minutes.
 TEST(WireRefuses, TablesThatAreNamedAgainAndAgain) {
   flatbuffers::FlatBufferBuilder builder;

@@ -386,8 +386,9 @@ std::int64_t ClientSession::NextDeadlineUs() const {
 }
 
 bool ClientSession::HasOutput() const {
-  return joining_.hello_due || link_.ping_due_at_us != kForeverUs || bye_due_ ||
-         (state_ == State::kJoined && !requests_.to_send.empty());
+  return joining_.hello_due || bye_due_ ||
+         (state_ == State::kJoined &&
+          (link_.ping_due_at_us != kForeverUs || !requests_.to_send.empty()));
 }
 
 std::optional<RequestError> ClientSession::TooLarge(const Pending& pending) const {

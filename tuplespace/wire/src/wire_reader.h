@@ -216,7 +216,10 @@ class FrameReader {
     }
     task.not_by = Clients(wire->not_by(), "not_by");
     task.results = Keys(wire->results(), "task results");
-    if (wire->due() != nullptr) task.due.assign(wire->due()->begin(), wire->due()->end());
+    if (wire->due() != nullptr) {
+      Spend(wire->due()->size() * sizeof(std::uint32_t));
+      task.due.assign(wire->due()->begin(), wire->due()->end());
+    }
     task.prefers = Text(wire->prefers(), kMaxClientIdBytes, "prefers");
     task.prefer_us = NotNegative(wire->prefer_us(), "prefer_us");
     return task;

@@ -43,7 +43,8 @@
 //   ("done", job)                  the receipt of the job's last finished run, for managers that
 //                                  stand by
 //   ("metrics", job, run, first step, steps)
-//                                  lines of metrics.jsonl, for managers on other hosts
+//                                  lines of metrics.jsonl, for managers on other hosts; 0 steps:
+//                                  one of an earlier life
 //   ("state", job, run, number)    what else such a manager must know: RunState as JSON; only the
 //   one
 //                                  with the greatest number counts

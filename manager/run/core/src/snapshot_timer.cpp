@@ -51,8 +51,10 @@ bool SnapshotTimer::Drop() {
 bool SnapshotTimer::OnDone(std::int64_t version, std::int64_t took_us, bool written) {
   if (version_ != version) return false;
   version_.reset();
-  took_us_ = took_us;
-  measured_ = true;
+  if (written) {
+    took_us_ = took_us;
+    measured_ = true;
+  }
   (written ? saved_version_ : unsaved_version_) = version;
   return true;
 }

@@ -42,9 +42,11 @@ class AuditTrail {
   bool Watches() const { return context_.job.tasks.audit > 0 || log_; }
   bool LogsAll() const { return log_.has_value(); }
   void OnResults(const std::vector<SeenResult>& results);
-  // Puts the handlers of the verdict in quarantine and throws HandlersWrong.
+  // Puts the handlers of the verdict in quarantine and throws HandlersWrong. `known` may have left;
+  // `present` can compute tasks of the job now.
   [[noreturn]] void Quarantine(const AuditVerdict& verdict,
-                               const std::map<std::string, HandlerSeen>& known);
+                               const std::map<std::string, HandlerSeen>& known,
+                               const std::set<std::string>& present);
   void Flush();  // to the system
   void Sync();   // to the disk
 

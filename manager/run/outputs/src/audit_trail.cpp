@@ -100,11 +100,10 @@ std::set<std::string> AuditTrail::QuarantinedIds() const {
 }
 
 void AuditTrail::Quarantine(const AuditVerdict& verdict,
-                            const std::map<std::string, HandlerSeen>& known) {
+                            const std::map<std::string, HandlerSeen>& known,
+                            const std::set<std::string>& present) {
   HandlersWrong wrong;
   std::set<std::string> all = QuarantinedIds();
-  std::set<std::string> present;
-  for (const auto& [id, handler] : known) present.insert(id);
   for (const std::string& id : verdict.wrong) {
     const auto at = known.find(id);
     const std::string name = at == known.end() ? "gone" : at->second.name;

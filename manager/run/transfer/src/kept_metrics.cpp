@@ -39,7 +39,9 @@ void KeptMetrics::Put(const Tuple& tuple) {
   submit_(tuplespace::Put{{std::move(put)}});
 }
 
-void KeptMetrics::PutPacked(const Tuple& tuple) {
+// A pack of one step has 0 as its number of steps, because AddStep retires the tuples with 1.
+void KeptMetrics::PutPacked(Tuple tuple) {
+  if (tuple.steps == 1) tuple.steps = 0;
   Put(tuple);
   packed_.emplace_back(KeyOf(tuple), tuple.lines.size());
   packed_bytes_ += tuple.lines.size();
@@ -55,13 +57,13 @@ void KeptMetrics::AddEarlier(const MetricsLines& lines) {
   for (const auto& [step, text] : lines) {
     const bool follows = step == packed.first + packed.steps && packed.steps < kStepsOfOneTuple;
     if (!follows) {
-      if (packed.steps > 0) PutPacked(packed);
+      if (packed.steps > 0) PutPacked(std::move(packed));
       packed = Tuple{step, 0, {}};
     }
     packed.lines += text;
     ++packed.steps;
   }
-  if (packed.steps > 0) PutPacked(packed);
+  if (packed.steps > 0) PutPacked(std::move(packed));
 }
 
 // Puts each step at once, before the weights before it are retired: a manager that continues from

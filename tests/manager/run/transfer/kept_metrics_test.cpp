@@ -53,6 +53,22 @@ TEST_F(KeptMetricsTest, WhoGoesOnKeepsWhatThereWasWithItsHoles) {
   EXPECT_EQ(Read("second"), earlier);
 }
 
+TEST_F(KeptMetricsTest, ASingleStepOfAnEarlierLifeStays) {
+  MetricsLines lines;
+  for (std::int64_t step = 0; step <= KeptMetrics::kStepsOfOneTuple; ++step) {
+    lines[step] = Line(step);
+  }
+  KeptMetrics kept = Keep("run");
+  kept.AddEarlier(lines);
+  for (std::int64_t i = 0; i < KeptMetrics::kStepsOfOneTuple; ++i) {
+    const std::int64_t step = std::ssize(lines);
+    kept.AddStep(step, Line(step));
+    lines[step] = Line(step);
+  }
+  EXPECT_EQ(Read("run"), lines);
+  EXPECT_EQ(Tuples("run"), 3u);
+}
+
 TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {
   KeptMetrics kept = Keep("run");
   const std::string pad(20'000, 'x');

@@ -47,6 +47,7 @@ std::string PeerTable::Describe(const ClientId& client) const {
 
 // Adds the id to the last message if that is a Done, too, otherwise adds a new one.
 void PeerTable::SendDone(const ClientId& client, Peer& peer, RequestId id) {
+  if (peer.deaf) return;
   const Done* last = peer.output.empty() ? nullptr : std::get_if<Done>(&peer.output.back());
   if (last == nullptr || last->requests.size() >= kMaxDone) Send(client, peer, Done{});
   std::get<Done>(peer.output.back()).requests.push_back(id);

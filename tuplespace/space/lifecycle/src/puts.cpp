@@ -10,11 +10,15 @@
 namespace tuplespace::internal {
 
 void Puts::Handle(ClientState& client, RequestId id, Put&& put) {
+  const bool leaves_nothing =
+      client.limits.leaves_nothing && !IsPlanted(Planted::kQuotasAreIgnored);
+  if (leaves_nothing) {
+    for (Tuple& tuple : put.tuples) tuple.ephemeral = true;
+  }
   if (auto problem = checks_.ProblemOf(client, put.tuples)) {
     return state_.answers.Refuse(*client.id, id, std::move(*problem));
   }
-  if (client.limits.leaves_nothing && !IsPlanted(Planted::kQuotasAreIgnored)) {
-    for (Tuple& tuple : put.tuples) tuple.ephemeral = true;
+  if (leaves_nothing) {
     if (auto busy = PutChecks::CheckQuota(client, put.tuples)) {
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     }

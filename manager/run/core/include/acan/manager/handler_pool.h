@@ -37,6 +37,8 @@ class HandlerPool {
   // By client id: the handlers that can compute in the job's precision, are not quarantined, and
   // are not known to take no tasks.
   const std::map<std::string, Capacity>& handlers() const { return handlers_; }
+  // One that was left out because it did no task does some now: the next listing has it.
+  void OnResultOf(const tuplespace::ClientId& client) { idlers_.erase(client); }
 
  private:
   bool MayOthersCome(std::int64_t now_us) const;

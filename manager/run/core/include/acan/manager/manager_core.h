@@ -46,6 +46,8 @@ class ManagerCore {
   std::int64_t committed_steps() const { return versions_.committed; }
   const std::optional<Plan>& plan() const { return cut_.plan(); }
   const std::optional<Audits>& audits() const { return trust_.audits(); }
+  // Those that can compute tasks of the job now, by client id.
+  const std::map<std::string, Capacity>& handlers() const { return pool_.handlers(); }
 
  private:
   enum class Phase : std::uint8_t {

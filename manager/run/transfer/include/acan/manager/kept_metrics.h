@@ -44,7 +44,7 @@ class KeptMetrics {
   };
   tuplespace::Key KeyOf(const Tuple& tuple) const;
   void Put(const Tuple& tuple);
-  void PutPacked(const Tuple& tuple);
+  void PutPacked(Tuple tuple);
 
   const std::function<void(tuplespace::RequestBody)> submit_;
   const std::string job_id_;
