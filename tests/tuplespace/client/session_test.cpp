@@ -204,8 +204,8 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
 // Otherwise the client would try for ever to send what a session that has ended does not say.
 TEST_F(SessionTest, ThatFailsWhileAPingIsDueHasNothingToSay) {
   Join();
-  now_us_ += kSilenceUs;
-  session_.Tick(now_us_ - kSilenceUs / 2);
+  now_us_ = session_.NextDeadlineUs();
+  session_.Tick(now_us_);
   ASSERT_TRUE(session_.HasOutput());
   session_.ReceiveBad(RequestError{ErrorCode::kForbidden, "the key was revoked"});
   EXPECT_FALSE(session_.HasOutput());
