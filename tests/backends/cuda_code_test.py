@@ -96,7 +96,7 @@ def most_threads_of(header):
     most = {"": threads["kElementThreads"]}
     for match in SHARED_BY_A_BLOCK.finditer(header):
         for name in re.findall(r"case Kernel::(\w+):", match.group()):
-            most[name] = threads[f"kMost{match.group(1)}Threads"]
+            most[name] = threads[f"kMax{match.group(1)}Threads"]
     return most
 
 

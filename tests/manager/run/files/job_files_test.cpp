@@ -18,12 +18,12 @@ TEST(JobFiles, AreAllThatTheJobNames) {
   folder.Write("y.npy", "12345");
   const Job job = ParseJob(
       "[model]\nlayers = [4, 2]\ninitial_weights = \"w.safetensors\"\n"
-      "[data]\ntrain_inputs = \"x.npy\"\ntrain_targets = \"y.npy\"\n",
+      "[data]\ntrain_inputs = \"x.npy\"\ntrain_labels = \"y.npy\"\n",
       "job.toml", folder.path(), {});
   std::vector<std::string> keys;
   for (const JobFile& file : FilesOf(job)) keys.push_back(file.key);
   std::ranges::sort(keys);
-  EXPECT_EQ(keys, (std::vector<std::string>{"data.train_inputs", "data.train_targets",
+  EXPECT_EQ(keys, (std::vector<std::string>{"data.train_inputs", "data.train_labels",
                                             "model.initial_weights"}));
   // The initial weights do not exist.
   EXPECT_EQ(BytesOf(FilesOf(job)), 5'000'000'005u);
