@@ -291,11 +291,12 @@ int RunCheck(const Flags& flags) {
     tuplespace::Client client(std::move(options));
     if (CheckJoin(client, file, findings)) {
       Try("link", findings, [&] { CheckLink(client, findings); });
-      if (device)
+      if (device) {
         Try("device", findings, [&] {
           const double gflops = CheckDevice(*device, findings);
           if (gflops > 0) CompareHandlers(client, gflops, findings);
         });
+      }
     }
   }
   return findings.Finish();
