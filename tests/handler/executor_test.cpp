@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 
 #include "acan/core/task.h"
 #include "acan/cpu/cpu_device.h"
@@ -41,6 +43,41 @@ TEST(Executor, NoResultHasWhatTheMemoryHadBefore) {
     EXPECT_EQ(values[0], 3);
     EXPECT_EQ(std::count(values.begin(), values.end(), 0.0f), std::ssize(values) - 1);
   }
+}
+
+// Packed as other convolutions are, the lines between these windows would have more bytes than 64
+// bits can count.
+TEST(Executor, AConvolutionOfAnyStrideStaysWithinItsMemory) {
+  constexpr std::int64_t kFar = 2'147'483'647;
+  Task task;
+  task.block = 16;
+  task.buffers = {{1, 1}, {9, 1}, {9, 1}, {1, 1}};
+  const auto fill = [](const View& view, float value) {
+    Call call;
+    call.kernel = Kernel::kFill;
+    call.views = {view};
+    call.scalars.f[0] = value;
+    return call;
+  };
+  Call unfold;
+  unfold.kernel = Kernel::kUnfold;
+  unfold.views = {{1, 0, 0, 9, 1}, {0, 0, 0, 1, 1}};
+  // height, width, window, stride, padding: 3 x 3 windows, of which the middle one sees the pixel.
+  const std::int64_t scalars[] = {1, 1, 1, 1, kFar, kFar, kFar, kFar};
+  std::copy(std::begin(scalars), std::end(scalars), unfold.scalars.i.begin());
+  Call gradient;
+  gradient.gemm = true;
+  gradient.form = GemmForm::kGradient;
+  gradient.views = {{2, 0, 0, 9, 1}, {1, 0, 0, 9, 1}, {3, 0, 0, 1, 1}};
+  task.calls = {fill({0, 0, 0, 1, 1}, 3), fill({2, 0, 0, 9, 1}, 2), unfold, gradient};
+  task.outputs = {{tuplespace::Key{"job", 1, "part"}, {3, 0, 0, 1, 1}}};
+  const auto device = MakeCpuDevice({1, 16 << 20, std::nullopt});
+  const auto results = RunTaskOn(*device, DecodeTask(EncodeTask(task), 0), {});
+  ASSERT_EQ(results.size(), 1u);
+  float value = 0;
+  ASSERT_EQ(results[0].payload.size(), sizeof value);
+  std::memcpy(&value, results[0].payload.data(), sizeof value);
+  EXPECT_EQ(value, 6);
 }
 
 }  // namespace
