@@ -125,6 +125,57 @@ TEST_F(DirectReadsTest, WhatHasBegunIsReadThroughTheBrokerHoweverMuchIsUnderWay)
   EXPECT_EQ(Payloads(), 1u);
 }
 
+// Its fetch has waited longer for its turn than the ticket lasts.
+TEST_F(DirectReadsTest, AnExpiredTicketIsReplaced) {
+  Begin({Placed(1), Placed(2)});
+  full_ = true;
+  now_us_ += 300;
+  reads_.OnFetched(2, {}, /*ticket_expired=*/true);
+  ASSERT_EQ(submitted_.size(), 1u) << "at once";
+  EXPECT_TRUE(submitted_[0].first.direct);
+  EXPECT_EQ(submitted_[0].first.wait_us, 700);
+  EXPECT_EQ(submitted_[0].first.patterns, std::vector<Pattern>{Pattern::Of(Key{"tile", 2})});
+  reads_.OnFetched(1, Payload::Copy("a"));
+  EXPECT_TRUE(answers_.empty()) << "one is under way";
+  Answer({Placed(2)});
+  ASSERT_TRUE(fetching_.contains(3));
+  EXPECT_EQ(fetching_.at(3), (Key{"tile", 2}));
+  reads_.OnFetched(3, Payload::Copy("b"));
+  EXPECT_EQ(Payloads(), 2u);
+  EXPECT_TRUE(submitted_.empty());
+}
+
+// A holder may say it of every ticket.
+TEST_F(DirectReadsTest, AnExpiredTicketIsReplacedOnce) {
+  Begin({Named(1)});
+  Answer({Placed(1)});
+  reads_.OnFetched(1, {}, /*ticket_expired=*/true);
+  ASSERT_EQ(submitted_.size(), 1u);
+  EXPECT_TRUE(submitted_[0].first.direct);
+  Answer({Placed(1)});
+  reads_.OnFetched(2, {}, /*ticket_expired=*/true);
+  ASSERT_EQ(submitted_.size(), 1u);
+  EXPECT_FALSE(submitted_[0].first.direct);
+  Answer({Whole(1)});
+  EXPECT_EQ(Payloads(), 1u);
+}
+
+// The maker has left, or what it had is in the space now.
+TEST_F(DirectReadsTest, InPlaceOfAnotherTicketThePayloadMayCome) {
+  Begin({Placed(1), Placed(2)});
+  reads_.OnFetched(1, {}, /*ticket_expired=*/true);
+  reads_.OnFetched(2, {}, /*ticket_expired=*/true);
+  ASSERT_EQ(submitted_.size(), 2u);
+  Answer({Whole(1)});
+  FoundTuple unplaced = Placed(2);
+  unplaced.place = nullptr;
+  Answer({unplaced});
+  ASSERT_EQ(submitted_.size(), 1u);
+  EXPECT_FALSE(submitted_[0].first.direct);
+  Answer({Whole(2)});
+  EXPECT_EQ(Payloads(), 2u);
+}
+
 // A holder may send other bytes than it has supplied.
 TEST_F(DirectReadsTest, BytesThatAreNotThoseOfTheSpaceAreReadThroughTheBroker) {
   const auto hashed = [](const char* text) {

@@ -1,7 +1,10 @@
 // Payloads that stay with a client go directly to their readers, over TCP, with and without keys.
 #include <gmock/gmock.h>
 
+#include <zmq.hpp>
+
 #include "direct_fixture.h"
+#include "room_for_threads.h"
 
 namespace tuplespace {
 namespace {
@@ -216,6 +219,24 @@ TEST_P(DirectTransfer, AListenerThatCannotBindSaysSoAndGoesOn) {
   holder.GetStatistics(kGenerous);
   EXPECT_TRUE(PollUntil(holder, [&] { return !problem.empty(); }));
   EXPECT_THAT(problem, HasSubstr("cannot listen at " + broker_->endpoint()));
+  EXPECT_TRUE(holder.Put({PlainTuple({"open", 2}, "plain")}, kGenerous));
+  EXPECT_EQ(Fetch(holder, {}, {Named({"open", 2})})->payload.text(), "plain");
+}
+
+TEST_P(DirectTransfer, AClientThatGetsTooFewThreadsSaysSoAndGoesOn) {
+  zmq::context_t context;
+  const zmq::socket_t starts_its_threads(context, zmq::socket_type::dealer);
+  ClientOptions options = OptionsOf("holder");
+  options.context = &context;
+  Client holder(options);
+  std::string problem;
+  holder.OnDirectProblem([&](const std::string& text) { problem = text; });
+  {
+    const acan::test::RoomForThreads room(1);
+    holder.GetStatistics(kGenerous);
+    EXPECT_TRUE(PollUntil(holder, [&] { return !problem.empty(); }));
+  }
+  EXPECT_THAT(problem, HasSubstr("and direct transfers need 3"));
   EXPECT_TRUE(holder.Put({PlainTuple({"open", 2}, "plain")}, kGenerous));
   EXPECT_EQ(Fetch(holder, {}, {Named({"open", 2})})->payload.text(), "plain");
 }

@@ -184,6 +184,34 @@ TEST_P(HostilePeer, WhatDoesNotHaveItsHashIsReadThroughTheBroker) {
   EXPECT_EQ(reader->direct_counts().failed_fetches, 1u);
 }
 
+// The fetch may have waited longer for its turn than the ticket lasts.
+TEST_P(HostilePeer, AnExpiredTicketIsReplaced) {
+  FakeListener listener(GetParam());
+  const auto fake = Fake(listener.listening(GetParam()));
+  fake->Ask(Put{{Staying(kHostileTile, kHostileBytes)}});
+  const auto reader = Make("reader");
+  std::vector<std::string> tickets;
+  const auto found = FetchWith(*reader, [&] {
+    fake->Turn();
+    const auto fetch = listener.Fetched();
+    if (!fetch) return;
+    tickets.push_back(fetch->ticket);
+    if (tickets.size() == 1) {
+      return listener.Send(RefusalFrame{fetch->transfer, FetchRefusal::kExpired});
+    }
+    const auto bytes = std::as_bytes(std::span(payload_));
+    for (std::size_t at = 0; at < bytes.size(); at += kMaxPieceBytes) {
+      const auto piece = bytes.subspan(at, std::min(kMaxPieceBytes, bytes.size() - at));
+      listener.Send({fetch->transfer, bytes.size(), at, HashOf(bytes), piece});
+    }
+  });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload.text(), payload_);
+  ASSERT_EQ(tickets.size(), 2u);
+  EXPECT_NE(tickets[0], tickets[1]);
+  EXPECT_EQ(StatsOf(*reader).counters.wanted, 0u) << "nothing came through the broker";
+}
+
 TEST_P(HostilePeer, AHolderThatDiesInTheMiddleLosesItsPayload) {
   const auto owner = Make("owner"), reader = Make("reader");
   std::vector<Notice> notices;

@@ -227,41 +227,78 @@ TEST_F(PeerReaderTest, RefusedBytesGiveTheOthersNoTime) {
 
 // ---- honest holders over slow links
 
-// Lets a reader fetch `count` payloads of `bytes` over a link that transports a byte in
-// `us_per_byte`. Returns how many came, or 0 if the reader gave up.
-std::size_t FetchOverLink(std::size_t count, std::uint64_t bytes, std::int64_t us_per_byte) {
-  constexpr std::uint64_t kLinkSession = 3;
-  const std::string secret(kTicketSecretBytes, 's');
-  PeerHolder holder(secret, {});
-  holder.SessionBegan(kLinkSession, 0, 0);
-  PeerReader reader{PeerReaderLimits()};
-  const std::string ticket =
-      MakeTicket(secret, {kLinkSession, "reader", "", kReadTile.bytes()}, 3600 * kReadSecondUs);
-  for (std::uint64_t id = 1; id <= count; ++id) {
-    reader.Fetch({id, kReadTile, bytes, ticket, "reader"}, 0);
+// Readers that fetch from one holder, whose link transports its messages one after the other.
+class HoldersLink {
+ public:
+  explicit HoldersLink(std::int64_t us_per_byte, PeerHolderLimits limits = {})
+      : us_per_byte_(us_per_byte), holder_(secret_, limits) {
+    holder_.SessionBegan(kLinkSession, 0, 0);
   }
-  const Payload payload = Payload::Copy(std::string(bytes, 'x'));
-  std::deque<std::vector<std::byte>> link;  // in order, and one at a time
-  reader.Connected(0);
-  std::int64_t now_us = 0;
-  std::size_t came = 0;
-  while (!reader.idle()) {
-    for (const auto& message : reader.TakeOutput()) holder.Receive("p", "", message, now_us);
-    for (const Key& key : holder.TakeAsked()) holder.Provide(key, payload, now_us);
-    while (auto out = holder.TakeOutput()) {
-      out->head.insert(out->head.end(), out->body.begin(), out->body.end());
-      link.push_back(std::move(out->head));
+  // Another reader, which fetches `count` payloads of `bytes`.
+  void Add(std::size_t count, std::uint64_t bytes) {
+    const auto number = static_cast<std::int64_t>(readers_.size());
+    PeerReader& reader = *readers_.emplace_back(std::make_unique<PeerReader>(PeerReaderLimits()));
+    reader.Connected(0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Key key{"tile", number, static_cast<std::int64_t>(i)};
+      const TicketClaims claims{kLinkSession, "reader", "", key.bytes()};
+      reader.Fetch({i, key, bytes, MakeTicket(secret_, claims, kForeverUs), "reader"}, 0);
     }
-    if (link.empty()) return 0;
-    const std::int64_t comes_us =
-        now_us + static_cast<std::int64_t>(link.front().size()) * us_per_byte;
-    reader.Tick(comes_us - 1);
-    if (reader.failed()) return 0;
-    reader.Receive(link.front(), now_us = comes_us);
-    link.pop_front();
-    for (const FetchedPayload& fetched : reader.TakeFetched()) came += !fetched.payload.empty();
+    payload_ = Payload::Copy(std::string(bytes, 'x'));
   }
-  return came;
+  // Returns how many payloads came.
+  std::size_t Run() {
+    for (;;) {
+      for (std::size_t i = 0; i < readers_.size(); ++i) Say(i);
+      for (const Key& key : holder_.TakeAsked()) holder_.Provide(key, payload_, now_us_);
+      holder_.Tick(now_us_);
+      for (const std::string& peer : holder_.TakeStalledPeers()) {
+        readers_[std::stoul(peer)]->Fail("the holder has closed the connection");
+      }
+      while (auto out = holder_.TakeOutput()) {
+        out->head.insert(out->head.end(), out->body.begin(), out->body.end());
+        link_.emplace_back(std::stoul(out->peer), std::move(out->head));
+      }
+      if (link_.empty()) return came_;
+      Transport();
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kLinkSession = 3;
+
+  void Say(std::size_t number) {
+    PeerReader& reader = *readers_[number];
+    const std::string peer = std::to_string(number);
+    if (reader.failed()) return holder_.PeerGone(peer);
+    for (const auto& message : reader.TakeOutput()) holder_.Receive(peer, "", message, now_us_);
+  }
+  void Transport() {
+    const auto [to, message] = std::move(link_.front());
+    link_.pop_front();
+    now_us_ += static_cast<std::int64_t>(message.size()) * us_per_byte_;
+    for (const auto& reader : readers_) reader->Tick(now_us_ - 1);
+    if (!readers_[to]->failed()) readers_[to]->Receive(message, now_us_);
+    for (const FetchedPayload& fetched : readers_[to]->TakeFetched()) {
+      came_ += fetched.payload.empty() ? 0 : 1;
+    }
+  }
+
+  const std::string secret_ = std::string(kTicketSecretBytes, 's');
+  const std::int64_t us_per_byte_;
+  PeerHolder holder_;
+  std::vector<std::unique_ptr<PeerReader>> readers_;
+  Payload payload_;
+  std::deque<std::pair<std::size_t, std::vector<std::byte>>> link_;
+  std::int64_t now_us_ = 0;
+  std::size_t came_ = 0;
+};
+
+// Returns how many of the payloads came.
+std::size_t FetchOverLink(std::size_t count, std::uint64_t bytes, std::int64_t us_per_byte) {
+  HoldersLink link(us_per_byte);
+  link.Add(count, bytes);
+  return link.Run();
 }
 
 TEST_F(PeerReaderTest, LargePayloadsComeOverALinkOf1Mbit) {
@@ -274,6 +311,31 @@ TEST_F(PeerReaderTest, LargePayloadsComeOverALinkOf1Mbit) {
 
 TEST_F(PeerReaderTest, LargePayloadsComeNotOverALinkThatIsTooSlow) {
   EXPECT_EQ(FetchOverLink(1, 2 << 20, /*us_per_byte=*/30), 0u);
+}
+
+// The first four readers could keep all that may be in flight for themselves for 16 s.
+TEST_F(PeerReaderTest, ManyReadersShareALink) {
+  HoldersLink link(/*us_per_byte=*/1,
+                   {.in_flight_bytes_per_peer = 512 << 10, .in_flight_bytes = 2 << 20});
+  for (int reader = 0; reader < 8; ++reader) link.Add(4, 1 << 20);
+  EXPECT_EQ(link.Run(), 8u * 4);
+}
+
+TEST_F(PeerReaderTest, NoReaderFindsItsHolderTooBusy) {
+  HoldersLink link(/*us_per_byte=*/1);
+  for (int reader = 0; reader < 512; ++reader) link.Add(8, 1'000);
+  EXPECT_EQ(link.Run(), 512u * 8);
+}
+
+TEST_F(PeerReaderTest, SaysThatATicketHasExpired) {
+  for (const std::uint64_t id : {1, 2}) Fetch(id, 10);
+  reader_->Receive(EncodePeer(RefusalFrame{1, FetchRefusal::kExpired}), now_us_);
+  reader_->Receive(EncodePeer(RefusalFrame{2, FetchRefusal::kTicket}), now_us_);
+  const auto fetched = reader_->TakeFetched();
+  ASSERT_EQ(fetched.size(), 2u);
+  EXPECT_TRUE(fetched[0].ticket_expired);
+  EXPECT_FALSE(fetched[1].ticket_expired);
+  EXPECT_FALSE(reader_->failed());
 }
 
 TEST_F(PeerReaderTest, WhatIsForgottenIsNotTold) {

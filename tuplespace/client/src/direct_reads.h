@@ -3,8 +3,11 @@
 // reads through the broker because fetching failed.
 //
 //   Begin --> those without a place: Read{direct} --> found, or its place
-//         --> those with a place:    Fetch        --> found, or failed
+//         --> those with a place:    Fetch        --> found, failed, or its ticket has expired
+//         --> those whose ticket has expired, each once: Read{direct} --> found, or its place
 //   when nothing is in progress: Read of all that failed --> found --> the answer
+//
+// A ticket expires if its fetch waits long for its turn. Then the payload is still with its holder.
 //
 // Not thread safe; for one thread.
 #pragma once
@@ -39,12 +42,14 @@ class DirectReads {
   // claim any size.
   void Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
              Client::ReplyHandler on_reply);
-  // An empty payload: it could not be fetched.
-  void OnFetched(std::uint64_t fetch, Payload payload);
+  // An empty payload: it could not be fetched, perhaps because the ticket had expired.
+  void OnFetched(std::uint64_t fetch, Payload payload, bool ticket_expired = false);
   bool idle() const { return open_.empty(); }
 
  private:
   using ReadId = std::uint64_t;
+  // How a payload is asked for: directly, directly with a second ticket, or through the broker.
+  enum class Way { kDirect, kDirectAgain, kBroker };
   struct Open {
     std::vector<FoundTuple> tuples;
     std::int64_t deadline_us = kForeverUs;
@@ -56,11 +61,12 @@ class DirectReads {
   struct Fetching {
     ReadId read = 0;
     std::size_t tuple = 0;
+    Way way = Way::kDirect;
   };
 
-  void Ask(ReadId id, std::vector<std::size_t> which, bool direct, const Submit& submit);
-  void OnFound(ReadId id, const std::vector<std::size_t>& which, bool direct, ReplyBody&& reply);
-  void Fetch(ReadId id, std::size_t tuple);
+  void Ask(ReadId id, std::vector<std::size_t> which, Way way, const Submit& submit);
+  void OnFound(ReadId id, const std::vector<std::size_t>& which, Way way, ReplyBody&& reply);
+  void Fetch(ReadId id, std::size_t tuple, Way way);
   void Settle(ReadId id);
   void End(ReadId id, ReplyBody&& answer);
 

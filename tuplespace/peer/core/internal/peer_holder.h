@@ -10,9 +10,15 @@
 //                                     v
 //               DONE when everything is sent and confirmed
 //
-// Transfers proceed in the order in which they began. A transfer ends early if the reader stops it,
-// its connection ends, the payload is withdrawn, or nothing is heard about it for stall_us.
-// Whatever peers send, this holds no more than the limits allow.
+// Peers take turns: the next piece goes to the peer that was sent one longest ago, among those that
+// may be sent one; a new peer counts as served just now. So no peer waits longer than it takes to
+// send each of the others one piece. The transfers of a peer proceed in the order in which they
+// began. A transfer ends early if the reader stops it, its connection ends, the payload is
+// withdrawn, or the peer confirms nothing for stall_us while something is in flight to it.
+//
+// Whatever peers send, this holds no more than the limits allow. A waiting transfer costs its key
+// and a reference to the payload, which all transfers of the payload share. The time for a piece or
+// a message depends on the transfers of its peer and its payload, not on those of all.
 //
 // Not thread safe; for one thread.
 #pragma once
@@ -20,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +42,7 @@ struct PeerHolderLimits {
   std::uint64_t in_flight_bytes_per_peer = 8 << 20;  // of a connection's transfers
   std::uint64_t in_flight_bytes = 64 << 20;          // of all transfers
   std::size_t transfers_per_peer = 64;
-  std::size_t transfers = 1024;
+  std::size_t transfers = 4096;  // 8 of each of the connections that a courier accepts
   // Fetches and malformed messages; then the peer is disconnected.
   std::uint32_t refused_per_peer = 32;
   std::int64_t stall_us = 30'000'000;
@@ -45,7 +52,8 @@ struct PeerHolderCounts {
   std::uint64_t sent_payloads = 0, sent_bytes = 0;  // of payloads that were sent whole
   std::uint64_t forged = 0, expired = 0;            // tickets
   std::uint64_t gone = 0, busy = 0;                 // other refusals
-  std::uint64_t malformed = 0, stalled = 0;
+  std::uint64_t malformed = 0;
+  std::uint64_t stalled = 0;  // peers
 };
 
 class PeerHolder {
@@ -82,7 +90,8 @@ class PeerHolder {
   std::optional<Outgoing> TakeOutput();
 
   void Tick(std::int64_t now_us);
-  std::int64_t NextDeadlineUs() const;
+  // No Tick before this time does anything. One at this time may do nothing, too.
+  std::int64_t NextDeadlineUs() const { return next_deadline_us_; }
   std::vector<std::string> TakeStalledPeers();  // their connections must be closed
   const PeerHolderCounts& counts() const { return counts_; }
   bool idle() const { return transfers_.empty(); }
@@ -97,36 +106,52 @@ class PeerHolder {
     PayloadHash hash;
     std::uint64_t sent_bytes = 0;
     std::uint64_t confirmed_bytes = 0;
-    std::int64_t heard_us = 0;
     std::uint64_t in_flight() const { return sent_bytes - confirmed_bytes; }
   };
+  using Transfers = std::list<Transfer>;
+  using SomeTransfers = std::vector<Transfers::iterator>;  // in the order in which they began
   struct Peer {
-    std::size_t transfers = 0;
+    SomeTransfers transfers;
     std::uint64_t in_flight_bytes = 0;
+    std::int64_t heard_us = 0;  // when it confirmed bytes, or was first sent some to confirm
+    std::uint64_t turn = 0;     // the last one that it had; 0: it has not begun a transfer
     std::uint32_t refused = 0;
   };
-  using Transfers = std::list<Transfer>;
+  struct Turns {
+    std::map<std::uint64_t, Peer*> ready;  // the peers that may be sent a piece, by Peer::turn
+    std::uint64_t last = 0;
+  };
 
-  bool OnFetch(const std::string& peer, std::string_view public_key, FetchFrame&& fetch,
-               std::int64_t now_us);
-  void OnMore(const std::string& peer, const MoreFrame& more, std::int64_t now_us);
+  bool OnFetch(const std::string& peer, std::string_view public_key, FetchFrame&& fetch);
+  void Begin(const std::string& peer, FetchFrame&& fetch);
+  void OnMore(const std::string& peer, const MoreFrame& more);
   std::optional<FetchRefusal> RefusalOf(const std::string& peer, std::string_view public_key,
-                                        const FetchFrame& fetch, std::int64_t now_us);
+                                        const FetchFrame& fetch);
   bool NoteRefused(const std::string& peer);
   void Refuse(const std::string& peer, std::uint64_t number, FetchRefusal why);
   Transfers::iterator Find(const std::string& peer, std::uint64_t number);
-  bool MaySend(const Transfer& transfer) const;
-  Outgoing NextPiece(Transfer& transfer);
-  void Confirm(Transfer& transfer, std::uint64_t bytes);
-  Transfers::iterator End(Transfers::iterator at);
+  SomeTransfers OfKey(const Key& key) const;
+  SomeTransfers OfPeer(const std::string& peer) const;
+  // The transfer of this peer that may be sent a piece next, if `in_flight_bytes` lets it.
+  SomeTransfers::const_iterator FirstToSend(const Peer& peer) const;
+  // To be called when what may be sent to the peer may have changed.
+  void NoteReady(Peer& peer);
+  Outgoing NextPiece(Transfer& transfer, Peer& peer);
+  void Confirm(Transfer& transfer, Peer& peer, std::uint64_t bytes);
+  void End(Transfers::iterator at);
+  void EndRefused(Transfers::iterator at);
 
   const std::string secret_;
   const PeerHolderLimits limits_;
   std::uint64_t session_ = 0;  // 0: none
   std::int64_t broker_ahead_us_ = 0;
-  Transfers transfers_;  // in the order in which they were begun
+  std::int64_t now_us_ = 0;  // the last that was given
+  Transfers transfers_;      // in the order in which they began
+  std::unordered_map<Key, SomeTransfers> of_key_;
   std::unordered_map<std::string, Peer> peers_;
+  Turns turns_;
   std::uint64_t in_flight_bytes_ = 0;
+  std::int64_t next_deadline_us_ = kForeverUs;
   std::vector<Key> asked_;
   std::deque<Outgoing> refusals_;
   std::vector<std::string> stalled_peers_;

@@ -47,8 +47,9 @@ struct WantedPayload {
 
 struct FetchedPayload {
   std::uint64_t id = 0;
-  Payload payload;  // empty: it could not be fetched
-  std::string why;  // why it could not be fetched
+  Payload payload;              // empty: it could not be fetched
+  std::string why;              // why it could not be fetched
+  bool ticket_expired = false;  // with another ticket, it may be
 };
 
 class PeerReader {

@@ -1,7 +1,6 @@
 #include "peer_holder.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 namespace tuplespace {
@@ -18,25 +17,23 @@ void PeerHolder::SessionBegan(std::uint64_t session, std::int64_t broker_us, std
 
 void PeerHolder::SessionEnded() {
   session_ = 0;
-  for (auto at = transfers_.begin(); at != transfers_.end();) {
-    Refuse(at->peer, at->number, FetchRefusal::kGone);
-    at = End(at);
-  }
+  while (!transfers_.empty()) EndRefused(transfers_.begin());
   asked_.clear();
 }
 
 bool PeerHolder::Receive(const std::string& peer, std::string_view public_key,
                          std::span<const std::byte> message, std::int64_t now_us) {
+  now_us_ = now_us;
   std::optional<ToHolder> decoded = DecodeToHolder(message);
   if (!decoded) {
     ++counts_.malformed;
     return NoteRefused(peer);
   }
   if (auto* fetch = std::get_if<FetchFrame>(&*decoded)) {
-    return OnFetch(peer, public_key, std::move(*fetch), now_us);
+    return OnFetch(peer, public_key, std::move(*fetch));
   }
   if (const auto* more = std::get_if<MoreFrame>(&*decoded)) {
-    OnMore(peer, *more, now_us);
+    OnMore(peer, *more);
   } else if (const auto* stop = std::get_if<StopFrame>(&*decoded)) {
     const auto at = Find(peer, stop->transfer);
     if (at != transfers_.end()) End(at);
@@ -44,34 +41,44 @@ bool PeerHolder::Receive(const std::string& peer, std::string_view public_key,
   return true;
 }
 
-bool PeerHolder::OnFetch(const std::string& peer, std::string_view public_key, FetchFrame&& fetch,
-                         std::int64_t now_us) {
-  if (const auto why = RefusalOf(peer, public_key, fetch, now_us)) {
+bool PeerHolder::OnFetch(const std::string& peer, std::string_view public_key, FetchFrame&& fetch) {
+  if (const auto why = RefusalOf(peer, public_key, fetch)) {
     Refuse(peer, fetch.transfer, *why);
     const bool honest = *why == FetchRefusal::kBusy || *why == FetchRefusal::kExpired;
     return honest || NoteRefused(peer);
   }
-  const bool asked = std::any_of(transfers_.begin(), transfers_.end(), [&](const Transfer& other) {
-    return other.key == fetch.key && !other.payload;
-  });
-  Transfer& transfer = transfers_.emplace_back();
-  transfer.peer = peer;
-  transfer.number = fetch.transfer;
-  transfer.key = std::move(fetch.key);
-  transfer.window_bytes = std::min<std::uint64_t>(fetch.window_bytes, limits_.window_bytes);
-  transfer.heard_us = now_us;
-  ++peers_[peer].transfers;
-  if (!asked) asked_.push_back(transfer.key);
+  Begin(peer, std::move(fetch));
   return true;
+}
+
+void PeerHolder::Begin(const std::string& peer, FetchFrame&& fetch) {
+  const auto at = transfers_.insert(transfers_.end(), Transfer{});
+  at->peer = peer;
+  at->number = fetch.transfer;
+  at->key = std::move(fetch.key);
+  at->window_bytes = std::min<std::uint64_t>(fetch.window_bytes, limits_.window_bytes);
+  SomeTransfers& of_key = of_key_[at->key];
+  if (of_key.empty()) {
+    asked_.push_back(at->key);
+  } else {  // it has been asked for
+    at->payload = of_key.front()->payload;
+    at->hash = of_key.front()->hash;
+  }
+  of_key.push_back(at);
+  Peer& of_peer = peers_[peer];
+  // A new peer waits for a round, or whoever connects again would be served before all others.
+  if (of_peer.turn == 0) of_peer.turn = ++turns_.last;
+  of_peer.transfers.push_back(at);
+  NoteReady(of_peer);
 }
 
 std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
                                                   std::string_view public_key,
-                                                  const FetchFrame& fetch, std::int64_t now_us) {
+                                                  const FetchFrame& fetch) {
   const TicketClaims claims{session_, fetch.reader, public_key, fetch.key.bytes()};
   const TicketVerdict verdict =
       session_ == 0 ? TicketVerdict::kForged
-                    : CheckTicket(secret_, fetch.ticket, claims, now_us + broker_ahead_us_);
+                    : CheckTicket(secret_, fetch.ticket, claims, now_us_ + broker_ahead_us_);
   if (verdict == TicketVerdict::kExpired) {
     ++counts_.expired;
     return FetchRefusal::kExpired;
@@ -81,7 +88,7 @@ std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
     return FetchRefusal::kTicket;
   }
   const auto known = peers_.find(peer);
-  const std::size_t of_peer = known == peers_.end() ? 0 : known->second.transfers;
+  const std::size_t of_peer = known == peers_.end() ? 0 : known->second.transfers.size();
   if (of_peer >= limits_.transfers_per_peer || transfers_.size() >= limits_.transfers) {
     ++counts_.busy;
     return FetchRefusal::kBusy;
@@ -92,7 +99,7 @@ std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
 bool PeerHolder::NoteRefused(const std::string& peer) {
   // ZeroMQ gives each connection an id of its own, so refused ones that have gone can be forgotten.
   if (peers_.size() >= kMaxPeersRemembered) {
-    std::erase_if(peers_, [](const auto& entry) { return entry.second.transfers == 0; });
+    std::erase_if(peers_, [](const auto& entry) { return entry.second.transfers.empty(); });
   }
   return ++peers_[peer].refused < limits_.refused_per_peer;
 }
@@ -104,42 +111,68 @@ void PeerHolder::Refuse(const std::string& peer, std::uint64_t number, FetchRefu
 }
 
 PeerHolder::Transfers::iterator PeerHolder::Find(const std::string& peer, std::uint64_t number) {
-  return std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer& transfer) {
-    return transfer.number == number && transfer.peer == peer;
-  });
+  const auto known = peers_.find(peer);
+  if (known == peers_.end()) return transfers_.end();
+  const SomeTransfers& of_peer = known->second.transfers;
+  const auto at = std::find_if(of_peer.begin(), of_peer.end(),
+                               [&](const auto& transfer) { return transfer->number == number; });
+  return at == of_peer.end() ? transfers_.end() : *at;
 }
 
-void PeerHolder::OnMore(const std::string& peer, const MoreFrame& more, std::int64_t now_us) {
+PeerHolder::SomeTransfers PeerHolder::OfKey(const Key& key) const {
+  const auto known = of_key_.find(key);
+  return known == of_key_.end() ? SomeTransfers() : known->second;
+}
+
+PeerHolder::SomeTransfers PeerHolder::OfPeer(const std::string& peer) const {
+  const auto known = peers_.find(peer);
+  return known == peers_.end() ? SomeTransfers() : known->second.transfers;
+}
+
+void PeerHolder::OnMore(const std::string& peer, const MoreFrame& more) {
   const auto at = Find(peer, more.transfer);
   // Bytes that were not sent cannot have been received.
   if (at == transfers_.end() || more.received_bytes > at->sent_bytes) return;
   if (more.received_bytes <= at->confirmed_bytes) return;
-  at->heard_us = now_us;
-  Confirm(*at, more.received_bytes - at->confirmed_bytes);
+  Peer& of_peer = peers_.at(peer);
+  of_peer.heard_us = now_us_;
+  Confirm(*at, of_peer, more.received_bytes - at->confirmed_bytes);
+  NoteReady(of_peer);
   if (!at->payload || at->confirmed_bytes < at->payload->size()) return;
   ++counts_.sent_payloads;
   counts_.sent_bytes += at->payload->size();
   End(at);
 }
 
-void PeerHolder::Confirm(Transfer& transfer, std::uint64_t bytes) {
+void PeerHolder::Confirm(Transfer& transfer, Peer& peer, std::uint64_t bytes) {
   transfer.confirmed_bytes += bytes;
   in_flight_bytes_ -= bytes;
-  peers_.at(transfer.peer).in_flight_bytes -= bytes;
+  peer.in_flight_bytes -= bytes;
 }
 
-PeerHolder::Transfers::iterator PeerHolder::End(Transfers::iterator at) {
-  Confirm(*at, at->in_flight());
-  const auto peer = peers_.find(at->peer);
-  --peer->second.transfers;
-  if (peer->second.transfers == 0 && peer->second.refused == 0) peers_.erase(peer);
-  return transfers_.erase(at);
+// A transfer for which Begin found no memory may be in one index only.
+void PeerHolder::End(Transfers::iterator at) {
+  if (const auto of_peer = peers_.find(at->peer); of_peer != peers_.end()) {
+    Peer& peer = of_peer->second;
+    Confirm(*at, peer, at->in_flight());
+    std::erase(peer.transfers, at);
+    NoteReady(peer);
+    if (peer.transfers.empty() && peer.refused == 0) peers_.erase(of_peer);
+  }
+  if (const auto of_key = of_key_.find(at->key); of_key != of_key_.end()) {
+    std::erase(of_key->second, at);
+    if (of_key->second.empty()) of_key_.erase(of_key);
+  }
+  transfers_.erase(at);
+}
+
+void PeerHolder::EndRefused(Transfers::iterator at) {
+  Refuse(at->peer, at->number, FetchRefusal::kGone);
+  End(at);
 }
 
 void PeerHolder::PeerGone(const std::string& peer) {
-  for (auto at = transfers_.begin(); at != transfers_.end();) {
-    at = at->peer == peer ? End(at) : std::next(at);
-  }
+  for (const auto at : OfPeer(peer)) End(at);
   peers_.erase(peer);
   std::erase_if(refusals_, [&](const Outgoing& refusal) { return refusal.peer == peer; });
 }
@@ -149,58 +182,62 @@ std::vector<Key> PeerHolder::TakeAsked() {
 }
 
 void PeerHolder::Provide(const Key& key, const Payload& payload, std::int64_t now_us) {
+  now_us_ = now_us;
   std::optional<PayloadHash> hash;
-  for (auto at = transfers_.begin(); at != transfers_.end();) {
-    if (at->key != key || at->payload) {
-      ++at;
-      continue;
-    }
+  for (const auto at : OfKey(key)) {
+    if (at->payload) continue;
     if (payload.empty()) {
       ++counts_.gone;
-      Refuse(at->peer, at->number, FetchRefusal::kGone);
-      at = End(at);
+      EndRefused(at);
       continue;
     }
     if (!hash) hash = payload.hash() ? *payload.hash() : HashOf(payload.bytes());
     at->payload = payload;
     at->hash = *hash;
-    at->heard_us = now_us;
-    ++at;
+    NoteReady(peers_.at(at->peer));
   }
 }
 
 void PeerHolder::Withdraw(const Key& key) {
   std::erase(asked_, key);
-  for (auto at = transfers_.begin(); at != transfers_.end();) {
-    if (at->key != key) {
-      ++at;
-      continue;
-    }
+  for (const auto at : OfKey(key)) {
     ++counts_.gone;
-    Refuse(at->peer, at->number, FetchRefusal::kGone);
-    at = End(at);
+    EndRefused(at);
   }
 }
 
-bool PeerHolder::MaySend(const Transfer& transfer) const {
-  if (!transfer.payload || transfer.sent_bytes == transfer.payload->size()) return false;
-  // If the window is small, one piece at a time may be in flight.
-  if (transfer.in_flight() > 0 && transfer.in_flight() + kPieceBytes > transfer.window_bytes) {
-    return false;
+PeerHolder::SomeTransfers::const_iterator PeerHolder::FirstToSend(const Peer& peer) const {
+  if (peer.in_flight_bytes + kPieceBytes > limits_.in_flight_bytes_per_peer) {
+    return peer.transfers.end();
   }
-  const std::uint64_t of_peer = peers_.at(transfer.peer).in_flight_bytes;
-  return of_peer + kPieceBytes <= limits_.in_flight_bytes_per_peer &&
-         in_flight_bytes_ + kPieceBytes <= limits_.in_flight_bytes;
+  return std::find_if(peer.transfers.begin(), peer.transfers.end(), [](const auto& transfer) {
+    if (!transfer->payload || transfer->sent_bytes == transfer->payload->size()) return false;
+    // If the window is small, one piece at a time may be in flight.
+    const std::uint64_t in_flight = transfer->in_flight();
+    return in_flight == 0 || in_flight + kPieceBytes <= transfer->window_bytes;
+  });
 }
 
-PeerHolder::Outgoing PeerHolder::NextPiece(Transfer& transfer) {
+void PeerHolder::NoteReady(Peer& peer) {
+  if (FirstToSend(peer) == peer.transfers.end()) {
+    turns_.ready.erase(peer.turn);
+  } else {
+    turns_.ready.emplace(peer.turn, &peer);
+  }
+}
+
+PeerHolder::Outgoing PeerHolder::NextPiece(Transfer& transfer, Peer& peer) {
   const std::uint64_t left = transfer.payload->size() - transfer.sent_bytes;
   const std::uint64_t bytes = std::min<std::uint64_t>(left, kPieceBytes);
   PieceFrame piece{transfer.number, transfer.payload->size(), transfer.sent_bytes, transfer.hash,
                    transfer.payload->bytes().subspan(transfer.sent_bytes, bytes)};
+  if (peer.in_flight_bytes == 0) {  // until now there was nothing to confirm
+    peer.heard_us = now_us_;
+    next_deadline_us_ = std::min(next_deadline_us_, now_us_ + limits_.stall_us);
+  }
   transfer.sent_bytes += bytes;
   in_flight_bytes_ += bytes;
-  peers_.at(transfer.peer).in_flight_bytes += bytes;
+  peer.in_flight_bytes += bytes;
   return {transfer.peer, EncodePeerHead(piece), piece.bytes, *transfer.payload};
 }
 
@@ -210,30 +247,38 @@ std::optional<PeerHolder::Outgoing> PeerHolder::TakeOutput() {
     refusals_.pop_front();
     return refusal;
   }
-  const auto next = std::find_if(transfers_.begin(), transfers_.end(),
-                                 [this](const Transfer& transfer) { return MaySend(transfer); });
-  if (next == transfers_.end()) return std::nullopt;
-  return NextPiece(*next);
+  if (turns_.ready.empty()) return std::nullopt;
+  if (in_flight_bytes_ + kPieceBytes > limits_.in_flight_bytes) return std::nullopt;
+  const auto next = turns_.ready.begin();
+  Peer& peer = *next->second;
+  turns_.ready.erase(next);
+  peer.turn = ++turns_.last;
+  Outgoing piece = NextPiece(**FirstToSend(peer), peer);
+  NoteReady(peer);
+  return piece;
 }
 
+// It looks at all peers, but only about once in stall_us: while peers confirm what they are sent,
+// none can have stalled before the time that was the next deadline.
 void PeerHolder::Tick(std::int64_t now_us) {
-  for (auto at = transfers_.begin(); at != transfers_.end();) {
-    if (now_us - at->heard_us < limits_.stall_us || at->in_flight() == 0) {
-      ++at;
-      continue;
+  now_us_ = now_us;
+  if (now_us < next_deadline_us_) return;
+  next_deadline_us_ = kForeverUs;
+  std::vector<std::string> stalled;
+  for (const auto& [name, peer] : peers_) {
+    if (peer.in_flight_bytes == 0) continue;
+    const std::int64_t deadline_us = peer.heard_us + limits_.stall_us;
+    if (now_us >= deadline_us) {
+      stalled.push_back(name);
+    } else {
+      next_deadline_us_ = std::min(next_deadline_us_, deadline_us);
     }
+  }
+  for (std::string& name : stalled) {
     ++counts_.stalled;
-    stalled_peers_.push_back(at->peer);
-    at = End(at);
+    for (const auto at : OfPeer(name)) End(at);
+    stalled_peers_.push_back(std::move(name));
   }
-}
-
-std::int64_t PeerHolder::NextDeadlineUs() const {
-  std::int64_t next_us = kForeverUs;
-  for (const Transfer& transfer : transfers_) {
-    if (transfer.in_flight() > 0) next_us = std::min(next_us, transfer.heard_us + limits_.stall_us);
-  }
-  return next_us;
 }
 
 std::vector<std::string> PeerHolder::TakeStalledPeers() {

@@ -153,7 +153,8 @@ void PeerReader::OnRefusal(const RefusalFrame& refusal) {
   const auto at = open_.find(refusal.transfer);
   if (at == open_.end()) return OnStray();
   heard_ = true;
-  fetched_.push_back({at->first, {}, WordOf(refusal.why)});
+  const bool ticket_expired = refusal.why == FetchRefusal::kExpired;
+  fetched_.push_back({at->first, {}, WordOf(refusal.why), ticket_expired});
   End(at);
 }
 
