@@ -21,14 +21,29 @@ namespace {
 constexpr const char* kOwnProgram = "/proc/self/exe";
 constexpr std::size_t kMaxLine = 1 << 16;  // longer lines are cut
 
-std::array<int, 2> MakePipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw FailureError("cannot make a pipe to a child process: " + SystemErrorText(errno));
+// A pipe from a child. The end for reading does not block. Closes the ends that were not taken.
+class Pipe {
+ public:
+  Pipe() {
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) {
+      throw FailureError("cannot make a pipe to a child process: " + SystemErrorText(errno));
+    }
+    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
   }
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return ends;
-}
+  ~Pipe() {
+    for (const int end : ends_) {
+      if (end >= 0) ::close(end);
+    }
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  int write_end() const { return ends_[1]; }
+  int TakeReadEnd() { return std::exchange(ends_[0], -1); }
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
+};
 
 }  // namespace
 
@@ -54,8 +69,7 @@ Child::Child(const std::vector<std::string>& arguments) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  const std::array<int, 2> out = MakePipe();
-  const std::array<int, 2> err = MakePipe();
+  Pipe out, err;
   // If a signal reached the child before exec, our handler would run there and write into the pipe
   // that both processes share: this process would stop, and the child would not.
   sigset_t all, before;
@@ -69,22 +83,16 @@ Child::Child(const std::vector<std::string>& arguments) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // until the child has set its own signal
     // A terminal or timeout(1) signals a whole group; only this process must act on such signals.
     ::setpgid(0, 0);
-    ::dup2(out[1], STDOUT_FILENO);
-    ::dup2(err[1], STDERR_FILENO);
+    ::dup2(out.write_end(), STDOUT_FILENO);
+    ::dup2(err.write_end(), STDERR_FILENO);
     ::execv(kOwnProgram, argv.data());
     ::_exit(127);
   }
   const int error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::close(out[1]);
-  ::close(err[1]);
-  out_.fd = out[0];
-  err_.fd = err[0];
-  if (pid_ < 0) {
-    ::close(out[0]);
-    ::close(err[0]);
-    throw FailureError("cannot start a child process: " + SystemErrorText(error));
-  }
+  if (pid_ < 0) throw FailureError("cannot start a child process: " + SystemErrorText(error));
+  out_.fd = out.TakeReadEnd();
+  err_.fd = err.TakeReadEnd();
 }
 
 Child::Child(Child&& other) noexcept

@@ -1,22 +1,21 @@
 #include "process_setup.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
-#include <future>
-#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 #include "tuplespace/descriptors.h"
+#include "tuplespace/threads.h"
 
 namespace acan::cli {
 namespace {
@@ -33,35 +32,16 @@ std::uint64_t AddressSpaceInUse() {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-void* WaitAtGate(void* gate) {
-  static_cast<std::shared_future<void>*>(gate)->wait();
-  return nullptr;
-}
-
 // If ZeroMQ gets no thread, it ends the process by a signal. So this function tries to start some
 // first. For threads that other processes will start, only the number counts here, not the stacks.
 void RequireThreads(const std::string& who, std::size_t count) {
-  std::promise<void> opened;
-  std::shared_future<void> gate = opened.get_future().share();
-  pthread_attr_t small;
-  ::pthread_attr_init(&small);
-  ::pthread_attr_setstacksize(&small, kStackBytes);
-  std::vector<pthread_t> threads;
-  int problem = 0;
-  while (problem == 0 && threads.size() < count) {
-    pthread_t thread{};
-    const bool own = threads.size() < kMinThreads;
-    problem = ::pthread_create(&thread, own ? nullptr : &small, WaitAtGate, &gate);
-    if (problem == 0) threads.push_back(thread);
-  }
-  ::pthread_attr_destroy(&small);
-  opened.set_value();
-  for (const pthread_t thread : threads) ::pthread_join(thread, nullptr);
-  if (problem == 0) return;
+  const std::size_t own = std::min(count, kMinThreads);
+  const tuplespace::ThreadTrial trial = tuplespace::TryThreads({{own}, {count - own, kStackBytes}});
+  if (trial.error == 0) return;
   throw FailureError(fmt::format(
       "the system allows only {} more threads ({}); {} needs at least {}: raise the limit (ulimit "
       "-u, or pids.max of its control group, or ulimit -v for their stacks)",
-      threads.size(), SystemErrorText(problem), who, count));
+      trial.started, SystemErrorText(trial.error), who, count));
 }
 
 void OpenStandardDescriptors() {

@@ -18,8 +18,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::Beat() {
-  const std::lock_guard lock(mutex_);
-  beaten_ = true;
+  beaten_.store(true);
 }
 
 void Watchdog::Watch() {
@@ -36,7 +35,7 @@ void Watchdog::Watch() {
     // A process that was stopped, or that got no processor, was not stuck.
     const bool paused = now - looked > 3 * options_.look_every;
     looked = now;
-    if (std::exchange(beaten_, false) || paused) {
+    if (beaten_.exchange(false) || paused) {
       if (said && !paused) {
         options_.say(fmt::format("{} continues after {:.0f} s", options_.what, seconds(now)));
       }

@@ -2,6 +2,7 @@
 // that the program cannot bound: a disk or a file server, a device's driver, the processor.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -26,17 +27,18 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  void Beat();  // thread safe: the loop has come round once more
+  // Thread safe: the loop has come round once more. Never waits for `say`.
+  void Beat();
 
  private:
   using Clock = std::chrono::steady_clock;
   void Watch();
 
   const Options options_;
-  std::mutex mutex_;  // guards what follows
+  std::atomic<bool> beaten_{false};  // since the last look
+  std::mutex mutex_;                 // guards stop_; held while `say` runs
   std::condition_variable wake_;
   bool stop_ = false;
-  bool beaten_ = false;  // since the last look
   std::thread thread_;
 };
 

@@ -197,6 +197,19 @@ struct LocalCluster::Impl {
                          "--memory", std::to_string(slot.spec.memory_bytes.value())}));
   }
 
+  // Runs `start`, which restarts `who`. If the system refuses it, sets `start_at`, because the lack
+  // of processes or descriptors may be temporary, and a training must survive that.
+  void TryRestart(const std::string& who, Clock::time_point& start_at,
+                  const std::function<void()>& start) {
+    try {
+      start();
+    } catch (const Error& error) {
+      start_at = Clock::now() + kMaxBackoff;
+      log.Warning(fmt::format("{} cannot be restarted: {}; trying again in {} ms", who,
+                              error.what(), kMaxBackoff.count()));
+    }
+  }
+
   void Fail(const std::string& text) {
     const std::lock_guard lock(mutex);
     if (failure) return;
@@ -279,11 +292,14 @@ struct LocalCluster::Impl {
       PollChildren(TimeoutMs());
       if (broker && broker->out_fd() < 0) BrokerDied();
       const bool broker_due = !broker && !broker_restart.give_up;
-      if (broker_due && broker_start_at <= Clock::now() && !stopping) StartBroker(endpoint);
+      if (broker_due && broker_start_at <= Clock::now() && !stopping) {
+        TryRestart("the broker", broker_start_at, [this] { StartBroker(endpoint); });
+      }
       for (Slot& slot : slots) {
         if (slot.child && slot.child->out_fd() < 0) HandlerDied(slot);
         const bool due = !slot.child && !slot.restart.give_up && slot.start_at <= Clock::now();
-        if (due && !stopping) StartHandler(slot);
+        if (!due || stopping) continue;
+        TryRestart("handler " + slot.spec.Name(), slot.start_at, [&] { StartHandler(slot); });
       }
       if (own_processors.CanKeep() && look_at <= Clock::now()) LookAtProcessors();
     }

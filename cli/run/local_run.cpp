@@ -56,8 +56,9 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   {
     const StopGuard guard(
         signals, [&] { manager.Stop(run.stop_within); }, [&cluster] { cluster.Kill(); });
-    cluster.OnFailure([&manager] { manager.Stop(); });
     watchdog.emplace(OfManager(log));
+    // The cluster outlives the manager, so nothing between this and the `try` may throw.
+    cluster.OnFailure([&manager] { manager.Stop(); });
     try {
       receipt = manager.Run();
     } catch (...) {

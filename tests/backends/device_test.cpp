@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <system_error>
 
 #include "acan/core/error.h"
 #include "acan/core/operators/operators.h"
@@ -13,6 +14,7 @@
 #include "acan/handler/conformance.h"
 #include "forwarding_device.h"
 #include "reference.h"
+#include "room_for_threads.h"
 
 namespace acan::test {
 namespace {
@@ -26,6 +28,14 @@ std::unique_ptr<Device> Make(std::uint64_t limit_bytes, int threads = 1) {
 
 tuplespace::Payload Floats(const std::vector<float>& v) {
   return tuplespace::Payload::Copy(v.data(), v.size() * 4);
+}
+
+TEST(CpuDevice, SaysThatItsThreadsCannotAllStart) {
+  {
+    const RoomForThreads room(2);
+    EXPECT_THROW(Make(10000, /*threads=*/8), std::system_error);
+  }
+  EXPECT_EQ(Make(10000, /*threads=*/8)->info().threads, 8);
 }
 
 TEST(CpuDeviceMemory, IsCountedToTheByteAndGivenBack) {

@@ -6,9 +6,11 @@
 
 #include <cstring>
 #include <future>
+#include <system_error>
 
 #include "acan/cpu/cpu_device.h"
 #include "forwarding_device.h"
+#include "room_for_threads.h"
 
 namespace acan {
 namespace {
@@ -156,13 +158,19 @@ DeviceJob JobThatStays(bool resident) {
   return job;
 }
 
+TEST(DeviceThread, SaysThatItsSecondThreadCannotStart) {
+  DecoratedCpu device;
+  const test::RoomForThreads room(1);
+  EXPECT_THROW(DeviceThread(device, [] {}), std::system_error);
+}
+
 TEST(DeviceThread, ResultsThatStayShareOneMarkAndEndWithIt) {
   Gate gate;
   MarkingDevice device(gate);
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   thread.Add(JobThatStays(true));
-  thread.Go();
+  thread.RunShortTasks();
   gate.AwaitPending(1);
   EXPECT_TRUE(thread.TakeOutcomes().empty());
   gate.Open(1);
@@ -184,12 +192,12 @@ TEST(DeviceThread, ResultsThatLeaveNeedNoMark) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   thread.Add(JobThatStays(false));
-  thread.Go();
+  thread.RunShortTasks();
   EXPECT_EQ(outcomes.Await(thread, 1).front().results.at(1).payload.size(), 32u);
   EXPECT_EQ(device.marks(), 0);
 }
 
-TEST(DeviceThread, BeginsALongTaskWithoutGo) {
+TEST(DeviceThread, BeginsALongTaskWithoutRunShortTasks) {
   Gate gate;
   LateDevice device(gate);
   Outcomes outcomes;
@@ -206,7 +214,7 @@ TEST(DeviceThread, StartsTheNextTaskWhileResultsAreToComeButNoMore) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
-  thread.Go();
+  thread.RunShortTasks();
   gate.AwaitPending(2);  // the results of neither have arrived
   gate.Open(5);
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 5);
@@ -226,7 +234,7 @@ TEST(DeviceThread, ResultsOfAFewThreadsComeWithTheirHash) {
     Outcomes outcomes;
     DeviceThread thread(*device, [&] { outcomes.Wake(); });
     thread.Add(JobOf(1, 7.0f));
-    thread.Go();
+    thread.RunShortTasks();
     const std::vector<DeviceOutcome> all = outcomes.Await(thread, 1);
     const tuplespace::Payload& payload = all[0].results.at(0).payload;
     ASSERT_EQ(payload.hash().has_value(), threads <= 2) << threads;
@@ -243,7 +251,7 @@ TEST(DeviceThread, IsBusyFromItsFirstTaskToTheEndOfItsLast) {
   EXPECT_FALSE(thread.BusySinceUs());
   const std::int64_t before_us = NowUs();
   for (const FlightId flight : {1, 2}) thread.Add(JobOf(flight, 1.0f));
-  thread.Go();
+  thread.RunShortTasks();
   gate.AwaitPending(2);
   const std::optional<std::int64_t> first_us = thread.BusySinceUs();
   ASSERT_TRUE(first_us);
@@ -266,7 +274,7 @@ TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   thread.Add(JobOf(7, 1.0f));
-  thread.Go();
+  thread.RunShortTasks();
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 1);
   EXPECT_EQ(all[0].flight, 7u);
   EXPECT_TRUE(all[0].failed);
@@ -295,7 +303,7 @@ TEST(DeviceThread, ResultsOfShortTasksDoNotWaitForALongOne) {
   for (int i = 1; i <= 5; ++i) thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
   thread.Add(JobOf(6, 6.0f, 64));
   thread.Add(JobOf(7, 7.0f));
-  thread.Go();
+  thread.RunShortTasks();
   EXPECT_EQ(outcomes.Await(thread, 5).size(), 5u);  // would block if they waited for the long one
   device.LetGo();
   EXPECT_EQ(outcomes.Await(thread, 2).size(), 2u);
@@ -307,7 +315,7 @@ TEST(DeviceThread, ADeviceThatIsReadyAtOnceKeepsItsOrder) {
   DeviceThread thread(*device, [&] { outcomes.Wake(); });
   for (int i = 1; i <= 20; ++i) {
     thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
-    while (thread.Go()) {
+    while (thread.RunShortTasks()) {
     }
   }
   const std::vector<DeviceOutcome> all = outcomes.Await(thread, 20);
@@ -327,7 +335,7 @@ TEST(DeviceThread, ResultsMayStayOnTheDevice) {
   job.task = std::make_shared<Task>(task);
   job.resident = true;
   thread.Add(std::move(job));
-  thread.Go();
+  thread.RunShortTasks();
   const DeviceOutcome outcome = outcomes.Await(thread, 1).front();
   ASSERT_EQ(outcome.results.size(), 3u);
   EXPECT_EQ(outcome.results[2].payload.size(), 16u);
@@ -371,7 +379,7 @@ TEST(DeviceThread, KeepsLargeResultsThatLeaveIfTold) {
   small.keeps_from_bytes = large.keeps_from_bytes = bytes_of(8);
   for (const DeviceJob& job : {not_told, small, large}) {
     thread.Add(job);
-    thread.Go();
+    thread.RunShortTasks();
     const DeviceOutcome outcome = outcomes.Await(thread, 1).front();
     ASSERT_EQ(outcome.results.size(), 1u) << outcome.cause;
     const TaskResult& result = outcome.results[0];
@@ -389,7 +397,7 @@ TEST(DeviceThread, ShortTasksRunOnTheCallersThreadOnceItIsKnownThatTheyAre) {
   // An interruption of the thread may make a task look long once.
   for (int i = 1; i <= 1000 && !here; ++i) {
     thread.Add(JobOf(static_cast<FlightId>(i), static_cast<float>(i)));
-    while (thread.Go()) {
+    while (thread.RunShortTasks()) {
     }
     std::deque<DeviceOutcome> now = thread.TakeOutcomes();
     here = device.last_thread() == std::this_thread::get_id();
@@ -404,7 +412,7 @@ TEST(DeviceThread, ShortTasksRunOnTheCallersThreadOnceItIsKnownThatTheyAre) {
   }
   EXPECT_TRUE(here);
   thread.Add(JobOf(2000, 1.0f, 256));  // known to be far too long
-  EXPECT_FALSE(thread.Go());
+  EXPECT_FALSE(thread.RunShortTasks());
   outcomes.Await(thread, 1);
   EXPECT_NE(device.last_thread(), std::this_thread::get_id());
 }

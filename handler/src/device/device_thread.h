@@ -32,18 +32,19 @@ std::int64_t NowUs();
 // several.
 class DeviceThread {
  public:
-  // `throttle` (may be null) must outlive it.
+  // `throttle` (may be null) must outlive it. Throws std::system_error if the system refuses a
+  // thread.
   DeviceThread(Device& device, std::function<void()> wake, const Throttle* throttle = nullptr);
   ~DeviceThread();  // waits for running tasks; drops the others
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
-  // Adds a task. The device's thread begins it at once unless Go should run it, so the caller may
-  // do other things before Go.
+  // Adds a task. The device's thread begins it at once unless RunShortTasks should run it, so the
+  // caller may do other things before that.
   void Add(DeviceJob job);
   // Call this after Add, and until it returns false. Leaves added tasks to the device's thread, or
   // runs them here for a fraction of a millisecond. Returns whether tasks to run here are left.
-  bool Go();
+  bool RunShortTasks();
   std::deque<DeviceOutcome> TakeOutcomes();
   // Jobs that have not begun; they will not run.
   std::vector<FlightId> TakeBack();
@@ -53,6 +54,7 @@ class DeviceThread {
   std::uint64_t peak_bytes() const;
 
  private:
+  void Stop();  // waits for the threads that were started
   void Enqueue(DeviceJob job);
   bool IsShort(const Task& task) const;
   bool RunsHere(const Task& task) const;

@@ -6,7 +6,7 @@
 namespace acan {
 namespace {
 
-constexpr std::int64_t kGoUs = 200;  // then the handler checks for messages
+constexpr std::int64_t kShortTasksUs = 200;  // then the handler checks for messages
 
 }  // namespace
 
@@ -15,10 +15,20 @@ DeviceThread::DeviceThread(Device& device, std::function<void()> wake, const Thr
       wake_(std::move(wake)),
       held_(device.budget()),
       throttled_(throttle),
-      starter_([this] { StartLoop(); }),
-      finisher_([this] { FinishLoop(); }) {}
+      starter_([this] { StartLoop(); }) {
+  try {
+    finisher_ = std::thread([this] { FinishLoop(); });
+  } catch (...) {
+    Stop();
+    throw;
+  }
+}
 
 DeviceThread::~DeviceThread() {
+  Stop();
+}
+
+void DeviceThread::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -27,21 +37,21 @@ DeviceThread::~DeviceThread() {
   result_.notify_all();
   stopping_.notify_all();
   starter_.join();
-  finisher_.join();
+  if (finisher_.joinable()) finisher_.join();
 }
 
 void DeviceThread::Enqueue(DeviceJob job) {
   {
     const std::lock_guard lock(mutex_);
     pipeline_.Add(std::move(job));
-    // A short task waits for Go, which runs it here.
+    // A short task waits for RunShortTasks, which runs it here.
     if (pipeline_.Next() == nullptr || RunsHere(*pipeline_.Next()->task)) return;
   }
   work_.notify_one();
 }
 
-bool DeviceThread::Go() {
-  const std::int64_t until_us = NowUs() + kGoUs;
+bool DeviceThread::RunShortTasks() {
+  const std::int64_t until_us = NowUs() + kShortTasksUs;
   std::unique_lock lock(mutex_);
   while (const DeviceJob* next = pipeline_.Next()) {
     if (!RunsHere(*next->task)) {

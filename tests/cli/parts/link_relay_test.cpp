@@ -1,8 +1,6 @@
 // A relay whose broker is stopped.
 #include "link_relay.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -11,12 +9,14 @@
 #include <cstring>
 #include <optional>
 
+#include "free_descriptors.h"
 #include "gtest/gtest.h"
 #include "program.h"
 
 namespace acan::cli {
 namespace {
 
+using testing::FreeDescriptors;
 using testing::TestFolder;
 
 class Socket {
@@ -65,24 +65,6 @@ TEST(LinkRelay, IsNotKeptByABrokerThatAcceptsNobody) {
   EXPECT_EQ(::recv(client.fd(), &byte, 1, 0), 0) << "the client is told that nobody is there";
   relay.reset();
 }
-
-// Leaves only `count` descriptors free until the end of the scope.
-class FreeDescriptors {
- public:
-  explicit FreeDescriptors(rlim_t count) {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const int next = ::fcntl(0, F_DUPFD_CLOEXEC, 0);
-    ::close(next);
-    const rlimit few{static_cast<rlim_t>(next) + count, before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  }
-  ~FreeDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  FreeDescriptors(const FreeDescriptors&) = delete;
-  FreeDescriptors& operator=(const FreeDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 TEST(LinkRelay, GoesOnWhenThereAreDescriptorsAgain) {
   const TestFolder folder;

@@ -2,7 +2,9 @@
 #include "watchdog.h"
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -56,6 +58,23 @@ TEST(Watchdog, SaysThatNothingComesRoundAndThenThatItGoesOn) {
     ASSERT_LT(next, 1000u);
   }
   EXPECT_THAT(lines.At(next), HasSubstr("the manager continues after"));
+}
+
+// What it reports to may block, as a terminal does.
+TEST(Watchdog, ABeatDoesNotWaitForItsReport) {
+  std::promise<Watchdog*> made;
+  std::future<Watchdog*> watchdog = made.get_future();
+  std::future<void> beat;
+  std::promise<bool> beaten;
+  const auto say = [&](const std::string&) {
+    if (!watchdog.valid()) return;  // only the first report
+    beat = std::async(std::launch::async, &Watchdog::Beat, watchdog.get());
+    beaten.set_value(beat.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+  };
+  Watchdog the_one({"the manager", "a disk does not answer", say, milliseconds(1), milliseconds(1),
+                    milliseconds(50)});
+  made.set_value(&the_one);
+  EXPECT_TRUE(beaten.get_future().get());
 }
 
 TEST(Watchdog, EndsWithoutAWord) {

@@ -1,8 +1,10 @@
-// Preloaded into a process: simulates a system that lacks disk or threads.
+// Preloaded into a process: simulates a system that lacks disk, threads or processes.
 //
 // LIMITED_DISK=FOLDER: while the file FOLDER.bytes exists, the files in the folder may have at most
 // the number of bytes that it contains. Writes and reservations beyond that fail as on a full disk;
-// a partial write fills it. While the file FOLDER.threads exists, no thread can start.
+// a partial write fills it. While the file FOLDER.threads exists, a thread can start only if the
+// process then has at most the number of threads that the file contains; without a number, none
+// can. While the file FOLDER.processes exists, no process can start.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +18,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,6 +75,21 @@ std::size_t Allowed(int fd, std::int64_t begin, std::size_t bytes) {
   return static_cast<std::size_t>(std::max<std::int64_t>(0, end - begin));
 }
 
+std::optional<std::size_t> MaxThreads() {
+  const char* folder = std::getenv("LIMITED_DISK");
+  if (folder == nullptr) return std::nullopt;
+  std::ifstream file(std::string(folder) + ".threads");
+  if (!file) return std::nullopt;
+  std::size_t most = 0;
+  file >> most;
+  return most;
+}
+
+std::size_t Threads() {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()));
+}
+
 int Reserve(int fd, int mode, off_t offset, off_t bytes) {
   const std::optional<std::int64_t> room = RoomFor(fd);
   if (room && offset + bytes > SizeOf(fd) + *room) {
@@ -118,12 +136,20 @@ int fallocate64(int fd, int mode, off64_t offset, off64_t bytes) {
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*begin)(void*),
                    void* argument) noexcept {
-  const char* folder = std::getenv("LIMITED_DISK");
-  if (folder != nullptr && ::access((std::string(folder) + ".threads").c_str(), F_OK) == 0) {
-    return EAGAIN;
-  }
+  const std::optional<std::size_t> most = MaxThreads();
+  if (most && Threads() >= *most) return EAGAIN;
   static auto* const next = Next<decltype(::pthread_create)>("pthread_create");
   return next(thread, attributes, begin, argument);
+}
+
+pid_t fork() noexcept {
+  const char* folder = std::getenv("LIMITED_DISK");
+  if (folder != nullptr && ::access((std::string(folder) + ".processes").c_str(), F_OK) == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  static auto* const next = Next<decltype(::fork)>("fork");
+  return next();
 }
 
 }  // extern "C"

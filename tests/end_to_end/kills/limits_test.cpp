@@ -1,5 +1,5 @@
-// The system temporarily lacks disk or threads. The run loses no work, and the weights are those of
-// the undisturbed run.
+// The system temporarily lacks disk, threads or processes. The run loses no work, and the weights
+// are those of the undisturbed run.
 #include <signal.h>
 
 #include <filesystem>
@@ -56,11 +56,18 @@ class LimitsTest : public ::testing::Test {
   void FreeDisk() const {
     std::filesystem::remove(out_ + ".bytes");
   }
-  void LimitThreads() const {
-    folder_.Write("out.threads", "");
+  // Each process may have `most` threads.
+  void LimitThreads(int most = 0) const {
+    folder_.Write("out.threads", std::to_string(most));
   }
   void FreeThreads() const {
     std::filesystem::remove(out_ + ".threads");
+  }
+  void LimitProcesses() const {
+    folder_.Write("out.processes", "");
+  }
+  void FreeProcesses() const {
+    std::filesystem::remove(out_ + ".processes");
   }
 
   std::vector<std::string> ManagerWords(const std::string& out, const std::string& job,
@@ -245,6 +252,15 @@ TEST_F(LimitsTest, ACommandThatGetsNoThreadsSaysSo) {
   }
 }
 
+// There are threads for the handler itself, but only for some of its device.
+TEST_F(LimitsTest, AHandlerThatGetsTooFewThreadsForItsDeviceSaysSo) {
+  LimitThreads(20);
+  const Result result = RunAcan(
+      {"handler", "--connect", endpoint_, "--device", "cpu:64", "--memory", "64MiB"}, Limited());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("the system cannot start another thread of this process"));
+}
+
 TEST_F(LimitsTest, SnapshotsAreWrittenAgainWhenThereAreThreads) {
   Program train(TrainWords(often_), Limited());
   ASSERT_TRUE(train.WaitForErr("epoch 2/"));
@@ -255,6 +271,21 @@ TEST_F(LimitsTest, SnapshotsAreWrittenAgainWhenThereAreThreads) {
   train.Signal(SIGTERM);
   EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
   EXPECT_THAT(train.err(), HasSubstr("no work is lost"));
+}
+
+// ---- processes ---------------------------------------------------------------------------------
+
+TEST_F(LimitsTest, WithoutProcessesARestartIsTriedUntilThereAreSome) {
+  Program train(TrainWords(often_), Limited());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  LimitProcesses();
+  for (const pid_t pid : train.Descendants()) SignalProcess(pid, SIGKILL);
+  ASSERT_TRUE(
+      train.WaitForErr("the broker cannot be restarted: cannot start a child process: Resource"));
+  ASSERT_TRUE(train.WaitForErr("handler cpu:1 cannot be restarted: cannot start a child process"));
+  FreeProcesses();
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  ExpectWhole(train, out_);
 }
 
 }  // namespace

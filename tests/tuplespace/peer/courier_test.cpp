@@ -1,8 +1,10 @@
 // A courier whose peers are plain sockets.
 #include "courier.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
@@ -12,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "direct_link.h"
 #include "fake_holder.h"
+#include "poll_limit.h"
 #include "sockets.h"
 #include "wake_up.h"
 
@@ -260,6 +264,98 @@ TEST_F(LinksOfCourier, AnIdleOneIsClosed) {
   }
   EXPECT_EQ(links(), 0u);
   EXPECT_EQ(Fetch(holder.place()).payload.text(), "tile") << "by a new one";
+}
+
+// ---- a courier that dies
+
+// It polls its wake-up, its listener and the listener's monitor.
+constexpr rlim_t kTooFewToServe = 2;
+
+// Whether somebody listens at tcp://127.0.0.1:PORT.
+bool Accepts(const std::string& endpoint) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool accepts = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return accepts;
+}
+
+TEST(CourierTest, OneThatDiesSaysSoEndsItsFetchesAndRefusesReaders) {
+  WakeUp wake;
+  CourierOptions options = CourierAt("tcp://127.0.0.1:*");
+  options.reader_limits.connect_us = options.reader_limits.stall_us = kAnHourUs;
+  Courier courier(options, wake);
+  FakeListener silent(/*keys=*/false);
+  const Place place = OneHolder::PlaceAt(silent.listening(/*keys=*/false));
+  courier.Fetch(1, kCourierTile, 4, place);
+  while (!silent.Fetched()) std::this_thread::yield();
+  std::vector<Courier::Event> events;
+  const auto await = [&](std::size_t count) {
+    while (events.size() < count) {
+      for (Courier::Event& event : courier.TakeEvents()) events.push_back(std::move(event));
+      std::this_thread::yield();
+    }
+  };
+  {
+    const PollLimit limit(kTooFewToServe);
+    courier.Withdraw(kCourierTile);  // wakes it
+    await(2);
+  }
+  ASSERT_TRUE(std::holds_alternative<Courier::Died>(events[0]));
+  EXPECT_THAT(std::get<Courier::Died>(events[0]).why, HasSubstr("ppoll"));
+  EXPECT_EQ(std::get<FetchedPayload>(events[1]).id, 1u);
+  EXPECT_TRUE(std::get<FetchedPayload>(events[1]).payload.empty());
+  courier.Fetch(2, kCourierTile, 4, place);
+  await(3);
+  EXPECT_EQ(std::get<FetchedPayload>(events[2]).id, 2u);
+  EXPECT_THAT(std::get<FetchedPayload>(events[2]).why, HasSubstr("no longer fetches"));
+  while (Accepts(courier.listening().endpoint)) std::this_thread::yield();
+}
+
+TEST(DirectLinkTest, WithoutItsCourierItGoesThroughTheBroker) {
+  ClientOptions options;
+  options.id = "reader";
+  options.direct = true;
+  WakeUp wake;
+  std::vector<Read> submitted;
+  const auto submit = [&](Read read, const Client::ReplyHandler&) {
+    submitted.push_back(std::move(read));
+  };
+  DirectLink link(options, wake, submit, submit);
+  std::vector<std::string> problems;
+  link.OnProblem([&](const std::string& problem) { problems.push_back(problem); });
+  link.NoteAddress("127.0.0.1");
+  const auto follow = [&](std::uint64_t session) {
+    link.NoteClock(MonotonicUs());
+    link.Follow(session, /*shares=*/false);
+  };
+  follow(kCourierSession);
+  ASSERT_TRUE(link.TakeListening());
+  ASSERT_TRUE(link.listens());
+  {
+    const PollLimit limit(kTooFewToServe);
+    follow(kCourierSession);  // wakes the courier
+    while (problems.empty()) {
+      link.HandleEvents();
+      std::this_thread::yield();
+    }
+  }
+  EXPECT_THAT(problems.front(), HasSubstr("all bytes go through the broker: ppoll"));
+  EXPECT_FALSE(link.listens());
+  follow(kCourierSession + 1);
+  EXPECT_FALSE(link.HasListening());
+  EXPECT_FALSE(link.listens());
+  FoundTuple wanted;
+  wanted.key = kCourierTile;
+  wanted.place = std::make_shared<const Place>();
+  link.ReadDirectly({wanted}, kAnHourUs, [](ReplyBody&&) {});
+  ASSERT_EQ(submitted.size(), 1u);
+  EXPECT_FALSE(submitted.front().direct);
+  EXPECT_EQ(problems.size(), 1u);
 }
 
 }  // namespace

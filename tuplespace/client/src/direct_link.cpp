@@ -43,7 +43,7 @@ void DirectLink::Follow(std::uint64_t session, bool shares) {
   const std::int64_t broker_us = std::exchange(broker_us_, 0);
   if (!options_.direct || shares || broker_us == 0) return;
   if (!courier_ && !failed_) Open();
-  if (!courier_) return;
+  if (!works()) return;
   courier_->SessionBegan(session, broker_us);
   listening_due_ = listening_due_ || session != session_;
   session_ = session;
@@ -62,12 +62,25 @@ void DirectLink::Open() {
     }
     courier_ = std::make_unique<Courier>(std::move(courier), wake_);
   } catch (const std::exception& error) {
-    failed_ = true;
-    if (on_problem_) {
-      on_problem_(
-          fmt::format("no direct transfers, all bytes go through the broker: {}", error.what()));
-    }
+    NoteNone(error.what());
   }
+}
+
+void DirectLink::NoteNone(const std::string& why) {
+  failed_ = true;
+  if (on_problem_) {
+    on_problem_(fmt::format("no direct transfers, all bytes go through the broker: {}", why));
+  }
+}
+
+// The courier stays, because it still has to end the fetches that it was told of. The broker learns
+// it in the next session, in which this client does not listen; until then readers are refused.
+void DirectLink::OnDied(const std::string& why) {
+  courier_->SessionEnded();  // frees what was offered
+  session_ = 0;
+  listening_due_ = false;
+  provided_.clear();
+  NoteNone(why);
 }
 
 std::optional<std::string> DirectListenProblem(const std::string& endpoint, bool has_access) {
@@ -87,10 +100,10 @@ std::optional<Listening> DirectLink::TakeListening() {
 
 void DirectLink::ReadDirectly(std::vector<FoundTuple> wanted, std::int64_t wait_us,
                               Client::ReplyHandler on_reply) {
-  if (!courier_) {  // places are of no use
+  if (!works()) {  // places are of no use
     for (FoundTuple& tuple : wanted) tuple.place = nullptr;
   }
-  reads_.Begin(std::move(wanted), wait_us, /*direct=*/courier_ != nullptr, std::move(on_reply));
+  reads_.Begin(std::move(wanted), wait_us, /*direct=*/works(), std::move(on_reply));
 }
 
 void DirectLink::Offer(const Key& key, Payload payload) {
@@ -116,11 +129,14 @@ int DirectLink::HandleEvents() {
 
 void DirectLink::HandleEvent(Courier::Event&& event) {
   if (auto* fetched = std::get_if<FetchedPayload>(&event)) {
-    const bool failed = fetched->payload.empty();
-    reads_.OnFetched(fetched->id, std::move(fetched->payload));
-    if (failed) NoteFailed(fetched->why);
+    // After it, the payload may still come directly, with another ticket.
+    const bool expired = fetched->ticket_expired;
+    const bool failed = fetched->payload.empty() && !expired;
+    reads_.OnFetched(fetched->id, std::move(fetched->payload), expired);
+    if (failed && !failed_) NoteFailed(fetched->why);
     return;
   }
+  if (const auto* died = std::get_if<Courier::Died>(&event)) return OnDied(died->why);
   const Key& key = std::get<Courier::Asked>(event).key;
   Payload payload;
   try {

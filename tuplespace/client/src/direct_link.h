@@ -2,8 +2,8 @@
 // and Reads whose payloads come from other clients.
 //
 // The courier begins to listen when the client first joins a broker that supports direct transfers
-// and does not share memory with it. If it cannot listen, it reports that once, and the client
-// reads through the broker.
+// and does not share memory with it. If it cannot listen, or dies later, this is reported once, and
+// the client reads through the broker.
 //
 // For the client's thread.
 #pragma once
@@ -55,8 +55,11 @@ class DirectLink {
   DirectCounts counts() const;
 
  private:
+  bool works() const { return courier_ != nullptr && !failed_; }
   void Open();
   void HandleEvent(Courier::Event&& event);
+  void OnDied(const std::string& why);
+  void NoteNone(const std::string& why);
   void NoteFailed(const std::string& why);
 
   const ClientOptions& options_;
@@ -65,7 +68,7 @@ class DirectLink {
   std::int64_t broker_us_ = 0;
   std::uint64_t session_ = 0;  // the courier's session
   bool listening_due_ = false;
-  bool failed_ = false;
+  bool failed_ = false;  // the courier could not listen, or has died
   std::int64_t say_failed_at_us_ = 0;
   std::unordered_set<Key> provided_;  // and not withdrawn since
   std::function<Payload(const Key&)> on_asked_;

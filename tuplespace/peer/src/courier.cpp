@@ -11,12 +11,14 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "offered.h"
 #include "peer_link.h"
 #include "peer_listener.h"
+#include "tuplespace/threads.h"
 #include "wake_up.h"
 
 namespace tuplespace {
@@ -24,6 +26,8 @@ namespace tuplespace {
 namespace {
 
 constexpr std::size_t kMaxUnreachable = 1024;
+constexpr std::size_t kThreads = 3;  // its own, and two of its ZeroMQ context
+constexpr const char* kNoLongerFetches = "this client no longer fetches payloads";
 
 // An endpoint and a public key. Another process may listen at the endpoint later, and any holder
 // may name the endpoint of another one with a wrong key.
@@ -64,6 +68,15 @@ void BlockSignals() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
+// If ZeroMQ gets no thread, it ends the process by a signal.
+void RequireThreads() {
+  const ThreadTrial trial = TryThreads({{kThreads}});
+  if (trial.error == 0) return;
+  throw std::runtime_error(
+      fmt::format("the system allows only {} more threads ({}), and direct transfers need {}",
+                  trial.started, std::generic_category().message(trial.error), kThreads));
+}
+
 }  // namespace
 
 struct Courier::Impl {
@@ -91,14 +104,16 @@ struct Courier::Impl {
 
   // ---- the courier's thread
 
+  bool is_dead() const { return death != nullptr; }
+
   void Run() {
     BlockSignals();
     while (!stops) {
       try {
-        dead ? DeadTurn() : Turn();
+        is_dead() ? DeadTurn() : Turn();
       } catch (const std::exception&) {
         // Without memory or sockets, everything goes through the broker from here on.
-        if (!std::exchange(dead, true)) Die();
+        if (!is_dead()) Die(std::current_exception());
       }
     }
   }
@@ -178,7 +193,7 @@ struct Courier::Impl {
   void Fetch(WantedPayload wanted, const Place& place) {
     const std::int64_t now_us = MonotonicUs();
     const std::uint64_t id = wanted.id;
-    if (dead) return Say(FetchedPayload{id, {}, "this client no longer fetches payloads"});
+    if (is_dead()) return Say(FetchedPayload{id, {}, kNoLongerFetches});
     if (unreachable.Has({place.endpoint, place.public_key}, now_us)) {
       return Say(FetchedPayload{id, {}, "it was recently unreachable"});
     }
@@ -196,22 +211,40 @@ struct Courier::Impl {
     for (auto& [place, link] : links) link.link->reader().Forget(id);
   }
 
-  void Die() {
-    for (auto& [place, link] : links) {
-      link.link->reader().Fail("this client no longer fetches payloads");
-    }
-    listener.holder().SessionEnded();
+  // Readers must not wait for a listener that nobody reads. What needs memory is left to DeadTurn,
+  // which is tried until it succeeds.
+  void Die(std::exception_ptr why) noexcept {
+    death = std::move(why);
+    listener.Close();
   }
 
   void DeadTurn() {
-    for (auto& [place, link] : links) {
-      for (FetchedPayload& fetched : link.link->reader().TakeFetched()) Say(std::move(fetched));
-    }
+    if (!told_death) TellDeath();
+    EndLinks();
     RunCommands();
     Publish();
     zmq_pollitem_t item{nullptr, wake.fd(), ZMQ_POLLIN, 0};
     if (wake.BeginSleep()) PollUntil({&item, 1}, kForeverUs);
     wake.EndSleep(item.revents != 0);
+  }
+
+  void TellDeath() {
+    try {
+      std::rethrow_exception(death);
+    } catch (const std::exception& error) {
+      Say(Died{error.what()});
+    }
+    told_death = true;
+    listener.holder().SessionEnded();
+  }
+
+  void EndLinks() {
+    while (!links.empty()) {
+      PeerReader& reader = links.begin()->second.link->reader();
+      reader.Fail(kNoLongerFetches);
+      for (FetchedPayload& fetched : reader.TakeFetched()) Say(std::move(fetched));
+      links.erase(links.begin());
+    }
   }
 
   // A command that throws does not affect the others.
@@ -279,7 +312,8 @@ struct Courier::Impl {
   std::vector<Event> said;
   CourierCounts own_counts;
   std::deque<std::function<void()>> taken;  // commands in progress
-  bool dead = false;
+  std::exception_ptr death;                 // why it died; null: it lives
+  bool told_death = false;
   std::atomic<bool> stops = false;
 
   mutable std::mutex mutex;  // guards the members below
@@ -290,8 +324,10 @@ struct Courier::Impl {
   std::thread thread;  // last, as it uses the other members
 };
 
-Courier::Courier(CourierOptions options, WakeUp& wake)
-    : impl_(std::make_unique<Impl>(std::move(options), wake)) {}
+Courier::Courier(CourierOptions options, WakeUp& wake) {
+  RequireThreads();
+  impl_ = std::make_unique<Impl>(std::move(options), wake);
+}
 Courier::~Courier() = default;
 
 const Listening& Courier::listening() const {

@@ -160,4 +160,9 @@ void PeerListener::AddTo(std::vector<zmq_pollitem_t>& items) {
   if (authenticator_) items.push_back({authenticator_->handle(), 0, ZMQ_POLLIN, 0});
 }
 
+void PeerListener::Close() noexcept {
+  monitor_.reset();  // before the socket that it watches
+  router_.close();
+}
+
 }  // namespace tuplespace

@@ -34,6 +34,9 @@ class PeerListener {
   bool Work(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   void AddTo(std::vector<zmq_pollitem_t>& items);
+  // Stops to listen and ends all connections. From then on only listening() and holder() may be
+  // called.
+  void Close() noexcept;
 
  private:
   bool ReceiveOne(std::int64_t now_us);

@@ -47,12 +47,21 @@ class IeeeMode {
 ThreadPool::ThreadPool(int threads) {
   assert(threads >= 1);
   workers_.reserve(static_cast<std::size_t>(threads - 1));
-  for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this, i] { Work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) {
+      workers_.emplace_back([this, i] { Work(i); });
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 
 ThreadPool::~ThreadPool() {
+  Stop();
+}
+
+void ThreadPool::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

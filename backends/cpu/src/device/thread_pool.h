@@ -14,7 +14,8 @@ namespace acan::cpu {
 // Used by one thread at a time.
 class ThreadPool {
  public:
-  // `threads` counts the calling thread: threads - 1 are started.
+  // `threads` counts the calling thread: threads - 1 are started. Throws std::system_error if the
+  // system refuses one of them.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -27,6 +28,7 @@ class ThreadPool {
   void Run(int parts, const std::function<void(int part, int thread)>& body);
 
  private:
+  void Stop();  // waits for the workers that were started
   void Work(int thread);
   void TakeParts(int thread);
 
