@@ -252,6 +252,99 @@ TEST(BrokerCoreTest, SilentClientsAreLostAndTalkingOnesAreNot) {
   EXPECT_THAT(log.back(), HasSubstr("silent"));
 }
 
+// ---- a message that is arriving -----------------------------------------------------------------
+
+constexpr std::uint64_t kPart = 1 << 20;
+
+// Counts the Pongs in the next output for `client`, which has nothing else.
+std::size_t PongsFor(BrokerCore& core, const ClientId& client) {
+  std::size_t pongs = 0;
+  for (const auto& delivery : core.TakeOutput()) {
+    EXPECT_EQ(delivery.client, client);
+    for (const BrokerMessage& message : delivery.envelope.messages) {
+      EXPECT_TRUE(std::holds_alternative<Pong>(message));
+      ++pongs;
+    }
+  }
+  return pongs;
+}
+
+// Its Pings wait behind the message.
+TEST(BrokerCoreTest, WhoSendsALargeMessageHearsThatTheBrokerHearsIt) {
+  BrokerCore core{BrokerCoreOptions{}};
+  JoinCore(core, "a", 0);
+  EXPECT_FALSE(core.Heard("b", kPart, 0)) << "it has not joined";
+  std::int64_t heard_us = 0;
+  for (std::int64_t now_us = 0; now_us < 5 * kSilenceUs; now_us += kSilenceUs / 50) {
+    ASSERT_TRUE(core.Heard("a", kPart, now_us));
+    core.Tick(now_us);
+    if (PongsFor(core, "a") > 0) heard_us = now_us;
+    ASSERT_LE(now_us - heard_us, kSilenceUs / 4);
+  }
+}
+
+TEST(BrokerCoreTest, PartsGetNoMorePongsThanPings) {
+  BrokerCore core{BrokerCoreOptions{}};
+  const std::uint64_t session = JoinCore(core, "a", 0);
+  std::size_t pongs = 0;
+  for (std::int64_t now_us = 0; now_us < kSilenceUs; now_us += kSilenceUs / 1000) {
+    core.Heard("a", 25, now_us);
+    pongs += PongsFor(core, "a");
+  }
+  EXPECT_LE(pongs, 4u);
+  core.Receive("a", To(session, Ping{}), kSilenceUs);
+  EXPECT_EQ(PongsFor(core, "a"), 1u);
+  core.Heard("a", 25, kSilenceUs + kSilenceUs / 5);
+  EXPECT_EQ(PongsFor(core, "a"), 0u) << "it was answered not long ago";
+}
+
+// A client that has a lock and begins to send a large message.
+class LockOfSender : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kLeaseUs = 1'000'000;
+
+  LockOfSender() {
+    const std::uint64_t session = JoinCore(core_, "a", 0);
+    ToBroker envelope = To(session, Request{1, Put{{PlainTuple({"lock"}, "")}}});
+    Get get = GetAny("lock");
+    get.lease_us = kLeaseUs;
+    envelope.messages.emplace_back(Request{2, get});
+    core_.Receive("a", std::move(envelope), 0);
+    core_.TakeOutput();
+  }
+  // Receives parts at this rate for `for_us`.
+  void Send(std::uint64_t bytes_per_s, std::uint64_t bytes_of_part, std::int64_t for_us) {
+    const auto pause_us = static_cast<std::int64_t>(1'000'000 * bytes_of_part / bytes_per_s);
+    for (const std::int64_t end_us = now_us_ + for_us; now_us_ < end_us;) {
+      now_us_ += pause_us;
+      core_.Heard("a", bytes_of_part, now_us_);
+      core_.Tick(now_us_);
+      core_.TakeOutput();
+    }
+  }
+  bool IsHeld() const { return core_.GetStatistics().counters.leases_expired == 0; }
+
+  BrokerCore core_{BrokerCoreOptions{}};
+  std::int64_t now_us_ = 0;
+};
+
+TEST_F(LockOfSender, IsKeptUntilTheMessageIsThere) {
+  Send(3'000'000, kPart, 60 * kLeaseUs);
+  EXPECT_TRUE(IsHeld());
+  core_.Tick(now_us_ + 2 * kLeaseUs);
+  EXPECT_FALSE(IsHeld()) << "nothing comes any more";
+}
+
+TEST_F(LockOfSender, IsKeptAlsoIfPartsAreSmall) {
+  Send(200'000, 1'000, 60 * kLeaseUs);
+  EXPECT_TRUE(IsHeld());
+}
+
+TEST_F(LockOfSender, IsNotKeptByATrickle) {
+  Send(20'000, 1'000, 2 * kLeaseUs);
+  EXPECT_FALSE(IsHeld());
+}
+
 TEST(BrokerCoreTest, ClientsAreLimited) {
   BrokerCoreOptions options;
   options.limits.clients = 2;

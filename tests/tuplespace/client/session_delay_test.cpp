@@ -136,5 +136,42 @@ TEST_F(SessionDelayTest, ARequestThatWaitsByItselfIsNotLate) {
   EXPECT_THAT(DelaysWithin(5'000'000, true), ElementsAre(HasSubstr("has not answered a Read")));
 }
 
+// ---- when a caller gives up on an answer
+// ---------------------------------------------------------
+
+TEST_F(SessionDelayTest, AnAnswerIsAwaitedWhilePartsOfMessagesCome) {
+  Join();
+  const RequestId id = session_.Submit(Read{}, now_us_);
+  const std::int64_t deadline_us = now_us_ + 1'000'000;
+  const std::int64_t plain_us = session_.GiveUpUs(id, deadline_us);
+  EXPECT_GT(plain_us, deadline_us) << "the answer needs time to arrive";
+  session_.Heard(deadline_us);
+  EXPECT_EQ(session_.GiveUpUs(id, deadline_us), plain_us) << "it is not sent yet";
+  SentIds();
+  for (now_us_ = deadline_us; now_us_ < deadline_us + 100'000'000; now_us_ += 1'000'000) {
+    session_.Heard(now_us_);
+    session_.Tick(now_us_);
+    session_.TakeOutput(now_us_);
+    ASSERT_GT(session_.GiveUpUs(id, deadline_us), now_us_ + 1'000'000);
+  }
+  const std::int64_t last_us = session_.GiveUpUs(id, deadline_us);
+  session_.Receive(From(100, Pong{}), now_us_);
+  EXPECT_EQ(session_.GiveUpUs(id, deadline_us), last_us) << "a whole message is not a part";
+  EXPECT_LT(last_us, now_us_ + kSilenceUs) << "the broker may be stopped";
+  session_.LinkDown("cut", now_us_);
+  EXPECT_EQ(session_.GiveUpUs(id, deadline_us), deadline_us);
+}
+
+// Large answers to others do not keep a caller whose own request has no room at the broker.
+TEST_F(SessionDelayTest, ARequestThatIsNotAtTheBrokerIsNotAwaitedLonger) {
+  Join();
+  const RequestId id = session_.Submit(OnePut(1), now_us_);
+  SentIds();
+  session_.Heard(now_us_);
+  EXPECT_GT(session_.GiveUpUs(id, now_us_), now_us_ + 1'000'000);
+  session_.Receive(From(100, Reply{id, Busy()}), now_us_);
+  EXPECT_LT(session_.GiveUpUs(id, now_us_), now_us_ + 1'000'000);
+}
+
 }  // namespace
 }  // namespace tuplespace

@@ -201,6 +201,19 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
 }
 
+// Its Ping waits behind a large message that it is sending.
+TEST_F(SessionTest, APongThatItDidNotAskForShowsThatTheBrokerKnowsIt) {
+  Join();
+  now_us_ = session_.NextDeadlineUs();
+  session_.Tick(now_us_);
+  ASSERT_EQ(session_.TakeOutput(now_us_).messages.size(), 1u);  // a Ping
+  now_us_ += kSilenceUs / 4;
+  session_.Receive(From(100, Pong{}), now_us_);
+  now_us_ += kSilenceUs - 1;
+  session_.Tick(now_us_);
+  EXPECT_TRUE(session_.joined());
+}
+
 // Otherwise the client would try for ever to send what a session that has ended does not say.
 TEST_F(SessionTest, ThatFailsWhileAPingIsDueHasNothingToSay) {
   Join();

@@ -56,6 +56,56 @@ TEST_F(ResidentTest, SuppliesOfWhatDoesNotStayWithItDoNotCount) {
   EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
 }
 
+TEST_F(ResidentTest, APayloadThatIsArrivingIsNotLost) {
+  SpaceLimits limits;
+  limits.supply_us = 1'000;
+  Begin(limits);
+  Make(kResidentTile);
+  const RequestId read = d->Send("other", ReadOf(kResidentTile));
+  for (int i = 0; i < 8; ++i) {
+    d->Advance(900);
+    d->Step(ClientSends{"gpu"});
+  }
+  EXPECT_THAT(d->notices["owner"], IsEmpty());
+  EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
+  EXPECT_THAT(d->Expect<Found>("other", read).tuples, SizeIs(1));
+}
+
+TEST_F(ResidentTest, APayloadThatArrivesForEverIsLost) {
+  SpaceLimits limits;
+  limits.supply_us = 1'000;
+  Begin(limits);
+  Make(kResidentTile);
+  d->Send("other", ReadOf(kResidentTile));
+  std::int64_t waited_us = 0;
+  for (; waited_us < 20'000 && d->notices["owner"].empty(); waited_us += 500) {
+    d->Advance(500);
+    d->Step(ClientSends{"gpu"});
+  }
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
+  EXPECT_EQ(waited_us, 10'000);
+}
+
+// Their lengths are limited, and others could do the task meanwhile.
+TEST_F(ResidentTest, TasksAreNotKeptByAMessageThatIsArriving) {
+  Tuple task = Task(Key{"task", 1});
+  task.task->lease_us = 1'000;
+  d->PutOne("owner", task);
+  d->PutOne("owner", Plain(Key{"lock", 1}));
+  d->TakeNow("gpu", Every("task"));
+  Get lock = testing::GetOf(Every("lock"));
+  lock.lease_us = 1'000;
+  d->Ask<Grants>("gpu", lock);
+  d->Advance(900);
+  d->Step(ClientSends{"gpu"});
+  d->Advance(100);
+  EXPECT_EQ(d->counters().leases_expired, 1u) << "that of the task";
+  EXPECT_THAT(d->GetNow("other", Every("task")), SizeIs(1));
+  EXPECT_THAT(d->GetNow("other", Every("lock")), IsEmpty());
+  d->Advance(900);
+  EXPECT_THAT(d->GetNow("other", Every("lock")), SizeIs(1)) << "nothing came for a whole lease";
+}
+
 TEST_F(ResidentTest, SuppliesOfOthersDoNotKeepItForEver) {
   SpaceLimits limits;
   limits.supply_us = 1'000;

@@ -65,8 +65,10 @@ void Intake::OnPart() {
   const ClientId& client = message_.routing_id;
   const AccessList::Entry* who = access_.has_keys() ? Authorized(message_, now_us) : nullptr;
   connections_.Heard(message_.connection, who != nullptr ? client : "", message_.socket_bytes);
-  if ((access_.has_keys() && who == nullptr) || !core_.Heard(client, now_us))
+  if ((access_.has_keys() && who == nullptr) ||
+      !core_.Heard(client, message_.socket_bytes, now_us)) {
     sockets_.ForgetUnfinished(client);
+  }
   GiveUpOversized();
 }
 

@@ -11,8 +11,6 @@ namespace {
 
 using Duration = Client::Duration;
 
-// The space itself ends such a wait with a timed-out answer, which needs time to arrive.
-constexpr std::int64_t kAnswerGraceUs = 250'000;
 // How often the caller's interrupt is called.
 constexpr std::int64_t kAskEveryUs = 1'000'000;
 // How long Take waits for the answer to its Complete, as that is worth a longer wait.
@@ -40,7 +38,6 @@ std::optional<Body> Expect(std::optional<ReplyBody>&& reply) {
 std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
   std::optional<ReplyBody> answer;
   const std::int64_t deadline_us = Later(MonotonicUs(), WaitUs(wait));
-  const std::int64_t late_us = Later(deadline_us, kAnswerGraceUs);
   Share(body);
   const RequestId id = session.Submit(std::move(body), MonotonicUs());
   // `answer` is gone when this returns, so the handler must be gone, too.
@@ -54,12 +51,11 @@ std::optional<ReplyBody> Client::Impl::Call(RequestBody body, Duration wait) {
   handlers.emplace(id, [&answer](ReplyBody&& reply) { answer = std::move(reply); });
   for (;;) {
     if (interrupt) interrupt();
-    const std::int64_t until_us = session.joined() ? late_us : deadline_us;
     const std::int64_t now_us = MonotonicUs();
     // At least once, so that a wait of 0 still sends and receives.
-    Poll(std::clamp(until_us, now_us, now_us + kAskEveryUs), -1);
+    Poll(std::clamp(session.GiveUpUs(id, deadline_us), now_us, now_us + kAskEveryUs), -1);
     if (answer) break;
-    if (MonotonicUs() >= (session.joined() ? late_us : deadline_us)) return std::nullopt;
+    if (MonotonicUs() >= session.GiveUpUs(id, deadline_us)) return std::nullopt;
   }
   if (const auto* error = std::get_if<RequestError>(&*answer))
     throw SpaceError(error->code, error->text);

@@ -23,6 +23,10 @@ constexpr std::int64_t kSayBusyEveryUs = 30'000'000;
 // An answer may take this long, and a broker may be away this long, before it is reported.
 constexpr std::int64_t kAnswerPatienceUs = 7'000'000;
 constexpr std::int64_t kLookUnansweredEveryUs = 1'000'000;
+// The space itself ends the wait of a Read or Get, and that answer needs time to arrive.
+constexpr std::int64_t kAnswerGraceUs = 250'000;
+// After a part of a message the next one may take this long over a slow link.
+constexpr std::int64_t kNextPartUs = 5'000'000;
 
 std::int64_t After(std::int64_t now_us, std::int64_t wait_us) {
   return wait_us >= kForeverUs - now_us ? kForeverUs : now_us + wait_us;
@@ -181,6 +185,11 @@ void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {
 }
 
 void ClientSession::Heard(std::int64_t now_us) {
+  NoteHeard(now_us);
+  link_.part_at_us = now_us;
+}
+
+void ClientSession::NoteHeard(std::int64_t now_us) {
   link_.heard_at_us = now_us;
   link_.ping_sent_at_us = kForeverUs;
 }
@@ -190,7 +199,7 @@ void ClientSession::Receive(ToClient&& envelope, std::int64_t now_us) {
     if (state_ != State::kJoining && state_ != State::kJoined) return;
     // A message that is not of this session, such as a connection probe, does not prove that the
     // broker knows the session.
-    if (state_ == State::kJoining || envelope.session == welcome_.session) Heard(now_us);
+    if (state_ == State::kJoining || envelope.session == welcome_.session) NoteHeard(now_us);
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       OnWelcome(*welcome, now_us);
     } else if (auto* error = std::get_if<RequestError>(&message)) {
@@ -383,6 +392,16 @@ std::int64_t ClientSession::NextDeadlineUs() const {
       break;
   }
   return kForeverUs;
+}
+
+// While parts of messages come, the answer may be one of these messages or follow them. Giving up
+// would waste the bytes, and the answer to the next attempt would queue behind them.
+std::int64_t ClientSession::GiveUpUs(RequestId id, std::int64_t deadline_us) const {
+  if (state_ != State::kJoined) return deadline_us;
+  const std::int64_t late_us = After(deadline_us, kAnswerGraceUs);
+  const auto it = requests_.pending.find(id);
+  if (it == requests_.pending.end() || it->second.sent == 0) return late_us;
+  return std::max(late_us, link_.part_at_us + kNextPartUs);
 }
 
 bool ClientSession::HasOutput() const {

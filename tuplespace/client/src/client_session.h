@@ -73,7 +73,7 @@ class ClientSession {
   // in order, or the connection is lost.
   void LinkUp(std::int64_t now_us);
   void LinkDown(const std::string& why, std::int64_t now_us);
-  // The broker was heard, though not yet with a whole message.
+  // The broker was heard, though not yet with a whole message: a part of one has come.
   void Heard(std::int64_t now_us);
   // Part of the taken output that waited for room has left. No further output is taken while it
   // waits.
@@ -83,6 +83,9 @@ class ClientSession {
   void ReceiveBad(const RequestError& error);
   void Tick(std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;  // when the next Tick is due; kForeverUs: never
+  // When a caller should give up that waits for the answer to `id` until `deadline_us`: later than
+  // that if the answer may be on its way.
+  std::int64_t GiveUpUs(RequestId id, std::int64_t deadline_us) const;
 
   // What must be sent, in order, in one envelope. The pointers are valid until the next call of any
   // other method.
@@ -135,6 +138,7 @@ class ClientSession {
     std::int64_t relink_delay_us = 0;
     std::int64_t joined_at_us = 0;
     std::int64_t heard_at_us = 0;
+    std::int64_t part_at_us = 0;  // when a part of an unfinished message last came
     std::int64_t sent_at_us = 0;
     std::int64_t moved_at_us = 0;  // when taken output last left
     // When an unsent Ping became due; kForeverUs: none is due.
@@ -163,6 +167,7 @@ class ClientSession {
   void Erase(std::unordered_map<RequestId, Pending>::iterator it);
   void Queue(RequestId id, Pending& pending);
   void BeginHello(std::int64_t now_us);
+  void NoteHeard(std::int64_t now_us);
   void OnWelcome(const Welcome& welcome, std::int64_t now_us);
   void OnSessionError(RequestError&& error, std::uint64_t session, std::int64_t now_us);
   void OnDone(RequestId id, std::int64_t now_us);

@@ -110,7 +110,7 @@ void Space::Impl::ExpireDue() {
     state_.deadlines.Clear(due);
     switch (due->kind) {
       case Deadline::Kind::kLease:
-        if (IsPlanted(Planted::kLeaseNeverEnds)) break;
+        if (IsPlanted(Planted::kLeaseNeverEnds) || IsKept(due->record)) break;
         ++state_.counters.leases_expired;
         lifecycle_.lease_ends.EndExpired(due->record);
         break;
@@ -132,6 +132,20 @@ void Space::Impl::ExpireDue() {
     }
     Settle();
   }
+}
+
+// Whether the lease of a plain tuple, such as a lock, goes on because a message of its holder is
+// arriving: an Extend would come behind that message. The holder may extend such a lease for ever
+// anyway.
+bool Space::Impl::IsKept(internal::Record* record) {
+  const internal::Lease& lease = *record->lease;
+  const std::int64_t sends_us = lease.client->sends_us;
+  if (record->task || sends_us < lease.granted_us) return false;
+  const std::int64_t end_us =
+      lease.lease_us > kForeverUs - sends_us ? kForeverUs : sends_us + lease.lease_us;
+  if (end_us <= state_.now_us) return false;
+  state_.deadlines.Set(&record->lease->deadline, end_us);
+  return true;
 }
 
 void Space::Impl::Settle() {
@@ -193,6 +207,11 @@ void Space::Impl::OnEvent(ClientLost&& event) {
 void Space::Impl::OnEvent(ClientListens&& event) {
   const auto at = state_.clients.find(event.client);
   if (at != state_.clients.end()) at->second->listens = true;
+}
+
+void Space::Impl::OnEvent(ClientSends&& event) {
+  const auto at = state_.clients.find(event.client);
+  if (at != state_.clients.end()) at->second->sends_us = state_.now_us;
 }
 
 void Space::Impl::OnEvent(Incoming&& event) {

@@ -39,9 +39,11 @@ class Space::Impl {
   void OnEvent(ClientJoined&& event);
   void OnEvent(ClientLost&& event);
   void OnEvent(ClientListens&& event);
+  void OnEvent(ClientSends&& event);
   void OnEvent(Incoming&& event);
   void OnEvent(Tick&&) { reading_.scans.Continue(); }
   void ExpireDue();
+  bool IsKept(internal::Record* record);
   void Settle();
   void CancelRequest(ClientState& client, RequestId id, RequestId request);
   void ForgetOpenRequests(ClientState& client);

@@ -6,6 +6,7 @@
 
 #include "acan/core/tuple_kinds.h"
 #include "acan/manager/planted.h"
+#include "await_reply.h"
 
 namespace acan {
 namespace {
@@ -83,7 +84,7 @@ void KeptMetrics::AddStep(std::int64_t step, const std::string& line) {
 }
 
 MetricsLines KeptMetrics::Read(tuplespace::Client& client, const std::string& job_id,
-                               const std::string& run) {
+                               const std::string& run, const std::function<void()>& check) {
   std::vector<Pattern> patterns;
   for (const auto& found : client.ListAll(AllOf(job_id, run), /*metadata_only=*/true)) {
     patterns.push_back(Pattern::Of(found.key));
@@ -91,10 +92,12 @@ MetricsLines KeptMetrics::Read(tuplespace::Client& client, const std::string& jo
   MetricsLines lines;
   for (std::size_t begin = 0; begin < patterns.size(); begin += kTuplesOfOneRead) {
     const std::size_t end = std::min(patterns.size(), begin + kTuplesOfOneRead);
-    const std::vector<Pattern> some(patterns.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    patterns.begin() + static_cast<std::ptrdiff_t>(end));
+    tuplespace::Read read;
+    read.patterns.assign(patterns.begin() + static_cast<std::ptrdiff_t>(begin),
+                         patterns.begin() + static_cast<std::ptrdiff_t>(end));
     // Nobody removes these tuples, because their manager is gone. If it is not, fewer are found.
-    for (const auto& found : client.ReadAll(some, std::chrono::seconds(3))) {
+    const auto answer = AwaitReply<tuplespace::Found>(client, std::move(read), check);
+    for (const auto& found : answer.tuples) {
       // A step may have been put alone and with others; the lines are the same.
       lines.merge(LinesByStep(found.payload.text()));
     }

@@ -139,8 +139,19 @@ bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
     const std::unique_ptr<ModelWriter> writer = folder_.Begin(state);
     const bool finite = TileMover(client, check).Write(*writer, tensors, tiles);
     if (only_finite && !finite) return false;
-    if (!may_commit_()) throw FailureError("the run's other outputs are gone");
-    writer->Finish(go_on);
+    // Reading the file back and the disk take long. The answer may change until the file has its
+    // name: another manager then either is noticed here or finds the file.
+    const auto require_may_commit = [this] {
+      if (!may_commit_()) throw FailureError("the run's other outputs are gone");
+    };
+    require_may_commit();
+    writer->Finish(go_on, require_may_commit);
+    try {
+      require_may_commit();
+    } catch (const Error&) {
+      folder_.Remove(state.version);
+      throw;
+    }
     folder_.KeepNewest(kSnapshotsKept);
     return finite;
   });

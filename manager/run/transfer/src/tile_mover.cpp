@@ -11,6 +11,7 @@
 #include "acan/manager/planted.h"
 #include "acan/manager/tuple_names.h"
 #include "acan/manager/work_beside.h"
+#include "await_reply.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
 
@@ -94,43 +95,39 @@ bool AreWhole(const std::vector<TileCell>& tiles, std::int64_t rows, std::int64_
   return std::find(there.begin(), there.end(), false) == there.end();
 }
 
+// The broker says whether the tile is there. Its bytes may take minutes over a slow link.
 std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
                                                     std::optional<std::chrono::seconds> patience) {
-  constexpr auto kTurn = std::chrono::seconds(1);
-  std::chrono::seconds missed{0};
+  tuplespace::Read read{{Pattern::Of(tile.key)}};
+  read.wait_us = patience ? std::chrono::microseconds(*patience).count() : tuplespace::kForeverUs;
   LongWait wait(tuplespace::MonotonicUs());
-  for (;;) {
+  const auto found = AwaitReply<tuplespace::Found>(client_, std::move(read), [&] {
     check_();
-    const auto found = client_.ReadOne(Pattern::Of(tile.key), kTurn);
-    if (!found) {
-      if (client_.connected()) missed += kTurn;
-      if (patience && missed >= *patience) return std::nullopt;
-      if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
-        say_(fmt::format("waiting for {} for {} s", tile.key.ToString(), *seconds));
-      }
-      continue;
+    if (const auto seconds = wait.Due(tuplespace::MonotonicUs()); seconds && say_) {
+      say_(fmt::format("waiting for {} for {} s", tile.key.ToString(), *seconds));
     }
-    const tuplespace::Payload& payload = found->payload;
-    const std::size_t bytes = Values(tile) * sizeof(float);
-    if (payload.size() != bytes) {
-      throw FailureError(
-          fmt::format("{} has {} bytes, must have {}", tile.key.ToString(), payload.size(), bytes));
-    }
-    // A payload that arrived inside a control frame may be unaligned.
-    const bool aligned = reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0;
-    return aligned ? payload : tuplespace::Payload::Copy(payload.data(), bytes);
+  });
+  if (found.timed_out || found.tuples.empty()) return std::nullopt;
+  const tuplespace::Payload& payload = found.tuples.front().payload;
+  const std::size_t bytes = Values(tile) * sizeof(float);
+  if (payload.size() != bytes) {
+    throw FailureError(
+        fmt::format("{} has {} bytes, must have {}", tile.key.ToString(), payload.size(), bytes));
   }
+  // A payload that arrived inside a control frame may be unaligned.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0;
+  return aligned ? payload : tuplespace::Payload::Copy(payload.data(), bytes);
 }
 
 void TileMover::Put(const TileCell& tile, std::vector<float> values) {
-  check_();
   auto owner = std::make_shared<std::vector<float>>(std::move(values));
   tuplespace::Tuple tuple;
   tuple.key = tile.key;
   const float* data = owner->data();
   const std::size_t bytes = owner->size() * sizeof(float);
   tuple.payload = tuplespace::Payload(std::move(owner), data, bytes);
-  client_.Put({std::move(tuple)});
+  check_();  // so that the lead is extended before these bytes, which an Extend cannot overtake
+  AwaitReply<tuplespace::PutReply>(client_, tuplespace::Put{{std::move(tuple)}}, check_);
 }
 
 FileTiles::FileTiles(const ModelReader& file) : file_(file), places_(PlacesOf(file.Tensors())) {}

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "slow_link.h"
 #include "space_fixture.h"
 
 namespace acan {
@@ -13,7 +14,9 @@ namespace {
 class KeptMetricsTest : public SpaceTest {
  protected:
   KeptMetrics Keep(const std::string& run) { return {Submit(), "job", run}; }
-  MetricsLines Read(const std::string& run) { return KeptMetrics::Read(*client_, "job", run); }
+  MetricsLines Read(const std::string& run) {
+    return KeptMetrics::Read(*client_, "job", run, [] {});
+  }
   std::uint64_t Tuples(const std::string& run) {
     return client_->CountOf(KeptMetrics::AllOf("job", run)).value();
   }
@@ -67,6 +70,23 @@ TEST_F(KeptMetricsTest, ASingleStepOfAnEarlierLifeStays) {
   }
   EXPECT_EQ(Read("run"), lines);
   EXPECT_EQ(Tuples("run"), 3u);
+}
+
+TEST_F(KeptMetricsTest, LinesThatArriveSlowlyAreNotDropped) {
+  SlowLink link(1'200'000);
+  MetricsLines lines;
+  for (std::int64_t step = 0; step < 5; ++step) {
+    lines[step] = "{\"step\":" + std::to_string(step) + ",\"loss\":1,\"pad\":\"" +
+                  std::string(1'000'000, 'x') + "\"}\n";
+  }
+  KeptMetrics kept(
+      [&](tuplespace::RequestBody body) { link.near().Submit(std::move(body), nullptr); }, "job",
+      "run");
+  for (const auto& [step, line] : lines) kept.AddStep(step, line);
+  while (link.near().unanswered() > 0) link.near().Poll(std::chrono::milliseconds(100));
+  int checked = 0;
+  EXPECT_EQ(KeptMetrics::Read(link.far(), "job", "run", [&] { ++checked; }), lines);
+  EXPECT_GT(checked, 1);
 }
 
 TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {

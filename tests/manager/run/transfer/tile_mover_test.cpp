@@ -10,6 +10,7 @@
 #include <zmq.hpp>
 
 #include "acan/manager/model_file.h"
+#include "slow_link.h"
 #include "tuplespace/broker.h"
 
 namespace acan {
@@ -41,6 +42,57 @@ TEST(AreWholeTest, AnOverlapDoesNotFillAHoleOfItsSize) {
 
 TEST(AreWholeTest, TilesOfAnotherModelAreNot) {
   EXPECT_FALSE(AreWhole({Tile({0, 128}, {0, 128})}, 100, 70));
+}
+
+// ---- over a link on which a tile takes about three seconds --------------------------------------
+
+constexpr std::uint64_t kBytesPerSecond = 2'000'000;
+constexpr std::int64_t kLargeValues = 1'500'000;
+const TileCell kLarge = Tile({0, kLargeValues}, {0, 1});
+
+class LargeValues final : public TileSource {
+ public:
+  std::vector<float> Read(const TileCell&) override {
+    return std::vector<float>(kLargeValues, 0.5F);
+  }
+};
+
+struct StoppedMover {};
+
+// Stops what moves the tile again and again.
+std::function<void()> OnlyOnce(const SlowLink& link) {
+  return [&link] {
+    if (link.passed() > 2 * sizeof(float) * kLargeValues) throw StoppedMover{};
+  };
+}
+
+TEST(TileMoverTest, ATileThatArrivesSlowlyIsAskedForOnce) {
+  SlowLink link(kBytesPerSecond);
+  LargeValues source;
+  TileMover(link.near(), [] {}).Load(source, {kLarge});
+  const auto found = TileMover(link.far(), OnlyOnce(link)).Fetch(kLarge);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->size(), sizeof(float) * kLargeValues);
+}
+
+TEST(TileMoverTest, OnlyTheBrokerSaysThatATileIsGone) {
+  SlowLink link(kBytesPerSecond);
+  LargeValues source;
+  TileMover(link.near(), [] {}).Load(source, {kLarge});
+  TileMover mover(link.far(), OnlyOnce(link));
+  EXPECT_TRUE(mover.Fetch(kLarge, std::chrono::seconds(1)));
+  EXPECT_FALSE(mover.Fetch(Tile({7, 8}, {0, 1}), std::chrono::seconds(1)));
+}
+
+// The lead is extended then, and a stop does not wait for the whole tile.
+TEST(TileMoverTest, ItChecksWhileATileIsOnItsWay) {
+  SlowLink link(kBytesPerSecond);
+  LargeValues source;
+  TileMover mover(link.far(), [&link] {
+    if (link.passed() > kBytesPerSecond / 4) throw StoppedMover{};
+  });
+  EXPECT_THROW(mover.Load(source, {kLarge}), StoppedMover);
+  EXPECT_EQ(link.far().unanswered(), 0u) << "the request is abandoned";
 }
 
 // A process may be killed at any moment, so there must never be a file that it could leave behind.

@@ -7,10 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,8 +56,8 @@ class BrokerCore {
   // `who` describes the client's key; null: there are no keys, and everyone may do everything.
   void Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                const AccessList::Entry* who = nullptr);
-  // A part of a message has come. False: the client has not joined.
-  bool Heard(const ClientId& client, std::int64_t now_us);
+  // A part of an unfinished message, of `bytes` bytes, has come. False: the client has not joined.
+  bool Heard(const ClientId& client, std::uint64_t bytes, std::int64_t now_us);
   // A message that could not be decoded has come. `error` is sent back. `ends`: GiveUp follows.
   void ReceiveBad(const ClientId& client, const RequestError& error, std::int64_t now_us,
                   bool ends = false);

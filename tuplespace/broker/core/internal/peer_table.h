@@ -32,6 +32,10 @@ struct Peer {
   std::optional<AllowedPeer> key;                  // as at joining; nullopt: there are no keys
   std::uint64_t unread_bytes_of_key = UINT64_MAX;  // as in ClientLimits
   std::int64_t heard_at_us = 0;
+  std::int64_t pong_due_us = 0;  // a part that comes from then on is answered with a Pong
+  // Bytes of unfinished messages, and since when they are counted.
+  std::uint64_t part_bytes = 0;
+  std::int64_t parts_since_us = 0;
   std::vector<BrokerMessage> output;
   std::uint64_t turn = 0;  // the turn in which it was last served
   std::uint64_t cost = 0;  // of the requests served in that turn

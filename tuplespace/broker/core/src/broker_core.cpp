@@ -17,6 +17,11 @@ namespace {
 // This many examinations in the space cost as much as a tuple.
 constexpr std::uint64_t kLooksAsOne = 8;
 constexpr std::int64_t kSilenceChecks = 8;  // in each client_silence_us
+constexpr std::int64_t kPongsPerSilence = 4;
+// A client whose unfinished messages arrive more slowly does not count as sending: who only
+// trickles bytes keeps nothing by that.
+constexpr double kMinBytesPerS = 64 << 10;
+constexpr std::int64_t kCountPartsUs = 100'000;  // the rate is taken over at least this time
 // This many changed placements cost about as much as one put.
 constexpr std::uint64_t kPlacesForOne = 4;
 
@@ -87,6 +92,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
       continue;
     }
     it->second.heard_at_us = now_us;
+    it->second.pong_due_us = now_us + options_.client_silence_us / kPongsPerSilence;
     if (auto* request = std::get_if<Request>(&message)) {
       if (OnRequest(client, it, std::move(*request), who, now_us)) continue;
       GiveUp(client, "it sends faster than it can be served", now_us);
@@ -241,6 +247,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
     }
   }
   it->second.heard_at_us = now_us;
+  it->second.pong_due_us = now_us + options_.client_silence_us / kPongsPerSilence;
   peers_.Send(client, it->second,
               Welcome{hello.nonce,
                       it->second.session,
@@ -300,10 +307,25 @@ void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64
   }
 }
 
-bool BrokerCore::Heard(const ClientId& client, std::int64_t now_us) {
+// A Ping of this client would wait behind the unfinished message, and so would an Extend. So the
+// client is told that the broker hears it, and the space that the client is sending.
+bool BrokerCore::Heard(const ClientId& client, std::uint64_t bytes, std::int64_t now_us) {
   const auto it = peers_.Find(client);
   if (it == peers_.end()) return false;
-  it->second.heard_at_us = now_us;
+  Peer& peer = it->second;
+  peer.heard_at_us = now_us;
+  if (now_us >= peer.pong_due_us) {
+    peer.pong_due_us = now_us + options_.client_silence_us / kPongsPerSilence;
+    peers_.Send(client, peer, Pong{now_us});
+  }
+  peer.part_bytes += bytes;
+  const std::int64_t counted_us = now_us - peer.parts_since_us;
+  if (counted_us < kCountPartsUs) return true;
+  const double rate = 1e6 * static_cast<double>(std::exchange(peer.part_bytes, 0)) /
+                      static_cast<double>(counted_us);
+  const bool sends = rate >= kMinBytesPerS;
+  peer.parts_since_us = now_us;
+  if (sends) Step(ClientSends{client}, now_us);
   return true;
 }
 

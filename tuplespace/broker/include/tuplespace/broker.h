@@ -1,7 +1,6 @@
 // Broker: serves one Space over ZeroMQ. A single-threaded ROUTER loop that never copies a payload.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>

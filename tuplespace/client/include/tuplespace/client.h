@@ -183,8 +183,9 @@ class Client {
 
   // ---- blocking: for programs and tests --------------------------------------------------------
 
-  // Each waits until its answer comes or `wait` is over (then nullopt / empty). Throws SpaceError.
-  // Handlers of asynchronous requests run meanwhile.
+  // Each waits until its answer comes or `wait` is over (then nullopt / empty). While parts of
+  // large messages arrive, it waits longer, because its answer may be among them: until none has
+  // come for 5 s. Throws SpaceError. Handlers of asynchronous requests run meanwhile.
 
   using Duration = std::chrono::microseconds;
   static constexpr Duration kForever = Duration::max();

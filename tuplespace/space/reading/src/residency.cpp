@@ -104,7 +104,9 @@ std::vector<Record*> Residency::LoseAllOf(const ClientState& client) {
 bool Residency::IsOverdue(Record* record) {
   Residence& residence = *record->residence;
   const std::int64_t patience_us = PatienceUs(*residence.with);
-  const std::int64_t since_us = std::max(residence.wanted_us, residence.with->supplied_us);
+  const ClientState& holder = *residence.with;
+  const std::int64_t since_us =
+      std::max({residence.wanted_us, holder.supplied_us, holder.sends_us});
   const std::int64_t until_us =
       std::min(since_us + patience_us, residence.wanted_us + kMaxSupplies * patience_us);
   if (until_us > state_.now_us) {

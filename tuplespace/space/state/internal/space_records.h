@@ -229,7 +229,7 @@ struct Scan {
   std::uint64_t limit = 0;
   std::string next;  // the next key to examine; empty: the first
   std::uint64_t bytes = 0;
-  std::uint64_t count = 0;
+  CountReply counted{.tasks = CountReply::Tasks{}};
   Found found;
 };
 
@@ -359,6 +359,7 @@ struct ClientState {
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
   std::int64_t supplied_us = INT64_MIN;  // when it last supplied a payload
+  std::int64_t sends_us = INT64_MIN;     // when an unfinished message of it was last arriving
   std::uint32_t ns_per_kib = 0;          // from its last Get
   std::uint64_t holds_from_bytes = 0;    // likewise
   bool listens = false;                  // it serves payloads that stay with it

@@ -25,12 +25,16 @@ struct ClientLost {
 struct ClientListens {
   ClientId client;
 };
+// A message of this client is arriving, and is not whole yet.
+struct ClientSends {
+  ClientId client;
+};
 struct Incoming {
   ClientId client;
   Request request;
 };
 struct Tick {};
-using Event = std::variant<ClientJoined, ClientLost, ClientListens, Incoming, Tick>;
+using Event = std::variant<ClientJoined, ClientLost, ClientListens, ClientSends, Incoming, Tick>;
 
 struct Outgoing {
   ClientId client;

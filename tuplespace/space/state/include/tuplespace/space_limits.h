@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tuplespace/messages.h"
+
 namespace tuplespace {
 
 // Every limit has a name. A request that would exceed one is answered kBusy (it may succeed later)
@@ -30,9 +32,9 @@ struct SpaceLimits {
   std::int64_t examined_by_get_us = 1;
   // The maximum number of tuples examined to answer one Read.
   std::uint64_t examined_by_read = 65'536;
-  // The space examines the patterns of a waiting Read again when matching tuples come: in vain at
-  // most this many times the number of patterns plus one. Then the client has to send the Read
-  // again, which costs that client work.
+  // When matching tuples come, the space examines patterns and tuples for a waiting Read. Without
+  // a match, it examines at most (patterns + 1) times this number; then the Read ends with an
+  // error, and the client must send it again.
   std::uint64_t examined_without_match = 16;
   std::uint64_t examined_at_once = 4096;  // to begin a List or Count
   std::uint64_t examined_by_slice = 512;  // to continue it, between requests of others
@@ -53,8 +55,8 @@ struct SpaceLimits {
   // Payloads of at least this size are read from their maker even if the space has them
   // (Read::direct).
   std::uint64_t least_kept_bytes = kMinKeptBytes;
-  // A client that was asked for payloads that stay with it and has supplied none for this long has
-  // lost them.
+  // A client that was asked for payloads that stay with it, and has neither supplied any nor been
+  // sending a large message for this long, has lost them.
   std::int64_t supply_us = 60'000'000;
 
   // ---- trust: a client that keeps tasks from others gets none for a while, if others could do

@@ -31,9 +31,10 @@ class KeptMetrics {
   void AddEvaluation(const std::string& line) { evaluations_ += line; }
   void AddStep(std::int64_t step, const std::string& line);
 
-  // The lines of `run` in the space.
+  // The lines of `run` in the space. Calls `check` at least once a second while lines are on their
+  // way; it may throw to stop.
   static MetricsLines Read(tuplespace::Client& client, const std::string& job_id,
-                           const std::string& run);
+                           const std::string& run, const std::function<void()>& check);
   static tuplespace::Pattern AllOf(const std::string& job_id, const std::string& run);
   static tuplespace::Pattern AllOf(const std::string& job_id);
 

@@ -27,9 +27,10 @@ class SnapshotWriter {
     bool room_made = false;  // the disk was full, and an older snapshot was removed
   };
 
-  // The thread calls `may_commit` when everything is written, before the file gets its name; if it
-  // returns false, the snapshot fails. The thread calls `on_done` when a Done can be taken, or
-  // after a drop. `folder` must outlive this object.
+  // The thread calls `may_commit` when everything is written, immediately before the file gets its
+  // name, and once more after that; if it returns false, the snapshot fails and there is no file.
+  // The thread calls `on_done` when a Done can be taken, or after a drop. `folder` must outlive
+  // this object.
   SnapshotWriter(const SnapshotFolder& folder, tuplespace::ClientOptions client,
                  std::function<bool()> may_commit, std::function<void()> on_done);
   ~SnapshotWriter();  // drops the current snapshot

@@ -42,8 +42,8 @@ class FileTiles final : public TileSource {
 
 class TileMover {
  public:
-  // `check` is called between tiles, and while a file is finished; it throws to stop. `say` gets a
-  // message if something takes long; it may be null.
+  // `check` is called between tiles, while a tile is on its way, and while a file is finished; it
+  // throws to stop. `say` gets a message if something takes long; it may be null.
   TileMover(tuplespace::Client& client, std::function<void()> check,
             std::function<void(const std::string&)> say = {})
       : client_(client), check_(std::move(check)), say_(std::move(say)) {}
@@ -79,7 +79,7 @@ class TileMover {
   bool AreFinite(const std::vector<TileCell>& tiles);  // only the parameters are checked
 
   // Waits for the tile's floats, and returns them without a copy if they are aligned. With a
-  // `patience`, nullopt if the broker did not have them for that long.
+  // `patience`, nullopt if the broker says that it did not have them for that long.
   std::optional<tuplespace::Payload> Fetch(const TileCell& tile,
                                            std::optional<std::chrono::seconds> patience = {});
 

@@ -1,6 +1,6 @@
-// A slow link between clients and a broker that breaks in the middle of a message. It forwards
-// bytes in small pieces through small buffers. After a given number of bytes, all connections end
-// with a reset.
+// A slow link between clients and a broker that may break in the middle of a message. It forwards
+// bytes in small pieces through small buffers, at a limited rate if asked to. After a given number
+// of bytes, all connections end with a reset.
 #pragma once
 
 #include <arpa/inet.h>
@@ -55,6 +55,8 @@ class CuttingRelay {
   // Ends all connections when `bytes` bytes have passed; later connections are not cut.
   void CutAt(std::uint64_t bytes) { cut_at_ = bytes; }
   bool has_cut() const { return has_cut_; }
+  // From now on, forwards at most this many bytes per second, of both directions together.
+  void LimitTo(std::uint64_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
   // Drops everything that the broker sends, until all connections are cut.
   void DropAnswers() { drops_answers_ = true; }
 
@@ -62,6 +64,7 @@ class CuttingRelay {
   static constexpr int kBufferBytes = 8 << 10;
   static constexpr std::size_t kPieceBytes = 4 << 10;
   static constexpr unsigned kMaxPauseUs = 600;
+  static constexpr std::chrono::milliseconds kTurn{5};  // of a limited rate
 
   struct Direction {
     std::array<char, kPieceBytes> bytes;
@@ -136,8 +139,25 @@ class CuttingRelay {
     return true;
   }
 
+  // Whether the rate is limited and the bytes of this turn have passed.
+  bool MustPause() {
+    const std::uint64_t rate = bytes_per_second_;
+    if (rate == 0) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= turn_begin_ + kTurn) {
+      turn_begin_ = now;
+      passed_before_turn_ = passed_;
+    }
+    return (passed_ - passed_before_turn_) * 1000 >= rate * kTurn.count();
+  }
+
   void Run() {
     while (!stopping_) {
+      // A deliberate delay that waits for nothing: it makes the link slow.
+      if (MustPause()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
       std::vector<pollfd> items{{listen_fd_, POLLIN, 0}};
       for (const Link& link : links_) {
         const auto events = [](const Direction& in, const Direction& out) {
@@ -178,6 +198,9 @@ class CuttingRelay {
   std::atomic<bool> drops_answers_{false};
   std::atomic<std::uint64_t> passed_{0};
   std::atomic<std::uint64_t> cut_at_{UINT64_MAX};
+  std::atomic<std::uint64_t> bytes_per_second_{0};  // 0: without a limit
+  std::uint64_t passed_before_turn_ = 0;
+  std::chrono::steady_clock::time_point turn_begin_;
   std::list<Link> links_;
   std::minstd_rand random_;
   std::thread thread_;
