@@ -46,7 +46,9 @@ valid. The outputs are
   pooler_output       [samples, width], of models with a pooling layer
   last_hidden_state   [samples x positions, width]
 
-and the file is NPY of float32. The same files give the same bits on every device.
+and the file is NPY of float32. The first is the vector of all-MiniLM-L6-v2 and models like it. For
+models of sentence-transformers with another pooling, such as the first token (CLS), compute it from
+--output last_hidden_state. The same files give the same bits on every device.
 
 Examples:
   acan embed all-MiniLM-L6-v2 --tokens tokens.npy --lengths lengths.npy --out embeddings.npy)";

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/generate/predictor.h"
@@ -10,6 +11,7 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "log.h"
 #include "predictor_flags.h"
 #include "process_setup.h"
 
@@ -61,7 +63,10 @@ int RunPredict(const PredictFlags& flags) try {
   const FinishedRun run = ReadFinishedRun(flags.folder);
   const model::Graph& graph = run.model->evaluation;
   const std::string output = OutputOf(flags, graph);
-  const std::shared_ptr<const SampleSet> samples = LoadInputs(run.job, graph, files);
+  std::vector<std::string> warnings;
+  const std::shared_ptr<const SampleSet> samples = LoadInputs(run.job, graph, files, &warnings);
+  Log log(LogFormat::kText, "predict");
+  for (const std::string& warning : warnings) log.Warning(warning);
   const std::unique_ptr<ModelReader> weights = run.OpenWeights();
   const Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory), graph,
                             *weights, output, run.job.training);

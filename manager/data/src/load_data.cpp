@@ -12,6 +12,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/dataset.h"
+#include "acan/manager/input_file.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/trained_model.h"
 #include "acan/model/input_role.h"
@@ -41,6 +42,69 @@ void RequireOneLabel(const WantedInput& labels, const char* samples) {
                   "one row",
                   labels.positions, samples));
 }
+
+// ---- warnings ----------------------------------------------------------------------------------
+
+// Empty if the file cannot be read.
+std::optional<NumberType> KnownType(const std::string& path) {
+  try {
+    return TypeOfArray(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Warns if only one of the two files of inputs has uint8, which alone is scaled. Either file may be
+// missing: the training files need not exist after the training.
+void WarnOfScaling(const std::string& train, const std::string& other,
+                   std::vector<std::string>* warnings) {
+  if (train.empty() || other.empty()) return;
+  const std::optional<NumberType> types[] = {KnownType(train), KnownType(other)};
+  if (!types[0] || !types[1]) return;
+  const bool scaled = types[0] == NumberType::kUint8;
+  if (scaled == (types[1] == NumberType::kUint8)) return;
+  warnings->push_back(
+      fmt::format("{} has uint8, which is scaled to 0..1, but {} has {}, which is not scaled: use "
+                  "one type for both, unless the values of the second are from 0 to 1",
+                  scaled ? train : other, scaled ? other : train, Word(*types[scaled ? 1 : 0])));
+}
+
+// Whether nearly all labels that count equal their own tokens.
+bool LabelsAreTokens(const SampleSet& set) {
+  constexpr std::int64_t kMostSamples = 1000;
+  const WantedInput& tokens = *FindInput(set.inputs(), "tokens");
+  const WantedInput* labels = FindInput(set.inputs(), "labels");
+  if (labels == nullptr || labels->positions != tokens.positions) return false;
+  std::vector<std::uint32_t> found(static_cast<std::size_t>(tokens.positions));
+  std::vector<std::uint32_t> expected(found.size());
+  std::int64_t counted = 0;
+  std::int64_t equal = 0;
+  for (std::int64_t sample = 0; sample < std::min(set.samples(), kMostSamples); ++sample) {
+    set.Copy({"tokens", sample, 0, {0, tokens.positions}, {0, 1}}, found);
+    set.Copy({"labels", sample, 0, {0, tokens.positions}, {0, 1}}, expected);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto label = static_cast<std::int32_t>(expected[i]);
+      if (labels->ignored_label && label == *labels->ignored_label) continue;
+      ++counted;
+      if (expected[i] == found[i]) ++equal;
+    }
+  }
+  return counted > 0 && 100 * equal >= 99 * counted;
+}
+
+// Classes of other programs shift the labels of a causal model; acan does not.
+void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,
+                  std::vector<std::string>* warnings) {
+  const bool causal = std::holds_alternative<model::GptOptions>(job.model) ||
+                      std::holds_alternative<model::LlamaOptions>(job.model);
+  if (!causal || !LabelsAreTokens(set)) return;
+  warnings->push_back(
+      fmt::format("{}: the labels equal the tokens; acan does not shift labels: label i must be "
+                  "token i + 1",
+                  path));
+}
+
+// ---- rows of numbers ---------------------------------------------------------------------------
 
 // Which of the job's sets are read.
 enum class Sets : std::uint8_t { kAll, kTest };
@@ -83,6 +147,7 @@ Data LoadValues(const Job& job, Sets sets, const std::vector<WantedInput>& input
   if (!job.data.test_inputs.empty()) {
     data.test = read("test_targets", job.data.test_inputs, job.data.test_targets);
   }
+  WarnOfScaling(job.data.train_inputs, job.data.test_inputs, &data.warnings);
   return data;
 }
 
@@ -247,15 +312,22 @@ Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wante
   if (!HasInputs(wanted, {"tokens"}, {"labels", "lengths", "token_type_ids"})) {
     DoesNotFit("train_tokens", "models of sequences of tokens", wanted);
   }
+  // All kinds for tokens have the key model.sequence_length, but a graph file has the length
+  // itself.
+  const bool has_key = sets == Sets::kAll && !std::holds_alternative<GraphFile>(job.model);
   if (sets == Sets::kAll) {
     data.train = std::make_shared<SequenceSet>(
-        SequenceFiles{files.train, job.data.train_targets, files.train_lengths, files.train_types},
+        SequenceFiles{files.train, job.data.train_targets, files.train_lengths, files.train_types,
+                      has_key},
         wanted);
+    WarnOfLabels(job, *data.train, job.data.train_targets, &data.warnings);
   }
   if (!files.test.empty()) {
-    data.test = std::make_shared<SequenceSet>(
-        SequenceFiles{files.test, job.data.test_targets, files.test_lengths, files.test_types},
-        wanted);
+    data.test =
+        std::make_shared<SequenceSet>(SequenceFiles{files.test, job.data.test_targets,
+                                                    files.test_lengths, files.test_types, has_key},
+                                      wanted);
+    WarnOfLabels(job, *data.test, job.data.test_targets, &data.warnings);
   }
   return data;
 }
@@ -272,6 +344,7 @@ Data LoadImages(const Job& job, Sets sets, const std::vector<WantedInput>& wante
     data.test = std::make_shared<ImageSet>(files.test_inputs, files.test_targets, files.images,
                                            wanted, std::nullopt);
   }
+  WarnOfScaling(files.train_inputs, files.test_inputs, &data.warnings);
   return data;
 }
 
@@ -373,7 +446,8 @@ Data LoadData(const Job& job) {
 }
 
 std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& graph,
-                                            const SampleFiles& files) {
+                                            const SampleFiles& files,
+                                            std::vector<std::string>* warnings) {
   std::vector<WantedInput> wanted = WantedInputs(graph);
   std::erase_if(wanted, [](const WantedInput& input) {
     return input.name == "labels" || input.name == "targets";
@@ -381,7 +455,7 @@ std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& 
   CheckRoles(wanted);
   if (HasInputs(wanted, {"tokens"}, {"lengths", "token_type_ids"})) {
     return std::make_shared<SequenceSet>(
-        SequenceFiles{files.inputs, "", files.lengths, files.token_types}, wanted);
+        SequenceFiles{files.inputs, "", files.lengths, files.token_types, false}, wanted);
   }
   if (!files.lengths.empty() || !files.token_types.empty()) {
     throw UsageError(
@@ -389,6 +463,7 @@ std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& 
                     "inputs of this model are {}",
                     files.lengths.empty() ? files.token_types : files.lengths, NamesOf(wanted)));
   }
+  if (warnings != nullptr) WarnOfScaling(job.data.train_inputs, files.inputs, warnings);
   if (HasInputs(wanted, {"images"})) {
     return std::make_shared<ImageSet>(files.inputs, "", job.data.images, wanted, std::nullopt);
   }

@@ -1,4 +1,4 @@
-// The streams that the manager draws from with the job's seed.
+// The streams that are drawn from with the job's seed.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@ namespace acan {
 
 // The high halves of Philox counters, by use. Initial weights use the counters (element, tensor)
 // with tensor below 2^32, and dropout sets the highest bit (model/dropout.h), so these collide with
-// neither and not with each other. Generating text uses the high half 5 << 58 (generate/).
+// neither and not with each other.
 enum class RandomUse : std::uint64_t {
   kWindowOffset = 1ULL << 58,
   kAugmentation = 2ULL << 58,
+  kSampling = 5ULL << 58,  // of generated text; generate/src/sampler.cpp has it, too
   kEpochOrder = 1ULL << 61,
   kSampleInputs = 2ULL << 61,
   kTeacher = 3ULL << 61,

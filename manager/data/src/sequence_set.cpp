@@ -36,7 +36,18 @@ const char* WordOf(const WantedInput& input) {
   return input.name == "tokens" ? "the token" : "the token type";
 }
 
-void CheckShape(const StoredArray& array, const WantedInput& input) {
+// What to do about sequences of another length than the model takes; empty: unknown.
+std::string LengthAdvice(const StoredArray& array, const WantedInput& input,
+                         const SequenceFiles& files) {
+  if (input.name != "tokens" || array.shape().size() != 2) return "";
+  const std::int64_t found = array.shape()[1];
+  return fmt::format(
+      "; {}{} the sequences",
+      files.positions_have_key ? fmt::format("set model.sequence_length = {}, or ", found) : "",
+      found < input.positions ? "pad" : "cut");
+}
+
+void CheckShape(const StoredArray& array, const WantedInput& input, const SequenceFiles& files) {
   std::vector<std::int64_t> expected = {array.samples()};
   if (input.positions > 1) expected.push_back(input.positions);
   if (array.samples() > kMaxSamples) {
@@ -46,10 +57,10 @@ void CheckShape(const StoredArray& array, const WantedInput& input) {
   const bool is_column = input.positions == 1 && array.values_per_sample() == 1;
   if (array.shape() != expected && !is_column) {
     throw UsageError(fmt::format(
-        "{}: has shape {}, but the model takes {}, one {} each", array.path(),
+        "{}: has shape {}, but the model takes {}, one {} each{}", array.path(),
         ShapeText(array.shape()),
         input.positions > 1 ? fmt::format("[samples, {}]", input.positions) : "[samples]",
-        input.positions > 1 ? "sequence" : "number"));
+        input.positions > 1 ? "sequence" : "number", LengthAdvice(array, input, files)));
   }
 }
 
@@ -73,7 +84,7 @@ SequenceSet::SequenceSet(const SequenceFiles& files, std::vector<WantedInput> wa
           fmt::format("{}: the model has no input \"{}\"; leave the file out", *path, name));
     }
     StoredArray array = OpenArray(*path);
-    CheckShape(array, *input);
+    CheckShape(array, *input, files);
     if (samples_ == 0) samples_ = array.samples();
     if (array.samples() != samples_) {
       throw UsageError(fmt::format("{}: has {} samples, but {} has {}", array.path(),

@@ -18,6 +18,8 @@ struct SequenceFiles {
   std::string labels;       // [samples] or [samples, positions], as the model takes them
   std::string lengths;      // [samples]; empty: all positions count
   std::string token_types;  // [samples, positions]; empty: all 0
+  // Whether the user may still choose the number of positions, with model.sequence_length.
+  bool positions_have_key = false;
 };
 
 class SequenceSet final : public SampleSet {

@@ -143,9 +143,14 @@ class CsvParser {
   void Value(std::string_view field, std::int64_t column) {
     const std::optional<float> value = ParseNumber(field);
     if (!value) {
+      // As pandas writes the column of its index, which has no name.
+      const char* hint = line_ == 1 && field.empty()
+                             ? "; a first line of names needs a name for each column (pandas: "
+                               "to_csv(index=False))"
+                             : "";
       throw UsageError(fmt::format(
-          "{}, line {}, column {}: '{}' is not a number; expected numbers separated by commas",
-          path_, line_, column, Shown(field)));
+          "{}, line {}, column {}: '{}' is not a number; expected numbers separated by commas{}",
+          path_, line_, column, Shown(field), hint));
     }
     if (!std::isfinite(*value)) {
       throw UsageError(fmt::format("{}, line {}, column {}: '{}' is not finite in 32 bits", path_,

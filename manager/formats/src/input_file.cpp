@@ -276,18 +276,90 @@ Array ReadValues(InputFile& file, const std::vector<std::int64_t>& shape, Number
   return array;
 }
 
-Array ReadArray(const std::string& path) {
-  InputFile file(path);
+const char* Word(NumberType type) {
+  switch (type) {
+    case NumberType::kUint8:
+      return "uint8";
+    case NumberType::kUint16:
+      return "uint16";
+    case NumberType::kUint32:
+      return "uint32";
+    case NumberType::kUint64:
+      return "uint64";
+    case NumberType::kInt8:
+      return "int8";
+    case NumberType::kInt16:
+      return "int16";
+    case NumberType::kInt32:
+      return "int32";
+    case NumberType::kInt64:
+      return "int64";
+    case NumberType::kFloat32:
+      return "float32";
+    case NumberType::kFloat64:
+      return "float64";
+  }
+  return "";
+}
+
+namespace {
+
+enum class Format : std::uint8_t { kIdx, kNpy, kCsv };
+
+void RefusePictures(const std::string& path, std::span<const std::uint8_t> start) {
+  constexpr std::uint8_t kPng[] = {0x89, 'P', 'N', 'G'};
+  constexpr std::uint8_t kJpeg[] = {0xff, 0xd8, 0xff};
+  const auto begins = [start](std::span<const std::uint8_t> magic) {
+    return start.size() >= magic.size() && std::ranges::equal(start.first(magic.size()), magic);
+  };
+  const char* picture = begins(kPng) ? "PNG" : begins(kJpeg) ? "JPEG" : nullptr;
+  if (picture == nullptr) return;
+  throw UsageError(fmt::format(
+      "{}: is not IDX, NPY or CSV, but a {} picture: convert all pictures to one NPY or "
+      "IDX file; docs/models.md shows how",
+      path, picture));
+}
+
+Format FormatOf(InputFile& file) {
   constexpr std::size_t kTextProbe = 512;
   const std::span<const std::uint8_t> start = file.Peek(kTextProbe);
-  if (start.empty()) throw UsageError(fmt::format("{}: the file is empty", path));
-  if (start.size() >= 2 && start[0] == 0 && start[1] == 0) return ReadIdx(file);
-  if (start[0] == 0x93) return ReadNpy(file);
+  if (start.empty()) throw UsageError(fmt::format("{}: the file is empty", file.path()));
+  if (start.size() >= 2 && start[0] == 0 && start[1] == 0) return Format::kIdx;
+  if (start[0] == 0x93) return Format::kNpy;
+  RefusePictures(file.path(), start);
   const auto is_text = [](std::uint8_t c) { return c >= 0x20 || (c >= '\t' && c <= '\r'); };
-  if (std::all_of(start.begin(), start.end(), is_text)) return ReadCsv(file);
+  if (std::all_of(start.begin(), start.end(), is_text)) return Format::kCsv;
   throw UsageError(
-      fmt::format("{}: is not IDX, NPY or CSV: it begins with the bytes {:02x}", path,
+      fmt::format("{}: is not IDX, NPY or CSV: it begins with the bytes {:02x}", file.path(),
                   fmt::join(start.first(std::min<std::size_t>(start.size(), 8)), " ")));
+}
+
+}  // namespace
+
+Array ReadArray(const std::string& path) {
+  InputFile file(path);
+  switch (FormatOf(file)) {
+    case Format::kIdx:
+      return ReadIdx(file);
+    case Format::kNpy:
+      return ReadNpy(file);
+    case Format::kCsv:
+      break;
+  }
+  return ReadCsv(file);
+}
+
+NumberType TypeOfArray(const std::string& path) {
+  InputFile file(path);
+  switch (FormatOf(file)) {
+    case Format::kIdx:
+      return ReadIdxHeader(file).type;
+    case Format::kNpy:
+      return ReadNpyHeader(file).type;
+    case Format::kCsv:
+      break;
+  }
+  return NumberType::kFloat32;
 }
 
 }  // namespace acan

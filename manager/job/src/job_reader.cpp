@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "acan/core/error.h"
 #include "acan/core/text/size_text.h"
 #include "acan/core/text/toml_text.h"
 #include "acan/manager/closest_word.h"
 #include "key_synonyms.h"
+#include "model_keys.h"
 
 namespace acan {
 namespace {
@@ -103,18 +105,34 @@ bool HasKey(const SectionKeys& section, std::string_view key) {
   return std::find(section.keys.begin(), section.keys.end(), key) != section.keys.end();
 }
 
+// Of [model], these are the keys of the job's kind, and those that all kinds have.
+OwnKeys OwnKeysOf(const SectionKeys& section, const toml::table& root) {
+  if (section.section != "model") return {"", section.keys};
+  const std::string kind =
+      root["model"]["kind"].value<std::string>().value_or(std::string(kModelKinds[0]));
+  if (std::ranges::find(kModelKinds, kind) == std::end(kModelKinds)) return {"", section.keys};
+  OwnKeys own{kind, section.keys};
+  const std::vector<std::string> of_kind = KeysOfKind(kind);
+  std::erase_if(own.keys, [&](const std::string& key) {
+    return std::ranges::find(of_kind, key) == of_kind.end() &&
+           std::ranges::find(KeysOfAllKinds(), key) != KeysOfAllKinds().end();
+  });
+  return own;
+}
+
 // The hint for an unknown key: the section that has it, or the key that other programs call so, or
-// a similar key of this section.
+// a similar key that the job may use.
 std::string KeyHint(const std::vector<SectionKeys>& known, const SectionKeys& section,
-                    std::string_view key) {
+                    std::string_view key, const toml::table& root) {
   for (const SectionKeys& other : known) {
     if (HasKey(other, key)) return fmt::format(": it belongs in [{}]", other.section);
   }
-  if (std::string hint = SynonymHint(section.section, key); !hint.empty()) return hint;
-  if (!ClosestWord(key, section.keys).empty()) return DidYouMean(key, section.keys);
+  const OwnKeys own = OwnKeysOf(section, root);
+  if (std::string hint = SynonymHint(section.section, key, own); !hint.empty()) return hint;
+  if (!ClosestWord(key, own.keys).empty()) return DidYouMean(key, own.keys);
   constexpr std::size_t kMaxListed = 30;
-  if (section.keys.size() > kMaxListed) return ": docs/jobs.md has the keys of each kind";
-  return DidYouMean(key, section.keys);
+  if (own.keys.size() > kMaxListed) return ": docs/jobs.md has the keys of each kind";
+  return DidYouMean(key, own.keys);
 }
 
 }  // namespace
@@ -158,7 +176,7 @@ void JobText::ApplyOverride(const std::string& text, const std::vector<SectionKe
   }
   if (!HasKey(*keys, key)) {
     throw UsageError(fmt::format("unknown key '{}' of [{}] in {}{}", key, section, place,
-                                 KeyHint(known, *keys, key)));
+                                 KeyHint(known, *keys, key, root_)));
   }
   if (value.empty()) throw UsageError(fmt::format("{}: the value is missing", place));
   toml::table parsed = ParseOverrideValue(value, place);
@@ -189,7 +207,7 @@ void JobText::CheckKeys(const std::vector<SectionKeys>& known) const {
       if (HasKey(*keys, key.str())) continue;
       throw UsageError(fmt::format("unknown key '{}' in [{}], line {} of {}{}", key.str(), section,
                                    key.source().begin.line, name_,
-                                   KeyHint(known, *keys, key.str())));
+                                   KeyHint(known, *keys, key.str(), root_)));
     }
   }
 }

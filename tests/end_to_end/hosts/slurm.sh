@@ -130,13 +130,14 @@ grep -iE 'error|killed|traceback' "$folder/jobs/good.log" && fail "the good run 
 grep -q '"device": "cpu:2"' "$folder/jobs/good/receipt.json" || fail "not the CPUs that were asked for"
 ls -d "$folder"/jobs/acan-"$id"-* 2>/dev/null && fail "the keys were left"
 
-# ---- a handler is killed
-id=$(submit killed --nodes=3)
+# ---- a handler is killed; the device is chosen
+id=$(ACAN_DEVICE=cpu:1 submit killed --nodes=3 --cpus-per-task=2)
 until_true "no training" has killed 'epoch 2/'
 kill -KILL $(pgrep --ns "$$" --nslist pid -f "$acan handler --connect tcp://n1:" | head -n 1)
 until_true "a killed handler is not started again" has killed 'restarting it in'
 until_true "the run with a killed handler does not end" in_state "$id" COMPLETED
 same_weights killed
+grep -q '"device": "cpu:1"' "$folder/jobs/killed/receipt.json" || fail "not ACAN_DEVICE"
 
 # ---- no handler can start
 id=$(ACAN_MEMORY=1KiB submit none --nodes=2)

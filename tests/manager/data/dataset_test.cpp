@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "acan/model/presets.h"
 #include "data_jobs.h"
 
 namespace acan {
@@ -93,6 +94,44 @@ TEST(DataSetTest, SaysThatTargetsAreScaled) {
   const std::vector<std::string> warnings = LoadData(job).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].find("data.test_targets: uint8 is scaled"), 0u) << warnings[0];
+}
+
+// uint8 is scaled, and other numbers are not, so a model of one sees other values in the other.
+TEST(DataSetTest, SaysThatOnlyOneFileIsScaled) {
+  const TestFolder folder;
+  const std::string bytes = folder.Write("bytes", IdxBytes({2, 2}, {255, 51, 0, 1}));
+  const std::string floats = folder.Write("floats", "1,2\n3,4\n");
+  const std::string integers =
+      folder.Write("integers", Npy("<i4", "(2, 2)", Raw(std::vector<std::int32_t>{1, 2, 3, 4})));
+  const std::string labels = folder.Write("y", "0\n1\n");
+  const auto job = [&](const std::string& train, const std::string& test) {
+    Job made = ClassJob(2, 2, train, labels);
+    made.data.test_inputs = test;
+    made.data.test_targets = labels;
+    return made;
+  };
+  const auto text = [&](const std::string& other, const std::string& type) {
+    return bytes + " has uint8, which is scaled to 0..1, but " + other + " has " + type +
+           ", which is not scaled: use one type for both, unless the values of the second are from "
+           "0 to 1";
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(LoadData(job(bytes, floats)).warnings, Texts{text(floats, "float32")});
+  EXPECT_EQ(LoadData(job(floats, bytes)).warnings, Texts{text(floats, "float32")});
+  EXPECT_EQ(LoadData(job(integers, bytes)).warnings, Texts{text(integers, "int32")});
+  EXPECT_EQ(LoadData(job(integers, floats)).warnings, Texts{});
+  EXPECT_EQ(LoadData(job(bytes, bytes)).warnings, Texts{});
+  EXPECT_EQ(LoadData(ClassJob(2, 2, bytes, labels)).warnings, Texts{});
+  EXPECT_EQ(LoadTestData(job(bytes, floats), nullptr).warnings, Texts{text(floats, "float32")});
+  EXPECT_EQ(LoadTestData(job(folder.Path("none"), floats), nullptr).warnings, Texts{});
+
+  const model::Graph graph = model::Mlp({{2, 2}}, model::Mode::kEvaluation);
+  Texts warnings;
+  LoadInputs(job(bytes, ""), graph, {floats, "", ""}, &warnings);
+  EXPECT_EQ(warnings, Texts{text(floats, "float32")});
+  LoadInputs(job(bytes, ""), graph, {bytes, "", ""}, &warnings);
+  LoadInputs(job(folder.Path("none"), ""), graph, {floats, "", ""}, &warnings);
+  EXPECT_EQ(warnings.size(), 1u);
 }
 
 TEST(DataSetTest, TestSetIsCheckedLikeTheTrainingSet) {

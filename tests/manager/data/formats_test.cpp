@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "acan/manager/input_file.h"
 #include "data_jobs.h"
 
 namespace acan {
@@ -182,6 +183,9 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused("1,2\n3,4\n5,\x1b[2J\x07\n", {"is not IDX, NPY or CSV"});
   data.Refused("1,2\n3,4.5.6\n", {"line 2, column 2", "'4.5.6'"});
   data.Refused("1,2\n3,\n", {"line 2, column 2", "'' is not a number"});
+  // As pandas writes it with its index.
+  data.Refused(",a,b\n0,1,2\n1,3,4\n",
+               {"line 1, column 1: '' is not a number", "a name for each column", "index=False"});
   data.Refused("1,b\n3,4\n", {"line 1, column 2", "'b'"});
   data.Refused("1,2\nnan,4\n", {"line 2, column 1", "not finite"});
   data.Refused("1,2\n3,-inf\n", {"line 2, column 2", "'-inf'"});
@@ -206,7 +210,32 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
 
 TEST(FormatTest, UnknownContentIsShown) {
   const TwoByTwo data;
-  data.Refused(std::string("\x89PNG\r\n\x1a\n\0", 9), {"is not IDX, NPY or CSV", "89 50 4e 47"});
+  data.Refused(std::string("\x7f"
+                           "ELF\2\1\1\0",
+                           8),
+               {"is not IDX, NPY or CSV", "7f 45 4c 46"});
+}
+
+TEST(FormatTest, PicturesMustBeConverted) {
+  const TwoByTwo data;
+  data.Refused(std::string("\x89PNG\r\n\x1a\n\0", 9),
+               {"is not IDX, NPY or CSV, but a PNG picture: convert", "docs/models.md"});
+  data.Refused(std::string("\xff\xd8\xff\xe0\0\x10JFIF", 10), {"but a JPEG picture: convert"});
+  data.Refused(Gzip("\xff\xd8\xff\xdb"), {"but a JPEG picture"});
+}
+
+TEST(FormatTest, TypesAreKnownFromTheBeginning) {
+  const TestFolder folder;
+  const auto type = [&folder](const std::string& bytes) {
+    return std::string(Word(TypeOfArray(folder.Write("x", bytes))));
+  };
+  EXPECT_EQ(type(IdxBytes({2, 2}, {1, 2})), "uint8") << "the rest is not read";
+  EXPECT_EQ(type(Gzip(IdxBytes({1}, {1}))), "uint8");
+  EXPECT_EQ(type(IdxHeader(0x0e, {1}) + std::string(8, '\0')), "float64");
+  EXPECT_EQ(type(Npy("<i8", "(1,)", std::string(8, '\0'))), "int64");
+  EXPECT_EQ(type("a,b\n1,2\n"), "float32");
+  ExpectError([&] { type(""); }, {"the file is empty"});
+  ExpectError([&] { type("\x89PNG\r\n\x1a\n"); }, {"a PNG picture"});
 }
 
 }  // namespace

@@ -72,6 +72,16 @@ TEST_F(ImageTest, LayoutsByWhatFits) {
   EXPECT_EQ(std::bit_cast<float>(part[1]), 115.0f);
 }
 
+TEST_F(ImageTest, SaysThatOnlyOneFileIsScaled) {
+  folder_.Write("t", ChannelsLast());
+  const std::string test = "test_inputs = \"t\"\ntest_labels = \"y\"\n";
+  const std::vector<std::string> warnings = Load(ChannelsFirst(), test).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("/x has uint8, which is scaled to 0..1, but "), std::string::npos);
+  EXPECT_NE(warnings[0].find("/t has float32, which is not scaled"), std::string::npos);
+  EXPECT_TRUE(Load(ChannelsLast(), test).warnings.empty());
+}
+
 TEST_F(ImageTest, IdxHasOneChannel) {
   const std::vector<std::uint8_t> bytes = {0, 51, 102, 153, 204, 255, 5, 4, 3, 2, 1, 0};
   Values expected;

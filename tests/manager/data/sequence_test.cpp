@@ -28,6 +28,17 @@ class SequenceTest : public testing::Test {
     ExpectError([&] { Load(more, task); }, parts);
   }
 
+  // A causal model of sequences of 3 tokens.
+  Job GptJob(const std::string& data, const std::string& kind = "gpt") const {
+    const std::string sizes =
+        kind == "gpt" ? "n_layer = 1\nn_head = 1\nn_embd = 4\nblock_size = 3\n"
+                      : "num_hidden_layers = 1\nnum_attention_heads = 1\nhidden_size = 4\n"
+                        "intermediate_size = 4\nmax_position_embeddings = 3\n";
+    return ParseJob(
+        "[model]\nkind = \"" + kind + "\"\nvocab_size = 8\n" + sizes + "[data]\n" + data, "job",
+        folder_.path(), {});
+  }
+
   TestFolder folder_;
 };
 
@@ -174,7 +185,83 @@ TEST_F(SequenceTest, ShapesThatDoNotFitAreNamed) {
   Refused({"labels: has shape [2, 2], but the model takes [samples, 3]"}, "",
           BertTask::kMaskedLanguage);
   folder_.Write("tokens", Npy("|u1", "(2, 2)", "\1\2\3\4"));
-  Refused({"tokens: has shape [2, 2], but the model takes [samples, 3], one sequence each"});
+  Refused(
+      {"tokens: has shape [2, 2], but the model takes [samples, 3], one sequence each; set "
+       "model.sequence_length = 2, or pad the sequences"});
+  folder_.Write("tokens", Npy("|u1", "(1, 4)", "\1\2\3\4"));
+  Refused({"one sequence each; set model.sequence_length = 4, or cut the sequences"});
+}
+
+// The length of a graph file's sequences has no key, nor has that of a trained model.
+TEST_F(SequenceTest, NotAllLengthsHaveAKey) {
+  folder_.Write("tokens", Npy("|u1", "(2, 2)", "\1\2\3\4"));
+  const std::vector<WantedInput> wanted = BertInputs(BertTask::kClassification, 3, 8, 2);
+  Job job;
+  job.data.tokens.train = folder_.Path("tokens");
+  job.data.train_targets = folder_.Path("labels");
+  job.model = GraphFile();
+  ExpectError([&] { LoadData(job, wanted); },
+              {"tokens: has shape [2, 2]", "one sequence each; pad the sequences"});
+  job = GptJob("train_tokens = \"tokens\"\ntrain_labels = \"labels\"\n");
+  ExpectError(
+      [&] {
+        LoadInputs(job,
+                   model::Gpt(std::get<model::GptOptions>(job.model), model::Mode::kEvaluation),
+                   {folder_.Path("tokens"), "", ""});
+      },
+      {"the model takes [samples, 3], one sequence each; pad the sequences"});
+}
+
+TEST_F(SequenceTest, LabelsThatAreNotShiftedAreNoticed) {
+  constexpr const char* kFiles = "train_tokens = \"tokens\"\ntrain_labels = \"labels\"\n";
+  const auto labels = [this](const std::vector<std::int64_t>& values) {
+    folder_.Write("labels", Npy("<i8", "(2, 3)", Raw(values)));
+  };
+  const auto warnings = [this](const Job& job) { return LoadData(job).warnings; };
+  const std::string text = folder_.Path("labels") +
+                           ": the labels equal the tokens; acan does not shift labels: label i "
+                           "must be token i + 1";
+  labels({1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(warnings(GptJob(kFiles)), std::vector<std::string>{text});
+  EXPECT_EQ(warnings(GptJob(kFiles, "llama")), std::vector<std::string>{text});
+  labels({-100, 2, 3, 4, -100, -100});
+  EXPECT_EQ(warnings(GptJob(kFiles)), std::vector<std::string>{text}) << "some do not count";
+  labels({0, 2, 0, 4, 0, 0});
+  EXPECT_EQ(warnings(GptJob(std::string(kFiles) + "ignore_label = 0\n")),
+            std::vector<std::string>{text});
+  labels({1, 2, 3, 4, 5, 7});
+  EXPECT_TRUE(warnings(GptJob(kFiles)).empty()) << "5 of 6";
+  labels({2, 3, 4, 5, 6, 7});
+  EXPECT_TRUE(warnings(GptJob(kFiles)).empty());
+  // Test labels count, too.
+  const std::string test = "test_tokens = \"tokens\"\ntest_labels = \"test\"\n";
+  folder_.Write("test", Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{1, 2, 3, 4, 5, 6})));
+  const std::vector<std::string> of_test = warnings(GptJob(kFiles + test));
+  ASSERT_EQ(of_test.size(), 1u);
+  EXPECT_EQ(of_test[0].find(folder_.Path("test") + ": the labels equal"), 0u) << of_test[0];
+  EXPECT_EQ(LoadTestData(GptJob(kFiles + test), nullptr).warnings, of_test);
+  // A masked language model predicts its own tokens.
+  labels({1, 2, 3, 4, 5, 6});
+  Job bert = GptJob(kFiles);
+  bert.model = model::BertOptions();
+  const std::vector<WantedInput> wanted = BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);
+  EXPECT_TRUE(LoadData(bert, wanted).warnings.empty());
+}
+
+// More than 1,000 sequences, of which the first 1,000 decide.
+TEST_F(SequenceTest, TheFirstThousandSequencesAreChecked) {
+  std::vector<std::int64_t> tokens(1100 * 3, 5);
+  folder_.Write("tokens", Npy("<i8", "(1100, 3)", Raw(tokens)));
+  const auto count = [this, &tokens](std::size_t first, std::size_t others) {
+    std::vector<std::int64_t> labels = tokens;
+    std::fill_n(labels.begin() + static_cast<std::ptrdiff_t>(first), others, 6);
+    folder_.Write("labels", Npy("<i8", "(1100, 3)", Raw(labels)));
+    return LoadData(GptJob("train_tokens = \"tokens\"\ntrain_labels = \"labels\"\n"))
+        .warnings.size();
+  };
+  EXPECT_EQ(count(3000, 300), 1u);
+  EXPECT_EQ(count(0, 30), 1u) << "99 % of 3,000";
+  EXPECT_EQ(count(0, 31), 0u);
 }
 
 // Inputs with wrong roles are refused. Otherwise, without a file, `lengths` as tokens would be 0.

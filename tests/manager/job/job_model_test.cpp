@@ -137,18 +137,56 @@ TEST(JobModelTest, KeysOfAnotherKindAreRefused) {
                      {"model.hidden_size = 16 (line 3 of job.toml)", "kind \"gpt\"",
                       "kind = \"llama\" or \"bert\""});
   ExpectModelRefused("kind = \"gpt\"\nhidden_size = 16\n", {"kind \"gpt\" calls it n_embd"});
-  ExpectModelRefused("kind = \"gpt\"\nd_model = 16\n",
-                     {"'d_model'", "did you mean 'n_embd', 'hidden_size' or 'hidden_dim'?"});
+  ExpectModelRefused("kind = \"bert\"\ndropout = 0.2\n",
+                     {"kind \"bert\" calls it hidden_dropout_prob"});
   ExpectModelRefused("kind = \"gpt\"\nlayers = [4, 3]\n", {"model.layers", "kind = \"mlp\""});
   ExpectModelRefused("layers = [4, 3]\nn_head = 4\n",
                      {"model.n_head = 4 (line 3", "kind \"mlp\"", "kind = \"gpt\""});
   ExpectModelRefused("kind = \"gpd\"\n", {"model.kind = \"gpd\"", "did you mean \"gpt\"?"});
-  ExpectModelRefused("kind = \"gpt\"\nn_heads = 4\n", {"'n_heads'", "did you mean 'n_head'"});
   ExpectModelRefused("kind = \"bert\"\ntask = \"masked_language\"\nnum_labels = 3\n",
                      {"model.num_labels = 3 (line 4", "classification"});
   ExpectModelRefused("kind = \"resnet\"\nnorm_groups = 3\n", {"model.norm_groups", "\"group\""});
   ExpectModelRefused("kind = \"bert\"\n", {"job.toml has no model.task", "\"masked_language\""});
   ExpectModelRefused("kind = \"bert\"\ntask = \"encoder\"\n", {"must be one of masked_language"});
+}
+
+// Words of other programs, and misspelt keys, lead to a key of the job's own kind.
+TEST(JobModelTest, HintsAreOfTheJobsKind) {
+  const auto expect = [](const std::string& kind, const std::string& key, const std::string& hint) {
+    ExpectModelRefused("kind = \"" + kind + "\"\n" + key + " = 1\n",
+                       {"unknown key '" + key + "' in [model], line 3 of job.toml" + hint});
+  };
+  expect("gpt", "d_model", ": did you mean 'n_embd'?");
+  expect("llama", "d_model", ": did you mean 'hidden_size'?");
+  expect("vit", "d_model", ": did you mean 'hidden_dim'?");
+  expect("gpt", "n_heads", ": did you mean 'n_head'?");
+  expect("gpt", "n_positions", ": did you mean 'block_size'?");
+  expect("bert", "n_positions", ": did you mean 'max_position_embeddings'?");
+  expect("gpt", "activation_function", ": did you mean 'activation'?");
+  expect("bert", "activation_function", ": did you mean 'hidden_act'?");
+  expect("gpt", "resid_pdrop", ": did you mean 'dropout'?");
+  expect("bert", "resid_pdrop", ": did you mean 'hidden_dropout_prob'?");
+  expect("gpt", "attn_pdrop", ": did you mean 'dropout'?");
+  expect("vit", "attn_pdrop", ": did you mean 'attention_dropout'?");
+  expect("llama", "num_kv_heads", ": did you mean 'num_key_value_heads'?");
+  expect("llama", "layer_norm_epsilon", ": did you mean 'rms_norm_eps'?");
+  expect("bert", "layer_norm_epsilon", ": did you mean 'layer_norm_eps'?");
+  expect("vit", "num_channels", ": did you mean 'channels'?");
+  expect("resnet", "hidden_sizes", ": did you mean 'widths'?");
+  expect("mlp", "hidden_sizes", ": did you mean 'layers'?");
+  expect("llama", "rope_scaling", ": acan does not scale rotary positions");
+  // A kind without such a key.
+  expect("gpt", "layer_norm_epsilon",
+         ": kind \"gpt\" has no such key; other kinds call it 'layer_norm_eps' or 'rms_norm_eps'");
+  expect("gpt", "n_inner", ": kind \"gpt\" has no such key");
+  expect("mlp", "n_positions", ": kind \"mlp\" has no such key; other kinds call it 'block_size'");
+  // The closest word of all kinds would be intermediate_size, and max_position_embeddings.
+  expect("gpt", "intermediate_sizes", ": expected one of kind, activation, n_layer, n_head");
+  expect("vit", "max_position_embedding", ": expected one of kind");
+  expect("bert", "max_position_embedding", ": did you mean 'max_position_embeddings'?");
+  // The kind is unknown.
+  expect("gpd", "d_model",
+         ": did you mean 'n_embd', 'hidden_size' or 'hidden_dim'? That depends on model.kind");
 }
 
 TEST(JobModelTest, ValuesOfAnotherTypeAreRefused) {

@@ -157,6 +157,18 @@ TEST(JobTest, WordsOfOtherProgramsSuggestTheKey) {
   expect("train", "save_every", ": did you mean 'every_steps' in [snapshots]?");
   expect("data", "labels", ": did you mean 'train_labels'?");
   expect("data", "batch_size", ": did you mean 'batch' in [train]?");
+  expect("train", "min_lr", ": set 'final_fraction' in [train]");
+  expect("train", "lr_decay_iters", ": the schedule ends with the last step");
+  expect("train", "gradient_accumulation_steps", ": acan accumulates gradients by itself");
+  expect("train", "adam_beta1", ": did you mean 'beta1'?");
+  expect("train", "betas", ": set 'beta1' and 'beta2' in [train]");
+  expect("train", "label_smoothing_factor", ": did you mean 'label_smoothing' in [model]?");
+  // An override of the kind counts.
+  ExpectError(
+      [] {
+        ParseJob(kSmall, "job.toml", "/", {"model.kind=llama", "model.n_embed=1"});
+      },
+      {"unknown key 'n_embed' of [model]", ": did you mean 'hidden_size'?"});
 }
 
 TEST(JobTest, UnknownNamesSuggestTheNearest) {

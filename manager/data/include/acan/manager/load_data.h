@@ -23,9 +23,10 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph);
 Data LoadData(const Job& job, const std::vector<WantedInput>& wanted);
 // For the multi-layer perceptron of the job.
 Data LoadData(const Job& job);
-// Loads only the test data, to evaluate a trained model; Data::train is null. Reads no file of the
-// training data unless one file contains both. Text is tokenized with the numbers of `vocabulary`,
-// which is null for other data. REQUIRES: the job names test data.
+// Loads only the test data, to evaluate a trained model; Data::train is null. Needs no file of the
+// training data unless one file contains both, but warns if inputs of the training that still exist
+// are scaled otherwise. Text is tokenized with the numbers of `vocabulary`, which is null for other
+// data. REQUIRES: the job names test data.
 Data LoadTestData(const Job& job, const Vocabulary* vocabulary);
 
 // Files of samples without labels. Only sequences of tokens have the last two; empty: the default.
@@ -35,8 +36,10 @@ struct SampleFiles {
   std::string token_types;  // [samples, positions]
 };
 // Loads samples for all inputs of `graph` but its labels or targets; the job says how its test data
-// are read. Throws Error (usage) as LoadData does.
+// are read. Adds to `warnings`, unless it is null, as LoadTestData does. Throws Error (usage) as
+// LoadData does.
 std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& graph,
-                                            const SampleFiles& files);
+                                            const SampleFiles& files,
+                                            std::vector<std::string>* warnings = nullptr);
 
 }  // namespace acan

@@ -53,7 +53,7 @@ class InputFile {
   std::unique_ptr<Gzip> gzip_;       // null: plain
 };
 
-// In the order of Array::values.
+// The types of values, in the order of Array::values.
 enum class NumberType : std::uint8_t {
   kUint8,
   kUint16,
@@ -66,6 +66,8 @@ enum class NumberType : std::uint8_t {
   kFloat32,
   kFloat64,
 };
+// "uint8", "float32", ...
+const char* Word(NumberType type);
 
 // Values of a file in memory, row-major.
 struct Array {
@@ -99,5 +101,8 @@ Array ReadCsv(InputFile& file);
 // Reads a file of any of the formats, which it recognizes by content. Throws Error (usage) that
 // names the file, the place in it, what was found and what is expected.
 Array ReadArray(const std::string& path);
+// The type of the values that ReadArray returns. It reads only the beginning of the file, so it
+// does not find all mistakes. Throws Error (usage) as ReadArray does.
+NumberType TypeOfArray(const std::string& path);
 
 }  // namespace acan
