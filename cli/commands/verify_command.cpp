@@ -1,7 +1,9 @@
 // acan verify: checks that a receipt, its model file and, if requested, a second training agree.
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -64,12 +66,32 @@ std::string OrNone(const std::string& sha256) {
   return sha256.empty() ? "none" : sha256;
 }
 
-void CheckModel(const std::string& path, const Receipt& receipt, const Job& job, Verdict& verdict) {
+// The first tensor that is neither one of the model, under its own name, nor a step counter:
+// initial weights may have such tensors, but no run writes them, and weights_sha256 does not cover
+// them.
+std::string NotOfTheRun(const SafetensorsFile& file, const ModelReader& reader,
+                        const TrainedModel& model, bool snapshot) {
+  std::set<std::string> written(model.training.step_counters().begin(),
+                                model.training.step_counters().end());
+  for (const TensorInfo& tensor : reader.Tensors()) {
+    if (snapshot || tensor.matrix.state == ParameterState::kValue) written.insert(tensor.name);
+  }
+  const auto extra = std::ranges::find_if(
+      file.tensors(), [&](const auto& tensor) { return !written.contains(tensor.first); });
+  return extra == file.tensors().end() ? "" : extra->first;
+}
+
+void CheckModel(const std::string& path, const Receipt& receipt, const Job& job, bool snapshot,
+                Verdict& verdict) {
   const auto file = std::make_shared<const SafetensorsFile>(path);
   std::string sha256;
   try {
-    const ModelReader reader(file, *BuildModel(job));
-    verdict.Check(true, "tensors of " + path, fmt::format("{}", reader.Tensors().size()));
+    const std::shared_ptr<const TrainedModel> model = BuildModel(job);
+    const ModelReader reader(file, *model);
+    const std::string extra = NotOfTheRun(*file, reader, *model, snapshot);
+    verdict.Check(extra.empty(), "tensors of " + path,
+                  extra.empty() ? fmt::format("{}", reader.Tensors().size())
+                                : fmt::format("no run writes '{}' for this job", extra));
     sha256 = reader.WeightsSha256();
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kUsage) throw;
@@ -162,7 +184,7 @@ int RunVerify(const VerifyFlags& flags) {
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
   const std::string model =
       ended_early ? SnapshotName(*receipt.not_finite->kept_version) : "model.safetensors";
-  CheckModel((path.parent_path() / model).string(), receipt, job, verdict);
+  CheckModel((path.parent_path() / model).string(), receipt, job, ended_early, verdict);
   if (!flags.audit_log.empty()) {
     CheckLog(flags.audit_log, receipt, verdict);
   } else if (!receipt.audit_log_head.empty()) {

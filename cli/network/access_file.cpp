@@ -15,6 +15,7 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/text/toml_text.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/text_file.h"
 #include "fmt/format.h"
 #include "toml++/toml.h"
@@ -330,16 +331,6 @@ std::string WithoutLinks(const std::string& path) {
   if (!std::filesystem::is_symlink(path, none)) return path;
   const std::filesystem::path file = std::filesystem::canonical(path, none);
   return none ? path : file.string();
-}
-
-// Otherwise a power cut may undo a change that was reported.
-void SyncFolderOf(const std::string& path) {
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
 }
 
 }  // namespace

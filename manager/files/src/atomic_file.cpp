@@ -55,24 +55,6 @@ bool LockOwn(int descriptor) {
   return ::fstat(descriptor, &own) != 0 || own.st_nlink > 0;
 }
 
-// Removes the file unless a process is still writing it.
-void RemoveIfDead(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) return;
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
-  ::close(descriptor);
-}
-
-// A rename is durable only once its directory is synced. If the file system cannot sync
-// directories, the rename is as durable as the file system makes it.
-void SyncDirectoryOf(const std::string& path) {
-  const std::filesystem::path directory = std::filesystem::absolute(path).parent_path();
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
@@ -159,14 +141,15 @@ void AtomicFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes) cons
   }
 }
 
-void AtomicFile::Commit() {
+void AtomicFile::Commit(const std::function<void()>& before_rename) {
   if (temporary_.empty()) return;
   if (::fsync(descriptor_) != 0) Fail("sync", errno);
+  if (before_rename) before_rename();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) Fail("rename", errno);
   const int descriptor = descriptor_;
   descriptor_ = -1;
   if (::close(descriptor) != 0 && errno != EINTR) Fail("close", errno);
-  SyncDirectoryOf(path_);
+  SyncFolderOf(path_);
 }
 
 void RemoveUnfinished(const std::string& path) {
@@ -181,7 +164,24 @@ void RemoveUnfinished(const std::string& path) {
     if (!IsTemporaryName(at->path().filename().string(), final_name)) continue;
     if (at->is_regular_file(ignored)) found.push_back(at->path().string());
   }
-  std::for_each(found.begin(), found.end(), RemoveIfDead);
+  std::for_each(found.begin(), found.end(), RemoveUnfinishedFile);
+}
+
+bool RemoveUnfinishedFile(const std::string& temporary) {
+  const int descriptor = ::open(temporary.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  const bool removed =
+      ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::unlink(temporary.c_str()) == 0;
+  ::close(descriptor);
+  return removed;
+}
+
+void SyncFolderOf(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
 }
 
 void WriteFileAtomically(const std::string& path, const std::string& text) {

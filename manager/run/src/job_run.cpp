@@ -65,7 +65,9 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       stop_(context_.client, options.alive),
       takeover_(context_, stop_, std::move(earlier.folder), std::move(earlier.runs)),
       beginning_(context_, takeover_.leadership(), {earlier.count, earlier.finite_through}),
-      files_(context_, takeover_.folder(), ClientOf(options)),
+      audits_(context_, options.audit_log, std::move(earlier.quarantined),
+              [this](const AuditTrail::Handlers& handlers) { files_.KeepQuarantined(handlers); }),
+      files_(context_, takeover_.folder(), ClientOf(options), [this] { audits_.SyncFlushed(); }),
       notices_(
           context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); },
           [this](const ResultConflict& conflict) {
@@ -74,7 +76,6 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
           },
           std::move(earlier.conflicts)),
       statistics_(context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
-      audits_(context_, options.audit_log, std::move(earlier.quarantined)),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       divergence_(context_, earlier.finite_through),
@@ -107,6 +108,7 @@ std::optional<Receipt> JobRun::Run() {
     if (!IsSnapshotMissing()) takeover_.LeaveToOthers();
     return std::nullopt;
   } catch (const RunLost&) {
+    audits_.DropUnflushed();
     throw;
   } catch (const tuplespace::SpaceError& error) {
     // The broker would refuse it to the next manager, too.
@@ -254,7 +256,6 @@ void JobRun::TakeSnapshotDone() {
     context_.Log(fmt::format("the weights after {} steps are not finite", done->version));
     throw NotFiniteFound{done->version - 1};
   }
-  audits_.Sync();
   driver_.Post(SnapshotDone{done->version, done->took_us, done->problem.empty()});
 }
 

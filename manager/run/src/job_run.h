@@ -130,11 +130,11 @@ class JobRun {
   StopRequest stop_;
   Takeover takeover_;
   Beginning beginning_;
+  AuditTrail audits_;
   RunFiles files_;
   CoreDriver driver_;
   SpaceNotices notices_;
   RunStatistics statistics_;
-  AuditTrail audits_;
   SpaceActions space_;
   Divergence divergence_;
   std::optional<FoundAtFirst> found_;

@@ -59,7 +59,8 @@ std::optional<Receipt> JobRun::Begin() {
   const bool leads_first = !found_;
   ChooseWhatToBegin();
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
-  audits_.FindQuarantined(files_.snapshots());
+  audits_.FindQuarantined(files_.snapshots(),
+                          resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
   if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);

@@ -287,8 +287,8 @@ void SpaceActions::Do(const Stalled& action) {
   context_.Log(
       fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
                   "are ready, {} are leased; tasks done so far: {}",
-                  action.seconds, action.step, action.in_flight, action.space.tasks_ready,
-                  action.space.tasks_leased, workers));
+                  action.seconds, action.step, action.in_flight, action.tasks.ready,
+                  action.tasks.leased, workers));
   tuplespace::List list;
   list.pattern = TasksOf(context_.run, FieldPattern::Exact(action.step));
   list.limit = kStalledTasksNamed;

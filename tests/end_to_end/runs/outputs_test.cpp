@@ -1,5 +1,6 @@
 // The outputs of a run: model, metrics and receipt agree with each other and with later
 // evaluations.
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 
@@ -205,6 +206,27 @@ TEST_F(Outputs, Verify) {
   const Result changed = RunAcan({"verify", out_});
   EXPECT_EQ(changed.code, 1);
   EXPECT_THAT(changed.out, AllOf(HasSubstr("DIFFERENT"), HasSubstr("weights_sha256")));
+}
+
+// Initial weights may have such a tensor, which transformers' classes recreate.
+TEST_F(Outputs, VerifySaysThatATensorWasAdded) {
+  const std::string model = ReadFile(out_ + "/model.safetensors");
+  std::uint64_t length = 0;
+  std::memcpy(&length, model.data(), sizeof(length));
+  auto header = nlohmann::json::parse(model.substr(8, length));
+  const std::size_t data_bytes = model.size() - 8 - length;
+  header["transformer.h.0.attn.bias"] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {data_bytes, data_bytes + 4}}};
+  const std::string text = header.dump();
+  length = text.size();
+  std::string more(8, '\0');
+  std::memcpy(more.data(), &length, sizeof(length));
+  more += text + model.substr(model.size() - data_bytes) + std::string(4, '\0');
+  folder_.Write("out/model.safetensors", more);
+  const Result result = RunAcan({"verify", out_});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  tensors of"),
+                                HasSubstr("no run writes 'transformer.h.0.attn.bias'")));
 }
 
 TEST_F(Outputs, VerifySaysThatAReceiptWasChanged) {

@@ -71,7 +71,7 @@ class SpaceActionsTest : public ::testing::Test {
   Leadership leadership_{context_, stop_, folder_};
   std::vector<ManagerEvent> posted_;
   RunStatistics statistics_{context_, [](ManagerEvent) {}};
-  AuditTrail audits_{context_, "", {}};
+  AuditTrail audits_{context_, "", {}, [](const AuditTrail::Handlers&) {}};
   SpaceActions space_{context_, leadership_, statistics_, audits_,
                       [this](ManagerEvent event) { posted_.push_back(std::move(event)); }};
 };

@@ -2,12 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -22,9 +27,12 @@ namespace {
 constexpr std::size_t kDigits = 64;
 constexpr std::string_view kChain = R"({"chain":")";
 constexpr std::string_view kRecord = R"(","record":)";
-constexpr std::size_t kMaxUnwrittenBytes = 64 << 10;
+constexpr std::size_t kFlushedTogether = 256;                 // records
+constexpr std::size_t kMaxUnwritten = 64 * kFlushedTogether;  // while the file is locked
 constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kBytesBetween = 1 << 20;  // between two calls of go_on
+constexpr std::chrono::seconds kLockPatience{10};
+constexpr std::chrono::milliseconds kLockPause{5};
 
 std::string ChainOf(const std::string& before, std::string_view record) {
   Sha256 hash;
@@ -61,6 +69,35 @@ std::optional<std::string> ProblemOf(const std::string& line, const std::string&
                      *chain, expected);
 }
 
+enum class Patience : std::uint8_t { kTriesOnce, kWaits };
+
+// Keeps others from writing. Where files cannot be locked, everybody holds it.
+class WriteLock {
+ public:
+  // With kWaits, throws Error (failure) if another process holds it for 10 s.
+  WriteLock(int descriptor, const std::string& path, Patience patience) : descriptor_(descriptor) {
+    const auto end = std::chrono::steady_clock::now() + kLockPatience;
+    while (!(held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)) {
+      if (patience == Patience::kTriesOnce) return;
+      if (std::chrono::steady_clock::now() >= end) {
+        throw FailureError(
+            fmt::format("{}: cannot write: another process has locked it for 10 s", path));
+      }
+      std::this_thread::sleep_for(kLockPause);
+    }
+  }
+  ~WriteLock() {
+    if (held_) ::flock(descriptor_, LOCK_UN);
+  }
+  WriteLock(const WriteLock&) = delete;
+  WriteLock& operator=(const WriteLock&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  const int descriptor_;
+  bool held_ = false;
+};
+
 }  // namespace
 
 AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on) {
@@ -92,25 +129,17 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
 }
 
 AuditLog::AuditLog(const std::string& path, std::string* said, const std::function<void()>& go_on)
-    : path_(path), descriptor_(OpenToAppend(path)), head_(kDigits, '0') {
+    : path_(path), descriptor_(OpenToAppend(path)) {
   try {
+    const WriteLock lock(descriptor_, path_, Patience::kWaits);
     const AuditLogCheck check = CheckAuditLog(path, go_on);
-    if (check.problem) {
-      throw UsageError(
-          fmt::format("{}: {}; a changed audit log cannot be continued: name another file", path,
-                      *check.problem));
+    ContinueFrom(check);
+    if (check.torn && said != nullptr) {
+      *said = fmt::format(
+          "{}: its last line was incomplete, as after a kill, and was removed; {} records before "
+          "it are intact",
+          path, check.records);
     }
-    if (check.torn) {
-      if (::ftruncate(descriptor_, check.bytes) != 0) Fail("cut off its torn last line", errno);
-      if (said != nullptr) {
-        *said = fmt::format(
-            "{}: its last line was incomplete, as after a kill, and was removed; {} records before "
-            "it are intact",
-            path, check.records);
-      }
-    }
-    records_ = check.records;
-    head_ = check.head;
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -134,28 +163,92 @@ void AuditLog::Fail(const std::string& doing, int error) const {
   FailAt(path_, doing, error);
 }
 
+void AuditLog::ContinueFrom(const AuditLogCheck& check) {
+  if (check.problem) {
+    throw UsageError(
+        fmt::format("{}: {}; a changed audit log cannot be continued: name another file", path_,
+                    *check.problem));
+  }
+  if (check.torn && ::ftruncate(descriptor_, check.bytes) != 0) {
+    Fail("cut off its torn last line", errno);
+  }
+  records_ = check.records;
+  bytes_ = check.bytes;
+  head_ = check.head;
+}
+
 void AuditLog::Add(nlohmann::json record) {
-  record["n"] = records_++;
-  // Names come from other processes: invalid UTF-8 must not end the run.
-  const std::string text = JsonTextReplacing(record);
-  head_ = ChainOf(head_, text);
-  unwritten_ += fmt::format("{}{}{}{}}}\n", kChain, head_, kRecord, text);
-  if (unwritten_.size() >= kMaxUnwrittenBytes) Flush();
+  unwritten_.push_back(std::move(record));
+  if (unwritten_.size() % kFlushedTogether == 0) Flush();
 }
 
 void AuditLog::Flush() {
-  std::size_t done = 0;
-  while (done < unwritten_.size()) {
-    const ssize_t wrote = ::write(descriptor_, unwritten_.data() + done, unwritten_.size() - done);
+  if (unwritten_.empty()) return;
+  const WriteLock lock(descriptor_, path_,
+                       unwritten_.size() < kMaxUnwritten ? Patience::kTriesOnce : Patience::kWaits);
+  if (lock.held()) FlushLocked();
+}
+
+void AuditLog::FlushLocked() {
+  struct stat file = {};
+  if (::fstat(descriptor_, &file) != 0) Fail("read the size", errno);
+  if (file.st_size != bytes_ && !has_written_) {
+    // The manager that had the lead before wrote its last records after this log had been opened.
+    ContinueFrom(CheckAuditLog(path_));
+  } else if (file.st_size != bytes_) {
+    unwritten_.clear();
+    if (std::exchange(is_continued_, true)) FailContinued();
+    return;
+  }
+  Write();
+}
+
+void AuditLog::FailContinued() const {
+  throw FailureError(
+      fmt::format("{}: another process has added records, so this run's own would break the chain: "
+                  "give each job an audit log of its own",
+                  path_));
+}
+
+void AuditLog::Write() {
+  std::string text;
+  std::string head = head_;
+  std::int64_t records = records_;
+  for (nlohmann::json& record : unwritten_) {
+    record["n"] = records++;
+    // Names come from other processes: invalid UTF-8 must not end the run.
+    const std::string words = JsonTextReplacing(record);
+    head = ChainOf(head, words);
+    text += fmt::format("{}{}{}{}}}\n", kChain, head, kRecord, words);
+  }
+  has_written_ = true;
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t wrote = ::write(descriptor_, text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) Fail("write", errno);
+    if (wrote < 0) {
+      const int error = errno;
+      // Otherwise the file would end in a part of these lines, and they would be added once more.
+      if (::ftruncate(descriptor_, bytes_) != 0) is_continued_ = true;
+      Fail("write", error);
+    }
     done += static_cast<std::size_t>(wrote);
   }
+  bytes_ += static_cast<std::int64_t>(text.size());
+  records_ = records;
+  head_ = std::move(head);
   unwritten_.clear();
 }
 
 void AuditLog::Sync() {
-  Flush();
+  if (!unwritten_.empty()) {
+    const WriteLock lock(descriptor_, path_, Patience::kWaits);
+    FlushLocked();
+  }
+  if (is_continued_) FailContinued();
+  SyncWritten();
+}
+
+void AuditLog::SyncWritten() const {
   if (::fdatasync(descriptor_) != 0 && errno != EINVAL) Fail("write to the disk", errno);
 }
 

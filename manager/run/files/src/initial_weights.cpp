@@ -8,13 +8,33 @@
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/output_names.h"
 
 namespace acan {
 namespace {
 
+void RequireHash(const Job& job, const std::string& found) {
+  if (job.initial_weights_sha256.empty() || found == job.initial_weights_sha256) return;
+  throw UsageError(fmt::format(
+      "model.initial_weights: {}: the file has changed: the SHA-256 of its weights is {}, but the "
+      "job says {}",
+      job.initial_weights, found, job.initial_weights_sha256));
+}
+
+// Weights with the same shapes may be those of another model.
+void CheckConfigBeside(const Job& job) {
+  const std::filesystem::path config =
+      std::filesystem::path(job.initial_weights).parent_path() / kConfigName;
+  std::error_code ignored;
+  if (!NoTransformersConfig(job.model).empty() || !std::filesystem::exists(config, ignored)) return;
+  RequireConfigOf(job.model, config.string());
+}
+
 std::string HashOf(const Job& job) {
   try {
+    CheckConfigBeside(job);
     return ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("model.initial_weights: {}", error.what()));
@@ -29,13 +49,12 @@ void HoldToInitialWeights(Job* job) {
   const bool has_begun = !job->initial_weights_sha256.empty();
   if (has_begun && !std::filesystem::exists(job->initial_weights, ignored)) return;
   const std::string found = HashOf(*job);
-  if (has_begun && found != job->initial_weights_sha256) {
-    throw UsageError(fmt::format(
-        "model.initial_weights: {}: the file has changed: the SHA-256 of its weights is "
-        "{}, but the job says {}",
-        job->initial_weights, found, job->initial_weights_sha256));
-  }
+  RequireHash(*job, found);
   job->initial_weights_sha256 = found;
+}
+
+void RequireWeightsOf(const Job& job, const ModelReader& file, const std::function<void()>& go_on) {
+  RequireHash(job, file.WeightsSha256(go_on));
 }
 
 std::string NotFiniteInitialWeight(const Job& job) {

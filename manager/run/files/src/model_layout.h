@@ -12,7 +12,7 @@
 
 namespace acan {
 
-inline constexpr std::int64_t kMaxModelHeaderBytes = 16 << 20;
+inline constexpr std::int64_t kMaxModelHeaderBytes = 100'000'000;
 
 // The name of a snapshot's checksum in the header: SHA-256 over the whole file, with the checksum's
 // own digits as zeros and the tensors in the order of their names.

@@ -223,14 +223,15 @@ int ModelReader::states() const {
   return impl_->states;
 }
 
-std::string ModelReader::WeightsSha256() const {
+std::string ModelReader::WeightsSha256(const std::function<void()>& go_on) const {
   std::vector<TensorPlace> places;
   for (const auto& [name, place] : impl_->of_weights) places.push_back(place);
   Sha256 hash;
   HashTensors(
       places,
-      [this](std::int64_t offset, void* data, std::size_t bytes) {
+      [&](std::int64_t offset, void* data, std::size_t bytes) {
         impl_->file->ReadAt(offset, data, bytes);
+        if (go_on) go_on();
       },
       &hash);
   return hash.Hex();

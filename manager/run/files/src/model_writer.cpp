@@ -5,6 +5,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/model_file.h"
@@ -108,6 +109,12 @@ void ModelWriter::Impl::WriteHeader(json entries, std::map<std::string, std::str
   entries[kMetadata] = metadata;
   std::string text = JsonText(entries);
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (static_cast<std::int64_t>(text.size()) > kMaxModelHeaderBytes) {
+    throw UsageError(
+        fmt::format("the model has too many tensors for a safetensors file: the header for its {} "
+                    "tensors has {} bytes; the limit is {}",
+                    tensors.size(), text.size(), kMaxModelHeaderBytes));
+  }
   for (int i = 0; i < 8; ++i) header += static_cast<char>(text.size() >> (8 * i) & 0xff);
   header += text;
   const auto begin = static_cast<std::int64_t>(header.size());
@@ -182,7 +189,8 @@ void ModelWriter::Write(std::size_t index, std::int64_t row, std::int64_t col, s
   impl_->values_left -= rows * cols;
 }
 
-std::string ModelWriter::Finish(const std::function<void()>& go_on) {
+std::string ModelWriter::Finish(const std::function<void()>& go_on,
+                                const std::function<void()>& before_rename) {
   if (impl_->values_left != 0) {
     throw std::logic_error(
         fmt::format("model file: {} values were not written exactly once", impl_->values_left));
@@ -190,7 +198,7 @@ std::string ModelWriter::Finish(const std::function<void()>& go_on) {
   Sha256 hash;
   impl_->HashValues(go_on, &hash);
   if (impl_->checksum) impl_->WriteChecksum(go_on);
-  impl_->file.Commit();
+  impl_->file.Commit(before_rename);
   return hash.Hex();
 }
 

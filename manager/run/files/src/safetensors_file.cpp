@@ -52,6 +52,7 @@ void SafetensorsFile::Open() {
     Refuse("is a directory or device, expected a safetensors file");
   }
   file_bytes_ = status.st_size;
+  modified_ = status.st_mtim;
 }
 
 void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes) const {
@@ -66,6 +67,13 @@ void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes)
     to += got;
     offset += got;
     bytes -= static_cast<std::size_t>(got);
+  }
+  // Checked after the read, so that earlier changes are noticed: the hash that was computed would
+  // not be that of the values.
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || status.st_mtim.tv_sec != modified_.tv_sec ||
+      status.st_mtim.tv_nsec != modified_.tv_nsec) {
+    throw FailureError(fmt::format("{}: was changed while it was in use", path_));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
@@ -107,7 +108,7 @@ void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
           return wrong.contains(one) || wrong.contains(key);
         });
     std::error_code ignored;
-    if (tainted) fs::remove(path, ignored);
+    if (tainted && fs::remove(path, ignored)) SyncFolderOf(path);
   }
 }
 
@@ -118,7 +119,14 @@ void SnapshotFolder::RemoveNewerThan(std::int64_t version) const {
   }
 }
 
+bool SnapshotFolder::RemoveUnfinished() const {
+  bool removed = false;
+  for (const std::string& path : Files(kUnfinishedSuffix)) removed |= RemoveUnfinishedFile(path);
+  return removed;
+}
+
 bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
+  if (RemoveUnfinished()) return true;
   const std::size_t before = Files(kSuffix).size();
   if (before < 2) return false;
   bool others = false;
@@ -127,6 +135,11 @@ bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
   RemoveNewerThan(newest->state.version);  // newer ones are damaged
   KeepNewest(1);
   return Files(kSuffix).size() < before;
+}
+
+void SnapshotFolder::Remove(std::int64_t version) const {
+  std::error_code ignored;
+  fs::remove(PathOf(version), ignored);
 }
 
 void SnapshotFolder::RemoveAll() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,12 +21,18 @@ namespace acan {
 
 class AuditTrail {
  public:
-  // `log_path` is the path of the AuditLog; empty: none. `quarantined` has the client ids of
-  // handlers that were wrong in an earlier life, or keys ("name/") with several of them, and the
-  // reason. The context must outlive it.
-  AuditTrail(RunContext& context, std::string log_path,
-             std::map<std::string, std::string> quarantined)
-      : context_(context), log_path_(std::move(log_path)), quarantined_(std::move(quarantined)) {}
+  // Client ids of handlers that were wrong, or keys ("name/") with several of them; the reason.
+  using Handlers = std::map<std::string, std::string>;
+
+  // `log_path` is the path of the AuditLog; empty: none. `quarantined` is the quarantine of an
+  // earlier life. `keep` records what is added to it for the receipt, whatever happens next. The
+  // context must outlive it.
+  AuditTrail(RunContext& context, std::string log_path, Handlers quarantined,
+             std::function<void(const Handlers&)> keep)
+      : context_(context),
+        log_path_(std::move(log_path)),
+        keep_(std::move(keep)),
+        quarantined_(std::move(quarantined)) {}
 
   // Throws Error (failure) if the log cannot be written.
   void CheckWritable() const;
@@ -33,8 +40,10 @@ class AuditTrail {
   // another manager or an earlier life may still write to it. The log may be long.
   void Open(Leadership& leadership);
   // Reads the quarantine, which the space keeps for the next manager of this job, too. Removes the
-  // snapshots to which these handlers contributed.
-  void FindQuarantined(const SnapshotFolder* snapshots);
+  // snapshots to which these handlers contributed, and those of `recorded`: what `keep` got in
+  // earlier lives at any broker. A handler that is only recorded may work again, because somebody
+  // may have repaired it.
+  void FindQuarantined(const SnapshotFolder* snapshots, Handlers recorded);
   // A life begins in the state `past`.
   void Begin(const RunState& past);
 
@@ -48,12 +57,14 @@ class AuditTrail {
                                const std::map<std::string, HandlerSeen>& known,
                                const std::set<std::string>& present);
   void Flush();  // to the system
-  void Sync();   // to the disk
+  // Syncs what has been flushed. Any thread, after Open.
+  void SyncFlushed() const;
+  void DropUnflushed();  // another manager leads
 
   // The run is done: adds its records to `receipt`, and ends the quarantine.
   void Finish(Receipt* receipt);
 
-  const std::map<std::string, std::string>& quarantined() const { return quarantined_; }
+  const Handlers& quarantined() const { return quarantined_; }
   // The handlers whose results may be in the current weights. If every result is audited, only
   // those that were there when this life began; Audits::unconfirmed has the others.
   const std::set<std::string>& contributors() const { return contributors_; }
@@ -63,7 +74,9 @@ class AuditTrail {
 
   RunContext& context_;
   const std::string log_path_;
-  std::map<std::string, std::string> quarantined_;
+  const std::function<void(const Handlers&)> keep_;
+  Handlers quarantined_;
+  Handlers recorded_;  // without those in quarantined_
   std::set<std::string> contributors_;
   std::optional<AuditLog> log_;
 };

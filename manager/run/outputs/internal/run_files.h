@@ -5,16 +5,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "acan/manager/conflict_log.h"
 #include "acan/manager/folder_claim.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/metrics_log.h"
+#include "acan/manager/note_log.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/run_context.h"
 #include "acan/manager/snapshot.h"
@@ -26,9 +27,11 @@ namespace acan {
 class RunFiles {
  public:
   // Creates the folder. Throws Error (failure) if the outputs cannot be written there, or if the
-  // disk is full and there is nothing whose removal would make room. The references must outlive
-  // it.
-  RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client);
+  // disk is full and there is nothing whose removal would make room. `sync_others` is called on the
+  // thread of snapshots before one becomes visible: it syncs what must be on the disk by then. The
+  // references, and what it uses, must outlive this object.
+  RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client,
+           std::function<void()> sync_others);
 
   std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
   // A receipt with another text belongs to a manager that finished in the meantime.
@@ -57,6 +60,9 @@ class RunFiles {
   // Written at once, because a conflict does not end the run, and the manager may be killed before
   // the next snapshot.
   void KeepConflict(const ResultConflict& conflict) const;
+  // The same for handlers in quarantine, by client id, or by key ("name/"), with the reason.
+  std::map<std::string, std::string> EarlierQuarantined() const;
+  void KeepQuarantined(const std::map<std::string, std::string>& handlers) const;
   void AddStep(const StepMetrics& metrics);
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
@@ -87,15 +93,17 @@ class RunFiles {
   void RemoveLaterSnapshots(const Start& start) const;
   void BeginGraphFile() const;
   bool SnapshotMayCommit() const;
+  void Keep(const std::optional<NoteLog>& log, const Note& note, const char* otherwise) const;
 
   RunContext& context_;
   FolderClaim& folder_;
+  const std::function<void()> sync_others_;
   std::optional<SnapshotFolder> snapshots_;
   std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread reads it
   std::optional<SnapshotWriter> snapshot_writer_;
   std::optional<KeptMetrics> kept_metrics_;
   std::unique_ptr<TuningLog> tuning_log_;
-  std::optional<ConflictLog> conflict_log_;
+  std::optional<NoteLog> conflict_log_, quarantine_log_;
   std::optional<std::string> earlier_receipt_;
   std::int64_t say_lines_wait_us_ = 0;  // the earliest time
   bool said_lines_wait_ = false;        // and has not said yet that they are written

@@ -49,7 +49,7 @@ void AuditTrail::Open(Leadership& leadership) {
   if (!said.empty()) context_.Log(said);
 }
 
-void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
+void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots, Handlers recorded) {
   for (const auto& found : context_.client.ListAll(QuarantinedIn(context_.job_id))) {
     const auto id = std::get<std::string>(found.key.Fields().back());
     quarantined_.emplace(id, std::string(found.payload.text()));
@@ -57,7 +57,7 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
   for (const auto& [id, why] : quarantined_) {
     context_.Log(fmt::format("quarantined: {}: {}", id, why));
   }
-  const std::set<std::string> wrong = QuarantinedIds();
+  std::set<std::string> wrong = QuarantinedIds();
   const std::size_t count = WithoutCovered(wrong).size();
   if (count > kMaxQuarantined) {
     throw FailureError(fmt::format(
@@ -65,6 +65,9 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots) {
         "out what is wrong with them, and resume with a new broker and correct handlers",
         count, kMaxQuarantined));
   }
+  recorded_ = std::move(recorded);
+  std::erase_if(recorded_, [&](const auto& handler) { return wrong.contains(handler.first); });
+  for (const auto& [id, why] : recorded_) wrong.insert(id);
   if (snapshots != nullptr && !wrong.empty()) snapshots->RemoveOf(wrong);
 }
 
@@ -117,6 +120,7 @@ void AuditTrail::Quarantine(const AuditVerdict& verdict,
     context_.Log(fmt::format("all handlers with the key \"{}\" are quarantined: {}",
                              key.substr(0, key.size() - 1), why));
   }
+  keep_(wrong.handlers);
   std::vector<Tuple> tuples;
   for (const auto& [id, why] : wrong.handlers) {
     tuples.emplace_back();
@@ -134,12 +138,18 @@ void AuditTrail::Flush() {
   if (log_) log_->Flush();
 }
 
-void AuditTrail::Sync() {
-  if (log_) log_->Sync();
+void AuditTrail::SyncFlushed() const {
+  if (log_) log_->SyncWritten();
+}
+
+void AuditTrail::DropUnflushed() {
+  if (log_) log_->DropUnwritten();
 }
 
 void AuditTrail::Finish(Receipt* receipt) {
-  for (const auto& [id, why] : quarantined_) receipt->audits.quarantined.push_back({id, why});
+  Handlers all = recorded_;
+  all.insert(quarantined_.begin(), quarantined_.end());
+  for (const auto& [id, why] : all) receipt->audits.quarantined.push_back({id, why});
   if (!quarantined_.empty()) context_.client.RetireAll(QuarantinedIn(context_.job_id), false);
   if (!log_) return;
   log_->Add({{"what", "done"}, {"weights_sha256", receipt->weights_sha256}, {"time_us", UnixUs()}});

@@ -28,8 +28,8 @@ constexpr std::int64_t kSayLinesWaitEveryUs = 30'000'000;
 }  // namespace
 
 RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
-                   const tuplespace::ClientOptions& client)
-    : context_(context), folder_(folder) {
+                   const tuplespace::ClientOptions& client, std::function<void()> sync_others)
+    : context_(context), folder_(folder), sync_others_(std::move(sync_others)) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
   RequireOtherInputs(context_.job, out_dir);
@@ -43,7 +43,8 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
-  conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id);
+  conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id, "key");
+  quarantine_log_.emplace(context_.OutPath(kQuarantineName), context_.job_id, "handler");
   RequireRoomForModel();
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates());
@@ -88,7 +89,9 @@ std::optional<Receipt> RunFiles::NewReceipt() const {
 void RunFiles::WriteReceipt(const Receipt& receipt) const {
   if (!context_.HasFolder()) return;
   acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
-  conflict_log_->Remove();  // the receipt has the conflicts
+  // The receipt has what they say.
+  conflict_log_->Remove();
+  quarantine_log_->Remove();
 }
 
 // Each Begin replaces this file.
@@ -100,18 +103,39 @@ std::optional<std::filesystem::file_time_type> RunFiles::BegunAt() const {
   return time;
 }
 
-// ---- conflicts ---------------------------------------------------------------------------------
+// ---- conflicts and quarantines -----------------------------------------------------------------
+
+void RunFiles::Keep(const std::optional<NoteLog>& log, const Note& note,
+                    const char* otherwise) const {
+  if (!log) return;
+  try {
+    log->Add(note);
+  } catch (const Error& error) {
+    context_.Log(fmt::format("{}: {}", error.what(), otherwise));
+  }
+}
 
 std::vector<ResultConflict> RunFiles::EarlierConflicts() const {
-  return conflict_log_ ? conflict_log_->Read() : std::vector<ResultConflict>();
+  std::vector<ResultConflict> conflicts;
+  if (!conflict_log_) return conflicts;
+  for (const Note& note : conflict_log_->Read()) conflicts.push_back({note.about, note.text});
+  return conflicts;
 }
 
 void RunFiles::KeepConflict(const ResultConflict& conflict) const {
-  if (!conflict_log_) return;
-  try {
-    conflict_log_->Add(conflict);
-  } catch (const Error& error) {
-    context_.Log(fmt::format("{}: only the next snapshot will record it", error.what()));
+  Keep(conflict_log_, {conflict.key, conflict.text}, "only the next snapshot will record it");
+}
+
+std::map<std::string, std::string> RunFiles::EarlierQuarantined() const {
+  std::map<std::string, std::string> handlers;
+  if (!quarantine_log_) return handlers;
+  for (const Note& note : quarantine_log_->Read()) handlers.emplace(note.about, note.text);
+  return handlers;
+}
+
+void RunFiles::KeepQuarantined(const std::map<std::string, std::string>& handlers) const {
+  for (const auto& [id, why] : handlers) {
+    Keep(quarantine_log_, {id, why}, "only the broker will remember the quarantine");
   }
 }
 
@@ -154,6 +178,7 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   BeginGraphFile();
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
+  snapshots_->RemoveUnfinished();
   const std::string metrics_path = context_.OutPath(kMetricsName);
   start.metrics.first_step = start.version;
   metrics_ = std::make_unique<MetricsLog>(metrics_path, start.metrics);
@@ -170,7 +195,10 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
                     "resumed; the receipt also records this",
                     metrics_path, RangesText(metrics_->missing())));
   }
-  if (start.is_new) conflict_log_->Remove();
+  if (start.is_new) {
+    conflict_log_->Remove();
+    quarantine_log_->Remove();
+  }
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.is_new);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
   if (!context_.data.vocabulary.empty()) {
@@ -234,6 +262,7 @@ void RunFiles::FinishLines() {
     lines->TryWaiting();
     lines->CheckWritten();
   }
+  metrics_->Sync();  // the receipt will say that it is complete
 }
 
 void RunFiles::Check() const {
@@ -286,6 +315,7 @@ void RunFiles::SayIfSnapshotIsSlow() {
 // meanwhile.
 bool RunFiles::SnapshotMayCommit() const {
   metrics_->Sync();
+  sync_others_();
   return !metrics_->Replaced();
 }
 

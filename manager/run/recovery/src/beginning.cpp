@@ -9,6 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/finished_run.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/kept_state.h"
 #include "acan/manager/output_names.h"
@@ -56,6 +57,12 @@ void Beginning::OpenInitialWeights() {
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("model.initial_weights: {}", error.what()));
   }
+  // The hash may be days old: a standby manager waited, or earlier lives trained.
+  RequireWeightsOf(context_.job, *file_, [this] {
+    if (!leadership_.leads()) return;
+    context_.client.Poll(std::chrono::microseconds(0));
+    leadership_.Keep();
+  });
   weights_ = std::make_unique<FileTiles>(*file_);
   source_ = Source::kInitialWeights;
 }
@@ -87,7 +94,8 @@ void Beginning::FindInSpace(const std::string& run) {
   tuplespace::Client& client = context_.client;
   client.RetireAll(TasksOf(run, FieldPattern::Any()), false);
   std::optional<double> loss;
-  MetricsLines kept = KeptMetrics::Read(client, context_.job_id, run);
+  const auto keep = [this] { leadership_.Keep(); };
+  MetricsLines kept = KeptMetrics::Read(client, context_.job_id, run, keep);
   std::int64_t newest = kept.empty() ? 0 : kept.rbegin()->first + 1;
   if (!context_.HasFolder()) newest = INT64_MAX;
   if (metrics_.keep_file) {

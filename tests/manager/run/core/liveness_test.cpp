@@ -13,11 +13,11 @@ constexpr std::int64_t kLookUs = 250'000;
 class LivenessTest : public ::testing::Test {
  protected:
   LivenessTest() { liveness_.OnProgress(now_us_); }
-  // The first advice other than kNone within `seconds`, while the space is in the state `seen`.
-  Advice Within(int seconds, const SpaceSeen& seen, bool needs_handler = false) {
+  // The first advice other than kNone within `seconds`, while the space has the tasks `seen`.
+  Advice Within(int seconds, const RunTasksSeen& seen, bool needs_handler = false) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
       now_us_ += kLookUs;
-      liveness_.OnSpace(seen, now_us_);
+      liveness_.OnTasks(seen, now_us_);
       const Advice advice = liveness_.OnTick(now_us_, needs_handler);
       if (advice != Advice::kNone) return advice;
     }
@@ -27,9 +27,9 @@ class LivenessTest : public ::testing::Test {
   Liveness liveness_;
 };
 
-constexpr SpaceSeen kWorking{.tasks_ready = 3, .open_gets = 0, .tasks_leased = 2};
-constexpr SpaceSeen kNobodyTakes{.tasks_ready = 3, .open_gets = 1, .tasks_leased = 0};
-constexpr SpaceSeen kNothingToTake{.tasks_ready = 0, .open_gets = 2, .tasks_leased = 0};
+constexpr RunTasksSeen kWorking{.ready = 3, .leased = 2};
+constexpr RunTasksSeen kNobodyTakes{.ready = 3, .leased = 0};
+constexpr RunTasksSeen kNothingToTake{.ready = 0, .leased = 0};
 
 TEST_F(LivenessTest, LongTasksAreOnlySpokenOf) {
   EXPECT_EQ(Within(9, kWorking), Advice::kNone);
@@ -81,6 +81,17 @@ TEST_F(LivenessTest, OnlyANewStepShowsThatGoingBackHelped) {
     liveness_.OnProgress(now_us_);
   }
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGiveUp);
+}
+
+TEST_F(LivenessTest, WithoutCountsOfItsTasksTheRunIsOnlySpokenOf) {
+  int said = 0;
+  for (int i = 0; i < 400; ++i) {
+    now_us_ += kLookUs;
+    const Advice advice = liveness_.OnTick(now_us_);
+    ASSERT_TRUE(advice == Advice::kNone || advice == Advice::kSay);
+    said += advice == Advice::kSay;
+  }
+  EXPECT_EQ(said, 4) << "in 100 s";
 }
 
 TEST_F(LivenessTest, APauseDoesNotCount) {

@@ -163,7 +163,7 @@ TEST(ManagerCoreAuditsTest, WhereTwoHandlersInsistTheRunWaitsForAThird) {
   std::int64_t now_us = 0;
   while (now_us < 300'000'000) {
     now_us += 250'000;
-    shell.Send(SpaceSeen{.tasks_ready = 0, .open_gets = 2, .tasks_leased = 0}, now_us);
+    shell.Send(RunTasksSeen{.ready = 0, .leased = 0}, now_us);
     shell.Send(ClockTick{}, now_us);
   }
   EXPECT_EQ(shell.gave_up, "");

@@ -25,7 +25,7 @@ class StallTest : public ::testing::Test {
  protected:
   StallTest() : shell_(SmallJob()) {}
   // Lets `seconds` pass without answers.
-  void Pass(int seconds, const SpaceSeen& seen) {
+  void Pass(int seconds, const RunTasksSeen& seen) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
       now_us_ += kTickUs;
       shell_.Send(seen, now_us_);
@@ -40,7 +40,7 @@ TEST_F(StallTest, WhoOnlySaysThatItHasRoomIsNotPlannedWith) {
   shell_.Send(SmallAndBoaster());
   ASSERT_TRUE(shell_.core.plan());
   ASSERT_GT(shell_.core.plan()->largest_need_bytes, kMiB / 8) << "cut for the boaster";
-  Pass(11, {.tasks_ready = 4, .open_gets = 1, .tasks_leased = 0});
+  Pass(11, {.ready = 4, .leased = 0});
   ASSERT_THAT(shell_.stalled, SizeIs(1));
   EXPECT_TRUE(shell_.stalled[0].asks_who_works);
   shell_.answers.clear();
@@ -55,14 +55,14 @@ TEST_F(StallTest, WhoOnlySaysThatItHasRoomIsNotPlannedWith) {
 
 TEST_F(StallTest, WhoWorksIsPlannedWith) {
   shell_.Send(SmallAndBoaster());
-  Pass(11, {.tasks_ready = 4, .open_gets = 1, .tasks_leased = 0});
+  Pass(11, {.ready = 4, .leased = 0});
   shell_.Send(WorkersSeen{{"id0", "id1"}}, now_us_);
   EXPECT_THAT(shell_.moved, IsEmpty());
 }
 
 TEST_F(StallTest, OneHandlerAloneIsWaitedFor) {
   shell_.Send(Handlers({1 << 30}));
-  Pass(60, {.tasks_ready = 4, .open_gets = 0, .tasks_leased = 0});
+  Pass(60, {.ready = 4, .leased = 0});
   shell_.Send(WorkersSeen{}, now_us_);
   EXPECT_THAT(shell_.moved, IsEmpty());
   EXPECT_EQ(shell_.gave_up, "");
@@ -71,7 +71,7 @@ TEST_F(StallTest, OneHandlerAloneIsWaitedFor) {
 
 TEST_F(StallTest, ALongTaskIsWaitedFor) {
   shell_.Send(Handlers({1 << 30}));
-  Pass(300, {.tasks_ready = 0, .open_gets = 0, .tasks_leased = 1});
+  Pass(300, {.ready = 0, .leased = 1});
   EXPECT_THAT(shell_.moved, IsEmpty());
   EXPECT_EQ(shell_.gave_up, "");
   EXPECT_GE(shell_.stalled.size(), 9u);
@@ -79,7 +79,7 @@ TEST_F(StallTest, ALongTaskIsWaitedFor) {
 
 TEST_F(StallTest, WhatIsGoneIsDoneAgainAndThenTheRunEnds) {
   shell_.Send(Handlers({1 << 30}));
-  const SpaceSeen nothing{.tasks_ready = 0, .open_gets = 1, .tasks_leased = 0};
+  const RunTasksSeen nothing{.ready = 0, .leased = 0};
   Pass(11, nothing);
   EXPECT_THAT(shell_.moved, SizeIs(1));
   EXPECT_THAT(shell_.Said(), HasSubstr("going back"));
@@ -108,7 +108,7 @@ TEST_F(StallTest, HandlersThatAreTooSmallForAnyPlanAreNamedAgainAndAgain) {
   shell_.said.clear();
   shell_.Send(Handlers({2048, 1 << 30}), now_us_);
   EXPECT_TRUE(shell_.core.plan());
-  Pass(40, {.tasks_ready = 4, .open_gets = 0, .tasks_leased = 1});
+  Pass(40, {.ready = 4, .leased = 1});
   EXPECT_THAT(shell_.Said(), ::testing::Not(HasSubstr("too small")));
 }
 

@@ -108,6 +108,7 @@ class Shell {
   std::set<std::string> ignores_not_by;  // takes tasks that exclude it
   std::size_t kept_from_somebody = 0;    // tasks with exclusions
   std::size_t most_kept_from = 0;        // exclusions of one task
+  std::int64_t greatest_priority = 0;    // of tasks that were put
   std::string must_not_vote;             // a handler that is present
   bool could_vote = false;               // a vote did not exclude it
 
@@ -132,6 +133,7 @@ class Shell {
   void NotePut(const PutTasks& put) {
     for (std::size_t i = 0; i < put.tasks.size(); ++i) {
       ++named[put.tasks[i].prefers];
+      greatest_priority = std::max(greatest_priority, put.tasks[i].priority);
       // What the space and the handler are told.
       const tuplespace::TaskSpec spec = *ToTuple(put.tasks[i], 0).task;
       for (std::uint32_t at = 0; at < spec.results.size(); ++at) {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 
@@ -73,6 +75,70 @@ TEST_F(AuditLogTest, OpeningALongOneCanBeGoneOnWithOrEnded) {
   EXPECT_EQ(calls, 2);  // once per MB or so, for 3 MB
   struct Ended {};
   EXPECT_THROW(AuditLog(path_, nullptr, [] { throw Ended{}; }), Ended);
+}
+
+// A manager that was stopped for a while lost the lead and does not know it yet.
+TEST_F(AuditLogTest, RecordsOfAManagerThatLostTheLeadDoNotBreakTheChain) {
+  AuditLog before(path_);
+  before.Add({{"value", 1}});
+  before.Flush();
+  before.Add({{"value", 2}});
+  AuditLog after(path_);
+  before.Flush();  // its last records may come when the log has been opened again
+  after.Add({{"value", 3}});
+  after.Sync();
+  before.Add({{"value", 4}});
+  EXPECT_NO_THROW(before.Flush()) << "it will soon hear that it has lost the lead";
+  before.Add({{"value", 5}});
+  ExpectError([&] { before.Flush(); }, {path_, "another process has added records"},
+              Error::Kind::kFailure);
+  EXPECT_THROW(before.Sync(), Error) << "it would be the last record of a receipt";
+  after.Add({{"value", 6}});
+  after.Sync();
+  const AuditLogCheck check = CheckAuditLog(path_);
+  EXPECT_EQ(check.problem, std::nullopt);
+  EXPECT_EQ(check.records, 4);
+  EXPECT_EQ(check.head, after.head());
+  for (const char* there : {"1", "2", "3", "6"}) {
+    EXPECT_THAT(Text(), HasSubstr("\"value\":" + std::string(there)));
+  }
+}
+
+TEST_F(AuditLogTest, WhatWasDroppedIsNotWrittenAtTheEnd) {
+  {
+    AuditLog log(path_);
+    log.Add({{"value", 1}});
+    log.Flush();
+    log.Add({{"value", 2}});
+    log.DropUnwritten();
+  }
+  EXPECT_EQ(CheckAuditLog(path_).records, 1);
+}
+
+// A limit on the file's size stands for a full disk: a part of the lines is written.
+TEST_F(AuditLogTest, LinesThatCouldOnlyBeWrittenInPartAreWrittenLater) {
+  AuditLog log(path_);
+  log.Add({{"value", 1}});
+  log.Flush();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit full = before;
+  full.rlim_cur = Text().size() + 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  log.Add({{"value", 2}});
+  EXPECT_THROW(log.Flush(), Error);
+  const AuditLogCheck meanwhile = CheckAuditLog(path_);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(meanwhile.records, 1);
+  EXPECT_FALSE(meanwhile.torn);
+  log.Add({{"value", 3}});
+  log.Sync();
+  const AuditLogCheck check = CheckAuditLog(path_);
+  EXPECT_EQ(check.problem, std::nullopt);
+  EXPECT_EQ(check.records, 3);
+  EXPECT_EQ(check.head, log.head());
 }
 
 TEST_F(AuditLogTest, EveryFlippedBitIsFound) {

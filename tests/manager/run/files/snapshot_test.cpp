@@ -31,6 +31,11 @@ class SnapshotTest : public testing::Test {
     }
     writer->Finish();
   }
+  static RunState StateAt(std::int64_t version) {
+    RunState state;
+    state.version = version;
+    return state;
+  }
   std::string PathOf(const std::string& version) const {
     return folder_.Path("snapshots/step-00000000000" + version + ".safetensors");
   }
@@ -167,6 +172,32 @@ TEST_F(SnapshotTest, RoomIsMadeOfAllButTheNewestThatIsWhole) {
   Write(4);
   for (const char* version : {"3", "4"}) FlipBit(PathOf(version), 100);
   EXPECT_FALSE(make_room()) << "nobody knows which of them is of use";
+}
+
+TEST_F(SnapshotTest, IsNotVisibleIfAnotherManagerTookOverAtTheLastMoment) {
+  const auto writer = Folder().Begin(StateAt(1));
+  const std::vector<TensorInfo> tensors = ModelTensors(*model_, 2);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto values = static_cast<std::size_t>(tensors[i].rows * tensors[i].cols);
+    writer->Write(i, 0, 0, tensors[i].rows, tensors[i].cols, std::vector<float>(values));
+  }
+  EXPECT_THROW(writer->Finish({}, [] { throw FailureError("taken over"); }), Error);
+  EXPECT_FALSE(std::filesystem::exists(PathOf("1")));
+  writer->Finish();
+  EXPECT_TRUE(std::filesystem::exists(PathOf("1")));
+}
+
+// Each may be as large as a snapshot, and a run that is killed again and again leaves one each
+// time.
+TEST_F(SnapshotTest, RoomIsMadeOfWhatKilledWritersLeft) {
+  Write(1);
+  const std::string left = PathOf("2") + ".1234.0.tmp";
+  folder_.Write("snapshots/" + std::filesystem::path(left).filename().string(), "a part");
+  const auto writer = Folder().Begin(StateAt(3));
+  EXPECT_TRUE(Folder().MakeRoom({}));
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_FALSE(Folder().RemoveUnfinished());
+  EXPECT_EQ(folder_.Names("snapshots").size(), 2u) << "one is whole, and one is being written";
 }
 
 TEST_F(SnapshotTest, NewerThanABeginningAreRemoved) {

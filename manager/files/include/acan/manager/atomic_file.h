@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "acan/core/error.h"
@@ -35,7 +36,9 @@ class AtomicFile {
   void WriteAt(std::int64_t offset, const void* data, std::size_t bytes);
   // Reads back exactly `bytes`.
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
-  void Commit();
+  // `before_rename`, if set, is called when the contents are on the disk, and may throw: then the
+  // file is not committed.
+  void Commit(const std::function<void()>& before_rename = {});
 
  private:
   void OpenNameless();
@@ -49,6 +52,12 @@ class AtomicFile {
 // Removes the temporary files that killed writers of `path` left beside it. Keeps files that any
 // process is still writing, and ignores files that cannot be removed.
 void RemoveUnfinished(const std::string& path);
+// The same for one temporary file. Returns whether it was removed.
+bool RemoveUnfinishedFile(const std::string& temporary);
+
+// Makes a file's new name durable, after a rename or a link. If the file system cannot sync
+// folders, the name is as durable as the file system makes it.
+void SyncFolderOf(const std::string& path);
 
 // Writes `text` to `path` through an AtomicFile.
 void WriteFileAtomically(const std::string& path, const std::string& text);

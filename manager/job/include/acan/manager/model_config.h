@@ -15,6 +15,12 @@ std::string NoTransformersConfig(const ModelOptions& options);
 // (`GPT2LMHeadModel.from_pretrained`). REQUIRES: NoTransformersConfig is empty.
 nlohmann::json TransformersConfig(const ModelOptions& options);
 
+// Checks a config.json of pretrained weights: what it says of the model and the shapes of tensors
+// do not show (heads, activations, epsilons, rotary positions) must be what `options` say. Throws
+// Error (usage) that names the file, the field and both values. REQUIRES: NoTransformersConfig is
+// empty.
+void RequireConfigOf(const ModelOptions& options, const std::string& path);
+
 // The inverse, for BERT: the options of the BertModel that a config.json of transformers describes.
 // Throws Error (usage) that names the file, the field, its value and what is expected.
 model::BertOptions ReadBertConfig(const std::string& path);

@@ -12,6 +12,7 @@ inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
 inline constexpr const char* kTuningName = "tuning.jsonl";
 inline constexpr const char* kConflictsName = "conflicts.jsonl";
+inline constexpr const char* kQuarantineName = "quarantine.jsonl";
 inline constexpr const char* kJobName = "job.json";
 inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only
@@ -19,9 +20,9 @@ inline constexpr const char* kGraphName = "graph.json";            // a copy of 
 inline constexpr const char* kSnapshotsName = "snapshots";         // a folder
 
 // All of these files.
-inline constexpr std::array kOutputFiles = {kModelName,   kConfigName,     kMetricsName,
-                                            kTuningName,  kConflictsName,  kJobName,
-                                            kReceiptName, kVocabularyName, kGraphName};
+inline constexpr std::array kOutputFiles = {
+    kModelName,      kConfigName, kMetricsName, kTuningName,     kConflictsName,
+    kQuarantineName, kJobName,    kReceiptName, kVocabularyName, kGraphName};
 
 // The name of the snapshot of `version` in the folder kSnapshotsName. As strings, these names have
 // the order of the versions.

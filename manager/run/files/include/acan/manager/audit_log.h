@@ -6,12 +6,16 @@
 // chain = SHA-256(the previous chain, as hex + the record, as written); before the first line the
 // chain is 64 zeros. So the last chain, which the receipt keeps (audit_log_head), covers the whole
 // file.
+//
+// A manager that has lost the lead may not know it yet when its successor opens the log. So each
+// write happens under a lock of the file, and only if the file still ends where this log left it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nlohmann/json_fwd.hpp"
 
@@ -35,10 +39,9 @@ class AuditLog {
   // incomplete last line, and then sets `*said`. Throws Error (usage) for a file that is not an
   // unbroken log, Error (failure) with the path and the system's message. `go_on`: as for
   // CheckAuditLog.
-  // REQUIRES: nobody else adds to the file from now on.
   explicit AuditLog(const std::string& path, std::string* said = nullptr,
                     const std::function<void()>& go_on = {});
-  ~AuditLog();  // writes what is buffered
+  ~AuditLog();  // writes what is buffered, if it can
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
@@ -46,20 +49,38 @@ class AuditLog {
   // be written.
   static void CheckWritable(const std::string& path);
 
-  // Adds the record with its number, "n". Buffered until Flush, or until the buffer has some KiB.
+  // Adds the record with its number, "n". Buffered until Flush, or until there are some hundreds.
   void Add(nlohmann::json record);
-  void Flush();  // to the system: survives the end of this process
-  void Sync();   // to the disk: survives a power failure
+  // Writes the buffer to the system: it survives the end of this process. The first time that
+  // others have added records since this log's last one, the buffer is dropped, because this
+  // manager has probably lost the lead; the second time, it throws Error (failure).
+  void Flush();
+  // As Flush, and then to the disk: it survives a power failure. Throws Error (failure) if anything
+  // that was added is not in the file.
+  void Sync();
+  // Syncs what has been flushed. Any thread, beside other calls.
+  void SyncWritten() const;
+  // Drops the buffer: another manager leads.
+  void DropUnwritten() { unwritten_.clear(); }
+  // REQUIRES: nothing was added since the last Flush.
   const std::string& head() const { return head_; }
 
  private:
   [[noreturn]] void Fail(const std::string& doing, int error) const;
+  [[noreturn]] void FailContinued() const;
+  void ContinueFrom(const AuditLogCheck& check);
+  void FlushLocked();
+  void Write();
 
   const std::string path_;
   int descriptor_ = -1;
+  // The file, as this log left it.
   std::int64_t records_ = 0;
+  std::int64_t bytes_ = 0;
   std::string head_;
-  std::string unwritten_;
+  bool has_written_ = false;
+  bool is_continued_ = false;  // others have added records since
+  std::vector<nlohmann::json> unwritten_;
 };
 
 }  // namespace acan

@@ -61,8 +61,10 @@ class ModelWriter {
   // REQUIRES: everything was written. Returns the SHA-256 over the raw little-endian bytes of all
   // tensors in name order, read back from the file: without optimizer state, this is
   // weights_sha256. `go_on`, if set, is called after each MiB read, and may throw to end it; then
-  // follows the wait for the disk, which is long for a large file.
-  std::string Finish(const std::function<void()>& go_on = {});
+  // follows the wait for the disk, which is long for a large file. `before_rename`: as for
+  // AtomicFile::Commit.
+  std::string Finish(const std::function<void()>& go_on = {},
+                     const std::function<void()>& before_rename = {});
 
  private:
   struct Impl;
@@ -88,7 +90,8 @@ class ModelReader {
   int states() const;
   void Read(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
             std::int64_t cols, std::span<float> out) const;
-  std::string WeightsSha256() const;  // over the parameters and step counters
+  // Over the parameters and step counters. `go_on`, if set, is called after each MiB read.
+  std::string WeightsSha256(const std::function<void()>& go_on = {}) const;
 
  private:
   struct Impl;

@@ -1,6 +1,8 @@
 // SafetensorsFile: a safetensors file with a checked header, read piece by piece.
 #pragma once
 
+#include <time.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,8 +35,8 @@ class SafetensorsFile {
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Throws Error: failure if the system cannot read, usage if the file has been truncated
-  // meanwhile.
+  // Throws Error: failure if the system cannot read or if the file has been changed since it was
+  // opened, usage if it has been truncated.
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
   // Whether the file is, bit for bit, the snapshot that was written. Reads the whole file, and
   // calls `go_on`, if set, after each MiB.
@@ -52,6 +54,7 @@ class SafetensorsFile {
   int descriptor_ = -1;
   std::int64_t file_bytes_ = 0;
   std::int64_t data_begin_ = 0;
+  timespec modified_ = {};
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, std::string> metadata_;
 };

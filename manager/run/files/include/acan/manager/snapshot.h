@@ -32,11 +32,14 @@ class SnapshotFolder {
   // handler did not contribute: the run goes back to it if the handler turns out to be wrong.
   // REQUIRES: no writer is at work.
   void KeepNewest(std::size_t count) const;
-  // Frees space on a full disk: of several snapshots, removes all but the newest intact one and
-  // those that KeepNewest keeps with it. False: nothing was removed. `go_on`: as for Newest.
-  // REQUIRES: no writer is at work.
+  // Removes what killed writers left. Returns whether there was anything.
+  bool RemoveUnfinished() const;
+  // Frees space on a full disk: removes what killed writers left, or else, of several snapshots,
+  // all but the newest intact one and those that KeepNewest keeps with it. False: nothing was
+  // removed. `go_on`: as for Newest. REQUIRES: no writer is at work.
   bool MakeRoom(const std::function<void()>& go_on) const;
   void RemoveAll() const;
+  void Remove(std::int64_t version) const;
   void RemoveNewerThan(std::int64_t version) const;
   // Removes the snapshots to which a handler of `wrong` contributed.
   void RemoveOf(const std::set<std::string>& wrong) const;
@@ -68,19 +71,20 @@ class SnapshotFolder {
   const int states_;
 };
 
-// Does `work`, and repeats it if the disk was full and `folder` could make room, and then sets
-// `*room_made`. `go_on`: as for SnapshotFolder::Newest.
+// Does `work`, and repeats it as long as the disk is full and `folder` can make room. `*room_made`
+// says whether it did. `go_on`: as for SnapshotFolder::Newest.
 template <class Work>
 auto WithRoom(const SnapshotFolder& folder, const std::function<void()>& go_on, bool* room_made,
               const Work& work) {
   *room_made = false;
-  try {
-    return work();
-  } catch (const DiskFull&) {
-    *room_made = folder.MakeRoom(go_on);
-    if (!*room_made) throw;
+  for (;;) {
+    try {
+      return work();
+    } catch (const DiskFull&) {
+      if (!folder.MakeRoom(go_on)) throw;
+      *room_made = true;
+    }
   }
-  return work();
 }
 
 }  // namespace acan

@@ -1,4 +1,4 @@
-#include "acan/manager/conflict_log.h"
+#include "acan/manager/note_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,8 +27,8 @@ bool EndsInALine(const std::string& path) {
 
 }  // namespace
 
-std::vector<ResultConflict> ConflictLog::Read() const {
-  std::vector<ResultConflict> conflicts;
+std::vector<Note> NoteLog::Read() const {
+  std::vector<Note> notes;
   std::ifstream file(path_, std::ios::binary);
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json fields = ParseJsonOrDiscard(line);
@@ -37,16 +37,16 @@ std::vector<ResultConflict> ConflictLog::Read() const {
       const auto at = fields.find(name);
       return at != fields.end() && at->is_string() ? at->get<std::string>() : std::string();
     };
-    if (text("job") == job_id_) conflicts.push_back({text("key"), text("text")});
+    if (text("job") == job_id_) notes.push_back({text(about_), text("text")});
   }
-  return conflicts;
+  return notes;
 }
 
-void ConflictLog::Add(const ResultConflict& conflict) const {
+void NoteLog::Add(const Note& note) const {
   RequireKeptFile(path_, Devices::kAllowed, Links::kRefused);
   const std::string line =
       (EndsInALine(path_) ? "" : "\n") +
-      JsonTextReplacing({{"job", job_id_}, {"key", conflict.key}, {"text", conflict.text}}) + "\n";
+      JsonTextReplacing({{"job", job_id_}, {about_, note.about}, {"text", note.text}}) + "\n";
   const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   std::size_t done = 0;
   while (file.get() >= 0 && done < line.size()) {
@@ -55,12 +55,13 @@ void ConflictLog::Add(const ResultConflict& conflict) const {
     if (wrote < 0) break;
     done += static_cast<std::size_t>(wrote);
   }
-  if (done < line.size()) {
+  // Pipes and devices cannot be synced.
+  if (done < line.size() || (::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS)) {
     throw FailureError(fmt::format("{}: cannot write: {}", path_, SystemErrorText(errno)));
   }
 }
 
-void ConflictLog::Remove() const {
+void NoteLog::Remove() const {
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);
 }
