@@ -144,11 +144,11 @@ ChunkPolicy::ChunkPolicy(const TaskLimits& limits, Rule rule)
       rule_(rule) {}
 
 // What both rules call a loop is here a set of tasks that can run at the same time: those of one
-// kind and layer.
+// kind and segment.
 void ChunkPolicy::MarkChunks(std::vector<PlannedTask>& tasks) const {
   std::map<std::pair<TaskKind, int>, std::vector<std::size_t>> loops;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    loops[{tasks[i].task.kind, tasks[i].layer}].push_back(i);
+    loops[{tasks[i].task.kind, tasks[i].segment}].push_back(i);
   }
   for (const auto& [which, places] : loops) {
     const auto count = static_cast<std::int64_t>(places.size());

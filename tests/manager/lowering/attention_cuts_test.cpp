@@ -97,7 +97,7 @@ class AttentionCutsTest : public testing::TestWithParam<LongModel> {
   CutRequest Request(std::uint64_t capacity, int workers) const {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
-    request.workers = workers;
+    request.speed.workers = workers;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return request;
@@ -247,7 +247,7 @@ TEST(AttentionSpreadTest, ManyWorkersShareTheAttentionOfASample) {
   request.task_inputs = 4096;
   std::map<int, double> us;
   for (const int workers : {1, 4}) {
-    request.workers = workers;
+    request.speed.workers = workers;
     const auto chosen = ChooseCuts(request, nullptr);
     ASSERT_TRUE(chosen);
     us[workers] = chosen->cost.step_us;

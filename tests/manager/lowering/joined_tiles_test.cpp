@@ -44,7 +44,7 @@ class JoinedTilesTest : public ::testing::Test {
   std::optional<ChosenCuts> Choose(std::uint64_t capacity) const {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
-    request.workers = 4;
+    request.speed.workers = 4;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, nullptr);

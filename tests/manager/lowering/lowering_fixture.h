@@ -211,8 +211,8 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
     request.batch_rows = batch_rows;
-    request.workers = workers;
-    request.overhead_us = 1;  // otherwise hardly any cut would pay off in such small models
+    request.speed.workers = workers;
+    request.speed.overhead_us = 1;  // otherwise hardly any cut would pay off in such small models
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, smallest);

@@ -64,7 +64,7 @@ class LoweringRunner {
     const model::Parameter& p = model_.training.graph().parameter(parameter);
     std::vector<float> all(static_cast<std::size_t>(p.elements()), NAN);
     for (const TileCell& tile : tasks_.Tiles("job", version)) {
-      if (tile.matrix != MatrixId{acan::ParameterId{parameter}, state}) continue;
+      if (tile.matrix != MatrixId{ParameterId{parameter}, state}) continue;
       const std::vector<float> values = Floats(tile.key);
       const Range rows = tile.outputs, columns = tile.inputs;
       for (std::int64_t r = 0; r < rows.size(); ++r) {

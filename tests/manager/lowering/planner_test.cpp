@@ -39,7 +39,7 @@ struct PlannedGpt {
   CutRequest Request(std::uint64_t capacity, int workers) const {
     CutRequest request{.model = *model, .training = training, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
-    request.workers = workers;
+    request.speed.workers = workers;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return request;

@@ -29,7 +29,7 @@ TEST_P(RecomputeTest, ActivationsAreComputedAgainToTheSameBits) {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.recompute = recompute;
     request.capacity_bytes = capacity;
-    request.workers = 2;
+    request.speed.workers = 2;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     const auto chosen = ChooseCuts(request, nullptr);

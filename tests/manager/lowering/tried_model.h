@@ -152,8 +152,8 @@ class TriedModel {
     request.capacity_bytes = capacity;
     request.recompute = recompute_;
     request.batch_rows = batch_rows_;
-    request.workers = workers;
-    request.overhead_us = overhead_us_;
+    request.speed.workers = workers;
+    request.speed.overhead_us = overhead_us_;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, smallest);

@@ -49,7 +49,7 @@ struct Wide {
     request.model = model;
     request.training = training;
     request.capacity_bytes = 1ull << 30;
-    request.handlers.workers = static_cast<int>(handlers.size());
+    request.speed.workers = static_cast<int>(handlers.size());
     request.network = NetworkOf(handlers, kMinKept);
     return *MakePlan(request, nullptr);
   }

@@ -152,19 +152,19 @@ TEST(HandlerNetworkTest, MoreHandlersOfOneMachineNeverMakeTheEstimateWorse) {
   }
 }
 
-TEST(HandlerSharesTest, HandlersBeyondTheCoresOfAMachineDoNotCount) {
+TEST(WorkerSpeedTest, HandlersBeyondTheCoresOfAMachineDoNotCount) {
   Capacity one;
   one.device = "cpu:1";
   one.gflops = 50;
   one = OnMachine(one, "m", {0, 1});
   std::map<std::string, Capacity> handlers{{"a", one}, {"b", one}};
-  const HandlerShares two = SharesOf(handlers);
+  const WorkerSpeed two = SpeedOf(handlers);
   EXPECT_EQ(two.workers, 2);
   for (const char* id : {"c", "d", "e", "f"}) {
     handlers[id] = one;
     handlers[id].gflops = 15;  // measured while the others were running
   }
-  const HandlerShares six = SharesOf(handlers);
+  const WorkerSpeed six = SpeedOf(handlers);
   EXPECT_EQ(six.workers, 2);
   EXPECT_DOUBLE_EQ(six.gflops, two.gflops);
   EXPECT_EQ(six.slowest_share, 0);
@@ -173,12 +173,12 @@ TEST(HandlerSharesTest, HandlersBeyondTheCoresOfAMachineDoNotCount) {
   gpu.own_memory = true;
   gpu.busy_cpus = 0;
   handlers["g"] = gpu;
-  EXPECT_EQ(SharesOf(handlers).workers, 3) << "it needs no core";
+  EXPECT_EQ(SpeedOf(handlers).workers, 3) << "it needs no core";
   for (auto& [id, capacity] : handlers) capacity.machine.clear();
-  EXPECT_EQ(SharesOf(handlers).workers, SharesOf({50, 50, 15, 15, 15, 15, 50}, 7).workers);
+  EXPECT_EQ(SpeedOf(handlers).workers, SpeedOf({50, 50, 15, 15, 15, 15, 50}, 7).workers);
 }
 
-TEST(HandlerSharesTest, ThrottledHandlersCountWholly) {
+TEST(WorkerSpeedTest, ThrottledHandlersCountWholly) {
   Capacity one;
   one.device = "cpu:1";
   one.gflops = 1;
@@ -186,7 +186,7 @@ TEST(HandlerSharesTest, ThrottledHandlersCountWholly) {
   one.busy_cpus = 0.02;
   std::map<std::string, Capacity> handlers;
   for (int i = 0; i < 9; ++i) handlers[std::to_string(i)] = one;
-  EXPECT_EQ(SharesOf(handlers).workers, 9);
+  EXPECT_EQ(SpeedOf(handlers).workers, 9);
 }
 
 TEST(HandlerNetworkTest, HandlersThatMeasuredTogetherAreAsFastAsTheBestOfThem) {
@@ -381,8 +381,8 @@ TEST(HandlerNetworkTest, WithoutABudgetTheFirstCutThatFitsIsChosen) {
     CutRequest request{
         .model = *wide.model, .training = wide.training, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = 1ull << 30;
-    request.workers = 2;
-    request.gflops = 50;
+    request.speed.workers = 2;
+    request.speed.gflops = 50;
     request.tuple_bytes = request.task_inputs = UINT64_MAX;
     request.network = &network;
     request.budget = &budget;

@@ -32,7 +32,7 @@ TEST(KeptCopiesTest, InputsThatAreNotKeptComeFromTheBrokerWithEachTask) {
   request.training = wide.training;
   request.capacity_bytes = 1ull << 30;
   request.batch_rows = 4;  // cells of 32 KiB
-  request.handlers.workers = 4;
+  request.speed.workers = 4;
   request.network = NetworkOf(handlers, kMinKept);
   const std::vector<PlannedTask> tasks = wide.TasksOf(*MakePlan(request, nullptr));
   const auto broker_bytes = [&](std::uint64_t least_held_bytes) {

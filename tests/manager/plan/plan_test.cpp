@@ -95,7 +95,7 @@ TEST_P(AnyOptimizer, EveryCutGivesTheSameBits) {
           request.capacity_bytes = capacity;
           request.batch_rows = rows;
           request.size_bytes = size;
-          request.handlers.workers = workers;
+          request.speed.workers = workers;
           std::size_t tasks = 0;
           ASSERT_EQ(TrainTwoSteps(request, &tasks), expected)
               << capacity << " bytes, rows " << rows.value_or(0) << ", size " << size.value_or(0);
@@ -307,27 +307,27 @@ INSTANTIATE_TEST_SUITE_P(All, Gradients,
                                                           Loss::kMeanSquaredError)));
 
 TEST(SharesTest, CountThreadsOfEqualHandlersAndSpeedsOfUnequalOnes) {
-  const HandlerShares equal = SharesOf({100, 96, 103, 99}, 4);
+  const WorkerSpeed equal = SpeedOf({100, 96, 103, 99}, 4);
   EXPECT_EQ(equal.workers, 4);
   EXPECT_EQ(equal.slowest_share, 0);
   EXPECT_DOUBLE_EQ(equal.gflops, 99.5);
-  const HandlerShares unequal = SharesOf({1, 5, 5, 10}, 4);
+  const WorkerSpeed unequal = SpeedOf({1, 5, 5, 10}, 4);
   EXPECT_EQ(unequal.workers, 4) << "21 over 5: the slowest does a twentieth, and does not matter";
   EXPECT_DOUBLE_EQ(unequal.slowest_share, 21);
-  EXPECT_EQ(SharesOf({20'000, 100}, 2).workers, 2) << "the processor beside the GPU";
-  EXPECT_EQ(SharesOf({200, 50, 50}, 3).workers, 6);
-  EXPECT_EQ(SharesOf({}, 0).workers, 1);
-  EXPECT_GE(SharesOf({0, 0}, 2).workers, 2);
+  EXPECT_EQ(SpeedOf({20'000, 100}, 2).workers, 2) << "the processor beside the GPU";
+  EXPECT_EQ(SpeedOf({200, 50, 50}, 3).workers, 6);
+  EXPECT_EQ(SpeedOf({}, 0).workers, 1);
+  EXPECT_GE(SpeedOf({0, 0}, 2).workers, 2);
 }
 
-MlpRequest WideLayer(HandlerShares handlers, double overhead_us) {
+MlpRequest WideLayer(WorkerSpeed speed, double overhead_us) {
   MlpRequest request;
   request.mlp.layers = {2048, 2048};
   request.mlp.loss = Loss::kMeanSquaredError;
   request.training.batch = 64;
   request.capacity_bytes = std::uint64_t{1} << 30;
-  request.handlers = handlers;
-  request.overhead_us = overhead_us;
+  request.speed = speed;
+  request.speed.overhead_us = overhead_us;
   return request;
 }
 
@@ -338,7 +338,7 @@ std::int64_t TasksOf(const MlpRequest& request) {
 
 TEST(PlanTest, TasksAreAsManyAsTheirOverheadAllows) {
   const auto tasks_of = [](double overhead_us) {
-    MlpRequest request = WideLayer(SharesOf({20'000, 20'000}, 2), overhead_us);
+    MlpRequest request = WideLayer(SpeedOf({20'000, 20'000}, 2), overhead_us);
     request.mlp.layers = {2048, 2048, 2048};
     return TasksOf(request);
   };
@@ -348,7 +348,7 @@ TEST(PlanTest, TasksAreAsManyAsTheirOverheadAllows) {
 // With two workers, the middle layer is cut into tiles: no task has its whole gradient, and the
 // updates compute it. If it were cut by rows, each worker would make and transfer all gradients.
 TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
-  MlpRequest request = WideLayer(SharesOf({160, 160}, 2), 80);
+  MlpRequest request = WideLayer(SpeedOf({160, 160}, 2), 80);
   request.mlp.layers = {784, 4096, 4096, 10};
   request.training.batch = 512;
   const std::optional<Plan> plan = request.Make();
@@ -368,7 +368,7 @@ TEST(PlanTest, WideLayersOfGraphsAreCutByTheirWeights) {
 // The tiles of consecutive layers agree, so that few inputs are assembled from smaller ones, and no
 // worker is left with a sum while the other one waits.
 TEST(PlanTest, WideLayersMeetInTheSamePieces) {
-  MlpRequest request = WideLayer(SharesOf({160, 160}, 2), 0);
+  MlpRequest request = WideLayer(SpeedOf({160, 160}, 2), 0);
   request.mlp.layers = {784, 4096, 4096, 10};
   for (const std::int64_t batch : {128, 512}) {
     request.training.batch = batch;
@@ -382,7 +382,7 @@ TEST(PlanTest, WideLayersMeetInTheSamePieces) {
     for (const PlannedTask& task :
          PassTasks(LowerModel(BuildModel(request.mlp)), request.training, *plan).Tasks(pass)) {
       copied += CopiedBytes(task.task);
-      if (StageOf(task.priority) == 1) sums_us[task.layer].push_back(TaskUs({2}, task.task));
+      if (StageOf(task.priority) == 1) sums_us[task.segment].push_back(TaskUs({2}, task.task));
     }
     const auto activations = static_cast<std::uint64_t>(4 * batch * (784 + 2 * 4096));
     EXPECT_LE(copied, 4 * activations) << plan->summary;
@@ -391,8 +391,8 @@ TEST(PlanTest, WideLayersMeetInTheSamePieces) {
 }
 
 TEST(PlanTest, UnequalHandlersGetMoreAndSmallerBoxesIfThatIsWorthIt) {
-  const HandlerShares equal = SharesOf({0.1, 0.1, 0.1, 0.1}, 4);
-  const HandlerShares unequal = SharesOf({0.02, 0.1, 0.1, 0.2}, 4);
+  const WorkerSpeed equal = SpeedOf({0.1, 0.1, 0.1, 0.1}, 4);
+  const WorkerSpeed unequal = SpeedOf({0.02, 0.1, 0.1, 0.2}, 4);
   EXPECT_GT(TasksOf(WideLayer(unequal, 80)), 8 * TasksOf(WideLayer(equal, 80)));
   EXPECT_EQ(TasksOf(WideLayer(unequal, 1e9)), TasksOf(WideLayer(equal, 1e9)))
       << "each box would cost more than it takes";

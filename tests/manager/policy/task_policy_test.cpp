@@ -125,7 +125,7 @@ TEST(ChunksTest, AreOfTheTasksOfOneKindAndLayer) {
   std::vector<PlannedTask> tasks(12);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     tasks[i].task.kind = i % 3 == 0 ? TaskKind::kActivation : TaskKind::kForward;
-    tasks[i].layer = 1;
+    tasks[i].segment = 1;
   }
   const auto policy = MakeTaskPolicy(Limits(Policy::kGuided));
   policy->OnHandlers(2);

@@ -263,7 +263,7 @@ TEST_F(LeaseTest, AStoredBackTaskIsTakenByTheNext) {
   d->PutOne("m", Task(Key{"t", 1}));
   const LeaseRef lease = Take("a");
   EXPECT_EQ(d->Ask<LeaseReply>("a", Release{lease}).lease, LeaseStatus::kOk);
-  EXPECT_EQ(d->counters().stored_back, 1u);
+  EXPECT_EQ(d->counters().released, 1u);
   EXPECT_EQ(Take("b").key, (Key{"t", 1}));
   EXPECT_TRUE(d->notices.empty());
 }

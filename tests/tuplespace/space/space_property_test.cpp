@@ -31,7 +31,7 @@ TEST(SpacePropertyTest, AgreesWithTheModel) {
     reached["completed late"] += trial.counts().late;
     reached["leases_expired"] += counters.leases_expired;
     reached["leases_returned"] += counters.leases_returned;
-    reached["stored_back"] += counters.stored_back;
+    reached["released"] += counters.released;
     reached["failed"] += counters.failed;
     reached["parked"] += counters.parked;
     reached["busy"] += counters.busy;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "plain_tuple.h"
 #include "tuplespace/broker.h"
 #include "tuplespace/client.h"
 
@@ -93,13 +94,6 @@ inline ClientOptions ClientAt(const std::string& endpoint, const std::string& id
   options.id = id;
   options.name = "test " + id;
   return options;
-}
-
-inline Tuple PlainTuple(const Key& key, const std::string& text) {
-  Tuple tuple;
-  tuple.key = key;
-  tuple.payload = Payload::Copy(text);
-  return tuple;
 }
 
 inline Tuple TaskTuple(const Key& key, const std::string& text, std::vector<Key> inputs = {}) {

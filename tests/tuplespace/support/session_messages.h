@@ -7,18 +7,12 @@
 
 #include "broker_core.h"
 #include "client_session.h"
+#include "plain_tuple.h"
 #include "wire.h"
 
 namespace tuplespace {
 
 inline constexpr std::int64_t kSilenceUs = 10'000'000;
-
-inline Tuple PlainTuple(const Key& key, const std::string& text) {
-  Tuple tuple;
-  tuple.key = key;
-  tuple.payload = Payload::Copy(text);
-  return tuple;
-}
 
 inline Put OnePut(std::int64_t n) {
   return Put{{PlainTuple({"n", n}, "x")}};

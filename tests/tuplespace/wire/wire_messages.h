@@ -203,7 +203,8 @@ class Generator {
       case 1:
         return Found{FoundTuples(), Coin(), Coin()};
       case 2:
-        return CountReply{Number()};
+        if (Coin()) return CountReply{Number()};
+        return CountReply{Number(), CountReply::Tasks{Number(), Number()}};
       case 3: {
         Grants grants;
         for (std::size_t n = random_() % 3; n > 0; --n) {
@@ -383,6 +384,10 @@ inline void Same(const Found& a, const Found& b) {
 }
 inline void Same(const CountReply& a, const CountReply& b) {
   EXPECT_EQ(a.count, b.count);
+  ASSERT_EQ(a.tasks.has_value(), b.tasks.has_value());
+  if (!a.tasks) return;
+  EXPECT_EQ(a.tasks->ready, b.tasks->ready);
+  EXPECT_EQ(a.tasks->leased, b.tasks->leased);
 }
 inline void Same(const Grants& a, const Grants& b) {
   Same(a.grants, b.grants);

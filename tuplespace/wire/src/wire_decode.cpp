@@ -164,7 +164,12 @@ void DecodeReply(FrameReader& in, const wire::Message& message, ReplyBody& out) 
     const auto& body = As<wire::Found>(message);
     out = Found{in.FoundTuples(body.tuples()), body.timed_out(), body.truncated()};
   } else if (type == Body::CountReply) {
-    out = CountReply{As<wire::CountReply>(message).count()};
+    const auto& body = As<wire::CountReply>(message);
+    CountReply& reply = out.emplace<CountReply>();
+    reply.count = body.count();
+    if (body.tasks_ready() && body.tasks_leased()) {
+      reply.tasks = {*body.tasks_ready(), *body.tasks_leased()};
+    }
   } else if (type == Body::Grants) {
     std::vector<Grant>& grants = out.emplace<Grants>().grants;
     if (const auto* list = As<wire::Grants>(message).grants()) {

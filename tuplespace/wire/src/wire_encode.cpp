@@ -288,7 +288,13 @@ struct Encoder::Impl {
             wire::CreateFound(builder, tuples, found.timed_out, found.truncated).Union());
   }
   void Body(RequestId id, const CountReply& reply) {
-    Message(id, wire::Body::CountReply, wire::CreateCountReply(builder, reply.count).Union());
+    flatbuffers::Optional<std::uint64_t> ready, leased;
+    if (reply.tasks) {
+      ready = reply.tasks->ready;
+      leased = reply.tasks->leased;
+    }
+    Message(id, wire::Body::CountReply,
+            wire::CreateCountReply(builder, reply.count, ready, leased).Union());
   }
   void Body(RequestId id, const Grants& grants) {
     granted.clear();

@@ -7,7 +7,7 @@
 #define TUPLESPACE_STATS(COUNTER, GAUGE)                                                          \
   COUNTER(puts) COUNTER(duplicates) COUNTER(conflicts) COUNTER(retired_puts) COUNTER(reads)       \
   COUNTER(gets) COUNTER(grants) COUNTER(completed) COUNTER(stale) COUNTER(leases_expired)         \
-  COUNTER(leases_returned) COUNTER(stored_back) COUNTER(failed) COUNTER(parked) COUNTER(busy)     \
+  COUNTER(leases_returned) COUNTER(released) COUNTER(failed) COUNTER(parked) COUNTER(busy)     \
   COUNTER(bad_requests) COUNTER(affinity_hits) COUNTER(steals) COUNTER(bytes_in)                  \
   COUNTER(bytes_out) GAUGE(tuples) GAUGE(payload_bytes) GAUGE(tasks_waiting) GAUGE(tasks_ready)   \
   GAUGE(tasks_leased) GAUGE(tasks_parked) GAUGE(open_reads) GAUGE(open_gets) GAUGE(clients)       \

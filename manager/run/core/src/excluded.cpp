@@ -1,6 +1,8 @@
 #include "acan/manager/excluded.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace acan {
 

@@ -196,8 +196,8 @@ PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capa
   request.size_bytes = config_.limits.size_bytes;
   request.batch_rows = config_.limits.batch_rows;
   request.recompute = RecomputeOf(config_.limits.recompute);
-  request.handlers = SharesOf(handlers_);
-  request.overhead_us = config_.overhead_us;
+  request.speed = SpeedOf(handlers_);
+  request.speed.overhead_us = config_.overhead_us;
   if (config_.knows_links) {
     request.network = NetworkOf(handlers_, config_.LeastResidentBytes(), config_.machine);
   }

@@ -11,12 +11,13 @@ constexpr int kMaxGoneBack = 2;
 }  // namespace
 
 void Liveness::OnProgress(std::int64_t now_us) {
-  progress_us_ = say_us_ = unworked_us_ = now_us;
+  progress_us_ = say_us_ = now_us;
+  unworked_us_ = -1;
 }
 
-void Liveness::OnSpace(const SpaceSeen& seen, std::int64_t now_us) {
-  space_ = seen;
-  if (seen.tasks_leased > 0) {
+void Liveness::OnTasks(const RunTasksSeen& seen, std::int64_t now_us) {
+  tasks_ = seen;
+  if (seen.leased > 0) {
     unworked_us_ = -1;
   } else if (unworked_us_ < 0) {
     unworked_us_ = now_us;
@@ -32,7 +33,7 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // gives the advice time to take effect
     say_us_ = now_us + kSayStallAgainUs;
-    if (space_.tasks_ready > 0) return Advice::kReplan;
+    if (tasks_.ready > 0) return Advice::kReplan;
     return went_back_++ < kMaxGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }
   if (now_us < say_us_) return Advice::kNone;

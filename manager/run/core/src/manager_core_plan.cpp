@@ -28,7 +28,10 @@ void ManagerCore::On(const ClockTick&, std::int64_t now_us, ManagerActions& out)
 
 void ManagerCore::On(const SpaceSeen& event, std::int64_t now_us, ManagerActions&) {
   policy_->OnSpace(event, now_us);
-  liveness_.OnSpace(event, now_us);
+}
+
+void ManagerCore::On(const RunTasksSeen& event, std::int64_t now_us, ManagerActions&) {
+  liveness_.OnTasks(event, now_us);
 }
 
 void ManagerCore::On(const WorkersSeen& event, std::int64_t now_us, ManagerActions& out) {
@@ -56,7 +59,7 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   if (advice == Liveness::Advice::kNone) return;
   if (undecided != nullptr) out.push_back(Say{*undecided + ": still waiting for one"});
   const Unit& unit = units_.front();
-  out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.space(),
+  out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks(),
                         advice == Liveness::Advice::kReplan});
   if (advice == Liveness::Advice::kGoBack) {
     out.push_back(

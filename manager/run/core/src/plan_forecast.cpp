@@ -47,10 +47,10 @@ std::vector<PlannedTask> TasksOfStep(const ManagerConfig& config, const PlannedM
   return PassTasks(model, config.training, plan).Tasks(pass);
 }
 
-std::string NameOf(const PlannedModel& model, const Plan& plan, int layer) {
+std::string NameOf(const PlannedModel& model, const Plan& plan, int segment) {
   const std::vector<Segment>& segments = plan.cuts.training;
-  if (layer >= static_cast<int>(segments.size())) return "updates";
-  const Range& nodes = segments[static_cast<std::size_t>(layer)].nodes;
+  if (segment >= static_cast<int>(segments.size())) return "updates";
+  const Range& nodes = segments[static_cast<std::size_t>(segment)].nodes;
   const auto name = [&](std::int64_t node) {
     const LoweredGraph& graph = model->TrainingOf(plan.cuts.recompute);
     return std::string(graph.node(static_cast<int>(node)).node->name);
@@ -60,8 +60,9 @@ std::string NameOf(const PlannedModel& model, const Plan& plan, int layer) {
 }
 
 WorkerSpeed SpeedOf(const ManagerConfig& config, const std::vector<Capacity>& handlers) {
-  const HandlerShares shares = SharesOf(Seen(handlers).handlers);
-  return {shares.workers, shares.slowest_share, shares.gflops, config.overhead_us};
+  WorkerSpeed speed = SpeedOf(Seen(handlers).handlers);
+  speed.overhead_us = config.overhead_us;
+  return speed;
 }
 
 // The bytes that move if one handler has memory for everything.
@@ -87,10 +88,10 @@ void AddStages(const PlannedModel& model, const std::vector<PlannedTask>& tasks,
   std::vector<Sums> sums;
   for (const PlannedTask& task : tasks) {
     const auto [place, is_new] = places.try_emplace(
-        {task.layer, task.task.kind, StageOf(task.priority)}, forecast->stages.size());
+        {task.segment, task.task.kind, StageOf(task.priority)}, forecast->stages.size());
     if (is_new) {
       forecast->stages.push_back(
-          {NameOf(model, forecast->plan, task.layer), TaskKindName(task.task.kind)});
+          {NameOf(model, forecast->plan, task.segment), TaskKindName(task.task.kind)});
       sums.emplace_back();
     }
     StageForecast& stage = forecast->stages[place->second];

@@ -55,15 +55,17 @@ class RunStatistics {
   void ListHandlers();
   void ListReports();
   void CountTuples();
+  void CountTasksIfNoneIsDone();
   void OnHandlers(const tuplespace::Found& found);
   void OnCounters(const tuplespace::Counters& now);
 
   RunContext& context_;
   const std::function<void(ManagerEvent)> post_;
   std::int64_t begin_us_ = 0;
-  std::int64_t next_list_us_ = 0, next_count_us_ = 0;
+  std::int64_t next_list_us_ = 0, next_count_us_ = 0, next_tasks_us_ = 0;
   std::int64_t listing_pause_us_ = 0;
-  bool listing_ = false, counting_ = false;
+  bool listing_ = false, counting_ = false, counting_tasks_ = false;
+  std::int64_t done_when_counted_ = 0;  // tuning_.tasks_done
   KnownHandlers known_;
   HandlerSpeeds speeds_;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)

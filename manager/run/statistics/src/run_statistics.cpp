@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <variant>
 
 #include "acan/core/names.h"
 #include "acan/core/schedule.h"
+#include "acan/manager/tuple_names.h"
 #include "tuplespace/clock.h"
 
 namespace acan {
@@ -15,6 +17,7 @@ using tuplespace::MonotonicUs;
 using tuplespace::ReplyBody;
 
 constexpr std::int64_t kLookEveryUs = 250'000;
+constexpr std::int64_t kCountTasksEveryUs = 1'000'000;  // the space examines all tuples of the run
 // Large numbers of handlers are listed less often, so that the cost does not grow with their
 // number.
 constexpr std::int64_t kListEveryUs = 1'000;  // per handler
@@ -40,6 +43,7 @@ void RunStatistics::LookIfDue() {
   const std::int64_t now_us = MonotonicUs();
   if (now_us >= next_list_us_ && !listing_) ListHandlers();
   if (now_us >= next_count_us_ && !counting_) CountTuples();
+  if (now_us >= next_tasks_us_ && !counting_tasks_) CountTasksIfNoneIsDone();
 }
 
 void RunStatistics::Look() {
@@ -104,8 +108,23 @@ void RunStatistics::CountTuples() {
     counting_ = false;
     const auto* stats = std::get_if<tuplespace::Stats>(&reply);
     if (stats == nullptr) return;
-    post_(SpaceSeen{stats->tasks_ready, stats->open_gets, stats->tasks_leased});
+    post_(SpaceSeen{stats->tasks_ready, stats->open_gets});
     OnCounters(stats->counters);
+  });
+}
+
+// The space's own gauges would count the tasks of other runs as well, which hide that this run has
+// none that could be done.
+void RunStatistics::CountTasksIfNoneIsDone() {
+  next_tasks_us_ = MonotonicUs() + kCountTasksEveryUs;
+  if (std::exchange(done_when_counted_, tuning_.tasks_done) != tuning_.tasks_done) return;
+  counting_tasks_ = true;
+  const tuplespace::Count count{TasksOf(context_.run, tuplespace::FieldPattern::Any())};
+  context_.client.Submit(count, [this](ReplyBody&& reply) {
+    counting_tasks_ = false;
+    const auto* counted = std::get_if<tuplespace::CountReply>(&reply);
+    if (counted == nullptr || !counted->tasks) return;
+    post_(RunTasksSeen{counted->tasks->ready, counted->tasks->leased});
   });
 }
 

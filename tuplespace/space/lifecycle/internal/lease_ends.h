@@ -21,7 +21,7 @@ class LeaseEnds {
         removal_(removal) {}
 
   void Handle(ClientState& client, RequestId id, Extend&& extend);
-  void Handle(ClientState& client, RequestId id, Release&& store);
+  void Handle(ClientState& client, RequestId id, Release&& release);
   void Handle(ClientState& client, RequestId id, Fail&& fail);
 
   // `client` holds the task. The task goes to other clients, or is parked if it is hopeless.

@@ -86,7 +86,7 @@ std::int64_t LeaseEnds::ExtendedEndUs(const ClientState& holder, const Record& r
 void LeaseEnds::Handle(ClientState& client, RequestId id, Release&& release) {
   Record* record = leases_.Find(client, release.lease);
   if (record == nullptr) return state_.answers.Answer(client, id, LeaseReply{LeaseStatus::kStale});
-  ++state_.counters.stored_back;
+  ++state_.counters.released;
   const bool others_could = record->task && record->task->missing == 0;
   if (others_could && !WaitsForAnother(*record, client)) {
     trust_.NoteGivenBack(client, record, leases_.next_fence());

@@ -31,9 +31,9 @@ class Reads {
 
  private:
   // Null: there is no match, or no readable one; in the latter case a client is asked for the
-  // payload of one match. Subtracts the number of examined tuples from `look_at`; if that reaches
+  // payload of one match. Subtracts the number of examined tuples from `budget`; if that reaches
   // 0, the search did not finish.
-  Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* look_at);
+  Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* budget);
   void StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_us);
   void RefuseBroad(const ReadWaiter& waiter);
   void RefuseRestless(const ReadWaiter& waiter);

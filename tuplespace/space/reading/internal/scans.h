@@ -22,8 +22,8 @@ class Scans {
 
  private:
   void Begin(ClientState& client, Scan&& scan);
-  // Subtracts from `*look_at` what it examines. True: the scan is complete.
-  bool Slice(Scan& scan, std::uint64_t* look_at);
+  // Subtracts from `*budget` what it examines. True: the scan is complete.
+  bool Slice(Scan& scan, std::uint64_t* budget);
   bool SliceAtOnce(Scan& scan);  // the first slice, which counts in examined()
   void AnswerTo(const ClientState& client, Scan&& scan);
 

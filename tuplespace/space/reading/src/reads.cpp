@@ -82,9 +82,9 @@ void Reads::StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_u
   waiter->sequence = state_.next_sequence++;
   waiter->looks_left = state_.limits.examined_without_match * (waiter->wanted.size() + 1);
   if (waiter->all) {  // asks for all resident payloads at once, not one after the other
-    std::uint64_t look_at = state_.limits.examined_by_read;
+    std::uint64_t budget = state_.limits.examined_by_read;
     for (std::size_t i = waiter->cursor + 1; i < waiter->wanted.size(); ++i) {
-      FindFirst(waiter->wanted[i], *waiter, &look_at);
+      FindFirst(waiter->wanted[i], *waiter, &budget);
     }
   }
   Watch(*waiter);
@@ -118,7 +118,7 @@ void Reads::RefuseRestless(const ReadWaiter& waiter) {
 }
 
 Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
-                         std::uint64_t* look_at) {
+                         std::uint64_t* budget) {
   ++examined_;
   if (const auto* key = std::get_if<Key>(&wanted)) {
     Record* record = state_.store.Find(key->bytes());
@@ -130,9 +130,9 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
   Record* first = nullptr;
   Record* elsewhere = nullptr;
   std::string next;
-  const std::uint64_t before = *look_at;
+  const std::uint64_t before = *budget;
   const bool ended =
-      state_.store.ScanSome(std::get<Pattern>(wanted), look_at, &next, [&](Record* record) {
+      state_.store.ScanSome(std::get<Pattern>(wanted), budget, &next, [&](Record* record) {
         if (Readable(*record, waiter)) {
           first = record;
         } else if (elsewhere == nullptr) {
@@ -140,8 +140,8 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
         }
         return first == nullptr;
       });
-  examined_ += before - *look_at;
-  assert(ended || *look_at == 0);
+  examined_ += before - *budget;
+  assert(ended || *budget == 0);
   // One payload is enough.
   if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
   return first;
@@ -161,9 +161,9 @@ bool Reads::IsPlaced(const Record& record, const ReadWaiter& waiter) const {
 
 bool Reads::IsSatisfied(ReadWaiter& waiter) {
   const std::size_t count = waiter.wanted.size();
-  std::uint64_t look_at = state_.limits.examined_by_read;
+  std::uint64_t budget = state_.limits.examined_by_read;
   const auto found = [&](std::size_t i) {
-    return FindFirst(waiter.wanted[i], waiter, &look_at) != nullptr;
+    return FindFirst(waiter.wanted[i], waiter, &budget) != nullptr;
   };
   bool satisfied = false;
   if (waiter.all) {
@@ -178,26 +178,26 @@ bool Reads::IsSatisfied(ReadWaiter& waiter) {
   } else {
     for (std::size_t i = 0; i < count && !satisfied; ++i) satisfied = found(i);
   }
-  waiter.too_broad = !satisfied && look_at == 0;
+  waiter.too_broad = !satisfied && budget == 0;
   return satisfied;
 }
 
 // One match is enough, and there was none before.
 bool Reads::IsSatisfiedBy(ReadWaiter& waiter, std::span<const ReadWatch* const> of_fresh) {
-  std::uint64_t look_at = state_.limits.examined_by_read;
+  std::uint64_t budget = state_.limits.examined_by_read;
   const bool satisfied = std::any_of(of_fresh.begin(), of_fresh.end(), [&](const ReadWatch* watch) {
     const auto at = static_cast<std::size_t>(watch - waiter.watches.data());
-    return FindFirst(waiter.wanted[at], waiter, &look_at) != nullptr;
+    return FindFirst(waiter.wanted[at], waiter, &budget) != nullptr;
   });
-  waiter.too_broad = !satisfied && look_at == 0;
+  waiter.too_broad = !satisfied && budget == 0;
   return satisfied;
 }
 
 Found Reads::Collect(const ReadWaiter& waiter) {
   Found found;
-  std::uint64_t look_at = 2 * state_.limits.examined_by_read;  // finds again what was found before
+  std::uint64_t budget = 2 * state_.limits.examined_by_read;  // finds again what was found before
   for (const WantedPattern& wanted : waiter.wanted) {
-    if (const Record* record = FindFirst(wanted, waiter, &look_at)) {
+    if (const Record* record = FindFirst(wanted, waiter, &budget)) {
       found.tuples.push_back(IsPlaced(*record, waiter)
                                  ? state_.CopyPlaced(*record)
                                  : state_.Copy(*record, waiter.metadata_only));

@@ -48,16 +48,20 @@ void Scans::Begin(ClientState& client, Scan&& scan) {
 }
 
 bool Scans::SliceAtOnce(Scan& scan) {
-  std::uint64_t look_at = state_.limits.examined_at_once;
-  const bool ended = Slice(scan, &look_at);
-  examined_ += state_.limits.examined_at_once - look_at + kListedAsLooks * scan.found.tuples.size();
+  std::uint64_t budget = state_.limits.examined_at_once;
+  const bool ended = Slice(scan, &budget);
+  examined_ += state_.limits.examined_at_once - budget + kListedAsLooks * scan.found.tuples.size();
   return ended;
 }
 
-bool Scans::Slice(Scan& scan, std::uint64_t* look_at) {
-  return state_.store.ScanSome(scan.pattern, look_at, &scan.next, [&](const Record* record) {
+bool Scans::Slice(Scan& scan, std::uint64_t* budget) {
+  return state_.store.ScanSome(scan.pattern, budget, &scan.next, [&](const Record* record) {
     if (!scan.lists) {
-      ++scan.count;
+      ++scan.counted.count;
+      if (record->task) {
+        scan.counted.tasks->ready += record->state == RecordState::kReady;
+        scan.counted.tasks->leased += record->state == RecordState::kLeased;
+      }
       return true;
     }
     const std::uint64_t more = scan.metadata_only ? 0 : record->payload.size();
@@ -78,7 +82,7 @@ void Scans::AnswerTo(const ClientState& client, Scan&& scan) {
   if (scan.lists) {
     state_.answers.Answer(client, scan.id, std::move(scan.found));
   } else {
-    state_.answers.Answer(client, scan.id, CountReply{scan.count});
+    state_.answers.Answer(client, scan.id, scan.counted);
   }
 }
 
@@ -88,8 +92,8 @@ void Scans::Continue() {
   ClientState& client = *scanning_.front();
   scanning_.pop_front();
   assert(!client.scans.empty());
-  std::uint64_t look_at = state_.limits.examined_by_slice;
-  if (Slice(client.scans.front(), &look_at)) {
+  std::uint64_t budget = state_.limits.examined_by_slice;
+  if (Slice(client.scans.front(), &budget)) {
     AnswerTo(client, std::move(client.scans.front()));
     client.scans.pop_front();
   }

@@ -168,6 +168,11 @@ struct Found {
 };
 struct CountReply {
   std::uint64_t count = 0;
+  // Of these: tasks that clients could take, and tasks that clients have.
+  struct Tasks {
+    std::uint64_t ready = 0, leased = 0;
+  };
+  std::optional<Tasks> tasks = {};  // unset: an older broker, which does not say
 };
 
 // ---- get, and what ends a lease ----------------------------------------------------------------
@@ -300,7 +305,7 @@ struct Counters {  // since the space was made
   std::uint64_t puts = 0, duplicates = 0, conflicts = 0, retired_puts = 0;
   std::uint64_t reads = 0, gets = 0, grants = 0, completed = 0, stale = 0;
   std::uint64_t leases_expired = 0, leases_returned = 0;  // by time; by a lost connection
-  std::uint64_t stored_back = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
+  std::uint64_t released = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
   std::uint64_t affinity_hits = 0, steals = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
   // Of the broker: tcp connections that it closed; connections that ended before their first

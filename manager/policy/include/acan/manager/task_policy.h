@@ -22,11 +22,10 @@ struct TaskDone {
   std::uint32_t times_taken = 1;  // above one: it was issued again
 };
 
-// What the space reports about itself from time to time.
+// What the space reports about itself from time to time, all jobs together.
 struct SpaceSeen {
   std::uint64_t tasks_ready = 0;  // ready, but not taken
   std::uint64_t open_gets = 0;    // from handlers that wait for a task
-  std::uint64_t tasks_leased = 0;
 };
 
 class TaskPolicy {

@@ -1,10 +1,7 @@
 // Excluded: the handlers that get no more tasks of a job because their results were wrong.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "tuplespace/messages.h"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "acan/manager/task_policy.h"
+#include "acan/manager/manager_events.h"
 
 namespace acan {
 
@@ -21,7 +21,7 @@ class Liveness {
   // Tasks were completed, or there is nothing to do.
   void OnProgress(std::int64_t now_us);
   void OnNewStep() { went_back_ = 0; }  // a step that was never finished before
-  void OnSpace(const SpaceSeen& seen, std::int64_t now_us);
+  void OnTasks(const RunTasksSeen& seen, std::int64_t now_us);
   // Called several times a second. A longer pause (a stopped process, a lost connection) does not
   // count as a stall. `needs_handler`: the run has to wait for another handler, and nothing is
   // lost.
@@ -29,15 +29,15 @@ class Liveness {
   double IdleSeconds(std::int64_t now_us) const {
     return static_cast<double>(now_us - progress_us_) * 1e-6;
   }
-  const SpaceSeen& space() const { return space_; }
+  const RunTasksSeen& tasks() const { return tasks_; }
 
  private:
   std::int64_t progress_us_ = 0;
   std::int64_t tick_us_ = 0;
-  std::int64_t say_us_ = 0;       // the earliest time to say so
-  std::int64_t unworked_us_ = 0;  // since when no task is leased; -1: some are
-  int went_back_ = 0;             // since the last new step
-  SpaceSeen space_;
+  std::int64_t say_us_ = 0;        // the earliest time to say so
+  std::int64_t unworked_us_ = -1;  // since when no task is leased; -1: some are, or may be
+  int went_back_ = 0;              // since the last new step
+  RunTasksSeen tasks_;
 };
 
 }  // namespace acan

@@ -74,6 +74,7 @@ class ManagerCore {
 
   void On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out);
   void On(const SpaceSeen& event, std::int64_t now_us, ManagerActions& out);
+  void On(const RunTasksSeen& event, std::int64_t now_us, ManagerActions& out);
   void On(const ChunkDone& event, std::int64_t now_us, ManagerActions& out);
   void On(const VoteDone& event, std::int64_t now_us, ManagerActions& out);
   void On(const LossesRead& event, std::int64_t now_us, ManagerActions& out);

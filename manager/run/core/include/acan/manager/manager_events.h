@@ -72,10 +72,15 @@ struct ResultsLost {
 struct WorkersSeen {
   std::set<tuplespace::ClientId> workers;
 };
+// The tasks of this run that the space has, while none is completed.
+struct RunTasksSeen {
+  std::uint64_t ready = 0;  // not taken
+  std::uint64_t leased = 0;
+};
 struct ClockTick {};
-using ManagerEvent =
-    std::variant<HandlersSeen, SpaceSeen, ChunkDone, VoteDone, LossesRead, WeightsReady,
-                 SnapshotDone, VersionSafe, StopWanted, ResultsLost, WorkersSeen, ClockTick>;
+using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone,
+                                  LossesRead, WeightsReady, SnapshotDone, VersionSafe, StopWanted,
+                                  ResultsLost, WorkersSeen, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -165,7 +170,7 @@ struct Stalled {
   std::int64_t step = 0;
   double seconds = 0;         // without progress
   std::size_t in_flight = 0;  // tasks of the oldest unit that are not done
-  SpaceSeen space;
+  RunTasksSeen tasks;
   bool asks_who_works = false;
 };
 // The requested stop: everything that could be saved is saved.
