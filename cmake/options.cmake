@@ -80,9 +80,10 @@ endif()
 
 # Warnings and numerics for all of acan's own targets. -ffp-contract=off: fused multiply-add happens
 # only where the source says fma; without it the trained bits would depend on the compiler.
+# -fno-fast-math: undoes what CXXFLAGS of a site may say; clang requires it before -ffp-contract.
 add_library(acan_flags INTERFACE)
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Woverloaded-virtual
-  -Wimplicit-fallthrough -ffp-contract=off
+  -Wimplicit-fallthrough -fno-fast-math -ffp-contract=off
   # gcc 12 falsely reports overflows in fmt's inlined buffers.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
   $<$<BOOL:${ACAN_WERROR}>:-Werror>)
@@ -91,7 +92,7 @@ target_link_libraries(acan_flags INTERFACE fmt::fmt)  # same definitions as the 
 # Flags for nvcc's device code, and flags that it passes to the host compiler (without -Wpedantic:
 # nvcc's own line directives are not standard C++).
 target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-fmad=false -ftz=false \
--prec-div=true -prec-sqrt=true -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off\
+-prec-div=true -prec-sqrt=true -Xcompiler=-Wall,-Wextra,-Wshadow,-fno-fast-math,-ffp-contract=off\
 $<$<BOOL:${ACAN_WERROR}>: -Werror=all-warnings -Xcompiler=-Werror>>")
 if(ACAN_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ACAN_SANITIZE};-fno-omit-frame-pointer>")

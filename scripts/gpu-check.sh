@@ -156,11 +156,15 @@ build_step() {
 
 # CUDA toolkits may be installed in parts: cuBLAS may be in another folder.
 somewhere() { timeout 20 find /usr /opt /root /home -name "$1" 2>/dev/null | head -n 1; }
+# The backend opens the cuBLAS of the major version with which it was built; PyTorch may have brought
+# another one.
 find_cublas() {
-  ! ldconfig -p | grep -q 'libcublas\.so\.1' || return 0
-  library=$(somewhere 'libcublas.so.1?')
-  [ -z "$library" ] || LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$library")"
-  [ -z "$library" ] || export LD_LIBRARY_PATH
+  missing=$(timeout -k 5 30 "$build/bin/acan" devices --list 2>/dev/null |
+    sed -n 's/.*no cuBLAS.*\(libcublas\.so\.[0-9]*\).*/\1/p' | head -n 1)
+  [ -n "$missing" ] || return 0
+  library=$(somewhere "$missing")
+  [ -n "$library" ] || { say "no $missing: what is compared with cuBLAS is left out"; return 0; }
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$library")"
 }
 
 # Unpacks the programs that --carry built, with the libraries that this machine may lack.

@@ -172,6 +172,18 @@ bool UsesHostCores(const DeviceSpec& spec) {
   return index < devices.size() && devices[index].kind == DeviceKind::kHostCpu;
 }
 
+namespace {
+
+// What a process takes of a GPU beside its buffers: its context, and local memory for all threads
+// that can run at once, up to 7 KB for each of 2,048 threads of a multiprocessor.
+std::uint64_t OverheadBytes(const DeviceListing& gpu) {
+  constexpr std::uint64_t kContextBytes = 512 << 20;
+  constexpr std::uint64_t kMultiprocessorBytes = 14 << 20;
+  return kContextBytes + static_cast<std::uint64_t>(gpu.info.threads) * kMultiprocessorBytes;
+}
+
+}  // namespace
+
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
                                  std::size_t sharing) {
   const std::uint64_t of_machine = DefaultMemoryBytes(handlers);
@@ -181,8 +193,10 @@ std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
   if (index >= devices.size()) return of_machine;  // MakeDevice reports the error
   const DeviceListing& device = devices[index];
   const std::uint64_t free = device.free_bytes.value_or(device.info.memory_bytes);
-  const std::uint64_t own = free / 10 * 9 / std::max<std::size_t>(1, sharing);
-  return device.kind == DeviceKind::kHostCpu ? std::min(of_machine, own) : own;
+  const std::uint64_t processes = std::max<std::size_t>(1, sharing);
+  if (device.kind == DeviceKind::kHostCpu) return std::min(of_machine, free / 10 * 9 / processes);
+  const std::uint64_t overhead = std::min(free / 2, processes * OverheadBytes(device));
+  return (free - overhead) / 10 * 9 / processes;
 }
 
 std::unique_ptr<Device> MakeOneDevice(const std::string& device, const std::string& memory) {

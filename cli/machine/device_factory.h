@@ -41,8 +41,8 @@ bool UsesHostCores(const DeviceSpec& spec);
 
 // The default for what this handler, one of `handlers` on this machine, may hold on `spec`. On the
 // machine's memory: an equal share of half of what is free. On a device's own memory: nine tenths
-// of what is free, divided by `sharing`, the number of handlers in the list on that device. Never
-// more than the device has.
+// of what is free without what the processes need beside their buffers, divided by `sharing`, the
+// number of handlers in the list on that device.
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers, std::size_t sharing);
 
 // The only device of a command, from its flags --device and --memory. Without a memory, the

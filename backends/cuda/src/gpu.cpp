@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "acan/cuda/planted.h"
+
 namespace acan::cuda {
 namespace {
 

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "acan/core/memory_budget.h"
-#include "acan/cuda/planted.h"
 #include "handles.h"
 #include "memory/block.h"
 #include "memory/block_cache.h"

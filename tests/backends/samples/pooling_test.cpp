@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "reference.h"
 
@@ -136,6 +137,25 @@ TEST_P(PoolingTest, Maximum) {
     EXPECT_EQ(Difference(ResultOf(device, Kernel::kMaxPooling, at, {x}, at.results(), channels),
                          Stored(largest.value)),
               "");
+    EXPECT_EQ(
+        Difference(
+            ResultOf(device, Kernel::kMaxPoolingGradient, at, {x, dy}, at.pixels(), channels), dx),
+        "");
+  });
+}
+
+// Of equal pixels the first one gets the gradient, whatever their value is.
+TEST_P(PoolingTest, MaximumOfPixelsThatAreAllMinusInfinity) {
+  ForAll([](Device& device, const Windows& at, std::int64_t channels) {
+    Host x(at.pixels(), channels), dx(at.pixels(), channels);
+    for (float& each : x.v) each = -INFINITY;
+    const Host dy = Random(at.results(), channels, 2);
+    std::vector<bool> has_first(static_cast<std::size_t>(at.results()));
+    ForEachTap(at, [&](std::int64_t r, std::int64_t pixel, std::int64_t) {
+      if (has_first[static_cast<std::size_t>(r)]) return;
+      has_first[static_cast<std::size_t>(r)] = true;
+      for (std::int64_t c = 0; c < channels; ++c) dx.at(pixel, c) = dx.at(pixel, c) + dy.at(r, c);
+    });
     EXPECT_EQ(
         Difference(
             ResultOf(device, Kernel::kMaxPoolingGradient, at, {x, dy}, at.pixels(), channels), dx),

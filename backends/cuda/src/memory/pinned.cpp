@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "acan/core/memory_budget.h"
+#include "acan/cuda/planted.h"
 
 namespace acan::cuda {
 namespace {
@@ -38,6 +39,9 @@ PinnedBytes NewPinned(std::size_t bytes, const std::string& device) {
 std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
   Piece piece;
   const std::size_t rounded = SizeClass(bytes);
+  // Freed here and not where they are given back, and without the lock, because freeing may wait
+  // for the device.
+  std::list<Piece> surplus;
   {
     const std::lock_guard lock(cache_->mutex);
     const auto found = std::find_if(cache_->pieces.rbegin(), cache_->pieces.rend(),
@@ -47,14 +51,14 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
       cache_->pieces.erase(std::next(found).base());
       cache_->bytes -= rounded;
     }
-    // This frees pieces here and not where they are given back, because freeing may wait for the
-    // device. The warmest piece stays, so that results larger than the cache are not allocated anew
-    // each time.
+    // The warmest piece stays, so that results larger than the cache are not allocated anew each
+    // time.
     while (cache_->bytes > kMaxCachedBytes && cache_->pieces.size() > 1) {
       cache_->bytes -= cache_->pieces.front().bytes;
-      cache_->pieces.pop_front();
+      surplus.splice(surplus.end(), cache_->pieces, cache_->pieces.begin());
     }
   }
+  surplus.clear();
   if (piece.memory.get() == nullptr) piece = {NewPinned(rounded, device_), rounded};
   void* const memory = piece.memory.get();
   auto owned = std::make_shared<Piece>(std::move(piece));

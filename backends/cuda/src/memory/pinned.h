@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "acan/cuda/planted.h"
 #include "handles.h"
 
 namespace acan::cuda {

@@ -238,7 +238,10 @@ ACAN_FN void acan_add_to_largest(const acan_args* a, const acan_strip* s, const 
   acan_i64 x;
   int l;
   for (l = 0; l < lanes; ++l) best[l] = -ACAN_AS_F32(0x7f800000u);
-  for (l = 0; l < lanes; ++l) where[l] = -1;
+  /* The first pixel, also of a window in which no pixel is larger than minus infinity. */
+  for (l = 0; l < lanes; ++l) {
+    where[l] = (acan_i32)(v->taps_y.begin * v->of->window_width + v->taps_x.begin);
+  }
   for (y = v->taps_y.begin; y < v->taps_y.end; ++y) {
     for (x = v->taps_x.begin; x < v->taps_x.end; ++x) {
       const acan_i32 tap = (acan_i32)(y * v->of->window_width + x);
