@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "acan/core/device.h"
+#include "layer_shape.h"
 
 namespace acan::bench {
-
-struct LayerShape {
-  std::int64_t inputs, outputs;
-};
 
 struct MatrixShape {
   std::int64_t rows, cols;

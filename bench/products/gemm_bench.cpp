@@ -10,10 +10,12 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "acan/cpu/cpu_device.h"
+#include "layer_shape.h"
 #include "products/openblas.h"
 #include "random_matrix.h"
 #include "reference_gemm.h"
@@ -40,6 +42,14 @@ std::int64_t ParseSize(std::string_view text) {
                                 ", layers like 4096 or 784x4096, not '" + std::string(text) + "'");
   }
   return size;
+}
+
+// Throws std::invalid_argument.
+LayerShape ParseLayerShape(std::string_view text) {
+  const std::size_t cross = text.find('x');
+  const std::int64_t inputs = ParseSize(text.substr(0, cross));
+  if (cross == std::string_view::npos) return {inputs, inputs};
+  return {inputs, ParseSize(text.substr(cross + 1))};
 }
 
 struct Shape {
@@ -177,13 +187,6 @@ nlohmann::json RunCase(Device& device, const Shape& shape, const GemmBenchOption
 }
 
 }  // namespace
-
-LayerShape ParseLayerShape(std::string_view text) {
-  const std::size_t cross = text.find('x');
-  const std::int64_t inputs = ParseSize(text.substr(0, cross));
-  if (cross == std::string_view::npos) return {inputs, inputs};
-  return {inputs, ParseSize(text.substr(cross + 1))};
-}
 
 nlohmann::json RunGemmBench(const GemmBenchOptions& options) {
   if (options.repeats < 7) throw std::invalid_argument("repeats must be at least 7");

@@ -5,24 +5,15 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "acan/core/device.h"
 
 namespace acan::bench {
 
-struct LayerShape {
-  std::int64_t inputs;
-  std::int64_t outputs;
-};
-
-// "784x4096", or "4096" for a layer with equal numbers of inputs and outputs. Throws
-// std::invalid_argument.
-LayerShape ParseLayerShape(std::string_view text);
-
 struct GemmBenchOptions {
   std::vector<std::int64_t> batches = {128, 512};
+  // "784x4096", or "4096" for a layer with equal numbers of inputs and outputs.
   std::vector<std::string> layers = {"784x4096", "4096", "4096x10", "1024", "784x512", "512x256"};
   int threads = 1;
   int repeats = 9;          // at least 7: medians and spreads are reported

@@ -67,7 +67,7 @@ nlohmann::json Run(const Case& of, int repeats) {
   with.optimizer = Optimizer::kAdamW;
   CutRequest request{.model = model, .training = with, .size_bytes = {}, .batch_rows = {}};
   request.capacity_bytes = of.capacity_bytes;
-  request.workers = 2;
+  request.speed.workers = 2;
   request.tuple_bytes = tuplespace::SpaceLimits{}.message_bytes;
   request.task_inputs = tuplespace::SpaceLimits{}.task_inputs;
   std::vector<double> plan_s, tasks_s;

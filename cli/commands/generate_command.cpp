@@ -14,10 +14,8 @@
 #include "acan/manager/vocabulary.h"
 #include "command.h"
 #include "device_factory.h"
-#include "device_list.h"
 #include "fmt/format.h"
 #include "process_setup.h"
-#include "setting.h"
 #include "standard_output.h"
 
 namespace acan::cli {

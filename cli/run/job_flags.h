@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "acan/manager/job.h"
-#include "device_list.h"
 #include "flags.h"
 #include "local_cluster.h"
 #include "setting.h"

@@ -12,22 +12,14 @@ const char* WordOf(StepTuple kind) {
       return "audit";
     case StepTuple::kActivation:
       return "act";
-    case StepTuple::kPreActivation:
-      return "pre";
-    case StepTuple::kDelta:
-      return "delta";
     case StepTuple::kForwardPart:
       return "part.forward";
     case StepTuple::kBackwardPart:
       return "part.backward";
     case StepTuple::kGradientPart:
       return "part.gradient";
-    case StepTuple::kBiasGradientPart:
-      return "part.bias_gradient";
     case StepTuple::kSquaresPart:
       return "part.squares";
-    case StepTuple::kTarget:
-      return "target";
     case StepTuple::kLoss:
       return "loss";
     case StepTuple::kGradientNorm:
@@ -57,8 +49,6 @@ const char* WordOf(TaskName name) {
       return "sum.forward";
     case TaskName::kActivation:
       return "activation";
-    case TaskName::kLoss:
-      return "loss";
     case TaskName::kBackward:
       return "backward";
     case TaskName::kBackwardSum:
@@ -69,8 +59,6 @@ const char* WordOf(TaskName name) {
       return "gradient";
     case TaskName::kGradientSum:
       return "sum.gradient";
-    case TaskName::kBiasGradientSum:
-      return "sum.bias_gradient";
     case TaskName::kSquares:
       return "squares";
     case TaskName::kSquaresSum:

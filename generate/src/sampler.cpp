@@ -15,8 +15,8 @@
 namespace acan {
 namespace {
 
-// Distinct from every stream that training draws from the same seed
-// (manager/data/src/random_streams.h).
+// RandomUse::kSampling of manager/data/src/random_streams.h, where all streams that are drawn from
+// the same seed are listed.
 constexpr std::uint64_t kStream = std::uint64_t{5} << 58;
 // Below this, e^x is not a normal number, and such a token is never drawn.
 constexpr double kMinExponent = -700;

@@ -63,7 +63,6 @@ std::optional<Payload> FaultInjector::FlipOne(const Payload& payload, double rat
   if (rate <= 0 || payload.empty() || Uniform() > rate) return std::nullopt;
   const double bits = static_cast<double>(payload.size()) * 8;
   const auto bit = static_cast<std::uint64_t>(std::ceil(Uniform() * bits)) - 1;
-  ++flipped_bits_;
   return WithFlipped(payload, {bit});
 }
 
@@ -79,7 +78,6 @@ std::optional<Payload> FaultInjector::FlipEach(const Payload& payload, double ra
     at += 1;
   }
   if (flipped.empty()) return std::nullopt;
-  flipped_bits_ += flipped.size();
   return WithFlipped(payload, flipped);
 }
 

@@ -99,7 +99,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   if (!device_thread) Begin();
   if (options.alive) options.alive();
   SayIfDeviceIsStuck();
-  const bool more = device_thread->Go();
+  const bool more = device_thread->RunShortTasks();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
   const std::int64_t now_us = NowUs();
   const bool at_once = more || MaySupply();

@@ -95,10 +95,10 @@ void Handler::Impl::SubmitSupply(const SupplyQueue::Entry& entry, tuplespace::Pa
   // The reply comes from Poll, so the id is known by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);
   *id = client.Submit(std::move(supply), [this, id, key = entry.key, begin_us](ReplyBody&& reply) {
-    supplies.Answered(*id);
+    supplies.OnAnswered(*id);
     OnSupplied(key, begin_us, reply);
   });
-  supplies.Begun(*id, entry.wanted, bytes);
+  supplies.OnBegun(*id, entry.wanted, bytes);
 }
 
 // The core tries again after a pause, and all that fails until then does so for the same reason.

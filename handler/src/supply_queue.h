@@ -10,11 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "acan/handler/handler.h"
 #include "tuplespace/key.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
+
+// Unanswered supplies carry at most this many bytes, not counting the last one. Supplies that
+// another client waits for have a second allowance of the same size. This also bounds the copies of
+// the device's memory that a handler makes for supplies.
+inline constexpr std::uint64_t kMaxSuppliedBytes = 64 << 20;
 
 class SupplyQueue {
  public:
@@ -42,11 +46,11 @@ class SupplyQueue {
     return entry;
   }
   // `request` supplies the bytes of an entry until it is answered.
-  void Begun(tuplespace::RequestId request, bool wanted, std::uint64_t bytes) {
+  void OnBegun(tuplespace::RequestId request, bool wanted, std::uint64_t bytes) {
     open_[request] = {wanted, bytes};
     (wanted ? wanted_ : unasked_).open_bytes += bytes;
   }
-  void Answered(tuplespace::RequestId request) {
+  void OnAnswered(tuplespace::RequestId request) {
     const auto at = open_.find(request);
     if (at == open_.end()) return;
     (at->second.wanted ? wanted_ : unasked_).open_bytes -= at->second.bytes;

@@ -32,7 +32,7 @@ void GradientBuilder::FindNeeds(const std::vector<ValueId>& also) {
     }
     needs_[static_cast<std::size_t>(id)] = true;
   }
-  for (ParameterId p = 0; p < static_cast<ParameterId>(graph_->parameters().size()); ++p) {
+  for (ParameterIndex p = 0; p < static_cast<ParameterIndex>(graph_->parameters().size()); ++p) {
     if (graph_->parameter(p).trained()) {
       needs_[static_cast<std::size_t>(graph_->ValueOf(p))] = true;
     }

@@ -143,7 +143,7 @@ void Graph::AddLoss(ValueId loss) {
   losses_.push_back(loss);
 }
 
-void Graph::AddAssignment(ParameterId id, ValueId new_value) {
+void Graph::AddAssignment(ParameterIndex id, ValueId new_value) {
   const Parameter& to = parameter(id);
   if (to.role != Role::kStatistic || value(ValueOf(id)).shape != value(new_value).shape) {
     throw UsageError(fmt::format(
@@ -174,11 +174,11 @@ void Graph::AddTiedName(const std::string& name, ValueId parameter) {
   tied_names_.push_back({name, value(parameter).index});
 }
 
-void Graph::SetFrozen(ParameterId id, bool frozen) {
+void Graph::SetFrozen(ParameterIndex id, bool frozen) {
   parameters_.at(static_cast<std::size_t>(id)).frozen = frozen;
 }
 
-void Graph::SetDecayed(ParameterId id, bool decayed) {
+void Graph::SetDecayed(ParameterIndex id, bool decayed) {
   parameters_.at(static_cast<std::size_t>(id)).decayed = decayed;
 }
 

@@ -197,7 +197,8 @@ std::int64_t ParameterCount(const Graph& graph) {
 void Freeze(Graph* graph, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     bool matched = false;
-    for (ParameterId id = 0; id < static_cast<ParameterId>(graph->parameters().size()); ++id) {
+    for (ParameterIndex id = 0; id < static_cast<ParameterIndex>(graph->parameters().size());
+         ++id) {
       const Parameter& parameter = graph->parameter(id);
       if (parameter.role == Role::kStatistic || !Matches(pattern, parameter.name)) continue;
       graph->SetFrozen(id, true);
@@ -214,7 +215,7 @@ void Freeze(Graph* graph, const std::vector<std::string>& patterns) {
 }
 
 void SetDecay(Graph* graph, DecayRule rule) {
-  for (ParameterId id = 0; id < static_cast<ParameterId>(graph->parameters().size()); ++id) {
+  for (ParameterIndex id = 0; id < static_cast<ParameterIndex>(graph->parameters().size()); ++id) {
     const Role role = graph->parameter(id).role;
     const bool matrix = role == Role::kMatrix || role == Role::kEmbedding;
     graph->SetDecayed(id, role != Role::kStatistic && (rule == DecayRule::kEverything || matrix));

@@ -88,7 +88,7 @@ class SmallRun {
 
   const FinishedRun& run() const { return run_; }
   const model::Graph& graph() const { return run_.model->evaluation; }
-  std::vector<float> Weights(acan::ParameterId parameter) {
+  std::vector<float> Weights(ParameterId parameter) {
     return runner_->ValueOf(static_cast<std::int32_t>(parameter), 0);
   }
 

@@ -82,7 +82,7 @@ TEST_P(DecodedTest, IsNearTheDefinition) {
   for (std::int32_t p = 0; p < std::ssize(run.graph().parameters()); ++p) {
     const model::Parameter& parameter = run.graph().parameter(p);
     model::Matrix matrix(parameter.rows, parameter.columns);
-    const std::vector<float> values = run.Weights(acan::ParameterId{p});
+    const std::vector<float> values = run.Weights(ParameterId{p});
     std::copy(values.begin(), values.end(), matrix.values.begin());
     reference.Set(run.graph().ValueOf(p), matrix);
   }

@@ -19,6 +19,7 @@
 #include "broker_fixture.h"
 #include "forwarding_device.h"
 #include "handler_core_fixture.h"
+#include "supply_queue.h"
 
 namespace acan {
 namespace {

@@ -24,7 +24,7 @@ TEST(SupplyQueueTest, WhatSomebodyWaitsForIsFirst) {
 TEST(SupplyQueueTest, WhatSomebodyWaitsForDoesNotWaitForAnswersToOthers) {
   SupplyQueue queue;
   for (int i = 0; i < 4; ++i) queue.Add(Key{"tile", i});
-  queue.Begun(1, queue.Take().wanted, kMaxSuppliedBytes);
+  queue.OnBegun(1, queue.Take().wanted, kMaxSuppliedBytes);
   EXPECT_FALSE(queue.MayBegin());
   queue.Want(Key{"tile", 2});
   queue.Want(Key{"tile", 3});
@@ -32,11 +32,11 @@ TEST(SupplyQueueTest, WhatSomebodyWaitsForDoesNotWaitForAnswersToOthers) {
   const SupplyQueue::Entry entry = queue.Take();
   EXPECT_EQ(entry.key, (Key{"tile", 2}));
   EXPECT_TRUE(entry.wanted);
-  queue.Begun(2, true, kMaxSuppliedBytes);
+  queue.OnBegun(2, true, kMaxSuppliedBytes);
   EXPECT_FALSE(queue.MayBegin()) << "these have a limit, too";
-  queue.Answered(1);
+  queue.OnAnswered(1);
   EXPECT_EQ(queue.Take().key, (Key{"tile", 1}));
-  queue.Answered(2);
+  queue.OnAnswered(2);
   EXPECT_EQ(queue.Take().key, (Key{"tile", 3}));
 }
 
@@ -44,10 +44,10 @@ TEST(SupplyQueueTest, ForgetsAll) {
   SupplyQueue queue;
   queue.Add(Key{"tile", 0});
   queue.Add(Key{"tile", 1});
-  queue.Begun(5, queue.Take().wanted, kMaxSuppliedBytes);
+  queue.OnBegun(5, queue.Take().wanted, kMaxSuppliedBytes);
   EXPECT_EQ(queue.Clear(), std::vector<tuplespace::RequestId>{5});
   EXPECT_FALSE(queue.MayBegin());
-  queue.Answered(5);  // late
+  queue.OnAnswered(5);  // late
   queue.Add(Key{"tile", 2});
   EXPECT_TRUE(queue.MayBegin());
 }

@@ -52,7 +52,7 @@ std::int64_t Draw(Random* random, std::int64_t least, std::int64_t most) {
 
 Matrix RandomValue(const Graph& graph, ValueId id, std::int64_t samples, Random* random) {
   const Value& value = graph.value(id);
-  Matrix matrix(value.shape.TotalRows(samples), value.shape.features);
+  Matrix matrix(TotalRows(value.shape, samples), value.shape.features);
   std::normal_distribution<double> normal;
   for (std::size_t i = 0; i < matrix.values.size(); ++i) {
     double drawn = normal(*random);

@@ -58,7 +58,7 @@ json StepOf(const Graph& forward, Random* random) {
   reference.Run();
   for (const Input& input : graph.inputs())
     step["inputs"][input.name] = reference[input.value].values;
-  for (ParameterId id = 0; id < static_cast<ParameterId>(graph.parameters().size()); ++id) {
+  for (ParameterIndex id = 0; id < static_cast<ParameterIndex>(graph.parameters().size()); ++id) {
     const Parameter& parameter = graph.parameter(id);
     step["parameters"][parameter.name] = {
         {"shape", parameter.file_shape},

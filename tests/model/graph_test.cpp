@@ -9,9 +9,9 @@
 #include <set>
 
 #include "acan/core/error.h"
-#include "acan/model/dropout.h"
 #include "acan/model/gradients.h"
 #include "acan/model/presets.h"
+#include "reference.h"
 
 namespace acan::model {
 namespace {

@@ -6,7 +6,7 @@ namespace acan::model {
 
 void Reference::Set(ValueId id, const Matrix& value) {
   const Shape& shape = graph_.value(id).shape;
-  if (value.rows != shape.TotalRows(batch_.samples) || value.columns != shape.features) {
+  if (value.rows != TotalRows(shape, batch_.samples) || value.columns != shape.features) {
     throw std::logic_error("reference: '" + graph_.value(id).name + "' has another shape");
   }
   values_[id] = value;
@@ -17,7 +17,7 @@ void Reference::Run() {
     std::vector<Matrix> results;
     for (const ValueId id : node.results) {
       const Shape& shape = graph_.value(id).shape;
-      results.emplace_back(shape.TotalRows(batch_.samples), shape.features);
+      results.emplace_back(TotalRows(shape, batch_.samples), shape.features);
     }
     std::vector<const Matrix*> operands;
     for (const ValueId id : node.operands) {

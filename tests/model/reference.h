@@ -47,8 +47,18 @@ struct Call {
   std::int64_t positions(const Matrix& m) const { return m.rows / batch.samples; }
 };
 
+// The rows of a value in a batch of `samples`.
+inline std::int64_t TotalRows(const Shape& shape, std::int64_t samples) {
+  return shape.rows_of == RowsOf::kSample ? shape.rows * samples : shape.rows;
+}
+
 void ComputeForward(const Operator& op, const Call& call);
 void ComputeBackward(const Operator& op, const Call& call);
+
+// Whether dropout keeps the element, as acan/model/dropout.h defines. REQUIRES: as
+// DropoutCounterHigh.
+bool DropoutKeeps(std::uint64_t seed, std::int64_t step, std::int64_t stream, std::uint64_t element,
+                  float rate);
 
 // Shared by forward and backward operators.
 double AttentionDropout(const Attention& op, const Batch& batch, std::int64_t row,

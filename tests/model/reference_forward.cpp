@@ -4,6 +4,7 @@
 #include <numbers>
 #include <stdexcept>
 
+#include "acan/core/philox.h"
 #include "acan/model/dropout.h"
 #include "reference.h"
 
@@ -19,6 +20,12 @@ double CountedLabels(const CrossEntropy& op, const Matrix& labels) {
 
 std::int64_t VisibleKeys(const Attention& op, std::int64_t query, std::int64_t length) {
   return op.mask == AttentionMask::kCausal ? std::min(query + 1, length) : length;
+}
+
+bool DropoutKeeps(std::uint64_t seed, std::int64_t step, std::int64_t stream, std::uint64_t element,
+                  float rate) {
+  const acan_philox4 words = acan_philox(seed, element / 4, DropoutCounterHigh(step, stream));
+  return acan_unit_float(words.v[element % 4]) >= rate;
 }
 
 double AttentionDropout(const Attention& op, const Batch& batch, std::int64_t row,

@@ -1,6 +1,6 @@
-// ThrottleSchedule: until when each task takes on a device that a Throttle slows down. A task that
-// had to wait begins when the previous task was due, not when it ended, so that late wake-ups do
-// not add up. Pure: no clock. Owned by a DeviceThread and guarded by its lock, except IsOn.
+// ThrottleSchedule: when each task begins and is due on a device that a Throttle slows down. A task
+// that had to wait begins when the previous task was due, not when it ended, so that late wake-ups
+// do not add up. Pure: no clock. Owned by a DeviceThread and guarded by its lock, except IsOn.
 #pragma once
 
 #include <algorithm>

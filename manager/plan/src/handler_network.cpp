@@ -203,7 +203,7 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
   return network;
 }
 
-HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers) {
+WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers) {
   std::map<std::string, KnownMachine> machines;
   std::map<std::pair<std::string, std::string>, double> best;  // by machine and device
   for (const auto& [id, capacity] : handlers) {
@@ -227,7 +227,7 @@ HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers) {
     std::ranges::stable_sort(machine.handlers, std::greater<>(), &KnownSpeed::gflops);
     machine.Take(&gflops, &threads);
   }
-  return SharesOf(std::move(gflops), threads);
+  return SpeedOf(std::move(gflops), threads);
 }
 
 }  // namespace acan

@@ -17,12 +17,12 @@ constexpr double kMaxShares = 1e6;
 
 }  // namespace
 
-HandlerShares SharesOf(std::vector<double> gflops, int threads) {
-  HandlerShares shares;
-  shares.workers = std::max(1, threads);
-  if (gflops.empty()) return shares;
+WorkerSpeed SpeedOf(std::vector<double> gflops, int threads) {
+  WorkerSpeed speed;
+  speed.workers = std::max(1, threads);
+  if (gflops.empty()) return speed;
   double total = 0;
-  for (double& speed : gflops) total += speed = std::max(speed, 1e-9);
+  for (double& each : gflops) total += each = std::max(each, 1e-9);
   std::sort(gflops.begin(), gflops.end(), std::greater<>());
   double sum = 0;
   std::size_t slowest = 0;
@@ -30,17 +30,17 @@ HandlerShares SharesOf(std::vector<double> gflops, int threads) {
     sum += gflops[slowest++];
   }
   const auto workers = static_cast<int>(std::lround(std::min(total / gflops[slowest], kMaxShares)));
-  shares.workers = std::max(shares.workers, workers);
-  shares.gflops = total / shares.workers;
+  speed.workers = std::max(speed.workers, workers);
+  speed.gflops = total / speed.workers;
   if (gflops.front() >= kUnequal * gflops.back()) {
-    shares.slowest_share = std::min(total / gflops.back(), kMaxShares);
+    speed.slowest_share = std::min(total / gflops.back(), kMaxShares);
   }
-  return shares;
+  return speed;
 }
 
 namespace {
 
-CutRequest RequestOf(const PlanRequest& request, const HandlerShares& shares) {
+CutRequest RequestOf(const PlanRequest& request, const WorkerSpeed& speed) {
   constexpr auto kUsual = static_cast<double>(SearchBudget::kUnfitWork);
   return {.model = *request.model,
           .training = request.training,
@@ -48,24 +48,22 @@ CutRequest RequestOf(const PlanRequest& request, const HandlerShares& shares) {
           .size_bytes = request.size_bytes,
           .batch_rows = request.batch_rows,
           .recompute = request.recompute,
-          .workers = shares.workers,
-          .slowest_share = shares.slowest_share,
-          .gflops = shares.gflops,
-          .overhead_us = request.overhead_us,
+          .speed = speed,
           .tuple_bytes = request.tuple_bytes,
           .task_inputs = request.task_inputs,
           .unfit_work = static_cast<std::int64_t>(request.search_share * kUsual),
           .go_on = request.go_on};
 }
 
-HandlerShares SharesOfPart(const HandlerNetwork& network) {
+// Without an overhead: round trips are counted separately.
+WorkerSpeed SpeedOfPart(const HandlerNetwork& network) {
   std::vector<double> gflops;
   int threads = 0;
   for (const PlacedHandler& handler : network.handlers) {
     gflops.push_back(handler.gflops);
     threads += std::max(1, handler.threads);
   }
-  return SharesOf(std::move(gflops), threads);
+  return SpeedOf(std::move(gflops), threads);
 }
 
 // During planning, the manager only keeps its lead. The budget of a part grows with its handlers,
@@ -101,8 +99,7 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
   for (const NetworkPart& part : parts) {
     if (!HoldsTiles(request, part.network)) continue;
     SearchBudget budget = BudgetOfEach(parts);
-    CutRequest cuts = RequestOf(request, SharesOfPart(part.network));
-    cuts.overhead_us = 0;  // round trips are counted separately
+    CutRequest cuts = RequestOf(request, SpeedOfPart(part.network));
     cuts.network = &part.network;
     budget.unfit_work = cuts.unfit_work / std::ssize(parts);
     cuts.budget = &budget;
@@ -118,7 +115,7 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes) {
   std::optional<ChosenCuts> chosen;
   if (request.network) chosen = ChooseOverLinks(request);
-  if (!chosen) chosen = ChooseCuts(RequestOf(request, request.handlers), smallest_need_bytes);
+  if (!chosen) chosen = ChooseCuts(RequestOf(request, request.speed), smallest_need_bytes);
   if (!chosen) return std::nullopt;
   Plan plan;
   plan.block = request.training.block;

@@ -122,13 +122,13 @@ void TaskBuilder::SetAffinity(int input_buffer) {
   }
 }
 
-PlannedTask TaskBuilder::Finish(tuplespace::Key key, std::int64_t priority, int layer) && {
+PlannedTask TaskBuilder::Finish(tuplespace::Key key, std::int64_t priority, int segment) && {
   PlannedTask planned;
   planned.key = std::move(key);
   planned.inputs = std::move(inputs_);
   planned.affinity = affinity_;
   planned.priority = priority;
-  planned.layer = layer;
+  planned.segment = segment;
   planned.task = std::move(task_);
   return planned;
 }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "acan/core/names.h"
-#include "acan/core/optimizers.h"
 
 namespace acan {
 
@@ -28,11 +27,10 @@ StepTuple KindOf(ParameterState state) {
 }
 
 // The prefixes of the kinds of tuples that a step leaves besides tasks, audits and tiles.
-const std::array<const char*, 8> kWithoutTiles = {
-    WordOf(StepTuple::kActivation),   WordOf(StepTuple::kPreActivation),
-    WordOf(StepTuple::kDelta),        kPartPrefix,
-    WordOf(StepTuple::kLoss),         WordOf(StepTuple::kTarget),
-    WordOf(StepTuple::kGradientNorm), WordOf(StepTuple::kClipFactor),
+const std::array<const char*, 5> kWithoutTiles = {
+    WordOf(StepTuple::kActivation), kPartPrefix,
+    WordOf(StepTuple::kLoss),       WordOf(StepTuple::kGradientNorm),
+    WordOf(StepTuple::kClipFactor),
 };
 
 std::int64_t NumberOf(ParameterId parameter) {
@@ -149,9 +147,8 @@ std::optional<std::pair<std::int64_t, TileCell>> TileOfKey(const Key& key) {
   return std::nullopt;
 }
 
-Key PassKeys::Features(StepTuple kind, int boundary, const Range& rows,
-                       const Range& features) const {
-  return Key{job_,       step_,    WordOf(kind),   batch_id_,   std::int64_t{boundary},
+Key PassKeys::Features(StepTuple kind, int value, const Range& rows, const Range& features) const {
+  return Key{job_,       step_,    WordOf(kind),   batch_id_,   std::int64_t{value},
              rows.begin, rows.end, features.begin, features.end};
 }
 
@@ -163,13 +160,13 @@ Key PassKeys::Batch(StepTuple kind) const {
   return Key{job_, step_, WordOf(kind), batch_id_};
 }
 
-Key PassKeys::Box(StepTuple kind, int layer, const Range& rows, const Range& outputs,
+Key PassKeys::Box(StepTuple kind, int of, const Range& rows, const Range& outputs,
                   const Range& inputs) const {
-  return Key{job_,     step_,         WordOf(kind), batch_id_,    std::int64_t{layer}, rows.begin,
+  return Key{job_,     step_,         WordOf(kind), batch_id_,    std::int64_t{of}, rows.begin,
              rows.end, outputs.begin, outputs.end,  inputs.begin, inputs.end};
 }
 
-Key PassKeys::Task(TaskName name, Precision precision, int layer, const Range& rows,
+Key PassKeys::Task(TaskName name, Precision precision, int of, const Range& rows,
                    const Range& outputs, const Range& inputs) const {
   return Key{job_,
              step_,
@@ -177,7 +174,7 @@ Key PassKeys::Task(TaskName name, Precision precision, int layer, const Range& r
              PrecisionName(precision),
              WordOf(name),
              batch_id_,
-             std::int64_t{layer},
+             std::int64_t{of},
              rows.begin,
              rows.end,
              outputs.begin,

@@ -35,7 +35,7 @@ json InputToJson(const Graph& graph, const Input& input) {
   return out;
 }
 
-json ParameterToJson(const Graph& graph, ParameterId id) {
+json ParameterToJson(const Graph& graph, ParameterIndex id) {
   const Parameter& parameter = graph.parameter(id);
   json out = {{"name", parameter.name},
               {"role", Word(parameter.role)},
@@ -117,7 +117,8 @@ std::string WriteGraph(const Graph& training) {
   assert(training.gradients().empty() && training.losses().size() == 1);
   std::vector<json> inputs, parameters, nodes;
   for (const Input& input : training.inputs()) inputs.push_back(InputToJson(training, input));
-  for (ParameterId id = 0; id < static_cast<ParameterId>(training.parameters().size()); ++id) {
+  for (ParameterIndex id = 0; id < static_cast<ParameterIndex>(training.parameters().size());
+       ++id) {
     parameters.push_back(ParameterToJson(training, id));
   }
   for (const Node& node : training.nodes()) {

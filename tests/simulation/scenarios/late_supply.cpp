@@ -41,8 +41,7 @@ PlannedTask AnyTask() {
                       .training = job.job.training,
                       .capacity_bytes = 1 << 20,
                       .size_bytes = {},
-                      .batch_rows = {},
-                      .handlers = {}};
+                      .batch_rows = {}};
   std::uint64_t smallest = 0;
   const std::optional<Plan> plan = MakePlan(request, &smallest);
   if (!plan) throw std::logic_error("no plan");

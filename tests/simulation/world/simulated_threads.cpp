@@ -103,7 +103,7 @@ void DeviceThread::Enqueue(DeviceJob job) {
 }
 
 // Always false: every task takes virtual time in its own simulated task.
-bool DeviceThread::Go() {
+bool DeviceThread::RunShortTasks() {
   return false;
 }
 

@@ -11,7 +11,9 @@
 // end, and these limits bound its memory and its descriptors.
 // Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
 // holder (an endpoint with a key) that could not be reached is not tried again for kUnreachableUs,
-// doubled each time up to kMaxUnreachableUs, until it has sent a whole payload.
+// doubled each time up to kMaxUnreachableUs, until it has sent a whole payload. A courier that
+// finds no memory or no sockets for its own work dies: it reports Died, refuses connections and
+// fails every fetch.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +69,8 @@ struct CourierCounts {
 class Courier {
  public:
   // Begins to listen. Throws std::invalid_argument for a malformed or forbidden address, and
-  // std::runtime_error if it cannot be bound or there are no random bytes for a secret.
+  // std::runtime_error if it cannot be bound, the system refuses threads, or there are no random
+  // bytes for a secret.
   Courier(CourierOptions options, WakeUp& wake);
   ~Courier();
   Courier(const Courier&) = delete;
@@ -83,7 +86,11 @@ class Courier {
   struct Asked {
     Key key;
   };
-  using Event = std::variant<Asked, FetchedPayload>;
+  // Once, and before the ends of the fetches that were in progress.
+  struct Died {
+    std::string why;
+  };
+  using Event = std::variant<Asked, FetchedPayload, Died>;
   std::vector<Event> TakeEvents();
 
   void Provide(const Key& key, Payload payload);  // empty: it is not here

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "acan/core/device.h"
@@ -28,9 +27,8 @@ struct Model {
   std::int64_t outputs(int layer) const { return layers[static_cast<std::size_t>(layer) + 1]; }
 };
 
-// The learning rate as a function of the step: linear warm-up from 0 over warmup_steps, then the
-// kind's curve over the remaining steps. Computed with only +, -, *, / in double, so it is the same
-// on every machine.
+// The learning rate as a function of the step. Linear warm-up over warmup_steps, then the kind's
+// curve; schedule.h has the formulas.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_steps = 0;

@@ -46,9 +46,10 @@ struct Capacity {
   std::string machine = {};
   std::vector<int> cpus = {};
   double busy_cpus = 0;
-  bool KeepsResults() const { return own_memory || bytes_travel; }
   std::string jobs = {};  // it gets only tasks of jobs whose ids have this prefix (set by its key)
   std::string conformance_hash;
+
+  bool KeepsResults() const { return own_memory || bytes_travel; }
   friend bool operator==(const Capacity&, const Capacity&) = default;
 };
 std::string CapacityToJson(const Capacity& capacity);

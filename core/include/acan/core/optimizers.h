@@ -120,7 +120,7 @@ inline constexpr OptimizerRow kOptimizers[] = {
      {optimizer_rows::Used("learning_rate"), optimizer_rows::Used("momentum"),
       optimizer_rows::Used("weight_decay")},
      optimizer_rows::OfMomentum,
-     "With momentum, as torch.optim.SGD with it."},
+     "Stochastic gradient descent with momentum, as torch.optim.SGD with its argument momentum."},
     {Optimizer::kAdamW,
      "adamw",
      2,

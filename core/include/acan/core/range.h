@@ -1,9 +1,9 @@
 // Ranges of an axis and the canonical reduction tree over them.
 //
 // Every axis (batch, inputs, outputs) of n elements is cut into leaves of `block` elements. Leaves
-// Leaves are combined by an aligned binary tree: node t of level h is node 2t + node 2t+1 of level
-// h-1; a missing right child passes the left one through. A task's range along an axis is always a
-// node of that tree, so its sum is a sub-tree of the one canonical sum, whatever the cut.
+// are combined by an aligned binary tree: node t of level h is node 2t + node 2t+1 of level h-1; a
+// missing right child passes the left one through. A task's range along an axis is always a node of
+// that tree, so its sum is a sub-tree of the one canonical sum, whatever the cut.
 #pragma once
 
 #include <cstdint>

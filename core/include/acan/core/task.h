@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "acan/core/device.h"
@@ -15,6 +14,7 @@ namespace acan {
 
 inline constexpr std::uint32_t kTaskVersion = 1;
 
+// The numbers are on the wire. No manager makes kActivation and kLoss any more.
 enum class TaskKind : std::uint8_t {
   kInitialize,
   kForward,

@@ -4,34 +4,50 @@
 // Keys of a step's tuples begin with (run, step, kind), so that one watermark retires everything
 // that a finished step leaves behind. `run` is the id of the job, "-", and letters that no other
 // life of the job has. `step` counts from 0; for tiles it is the version, which is the number of
-// steps before it. A range is two fields, [begin, end): b is a range of the batch's samples, f of
-// the features of a boundary (boundary 0: the model's inputs; l: the inputs of layer l, which layer
-// l - 1 computes), o of a layer's outputs, i of its inputs. `batch` is 0 in training and counts
-// from 1 in an evaluation.
+// steps before it. `batch` is 0 in training and counts from 1 in an evaluation. `value` and `node`
+// are numbers of the lowered graph, `parameter` is one of the model. A range is two fields, [begin,
+// end): b is a range of the batch's rows; r and c are ranges of the rows and columns of a
+// parameter, or of any matrix; `place` is a range in the tree in which the rows of the batch are
+// added (RowOrder::PlaceOf).
 //
-//   (run, step, "task", precision, task, batch, layer, b, o, i)
-//                                                 a task; `task` is a word of TaskName
+//   (run, step, "task", precision, task, batch, of, range, range, range)
+//                                                 a task; `task` is a word of TaskName. The ranges
+//                                                 tell apart the tasks that are alike in the rest.
+//                                                 `of` is the segment. For initialize, update and
+//                                                 squares it is the place among such tasks, for
+//                                                 sum.gradient the value, for sum.squares and clip
+//                                                 the parameter (-1: all)
 //   (run, step, "task", precision, "audit", audit, vote)
 //                                                 a repetition of a finished task
 //   (run, step, "audit", audit, vote, output)     the results of such a repetition
-//   (run, step, "act" | "pre" | "delta", batch, boundary, b, f)
-//                                                 [b, f]: activations, the inputs of the activation
-//                                                 function, and the gradients with respect to these
-//   (run, step, "part.*", batch, layer, b, o, i)  a partial sum over one of the ranges
-//   (run, step, "target" | "loss", batch, b)      labels [b, 1] or values [b, outputs]; the sums of
-//                                                 the losses and of right answers [1, 1 or 2]
-//   (run, step, "part.squares", batch, parameter, place, o, i)
-//                                                 sums of the squares of a gradient: of all of
-//                                                 [o, i], or of each row [o, 1]
+//   (run, step, "act", batch, value, b, c)        [b, c] of an input of the model, of a value that
+//                                                 tasks of other segments read, or of a table,
+//                                                 whose rows are its own
+//   (run, step, "part.forward" | "part.backward", batch, node, b, range, range)
+//                                                 what a node's tasks make for other tasks of its
+//                                                 segment. Of a product: columns of its result, and
+//                                                 the range of columns over which it is summed so
+//                                                 far. Of other nodes: the range of what has been
+//                                                 combined so far, and [n, n + 1) for the kind n of
+//                                                 such parts
+//   (run, step, "part.gradient", batch, value, place, r, c)
+//                                                 [r, c] of a sum over the rows of the batch: the
+//                                                 part at `place`; an empty place: all of it
+//   (run, step, "loss", batch, place)             the sums of the losses and, for classes, of right
+//                                                 answers, [1, 1 or 2]
+//   (run, step, "part.squares", batch, parameter, 0, 0, r, c)
+//                                                 sums of the squares of a gradient: of all of [r,
+//                                                 c] if it has all columns, otherwise of each row.
+//                                                 Parameter -1: of some parameters, r is empty
 //   (run, step, "norm" | "clip", batch)           of all gradients: the sum of the squares, and
 //                                                 the factor that multiplies them, both [1, 1]
-//   (run, kFrozenVersion, "frozen", parameter, o, i)
-//                                                 [o, i] of a parameter that is not trained: the
+//   (run, kFrozenVersion, "frozen", parameter, r, c)
+//                                                 [r, c] of a parameter that is not trained: the
 //                                                 same tuple in all versions, which no watermark of
 //                                                 a step retires
-//   (run, version, "tile" | "state0" | "state1", parameter, o, i)
-//                                                 [o, i] of a parameter, or of the optimizer's
-//                                                 state for it; [1, o] of a bias
+//   (run, version, "tile" | "state0" | "state1", parameter, r, c)
+//                                                 [r, c] of a parameter, or of the optimizer's
+//                                                 state for it; a vector is one row
 //
 // Other tuples outlive a step:
 //
@@ -46,8 +62,7 @@
 //                                  lines of metrics.jsonl, for managers on other hosts; 0 steps:
 //                                  one of an earlier life
 //   ("state", job, run, number)    what else such a manager must know: RunState as JSON; only the
-//   one
-//                                  with the greatest number counts
+//                                  one with the greatest number counts
 //   ("quarantine", job, id)        a handler that computed a wrong result; it gets no task of
 //                                  the job
 //   ("probe", id, number)          bytes with which a client measures its link (acan check). For a
@@ -63,14 +78,10 @@ enum class StepTuple : std::uint8_t {
   kTask,
   kAudit,
   kActivation,
-  kPreActivation,
-  kDelta,
-  kForwardPart,       // over inputs
-  kBackwardPart,      // over outputs
-  kGradientPart,      // over the batch
-  kBiasGradientPart,  // over the batch
-  kSquaresPart,       // of gradients, over their elements
-  kTarget,
+  kForwardPart,
+  kBackwardPart,
+  kGradientPart,  // over the batch
+  kSquaresPart,   // of gradients, over their elements
   kLoss,
   kGradientNorm,
   kClipFactor,
@@ -91,13 +102,11 @@ enum class TaskName : std::uint8_t {
   kForward,
   kForwardSum,
   kActivation,
-  kLoss,
   kBackward,
   kBackwardSum,
   kActivationGradient,
   kGradient,
   kGradientSum,
-  kBiasGradientSum,
   kSquares,
   kSquaresSum,
   kClipFactor,

@@ -30,7 +30,6 @@ class FaultInjector {
   // The faulty copy; nullopt: no fault.
   std::optional<tuplespace::Payload> OfResult(const tuplespace::Payload& payload);
   std::optional<tuplespace::Payload> OfKept(const tuplespace::Payload& payload);
-  std::uint64_t flipped_bits() const { return flipped_bits_; }
 
  private:
   double Uniform();  // in (0, 1]
@@ -39,7 +38,6 @@ class FaultInjector {
 
   const FaultPlan plan_;
   std::uint64_t drawn_ = 0;
-  std::uint64_t flipped_bits_ = 0;
 };
 
 }  // namespace acan

@@ -1,7 +1,6 @@
 // Handler: one process's loop around one device: get, prefetch, run, put.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,18 +14,12 @@
 #include "acan/handler/fault_injector.h"
 #include "acan/handler/throttle.h"
 #include "tuplespace/access.h"
-#include "tuplespace/messages.h"
 
 namespace zmq {
 class context_t;
 }
 
 namespace acan {
-
-// Supplies that the broker has not answered bring at most so many bytes, but for the last of them;
-// and those of results that somebody waits for may bring as many besides.
-// This also bounds the copies of the device's memory that a handler makes for them.
-inline constexpr std::uint64_t kMaxSuppliedBytes = 64 << 20;
 
 struct HandlerOptions {
   std::string endpoint;

@@ -46,7 +46,7 @@ inline constexpr std::int64_t kPatienceLeases = 8;
 // Between attempts to supply what could not be supplied; doubled each time.
 inline constexpr std::int64_t kRetrySupplyUs = 1'000'000;
 inline constexpr std::int64_t kMaxRetrySupplyUs = 30'000'000;
-// Of results that leave: with so many bytes of them, no task is asked for.
+// While this many bytes of results wait to leave, the handler requests no task.
 inline constexpr std::uint64_t kMaxLeavingBytes = 1ull << 30;
 
 class HandlerCore {

@@ -178,10 +178,10 @@ struct TakeCached {
 struct AnnounceHeld {
   std::vector<tuplespace::Key> held, dropped;
 };
-// Sends the tuple's bytes. Then KeptSupplied, SupplyFailed or KeptReleased.
+// Sends the tuple's bytes. Then KeptSupplied, SupplyFailed, EarlierReleased or KeptReleased.
 struct SupplyKept {
   tuplespace::Key key;
-};  // its bytes; then KeptSupplied, SupplyFailed, EarlierReleased or KeptReleased
+};
 
 using HandlerAction =
     std::variant<AskForTask, StopAsking, FetchInputs, FetchAhead, RunTask, ReportDone, ReportFailed,

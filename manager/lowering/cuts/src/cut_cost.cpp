@@ -10,10 +10,6 @@
 namespace acan {
 namespace {
 
-WorkerSpeed SpeedOf(const CutRequest& request) {
-  return {request.workers, request.slowest_share, request.gflops, request.overhead_us};
-}
-
 // The tasks of a segment, or of the updates, by stage. The tasks of a stage wait for the stage
 // before.
 class Stages {
@@ -31,8 +27,8 @@ class Stages {
     double us = 0;
     for (const Stage& stage : stages_) {
       if (stage.tasks == 0) continue;
-      us += StageUs(SpeedOf(request), stage.all_us, stage.largest_us,
-                    static_cast<double>(stage.tasks));
+      us +=
+          StageUs(request.speed, stage.all_us, stage.largest_us, static_cast<double>(stage.tasks));
     }
     return us;
   }
@@ -59,7 +55,7 @@ Pass FullPass(const CutRequest& request, bool train) {
 TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   const Task& task = planned.task;
   TaskCost cost;
-  cost.us = TaskUs(SpeedOf(request), task);
+  cost.us = TaskUs(request.speed, task);
   cost.need_bytes = NeedBytes(task);
   cost.moved_bytes = MovedBytes(task);
   const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };

@@ -34,7 +34,7 @@ std::vector<RowCut> RowCuts(const CutRequest& request) {
        s /= 2) {
     samples.insert(s);
   }
-  for (const std::int64_t boxes : {request.workers, 2 * request.workers}) {
+  for (const std::int64_t boxes : {request.speed.workers, 2 * request.speed.workers}) {
     if (boxes > 1 && boxes < batch) samples.insert((batch + boxes - 1) / boxes);
   }
   std::vector<RowCut> cuts;
@@ -123,7 +123,7 @@ std::vector<AttentionSpread> Spreads(const CutRequest& request, const RowCut& ro
   const bool attends = std::any_of(nodes.begin(), nodes.end(), [](const LoweredNode& node) {
     return std::holds_alternative<model::Attention>(node.node->op);
   });
-  if (attends && rows.IsWithinSamples() && request.training.batch < request.workers) {
+  if (attends && rows.IsWithinSamples() && request.training.batch < request.speed.workers) {
     spreads.insert(spreads.end(), {AttentionSpread::kQueries, AttentionSpread::kHeads});
   }
   return spreads;

@@ -112,7 +112,7 @@ GraphCuts CutParameters(const CutRequest& request, std::uint64_t task_bytes) {
   // the last one.
   constexpr std::uint64_t kMinUpdateBytes = 64 << 10;
   constexpr std::uint64_t kLargeUpdateBytes = 4 << 20;
-  const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.workers));
+  const std::uint64_t share = all / (2 * static_cast<std::uint64_t>(request.speed.workers));
   const std::uint64_t large = std::max(share / 2, kLargeUpdateBytes);
   cuts.update_bytes = std::min({most_of_tile, std::max(share, kMinUpdateBytes), large});
   return cuts;

@@ -334,7 +334,7 @@ std::optional<Segment> Segmenter::Spread(std::int64_t node, const RowCut& rows) 
   Segment segment{{node, node + 1}, {1, 0}};
   const std::int64_t units = ColumnUnits(graph_, static_cast<int>(node));
   const std::int64_t boxes = request_.training.batch;
-  const std::int64_t parts = std::min(units, (request_.workers + boxes - 1) / boxes);
+  const std::int64_t parts = std::min(units, (request_.speed.workers + boxes - 1) / boxes);
   segment.column_parts = static_cast<int>(parts);
   return Fits(segment) ? std::optional(segment) : std::nullopt;
 }

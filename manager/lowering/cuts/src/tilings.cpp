@@ -111,11 +111,12 @@ ParameterCut CutLayer(const CutRequest& request, const WideLayer& layer, const T
 // The numbers of tiles that a wide layer may have: one or two per worker if workers are equal, many
 // more if they are unequal, so that the slowest one does not end long after the others.
 std::vector<std::int64_t> TileCounts(const CutRequest& request) {
-  std::vector<std::int64_t> counts{request.workers, 2 * std::int64_t{request.workers}};
-  if (request.network != nullptr) counts.push_back(std::int64_t{request.workers} * request.workers);
+  std::vector<std::int64_t> counts{request.speed.workers, 2 * std::int64_t{request.speed.workers}};
+  if (request.network != nullptr)
+    counts.push_back(std::int64_t{request.speed.workers} * request.speed.workers);
   constexpr double kMaxTiles = 4096;
   constexpr int kFiner = 4;
-  for (double share = 2 * request.slowest_share; share >= 1 && counts.back() < kMaxTiles;
+  for (double share = 2 * request.speed.slowest_share; share >= 1 && counts.back() < kMaxTiles;
        share /= kFiner) {
     counts.push_back(kFiner * counts.back());
   }

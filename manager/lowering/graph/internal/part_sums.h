@@ -7,7 +7,7 @@
 
 #include "acan/manager/task_builder.h"
 #include "pass_context.h"
-#include "tuplespace/space.h"
+#include "tuplespace/space_limits.h"
 
 namespace acan {
 
@@ -37,7 +37,7 @@ struct SumNames {
   std::function<tuplespace::Key(const Range&)> key;       // of the sum over a range
   std::function<tuplespace::Key(const Range&)> task_key;  // of the task that makes this sum
   std::int64_t priority = 0;
-  int layer = 0;
+  int segment = 0;         // PlannedTask::segment
   std::uint64_t sums = 1;  // number of such sums that the task that reads the parts adds up
   // Number of matrices of a part's size that this task holds besides parts and sums.
   std::uint64_t beside = 0;

@@ -39,8 +39,8 @@ struct PassContext {
   // The key of the part of a sum that a box makes.
   tuplespace::Key SumKey(int value, const Box& box, const ParameterTile& tile) const;
   tuplespace::Key SumKey(int value, const Range& place, const ParameterTile& tile) const;
-  // PlannedTask::layer of tasks after all segments.
-  int LastLayer() const { return static_cast<int>(segments.size()); }
+  // PlannedTask::segment of tasks after all segments.
+  int SegmentOfUpdates() const { return static_cast<int>(segments.size()); }
   RowOrder OrderOf(int value) const { return {cuts.block, Value(value).rows}; }
   // The value whose rows a node adds to sums or to a loss.
   int ReducedBy(int node) const;

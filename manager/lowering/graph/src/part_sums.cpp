@@ -113,7 +113,8 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
       const int sum = names.add ? names.add(task, half) : SumOfParts(task, half, rows, columns);
       whole = {range, names.key(range)};
       task.Put(whole.key, task.All(sum));
-      tasks->push_back(std::move(task).Finish(names.task_key(range), names.priority, names.layer));
+      tasks->push_back(
+          std::move(task).Finish(names.task_key(range), names.priority, names.segment));
     }
     halves.push_back(std::move(whole));
   }

@@ -6,17 +6,12 @@
 #include "acan/core/optimizers.h"
 
 namespace acan {
-namespace {
-constexpr std::int64_t kStepPriority = 1'000'000;
-static_assert(kStepPriority / 2 % kStagesOfSegment == 0);
-}  // namespace
-
 std::int64_t SegmentPriority(const Pass& pass, int segment) {
-  return pass.step * kStepPriority + kStagesOfSegment * segment;
+  return pass.step * kPrioritiesOfStep + kStagesOfSegment * segment;
 }
 
 std::int64_t UpdatePriority(const Pass& pass, std::int64_t place) {
-  return pass.step * kStepPriority + kStepPriority / 2 + kStagesOfSegment * place;
+  return pass.step * kPrioritiesOfStep + kPrioritiesOfStep / 2 + kStagesOfSegment * place;
 }
 
 std::vector<ParameterTile> PassContext::Tiles(std::int32_t parameter) const {
@@ -48,9 +43,9 @@ tuplespace::Key PassContext::TileKeyOf(std::int32_t parameter, const ParameterTi
                                        std::int64_t version, ParameterState state) const {
   if (ParameterOf(parameter).frozen) {
     assert(state == ParameterState::kValue);
-    return FrozenTileKey(pass.job, acan::ParameterId{parameter}, tile.rows, tile.columns);
+    return FrozenTileKey(pass.job, ParameterId{parameter}, tile.rows, tile.columns);
   }
-  return TileKey(pass.job, version, {acan::ParameterId{parameter}, state}, tile.rows, tile.columns);
+  return TileKey(pass.job, version, {ParameterId{parameter}, state}, tile.rows, tile.columns);
 }
 
 std::vector<ParameterTile> PassContext::TilesOfSum(int value) const {

@@ -72,7 +72,7 @@ class Phases {
       return TaskKey(TaskName::kForwardSum, box, range, phase);
     };
     names.priority = Priority() + 1;
-    names.layer = segment_;
+    names.segment = segment_;
     names.beside = MatricesBesideSums(context_.training);
     return ReduceParts(context_, std::move(parts), RowsOf(box).size(), columns, names, &tasks_);
   }

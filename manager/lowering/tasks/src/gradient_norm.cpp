@@ -132,13 +132,14 @@ class NormBuilder {
       return TaskKey(TaskName::kSquaresSum, parameter, across, range);
     };
     names.priority = UpdatePriority(context_.pass, 0);
-    names.layer = context_.LastLayer();
+    names.segment = context_.SegmentOfUpdates();
     names.beside = MatricesBesideSums(context_.training);
     return names;
   }
   void Add(TaskBuilder&& task, TaskName name, std::int32_t of, const Range& a, const Range& b) {
-    tasks_.push_back(std::move(task).Finish(
-        TaskKey(name, of, a, b), UpdatePriority(context_.pass, 0) + 1, context_.LastLayer()));
+    tasks_.push_back(std::move(task).Finish(TaskKey(name, of, a, b),
+                                            UpdatePriority(context_.pass, 0) + 1,
+                                            context_.SegmentOfUpdates()));
   }
 
   const PassContext& context_;

@@ -136,7 +136,7 @@ std::vector<TileCell> GraphTasks::Tiles(const std::string& job, std::int64_t ver
     for (const ParameterTile& tile : context.Tiles(p)) {
       for (const ParameterState state : context.MatricesOf(p)) {
         cells.push_back({context.TileKeyOf(p, tile, version, state),
-                         {acan::ParameterId{p}, state},
+                         {ParameterId{p}, state},
                          tile.rows,
                          tile.columns,
                          parameters[static_cast<std::size_t>(p)].frozen});

@@ -7,7 +7,7 @@
 #include "cells.h"
 #include "part_sums.h"
 #include "row_product.h"
-#include "tuplespace/space.h"
+#include "tuplespace/space_limits.h"
 
 namespace acan {
 
@@ -174,7 +174,7 @@ int TileSums::SumBuffer(TaskBuilder& task, int value, const TileOf& of,
                               of.tile.rows, of.tile.columns, place);
   };
   names.priority = priority;
-  names.layer = context_.LastLayer();
+  names.segment = context_.SegmentOfUpdates();
   names.sums = static_cast<std::uint64_t>(
       std::max<std::int64_t>(1, SumsOfGradient(context_.graph, of.parameter)));
   names.beside = MatricesBesideSums(context_.training);

@@ -312,7 +312,7 @@ class PhasedAttention : public Phases {
                        positions, place);
     };
     names.priority = Priority() + 1;
-    names.layer = segment_;
+    names.segment = segment_;
     names.beside = MatricesBesideSums(context_.training);
     names.add = std::move(add);
     return ReduceParts(context_, std::move(parts), positions.size(), columns, names, &tasks_);

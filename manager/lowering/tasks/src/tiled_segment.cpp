@@ -257,7 +257,7 @@ class TiledSegment {
     const TaskName sum_name = IsForward() ? TaskName::kForwardSum : TaskName::kBackwardSum;
     names.task_key = [&](const Range& range) { return TaskKey(sum_name, made, range); };
     names.priority = Priority() + 1;
-    names.layer = segment_;
+    names.segment = segment_;
     names.beside = MatricesBehind(made);
     parts = ReduceParts(context_, std::move(parts), rows.size(), made.size(), names, &tasks_);
     SegmentTask task = TaskOf(made);

@@ -117,7 +117,7 @@ class UpdateBuilder {
     tasks_.push_back(std::move(task).Finish(
         context_.keys.Task(TaskName::kUpdate, context_.training.precision, static_cast<int>(place),
                            kNothing, kNothing, kNothing),
-        priority_ + 2, context_.LastLayer()));
+        priority_ + 2, context_.SegmentOfUpdates()));
   }
 
   const model::Assignment* AssignmentTo(std::int32_t parameter) const {
@@ -283,7 +283,7 @@ std::vector<PlannedTask> InitializeTasks(const PassContext& context) {
     tasks.push_back(
         std::move(task).Finish(context.keys.Task(TaskName::kInitialize, context.training.precision,
                                                  static_cast<int>(i), kNothing, kNothing, kNothing),
-                               static_cast<std::int64_t>(i), context.LastLayer()));
+                               static_cast<std::int64_t>(i), context.SegmentOfUpdates()));
   }
   return tasks;
 }

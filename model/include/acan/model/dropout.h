@@ -4,26 +4,18 @@
 
 #include <cstdint>
 
-#include "acan/core/philox.h"
-
 namespace acan::model {
 
 // Philox counters are (low, high). For initial weights, high is the parameter's number, below 2^32;
 // for dropout, high has its highest bit set, so the two never collide.
 inline constexpr std::int64_t kMaxDropoutStreams = 1 << 20;
-inline constexpr std::int64_t kMaxDropoutSteps = std::int64_t{1} << 41;
 
+// An element is kept if its uniform number in [0, 1) is not below the rate. Element e has word
+// e mod 4 of the counter (e / 4, DropoutCounterHigh). REQUIRES: 0 <= step < 2^43 and
+// 0 <= stream < kMaxDropoutStreams.
 inline std::uint64_t DropoutCounterHigh(std::int64_t step, std::int64_t stream) {
   return std::uint64_t{1} << 63 | static_cast<std::uint64_t>(step) << 20 |
          static_cast<std::uint64_t>(stream);
-}
-
-// Whether the element is kept: its uniform number in [0, 1) is not below the rate. Element e is
-// word e mod 4 of the counter e / 4. REQUIRES: step and stream are below their limits.
-inline bool DropoutKeeps(std::uint64_t seed, std::int64_t step, std::int64_t stream,
-                         std::uint64_t element, float rate) {
-  const acan_philox4 words = acan_philox(seed, element / 4, DropoutCounterHigh(step, stream));
-  return acan_unit_float(words.v[element % 4]) >= rate;
 }
 
 // The factor by which a kept element is multiplied.

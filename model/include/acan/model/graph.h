@@ -21,7 +21,7 @@ namespace acan::model {
 
 using ValueId = std::int32_t;
 using NodeId = std::int32_t;
-using ParameterId = std::int32_t;  // also the number that its initial values are drawn with
+using ParameterIndex = std::int32_t;  // also the number that its initial values are drawn with
 inline constexpr std::int32_t kNoValue = -1;
 inline constexpr std::int32_t kNoNode = -1;
 
@@ -75,7 +75,7 @@ struct GraphOutput {
 
 // After each step the parameter (a statistic) gets the value.
 struct Assignment {
-  ParameterId parameter = 0;
+  ParameterIndex parameter = 0;
   ValueId value = kNoValue;
 };
 
@@ -88,7 +88,7 @@ struct Gradient {
 // "lm_head.weight", where the head is the token table. acan does not write it.
 struct TiedName {
   std::string name;
-  ParameterId parameter = 0;
+  ParameterIndex parameter = 0;
 };
 
 // An operand of a node.
@@ -116,7 +116,7 @@ class Graph {
   // the sum of all losses, each divided by its operator's divisor.
   void AddLoss(ValueId value);
   // At most one per parameter. The parameter has the role kStatistic and the value's shape.
-  void AddAssignment(ParameterId parameter, ValueId value);
+  void AddAssignment(ParameterIndex parameter, ValueId value);
   // Records a gradient that WithGradients made. REQUIRES: equal shapes.
   void AddGradient(ValueId of, ValueId value);
   // Files have a count of training steps under this name (an I64 scalar):
@@ -125,8 +125,8 @@ class Graph {
   // REQUIRES: `parameter` is the value of a parameter.
   void AddTiedName(const std::string& name, ValueId parameter);
 
-  void SetFrozen(ParameterId parameter, bool frozen);
-  void SetDecayed(ParameterId parameter, bool decayed);
+  void SetFrozen(ParameterIndex parameter, bool frozen);
+  void SetDecayed(ParameterIndex parameter, bool decayed);
 
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -142,10 +142,10 @@ class Graph {
   // REQUIRES: the id belongs to this graph.
   const Value& value(ValueId id) const { return values_.at(static_cast<std::size_t>(id)); }
   const Node& node(NodeId id) const { return nodes_.at(static_cast<std::size_t>(id)); }
-  const Parameter& parameter(ParameterId id) const {
+  const Parameter& parameter(ParameterIndex id) const {
     return parameters_.at(static_cast<std::size_t>(id));
   }
-  ValueId ValueOf(ParameterId parameter) const {
+  ValueId ValueOf(ParameterIndex parameter) const {
     return parameter_values_.at(static_cast<std::size_t>(parameter));
   }
 

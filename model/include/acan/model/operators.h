@@ -91,7 +91,7 @@ struct Attention {
   AttentionMask mask = AttentionMask::kCausal;
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;  // divides heads
-  float scale = 1.0f;                // usually 1 / sqrt(d)
+  float scale = 1.0f;                // usually 1 / sqrt(d), PyTorch's default
   float dropout = 0.0f;
   std::int64_t dropout_stream = 0;
   template <class Self, class Visit>

@@ -32,9 +32,6 @@ struct Shape {
   RowsOf rows_of = RowsOf::kSample;
   Element element = Element::kFloat;
 
-  std::int64_t TotalRows(std::int64_t samples) const {
-    return rows_of == RowsOf::kSample ? rows * samples : rows;
-  }
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 

@@ -2,7 +2,6 @@
 // time. Pure values and functions; any thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -99,9 +98,6 @@ constexpr const OperatorRow& RowOf(Kernel kernel);
 constexpr const OperatorRow& RowOf(GemmForm form);
 
 constexpr std::size_t ElementBytes(Element element);
-
-// Bit mask of the operands that `row` writes.
-constexpr std::uint32_t WrittenOperands(const OperatorRow& row);
 
 // Whether the summation index of a product runs along the rows of operand 0 (a) or 1 (b).
 constexpr bool SumIndexComesFirst(GemmForm form, std::size_t operand);

@@ -12,14 +12,6 @@ constexpr std::size_t ElementBytes(Element element) {
   throw "an element type without a size";
 }
 
-constexpr std::uint32_t WrittenOperands(const OperatorRow& row) {
-  std::uint32_t written = 0;
-  for (std::size_t i = 0; i < row.operands.size(); ++i) {
-    if (row.operands[i].writes()) written |= 1u << i;
-  }
-  return written;
-}
-
 namespace operators_parse {
 
 constexpr KernelSpace SpaceOf(std::string_view word) {
@@ -239,6 +231,7 @@ namespace operator_rows {
 
 }  // namespace operator_rows
 
+// Row i describes the kernel, or the product, with the number i.
 inline constexpr const OperatorRow* kKernelRows[] = {
 #define ACAN_OPERATOR(number, enumerator, ...) &operator_rows::enumerator,
 #include "acan/core/operators/operators.inc"
@@ -251,7 +244,6 @@ inline constexpr const OperatorRow* kProductRows[] = {
 };
 inline constexpr std::size_t kProducts = std::size(kProductRows);
 
-// Row i describes the kernel, or the product, with the number i.
 namespace operators_parse {
 
 constexpr bool NumbersAreThoseOfTheRows() {

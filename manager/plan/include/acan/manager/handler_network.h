@@ -27,6 +27,6 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
 
 // For handlers that share memory. Of the handlers of one machine, the fastest count, as many as its
 // processors suffice for: one more would take its time from the others.
-HandlerShares SharesOf(const std::map<std::string, Capacity>& handlers);
+WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers);
 
 }  // namespace acan

@@ -12,7 +12,8 @@
 #include "acan/core/model.h"
 #include "acan/manager/graph_tasks.h"
 #include "acan/manager/placement.h"
-#include "tuplespace/space.h"
+#include "acan/manager/task_cost.h"
+#include "tuplespace/space_limits.h"
 
 namespace acan {
 
@@ -27,20 +28,12 @@ struct Plan {
   double step_us = 0;                            // the estimated time of a step
 };
 
-// How speed is distributed over the handlers.
-struct HandlerShares {
-  int workers = 1;    // number of parallel boxes that keep all handlers busy
-  double gflops = 0;  // of one worker; 0: unknown
-  // If the handlers are unequal, the speed of all divided by that of the slowest one, otherwise 0.
-  // While the slowest one computes a box, all together compute about this many.
-  double slowest_share = 0;
-};
-// The shares of handlers with these speeds (GFLOP/s) and `threads` threads in total. The number of
-// workers is the speed of all divided by that of the slowest handler that matters; the slowest
-// handlers that together make up less than a tenth do not matter. There is at least one worker for
-// each thread, because a handler shares a task among its threads; all compute units of a GPU count
-// as one thread.
-HandlerShares SharesOf(std::vector<double> gflops, int threads);
+// Of handlers with these speeds (GFLOP/s) and `threads` threads in total; without the overhead. The
+// number of workers is the speed of all divided by that of the slowest handler that matters; the
+// slowest handlers that together make up less than a tenth do not matter. There is at least one
+// worker for each thread, because a handler shares a task among its threads; all compute units of a
+// GPU count as one thread.
+WorkerSpeed SpeedOf(std::vector<double> gflops, int threads);
 
 struct PlanRequest {
   std::shared_ptr<const LoweredModel> model;
@@ -50,10 +43,8 @@ struct PlanRequest {
   std::optional<std::int64_t> batch_rows;   // maximum samples of one task; unset: auto
   // What the backward pass recomputes; unset: auto.
   std::optional<Recompute> recompute = Recompute::kNothing;
-  HandlerShares handlers;
-  double overhead_us = 0;  // of a task, besides its computation; 0: unknown
-  // The network if bytes cross links; unset: they do not. If set, `handlers` and `overhead_us` do
-  // not matter.
+  WorkerSpeed speed = {};
+  // The network if bytes cross links; unset: they do not. If set, `speed` does not matter.
   std::optional<HandlerNetwork> network = {};
   // The limits of the space: maximum bytes of a tuple, and maximum inputs of a task.
   std::uint64_t tuple_bytes = tuplespace::SpaceLimits{}.message_bytes;

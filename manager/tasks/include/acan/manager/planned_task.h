@@ -18,16 +18,19 @@ struct PlannedTask {
   std::vector<tuplespace::Key> inputs;
   std::int32_t affinity = -1;
   std::int64_t priority = 0;
-  int layer = 0;
+  int segment = 0;  // the number of segments: initialization and updates, after all segments
   Task task;
   std::vector<tuplespace::ClientId> not_by = {};  // handlers that must not get it
   tuplespace::ClientId prefers = {};              // the handler for which it is reserved
   std::int64_t prefer_us = 0;                     // for this time
 };
 
-// Each segment, and each place among the updates, has this many priorities, one per stage: tasks
-// that wait for other tasks of it have higher numbers than those.
+// Each segment, and each place among the updates, has this many priorities, one per stage: a task's
+// number is higher than those of the tasks of its segment that it waits for.
 inline constexpr std::int64_t kStagesOfSegment = 4;
+// The priorities of one step.
+inline constexpr std::int64_t kPrioritiesOfStep = 1'000'000;
+static_assert(kPrioritiesOfStep / 2 % kStagesOfSegment == 0);
 inline std::int64_t StageOf(std::int64_t priority) {
   return priority % kStagesOfSegment;
 }

@@ -41,7 +41,7 @@ class TaskBuilder {
   void Put(tuplespace::Key key, View view, bool keep = false);
   void SetAffinity(int input_buffer);
 
-  PlannedTask Finish(tuplespace::Key key, std::int64_t priority, int layer) &&;
+  PlannedTask Finish(tuplespace::Key key, std::int64_t priority, int segment) &&;
 
  private:
   std::uint32_t InputIndex(tuplespace::Key key);

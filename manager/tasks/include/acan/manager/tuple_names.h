@@ -40,14 +40,15 @@ class PassKeys {
  public:
   PassKeys(std::string job, std::int64_t step, std::int64_t batch_id)
       : job_(std::move(job)), step_(step), batch_id_(batch_id) {}
-  // The features at boundary `boundary`: the inputs of that layer.
-  tuplespace::Key Features(StepTuple kind, int boundary, const Range& rows,
+  // Rows and features (columns) of a value of the lowered graph.
+  tuplespace::Key Features(StepTuple kind, int value, const Range& rows,
                            const Range& features) const;
   tuplespace::Key Rows(StepTuple kind, const Range& rows) const;
   tuplespace::Key Batch(StepTuple kind) const;
-  tuplespace::Key Box(StepTuple kind, int layer, const Range& rows, const Range& outputs,
+  // `of` and the ranges depend on the kind and on the name (acan/core/tuple_kinds.h).
+  tuplespace::Key Box(StepTuple kind, int of, const Range& rows, const Range& outputs,
                       const Range& inputs) const;
-  tuplespace::Key Task(TaskName name, Precision precision, int layer, const Range& rows,
+  tuplespace::Key Task(TaskName name, Precision precision, int of, const Range& rows,
                        const Range& outputs, const Range& inputs) const;
 
  private:

@@ -9,6 +9,7 @@
 #include "acan/manager/graph_cuts.h"
 #include "acan/manager/graph_tasks.h"
 #include "acan/manager/placement.h"
+#include "acan/manager/task_cost.h"
 
 namespace acan {
 
@@ -32,12 +33,7 @@ struct CutRequest {
   std::optional<std::int64_t> batch_rows;   // maximum samples of one task; unset: auto
   // unset: the one that the estimate finds fastest. REQUIRES: the model has these graphs.
   std::optional<Recompute> recompute = Recompute::kNothing;
-  int workers = 1;  // number of parallel tasks that keep all handlers busy
-  // If handlers are unequal, the speed of all divided by that of the slowest one, otherwise 0.
-  // While the slowest one computes a task, all together compute about this many.
-  double slowest_share = 0;
-  double gflops = 0;              // of one worker
-  double overhead_us = 0;         // of a task, besides its computation
+  WorkerSpeed speed = {};
   std::uint64_t tuple_bytes = 0;  // maximum bytes of a tuple
   std::uint64_t task_inputs = 0;  // maximum inputs of a task
   // The network if bytes cross links, otherwise null. With a network, a step's time is PlaceTasks'

@@ -7,9 +7,11 @@
 
 namespace acan {
 
+// How fast the handlers are together, as equal workers that compute one task each.
 struct WorkerSpeed {
   int workers = 1;  // number of parallel tasks that keep all handlers busy
   // For unequal handlers, the speed of all divided by that of the slowest one; 0: they are equal.
+  // While the slowest one computes a task, all together compute about this many.
   double slowest_share = 0;
   double gflops = 0;       // of one worker; 0: unknown, a CPU core's is assumed
   double overhead_us = 0;  // of a task, besides its computation; 0: unknown, one machine is assumed

@@ -86,7 +86,7 @@ class LoweredGraph {
   const LoweredValue& value(int id) const { return values_[static_cast<std::size_t>(id)]; }
   const LoweredValue& RootOf(int id) const { return value(value(id).root); }
   // The value of a parameter's gradient; -1: the parameter is not trained.
-  int GradientOf(model::ParameterId parameter) const {
+  int GradientOf(model::ParameterIndex parameter) const {
     return gradients_[static_cast<std::size_t>(parameter)];
   }
   // The sum from which the running average of a statistic is computed; -1: there is none.
