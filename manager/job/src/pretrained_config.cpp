@@ -96,4 +96,21 @@ void RequireConfigOf(const ModelOptions& options, const std::string& path) {
   }
 }
 
+void TakeNamesOf(const std::string& path, json* config) {
+  json pretrained;
+  try {
+    pretrained = ReadConfig(path);
+  } catch (const Error&) {
+    return;
+  }
+  for (const char* token : {"bos_token_id", "eos_token_id"}) {
+    if (config->contains(token) && pretrained.contains(token)) (*config)[token] = pretrained[token];
+  }
+  for (const char* labels : {"id2label", "label2id"}) {
+    const bool as_many = config->contains(labels) && pretrained.contains(labels) &&
+                         pretrained[labels].size() == (*config)[labels].size();
+    if (as_many) (*config)[labels] = pretrained[labels];
+  }
+}
+
 }  // namespace acan

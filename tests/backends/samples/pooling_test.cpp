@@ -81,9 +81,10 @@ Largest LargestOf(const Windows& at, const Host& x) {
   ForEachTap(at, [&](std::int64_t r, std::int64_t pixel, std::int64_t) {
     for (std::int64_t c = 0; c < x.cols; ++c) {
       const float value = x.at(pixel, c);
-      if (!(value > out.value.at(r, c)) && !std::isnan(value)) continue;
+      std::int64_t& of = out.pixel[static_cast<std::size_t>(r * x.cols + c)];
+      if (of >= 0 && !(value > out.value.at(r, c)) && !std::isnan(value)) continue;
       out.value.at(r, c) = value;
-      out.pixel[static_cast<std::size_t>(r * x.cols + c)] = pixel;
+      of = pixel;
     }
   });
   return out;

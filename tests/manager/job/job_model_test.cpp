@@ -447,6 +447,33 @@ TEST(JobModelTest, ConfigsOfEveryActivationAreRead) {
   ExpectError([&] { of(R"({"hidden_act": "mish"})"); }, {"'hidden_act' is \"mish\"", "sigmoid"});
 }
 
+// After a fine-tuning, the end of a text and the names of the classes are those of the pretrained
+// model.
+TEST(JobModelTest, ConfigsKeepTheNamesOfThePretrainedModel) {
+  const TestFolder folder;
+  const std::string path =
+      folder.Write("config.json",
+                   R"({"eos_token_id": 50256, "n_head": 7, "id2label": {"0": "no", "1": "yes"}})");
+  const Job gpt = ParseModel("kind = \"gpt\"\nn_layer = 1\nn_head = 2\nn_embd = 8\n");
+  nlohmann::json config = TransformersConfig(gpt.model);
+  TakeNamesOf(path, &config);
+  EXPECT_EQ(config.at("eos_token_id"), 50256);
+  EXPECT_TRUE(config.at("bos_token_id").is_null());
+  EXPECT_EQ(config.at("n_head"), 2);
+  EXPECT_FALSE(config.contains("id2label"));
+  for (const int labels : {2, 3}) {
+    const Job bert = ParseModel(
+        fmt::format("kind = \"bert\"\ntask = \"classification\"\nnum_labels = {}\n", labels));
+    nlohmann::json of_bert = TransformersConfig(bert.model);
+    TakeNamesOf(path, &of_bert);
+    EXPECT_EQ(of_bert.at("id2label").at("1"), labels == 2 ? "yes" : "LABEL_1");
+  }
+  const nlohmann::json before = config;
+  TakeNamesOf(folder.Path("none"), &config);
+  TakeNamesOf(folder.Write("broken", "{"), &config);
+  EXPECT_EQ(config, before);
+}
+
 TEST(JobModelTest, BatchNormOfOneValueIsNamed) {
   const auto of = [](const char* more) {
     return BuildModel(ParseModel(

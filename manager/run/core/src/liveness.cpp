@@ -11,12 +11,13 @@ constexpr int kMaxGoneBack = 2;
 }  // namespace
 
 void Liveness::OnProgress(std::int64_t now_us) {
-  progress_us_ = say_us_ = now_us;
-  unworked_us_ = -1;
+  progress_us_ = say_us_ = unworked_us_ = now_us;
+  counted_ = false;
 }
 
 void Liveness::OnTasks(const RunTasksSeen& seen, std::int64_t now_us) {
   tasks_ = seen;
+  counted_ = true;
   if (seen.leased > 0) {
     unworked_us_ = -1;
   } else if (unworked_us_ < 0) {
@@ -30,7 +31,7 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   if (paused) OnProgress(now_us);
   if (needs_handler && unworked_us_ >= 0) unworked_us_ = now_us;
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
-  if (unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
+  if (counted_ && unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // gives the advice time to take effect
     say_us_ = now_us + kSayStallAgainUs;
     if (tasks_.ready > 0) return Advice::kReplan;

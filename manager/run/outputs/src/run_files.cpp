@@ -141,8 +141,12 @@ void RunFiles::KeepQuarantined(const std::map<std::string, std::string>& handler
 
 void RunFiles::WriteConfig() const {
   if (!context_.HasFolder() || context_.job.output_config == OutputConfig::kNone) return;
-  WriteFileAtomically(context_.OutPath(kConfigName),
-                      JsonText(TransformersConfig(context_.job.model), 2) + "\n");
+  nlohmann::json config = TransformersConfig(context_.job.model);
+  if (!context_.job.initial_weights.empty()) {
+    const std::filesystem::path weights = context_.job.initial_weights;
+    TakeNamesOf((weights.parent_path() / kConfigName).string(), &config);
+  }
+  WriteFileAtomically(context_.OutPath(kConfigName), JsonText(config, 2) + "\n");
 }
 
 // ---- metrics -----------------------------------------------------------------------------------

@@ -21,6 +21,11 @@ nlohmann::json TransformersConfig(const ModelOptions& options);
 // empty.
 void RequireConfigOf(const ModelOptions& options, const std::string& path);
 
+// Takes over what a config.json of pretrained weights knows beyond the model: the tokens that begin
+// and end a text, and the names of the labels, if there are as many. Changes nothing if there is no
+// such file or if it cannot be read.
+void TakeNamesOf(const std::string& path, nlohmann::json* config);
+
 // The inverse, for BERT: the options of the BertModel that a config.json of transformers describes.
 // Throws Error (usage) that names the file, the field, its value and what is expected.
 model::BertOptions ReadBertConfig(const std::string& path);

@@ -34,9 +34,10 @@ class Liveness {
  private:
   std::int64_t progress_us_ = 0;
   std::int64_t tick_us_ = 0;
-  std::int64_t say_us_ = 0;        // the earliest time to say so
-  std::int64_t unworked_us_ = -1;  // since when no task is leased; -1: some are, or may be
-  int went_back_ = 0;              // since the last new step
+  std::int64_t say_us_ = 0;       // the earliest time to say so
+  std::int64_t unworked_us_ = 0;  // since when no task is leased; -1: some are
+  bool counted_ = false;          // OnTasks was called since the last progress
+  int went_back_ = 0;             // since the last new step
   RunTasksSeen tasks_;
 };
 
