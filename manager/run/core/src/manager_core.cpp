@@ -13,6 +13,11 @@ namespace acan {
 namespace {
 
 constexpr std::size_t kUnitsInFlight = 3;
+// The space compares the tasks of all runs, and lower numbers come first. If steps were counted
+// from 0, a run at a late step would get no handler until the others had caught up. So the count
+// begins anew after so many steps: the next step's tasks then come before what is left of the last
+// one, but a run waits at most for about so many steps of another one.
+constexpr std::int64_t kStepsInOrder = 8;
 
 }  // namespace
 
@@ -138,9 +143,7 @@ void ManagerCore::PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out) 
   put.report_every = unit.spent ? 1 : static_cast<std::size_t>(policy_->report_every());
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.to_put[unit.next++];
-    // The space compares the tasks of all runs. So they count from the oldest open step: otherwise
-    // a run at a late step would get no handler until the others had caught up.
-    task.priority -= units_.front().step * kPrioritiesOfStep;
+    task.priority -= units_.front().step / kStepsInOrder * kStepsInOrder * kPrioritiesOfStep;
     put.audited.push_back(trust_.OnPut(unit.id, task));
     put.work.push_back(WorkOf(task.task));
     put.lease_us.push_back(policy_->LeaseUs(put.work.back()));

@@ -52,6 +52,21 @@ TEST(ManagerCoreTest, AJobMayCountSteps) {
   EXPECT_EQ(by_steps.evaluated[0].epoch, 0);
 }
 
+// The space compares the priorities of all runs: one that is at a late step must not wait until a
+// new one has done as many.
+TEST(ManagerCoreTest, TasksOfLateStepsComeAsEarlyAsThoseOfFirstSteps) {
+  ManagerConfig config = SmallJob();
+  config.training.steps = 40;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1 << 30}));
+  shell.RunUntil(20);
+  const std::int64_t greatest = std::exchange(shell.greatest_priority, 0);
+  EXPECT_GT(greatest, 0);
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_LE(shell.greatest_priority, greatest);
+}
+
 TEST(ManagerCoreTest, EarlierVersionsStayForWhoLooksForTheLastGoodOne) {
   ManagerConfig config = SmallJob();
   config.kept_versions = 2;
