@@ -248,6 +248,10 @@ void AuditLog::Sync() {
   SyncWritten();
 }
 
+void AuditLog::DropUnwritten() {
+  unwritten_.clear();
+}
+
 void AuditLog::SyncWritten() const {
   if (::fdatasync(descriptor_) != 0 && errno != EINVAL) Fail("write to the disk", errno);
 }

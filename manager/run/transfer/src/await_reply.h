@@ -16,7 +16,7 @@ namespace acan {
 // keep a lead meanwhile, or give up on a large answer that takes longer than its `wait`. Throws
 // SpaceError.
 template <class Reply>
-Reply AwaitReply(tuplespace::Client& client, tuplespace::RequestBody body,
+Reply AwaitReply(tuplespace::Client& client, tuplespace::RequestBody&& body,
                  const std::function<void()>& check) {
   constexpr std::chrono::seconds kTurn(1);
   std::optional<tuplespace::ReplyBody> answer;

@@ -61,7 +61,7 @@ class AuditLog {
   // Syncs what has been flushed. Any thread, beside other calls.
   void SyncWritten() const;
   // Drops the buffer: another manager leads.
-  void DropUnwritten() { unwritten_.clear(); }
+  void DropUnwritten();
   // REQUIRES: nothing was added since the last Flush.
   const std::string& head() const { return head_; }
 
