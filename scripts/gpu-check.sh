@@ -164,7 +164,8 @@ find_cublas() {
   [ -n "$missing" ] || return 0
   library=$(somewhere "$missing")
   [ -n "$library" ] || { say "no $missing: what is compared with cuBLAS is left out"; return 0; }
-  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$library")"
+  LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$library")"
+  export LD_LIBRARY_PATH
 }
 
 # Unpacks the programs that --carry built, with the libraries that this machine may lack.
