@@ -43,7 +43,7 @@ void JobRun::WriteWeights() {
     return space_.Mover().WriteModel(path, *context_.model, driver_.core().total_steps(),
                                      *final_tiles_, job.stop_if_not_finite);
   });
-  files_.WriteConfig();
+  WithRoom([&] { files_.WriteConfig(); });
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = driver_.core().total_steps();
   receipt_.epochs = WholeEpochs(receipt_.steps);
@@ -145,7 +145,7 @@ Receipt JobRun::Finish() {
   takeover_.leadership().Confirm();
   files_.Check();
   // From now on, a successor finds that the job is done.
-  files_.WriteReceipt(receipt_);
+  WithRoom([&] { files_.WriteReceipt(receipt_); });
   // Stopping would gain nothing now, unless the broker is gone and cannot be told.
   client.SetInterrupt([this] {
     if (!context_.client.connected()) stop_.Check();

@@ -9,7 +9,6 @@
 #include "acan/core/parameter.h"
 #include "acan/core/schedule.h"
 #include "acan/manager/job.h"
-#include "acan/manager/model_config.h"
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
@@ -297,14 +296,6 @@ TEST(LlamaJobTest, PositionsHaveAngles) {
                      {"model.sequence_length = 1048577 must be at most 1048576"});
 }
 
-// Printing such a value would need a stack frame for each level.
-TEST(BertConfigTest, DeepFilesAreRefused) {
-  const TestFolder folder;
-  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
-  const std::string path = folder.Write("config.json", "{\"vocab_size\": " + deep + "}");
-  ExpectError([&] { ReadBertConfig(path); }, {path + ": nests arrays and objects more than 16"});
-}
-
 TEST(GraphFileJobTest, HashesAreOf64Digits) {
   const TestFolder folder;
   const std::string path = folder.Write("net.json", GraphTextOf(ParseModel(Kinds()[0].model)));
@@ -403,75 +394,6 @@ TEST(JobModelTest, RulesOfATraining) {
   refused("freeze = \"all\"\n", {"expected an array of strings"});
   refused("freeze = [3]\n", {"entry 0 is the integer 3"});
   refused("freeze = [\"*\"]\n", {"job.toml: train.freeze leaves no parameter to train"});
-}
-
-TEST(JobModelTest, TransformersLoadsWhatItHasAClassFor) {
-  const std::string output = "[output]\nconfig = \"transformers\"\n";
-  const std::string gpt = "kind = \"gpt\"\nn_layer = 1\nn_head = 2\nn_embd = 8\ndropout = 0.1\n";
-  const Job job = ParseModel(gpt, output);
-  EXPECT_EQ(job.output_config, OutputConfig::kTransformers);
-  EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
-  EXPECT_EQ(TrainingId(job, "a", "b"), TrainingId(ParseModel(gpt), "a", "b"));
-  EXPECT_FALSE(JobToJson(ParseModel(gpt)).contains("output"));
-  const nlohmann::json config = TransformersConfig(job.model);
-  EXPECT_EQ(config.at("architectures").at(0), "GPT2LMHeadModel");
-  EXPECT_EQ(config.at("n_positions"), 1024);
-  EXPECT_EQ(config.at("resid_pdrop").dump(), "0.1");
-  const auto refused = [&](const std::string& model, const std::vector<std::string>& parts) {
-    SCOPED_TRACE(model);
-    ExpectError([&] { ParseModel(model, output); }, parts);
-  };
-  refused("layers = [4, 3]\n",
-          {"output.config = \"transformers\"", "transformers has no class", "kind \"mlp\""});
-  refused(gpt + "bias = false\n", {"output.config", "always has biases", "model.bias = true"});
-  refused(
-      "kind = \"llama\"\nhidden_size = 10\nnum_attention_heads = 3\nnum_key_value_heads = 3\n"
-      "head_dim = 6\n",
-      {"output.config", "a multiple of model.num_attention_heads: 10 is not a multiple of 3"});
-}
-
-TEST(JobModelTest, ConfigsOfEveryActivationAreRead) {
-  const TestFolder folder;
-  for (const char* activation : {"gelu", "gelu_tanh", "silu", "tanh", "relu", "sigmoid"}) {
-    SCOPED_TRACE(activation);
-    const Job job = ParseModel(fmt::format(
-        "kind = \"bert\"\ntask = \"masked_language\"\nhidden_act = \"{}\"\n", activation));
-    const std::string path = folder.Write("config.json", TransformersConfig(job.model).dump());
-    EXPECT_EQ(ReadBertConfig(path).hidden_act, std::get<model::BertOptions>(job.model).hidden_act);
-  }
-  const auto of = [&](const char* text) {
-    return ReadBertConfig(folder.Write("config.json", text)).hidden_act;
-  };
-  EXPECT_EQ(of(R"({"hidden_act": "swish"})"), model::ActivationKind::kSilu);
-  EXPECT_EQ(of(R"({"hidden_act": "gelu_pytorch_tanh"})"), model::ActivationKind::kGeluTanh);
-  ExpectError([&] { of(R"({"hidden_act": "mish"})"); }, {"'hidden_act' is \"mish\"", "sigmoid"});
-}
-
-// After a fine-tuning, the end of a text and the names of the classes are those of the pretrained
-// model.
-TEST(JobModelTest, ConfigsKeepTheNamesOfThePretrainedModel) {
-  const TestFolder folder;
-  const std::string path =
-      folder.Write("config.json",
-                   R"({"eos_token_id": 50256, "n_head": 7, "id2label": {"0": "no", "1": "yes"}})");
-  const Job gpt = ParseModel("kind = \"gpt\"\nn_layer = 1\nn_head = 2\nn_embd = 8\n");
-  nlohmann::json config = TransformersConfig(gpt.model);
-  TakeNamesOf(path, &config);
-  EXPECT_EQ(config.at("eos_token_id"), 50256);
-  EXPECT_TRUE(config.at("bos_token_id").is_null());
-  EXPECT_EQ(config.at("n_head"), 2);
-  EXPECT_FALSE(config.contains("id2label"));
-  for (const int labels : {2, 3}) {
-    const Job bert = ParseModel(
-        fmt::format("kind = \"bert\"\ntask = \"classification\"\nnum_labels = {}\n", labels));
-    nlohmann::json of_bert = TransformersConfig(bert.model);
-    TakeNamesOf(path, &of_bert);
-    EXPECT_EQ(of_bert.at("id2label").at("1"), labels == 2 ? "yes" : "LABEL_1");
-  }
-  const nlohmann::json before = config;
-  TakeNamesOf(folder.Path("none"), &config);
-  TakeNamesOf(folder.Write("broken", "{"), &config);
-  EXPECT_EQ(config, before);
 }
 
 TEST(JobModelTest, BatchNormOfOneValueIsNamed) {

@@ -144,7 +144,6 @@ bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
     const auto require_may_commit = [this] {
       if (!may_commit_()) throw FailureError("the run's other outputs are gone");
     };
-    require_may_commit();
     writer->Finish(go_on, require_may_commit);
     try {
       require_may_commit();
