@@ -57,6 +57,12 @@ bool LockOwn(int descriptor) {
 
 }  // namespace
 
+void ThrowFileError(const std::string& path, const std::string& doing, int error) {
+  const std::string text = fmt::format("{}: cannot {}: {}", path, doing, SystemErrorText(error));
+  if (error == ENOSPC || error == EDQUOT) throw DiskFull(text);
+  throw FailureError(text);
+}
+
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   if (path.empty()) {
     OpenNameless();
@@ -96,9 +102,7 @@ void AtomicFile::OpenNameless() {
 }
 
 void AtomicFile::Fail(const std::string& doing, int error) const {
-  const std::string text = fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error));
-  if (error == ENOSPC || error == EDQUOT) throw DiskFull(text);
-  throw FailureError(text);
+  ThrowFileError(path_, doing, error);
 }
 
 void AtomicFile::Reserve(std::int64_t bytes) {

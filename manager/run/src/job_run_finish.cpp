@@ -140,7 +140,7 @@ Receipt JobRun::Finish() {
   AwaitAnswers();
   FillReceipt();
   NoteTuning(/*at_once=*/true);
-  files_.FinishLines();
+  WithRoom([&] { files_.FinishLines(); });
   audits_.Finish(&receipt_);
   takeover_.leadership().Confirm();
   files_.Check();

@@ -2,7 +2,8 @@
 //
 // LIMITED_DISK=FOLDER: while the file FOLDER.bytes exists, the files in the folder may have at most
 // the number of bytes that it contains. Writes and reservations beyond that fail as on a full disk;
-// a partial write fills it. While the file FOLDER.threads exists, a thread can start only if the
+// a partial write fills it. If the number is followed by the name of a file, only writes to that
+// file fail. While the file FOLDER.threads exists, a thread can start only if the
 // process then has at most the number of threads that the file contains; without a number, none
 // can. While the file FOLDER.processes exists, no process can start.
 #include <dlfcn.h>
@@ -44,20 +45,24 @@ std::int64_t BytesIn(const std::string& folder) {
   return bytes;
 }
 
-bool LiesIn(int fd, std::string_view folder) {
+std::string PathOf(int fd) {
   std::array<char, 4096> path{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   const ssize_t size = ::readlink(link.c_str(), path.data(), path.size());
-  return size > 0 &&
-         std::string_view(path.data(), static_cast<std::size_t>(size)).starts_with(folder);
+  return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
 // The number of bytes by which the file may grow; nullopt: no limit.
 std::optional<std::int64_t> RoomFor(int fd) {
   const char* folder = std::getenv("LIMITED_DISK");
-  if (folder == nullptr || !LiesIn(fd, std::string(folder) + "/")) return std::nullopt;
+  if (folder == nullptr) return std::nullopt;
+  const std::string path = PathOf(fd);
+  if (!path.starts_with(std::string(folder) + "/")) return std::nullopt;
+  std::ifstream limits(std::string(folder) + ".bytes");
   std::int64_t limit = 0;
-  if (!(std::ifstream(std::string(folder) + ".bytes") >> limit)) return std::nullopt;
+  if (!(limits >> limit)) return std::nullopt;
+  std::string only;
+  if (limits >> only && !path.ends_with("/" + only)) return std::nullopt;
   return std::max<std::int64_t>(0, limit - BytesIn(folder));
 }
 

@@ -49,8 +49,9 @@ class LimitsTest : public ::testing::Test {
     }
     SetDisk(bytes);
   }
-  void SetDisk(std::int64_t bytes) const {
-    folder_.Write("limit", std::to_string(bytes) + "\n");
+  // With a name, only this file cannot grow.
+  void SetDisk(std::int64_t bytes, const std::string& name = "") const {
+    folder_.Write("limit", std::to_string(bytes) + " " + name + "\n");
     std::filesystem::rename(folder_ / "limit", out_ + ".bytes");
   }
   void FreeDisk() const {
@@ -227,6 +228,20 @@ TEST_F(LimitsTest, TheOlderSnapshotGoesForTheModel) {
   Program second(words, Limited());
   EXPECT_EQ(second.Wait(), 0) << second.err();
   EXPECT_THAT(second.err(), HasSubstr("continuing from snapshot"));
+  ExpectWhole(second, out_);
+}
+
+// The model fits beside both snapshots, and the last line does not.
+TEST_F(LimitsTest, TheOlderSnapshotGoesForTheLastLines) {
+  std::filesystem::create_directory(out_);
+  Program first(TrainWords(often_), Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 5/"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  SetDisk(2 * kSnapshotBytes + 100'000, "tuning.jsonl");
+  Program second({"train", never_, "--resume", out_, "--handlers", "cpu:1@4MiB", "--json"},
+                 Limited());
+  EXPECT_EQ(second.Wait(), 0) << second.err();
   ExpectWhole(second, out_);
 }
 

@@ -16,7 +16,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
-#include "acan/core/text/system_error_text.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
@@ -41,14 +41,10 @@ std::string ChainOf(const std::string& before, std::string_view record) {
   return hash.Hex();
 }
 
-[[noreturn]] void FailAt(const std::string& path, const std::string& doing, int error) {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, SystemErrorText(error)));
-}
-
 int OpenToAppend(const std::string& path) {
   RequireKeptFile(path, Devices::kRefused);
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) FailAt(path, "open", errno);
+  if (descriptor < 0) ThrowFileError(path, "open", errno);
   return descriptor;
 }
 
@@ -160,7 +156,7 @@ void AuditLog::CheckWritable(const std::string& path) {
 }
 
 void AuditLog::Fail(const std::string& doing, int error) const {
-  FailAt(path_, doing, error);
+  ThrowFileError(path_, doing, error);
 }
 
 void AuditLog::ContinueFrom(const AuditLogCheck& check) {

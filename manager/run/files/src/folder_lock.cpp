@@ -17,6 +17,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/host_name.h"
 #include "nlohmann/json.hpp"
 
@@ -32,10 +33,6 @@ constexpr std::chrono::milliseconds kBetweenTries(5);
 
 std::string LockPathIn(const std::string& folder) {
   return folder + "/manager.lock";
-}
-
-[[noreturn]] void Fail(const std::string& path, const char* doing, int error) {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(error)));
 }
 
 std::string Now() {
@@ -112,7 +109,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
     const mode_t mode = ModeIn(folder);
     const int descriptor =
         ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
-    if (descriptor < 0) Fail(path, "open", errno);
+    if (descriptor < 0) ThrowFileError(path, "open", errno);
     ::fchmod(descriptor, mode);  // an earlier version made it readable for others
     const Locked locked = TryLock(descriptor);
     if (locked == Locked::kNo) {
@@ -148,14 +145,14 @@ std::unique_ptr<FolderLock> FolderLock::TakeOver(const std::string& folder,
   const std::string path = LockPathIn(folder);
   std::string draft = path + "-XXXXXX";
   const int descriptor = ::mkostemp(draft.data(), O_CLOEXEC);
-  if (descriptor < 0) Fail(path, "replace", errno);
+  if (descriptor < 0) ThrowFileError(path, "replace", errno);
   std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
   TryLock(descriptor);
   lock->Write(run);
   if (::rename(draft.c_str(), path.c_str()) != 0) {
     const int error = errno;
     ::unlink(draft.c_str());
-    Fail(path, "replace", error);
+    ThrowFileError(path, "replace", error);
   }
   return lock;
 }
@@ -221,7 +218,7 @@ void FolderLock::Write(const std::string& run) {
   const auto bytes = static_cast<ssize_t>(text.size());
   if (::ftruncate(descriptor_, 0) != 0 ||
       ::pwrite(descriptor_, text.data(), text.size(), 0) != bytes) {
-    Fail(path_, "write", errno);
+    ThrowFileError(path_, "write", errno);
   }
 }
 

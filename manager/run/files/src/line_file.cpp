@@ -1,14 +1,13 @@
 #include "acan/manager/line_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
-#include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
+#include "acan/manager/atomic_file.h"
 
 namespace acan {
 
@@ -22,7 +21,7 @@ void LineFile::Open(int more_flags) {
 }
 
 void LineFile::Fail(const std::string& doing, int error) const {
-  throw FailureError(fmt::format("{}: cannot {}: {}", path_, doing, SystemErrorText(error)));
+  ThrowFileError(path_, doing, error);
 }
 
 void LineFile::Add(std::string line) {

@@ -1,15 +1,13 @@
 #include "acan/manager/note_log.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 
-#include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
-#include "acan/core/text/system_error_text.h"
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/descriptor.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
@@ -57,7 +55,7 @@ void NoteLog::Add(const Note& note) const {
   }
   // Pipes and devices cannot be synced.
   if (done < line.size() || (::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS)) {
-    throw FailureError(fmt::format("{}: cannot write: {}", path_, SystemErrorText(errno)));
+    ThrowFileError(path_, "write", errno);
   }
 }
 

@@ -16,6 +16,10 @@ class DiskFull : public Error {
   explicit DiskFull(const std::string& text) : Error(Kind::kFailure, text) {}
 };
 
+// Throws DiskFull if `error`, a value of errno, says so, and otherwise Error (failure). The message
+// names the path, what was not possible (`doing`, as in "write"), and the system's reason.
+[[noreturn]] void ThrowFileError(const std::string& path, const std::string& doing, int error);
+
 // The file is written under a temporary name beside `path`; Commit syncs and renames it. The
 // destructor removes a file that was not committed. Errors are Error (failure) that name the path
 // and the system's message, or DiskFull if there is no space.

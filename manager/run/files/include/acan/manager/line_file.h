@@ -22,8 +22,8 @@ class LineFile {
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  // `more_flags` are flags of open(2) in addition to those for appending. Throws Error (failure)
-  // with the path and the system's message; so do Add, if too much waits, and CheckWritten.
+  // `more_flags` are flags of open(2) in addition to those for appending. Throws as ThrowFileError
+  // does; so do Add, if too much waits, and CheckWritten.
   void Open(int more_flags);
   void Add(std::string line);
   void TryWaiting();  // does nothing if nothing waits
