@@ -11,20 +11,16 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 
 # Keep the architectures that this nvcc can compile for.
-set(CMAKE_CUDA_ARCHITECTURES "")
+include(${CMAKE_CURRENT_LIST_DIR}/cuda_architectures.cmake)
+set(known "")
 if(CMAKE_CUDA_COMPILER)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
-  foreach(architecture ${ACAN_CUDA_ARCHITECTURES})
-    string(REGEX MATCH "^[0-9]+" number ${architecture})
-    if(known MATCHES "compute_${number}\n")
-      list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture})
-    endif()
-  endforeach()
-  # Devices newer than the newest listed architecture run its PTX, so compile the last one that is
-  # left with PTX.
-  list(POP_BACK CMAKE_CUDA_ARCHITECTURES newest)
-  string(REPLACE "-real" "" newest "${newest}")
-  list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest})
+endif()
+acan_cuda_architectures(CMAKE_CUDA_ARCHITECTURES "${ACAN_CUDA_ARCHITECTURES}" "${known}")
+if(CMAKE_CUDA_COMPILER AND NOT CMAKE_CUDA_ARCHITECTURES)
+  string(REPLACE "\n" " " known "${known}")
+  message(STATUS "CUDA is left out: ${CMAKE_CUDA_COMPILER} does not compile for any of "
+                 "${ACAN_CUDA_ARCHITECTURES}, but for: ${known}")
 endif()
 
 # Checks whether nvcc can compile the code here: it supports C++20 since CUDA 12 and refuses host

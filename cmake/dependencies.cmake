@@ -13,7 +13,7 @@ pkg_check_modules(Zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(OpenBLAS REQUIRED openblas)  # the header only; the library is loaded at run time
 find_path(CPPZMQ_INCLUDE_DIR zmq_addon.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-find_library(XXHASH_LIBRARY xxhash REQUIRED)  # linked by name, so that no path is in the installed package
+find_library(XXHASH_LIBRARY xxhash REQUIRED)
 # For programs: an allocator that is faster for small blocks, if installed. Sanitizers have their
 # own.
 find_library(JEMALLOC_LIBRARY jemalloc)
@@ -67,12 +67,18 @@ if(NOT ACAN_ONEDNN STREQUAL "OFF")
 endif()
 message(STATUS "oneDNN for fast products on CPUs: ${ACAN_BUILD_ONEDNN}")
 
-# ACAN_BUILD_SENTENCEPIECE: this library is linked.
+# ACAN_BUILD_SENTENCEPIECE: this library is linked. Not pkg-config: Debian 13's file names a package
+# that need not be installed.
 set(ACAN_BUILD_SENTENCEPIECE OFF)
 if(NOT ACAN_SENTENCEPIECE STREQUAL "OFF")
-  pkg_check_modules(SentencePiece QUIET IMPORTED_TARGET sentencepiece)
-  if(SentencePiece_FOUND)
+  find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h)
+  find_library(SENTENCEPIECE_LIBRARY sentencepiece)
+  find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train)  # for the tests
+  if(SENTENCEPIECE_INCLUDE_DIR AND SENTENCEPIECE_LIBRARY)
     set(ACAN_BUILD_SENTENCEPIECE ON)
+    add_library(acan_sentencepiece INTERFACE)
+    target_include_directories(acan_sentencepiece SYSTEM INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
+    target_link_libraries(acan_sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
   elseif(ACAN_SENTENCEPIECE STREQUAL "ON")
     message(FATAL_ERROR "ACAN_SENTENCEPIECE=ON, but it was not found (Debian: libsentencepiece-dev)")
   endif()

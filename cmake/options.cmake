@@ -21,7 +21,7 @@ foreach(part OPENCL CUDA ONEDNN SENTENCEPIECE)
   endif()
 endforeach()
 set(ACAN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real;100-real;120" CACHE STRING
-    "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES; what nvcc lacks is left out")
+    "What the CUDA module is compiled for, as CMAKE_CUDA_ARCHITECTURES in numbers; what nvcc lacks is left out")
 set(ACAN_CPU_ISAS "avx2;avx512" CACHE STRING
     "Vector instructions of x86 that the CPU backend is compiled for, besides portable code")
 set(ACAN_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")

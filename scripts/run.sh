@@ -26,8 +26,13 @@ cuda=OFF
 if [ -n "$architectures" ]; then cuda=AUTO; fi
 say "building for this machine (the first time takes some minutes): code for ${isas:-any CPU}," \
   "CUDA ${architectures:-left out, as there is no NVIDIA GPU}"
-cmake --preset release -DACAN_TESTS=OFF "-DACAN_CPU_ISAS=$isas" "-DACAN_CUDA=$cuda" \
-  ${architectures:+"-DACAN_CUDA_ARCHITECTURES=$architectures"} >/dev/null
+configured=$(cmake --preset release -DACAN_TESTS=OFF "-DACAN_CPU_ISAS=$isas" "-DACAN_CUDA=$cuda" \
+  ${architectures:+"-DACAN_CUDA_ARCHITECTURES=$architectures"}) || {
+  printf '%s\n' "$configured"
+  exit 1
+}
+# Why an NVIDIA GPU will or will not be used.
+printf '%s\n' "$configured" | sed -n 's/^-- CUDA \(module\|is left out\): /run: CUDA \1: /p'
 cmake --build --preset release --target acan --parallel "$(nproc)"
 
 data=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz

@@ -34,8 +34,20 @@ esac
 
 one_line() { printf '%s' "$*" | tr -s ' \n' ' '; }
 
+# Ends the script if the installed CMake is too old, as that of Ubuntu 22.04 is.
+require_cmake() {
+  command -v cmake >/dev/null 2>&1 || return 0
+  version=$(cmake --version | sed -n '1s/^[^0-9]*\([0-9.]*\).*$/\1/p')
+  oldest=$(printf '3.25\n%s\n' "$version" | sort -V | head -n 1)
+  [ "$oldest" = 3.25 ] && return 0
+  say "CMake $version ($(command -v cmake)) is too old: acan needs 3.25 or newer, such as that of" \
+    "\`pip install cmake\`"
+  exit 1
+}
+
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
   say "this system has no apt. acan needs what Debian calls: $(one_line "$needed")"
+  require_cmake
   if [ "$check" = yes ]; then
     say "whether it is there is not known: the build will say what it does not find"
     exit 1
@@ -59,11 +71,13 @@ if [ "$check" = yes ]; then
   unchecked=$(missing_of "$checks")
   [ -z "$unchecked" ] || say "for scripts/lint.sh and scripts/fuzz.sh, not installed: $unchecked"
   [ -z "$missing" ] || { say "missing: $missing"; exit 1; }
+  require_cmake
   say "all needed packages are installed"
   exit 0
 fi
 
 if [ -z "$missing$wanted" ]; then
+  require_cmake
   say "all packages are installed"
   exit 0
 fi
@@ -72,8 +86,9 @@ as_root=""
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null 2>&1; then
     say "missing: $missing$wanted; not root and no sudo: please install them"
-    [ -z "$missing" ] && exit 0
-    exit 1
+    [ -z "$missing" ] || exit 1
+    require_cmake
+    exit 0
   fi
   as_root="sudo"
 fi
@@ -98,4 +113,5 @@ if [ -n "$wanted" ]; then
     install "$package" || say "$package cannot be had here; going on without it"
   done
 fi
+require_cmake
 say "done"

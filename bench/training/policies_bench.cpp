@@ -164,8 +164,8 @@ std::string PoliciesTable(const nlohmann::json& result) {
       result["unit_gflops"].get<double>(), result["same_weights"].get<bool>() ? "yes" : "NO",
       "policy", "share of all speed", "idle", "re-issued", "time-out", "pouch", "cores");
   for (const auto& [policy, values] : result["policies"].items()) {
-    const auto median = [&values = values](const char* column) {
-      return values[column]["median"].get<double>();
+    const auto median = [&columns = values](const char* column) {
+      return columns[column]["median"].get<double>();
     };
     const nlohmann::json& share = values["share"];
     text += fmt::format(

@@ -134,10 +134,9 @@ std::string ReportText(const Outcome& outcome) {
     text += fmt::format("{:<20} {:>6}   {}\n", fault, times,
                         seconds == chaos.recovery_s.end() ? "-" : RecoveryText(seconds->second));
   }
-  text +=
-      fmt::format("tasks since the manager's last start: {} done, {} re-issued, {} duplicated\n",
-                  chaos.receipt.value("tasks_done", 0), chaos.receipt.value("tasks_reissued", 0),
-                  chaos.receipt.value("tasks_duplicated", 0));
+  text += fmt::format(
+      "tasks: {} done, {} re-issued, {} duplicated\n", chaos.receipt.value("tasks_done", 0),
+      chaos.receipt.value("tasks_reissued", 0), chaos.receipt.value("tasks_duplicated", 0));
   text += fmt::format("steps: {} needed, {} done, goodput {:.3f}\n", outcome.undisturbed.steps,
                       chaos.steps_done, outcome.goodput());
   text += fmt::format("time: {:.1f} s, undisturbed {:.1f} s\n", chaos.seconds,
@@ -219,8 +218,7 @@ std::optional<ChaosReport> Disturb(const ChaosFlags& flags, LocalClusterOptions 
 // Reads the receipt that --undisturbed names.
 Receipt ReadUndisturbed(const ChaosFlags& flags, const Job& job, const Data& data) {
   Receipt receipt = ReadReceipt(flags.undisturbed);
-  const std::string its_id = TrainingId(JobFromJson(receipt.job, flags.undisturbed),
-                                        receipt.train_sha256, receipt.test_sha256);
+  const std::string its_id = TrainingIdOf(receipt, JobFromJson(receipt.job, flags.undisturbed));
   if (its_id != TrainingId(job, data.train_sha256(), data.test_sha256())) {
     throw UsageError(fmt::format("--undisturbed {}: is the receipt of a different training than {}",
                                  flags.undisturbed, flags.job.path));

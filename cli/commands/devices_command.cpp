@@ -5,9 +5,11 @@
 #include "acan/core/text/json_text.h"
 #include "acan/handler/conformance.h"
 #include "acan/module/loader.h"
+#include "child.h"
 #include "command.h"
 #include "device_factory.h"
 #include "device_list.h"
+#include "driver_list.h"
 #include "fmt/format.h"
 #include "machine.h"
 #include "nlohmann/json.hpp"
@@ -95,7 +97,7 @@ nlohmann::json DescribeCpu(int threads, Depth depth) {
 }
 
 nlohmann::json DescribeListed(DeviceModule& module, int index, DeviceListing listing, Depth depth) {
-  if (listing.kind == DeviceKind::kHostCpu && !listing.free_bytes) {
+  if ((listing.kind == DeviceKind::kHostCpu || listing.host_memory) && !listing.free_bytes) {
     listing.free_bytes = std::min(listing.info.memory_bytes, AvailableMemoryBytes());
   }
   nlohmann::json out = Described(listing);
@@ -167,6 +169,7 @@ std::string DeviceText(const nlohmann::json& device) {
 
 int RunDevices(bool json, Depth depth) {
   RequireLimits("acan devices");
+  ListAllDevices();
   Watchdog watchdog({"acan devices", "it is measuring a device, or a driver does not respond",
                      [](const std::string& line) {
                        const std::string whole = line + "\n";
@@ -184,11 +187,11 @@ int RunDevices(bool json, Depth depth) {
   add(DescribeCpu(1, depth));
   if (UsableCores() > 1) add(DescribeCpu(UsableCores(), depth));
   for (const char* backend : kModuleBackends) {
-    const LoadedModule& loaded = LoadModule(backend);
-    const DeviceList list = loaded.module ? loaded.module->List() : DeviceList{{}, loaded.problem};
+    const DeviceList& list = DevicesOf(backend);
     if (list.devices.empty()) add(Missing(backend, list.problem));
     for (std::size_t i = 0; i < list.devices.size(); ++i) {
-      add(DescribeListed(*loaded.module, static_cast<int>(i), list.devices[i], depth));
+      DeviceModule& module = *LoadModule(backend).module;
+      add(DescribeListed(module, static_cast<int>(i), list.devices[i], depth));
     }
   }
   if (json) PrintLine(JsonText(devices));
@@ -201,15 +204,21 @@ void AddDevices(Command& app, Chosen& chosen) {
   struct Flags {
     bool json = false;
     bool list = false;
+    std::string backend;  // of which it is the listing child
+    int parent = 0;       // of that child
   };
   const auto flags = std::make_shared<Flags>();
   Command command = app.AddCommand("devices", "List, verify and measure this machine's devices");
   command.AddFlag("--json", flags->json, "one line of JSON: an array of devices");
   command.AddFlag("--list", flags->list,
                   "only lists the devices, without verifying or measuring them");
+  command.AddOption(kListingFlag, flags->backend, "").Hidden();
+  command.AddOption(kChildFlag, flags->parent, "").Hidden();
   command.Footer(kDevicesExample);
   command.OnParsed([flags, &chosen] {
     chosen.run = [flags] {
+      if (flags->parent != 0 && !AdoptParent(flags->parent)) return 1;
+      if (!flags->backend.empty()) PrintDevicesAndExit(flags->backend);
       return RunDevices(flags->json, flags->list ? Depth::kListed : Depth::kExamined);
     };
   });

@@ -39,9 +39,9 @@ Prints the loss, the accuracy if the model predicts classes, and the perplexity 
 models without label smoothing, as training's own evaluation gives them; it trains and writes
 nothing. In the output folder of a run, the receipt names the model and the test data: data that have
 changed since are refused. The folder's vocabulary.json numbers the tokens of a text, and the
-training data are not needed. With a job file, --model names the weights, and the job's current data
-are used. --inputs and --targets replace the job's test data; for text and for streams of tokens,
---inputs is enough.
+training data are not needed. With a job file, --model names the weights, whose vocabulary.json
+numbers the tokens if it lies beside them, and the job's current data are used. --inputs and
+--targets replace the job's test data; for text and for streams of tokens, --inputs is enough.
 
 Examples:
   acan eval out/gpt
@@ -185,11 +185,8 @@ std::string TestFiles(const DataFiles& data) {
 
 // The vocabulary that was used in training. Without the file that a run writes, it is made from the
 // training data, if they are unchanged.
-std::shared_ptr<const Vocabulary> VocabularyOf(const FinishedRun& run) {
-  if (!run.job.data.text.used()) return nullptr;
-  const std::string path = (std::filesystem::path(run.folder) / kVocabularyName).string();
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return ReadVocabulary(path);
+VocabularyFile VocabularyOf(const FinishedRun& run) {
+  if (auto kept = FindVocabulary(run.folder)) return *kept;
   const Data data = LoadData(run.job);
   if (data.train_sha256() != run.receipt.train_sha256) {
     const TextData& text = run.job.data.text;
@@ -200,14 +197,32 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const FinishedRun& run) {
             "The folder has no {} either, so the model's tokens are unknown: restore one of them",
             kVocabularyName));
   }
-  return ParseVocabulary(data.vocabulary, path);
+  return {(std::filesystem::path(run.folder) / kVocabularyName).string(), data.vocabulary};
+}
+
+// The text of the run's job is tokenized as in its training, so other weights must have the same
+// tokens.
+void RequireSameTokens(const VocabularyFile& vocabulary, const std::string& weights) {
+  const std::optional<VocabularyFile> other = VocabularyOfWeights(weights);
+  if (!other || HaveSameTokens(vocabulary, *other)) return;
+  throw UsageError(fmt::format(
+      "--model {}: {} numbers the tokens otherwise than {}: evaluate these weights with "
+      "a job file",
+      weights, other->path, vocabulary.path));
+}
+
+std::shared_ptr<const Vocabulary> VocabularyFor(const EvalFlags& flags, const FinishedRun& run) {
+  if (!run.job.data.text.used()) return nullptr;
+  const VocabularyFile vocabulary = VocabularyOf(run);
+  if (!flags.model.empty()) RequireSameTokens(vocabulary, flags.model);
+  return ParseVocabulary(vocabulary.text, vocabulary.path);
 }
 
 Evaluation OfFolder(const EvalFlags& flags) {
   const FinishedRun run = RunOfFolder(flags);
   Evaluation evaluation;
   evaluation.job = EvaluationJob(flags, run.job, run.model_path);
-  evaluation.data = LoadTestData(evaluation.job, VocabularyOf(run).get());
+  evaluation.data = LoadTestData(evaluation.job, VocabularyFor(flags, run).get());
   evaluation.train_sha256 = run.receipt.train_sha256;
   const std::string found = evaluation.data.test_sha256();
   if (!HasOtherData(flags) && found != run.receipt.test_sha256) {
@@ -223,10 +238,23 @@ Evaluation OfFolder(const EvalFlags& flags) {
   return evaluation;
 }
 
+// --inputs replaces only the part of the text that is for testing.
+Data DataForOtherText(Job job, const Job& evaluation) {
+  job.initial_weights = evaluation.initial_weights;  // they may have a vocabulary
+  job.initial_weights_sha256.clear();
+  Data data = LoadData(job);
+  const auto vocabulary = ParseVocabulary(data.vocabulary, kVocabularyName);
+  data.test = LoadTestData(evaluation, vocabulary.get()).test;
+  return data;
+}
+
 Evaluation OfFile(const EvalFlags& flags) {
   Evaluation evaluation;
-  evaluation.job = EvaluationJob(flags, JobOfFile(flags), flags.model);
-  evaluation.data = LoadData(evaluation.job);
+  const Job job = JobOfFile(flags);
+  evaluation.job = EvaluationJob(flags, job, flags.model);
+  const bool replaces_a_part = HasOtherData(flags) && !job.data.text.text.empty();
+  evaluation.data =
+      replaces_a_part ? DataForOtherText(job, evaluation.job) : LoadData(evaluation.job);
   evaluation.train_sha256 = evaluation.data.train_sha256();
   evaluation.train_samples = evaluation.data.train_samples();
   return evaluation;

@@ -1,4 +1,5 @@
 // acan generate: continues a prompt with the model of a finished run.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -168,7 +169,7 @@ void AddGenerate(Command& app, Chosen& chosen) {
   command
       .AddOption("--memory", flags->memory,
                  "the memory limit on the device, like 2GiB (default: half of the free memory; on "
-                 "a GPU, nine tenths)")
+                 "a GPU, nine tenths, less what its driver needs)")
       .TypeName("SIZE");
   command.Footer(kGenerateExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunGenerate(*flags); }; });

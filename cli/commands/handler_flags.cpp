@@ -48,7 +48,7 @@ void AddHandlerFlags(Command& app, HandlerFlags& flags) {
       .TypeName("DEVICE");
   AddSetting(app, flags.memory, "--memory", "ACAN_MEMORY",
              "the handler's memory limit, like 64MiB (default: half of the free memory; on a GPU, "
-             "nine tenths)")
+             "nine tenths, less what its driver needs)")
       .TypeName("SIZE");
   AddKeys(app, flags.keys, "the key file, for a broker with keys");
   AddSetting(app, flags.fast_math, "--fast-math", "ACAN_FAST_MATH",

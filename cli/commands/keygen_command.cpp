@@ -19,6 +19,7 @@
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"
+#include "job_flags.h"
 #include "standard_output.h"
 
 namespace acan::cli {
@@ -28,19 +29,21 @@ struct KeygenFlags {
   std::string out = "keys";
   std::string add;
   std::string name;
-  std::string jobs;
+  JobFlags jobs;  // the path is a job file or, without overrides, a pattern of ids
   std::string until;
   std::string revoke;
 };
 
 constexpr const char* kKeygenExample = R"(
 Without --add and --revoke it makes DIR/broker.key, which stays with the broker, and DIR/handler.key
-and DIR/manager.key, which you copy to the hosts of handlers and managers. All key files must have
-mode 0600. A running broker applies --add and --revoke within a second or two.
+and DIR/manager.key, which you copy to the hosts of handlers and managers. Group and others must
+have no access to a key file (mode 0600), and it must belong to the user or to root. A running
+broker applies --add and --revoke within a second or two.
 An added key can be limited. With --jobs it works only for jobs with this id (acan manager prints it
 when it starts; 3f2a* means all ids that begin so, and FILE.toml means the id of this job with the
-data that it names). With --until it expires, and the broker disconnects whoever still uses it. Both
-limits are in the list in broker.key, and the broker enforces them.
+data that it names; --set and ACAN_SET override keys of this job, so give the manager the same).
+With --until it expires, and the broker disconnects whoever still uses it. Both limits are in the
+list in broker.key, and the broker enforces them.
 
 Example:
   acan keygen --out keys
@@ -63,15 +66,19 @@ struct Limits {
   std::int64_t until_unix_s = tuplespace::kNoEnd;
 };
 
+bool NamesJobFile(const KeygenFlags& flags) {
+  return flags.jobs.path.ends_with(".toml");
+}
+
 Limits LimitsOf(const KeygenFlags& flags) {
   Limits limits;
-  if (flags.jobs.ends_with(".toml")) {
-    Job job = LoadJob(flags.jobs, {});
+  if (NamesJobFile(flags)) {
+    Job job = ReadJob(flags.jobs);
     HoldToInitialWeights(&job);
     const Data data = LoadData(job);
     limits.jobs = TrainingId(job, data.train_sha256(), data.test_sha256());
-  } else if (!flags.jobs.empty()) {
-    limits.jobs = ParseJobs(flags.jobs, "--jobs");
+  } else if (!flags.jobs.path.empty()) {
+    limits.jobs = ParseJobs(flags.jobs.path, "--jobs");
   }
   if (flags.until.empty()) return limits;
   limits.until_unix_s = ParseUntil(flags.until, "--until");
@@ -208,15 +215,20 @@ int Revoke(const KeygenFlags& flags) {
 
 int RunKeygen(const KeygenFlags& flags) {
   if (!flags.revoke.empty()) {
-    if (!flags.name.empty() || !flags.jobs.empty() || !flags.until.empty()) {
+    if (!flags.name.empty() || !flags.jobs.path.empty() || !flags.jobs.set.empty() ||
+        !flags.until.empty()) {
       throw UsageError(
-          "--name, --jobs and --until are for keys to add; --revoke names the key and ends it now");
+          "--name, --jobs, --set and --until are for keys to add; --revoke names the key and ends "
+          "it now");
     }
     return Revoke(flags);
   }
+  if (!flags.jobs.set.empty() && !NamesJobFile(flags)) {
+    throw UsageError("--set overrides a key of a job file: give --jobs FILE.toml as well");
+  }
   if (!flags.add.empty()) return AddOne(flags);
   if (!flags.name.empty()) throw UsageError("--name names a key to add: give --add as well");
-  if (!flags.jobs.empty() || !flags.until.empty()) {
+  if (!flags.jobs.path.empty() || !flags.until.empty()) {
     throw UsageError("--jobs and --until limit a key to add: give --add as well");
   }
   return Make(flags);
@@ -237,9 +249,10 @@ void AddKeygen(Command& app, Chosen& chosen) {
   command.AddOption("--name", flags->name, "the name of the added key (default: its role)")
       .TypeName("NAME");
   command
-      .AddOption("--jobs", flags->jobs,
+      .AddOption("--jobs", flags->jobs.path,
                  "limits the added key to jobs with this id, like 3f2a* or my.toml")
       .TypeName("PATTERN");
+  AddOverrides(command, flags->jobs);
   command
       .AddOption("--until", flags->until,
                  "the last day on which the added key is valid, like 2027-01-31")

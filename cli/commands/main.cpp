@@ -45,15 +45,24 @@ std::string& JsonCommand() {
   return name;
 }
 
-void ChooseFormat(const CLI::App& app) {
+// The format of the log that the command line and its variable ask for. Reads the words themselves,
+// because a parser that stops at a mistake does not know those behind it.
+std::string FormatIn(int argc, char** argv) {
+  const std::string flag = "--log-format";
+  const char* variable = std::getenv("ACAN_LOG_FORMAT");
+  std::string format = variable == nullptr ? "" : variable;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == flag && i + 1 < argc) format = argv[i + 1];
+    if (word.starts_with(flag + "=")) format = word.substr(flag.size() + 1);
+  }
+  return format;
+}
+
+void ChooseFormat(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands()) {
-    const CLI::Option* option = command->get_option_no_throw("--log-format");
-    if (option == nullptr) continue;
-    const char* variable = std::getenv("ACAN_LOG_FORMAT");
-    const std::string format = !option->results().empty() ? option->results().back()
-                               : variable != nullptr      ? variable
-                                                          : "";
-    if (format == "json") JsonCommand() = command->get_name();
+    if (command->get_option_no_throw("--log-format") == nullptr) continue;
+    if (FormatIn(argc, argv) == "json") JsonCommand() = command->get_name();
   }
 }
 
@@ -195,6 +204,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help and --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
+    ChooseFormat(app, argc, argv);
     const std::string hint = Hint(app, argc, argv);
     Complain(hint.empty() ? error.what() : hint);
     std::string commands;
@@ -205,7 +215,7 @@ int Main(int argc, char** argv) {
     Complain(fmt::format("see \"acan {}--help\"", commands));
     return kUsage;
   }
-  ChooseFormat(app);
+  ChooseFormat(app, argc, argv);
   return RunChosen(chosen);
 }
 

@@ -92,7 +92,7 @@ int RunManager(const ManagerFlags& flags) {
   if (input_bytes >= kLargeInputBytes) {
     role.log().Info(fmt::format("reading {} of input files", SizeText(input_bytes)));
   }
-  Data data = LoadData(job);
+  Data data = LoadData(job, options.resume || options.standby ? options.out_dir : "");
   LogJob(job, data, role.log());
   if (!options.resume && !options.standby) {
     WarnOfReplacedRun(options.out_dir, job, data, "the same command with --resume", role.log());

@@ -39,7 +39,8 @@ Reads the job and the sizes of its data, measures the speed of the handlers' dev
 step as acan train would with exactly these handlers. It trains and writes nothing. The time is an
 estimate, for comparing lists of handlers; the exit code is 1 if the handlers have too little memory.
 With --hosts the handlers are distributed round-robin over this many hosts, which share no memory:
-the plan shows what crosses the link of each host, and whether one more host would help.
+the plan shows what crosses the link of each host, and whether one more host would help. If the
+tasks cannot be placed on the hosts, it says why, and the estimate is rough.
 
 Examples:
   acan plan examples/gpt.toml --handlers 2xcpu:1@4MiB
@@ -120,6 +121,7 @@ nlohmann::json ToJson(const PlanForecast& forecast) {
                                {"gflops", handler.gflops},
                                {"tasks_that_fit", tasks}});
   }
+  if (!forecast.unplaced.empty()) out["not_placed"] = forecast.unplaced;
   if (forecast.hosts.empty()) return out;
   out["hosts"] = nlohmann::json::array();
   for (const HostForecast& host : forecast.hosts) {
@@ -130,31 +132,61 @@ nlohmann::json ToJson(const PlanForecast& forecast) {
   }
   out["manager_out_bytes"] = forecast.manager_bytes;
   out["broker_out_bytes"] = forecast.broker_bytes;
-  out["estimated_step_ms_with_one_more_host"] = forecast.step_us_with_one_more * 1e-3;
+  if (forecast.handlers_to_place < forecast.handlers.size()) {
+    out["handlers_to_place"] = forecast.handlers_to_place;
+  }
+  if (forecast.step_us_with_one_more > 0) {
+    out["estimated_step_ms_with_one_more_host"] = forecast.step_us_with_one_more * 1e-3;
+  }
   return out;
 }
 
 // A gain smaller than the estimate's error does not count.
 constexpr double kGain = 0.98;
 
-std::string HostsText(const PlanForecast& forecast) {
-  std::string text;
-  for (const HostForecast& host : forecast.hosts) {
-    text += host.tasks == 0
-                ? fmt::format("{} would slow the step down, so it gets no tasks\n", host.name)
-                : fmt::format("{}: {} tasks; {:.2f} MB out and {:.2f} MB in over its link\n",
-                              host.name.empty() ? "the broker's host" : host.name, host.tasks,
-                              static_cast<double>(host.load.out_bytes) / 1e6,
-                              static_cast<double>(host.load.in_bytes) / 1e6);
+std::string HostText(const HostForecast& host, bool may_be_left_out) {
+  const std::string name = host.name.empty() ? "the broker's host" : host.name;
+  if (host.tasks == 0) {
+    return name + (may_be_left_out ? " gets no tasks\n"
+                                   : " would slow the step down, so it gets no tasks\n");
   }
-  if (forecast.hosts.empty()) return text;
+  return fmt::format("{}: {} tasks; {:.2f} MB out and {:.2f} MB in over its link\n", name,
+                     host.tasks, static_cast<double>(host.load.out_bytes) / 1e6,
+                     static_cast<double>(host.load.in_bytes) / 1e6);
+}
+
+std::string OneMoreText(const PlanForecast& forecast) {
+  if (forecast.step_us_with_one_more == 0) {
+    return "with one more host, the tasks could not be placed\n";
+  }
+  if (forecast.step_us_with_one_more >= kGain * forecast.step_us) {
+    return "one more host would not help\n";
+  }
+  return fmt::format("with one more host:  {:.1f} ms per step\n",
+                     forecast.step_us_with_one_more * 1e-3);
+}
+
+std::string HostsText(const PlanForecast& forecast) {
+  if (!forecast.unplaced.empty()) {
+    return fmt::format(
+        "The tasks cannot be placed on the hosts, because {}. The estimate is rough: it assumes "
+        "that all inputs and results cross one link.\n",
+        forecast.unplaced);
+  }
+  if (forecast.hosts.empty()) return {};
+  std::string text;
+  const bool leaves_out = forecast.handlers_to_place < forecast.handlers.size();
+  if (leaves_out) {
+    text = fmt::format(
+        "Tasks are placed on at most {} of the handlers, because placing them on more would take "
+        "too long.\n",
+        forecast.handlers_to_place);
+  }
+  for (const HostForecast& host : forecast.hosts) text += HostText(host, leaves_out);
   text += fmt::format("the manager sends {:.2f} MB, and the broker {:.2f} MB\n",
                       static_cast<double>(forecast.manager_bytes) / 1e6,
                       static_cast<double>(forecast.broker_bytes) / 1e6);
-  const bool helps = forecast.step_us_with_one_more < kGain * forecast.step_us;
-  return text + (helps ? fmt::format("with one more host:  {:.1f} ms per step\n",
-                                     forecast.step_us_with_one_more * 1e-3)
-                       : "one more host would not help\n");
+  return text + OneMoreText(forecast);
 }
 
 std::string StageText(const StageForecast& stage) {

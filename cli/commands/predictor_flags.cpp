@@ -21,7 +21,7 @@ void AddPredictorFlags(Command& command, PredictorFlags& flags) {
   command
       .AddOption("--memory", flags.memory,
                  "the memory limit on the device, like 2GiB (default: half of the free memory; on "
-                 "a GPU, nine tenths)")
+                 "a GPU, nine tenths, less what its driver needs)")
       .TypeName("SIZE");
 }
 

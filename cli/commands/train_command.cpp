@@ -55,7 +55,7 @@ int ReportDone(const TrainFlags& flags, Log& log) {
   } else {
     Job job = ReadJob(flags.job);
     HoldToInitialWeights(&job);
-    const Data data = LoadData(job);
+    const Data data = LoadData(job, flags.resume);
     RequireNoOtherFinishedRun(flags.resume,
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
   }
@@ -88,7 +88,7 @@ int RunTrain(const TrainFlags& flags) {
   CheckFolderIsFree(out_dir);
   HoldToInitialWeights(&job);
   RequireOtherInputs(job, out_dir);
-  Data data = LoadData(job);
+  Data data = LoadData(job, resume ? out_dir : "");
   LogJob(job, data, log);
   const std::string resume_command = fmt::format("acan train --resume {}", out_dir);
   if (!resume) WarnOfReplacedRun(out_dir, job, data, resume_command, log);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "acan/core/error.h"
+#include "acan/core/task.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/audit_log.h"
 #include "acan/manager/initial_weights.h"
@@ -132,15 +133,16 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
   }
 }
 
-// Returns the exit code of the second training: 0, or 128 + a signal.
-int Rerun(const VerifyFlags& flags, const Receipt& receipt, Job job, Verdict& verdict) {
+// `folder` has the receipt. Returns the exit code of the second training: 0, or 128 + a signal.
+int Rerun(const VerifyFlags& flags, const std::string& folder, const Receipt& receipt, Job job,
+          Verdict& verdict) {
   RequireLimits("acan verify");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "verify");
   ClusterFlags cluster = flags.cluster;
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
   HoldToInitialWeights(&job);
-  Data data = LoadData(job);
+  Data data = LoadData(job, folder);
   // Reported before hours of training.
   verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",
                 Comparison(data.train_sha256(), receipt.train_sha256));
@@ -150,6 +152,12 @@ int Rerun(const VerifyFlags& flags, const Receipt& receipt, Job job, Verdict& ve
                                 std::move(data), log, signals);
   if (!again) return 128 + signals.received();
   Compare(*again, receipt, verdict);
+  if (verdict.exit_code() != 0 && receipt.numerics_revision != kNumericsRevision) {
+    PrintLine(fmt::format(
+        "note       the receipt is of numerics revision {}, and this acan computes revision {}, so "
+        "other weights show no fault",
+        receipt.numerics_revision, kNumericsRevision));
+  }
   if (verdict.exit_code() != 0 && job.training.precision == Precision::kFast) {
     PrintLine(
         "note       the job has train.precision = \"fast\", which does not promise equal bits: a "
@@ -191,7 +199,8 @@ int RunVerify(const VerifyFlags& flags) {
     PrintLine("unchecked  the run's audit log: name it with --audit-log");
   }
   if (flags.rerun) {
-    const int code = Rerun(flags, receipt, job, verdict);
+    const std::string folder = std::filesystem::absolute(path).parent_path().string();
+    const int code = Rerun(flags, folder, receipt, job, verdict);
     if (code != 0) return code;
   }
   return verdict.exit_code();

@@ -7,6 +7,8 @@
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/module/loader.h"
+#include "acan/module/module.h"
+#include "driver_list.h"
 #include "fmt/format.h"
 #include "machine.h"
 
@@ -41,7 +43,7 @@ DeviceModule& ModuleOf(const DeviceSpec& spec) {
 
 // Checks that a module has the device, before processes are started for it.
 void CheckListed(const DeviceSpec& spec) {
-  const DeviceList list = ModuleOf(spec).List();
+  const DeviceList& list = DevicesOf(spec.backend);
   if (list.devices.empty()) {
     throw FailureError(fmt::format("{} cannot be used: {}", spec.Name(), list.problem));
   }
@@ -62,11 +64,10 @@ void CheckListed(const DeviceSpec& spec) {
 // Every usable GPU, once: NVIDIA's GPUs by CUDA if that works, and then not also by OpenCL.
 std::vector<DeviceSpec> UsableGpus() {
   std::vector<DeviceSpec> gpus;
+  ListAllDevices();
   for (const char* backend : kModuleBackends) {
     const bool has_cuda = !gpus.empty() && gpus.front().backend == "cuda";
-    const LoadedModule& loaded = LoadModule(backend);
-    if (loaded.module == nullptr) continue;
-    const DeviceList list = loaded.module->List();
+    const DeviceList& list = DevicesOf(backend);
     for (std::size_t i = 0; i < list.devices.size(); ++i) {
       const DeviceListing& device = list.devices[i];
       if (!device.unusable.empty() || device.kind != DeviceKind::kGpu) continue;
@@ -150,10 +151,9 @@ std::vector<DeviceSpec> PresentDevices() {
     all_cores.threads = UsableCores();
     present.push_back(all_cores);
   }
+  ListAllDevices();
   for (const char* backend : kModuleBackends) {
-    const LoadedModule& loaded = LoadModule(backend);
-    if (loaded.module == nullptr) continue;
-    const DeviceList list = loaded.module->List();
+    const DeviceList& list = DevicesOf(backend);
     for (std::size_t i = 0; i < list.devices.size(); ++i) {
       if (!list.devices[i].unusable.empty()) continue;
       DeviceSpec spec;
@@ -167,7 +167,8 @@ std::vector<DeviceSpec> PresentDevices() {
 
 bool UsesHostCores(const DeviceSpec& spec) {
   if (spec.backend == "cpu") return true;
-  const std::vector<DeviceListing> devices = ModuleOf(spec).List().devices;
+  ModuleOf(spec);  // throws if it is missing
+  const std::vector<DeviceListing>& devices = DevicesOf(spec.backend).devices;
   const auto index = static_cast<std::size_t>(spec.index);
   return index < devices.size() && devices[index].kind == DeviceKind::kHostCpu;
 }
@@ -188,13 +189,20 @@ std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers,
                                  std::size_t sharing) {
   const std::uint64_t of_machine = DefaultMemoryBytes(handlers);
   if (spec.backend == "cpu") return of_machine;
-  const std::vector<DeviceListing> devices = ModuleOf(spec).List().devices;
+  ModuleOf(spec);  // throws if it is missing
+  const std::vector<DeviceListing>& devices = DevicesOf(spec.backend).devices;
   const auto index = static_cast<std::size_t>(spec.index);
   if (index >= devices.size()) return of_machine;  // MakeDevice reports the error
-  const DeviceListing& device = devices[index];
+  return DefaultMemoryBytes(devices[index], handlers, sharing);
+}
+
+std::uint64_t DefaultMemoryBytes(const DeviceListing& device, std::size_t handlers,
+                                 std::size_t sharing) {
   const std::uint64_t free = device.free_bytes.value_or(device.info.memory_bytes);
   const std::uint64_t processes = std::max<std::size_t>(1, sharing);
-  if (device.kind == DeviceKind::kHostCpu) return std::min(of_machine, free / 10 * 9 / processes);
+  if (device.kind == DeviceKind::kHostCpu || device.host_memory) {
+    return std::min(DefaultMemoryBytes(handlers), free / 10 * 9 / processes);
+  }
   const std::uint64_t overhead = std::min(free / 2, processes * OverheadBytes(device));
   return (free - overhead) / 10 * 9 / processes;
 }

@@ -9,6 +9,10 @@
 #include "acan/core/device.h"
 #include "device_list.h"
 
+namespace acan {
+struct DeviceListing;
+}
+
 namespace acan::cli {
 
 // A device that may hold `memory_bytes`. ACAN_CPU_ISA (avx512, avx2 or portable) selects the vector
@@ -40,10 +44,13 @@ std::vector<DeviceSpec> PresentDevices();
 bool UsesHostCores(const DeviceSpec& spec);
 
 // The default for what this handler, one of `handlers` on this machine, may hold on `spec`. On the
-// machine's memory: an equal share of half of what is free. On a device's own memory: nine tenths
-// of what is free without what the processes need beside their buffers, divided by `sharing`, the
-// number of handlers in the list on that device.
+// machine's memory, which integrated GPUs use, too: an equal share of half of what is free. On a
+// device's own memory: nine tenths of what is free without what the processes need beside their
+// buffers, divided by `sharing`, the number of handlers in the list on that device.
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers, std::size_t sharing);
+// The same for a device as its module (acan/module/module.h) lists it.
+std::uint64_t DefaultMemoryBytes(const DeviceListing& device, std::size_t handlers,
+                                 std::size_t sharing);
 
 // The only device of a command, from its flags --device and --memory. Without a memory, the
 // default. Throws Error (usage), which names the flag, and what MakeDevice throws.

@@ -1,5 +1,6 @@
 #include "job_flags.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,10 @@ void AddJobFlags(Command& app, JobFlags& flags, bool required) {
   app.AddOption("job", flags.path, "the job file (see docs/jobs.md, or the files in examples/)")
       .Required(required)
       .TypeName("JOB.toml");
+  AddOverrides(app, flags);
+}
+
+void AddOverrides(Command& app, JobFlags& flags) {
   app.AddOption("--set", flags.set,
                 "overrides a key of the job, like train.epochs=3; may be repeated [$ACAN_SET, "
                 "separated by ';']")
@@ -96,7 +101,7 @@ void AddClusterFlags(Command& app, ClusterFlags& flags, const std::string& handl
       .TypeName("LIST");
   AddSetting(app, flags.memory, "--memory", "ACAN_MEMORY",
              "the memory limit of each handler, like 64MiB (default: a share of half of the free "
-             "memory; on a GPU, of nine tenths)")
+             "memory; on a GPU, of nine tenths, less what its driver needs)")
       .TypeName("SIZE");
   AddSetting(app, flags.transport, "--transport", "ACAN_TRANSPORT",
              "how the processes communicate: ipc (default), or tcp on loopback, to which any local "

@@ -19,6 +19,8 @@ struct JobFlags {
 };
 // The job file and --set.
 void AddJobFlags(Command& app, JobFlags& flags, bool required = true);
+// --set alone, for a command whose job file has a flag of its own.
+void AddOverrides(Command& app, JobFlags& flags);
 // --audit-log.
 void AddAuditLog(Command& app, std::string& path);
 // --stop-within, by default kStopWithinS.

@@ -101,8 +101,10 @@ std::vector<Role> AccessRoles() {
   Rule inputs{{Operation::kRead}, of_steps, {}};
   inputs.whole_keys = true;
   const Rule results{{Operation::kComplete}, of_steps, {}};
-  const Rule itself{{Operation::kPut}, AllHandlers(), kId};
-  const Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
+  Rule itself{{Operation::kPut}, AllHandlers(), kId};
+  itself.payload_bytes = kMaxCapacityBytes;
+  Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
+  its_reports.payload_bytes = kMaxReportBytes;
   const Rule its_probes{{Operation::kPut, Operation::kRead, Operation::kRetire}, AllProbes(), kId};
   // Handlers measure one after the other. Limited handlers may not see the names of others' keys.
   const Rule all_probes{{Operation::kReadMetadata}, AllProbes(), {}};

@@ -42,7 +42,6 @@ double AmountOf(const json& object, const char* name, double least = 0) {
 
 constexpr std::uint64_t kMaxLink = std::uint64_t{1} << 30;  // ns for a KiB, us for a round trip
 constexpr std::size_t kMaxTextBytes = 256;
-constexpr std::size_t kMaxCapacityBytes = 64 << 10;  // a capacity with kMaxCpus takes half of this
 
 // Cuts a text for logs and receipts to one short line.
 std::string ShortLine(std::string text) {
@@ -149,6 +148,7 @@ std::string ReportToJson(const Report& r) {
 }
 
 std::optional<Report> ReportFromJson(const std::string& text) {
+  if (text.size() > kMaxReportBytes) return std::nullopt;
   try {
     const json j = ParseJson(text);
     Report r;

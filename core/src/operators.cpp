@@ -1,8 +1,10 @@
 #include "acan/core/operators/operators.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 #include "fmt/format.h"
 

@@ -429,8 +429,10 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   if (bytes.size() < 8 || !wire::VerifyTaskBuffer(verifier)) Bad("not a task description");
   const wire::Task& in = *wire::GetTask(bytes.data());
   if (in.version() != kTaskVersion) {
-    Bad(fmt::format("description of version {}, this program reads version {}", in.version(),
-                    kTaskVersion));
+    Bad(fmt::format("a description of format {}, for numerics revision {}; this program computes "
+                    "revision {} of format {}",
+                    in.version() / kTaskFormatUnit + 1, in.version() % kTaskFormatUnit,
+                    kNumericsRevision, kTaskFormat));
   }
   if (in.kind() > static_cast<std::uint8_t>(TaskKind::kUpdate)) Bad("unknown kind");
   if (in.precision() > static_cast<std::uint8_t>(Precision::kFast)) Bad("unknown precision");

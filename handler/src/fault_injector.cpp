@@ -1,5 +1,6 @@
 #include "acan/handler/fault_injector.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <stdexcept>

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <random>
@@ -16,9 +18,13 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
+std::uint64_t SmallPageBytes() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 // The number of small pages in [memory, memory + bytes) that are resident.
 std::size_t PagesPresent(const void* memory, std::uint64_t bytes) {
-  std::vector<unsigned char> present(bytes / 4096);
+  std::vector<unsigned char> present(bytes / SmallPageBytes());
   EXPECT_EQ(mincore(const_cast<void*>(memory), bytes, present.data()), 0);
   std::size_t count = 0;
   for (const unsigned char page : present) count += page & 1u;
@@ -51,12 +57,38 @@ TEST(HugePages, PagesGoBackOneByOne) {
   void* const second = pages.Take(4 * kMiB);
   std::memset(first, 1, 4 * kMiB);
   std::memset(second, 2, 4 * kMiB);
-  EXPECT_EQ(PagesPresent(first, 4 * kMiB), 1024u);
+  const std::uint64_t all = 4 * kMiB / SmallPageBytes();
+  EXPECT_EQ(PagesPresent(first, 4 * kMiB), all);
   pages.Give(first, 4 * kMiB);
   EXPECT_EQ(PagesPresent(first, 4 * kMiB), 0u);
-  EXPECT_EQ(PagesPresent(second, 4 * kMiB), 1024u);
+  EXPECT_EQ(PagesPresent(second, 4 * kMiB), all);
   EXPECT_EQ(static_cast<unsigned char*>(second)[4 * kMiB - 1], 2);
   pages.Give(second, 4 * kMiB);
+}
+
+// On systems with larger small pages, the pages that two buffers share stay. A multiple of this
+// system's page size stands for theirs.
+TEST(HugePages, SharedPagesStay) {
+  const std::uint64_t page = 16 * SmallPageBytes();
+  HugePages pages(page);
+  const std::uint64_t bytes = 4 * kMiB + page / 16;  // the second buffer begins within a page
+  auto* const first = static_cast<unsigned char*>(pages.Take(bytes));
+  auto* const second = static_cast<unsigned char*>(pages.Take(bytes));
+  auto* const third = static_cast<unsigned char*>(pages.Take(bytes));
+  std::memset(first, 1, bytes);
+  std::memset(second, 2, bytes);
+  std::memset(third, 3, bytes);
+  pages.Give(second, bytes);
+  // The second buffer's own bytes in the pages at its ends show what the system dropped.
+  const std::vector<unsigned char> kept_at_begin(second, second + page - page / 16);
+  const std::vector<unsigned char> kept_at_end(second + bytes - page / 8, second + bytes);
+  EXPECT_EQ(kept_at_begin, std::vector<unsigned char>(page - page / 16, 2));
+  EXPECT_EQ(kept_at_end, std::vector<unsigned char>(page / 8, 2));
+  EXPECT_EQ(second[bytes / 2], 0);  // given back
+  EXPECT_EQ(first[bytes - 1], 1);
+  EXPECT_EQ(third[0], 3);
+  pages.Give(first, bytes);
+  pages.Give(third, bytes);
 }
 
 // No two buffers overlap, and no buffer loses its contents when its neighbors are freed.

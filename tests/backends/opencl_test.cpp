@@ -1,18 +1,21 @@
 // Tests of what is specific to OpenCL: the program cache, errors and their messages, and uploads
-// during computation. The tests that run on all devices cover what it computes.
+// during computation. opencl_gpu_test.cpp simulates GPUs. The tests that run on all devices cover
+// what it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
 #include "acan/opencl/opencl_devices.h"
 #include "cl.h"
+#include "command_queue.h"
+#include "opencl_test_support.h"
 #include "program_cache.h"
 #include "reference.h"
 
@@ -23,16 +26,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-std::string WhyNoDevice() {
-  const DeviceList list = ListDevices();
-  return list.devices.empty() ? list.problem : list.devices[0].unusable;
-}
-
-#define ACAN_SKIP_WITHOUT_OPENCL()                                       \
-  if (const std::string why = WhyNoDevice(); !why.empty()) {             \
-    GTEST_SKIP() << "opencl:0 cannot be used here, not tested: " << why; \
-  }
 
 std::unique_ptr<Device> Make(std::uint64_t limit_bytes) {
   DeviceOptions options;
@@ -48,33 +41,6 @@ std::unique_ptr<Device> MakeWithCachedPrograms() {
   options.cache_programs = true;
   return MakeDevice(options);
 }
-
-// A cache folder for this test only.
-class OwnCache {
- public:
-  OwnCache() : path_(fs::temp_directory_path() / ("acan-opencl-" + std::to_string(::getpid()))) {
-    fs::create_directories(path_);
-    const char* old = std::getenv("XDG_CACHE_HOME");
-    if (old != nullptr) old_ = old;
-    ::setenv("XDG_CACHE_HOME", path_.c_str(), 1);
-  }
-  ~OwnCache() {
-    fs::remove_all(path_);
-    if (old_.empty()) {
-      ::unsetenv("XDG_CACHE_HOME");
-    } else {
-      ::setenv("XDG_CACHE_HOME", old_.c_str(), 1);
-    }
-  }
-  std::string folder() const { return (path_ / "acan").string(); }
-  std::vector<fs::path> Files() const {
-    return {fs::directory_iterator(folder()), fs::directory_iterator()};
-  }
-
- private:
-  fs::path path_;
-  std::string old_;
-};
 
 std::string ReadAll(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -207,125 +173,6 @@ TEST(OpenClPrograms, AreSpokenOfWhenTheyAreCompiledFirst) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-DeviceOptions TileOptions() {
-  DeviceOptions options;
-  options.gemm = GemmKind::kTile;
-  options.memory_limit_bytes = 16 << 20;
-  return options;
-}
-
-// Ordinary products need few levels of the tree and packed panels; other products need other
-// programs.
-TEST(OpenClConformance, ProvesTheProgramsForUnusualProductsToo) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  const OwnCache own;
-  for (const auto& [kind, program] : {std::pair{GemmKind::kTile, "ACAN_TILE_LEVELS == 32"},
-                                      std::pair{GemmKind::kVector, "defined(ACAN_DIRECT)"}}) {
-    DeviceOptions options = TileOptions();
-    options.gemm = kind;
-    EXPECT_TRUE(RunConformance(*MakeDevice(options)).exact) << program;
-    options.broken = std::string("#if ") + program + "\n#define fma(a, b, c) ((a) + (c))\n#endif\n";
-    const ConformanceResult result = RunConformance(*MakeDevice(options));
-    EXPECT_FALSE(result.exact) << program;
-    EXPECT_THAT(result.first_difference, HasSubstr("in way 2 of 2")) << program;
-  }
-}
-
-// Features that AMD's or Intel's GPUs lack or name differently: a kernel that uses one does not
-// compile.
-constexpr const char* kNoExtensions =
-    "#pragma GCC poison double double4 atom_add sub_group_barrier get_sub_group_size\n"
-    "#pragma GCC poison get_max_sub_group_size intel_sub_group_shuffle half half_powr\n";
-
-TEST(OpenClPrograms, ThatUseExtensionsAreSeen) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  DeviceOptions options = TileOptions();
-  options.broken = std::string(kNoExtensions) + "double acan_twice(double x) { return 2 * x; }\n";
-  EXPECT_THAT([&] { MakeDevice(options); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("CL_BUILD_PROGRAM_FAILURE")));
-}
-
-// Every tile size that a GPU may choose, also for sums of more leaves than the ordinary program has
-// levels for.
-TEST(OpenClTiles, OfEverySizeComputeTheDefinition) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  struct Case {
-    std::int64_t m, n, k, block;
-  };
-  for (std::size_t shape = 0; shape < TileShapes(); ++shape) {
-    DeviceOptions options = TileOptions();
-    options.tile_shape = shape;
-    options.broken = kNoExtensions;
-    const auto device = MakeDevice(options);
-    for (const Case& s :
-         {Case{1, 1, 1, 16}, Case{129, 65, 100, 64}, Case{33, 131, 77, 32}, Case{3, 5, 4113, 16}}) {
-      const test::Host a = test::Random(s.m, s.k, 1);
-      const test::Host b = test::Random(s.n, s.k, 2);
-      const test::OnDevice left = test::Put(*device, a, 3);
-      const test::OnDevice right = test::Put(*device, b, 1);
-      const test::OnDevice c = test::Space(*device, s.m, s.n, 2);
-      device->Gemm(GemmForm::kForward, Precision::kExact, s.block, left.matrix, right.matrix,
-                   c.matrix);
-      EXPECT_EQ(test::Difference(test::Fetch(*device, c),
-                                 test::GemmReference(GemmForm::kForward, s.block, a, b)),
-                "")
-          << "shape " << shape << ": " << s.m << " x " << s.n << " x " << s.k;
-    }
-  }
-}
-
-struct Quirks {
-  const char* name;
-  std::size_t most_group_size;
-  std::uint64_t most_local_bytes;
-  std::size_t most_kernel_group_size = SIZE_MAX;
-};
-
-class GpuLikeTest : public ::testing::TestWithParam<Quirks> {};
-
-TEST_P(GpuLikeTest, IsExact) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  const OwnCache own;  // ignores sizes that were chosen for a larger device
-  for (const std::uint64_t limit_bytes : {std::uint64_t{64} << 10, std::uint64_t{16} << 20}) {
-    DeviceOptions options = TileOptions();
-    options.memory_limit_bytes = limit_bytes;  // too small a limit disables measuring
-    options.soft_divide = true;
-    options.broken = kNoExtensions;
-    options.most_group_size = GetParam().most_group_size;
-    options.most_local_bytes = GetParam().most_local_bytes;
-    options.most_kernel_group_size = GetParam().most_kernel_group_size;
-    const ConformanceResult result = RunConformance(*MakeDevice(options));
-    EXPECT_TRUE(result.exact) << result.first_difference;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(OpenClDevices, GpuLikeTest,
-                         ::testing::Values(Quirks{"amd", 256, 32 << 10},
-                                           Quirks{"intel", 256, 64 << 10},
-                                           Quirks{"one_wavefront", 64, 32 << 10},
-                                           Quirks{"little_local_memory", 256, 5 << 10},
-                                           Quirks{"few_registers", 256, 32 << 10, 64}),
-                         [](const auto& of) { return std::string(of.param.name); });
-
-TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  const OwnCache own;
-  DeviceOptions options = TileOptions();
-  options.most_group_size = 32;
-  EXPECT_THAT([&] { MakeDevice(options); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("32 work-items"))));
-}
-
-// The device allows larger groups, but no kernel for products can run with them.
-TEST(OpenClDevices, WithTooFewRegistersForAnyTileAreRefused) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  const OwnCache own;
-  DeviceOptions options = TileOptions();
-  options.most_kernel_group_size = 32;
-  EXPECT_THAT([&] { MakeDevice(options); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("32 work-items"))));
-}
-
 TEST(OpenClErrors, HaveOpenClsNamesAndMeanings) {
   EXPECT_NO_THROW(Check(CL_SUCCESS, "clFinish", "opencl:0"));
   EXPECT_THAT([] { Check(CL_OUT_OF_RESOURCES, "clFinish", "opencl:0"); },
@@ -367,6 +214,84 @@ TEST(OpenClDevices, ShowTheCompilersLog) {
       [&] { MakeDevice(options); },
       ThrowsMessage<std::runtime_error>(
           AllOf(HasSubstr("opencl:0"), HasSubstr("CL_BUILD_PROGRAM_FAILURE"), HasSubstr("these"))));
+}
+
+// A device whose launch number `fail` fails as it runs.
+std::unique_ptr<Device> MakeFailing(std::int64_t fail) {
+  DeviceOptions options;
+  options.memory_limit_bytes = 64 << 10;  // too little to measure, which would launch kernels
+  options.fail_launch = fail;
+  return MakeDevice(options);
+}
+
+// The driver reports such a failure only in the status of the command's event.
+TEST(OpenClErrors, AreSeenOfKernelsThatFailAsTheyRun) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  using Wait = std::function<void(Device&, const test::OnDevice&)>;
+  const std::vector<Wait> waits = {
+      [](Device& device, const auto&) { device.Synchronize(); },
+      [](Device& device, const auto&) { device.StartMark()->Wait(); },
+      [](Device& device, const auto& of) { device.Download(of.buffer, of.matrix); },
+      [](Device& device, const auto& of) {
+        Matrix part = of.matrix;
+        part.cols = 1;
+        device.Download(of.buffer, part);
+      },
+      [](Device& device, const auto& of) {
+        device.CopyIn(tuplespace::Payload::Copy(std::string(24, '\0')), of.matrix);
+      },
+      // Commands without end, of which the device keeps a limited number.
+      [](Device& device, const auto& of) {
+        KernelArgs fill;
+        fill.m[0] = of.matrix;
+        for (int i = 0; i < 2000; ++i) device.Launch(Kernel::kFill, fill);
+      },
+  };
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    const auto device = MakeFailing(2);
+    const test::OnDevice of = test::Space(*device, 2, 3);
+    KernelArgs fill;
+    fill.m[0] = of.matrix;
+    fill.scalars.f[0] = 7.0f;
+    for (int launch = 0; launch < 3; ++launch) device->Launch(Kernel::kFill, fill);
+    EXPECT_THAT([&] { waits[i](*device, of); },
+                ThrowsMessage<DeviceLost>(AllOf(HasSubstr("kFill"), HasSubstr("opencl:0"))))
+        << "wait " << i;
+    EXPECT_NO_THROW(waits[i](*device, of)) << "wait " << i << " reports a failure again";
+    device->Launch(Kernel::kFill, fill);
+    EXPECT_EQ(test::Fetch(*device, of).v, std::vector<float>(6, 7.0f)) << "wait " << i;
+  }
+}
+
+TEST(OpenClErrors, OfCommandsHaveTheirMeanings) {
+  EXPECT_NO_THROW(CheckStatus(CL_COMPLETE, "kFill", "opencl:0"));
+  for (const cl_int status :
+       {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY}) {
+    EXPECT_THAT([&] { CheckStatus(status, "kFill", "opencl:0"); },
+                ThrowsMessage<OutOfMemory>(AllOf(HasSubstr("kFill"), HasSubstr("opencl:0"),
+                                                 HasSubstr(ErrorName(status)))));
+  }
+  for (const cl_int status : {-1, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, -9999}) {
+    EXPECT_THAT([&] { CheckStatus(status, "kFill", "opencl:0"); },
+                ThrowsMessage<DeviceLost>(HasSubstr(std::to_string(status))));
+  }
+}
+
+// More commands than the device keeps between two waits.
+TEST(OpenClDevices, TakeAnyNumberOfLaunchesBeforeAWait) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const auto device = Make(64 << 10);
+  const test::OnDevice sum = test::Space(*device, 1, 1);
+  const test::OnDevice one = test::Space(*device, 1, 1);
+  KernelArgs fill, add;
+  fill.m[0] = sum.matrix;
+  device->Launch(Kernel::kFill, fill);
+  fill.m[0] = one.matrix;
+  fill.scalars.f[0] = 1.0f;
+  device->Launch(Kernel::kFill, fill);
+  add.m = {sum.matrix, sum.matrix, one.matrix};
+  for (int i = 0; i < 5000; ++i) device->Launch(Kernel::kAdd, add);
+  EXPECT_EQ(test::Fetch(*device, sum).v, std::vector<float>{5000.0f});
 }
 
 TEST(OpenClDevices, TakeUploadsFromThreadsWhileTheyCompute) {

@@ -271,6 +271,37 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
               HasSubstr("edited.key: until must be a date"));
 }
 
+// As the manager does: otherwise the key would be for a job that nobody trains.
+TEST_F(Keys, ForAJobFileObeyItsOverrides) {
+  const std::string job = folder_.Write("job.toml", SmallJob());
+  const auto id_of = [&](const std::string& name, const std::vector<std::string>& more,
+                         const Environment& environment) {
+    std::vector<std::string> words = {"keygen", "--out", folder_ / "keys", "--add", "observer",
+                                      "--name", name,    "--jobs",         job};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result added = RunAcan(words, environment);
+    EXPECT_EQ(added.code, 0) << added.err;
+    return Value(name, "jobs");
+  };
+  const std::string plain = id_of("plain", {}, {});
+  const std::string id = id_of("flag", {"--set", "train.seed=9"}, {});
+  EXPECT_NE(id, plain);
+  EXPECT_EQ(id_of("variable", {}, {{"ACAN_SET", "train.seed=9"}}), id);
+  Program manager({"manager", "--connect", "ipc://" + (folder_ / "none"), job, "--out",
+                   folder_ / "out", "--set", "train.seed=9"});
+  EXPECT_TRUE(manager.WaitForErr("the job's id is " + id));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--add", "handler", "--name", "x", "--jobs", "3f2a*"},
+        {"--add", "handler", "--name", "x"}}) {
+    std::vector<std::string> with_set = words;
+    with_set.insert(with_set.end(), {"--set", "train.seed=9"});
+    const Result refused = Keygen(with_set);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("give --jobs FILE.toml"));
+  }
+  EXPECT_EQ(Keygen({"--revoke", "plain", "--set", "train.seed=9"}).code, 2);
+}
+
 TEST_F(Keys, OfOtherJobsDoNotTrainThisOne) {
   const std::string job = folder_.Write("job.toml", SmallJob());
   const Result quiet =

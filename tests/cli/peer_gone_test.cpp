@@ -120,6 +120,7 @@ TEST(CommandsThatStartABroker, SayThatItDoesNotListenAndEndByASignal) {
   const Result trained = RunAcan({"train", job, "--handlers", "cpu:1@16MiB", "--out", done});
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Environment environment = {{"TMPDIR", temporary.path()},
+                                   {"ACAN_HANDLERS", "cpu:1@16MiB"},
                                    {"LD_PRELOAD", ACAN_SIGNAL_AT_EXEC},
                                    {"SIGNAL_AT_CALL", "execv"},
                                    {"SIGNAL", "STOP"}};

@@ -73,6 +73,57 @@ TEST(Plan, SaysWhatCrossesTheLinksOfHosts) {
                               HasSubstr("one more host would not")));
 }
 
+TEST(Plan, TheEstimateContainsTheRoundTripsOfTheLinks) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const auto estimated_ms = [&](const std::string& round_trip_us) {
+    const Result result = RunAcan({"plan", job, "--handlers", "2xcpu:1@64MiB", "--hosts", "2",
+                                   "--round-trip", round_trip_us, "--json"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out)["estimated_step_ms"].get<double>();
+  };
+  // A step has several round trips, of which each takes 1 s instead of 0.2 ms.
+  EXPECT_GT(estimated_ms("1000000") - estimated_ms("200"), 990.0);
+}
+
+// Without the sentence, the estimate would look as good as one of placed tasks.
+TEST(Plan, SaysWhyTheTasksCannotBePlacedOnHosts) {
+  const TestFolder folder;
+  std::string text = SmallJob();
+  text.replace(text.find("40, 2"), 5, "256, 256, 2");
+  const std::string wide = folder.Write("wide.toml", text);
+  const std::string why = "the handlers have too little memory to keep the weights";
+  std::vector<std::string> words{"plan", wide, "--handlers", "2xcpu:1@96KiB", "--hosts", "2"};
+  const Result said = RunAcan(words);
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_THAT(said.out, AllOf(HasSubstr("cannot be placed on the hosts, because " + why),
+                              HasSubstr("The estimate is rough"), Not(HasSubstr("host 1"))));
+  words.push_back("--json");
+  const nlohmann::json plan = nlohmann::json::parse(RunAcan(words).out);
+  EXPECT_THAT(plan["not_placed"].get<std::string>(), HasSubstr(why));
+  EXPECT_FALSE(plan.contains("hosts"));
+  EXPECT_FALSE(plan.contains("estimated_step_ms_with_one_more_host"));
+}
+
+TEST(Plan, PlacesTheTasksOfOneHandlerAndOfVeryMany) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const auto plan_for = [&](const std::string& handlers) {
+    return RunAcan({"plan", job, "--handlers", handlers, "--hosts", "64", "--json"});
+  };
+  const nlohmann::json one = nlohmann::json::parse(plan_for("cpu:1@64MiB").out);
+  ASSERT_EQ(one["hosts"].size(), 1u);
+  EXPECT_EQ(one["hosts"][0]["tasks"], one["tasks"]);
+  EXPECT_FALSE(one.contains("handlers_to_place"));
+  const nlohmann::json many = nlohmann::json::parse(plan_for("65xcpu:1@1MiB").out);
+  EXPECT_EQ(many["hosts"].size(), 64u);
+  EXPECT_EQ(many["handlers_to_place"], 64);
+  const Result text = RunAcan({"plan", job, "--handlers", "65xcpu:1@1MiB", "--hosts", "2"});
+  EXPECT_THAT(text.out, HasSubstr("on at most 64 of the handlers"));
+  const Result one_host = RunAcan({"plan", job, "--handlers", "cpu:1@64MiB"});
+  EXPECT_THAT(one_host.out, Not(HasSubstr("link")));
+}
+
 TEST(Version, IsPrinted) {
   const Result result = RunAcan({"version"});
   EXPECT_EQ(result.code, 0);
@@ -104,6 +155,11 @@ TEST(Usage, TheLastErrorHasTheFormatOfTheLog) {
   std::vector<std::string> wrong = words;
   wrong.insert(wrong.end(), {"--set", "train.epochs=many"});
   expect_json(RunAcan(wrong, {{"ACAN_LOG_FORMAT", "json"}}), 2, "train.epochs");
+  // Mistakes in the command line itself, before and behind the flag.
+  const std::string last = "see \"acan train --help\"";
+  expect_json(RunAcan({"train", "--nope", job, "--log-format", "json"}), 2, last);
+  expect_json(RunAcan({"train", job, "--out", "--log-format=json", "--out"}), 2, last);
+  expect_json(RunAcan({"train", job, "--out"}, {{"ACAN_LOG_FORMAT", "json"}}), 2, last);
 }
 
 TEST(Usage, NoOrUnknownCommand) {
@@ -277,6 +333,27 @@ TEST(Devices, SayWhyTheyCannotBeUsed) {
       RunAcan({"handler", "--connect", "tcp://127.0.0.1:1", "--device", "opencl:0"}, nowhere);
   EXPECT_EQ(handler.code, 1);
   EXPECT_THAT(handler.err, AllOf(HasSubstr("opencl:0 cannot be used"), HasSubstr("/nowhere")));
+}
+
+// As two OpenCL drivers do that each bring an LLVM.
+TEST(Devices, AreAbsentIfTheirDriverEndsItsProcess) {
+  const Environment aborting = {{"ACAN_MODULE_PATH", ACAN_ABORTING_MODULE}};
+  const auto says_why = AllOf(HasSubstr("Aborted"), HasSubstr("LLVM ERROR: two of them"));
+  const Result listed = RunAcan({"devices", "--list", "--json"}, aborting);
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  const nlohmann::json last = nlohmann::json::parse(listed.out).back();
+  EXPECT_EQ(last["name"], "opencl");
+  EXPECT_FALSE(last["usable"].get<bool>());
+  EXPECT_THAT(last["problem"].get<std::string>(), says_why);
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const Result trained = RunAcan({"train", job, "--out", folder / "out"}, aborting);
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, AllOf(HasSubstr("warning: opencl cannot be used"), says_why));
+  const Result named =
+      RunAcan({"train", job, "--handlers", "opencl:0", "--out", folder / "named"}, aborting);
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.err, AllOf(HasSubstr("opencl:0 cannot be used"), says_why));
 }
 
 }  // namespace

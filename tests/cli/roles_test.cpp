@@ -3,14 +3,18 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "job_fixture.h"
 #include "nlohmann/json.hpp"
 #include "program.h"
+#include "tuplespace/client.h"
 
 namespace acan::testing {
 namespace {
@@ -32,6 +36,37 @@ std::vector<std::string> ManagerWords(const std::string& endpoint, const std::st
 
 std::string HashOf(const std::string& out) {
   return nlohmann::json::parse(LastLine(out))["weights_sha256"].get<std::string>();
+}
+
+// Puts a tuple whose payload does not have the hash that it states. Returns the code of the
+// broker's refusal; nullopt: it was stored.
+std::optional<tuplespace::ErrorCode> PutWithAWrongHash(const std::string& endpoint) {
+  tuplespace::ClientOptions options;
+  options.endpoint = endpoint;
+  tuplespace::Client client(std::move(options));
+  tuplespace::Tuple tuple;
+  tuple.key = tuplespace::Key{"damaged"};
+  const tuplespace::Payload others = tuplespace::Payload::Copy("others");
+  tuple.payload = tuplespace::Payload::Copy("bytes").WithHash(tuplespace::HashOf(others.bytes()));
+  try {
+    EXPECT_TRUE(client.Put({std::move(tuple)}, std::chrono::seconds(60)));
+  } catch (const tuplespace::SpaceError& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
+
+TEST(Roles, ABrokerChecksPayloadsOnRequest) {
+  const TestFolder folder;
+  for (const bool checks : {false, true}) {
+    const std::string endpoint = "ipc://" + (folder / (checks ? "checks" : "believes"));
+    std::vector<std::string> words = {"broker", "--listen", endpoint};
+    if (checks) words.emplace_back("--check-payloads");
+    Program broker(words);
+    const auto refused = PutWithAWrongHash(endpoint);
+    EXPECT_EQ(refused.has_value(), checks);
+    EXPECT_EQ(refused.value_or(tuplespace::ErrorCode::kDamaged), tuplespace::ErrorCode::kDamaged);
+  }
 }
 
 TEST(Roles, StartInAnyOrderAndAgreeWithTrain) {

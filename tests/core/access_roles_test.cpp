@@ -85,6 +85,20 @@ TEST_F(AccessRolesTest, ObserversSeeWhatIsThereButNoWeightsAndNoData) {
   }
 }
 
+// Each manager reads what handlers say about themselves.
+TEST_F(AccessRolesTest, HandlersSayNoMoreAboutThemselvesThanNeeded) {
+  const auto may = [](const Key& key, std::size_t bytes) {
+    Put put = PutOf(key);
+    put.tuples[0].payload = tuplespace::Payload::Copy(std::string(bytes, ' '));
+    return May(kHandlerRole, "", put) && May(kHandlerRole, "3f2a", put);
+  };
+  EXPECT_TRUE(may(HandlerKey("k/1"), kMaxCapacityBytes));
+  EXPECT_FALSE(may(HandlerKey("k/1"), kMaxCapacityBytes + 1));
+  EXPECT_TRUE(may(ReportKey("k/1", 3), kMaxReportBytes));
+  EXPECT_FALSE(may(ReportKey("k/1", 3), kMaxReportBytes + 1));
+  EXPECT_TRUE(may(ProbeKey("k/1", 3), 1 << 20)) << "it measures the link";
+}
+
 TEST_F(AccessRolesTest, EachMeasuresItsLinkByProbesOfItsOwn) {
   for (const std::string jobs : {"", "3f2a"}) {
     for (const char* role : {kHandlerRole, kManagerRole}) {

@@ -2,9 +2,11 @@
 // refused before it reaches a device.
 #include "acan/core/task.h"
 
+#include <flatbuffers/flatbuffers.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -202,6 +204,19 @@ TEST(TaskTest, RefusesResultsOverWhatTheyMustNotBe) {
                   "must be the same matrix as, or lie apart from, x[rows, cols]")));
 }
 
+// A handler that computes other bits must not do the task.
+TEST(TaskTest, RefusesOtherRevisionsOfTheNumerics) {
+  const Payload task = EncodeTask(Sample());
+  std::vector<std::uint8_t> bytes(task.size());
+  std::memcpy(bytes.data(), task.data(), task.size());
+  constexpr flatbuffers::voffset_t kVersionField = 4;  // the first field of the table
+  ASSERT_TRUE(flatbuffers::GetMutableRoot<flatbuffers::Table>(bytes.data())
+                  ->SetField<std::uint32_t>(kVersionField, kTaskVersion + 1, 0));
+  const auto decode = [&] { DecodeTask(Payload::Copy(bytes.data(), bytes.size()), kInputs); };
+  EXPECT_THAT(decode, testing::ThrowsMessage<std::invalid_argument>(
+                          testing::HasSubstr("this program computes revision")));
+}
+
 TEST(TaskTest, RefusesDamagedBytes) {
   const Payload whole = EncodeTask(Sample());
   std::mt19937 random(7);
@@ -238,6 +253,8 @@ TEST(NamesTest, CapacityAndReportSurviveTheirText) {
   EXPECT_EQ(*back, capacity);
   EXPECT_FALSE(CapacityFromJson("{}"));
   EXPECT_FALSE(CapacityFromJson("not json"));
+  EXPECT_FALSE(ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}) +
+                              std::string(kMaxReportBytes, ' ')));
   const auto report = ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}));
   ASSERT_TRUE(report);
   EXPECT_EQ(report->peak_bytes, 4096u);

@@ -9,6 +9,9 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "acan/core/error.h"
 #include "acan/model/gradients.h"
@@ -20,11 +23,11 @@ namespace {
 
 using testing::HasSubstr;
 
-const Parameter& Named(const Graph& graph, const std::string& name) {
+const Parameter& Named(const Graph& graph, std::string_view name) {
   for (const Parameter& parameter : graph.parameters()) {
     if (parameter.name == name) return parameter;
   }
-  throw std::runtime_error("no parameter '" + name + "'");
+  throw std::runtime_error("no parameter '" + std::string(name) + "'");
 }
 
 // ---- counts, as the frameworks say them ----

@@ -1,6 +1,8 @@
 // Five hundred seeds and the scenarios find nothing, and each planted bug is found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include "cluster/out_folder.h"
 #include "planted/planted_names.h"
 #include "scenarios/former_leader.h"
+#include "scenarios/idle_handler.h"
 #include "scenarios/late_supply.h"
 #include "scenarios/lost_version.h"
 #include "scenarios/scenarios.h"
@@ -65,6 +68,14 @@ TEST(Simulation, WhatAFormerLeaderSentChangesNothing) {
 
 TEST(Simulation, ARunThatLosesAVersionGoesBackToOneThatIsSafe) {
   EXPECT_EQ(RunLostVersion(), "");
+}
+
+TEST(Simulation, AHandlerThatDidOneTaskAndThenNoneStopsNoRun) {
+  EXPECT_EQ(RunIdleHandler(), "");
+}
+
+TEST(Simulation, AHandlerThatNeverVotesStopsNoAuditedRun) {
+  EXPECT_EQ(RunSilentVoter(), "");
 }
 
 // A forked process, with another pid and other addresses, runs another seed first and then has the
@@ -168,34 +179,55 @@ bool Say(const std::string& by, const std::string& violation) {
   return true;
 }
 
-bool Finds(std::uint64_t seed, const Search& search) {
-  const SeedResult result =
-      RunSeed({.seed = seed, .hostile = search.hostile, .faults = search.faults, .trace = {}});
-  return Say("seed " + std::to_string(seed), result.violation);
+SeedResult RunSeedOf(const Search& search, std::uint64_t seed) {
+  return RunSeed({.seed = seed, .hostile = search.hostile, .faults = search.faults, .trace = {}});
 }
 
-bool Finds(const PlantedName& name) {
+// `*at` is the seed that runs, in memory that the parent sees.
+bool Finds(const PlantedName& name, volatile std::uint64_t* at) {
   if (name.directed != nullptr) return Say("directed", name.directed());
-  bool found = Finds(name.seed, name.search);
-  for (std::uint64_t seed = 1; !found && seed <= kMaxSeedsToFind; ++seed) {
-    found = Finds(seed, name.search);
-  }
+  const auto finds = [&](std::uint64_t seed) {
+    *at = seed;
+    return Say("seed " + std::to_string(seed), RunSeedOf(name.search, seed).violation);
+  };
+  bool found = finds(name.seed);
+  for (std::uint64_t seed = 1; !found && seed <= kMaxSeedsToFind; ++seed) found = finds(seed);
   return found;
+}
+
+// What the seed finds if only the bug is left out of what is planted.
+std::string WithoutTheBug(const PlantedName& name, std::uint64_t seed) {
+  ManagerBug& beside = tuplespace::planted_bug<ManagerBug>;
+  if (name.search.without_lead) beside = ManagerBug::kChangesWithoutLead;
+  const std::string violation = RunSeedOf(name.search, seed).violation;
+  beside = ManagerBug::kNone;
+  return violation;
 }
 
 TEST_P(PlantedBugTest, FindIt) {
   for (std::size_t job = 0; job < JobCount(); ++job) ExpectOutcomeOf(job);  // not planted yet
+  void* const shared = ::mmap(nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const seed = static_cast<std::uint64_t*>(shared);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     Plant(GetParam());
-    ::_exit(Finds(GetParam()) ? 0 : 1);
+    ::_exit(Finds(GetParam(), seed) ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   OutFolder::RemoveDead();
   const bool found = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  EXPECT_TRUE(found || WIFSIGNALED(status)) << "not found within " << kMaxSeedsToFind << " seeds";
+  const bool asserted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  ASSERT_TRUE(found || asserted) << (WIFSIGNALED(status)
+                                         ? "killed by signal " + std::to_string(WTERMSIG(status)) +
+                                               " at seed " + std::to_string(*seed)
+                                         : "not found within " + std::to_string(kMaxSeedsToFind) +
+                                               " seeds");
+  if (GetParam().directed != nullptr) return;  // the tests above run it without the bug
+  EXPECT_EQ(WithoutTheBug(GetParam(), *seed), "") << "so it is no finding of the bug: " << *seed;
 }
 
 INSTANTIATE_TEST_SUITE_P(Planted, PlantedBugTest, testing::ValuesIn(kPlantedNames),

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 
 namespace acan {
 namespace {
@@ -82,13 +86,14 @@ LoadedModule LoadModuleFile(const std::string& path) {
   return loaded;
 }
 
-const LoadedModule& LoadModule(const std::string& backend) {
+const LoadedModule& LoadModule(std::string_view backend) {
   static std::mutex mutex;
-  static auto& modules = *new std::map<std::string, LoadedModule>;
+  static auto& modules = *new std::map<std::string, LoadedModule, std::less<>>;
   const std::lock_guard lock(mutex);
   const auto it = modules.find(backend);
   if (it != modules.end()) return it->second;
-  return modules.emplace(backend, FindModule(backend)).first->second;
+  const std::string name(backend);
+  return modules.emplace(name, FindModule(name)).first->second;
 }
 
 }  // namespace acan

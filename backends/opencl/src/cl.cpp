@@ -47,6 +47,7 @@ std::string ErrorName(cl_int error) {
     ACAN_NAME(CL_INVALID_WORK_DIMENSION)
     ACAN_NAME(CL_INVALID_WORK_GROUP_SIZE)
     ACAN_NAME(CL_INVALID_WORK_ITEM_SIZE)
+    ACAN_NAME(CL_INVALID_EVENT)
     ACAN_NAME(CL_INVALID_GLOBAL_OFFSET)
     ACAN_NAME(CL_INVALID_BUFFER_SIZE)
     ACAN_NAME(CL_INVALID_GLOBAL_WORK_SIZE)
@@ -66,6 +67,7 @@ void Check(cl_int error, std::string_view call, std::string_view device) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
     case CL_OUT_OF_RESOURCES:
     case CL_OUT_OF_HOST_MEMORY:
+    case CL_INVALID_WORK_GROUP_SIZE:  // the group's registers are more than there are
       throw OutOfMemory(text);
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_COMMAND_QUEUE:

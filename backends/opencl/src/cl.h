@@ -24,5 +24,6 @@ using Queue = Handle<cl_command_queue, clReleaseCommandQueue>;
 using Program = Handle<cl_program, clReleaseProgram>;
 using ClKernel = Handle<cl_kernel, clReleaseKernel>;
 using Memory = Handle<cl_mem, clReleaseMemObject>;
+using Event = Handle<cl_event, clReleaseEvent>;
 
 }  // namespace acan::opencl

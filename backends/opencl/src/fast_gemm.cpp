@@ -10,7 +10,7 @@
 
 namespace acan::opencl {
 
-bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget) {
+bool RunFastGemm(Session& session, const Product& p, MemoryBudget& budget) {
   using clblast::Transpose;
   const auto size = [](std::int64_t v) { return static_cast<std::size_t>(v); };
   const bool a_k_first = p.a.k_stride != 1;
@@ -23,7 +23,7 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
   const std::size_t b_stride =
       size(b_k_first ? std::max(p.b.k_stride, p.n) : std::max(p.b.row_stride, p.k));
   const std::size_t c_stride = size(std::max(p.c_stride, p.n));
-  cl_command_queue queue = session.queue();
+  cl_command_queue queue = session.commands().get();
   const auto check = [&](clblast::StatusCode status, const char* call) {
     if (status == clblast::StatusCode::kSuccess) return;
     const int code = static_cast<int>(status);
@@ -44,11 +44,16 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
   }
   try {
     if (bytes != 0) scratch = session.NewMemory(CL_MEM_READ_WRITE, bytes);
-    check(clblast::Gemm<float>(clblast::Layout::kRowMajor, a_transpose, b_transpose, size(p.m),
-                               size(p.n), size(p.k), 1.0f, p.a.memory, size(p.a.offset), a_stride,
-                               p.b.memory, size(p.b.offset), b_stride, 0.0f, p.c, size(p.c_offset),
-                               c_stride, &queue, nullptr, scratch.get()),
-          "Gemm");
+    // The event is that of the last of several kernels. It fails if one before it does, because
+    // CLBlast lets each wait for the events of those before it.
+    session.commands().Add("Gemm", [&](cl_command_queue, cl_event* event) {
+      check(clblast::Gemm<float>(clblast::Layout::kRowMajor, a_transpose, b_transpose, size(p.m),
+                                 size(p.n), size(p.k), 1.0f, p.a.memory, size(p.a.offset), a_stride,
+                                 p.b.memory, size(p.b.offset), b_stride, 0.0f, p.c,
+                                 size(p.c_offset), c_stride, &queue, event, scratch.get()),
+            "Gemm");
+      return CL_SUCCESS;
+    });
     // The scratch stays charged until the product has finished with it.
     if (bytes != 0) session.Finish();
   } catch (...) {
@@ -65,7 +70,7 @@ bool RunFastGemm(const Session& session, const Product& p, MemoryBudget& budget)
 
 namespace acan::opencl {
 
-bool RunFastGemm(const Session&, const Product&, MemoryBudget&) {
+bool RunFastGemm(Session&, const Product&, MemoryBudget&) {
   return false;
 }
 

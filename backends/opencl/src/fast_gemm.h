@@ -8,6 +8,6 @@ namespace acan::opencl {
 
 // Enqueues the product, with sums in the library's order. Returns false, having done nothing,
 // without the library, or if its scratch would exceed the budget.
-bool RunFastGemm(const Session& session, const Product& product, MemoryBudget& budget);
+bool RunFastGemm(Session& session, const Product& product, MemoryBudget& budget);
 
 }  // namespace acan::opencl

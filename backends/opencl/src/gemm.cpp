@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <exception>
 #include <span>
 #include <string>
 
@@ -35,7 +36,7 @@ constexpr std::uint64_t kMaxScratchBytes = 8u << 20;
 class VectorGemm final : public Gemm {
  public:
   // Without `scratch`, nothing is packed.
-  VectorGemm(const Session& session, const VectorShape& shape, const Memory* scratch,
+  VectorGemm(Session& session, const VectorShape& shape, const Memory* scratch,
              std::uint64_t scratch_bytes)
       : session_(session), shape_(shape), scratch_(scratch), scratch_words_(scratch_bytes / 4) {
     const std::string macros = fmt::format(" -DACAN_WIDTH={} -DACAN_VECTORS={} -DACAN_ROWS={}",
@@ -100,7 +101,7 @@ class VectorGemm final : public Gemm {
     Multiply(direct_, p);
   }
 
-  const Session& session_;
+  Session& session_;
   VectorShape shape_;
   const Memory* scratch_;
   std::int64_t scratch_words_;
@@ -135,7 +136,7 @@ constexpr int kMaxLevels = 32;
 
 class TileGemm final : public Gemm {
  public:
-  TileGemm(const Session& session, const TileShape& shape) : session_(session), shape_(shape) {
+  TileGemm(Session& session, const TileShape& shape) : session_(session), shape_(shape) {
     Build(kUsualLevels, usual_program_, usual_);
   }
 
@@ -175,7 +176,7 @@ class TileGemm final : public Gemm {
     kernel = std::move(built);
   }
 
-  const Session& session_;
+  Session& session_;
   TileShape shape_;
   bool deep_only_ = false;
   Program usual_program_;
@@ -189,7 +190,7 @@ class TileGemm final : public Gemm {
 // Owns the scratch of the chosen products, and gives it back.
 class ChosenGemm final : public Gemm {
  public:
-  ChosenGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
+  ChosenGemm(Session& session, GemmKind kind, MemoryBudget& budget,
              std::optional<std::size_t> tile_shape)
       : session_(session), kind_(kind), budget_(budget) {
     if (kind == GemmKind::kVector) ReserveScratch();
@@ -227,9 +228,11 @@ class ChosenGemm final : public Gemm {
   std::size_t Candidates() const {
     return kind_ == GemmKind::kVector ? std::size(kVectorShapes) : std::size(kTileShapes);
   }
-  // Without a measurement: the first shape that the device can run.
+  // Without a measurement: the first shape that the device can run. Throws BuildFailed if the
+  // driver compiles no shape.
   std::unique_ptr<Gemm> Untried() const {
     if (kind_ == GemmKind::kVector) return Make(session_.candidate().native_floats < 16 ? 1 : 0);
+    std::exception_ptr refused;
     for (std::size_t i = 0; i < Candidates(); ++i) {
       if (!Possible(i)) continue;
       try {
@@ -238,8 +241,11 @@ class ChosenGemm final : public Gemm {
         return each;
       } catch (const OutOfMemory&) {
         // As in Fastest.
+      } catch (const BuildFailed&) {
+        refused = std::current_exception();
       }
     }
+    if (refused) std::rethrow_exception(refused);
     throw FailureError(fmt::format(
         "{} has groups of {} work-items and {} bytes of local memory, too few for exact products",
         session_.name(),
@@ -304,6 +310,8 @@ class ChosenGemm final : public Gemm {
         best_index = i;
       } catch (const OutOfMemory&) {
         // It needs more registers or local memory than the device has; others may need less.
+      } catch (const BuildFailed&) {
+        // The same, but found by the compiler, which knows the size of the groups.
       }
     }
     if (best) {
@@ -321,9 +329,10 @@ class ChosenGemm final : public Gemm {
     p.c_stride = p.m = p.n = p.k = kEdge;
     p.block = 64;
     const cl_float zero = 0.0f;  // uninitialised memory might contain denormals, which are slow
-    Check(clEnqueueFillBuffer(session_.queue(), memory, &zero, sizeof(zero), 0,
-                              3 * kEdge * kEdge * 4, 0, nullptr, nullptr),
-          "clEnqueueFillBuffer", session_.name());
+    session_.commands().Add("clEnqueueFillBuffer", [&](cl_command_queue queue, cl_event* event) {
+      return clEnqueueFillBuffer(queue, memory, &zero, sizeof(zero), 0, 3 * kEdge * kEdge * 4, 0,
+                                 nullptr, event);
+    });
     double best = 1e30;
     for (int i = 0; i < 5; ++i) {
       session_.Finish();
@@ -336,7 +345,7 @@ class ChosenGemm final : public Gemm {
     return best;
   }
 
-  const Session& session_;
+  Session& session_;
   GemmKind kind_;
   MemoryBudget& budget_;
   std::uint64_t scratch_bytes_ = 0;
@@ -346,7 +355,7 @@ class ChosenGemm final : public Gemm {
 
 }  // namespace
 
-std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
+std::unique_ptr<Gemm> MakeGemm(Session& session, GemmKind kind, MemoryBudget& budget,
                                std::optional<std::size_t> tile_shape) {
   return std::make_unique<ChosenGemm>(session, kind, budget, tile_shape);
 }

@@ -41,14 +41,14 @@ class Gemm {
   virtual int Ways() const { return 1; }
   virtual void UseWay(int /*way*/) {}
   // Builds the kernels of all ways, some of which Run otherwise builds at their first use. Throws
-  // OutOfMemory if the device cannot run one of them.
+  // OutOfMemory if the device cannot run one of them, and BuildFailed if its driver refuses one.
   virtual void BuildAll() {}
 };
 
 // The kernels for the device, with the sizes that measured best (measured now, if there is no
 // measurement yet and the budget has room for it). Packing scratch is charged to `budget`, which
 // must outlive the result. `tile_shape`: a fixed choice, for tests.
-std::unique_ptr<Gemm> MakeGemm(const Session& session, GemmKind kind, MemoryBudget& budget,
+std::unique_ptr<Gemm> MakeGemm(Session& session, GemmKind kind, MemoryBudget& budget,
                                std::optional<std::size_t> tile_shape);
 
 }  // namespace acan::opencl

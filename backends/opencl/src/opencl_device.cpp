@@ -111,7 +111,7 @@ class OpenClDevice final : public Device {
   }
 
   // Nothing may run on memory that is about to be released.
-  ~OpenClDevice() override { clFinish(session_.queue()); }
+  ~OpenClDevice() override { clFinish(session_.commands().get()); }
 
   const DeviceInfo& info() const override { return info_; }
   const MemoryBudget& budget() const override { return *budget_; }
@@ -123,9 +123,11 @@ class OpenClDevice final : public Device {
   BufferPtr Upload(const tuplespace::Payload& payload) override {
     auto buffer = std::make_shared<ClBuffer>(session_, budget_, payload.size(), false);
     if (payload.empty()) return buffer;
+    cl_event event = nullptr;
     Check(clEnqueueWriteBuffer(session_.uploads(), buffer->memory(), CL_TRUE, 0, payload.size(),
-                               payload.data(), 0, nullptr, nullptr),
+                               payload.data(), 0, nullptr, &event),
           "clEnqueueWriteBuffer", session_.name());
+    CheckEnded(Event(event), "clEnqueueWriteBuffer", session_.name());
     return buffer;
   }
 
@@ -137,10 +139,12 @@ class OpenClDevice final : public Device {
       throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
                                               payload.size(), to.rows, to.cols));
     }
-    Check(clEnqueueWriteBufferRect(session_.queue(), MemoryOf(to), CL_TRUE, r.device_origin.data(),
-                                   r.host_origin.data(), r.size.data(), r.device_pitch, 0,
-                                   r.host_pitch, 0, payload.data(), 0, nullptr, nullptr),
-          "clEnqueueWriteBufferRect", session_.name());
+    const auto write = [&](cl_command_queue queue, cl_event* event) {
+      return clEnqueueWriteBufferRect(queue, MemoryOf(to), CL_TRUE, r.device_origin.data(),
+                                      r.host_origin.data(), r.size.data(), r.device_pitch, 0,
+                                      r.host_pitch, 0, payload.data(), 0, nullptr, event);
+    };
+    session_.commands().AddBlocking("clEnqueueWriteBufferRect", write);
   }
 
   tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
@@ -153,16 +157,19 @@ class OpenClDevice final : public Device {
     // Not a vector, which would initialise every byte before the device writes it.
     const std::shared_ptr<float[]> copy(new float[bytes / 4]);
     if (from.rows == 1 || from.stride == from.cols) {
-      Check(clEnqueueReadBuffer(session_.queue(), MemoryOf(from), CL_TRUE,
-                                static_cast<std::size_t>(from.offset) * 4, bytes, copy.get(), 0,
-                                nullptr, nullptr),
-            "clEnqueueReadBuffer", session_.name());
+      const auto read = [&](cl_command_queue queue, cl_event* event) {
+        return clEnqueueReadBuffer(queue, MemoryOf(from), CL_TRUE,
+                                   static_cast<std::size_t>(from.offset) * 4, bytes, copy.get(), 0,
+                                   nullptr, event);
+      };
+      session_.commands().AddBlocking("clEnqueueReadBuffer", read);
     } else {
-      Check(
-          clEnqueueReadBufferRect(session_.queue(), MemoryOf(from), CL_TRUE, r.device_origin.data(),
-                                  r.host_origin.data(), r.size.data(), r.device_pitch, 0,
-                                  r.host_pitch, 0, copy.get(), 0, nullptr, nullptr),
-          "clEnqueueReadBufferRect", session_.name());
+      const auto read = [&](cl_command_queue queue, cl_event* event) {
+        return clEnqueueReadBufferRect(queue, MemoryOf(from), CL_TRUE, r.device_origin.data(),
+                                       r.host_origin.data(), r.size.data(), r.device_pitch, 0,
+                                       r.host_pitch, 0, copy.get(), 0, nullptr, event);
+      };
+      session_.commands().AddBlocking("clEnqueueReadBufferRect", read);
     }
     return {copy, copy.get(), bytes};
   }
@@ -171,19 +178,23 @@ class OpenClDevice final : public Device {
     CheckCopy(*buffer, from, to);
     CheckWritable("destination of a copy", to);
     const Rectangle source(from), target(to);
-    Check(clEnqueueCopyBufferRect(session_.queue(), MemoryOf(from), MemoryOf(to),
-                                  source.device_origin.data(), target.device_origin.data(),
-                                  source.size.data(), source.device_pitch, 0, target.device_pitch,
-                                  0, 0, nullptr, nullptr),
-          "clEnqueueCopyBufferRect", session_.name());
+    session_.commands().Add(
+        "clEnqueueCopyBufferRect", [&](cl_command_queue queue, cl_event* event) {
+          return clEnqueueCopyBufferRect(queue, MemoryOf(from), MemoryOf(to),
+                                         source.device_origin.data(), target.device_origin.data(),
+                                         source.size.data(), source.device_pitch, 0,
+                                         target.device_pitch, 0, 0, nullptr, event);
+        });
   }
 
   tuplespace::Payload Fetch(const BufferPtr& buffer) override {
     const std::uint64_t bytes = buffer->size_bytes();
     const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
+    cl_event event = nullptr;
     Check(clEnqueueReadBuffer(session_.uploads(), static_cast<ClBuffer&>(*buffer).memory(), CL_TRUE,
-                              0, bytes, copy.get(), 0, nullptr, nullptr),
+                              0, bytes, copy.get(), 0, nullptr, &event),
           "clEnqueueReadBuffer", session_.name());
+    CheckEnded(Event(event), "clEnqueueReadBuffer", session_.name());
     return {copy, copy.get(), bytes};
   }
 
@@ -320,6 +331,7 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
   }
   Candidate& candidate = found[static_cast<std::size_t>(options.index)];
   CheckChoice(candidate, options);
+  candidate.cpu = candidate.cpu && !options.as_gpu;
   candidate.most_group_size =
       std::min(candidate.most_group_size, options.most_group_size.value_or(SIZE_MAX));
   candidate.local_bytes =

@@ -106,6 +106,7 @@ Candidate Describe(cl_platform_id platform, cl_device_id device, int index) {
   listing.driver = fmt::format("{} {}", PlatformText(platform, CL_PLATFORM_NAME),
                                AskText(device, CL_DRIVER_VERSION));
   listing.vendor_id = Ask<cl_uint>(device, CL_DEVICE_VENDOR_ID);
+  listing.host_memory = out.cpu || Ask<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   listing.unusable = Unfit(device);
   info.exact = info.fast = listing.unusable.empty();
   listing.parts = PartsOf(device, out.cpu);

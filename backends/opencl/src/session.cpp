@@ -24,6 +24,13 @@ std::size_t RoundUp(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
+Context NewContext(cl_device_id device, const std::string& name) {
+  cl_int error = CL_SUCCESS;
+  Context context(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
+  Check(error, "clCreateContext", name);
+  return context;
+}
+
 }  // namespace
 
 Session::Session(Candidate candidate, const DeviceOptions& options)
@@ -35,6 +42,8 @@ Session::Session(Candidate candidate, const DeviceOptions& options)
       caches_programs_(!candidate_.keeps_programs || options.cache_programs),
       options_(kOptions),
       id_(part_ ? PartOf(candidate_, *part_) : candidate_.id),
+      context_(NewContext(id_, name_)),
+      commands_(context_.get(), id_, name_, options.fail_launch),
       cache_(CacheFolder()) {
   if (candidate_.correct_divide && !options.soft_divide) {
     options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
@@ -42,12 +51,7 @@ Session::Session(Candidate candidate, const DeviceOptions& options)
     options_ += " -DACAN_SOFT_DIVIDE";
   }
   cl_int error = CL_SUCCESS;
-  const cl_device_id device = id_;
-  context_ = Context(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
-  Check(error, "clCreateContext", name_);
-  queue_ = Queue(clCreateCommandQueue(context(), device, 0, &error));
-  Check(error, "clCreateCommandQueue", name_);
-  uploads_ = Queue(clCreateCommandQueue(context(), device, 0, &error));
+  uploads_ = Queue(clCreateCommandQueue(context(), id_, 0, &error));
   Check(error, "clCreateCommandQueue", name_);
 }
 
@@ -109,9 +113,8 @@ Program Session::FromSource(const std::string& text, const std::string& options)
   clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
   std::string log(size, '\0');
   clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
-  throw std::runtime_error(
-      fmt::format("the driver of {} ({}) does not compile acan's kernels: {}\n{}", name_,
-                  candidate_.listing.driver, ErrorName(error), log.c_str()));
+  throw BuildFailed(fmt::format("the driver of {} ({}) does not compile acan's kernels: {}\n{}",
+                                name_, candidate_.listing.driver, ErrorName(error), log.c_str()));
 }
 
 std::string Session::BinaryOf(const Program& program) const {
@@ -153,20 +156,14 @@ Memory Session::NewMemory(cl_mem_flags flags, std::size_t bytes) const {
 
 void Session::Run(const ClKernel& kernel, std::string_view what,
                   std::pair<std::size_t, std::size_t> global,
-                  std::pair<std::size_t, std::size_t> local) const {
+                  std::pair<std::size_t, std::size_t> local) {
   const std::size_t sizes[2] = {RoundUp(global.first, local.first),
                                 RoundUp(global.second, local.second)};
   const std::size_t groups[2] = {local.first, local.second};
   if (local.first * local.second > candidate_.most_kernel_group_size) {
     Check(CL_INVALID_WORK_GROUP_SIZE, fmt::format("clEnqueueNDRangeKernel of {}", what), name_);
   }
-  Check(
-      clEnqueueNDRangeKernel(queue(), kernel.get(), 2, nullptr, sizes, groups, 0, nullptr, nullptr),
-      fmt::format("clEnqueueNDRangeKernel of {}", what), name_);
-}
-
-void Session::Finish() const {
-  Check(clFinish(queue()), "clFinish", name_);
+  commands_.Launch(kernel.get(), what, sizes, groups);
 }
 
 }  // namespace acan::opencl

@@ -3,15 +3,23 @@
 #pragma once
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "acan/opencl/opencl_devices.h"
 #include "cl.h"
+#include "command_queue.h"
 #include "platform.h"
 #include "program_cache.h"
 
 namespace acan::opencl {
+
+// The driver does not compile a program. what() ends with the compiler's log.
+class BuildFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 class Session {
  public:
@@ -21,14 +29,13 @@ class Session {
   const std::string& name() const { return name_; }  // "opencl:0/1"
   int compute_units() const { return part_ ? 1 : candidate_.listing.info.threads; }
   cl_context context() const { return context_.get(); }
-  cl_command_queue queue() const { return queue_.get(); }
-  cl_command_queue uploads() const { return uploads_.get(); }  // beside the queue; any thread
+  CommandQueue& commands() { return commands_; }
+  cl_command_queue uploads() const { return uploads_.get(); }  // beside commands(); any thread
   const ProgramCache& cache() const { return cache_; }
   std::string KeyOf(const std::string& what) const { return candidate_.identity + what; }
 
   // Compiles prelude and arithmetic followed by `text`, or takes the program from the cache. A
-  // driver that keeps programs itself gets the text each time. Throws std::runtime_error with the
-  // compiler's log.
+  // driver that keeps programs itself gets the text each time. Throws BuildFailed.
   Program Build(const std::string& text, const std::string& macros) const;
   ClKernel KernelOf(const Program& program, const std::string& kernel) const;
   // The most work-items of a group that runs `kernel`: fewer than the device allows if the kernel
@@ -36,11 +43,11 @@ class Session {
   std::size_t MostGroupSize(const ClKernel& kernel) const;
   Memory NewMemory(cl_mem_flags flags, std::size_t bytes) const;
 
-  // Enqueues `kernel` over `global` work-items in groups of `local`; global is rounded up.
+  // Enqueues `kernel` over `global` work-items in groups of `local`; global is rounded up. `what`
+  // as for CommandQueue.
   void Run(const ClKernel& kernel, std::string_view what,
-           std::pair<std::size_t, std::size_t> global,
-           std::pair<std::size_t, std::size_t> local) const;
-  void Finish() const;
+           std::pair<std::size_t, std::size_t> global, std::pair<std::size_t, std::size_t> local);
+  void Finish() { commands_.Finish(); }
 
   template <typename... Args>
   void SetArgs(const ClKernel& kernel, const Args&... args) const {
@@ -65,7 +72,7 @@ class Session {
   std::string options_;
   cl_device_id id_;
   Context context_;
-  Queue queue_;
+  CommandQueue commands_;
   Queue uploads_;
   ProgramCache cache_;
 };

@@ -37,6 +37,11 @@ constexpr std::array<std::uint32_t, 16> kSpecials{
     0xc1600000,  // -14
 };
 
+// A random sign and significand with this biased exponent.
+std::uint32_t WithExponent(std::uint32_t exponent, const acan_philox4& random) {
+  return (random.v[2] & 0x80000000u) | exponent << 23 | (random.v[0] >> 9);
+}
+
 std::uint32_t WordAt(Values values, std::uint64_t place, std::uint64_t tensor) {
   const acan_philox4 random = acan_philox(0x6163616eu, place, tensor);
   const float unit = acan_unit_float(random.v[0]);
@@ -49,14 +54,17 @@ std::uint32_t WordAt(Values values, std::uint64_t place, std::uint64_t tensor) {
       return random.v[1] % static_cast<std::uint32_t>(kCols);
     case Values::kIndices:
       return random.v[1] % static_cast<std::uint32_t>(kIndexed);
+    case Values::kTiny:
+      return WithExponent(127 - 71 + random.v[1] % 16, random);
+    case Values::kDenormal:
+      return WithExponent(0, random);
     case Values::kSpecial:
       if (place % 4 == 3) return kSpecials[place / 4 % kSpecials.size()];
       [[fallthrough]];
     case Values::kWide:
       break;
   }
-  const std::uint32_t exponent = 127 - 20 + random.v[1] % 32;
-  return (random.v[2] & 0x80000000u) | exponent << 23 | (random.v[0] >> 9);
+  return WithExponent(127 - 20 + random.v[1] % 32, random);
 }
 
 // One operation: it takes operands, hashes results, and releases everything at the end.

@@ -15,15 +15,19 @@ constexpr std::int64_t kLaneCols = 211;  // four leaves in lane order, the last 
 constexpr auto kAllProductCases = [] {
   constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kSpecial = Values::kSpecial;
   const auto of = [](std::string_view what, std::int64_t m, std::int64_t n, std::int64_t k,
-                     std::int64_t block, Values values) {
-    return ProductCase{block, {"", what, {{"m", m}, {"n", n}, {"k", k}}, {values, values}}};
+                     std::int64_t block, Values a, Values b) {
+    return ProductCase{block, {"", what, {{"m", m}, {"n", n}, {"k", k}}, {a, b}}};
   };
-  return std::array{of("ragged", 35, 37, 83, kBlock, kWide), of("one row", 1, 33, 150, 32, kUnit),
-                    of("one column", 29, 1, 77, kBlock, kUnit), of("deep", 3, 5, 1100, 64, kUnit),
-                    of("one leaf", 13, 17, 64, 64, kWide),
-                    of("special values", 9, 34, 51, kBlock, kSpecial),
-                    // Sizes for which devices may read four words at once.
-                    of("aligned", 36, 44, 88, kBlock, kWide)};
+  return std::array{
+      of("ragged", 35, 37, 83, kBlock, kWide, kWide), of("one row", 1, 33, 150, 32, kUnit, kUnit),
+      of("one column", 29, 1, 77, kBlock, kUnit, kUnit), of("deep", 3, 5, 1100, 64, kUnit, kUnit),
+      of("one leaf", 13, 17, 64, 64, kWide, kWide),
+      of("special values", 9, 34, 51, kBlock, kSpecial, kSpecial),
+      // Sizes for which devices may read four words at once.
+      of("aligned", 36, 44, 88, kBlock, kWide, kWide),
+      // Without larger terms, which would hide that a denormal was flushed to zero.
+      of("denormal sums", 9, 34, 51, kBlock, Values::kTiny, Values::kTiny),
+      of("denormal operands", 9, 34, 51, kBlock, Values::kDenormal, kUnit)};
 }();
 
 struct AttentionForm {

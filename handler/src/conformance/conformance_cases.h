@@ -17,6 +17,8 @@ inline constexpr std::int64_t kIndexed = 7;
 enum class Values : std::uint8_t {
   kUnit,      // [-1, 1)
   kWide,      // both signs, magnitudes from 2^-20 to 2^12
+  kTiny,      // both signs, magnitudes from 2^-71 to 2^-55; half of the products are denormal
+  kDenormal,  // both signs, magnitudes below 2^-126
   kPositive,  // (0, 1]
   kSpecial,   // as kWide, but every fourth value is from kSpecials
   kLabels,    // int32 in [0, kCols)

@@ -12,10 +12,11 @@
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/dataset.h"
-#include "acan/manager/input_file.h"
+#include "acan/manager/job_vocabulary.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/trained_model.h"
 #include "acan/model/input_role.h"
+#include "data_warnings.h"
 #include "generated.h"
 #include "image_set.h"
 #include "sequence_set.h"
@@ -41,67 +42,6 @@ void RequireOneLabel(const WantedInput& labels, const char* samples) {
       fmt::format("the model's input \"labels\" has {} rows, but {} have one label each: give it "
                   "one row",
                   labels.positions, samples));
-}
-
-// ---- warnings ----------------------------------------------------------------------------------
-
-// Empty if the file cannot be read.
-std::optional<NumberType> KnownType(const std::string& path) {
-  try {
-    return TypeOfArray(path);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-// Warns if only one of the two files of inputs has uint8, which alone is scaled. Either file may be
-// missing: the training files need not exist after the training.
-void WarnOfScaling(const std::string& train, const std::string& other,
-                   std::vector<std::string>* warnings) {
-  if (train.empty() || other.empty()) return;
-  const std::optional<NumberType> types[] = {KnownType(train), KnownType(other)};
-  if (!types[0] || !types[1]) return;
-  const bool scaled = types[0] == NumberType::kUint8;
-  if (scaled == (types[1] == NumberType::kUint8)) return;
-  warnings->push_back(
-      fmt::format("{} has uint8, which is scaled to 0..1, but {} has {}, which is not scaled: use "
-                  "one type for both, unless the values of the second are from 0 to 1",
-                  scaled ? train : other, scaled ? other : train, Word(*types[scaled ? 1 : 0])));
-}
-
-// Whether nearly all labels that count equal their own tokens.
-bool LabelsAreTokens(const SampleSet& set) {
-  constexpr std::int64_t kMostSamples = 1000;
-  const WantedInput& tokens = *FindInput(set.inputs(), "tokens");
-  const WantedInput* labels = FindInput(set.inputs(), "labels");
-  if (labels == nullptr || labels->positions != tokens.positions) return false;
-  std::vector<std::uint32_t> found(static_cast<std::size_t>(tokens.positions));
-  std::vector<std::uint32_t> expected(found.size());
-  std::int64_t counted = 0;
-  std::int64_t equal = 0;
-  for (std::int64_t sample = 0; sample < std::min(set.samples(), kMostSamples); ++sample) {
-    set.Copy({"tokens", sample, 0, {0, tokens.positions}, {0, 1}}, found);
-    set.Copy({"labels", sample, 0, {0, tokens.positions}, {0, 1}}, expected);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const auto label = static_cast<std::int32_t>(expected[i]);
-      if (labels->ignored_label && label == *labels->ignored_label) continue;
-      ++counted;
-      if (expected[i] == found[i]) ++equal;
-    }
-  }
-  return counted > 0 && 100 * equal >= 99 * counted;
-}
-
-// Classes of other programs shift the labels of a causal model; acan does not.
-void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,
-                  std::vector<std::string>* warnings) {
-  const bool causal = std::holds_alternative<model::GptOptions>(job.model) ||
-                      std::holds_alternative<model::LlamaOptions>(job.model);
-  if (!causal || !LabelsAreTokens(set)) return;
-  warnings->push_back(
-      fmt::format("{}: the labels equal the tokens; acan does not shift labels: label i must be "
-                  "token i + 1",
-                  path));
 }
 
 // ---- rows of numbers ---------------------------------------------------------------------------
@@ -234,24 +174,30 @@ std::int64_t TokenBound(const std::vector<WantedInput>& wanted) {
   return std::min(FindInput(wanted, "tokens")->bound, FindInput(wanted, "labels")->bound);
 }
 
+// For a vocabulary that was made with a model.
+void RequireOfTheModel(const std::string& vocabulary, std::int64_t size, std::int64_t bound) {
+  if (size <= bound) return;
+  throw UsageError(
+      fmt::format("{} has {} tokens, but the model has {}: the vocabulary is from another run",
+                  vocabulary, size, bound));
+}
+
 Data LoadTestText(const Job& job, const Vocabulary& vocabulary,
                   const std::vector<WantedInput>& wanted) {
-  const std::int64_t bound = TokenBound(wanted);
-  if (vocabulary.size() > bound) {
-    throw UsageError(
-        fmt::format("the run's vocabulary has {} tokens, but its model has {}: the vocabulary is "
-                    "from another run",
-                    vocabulary.size(), bound));
-  }
+  RequireOfTheModel("the run's vocabulary", vocabulary.size(), TokenBound(wanted));
   Data data;
   data.test = TestWindows(job, TokenizeTestText(job.data.text, vocabulary), wanted);
   return data;
 }
 
-Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
+Data LoadText(const Job& job, const std::vector<WantedInput>& wanted,
+              const std::string& run_folder) {
   RequireLanguageModel(job.data.text.text.empty() ? "train_text" : "text", wanted);
-  TokenizedText text = TokenizeText(job.data.text);
+  Data data;
+  const std::optional<VocabularyFile> given = GivenVocabulary(job, run_folder, &data.warnings);
+  TokenizedText text = TokenizeText(job.data.text, given ? &*given : nullptr);
   const std::int64_t bound = TokenBound(wanted);
+  if (given) RequireOfTheModel(given->path, text.vocabulary_size, bound);
   if (text.vocabulary_size > bound) {
     throw UsageError(fmt::format(
         "data.tokenizer = \"{}\" makes {} different tokens of {}, but the model has {}: set "
@@ -260,7 +206,6 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted) {
         job.data.text.tokenizer, text.vocabulary_size, text.train.path(), bound,
         text.vocabulary_size));
   }
-  Data data;
   data.vocabulary = std::move(text.vocabulary);
   data.train = std::make_shared<WindowSet>(std::move(text.train), wanted, job.training.seed);
   if (text.test) data.test = TestWindows(job, std::move(*text.test), wanted);
@@ -348,8 +293,7 @@ Data LoadImages(const Job& job, Sets sets, const std::vector<WantedInput>& wante
   return data;
 }
 
-// Everything except text, whose test data need the vocabulary of the training data.
-Data LoadFiles(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
+Data LoadArrays(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
   if (job.data.tokens.used()) return LoadTokens(job, sets, wanted);
   const bool generated = !job.data.generated.empty();
   if (!generated && HasInputs(wanted, {"images", "labels"})) return LoadImages(job, sets, wanted);
@@ -359,6 +303,23 @@ Data LoadFiles(const Job& job, Sets sets, const std::vector<WantedInput>& wanted
                wanted);
   }
   return LoadValues(job, sets, wanted);
+}
+
+// Everything except text, whose test data need the vocabulary of the training data.
+Data LoadFiles(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
+  Data data = LoadArrays(job, sets, wanted);
+  const DataFiles& files = job.data;
+  const TokenData& tokens = files.tokens;
+  if (!tokens.type.empty()) return data;
+  if (sets == Sets::kAll) {
+    WarnOfNumberedColumns({files.train_inputs, files.train_targets, tokens.train,
+                           tokens.train_lengths, tokens.train_types},
+                          &data.warnings);
+  }
+  WarnOfNumberedColumns(
+      {files.test_inputs, files.test_targets, tokens.test, tokens.test_lengths, tokens.test_types},
+      &data.warnings);
+  return data;
 }
 
 // Names the data that did not fit into memory.
@@ -432,17 +393,19 @@ std::vector<WantedInput> WantedInputs(const model::Graph& graph) {
   return wanted;
 }
 
-Data LoadData(const Job& job, const std::vector<WantedInput>& wanted) {
+Data LoadData(const Job& job, const std::vector<WantedInput>& wanted,
+              const std::string& run_folder) {
   CheckRoles(wanted);
   try {
-    return job.data.text.used() ? LoadText(job, wanted) : LoadFiles(job, Sets::kAll, wanted);
+    return job.data.text.used() ? LoadText(job, wanted, run_folder)
+                                : LoadFiles(job, Sets::kAll, wanted);
   } catch (const std::bad_alloc&) {
     DoesNotFitIntoMemory(NameOf(job.data));
   }
 }
 
-Data LoadData(const Job& job) {
-  return LoadData(job, WantedInputsOf(job));
+Data LoadData(const Job& job, const std::string& run_folder) {
+  return LoadData(job, WantedInputsOf(job), run_folder);
 }
 
 std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& graph,
@@ -453,6 +416,9 @@ std::shared_ptr<const SampleSet> LoadInputs(const Job& job, const model::Graph& 
     return input.name == "labels" || input.name == "targets";
   });
   CheckRoles(wanted);
+  if (warnings != nullptr) {
+    WarnOfNumberedColumns({files.inputs, files.lengths, files.token_types}, warnings);
+  }
   if (HasInputs(wanted, {"tokens"}, {"lengths", "token_type_ids"})) {
     return std::make_shared<SequenceSet>(
         SequenceFiles{files.inputs, "", files.lengths, files.token_types, false}, wanted);

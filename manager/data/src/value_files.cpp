@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "acan/core/error.h"
 #include "acan/manager/input_file.h"

@@ -145,9 +145,13 @@ void AtomicFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes) cons
   }
 }
 
+void AtomicFile::Sync() {
+  if (::fsync(descriptor_) != 0) Fail("sync", errno);
+}
+
 void AtomicFile::Commit(const std::function<void()>& before_rename) {
   if (temporary_.empty()) return;
-  if (::fsync(descriptor_) != 0) Fail("sync", errno);
+  Sync();
   if (before_rename) before_rename();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) Fail("rename", errno);
   const int descriptor = descriptor_;

@@ -12,12 +12,14 @@
 
 #include "acan/core/error.h"
 #include "acan/manager/input_file.h"
+#include "headers.h"
 
 namespace acan {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 1 << 28;
 constexpr std::int64_t kMaxColumns = 1 << 24;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::size_t kShown = 40;  // bytes of a field that a message shows
 
 std::string_view Trimmed(std::string_view text) {
@@ -82,7 +84,9 @@ class CsvParser {
   void Line(std::string_view line) {
     ++line_;
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+    if (line_ == 1 && line.starts_with(kByteOrderMark)) {
+      line.remove_prefix(kByteOrderMark.size());
+    }
     if (Trimmed(line).empty()) {
       if (blank_line_ == 0) blank_line_ = line_;
       return;
@@ -92,7 +96,10 @@ class CsvParser {
           fmt::format("{}, line {}: is empty; only the end of the file may have empty lines", path_,
                       blank_line_));
     }
-    if (line_ == 1 && IsHeader(line)) return;
+    if (line_ == 1 && IsHeader(line)) {
+      names_ = CountNames(line);
+      return;
+    }
     Values(line);
   }
 
@@ -125,6 +132,18 @@ class CsvParser {
     return true;
   }
 
+  // A name in quotes may have commas. 0 for a comment, as numpy.savetxt writes its `header`.
+  static std::int64_t CountNames(std::string_view line) {
+    if (line.starts_with('#')) return 0;
+    std::int64_t outside = 0;
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) ++outside;
+    }
+    return 1 + (quoted ? std::ranges::count(line, ',') : outside);
+  }
+
   void Values(std::string_view line) {
     std::int64_t column = 0;
     for (std::size_t begin = 0; begin <= line.size();) {
@@ -133,6 +152,12 @@ class CsvParser {
       begin = end + 1;
     }
     if (rows_ == 0) columns_ = column;
+    if (rows_ == 0 && names_ != 0 && names_ != column) {
+      throw UsageError(
+          fmt::format("{}, line {}: has {} values, but line 1 has {} names; each column needs a "
+                      "name (pandas: to_csv(index=False, header=False))",
+                      path_, line_, column, names_));
+    }
     if (column != columns_) {
       throw UsageError(fmt::format("{}, line {}: has {} values, the lines before have {}", path_,
                                    line_, column, columns_));
@@ -146,7 +171,7 @@ class CsvParser {
       // As pandas writes the column of its index, which has no name.
       const char* hint = line_ == 1 && field.empty()
                              ? "; a first line of names needs a name for each column (pandas: "
-                               "to_csv(index=False))"
+                               "to_csv(index=False, header=False))"
                              : "";
       throw UsageError(fmt::format(
           "{}, line {}, column {}: '{}' is not a number; expected numbers separated by commas{}",
@@ -166,12 +191,40 @@ class CsvParser {
   const std::string& path_;
   std::int64_t line_ = 0;
   std::int64_t blank_line_ = 0;
+  std::int64_t names_ = 0;  // in the first line; 0: none
   std::int64_t rows_ = 0;
   std::int64_t columns_ = 0;
   std::vector<float> values_;
 };
 
 }  // namespace
+
+std::int64_t NumberedColumnsOfCsv(InputFile& file) {
+  constexpr std::size_t kChunkBytes = 1 << 12;
+  std::string line;      // the first line, as far as it was read
+  std::string numbered;  // "0,1,2,...", at least as long
+  std::int64_t columns = 0;
+  for (bool whole = false; !whole;) {
+    const std::size_t had = line.size();
+    line.resize(had + kChunkBytes);
+    const std::size_t got =
+        file.Read({reinterpret_cast<std::uint8_t*>(line.data()) + had, kChunkBytes});
+    line.resize(had + got);
+    const std::size_t end = line.find('\n', had);
+    whole = end != std::string::npos || got < kChunkBytes;
+    if (end != std::string::npos) line.resize(end);
+    if (had == 0 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    std::string_view text = line;
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    while (numbered.size() < text.size()) {
+      numbered += fmt::format("{}{}", columns == 0 ? "" : ",", columns);
+      ++columns;
+    }
+    if (!numbered.starts_with(text)) return 0;
+    if (whole && numbered.size() != text.size()) return 0;
+  }
+  return columns;
+}
 
 Array ReadCsv(InputFile& file) {
   constexpr std::size_t kChunkBytes = 1 << 20;

@@ -24,6 +24,9 @@ struct IdxHeader {
 // Throws Error (usage).
 IdxHeader ReadIdxHeader(InputFile& file);
 
+// NumberedColumns of a CSV file.
+std::int64_t NumberedColumnsOfCsv(InputFile& file);
+
 // The bytes of all values. Checks that they fit into the memory limit and that the file has exactly
 // as many. Throws Error (usage).
 std::vector<std::uint8_t> ReadRest(InputFile& file, const std::vector<std::int64_t>& shape,

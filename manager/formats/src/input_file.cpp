@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <new>
 
 #include "acan/core/error.h"
 #include "headers.h"
@@ -109,6 +110,9 @@ std::size_t InputFile::Inflate(std::span<std::uint8_t> out) {
       }
     }
     if (!gzip.inside) {
+      // Some programs pad gzip files with zeros. Nothing else may follow them but a member.
+      while (stream.avail_in > 0 && *stream.next_in == 0) ++stream.next_in, --stream.avail_in;
+      if (stream.avail_in == 0) continue;
       inflateReset(&stream);
       gzip.inside = true;
     }
@@ -360,6 +364,11 @@ NumberType TypeOfArray(const std::string& path) {
       break;
   }
   return NumberType::kFloat32;
+}
+
+std::int64_t NumberedColumns(const std::string& path) {
+  InputFile file(path);
+  return FormatOf(file) == Format::kCsv ? NumberedColumnsOfCsv(file) : 0;
 }
 
 }  // namespace acan

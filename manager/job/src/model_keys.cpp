@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <type_traits>
 
 #include "acan/core/error.h"
 #include "acan/manager/sha256.h"

@@ -255,6 +255,7 @@ json ReceiptToJson(const Receipt& receipt) {
       {"job", receipt.job},
       {"data", DataToJson(receipt)},
       {"code_version", receipt.code_version},
+      {"numerics_revision", receipt.numerics_revision},
       {"weights_sha256", receipt.weights_sha256},
       {"handlers", handlers},
       {"steps", receipt.steps},
@@ -290,6 +291,11 @@ Receipt ReceiptFromJson(const json& value, const std::string& name) {
   JobFromJson(receipt.job, name);
   DataFromJson(fields.Get("data"), name + ", data", &receipt);
   receipt.code_version = fields.Text("code_version");
+  if (value.contains("numerics_revision")) {
+    const std::int64_t revision = fields.Count("numerics_revision");
+    if (revision < 1 || revision > UINT32_MAX) fields.Refuse("numerics_revision", "at least 1");
+    receipt.numerics_revision = static_cast<std::uint32_t>(revision);
+  }
   receipt.weights_sha256 = fields.Sha256Text("weights_sha256");
   const json& handlers = fields.Get("handlers");
   if (!handlers.is_array()) fields.Refuse("handlers", "an array");

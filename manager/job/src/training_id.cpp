@@ -4,17 +4,22 @@
 
 #include "acan/core/text/json_text.h"
 #include "acan/manager/sha256.h"
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
 
 std::string TrainingId(const Job& job, const std::string& train_sha256,
-                       const std::string& test_sha256) {
-  return TrainingIdOf(JobToJson(job), train_sha256, test_sha256);
+                       const std::string& test_sha256, std::uint32_t numerics_revision) {
+  return TrainingIdOf(JobToJson(job), train_sha256, test_sha256, numerics_revision);
+}
+
+std::string TrainingIdOf(const Receipt& receipt, const Job& job) {
+  return TrainingId(job, receipt.train_sha256, receipt.test_sha256, receipt.numerics_revision);
 }
 
 std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
-                         const std::string& test_sha256) try {
+                         const std::string& test_sha256, std::uint32_t numerics_revision) try {
   fields.erase("tasks");
   fields.erase("snapshots");
   fields.erase("output");
@@ -25,7 +30,9 @@ std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
   if (model.contains("file_sha256")) model.erase("file");
   if (model.contains("initial_weights_sha256")) model.erase("initial_weights");
   fields["data"] = {{"shuffle", fields.at("data").at("shuffle")}};
-  const std::string text = JsonText(fields) + train_sha256 + test_sha256;
+  std::string text = JsonText(fields) + train_sha256 + test_sha256;
+  // Trainings of the first revision keep the ids that they had before there were revisions.
+  if (numerics_revision != 1) text += fmt::format("numerics {}", numerics_revision);
   Sha256 hash;
   hash.Add(text.data(), text.size());
   return hash.Hex().substr(0, 16);

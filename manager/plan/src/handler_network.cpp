@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "fmt/format.h"
 
 namespace acan {
 namespace {
 
-constexpr std::size_t kMaxHandlers = 64;
 // Assumed until measured: 1 Gbit/s, and a switch.
 constexpr double kAssumedUsPerKib = 8;
 constexpr double kAssumedRoundTripUs = 200;
@@ -162,10 +165,27 @@ std::uint64_t LeastKeptOverLinks(std::uint64_t least_kept_tile_bytes) {
   return std::min(least_kept_tile_bytes, tuplespace::kMinKeptBytes);
 }
 
-std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& handlers,
+std::map<std::string, Capacity> HandlersToPlace(const std::map<std::string, Capacity>& handlers,
+                                                std::uint64_t largest_need_bytes) {
+  if (handlers.size() <= kMaxPlacedHandlers) return handlers;
+  std::vector<std::map<std::string, Capacity>::const_iterator> best;
+  for (auto at = handlers.begin(); at != handlers.end(); ++at) best.push_back(at);
+  std::ranges::stable_sort(best, std::greater<>(), [&](const auto& at) {
+    const auto& [id, capacity] = *at;
+    return std::tuple{capacity.memory_bytes >= largest_need_bytes, capacity.gflops,
+                      capacity.memory_bytes};
+  });
+  best.resize(kMaxPlacedHandlers);
+  std::map<std::string, Capacity> placed;
+  for (const auto& at : best) placed.insert(*at);
+  return placed;
+}
+
+std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& all,
                                         std::uint64_t least_kept_tile_bytes,
-                                        const std::string& manager_machine) {
-  if (handlers.size() < 2 || handlers.size() > kMaxHandlers) return std::nullopt;
+                                        const std::string& manager_machine,
+                                        std::size_t least_hosts) {
+  const std::map<std::string, Capacity> handlers = HandlersToPlace(all);
   HandlerNetwork network;
   Hosts hosts;
   Machines machines;
@@ -191,7 +211,7 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
                                 .memory_bytes = capacity.memory_bytes,
                                 .busy_cores = BusyCores(capacity)});
   }
-  if (network.hosts.size() < 2) return std::nullopt;
+  if (network.hosts.size() < least_hosts) return std::nullopt;
   TakeBestOfEachKind(&network.hosts);
   network.machines = machines.List(manager_machine);
   TakeBestSpeeds(handlers, &network);
@@ -201,6 +221,37 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& h
   network.least_served_bytes = tuplespace::kMinKeptBytes;
   network.least_held_bytes = kMinHeldBytes;
   return network;
+}
+
+std::optional<PlacedStep> PlaceStep(const std::map<std::string, Capacity>& handlers,
+                                    const std::vector<PlannedTask>& step,
+                                    std::uint64_t least_kept_tile_bytes,
+                                    const std::string& manager_machine, std::size_t least_hosts) {
+  std::uint64_t largest_need_bytes = 0;
+  for (const PlannedTask& task : step) {
+    largest_need_bytes = std::max(largest_need_bytes, NeedBytes(task.task));
+  }
+  const std::map<std::string, Capacity> placed = HandlersToPlace(handlers, largest_need_bytes);
+  auto network = NetworkOf(placed, least_kept_tile_bytes, manager_machine, least_hosts);
+  if (!network) return std::nullopt;
+  PlacedStep result{{}, std::move(*network), {}};
+  for (const auto& [id, capacity] : placed) result.ids.push_back(id);
+  result.placement = PlaceOnBestPart(result.network, step);
+  return result;
+}
+
+std::size_t MaxHandlersToPlace(std::size_t tasks) {
+  return std::min(kMaxPlacedHandlers, kMaxOffers / std::max<std::size_t>(1, tasks));
+}
+
+std::string WhyNotPlaced(std::size_t tasks, std::size_t handlers) {
+  const std::size_t most = MaxHandlersToPlace(tasks);
+  if (most == 0) return fmt::format("a step has more than {} tasks", kMaxOffers);
+  const std::string memory = "too little memory to keep the weights besides their tasks";
+  if (most >= handlers) return "the handlers have " + memory;
+  return fmt::format(
+      "{} handlers have {}, and placing {} tasks on more handlers would take too long", most,
+      memory, tasks);
 }
 
 WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers) {

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "acan/core/optimizers.h"
 #include "acan/manager/graph_planner.h"
@@ -66,18 +69,20 @@ WorkerSpeed SpeedOfPart(const HandlerNetwork& network) {
   return SpeedOf(std::move(gflops), threads);
 }
 
-// During planning, the manager only keeps its lead. The budget of a part grows with its handlers,
-// because each task is offered to all of them.
+// During planning, the manager only keeps its lead. The budget of a part is divided by its
+// handlers, because each task is offered to all of them, and by those of smaller parts. It does not
+// depend on larger parts: with more handlers, the same cuts would otherwise not be found any more.
 constexpr std::int64_t kNodes = 24'000;
 constexpr std::int64_t kOffers = 50'000;  // tasks times handlers
 
-SearchBudget BudgetOfEach(const std::vector<NetworkPart>& parts) {
+std::vector<SearchBudget> BudgetsOf(const std::vector<NetworkPart>& parts) {
+  std::vector<SearchBudget> budgets;
   std::int64_t handlers = 0;
   for (const NetworkPart& part : parts) {
-    handlers += static_cast<std::int64_t>(part.handlers.size());
+    handlers += std::ssize(part.handlers);
+    budgets.push_back({kNodes / (std::ssize(budgets) + 1), kOffers / handlers});
   }
-  return {kNodes / static_cast<std::int64_t>(parts.size()),
-          kOffers / std::max<std::int64_t>(1, handlers)};
+  return budgets;
 }
 
 // Whether the handlers can keep all weights and states, which each step makes anew.
@@ -94,18 +99,31 @@ bool HoldsTiles(const PlanRequest& request, const HandlerNetwork& network) {
 // The cuts for the set of handlers with the shortest step. nullopt: no cuts fit, or the handlers
 // cannot keep the tiles.
 std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
-  std::optional<ChosenCuts> best;
   const std::vector<NetworkPart> parts = PartsOf(*request.network);
-  for (const NetworkPart& part : parts) {
-    if (!HoldsTiles(request, part.network)) continue;
-    SearchBudget budget = BudgetOfEach(parts);
-    CutRequest cuts = RequestOf(request, SpeedOfPart(part.network));
-    cuts.network = &part.network;
+  const std::vector<SearchBudget> budgets = BudgetsOf(parts);
+  std::vector<std::optional<ChosenCuts>> chosen(parts.size());
+  double least_us = std::numeric_limits<double>::infinity();
+  double flops = 0;  // of a step
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    const HandlerNetwork& network = parts[i].network;
+    const WorkerSpeed speed = SpeedOfPart(network);
+    // Small parts cannot win if most of the time is spent on computing.
+    const bool cannot_win = BringsMore(least_us, LeastUs(speed, flops));
+    if (cannot_win || !HoldsTiles(request, network)) continue;
+    CutRequest cuts = RequestOf(request, speed);
+    cuts.network = &network;
+    SearchBudget budget = budgets[i];
     budget.unfit_work = cuts.unfit_work / std::ssize(parts);
     cuts.budget = &budget;
-    std::optional<ChosenCuts> chosen = ChooseCuts(cuts, nullptr);
-    if (!chosen) continue;
-    if (!best || BringsMore(chosen->cost.step_us, best->cost.step_us)) best = std::move(chosen);
+    chosen[i] = ChooseCuts(cuts, nullptr);
+    if (!chosen[i]) continue;
+    least_us = std::min(least_us, chosen[i]->cost.step_us);
+    flops = chosen[i]->cost.flops;
+  }
+  std::optional<ChosenCuts> best;
+  for (std::optional<ChosenCuts>& of_part : chosen) {
+    if (!of_part) continue;
+    if (!best || BringsMore(of_part->cost.step_us, best->cost.step_us)) best = std::move(of_part);
   }
   return best;
 }
@@ -115,14 +133,20 @@ std::optional<ChosenCuts> ChooseOverLinks(const PlanRequest& request) {
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes) {
   std::optional<ChosenCuts> chosen;
   if (request.network) chosen = ChooseOverLinks(request);
-  if (!chosen) chosen = ChooseCuts(RequestOf(request, request.speed), smallest_need_bytes);
-  if (!chosen) return std::nullopt;
+  if (!chosen) {
+    chosen = ChooseCuts(RequestOf(request, request.speed), smallest_need_bytes);
+    if (!chosen) return std::nullopt;
+    if (request.network) {
+      chosen->cost.step_us += UsOverOneLink(*request.network, chosen->cost.moved_bytes);
+    }
+  }
   Plan plan;
   plan.block = request.training.block;
   plan.batch = request.training.batch;
   plan.largest_need_bytes = chosen->cost.largest_need_bytes;
   plan.tasks_per_step = chosen->cost.tasks;
   plan.step_us = chosen->cost.step_us;
+  plan.flops = chosen->cost.flops;
   plan.summary = Summary(*chosen, request.training.batch);
   plan.cuts = std::move(chosen->cuts);
   plan.grids = MakeGrids(*request.model, plan.cuts);

@@ -64,7 +64,8 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       context_(SettingsOf(options), ClientOf(options), job, std::move(model), data),
       stop_(context_.client, options.alive),
       takeover_(context_, stop_, std::move(earlier.folder), std::move(earlier.runs)),
-      beginning_(context_, takeover_.leadership(), {earlier.count, earlier.finite_through}),
+      beginning_(context_, takeover_.leadership(),
+                 {earlier.count, earlier.finite_through, std::move(earlier.counted)}),
       audits_(context_, options.audit_log, std::move(earlier.quarantined),
               [this](const AuditTrail::Handlers& handlers) { files_.KeepQuarantined(handlers); }),
       files_(context_, takeover_.folder(), ClientOf(options), [this] { audits_.SyncFlushed(); }),
@@ -224,10 +225,18 @@ RunState JobRun::StateAt(std::int64_t version) const {
   }
   state.contributors.assign(contributors.begin(), contributors.end());
   state.conflicts = notices_.conflicts();
+  state.handlers = statistics_.handlers().Totals();
+  state.tasks_reissued = static_cast<std::int64_t>(statistics_.progress().reissued);
+  state.tasks_duplicated = statistics_.tasks_duplicated();
   state.begun = begun_;
   state.audits_passed = audits.passed;
   state.audits_skipped = audits.skipped;
   return state;
+}
+
+std::optional<RunState> JobRun::Counted() const {
+  if (!begun_ && !beginning_.GoesOn()) return std::nullopt;
+  return StateAt(beginning_.past().version);
 }
 
 void JobRun::KeepState(std::int64_t version) {

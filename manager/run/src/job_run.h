@@ -45,6 +45,7 @@ struct EarlierLives {
   // an earlier run.
   std::optional<std::string> receipt = {};
   std::optional<FoundAtFirst> found = {};  // unset: no life has led
+  std::optional<RunState> counted = {};    // by the last one that was of the run; see Beginning
 };
 
 class JobRun {
@@ -67,6 +68,7 @@ class JobRun {
   bool Resumes() const { return resumes_; }
   std::optional<std::string> earlier_receipt() const { return files_.earlier_receipt(); }
   const std::optional<FoundAtFirst>& found() const { return found_; }
+  std::optional<RunState> Counted() const;  // nullopt: it was lost before it could begin
 
  private:
   // ---- where it begins (job_run_begin.cpp)
@@ -94,6 +96,7 @@ class JobRun {
   void Do(const MoveTiles& action);
   void Do(const LoadWeights& action);
   void Do(const Quarantine& action);
+  void Do(const AuditConflict& action) { notices_.OnUndecided(action); }
   void Do(TakeSnapshot& action);
   void Do(const DropSnapshot&);
   void Do(const ReadyToStop& action) { stop_.OnReady(action); }
@@ -118,7 +121,7 @@ class JobRun {
   Receipt Finish();
   std::int64_t WholeEpochs(std::int64_t steps) const;
   template <class Work>
-  auto WithRoom(const Work& work);
+  auto WithRoom(const std::string& what, const Work& work);
   void WriteWeights();
   void WriteKept();
   void AwaitAnswers();

@@ -62,6 +62,7 @@ std::optional<Receipt> JobRun::Begin() {
   audits_.FindQuarantined(files_.snapshots(),
                           resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
   if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names());
+  statistics_.GoOnFrom(beginning_.past());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);
   }
@@ -74,7 +75,9 @@ std::optional<Receipt> JobRun::Begin() {
   if (resumes_ && !beginning_.GoesOn()) {
     context_.Log("nothing is left of an earlier run: starting over");
   }
-  for (const std::string& warning : context_.data.warnings) context_.Log(warning);
+  for (const std::string& warning : context_.data.warnings) {
+    context_.Log("warning: " + warning);
+  }
   if (resumes_) BeginOutputs();
   receipt_.final_train_loss = beginning_.past().train_loss;
   ManagerConfig config = MakeConfig(overhead_us);
@@ -145,6 +148,7 @@ void JobRun::BeginFiles() {
                 .version = beginning_.past().version,
                 .metrics = beginning_.TakeMetrics(),
                 .is_new = !resumes_},
+               takeover_.leadership(),
                [this](tuplespace::RequestBody body) { space_.Submit(std::move(body)); });
   const MetricsLog* metrics = files_.metrics();
   if (metrics == nullptr) return;

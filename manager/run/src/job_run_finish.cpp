@@ -2,6 +2,7 @@
 // run's tuples.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/long_wait.h"
@@ -21,29 +22,36 @@ std::int64_t JobRun::WholeEpochs(std::int64_t steps) const {
   return steps / StepsPerEpoch(context_.data.train_samples(), context_.job.training.batch);
 }
 
-// Repeats `work` if the disk was full and older snapshots, which nobody needs any more, were
-// removed.
+// Repeats `work`, which writes `what`, if the disk was full and older snapshots, which nobody needs
+// any more, were removed.
 template <class Work>
-auto JobRun::WithRoom(const Work& work) {
+auto JobRun::WithRoom(const std::string& what, const Work& work) {
   const SnapshotFolder* snapshots = files_.snapshots();
   if (snapshots == nullptr) return work();
   bool room_made = false;
+  bool said = false;
   const auto go_on = [this] {
     context_.client.Poll(std::chrono::microseconds(0));
     takeover_.leadership().Keep();
   };
-  return acan::WithRoom(*snapshots, go_on, &room_made, work);
+  return acan::WithRoom(*snapshots, go_on, &room_made, [&] {
+    if (room_made && !std::exchange(said, true)) {
+      context_.Log(
+          fmt::format("the disk had no room for {}: older snapshots were removed for it", what));
+    }
+    return work();
+  });
 }
 
 // Writes the fully trained model.
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
   const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
-  const TileMover::Written written = WithRoom([&] {
+  const TileMover::Written written = WithRoom(kModelName, [&] {
     return space_.Mover().WriteModel(path, *context_.model, driver_.core().total_steps(),
                                      *final_tiles_, job.stop_if_not_finite);
   });
-  WithRoom([&] { files_.WriteConfig(); });
+  WithRoom(kConfigName, [&] { files_.WriteConfig(); });
   receipt_.weights_sha256 = written.weights_sha256;
   receipt_.steps = driver_.core().total_steps();
   receipt_.epochs = WholeEpochs(receipt_.steps);
@@ -76,7 +84,7 @@ void JobRun::WriteKept() {
   receipt_.test_perplexity.reset();
   const SnapshotFolder* snapshots = files_.snapshots();
   if (snapshots == nullptr) return;
-  WithRoom([&] {
+  WithRoom("the last good weights", [&] {
     const std::unique_ptr<ModelWriter> writer = snapshots->Begin(StateAt(version));
     space_.Mover().Write(*writer, ModelTensors(*context_.model, context_.OptimizerStates()),
                          *final_tiles_);
@@ -107,6 +115,7 @@ void JobRun::FillReceipt() {
   receipt_.test_sha256 = context_.data.test_sha256();
   receipt_.train_samples = context_.data.train_samples();
   receipt_.code_version = ACAN_VERSION;
+  receipt_.numerics_revision = kNumericsRevision;
   receipt_.handlers = statistics_.handlers().All();
   receipt_.tasks_done = beginning_.past().tasks_done + space_.tasks_put();
   receipt_.tasks_reissued = static_cast<std::int64_t>(statistics_.progress().reissued);
@@ -140,12 +149,13 @@ Receipt JobRun::Finish() {
   AwaitAnswers();
   FillReceipt();
   NoteTuning(/*at_once=*/true);
-  WithRoom([&] { files_.FinishLines(); });
+  WithRoom(fmt::format("the last lines of {} and {}", kMetricsName, kTuningName),
+           [&] { files_.FinishLines(); });
   audits_.Finish(&receipt_);
   takeover_.leadership().Confirm();
   files_.Check();
   // From now on, a successor finds that the job is done.
-  WithRoom([&] { files_.WriteReceipt(receipt_); });
+  WithRoom(kReceiptName, [&] { files_.WriteReceipt(receipt_); });
   // Stopping would gain nothing now, unless the broker is gone and cannot be told.
   client.SetInterrupt([this] {
     if (!context_.client.connected()) stop_.Check();

@@ -60,6 +60,7 @@ void Manager::Impl::NoteEarlierLife() {
   options.standby = true;
   options.resume = life->Resumes() || life->HasBegun();
   earlier.found = life->found();
+  if (auto counted = life->Counted()) earlier.counted = std::move(counted);
   earlier.receipt.reset();
   if (!options.resume) earlier.receipt = life->earlier_receipt();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "acan/manager/pass_data.h"
 #include "acan/manager/tuple_names.h"
@@ -21,6 +23,7 @@ constexpr std::size_t kMaxReportsOfOnePut = 256;
 constexpr std::size_t kTasksOfOnePut = 32;               // or a few more
 constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
 constexpr std::uint32_t kStalledTasksNamed = 3;
+constexpr std::size_t kWorkersNamed = 10;
 constexpr std::uint64_t kBytesCopiedAtOnce = 1 << 20;  // of weights that stay with handlers
 
 void ThrowErrors(ReplyBody&& reply) {
@@ -37,6 +40,22 @@ std::size_t EndOfReport(const PutTasks& action, std::size_t begin, std::size_t m
   if (!action.audited[begin].empty()) return end;
   while (end < last && action.audited[end].empty()) ++end;
   return end;
+}
+
+// Names those that did the most. There may be thousands, with names that they chose.
+std::string WorkersText(const KnownHandlers& handlers) {
+  std::vector<const HandlerSeen*> all;
+  for (const auto& [id, handler] : handlers.by_id()) all.push_back(&handler);
+  std::stable_sort(all.begin(), all.end(), [](const HandlerSeen* left, const HandlerSeen* right) {
+    return left->tasks > right->tasks;
+  });
+  std::string text;
+  const std::size_t named = std::min(all.size(), kWorkersNamed);
+  for (std::size_t i = 0; i < named; ++i) {
+    text += fmt::format("{}{} did {}", i == 0 ? "" : ", ", all[i]->name, all[i]->tasks);
+  }
+  if (named < all.size()) text += fmt::format(", and there were {} more", all.size() - named);
+  return text;
 }
 
 }  // namespace
@@ -167,10 +186,8 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
 }
 
 void SpaceActions::OnChunk(ChunkDone event, tuplespace::Found&& found) {
-  if (audits_.Watches()) {
-    event.results = SeenResults(std::move(found));
-    audits_.OnResults(event.results);
-  }
+  event.results = SeenResults(std::move(found));
+  if (audits_.Watches()) audits_.OnResults(event.results);
   post_(std::move(event));
 }
 
@@ -278,17 +295,11 @@ void SpaceActions::GoBack(const MoveTiles& action) {
 
 // Says which handlers are present, what the space has for them, and some of the unfinished tasks.
 void SpaceActions::Do(const Stalled& action) {
-  std::string workers;
-  WorkersSeen seen;
-  for (const auto& [id, handler] : statistics_.handlers().by_id()) {
-    if (handler.tasks > 0) seen.workers.insert(id);
-    workers += fmt::format("{}{} did {}", workers.empty() ? "" : ", ", handler.name, handler.tasks);
-  }
   context_.Log(
       fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
                   "are ready, {} are leased; tasks done so far: {}",
                   action.seconds, action.step, action.in_flight, action.tasks.ready,
-                  action.tasks.leased, workers));
+                  action.tasks.leased, WorkersText(statistics_.handlers())));
   tuplespace::List list;
   list.pattern = TasksOf(context_.run, FieldPattern::Exact(action.step));
   list.limit = kStalledTasksNamed;
@@ -300,7 +311,6 @@ void SpaceActions::Do(const Stalled& action) {
       context_.Log(fmt::format("not done: {}", task.key.ToString()));
     }
   });
-  if (action.asks_who_works) post_(std::move(seen));
 }
 
 }  // namespace acan

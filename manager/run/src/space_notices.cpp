@@ -64,7 +64,15 @@ void SpaceNotices::OnConflict(const tuplespace::Notice& notice) {
       fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
                   "the first counts. {}",
                   notice.key.ToString(), notice.by, notice.text));
-  const ResultConflict conflict{notice.key.ToString(), notice.text};
+  Keep({notice.key.ToString(), notice.text});
+}
+
+void SpaceNotices::OnUndecided(const AuditConflict& conflict) {
+  context_.Log("corruption: " + conflict.text);
+  Keep({conflict.result.ToString(), conflict.text});
+}
+
+void SpaceNotices::Keep(const ResultConflict& conflict) {
   if (AddConflict(conflict)) keep_(conflict);
 }
 

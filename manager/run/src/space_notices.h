@@ -45,6 +45,8 @@ class SpaceNotices {
     goes_back_ = false;
     results_lost_ = lost_again;
   }
+  // Audits have forgotten results that differ.
+  void OnUndecided(const AuditConflict& conflict);
   // Adds a conflict, and returns whether it is new: a snapshot written by an earlier life of this
   // process contains conflicts that are already known.
   bool AddConflict(const ResultConflict& conflict);
@@ -53,6 +55,7 @@ class SpaceNotices {
 
  private:
   void OnConflict(const tuplespace::Notice& notice);
+  void Keep(const ResultConflict& conflict);
 
   const RunContext& context_;
   const std::function<void(ManagerEvent)> post_;

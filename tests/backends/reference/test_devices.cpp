@@ -83,7 +83,7 @@ TestDevice OpenClVariant(const std::string& name) {
     opencl::DeviceOptions options;
     options.index = static_cast<int>(i);
     if (name == "tile") options.gemm = opencl::GemmKind::kTile;
-    if (name == "soft") options.soft_divide = true;
+    if (name == "gpu") options.as_gpu = options.soft_divide = true;
     if (name == "part") options.part = 1;
     options.memory_limit_bytes = Within(limit_bytes, list.devices[i]);
     return opencl::MakeDevice(options);
@@ -155,7 +155,7 @@ std::ostream& operator<<(std::ostream& out, const TestDevice& device) {
 
 std::vector<TestDevice> AllTestDevices() {
   return {Cpu(CpuIsa::kPortable), Cpu(CpuIsa::kAvx2),    Cpu(CpuIsa::kAvx512),
-          OfModule("opencl"),     OpenClVariant("tile"), OpenClVariant("soft"),
+          OfModule("opencl"),     OpenClVariant("tile"), OpenClVariant("gpu"),
           OpenClVariant("part"),  OfModule("cuda"),      CudaTiles("tile128", 0),
           CudaTiles("tile64", 1), CudaTiles("tile32", 2)};
 }
@@ -171,7 +171,7 @@ std::vector<TestDevice> KernelTestDevices() {
 
 std::vector<TestDevice> ProductTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
-  std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_soft"; });
+  std::erase_if(devices, [](const TestDevice& device) { return device.name == "opencl_gpu"; });
   // The third of the fake GPUs has too little shared memory for a tree level of 128.
   devices.insert(devices.end(), {CudaTiles("ring128", 0, false), CudaTiles("ring128", 2, true),
                                  CudaTiles("ring64", 2), CudaTiles("ring32", 0, false),

@@ -28,14 +28,15 @@ inline bool DiffersByProducts(const TestDevice& device) {
 }
 
 // Always the same devices in the same order, whether or not they are present: cpu_portable,
-// cpu_avx2, cpu_avx512; opencl (as users get it), opencl_tile (the products of GPUs), opencl_soft
-// (as if its division rounded wrongly), opencl_part (a sub-device); cuda (as users get it),
-// cuda_tile128, cuda_tile64 and cuda_tile32 (one tile size for all products).
+// cpu_avx2, cpu_avx512; opencl (as users get it), opencl_tile (the products of GPUs), opencl_gpu
+// (the products and kernels of GPUs, and as if its division rounded wrongly), opencl_part (a
+// sub-device); cuda (as users get it), cuda_tile128, cuda_tile64 and cuda_tile32 (one tile size for
+// all products).
 std::vector<TestDevice> AllTestDevices();
 // The devices whose kernels other than products differ: all but opencl_tile, opencl_part,
 // cuda_tile128 and cuda_tile64. cuda_tile32 stays because it runs on another fake GPU.
 std::vector<TestDevice> KernelTestDevices();
-// The devices whose products differ: all but opencl_soft, and additionally cuda_ring128 and similar
+// The devices whose products differ: all but opencl_gpu, and additionally cuda_ring128 and similar
 // ones, which use CUDA's tiles for compute capability 8.0 and later.
 std::vector<TestDevice> ProductTestDevices();
 

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "acan/core/error.h"
+#include "acan/module/module.h"
 #include "device_factory.h"
+#include "driver_list.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "machine.h"
@@ -125,10 +127,73 @@ TEST(ParseDeviceList, RefusesWhatCannotBe) {
               AllOf(HasSubstr("ACAN_HANDLERS"), HasSubstr("opencl")));
 }
 
+TEST(DeviceListLine, KeepsEveryField) {
+  DeviceListing device;
+  device.info = {.name = "opencl:0",
+                 .description = "a GPU",
+                 .backend = "opencl",
+                 .vector_isa = "wide",
+                 .memory_bytes = std::uint64_t{3} << 40,
+                 .threads = 12,
+                 .exact = false,
+                 .fast = false,
+                 .own_memory = true};
+  device.kind = DeviceKind::kGpu;
+  device.driver = "a driver\n\"2.0\"";
+  device.vendor_id = 0xffffffff;
+  device.free_bytes = UINT64_MAX;
+  device.host_memory = true;
+  device.parts = 3;
+  device.parted_by = "a unit";
+  device.unusable = "it is old";
+  const DeviceList list{{device, {}}, "a problem"};
+  const std::string line = DeviceListLine(list);
+  const std::optional<DeviceList> read = ParseDeviceListLine(line);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->problem, "a problem");
+  ASSERT_EQ(read->devices.size(), 2u);
+  const DeviceListing& got = read->devices[0];
+  EXPECT_EQ(got.info.name, "opencl:0");
+  EXPECT_EQ(got.info.description, "a GPU");
+  EXPECT_EQ(got.info.backend, "opencl");
+  EXPECT_EQ(got.info.vector_isa, "wide");
+  EXPECT_EQ(got.info.memory_bytes, std::uint64_t{3} << 40);
+  EXPECT_EQ(got.info.threads, 12);
+  EXPECT_FALSE(got.info.exact || got.info.fast);
+  EXPECT_TRUE(got.info.own_memory && got.host_memory);
+  EXPECT_EQ(got.kind, DeviceKind::kGpu);
+  EXPECT_EQ(got.driver, "a driver\n\"2.0\"");
+  EXPECT_EQ(got.vendor_id, 0xffffffff);
+  EXPECT_EQ(got.free_bytes, UINT64_MAX);
+  EXPECT_EQ(got.parts, 3);
+  EXPECT_EQ(got.parted_by, "a unit");
+  EXPECT_EQ(got.unusable, "it is old");
+  EXPECT_EQ(DeviceListLine(*read), line);
+  EXPECT_EQ(read->devices[1].free_bytes, std::nullopt);
+  for (const char* other : {"", "a driver's warning", "{}", "[1]", "{\"problem\":\"\"}"}) {
+    EXPECT_FALSE(ParseDeviceListLine(other).has_value()) << other;
+  }
+}
+
 TEST(DefaultMemory, IsSharedOut) {
   EXPECT_GE(DefaultMemoryBytes(1), 1u << 20);
   EXPECT_GE(DefaultMemoryBytes(kMaxHandlers), 1u << 20);
   EXPECT_LE(DefaultMemoryBytes(4), AvailableMemoryBytes());
+}
+
+TEST(DefaultMemory, OfAGpuIsItsOwnUnlessItIsIntegrated) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  DeviceListing gpu;
+  gpu.kind = DeviceKind::kGpu;
+  gpu.info.memory_bytes = 1024 * kGiB;
+  gpu.info.threads = 1;
+  EXPECT_GT(DefaultMemoryBytes(gpu, kMaxHandlers, 1), 900 * kGiB);
+  EXPECT_LT(DefaultMemoryBytes(gpu, kMaxHandlers, 2), 500 * kGiB);
+  gpu.host_memory = true;
+  const std::uint64_t fair_bytes = AvailableMemoryBytes() / kMaxHandlers;
+  EXPECT_LE(DefaultMemoryBytes(gpu, kMaxHandlers, 1), std::max(fair_bytes, std::uint64_t{1} << 20));
+  gpu.info.memory_bytes = 1 << 20;
+  EXPECT_LE(DefaultMemoryBytes(gpu, 1, 4), (1u << 20) / 4);
 }
 
 }  // namespace

@@ -161,6 +161,7 @@ struct Disk {
   const char* file;  // its sync does not end
   std::string job;
   const char* says;
+  bool resumes = false;
 };
 
 // All at the same time, since each takes several seconds. A first signal may wait for the disk, a
@@ -171,13 +172,25 @@ TEST(Waits, ForADiskAreSpokenOfAndASecondSignalEndsThem) {
       {"/snapshots/", EndlessJob(), "a snapshot is still being written after"},
       {"model.safetensors", SmallJob(), "the model file has not reached the disk after"},
       {"receipt.json", SmallJob(), "the manager has made no progress"},
+      {"metrics.jsonl.", EndlessJob(), "metrics.jsonl is still being copied after", true},
   };
   std::list<Program> programs;
   for (const Disk& disk : disks) {
     const std::string name = std::to_string(programs.size());
+    const auto words = [&](const char* out) {
+      return Words{"train",      folder.Write(name + ".toml", disk.job),
+                   "--handlers", "cpu:1@16MiB",
+                   out,          folder / name,
+                   "--set",      "snapshots.every_steps=5"};
+    };
+    if (disk.resumes) {
+      Program before(words("--out"));
+      EXPECT_TRUE(before.WaitForErr("epoch 2/"));
+      before.Signal(SIGTERM);
+      EXPECT_EQ(before.Wait(), 128 + SIGTERM) << before.err();
+    }
     programs.emplace_back(
-        Words{"train", folder.Write(name + ".toml", disk.job), "--handlers", "cpu:1@16MiB", "--out",
-              folder / name, "--set", "snapshots.every_steps=5"},
+        words(disk.resumes ? "--resume" : "--out"),
         Environment{{"LD_PRELOAD", ACAN_BLOCK_AT_SYNC}, {"BLOCK_AT_SYNC_OF", disk.file}});
   }
   auto disk = disks.begin();

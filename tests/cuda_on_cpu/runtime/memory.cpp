@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +16,7 @@ namespace cuda_on_cpu {
 namespace {
 
 constexpr std::uint64_t kArenaBytes = std::uint64_t{1} << 40;
-constexpr std::uint64_t kPage = 4096;
+const auto kPage = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 constexpr std::uint64_t kAlignment = 256;  // all that CUDA promises
 // The driver takes whole chunks, and splits a chunk for small pieces.
 constexpr std::uint64_t kChunk = 2 << 20;

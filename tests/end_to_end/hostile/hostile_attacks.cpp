@@ -12,6 +12,7 @@
 namespace acan::testing {
 
 using tuplespace::ClientAccess;
+using tuplespace::ClientId;
 using tuplespace::Complete;
 using tuplespace::Field;
 using tuplespace::FieldPattern;
@@ -31,6 +32,7 @@ constexpr std::chrono::seconds kHangsAtMost{10};
 constexpr std::uint32_t kMaxAtOnce = 4096;      // tasks in one request
 constexpr std::uint64_t kSmallOffer = 4 << 20;  // smaller than other offers, enough for any task
 constexpr std::chrono::seconds kGivesBackFor{1};
+constexpr std::size_t kMuchAboutItself = 1'000'000;  // bytes
 const Pattern kEverything{{FieldPattern::Any()}, true};
 const Pattern kReceipts{{FieldPattern::Exact("done")}, true};  // of jobs that are done
 
@@ -74,10 +76,17 @@ void GiveBack(HostileClient& hostile, const std::vector<Grant>& grants) {
 }
 
 void PutCapacity(HostileClient& hostile, const std::string& text) {
-  hostile.Send(Put{{{.key = HandlerKey(hostile.client().id()),
-                     .payload = Payload::Copy(text),
-                     .task = {},
-                     .ephemeral = true}}});
+  Put put{{{.key = HandlerKey(hostile.client().id()),
+            .payload = Payload::Copy(text),
+            .task = {},
+            .ephemeral = true}}};
+  hostile.client().Submit(
+      std::move(put), [progress = hostile.progress()](tuplespace::ReplyBody&& reply) {
+        const auto* done = std::get_if<tuplespace::PutReply>(&reply);
+        if (done != nullptr && done->status.front() == tuplespace::PutStatus::kStored) {
+          progress->Add({.stored = 1});
+        }
+      });
 }
 
 }  // namespace
@@ -92,6 +101,21 @@ void BeAbsurdlyLarge(HostileClient& hostile) {
   capacity.gflops = 1e300;
   capacity.exact = capacity.fast = true;
   PutCapacity(hostile, CapacityToJson(capacity));
+  hostile.Settle();
+  hostile.client().Poll(HostileClient::kWait);
+}
+
+// Each manager reads what handlers say about themselves.
+void SayMuchAboutItself(HostileClient& hostile) {
+  const ClientId id = hostile.client().id();
+  std::string text = "[0";
+  while (text.size() < kMuchAboutItself) text += ",0";
+  text += "]";
+  PutCapacity(hostile, text);
+  hostile.Send(Put{{{.key = ReportKey(id, static_cast<std::int64_t>(hostile.Below(1000))),
+                     .payload = Payload::Copy(text),
+                     .task = {},
+                     .ephemeral = true}}});
   hostile.Settle();
   hostile.client().Poll(HostileClient::kWait);
 }
@@ -235,6 +259,11 @@ void OpenReads(HostileClient& hostile) {
     read.wait_us = tuplespace::kForeverUs;
     hostile.Send(std::move(read));
   }
+  hostile.client().Submit(tuplespace::GetStats{},
+                          [progress = hostile.progress()](tuplespace::ReplyBody&& reply) {
+                            const auto* stats = std::get_if<tuplespace::Stats>(&reply);
+                            if (stats != nullptr) progress->Add({.open_reads = stats->open_reads});
+                          });
   hostile.Settle();
   if (hostile.client().unanswered() > 3000) hostile.Leave();
 }

@@ -73,7 +73,9 @@ void HostileClient::Took(const std::vector<Grant>& grants) {
 }
 
 void HostileClient::Send(tuplespace::RequestBody body) {
-  client().Submit(std::move(body), [](tuplespace::ReplyBody&&) {});
+  client().Submit(std::move(body), [progress = progress_](tuplespace::ReplyBody&& reply) {
+    if (!std::holds_alternative<tuplespace::RequestError>(reply)) progress->Add({.answered = 1});
+  });
 }
 
 void HostileClient::Settle() {
@@ -112,6 +114,7 @@ std::vector<Attack> AttacksOfAHandler() {
           TakeAndSayNothing,
           TakeAndGiveBack,
           FillWithAMadeUpRun,
+          SayMuchAboutItself,
           OpenReads,
           ListAndCount,
           FloodWithCheapRequests,

@@ -6,6 +6,7 @@
 // Without audits this cannot be detected (docs/reliability.md, "What is not covered").
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -29,6 +30,9 @@ class Progress {
   struct Counts {
     std::uint64_t rounds = 0, refusals = 0;  // refusals: rounds that the broker refused
     std::uint64_t taken = 0;                 // tasks
+    std::uint64_t answered = 0;              // requests, other than with an error
+    std::uint64_t stored = 0;                // capacities
+    std::uint64_t open_reads = 0;            // in the space, the most at any time
   };
 
   void Add(const Counts& more) {
@@ -36,6 +40,9 @@ class Progress {
     counts_.rounds += more.rounds;
     counts_.refusals += more.refusals;
     counts_.taken += more.taken;
+    counts_.answered += more.answered;
+    counts_.stored += more.stored;
+    counts_.open_reads = std::max(counts_.open_reads, more.open_reads);
     changed_.notify_all();
   }
   Counts counts() const {
@@ -79,7 +86,7 @@ class HostileClient {
   // Takes at most `count` tasks and remembers their keys.
   std::vector<tuplespace::Grant> Take(std::uint32_t count);
   void Took(const std::vector<tuplespace::Grant>& grants);
-  // Queues a request and ignores its reply.
+  // Queues a request. Of its reply, only whether it is an error counts.
   void Send(tuplespace::RequestBody body);
   // Waits until all requests are answered, or for kWait.
   void Settle();
@@ -119,6 +126,7 @@ void FillWithAMadeUpRun(HostileClient& hostile);
 void OpenReads(HostileClient& hostile);
 void BeAbsurdlyLarge(HostileClient& hostile);
 void BeAbsurd(HostileClient& hostile);  // with random capacities
+void SayMuchAboutItself(HostileClient& hostile);
 void JoinAndVanish(HostileClient& hostile);
 void TakeUnderManyIds(HostileClient& hostile);
 

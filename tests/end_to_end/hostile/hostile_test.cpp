@@ -263,12 +263,12 @@ class HostileTest : public ::testing::Test {
     EXPECT_EQ(cluster.AwaitEnd(), undisturbed_);
     EXPECT_TRUE(cluster.OthersAreAlive()) << cluster.Logs();
     attackers.clear();
-    const std::uint64_t rounds = progress->counts().rounds;
-    EXPECT_GT(rounds, 0u);
+    counts_ = progress->counts();
+    EXPECT_GT(counts_.rounds, 0u);
     cluster.ExpectNothingIsLeft();
     cluster.End();
     EXPECT_THAT(SharedMemoryNames(), ::testing::IsSubsetOf(shared_memory));
-    Report(cluster, rounds);
+    Report(cluster);
     return cluster.counters();
   }
   template <typename Condition>
@@ -276,18 +276,19 @@ class HostileTest : public ::testing::Test {
     ASSERT_TRUE(progress.WaitUntil(Clock::now() + kPatience, fulfilled))
         << "no hostile client got as far as its attack";
   }
-  void Report(const Cluster& cluster, std::uint64_t rounds) {
+  void Report(const Cluster& cluster) {
     const double ratio = cluster.seconds() / undisturbed_seconds_;
     RecordProperty("seconds", std::to_string(cluster.seconds()));
     RecordProperty("undisturbed_seconds", std::to_string(undisturbed_seconds_));
     RecordProperty("slow_down", std::to_string(ratio));
     const Counters& c = cluster.counters();
-    std::cout << cluster.seconds() << " s, " << ratio << " times as long as undisturbed; " << rounds
-              << " rounds, " << c.requests << " requests; refused: " << c.refused_requests
-              << " requests, " << c.refused_results << " results; " << c.false_completions
-              << " false completions, " << c.failed << " failed, " << c.leases_expired
-              << " leases expired, " << c.leases_returned << " returned, " << c.benched
-              << " benched\n";
+    std::cout << cluster.seconds() << " s, " << ratio << " times as long as undisturbed; "
+              << counts_.rounds << " rounds, " << counts_.taken << " tasks taken, "
+              << counts_.answered << " answers without an error; " << c.requests
+              << " requests; refused: " << c.refused_requests << " requests, " << c.refused_results
+              << " results; " << c.false_completions << " false completions, " << c.failed
+              << " failed, " << c.leases_expired << " leases expired, " << c.leases_returned
+              << " returned, " << c.benched << " benched\n";
     if (::testing::Test::HasFailure()) std::cout << cluster.Logs() << "\n";
   }
 
@@ -297,6 +298,7 @@ class HostileTest : public ::testing::Test {
   Begins begins_ = Begins::kBeforeTheRun;
   enum class HonestWait { kNo, kUntilTasksAreTaken, kUntilKeyIsMistrusted };
   HonestWait honest_wait_ = HonestWait::kNo;
+  Progress::Counts counts_;  // what the last attack achieved
   static std::string undisturbed_;
   static double undisturbed_seconds_;
 };
@@ -354,18 +356,22 @@ TEST_F(HostileTest, AMadeUpRunDoesNotFillTheSpace) {
 
 TEST_F(HostileTest, HundredsOfOpenReadsStopNobody) {
   TrainUnder({{"evil", 4, {OpenReads}}});
+  EXPECT_GE(counts_.open_reads, 200u);
 }
 
 TEST_F(HostileTest, HundredsOfCountsAndListsStopNobody) {
   TrainUnder({{"watch", 4, {ListAndCount}}, {"evil", 1, {ListAndCount}}});
+  EXPECT_GE(counts_.answered, 200u);
 }
 
 TEST_F(HostileTest, AFloodOfCheapRequestsStopsNobody) {
   TrainUnder({{"evil", 2, {FloodWithCheapRequests}}, {"watch", 2, {FloodWithCheapRequests}}});
+  EXPECT_GE(counts_.answered, 1000u);
 }
 
 TEST_F(HostileTest, AnAbsurdCapacityChangesNothing) {
   TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+  EXPECT_GT(counts_.stored, 0u);
 }
 
 TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
@@ -375,16 +381,32 @@ TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
   const double seconds = undisturbed_seconds_;
   TrainUndisturbed(job_, memory_);
   TrainUnder({{"evil", 2, {BeAbsurdlyLarge}}});
+  EXPECT_GT(counts_.stored, 0u);
   undisturbed_ = hash;
   undisturbed_seconds_ = seconds;
 }
 
+// All honest handlers have one key, so another key that is listed is asked for every audit.
+TEST_F(HostileTest, WhoIsListedAndNeverVotesStopsNoAuditedRun) {
+  job_ = std::string(kAttackedJob) + "[tasks]\naudit = 1\n";
+  TrainUnder({{"evil", 1, {BeAbsurdlyLarge}}});
+}
+
 TEST_F(HostileTest, AbsurdCapacitiesThatComeAndGoChangeNothing) {
   TrainUnder({{"evil", 4, {BeAbsurd}}});
+  EXPECT_GT(counts_.stored, 0u);
+}
+
+TEST_F(HostileTest, WhoSaysMuchAboutItselfIsNotHeard) {
+  const Counters counters = TrainUnder({{"evil", 16, {SayMuchAboutItself}}});
+  EXPECT_GT(counters.refused_requests, 0u);
+  EXPECT_EQ(counts_.stored, 0u);
 }
 
 TEST_F(HostileTest, WhoJoinsAndVanishesTakesNothingAlong) {
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
   TrainUnder({{"evil", 4, {JoinAndVanish}}});
+  EXPECT_GT(counts_.answered, 0u);
 }
 
 TEST_F(HostileTest, AnObserverChangesNothing) {

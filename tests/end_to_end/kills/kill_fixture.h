@@ -26,6 +26,7 @@ class KillTest : public ::testing::Test {
     const Result result = RunAcan({"train", WriteDisturbedJob(folder, "job.toml", 20), "--handlers",
                                    "cpu:1", "--out", folder / "out", "--json"});
     undisturbed_ = nlohmann::json::parse(LastLine(result.out))["weights_sha256"];
+    undisturbed_receipt_ = ReadFile(folder / "out/receipt.json");
   }
   std::vector<std::string> TrainWords() const {
     return {"train", job_, "--handlers", "2xcpu:1@4MiB", "--out", out_, "--json"};
@@ -64,7 +65,8 @@ class KillTest : public ::testing::Test {
     return std::stoi(err.substr(err.find(text, line) + text.size()));
   }
 
-  inline static std::string undisturbed_;
+  inline static std::string undisturbed_;          // the weights' hash
+  inline static std::string undisturbed_receipt_;  // the file's text
   TestFolder folder_;
   std::string job_ = WriteDisturbedJob(folder_, "job.toml", 20);
   std::string out_ = folder_ / "out";

@@ -267,41 +267,60 @@ TEST_F(KillTest, ResumingWhatNeverBeganSaysSo) {
   EXPECT_THAT(result.err, HasSubstr("nowhere/job.json"));
 }
 
-TEST_F(KillTest, ChaosKillsStopsAndSlowsDownAllOfThem) {
-  const Result result = RunAcan({"chaos",      job_,
-                                 "--set",      "train.epochs=10",
-                                 "--handlers", "2xcpu:1@4MiB",
-                                 "--kill",     "handlers,manager,broker",
-                                 "--stop",     "handlers",
-                                 "--throttle", "broker",
-                                 "--every",    "300ms",
-                                 "--pause",    "200ms",
-                                 "--seed",     "7",
-                                 "--out",      out_,
-                                 "--json"});
-  ASSERT_EQ(result.code, 0) << result.err;
-  const auto report = nlohmann::json::parse(LastLine(result.out));
-  EXPECT_TRUE(report["same_weights"].get<bool>());
-  EXPECT_FALSE(report["faults"].empty());
-  EXPECT_GE(report["steps_done"], report["steps"]);
-  EXPECT_THAT(result.out, HasSubstr("the same weights as the undisturbed run"));
+class ChaosTest : public KillTest {
+ protected:
+  // Trains the job with these faults, and expects the weights of the undisturbed run.
+  void Disturb(const std::vector<std::string>& faults) {
+    std::vector<std::string> words = {"chaos", job_, "--handlers", "2xcpu:1@4MiB",
+                                      "--out", out_, "--json"};
+    words.insert(words.end(), faults.begin(), faults.end());
+    result_ = RunAcan(words);
+    ASSERT_EQ(result_.code, 0) << result_.err;
+    report_ = nlohmann::json::parse(LastLine(result_.out));
+    EXPECT_TRUE(report_["same_weights"].get<bool>());
+    EXPECT_EQ(report_["weights_sha256"], undisturbed_);
+  }
+  // So that it does not train without faults first.
+  std::string Undisturbed() const {
+    return folder_.Write("undisturbed.json", undisturbed_receipt_);
+  }
+  // Whether this kind of fault happened, such as "kill broker".
+  bool Happened(const std::string& fault) const { return report_["faults"].value(fault, 0) > 0; }
+
+  Result result_;
+  nlohmann::json report_;
+};
+
+TEST_F(ChaosTest, KillsAllOfThem) {
+  Disturb({"--kill", "handlers,manager,broker", "--every", "600ms", "--seed", "7"});
+  EXPECT_TRUE(Happened("kill handlers") || Happened("kill manager") || Happened("kill broker"));
+  EXPECT_THAT(result_.err, HasSubstr("restarting it"));
+  EXPECT_GE(report_["steps_done"], report_["steps"]);
+  EXPECT_THAT(result_.out, HasSubstr("the same weights as the undisturbed run"));
 }
 
-TEST_F(KillTest, ChaosKillsAllAtOnceAndCutsLinksWhileAManagerStandsBy) {
-  const Result result = RunAcan({"chaos",      job_,
-                                 "--set",      "train.epochs=10",
-                                 "--handlers", "2xcpu:1@4MiB",
-                                 "--kill",     "everything",
-                                 "--cut",      "handlers,manager,broker",
-                                 "--standby",  "--every",
-                                 "700ms",      "--pause",
-                                 "300ms",      "--seed",
-                                 "3",          "--out",
-                                 out_,         "--json"});
-  ASSERT_EQ(result.code, 0) << result.err;
-  const auto report = nlohmann::json::parse(LastLine(result.out));
-  EXPECT_TRUE(report["same_weights"].get<bool>());
-  EXPECT_FALSE(report["faults"].empty());
+TEST_F(ChaosTest, StopsAndSlowsDownWithoutAKill) {
+  Disturb({"--undisturbed", Undisturbed(), "--stop", "handlers", "--throttle", "broker", "--every",
+           "150ms", "--pause", "100ms", "--seed", "7"});
+  EXPECT_TRUE(Happened("stop handlers")) << report_["faults"];
+  EXPECT_TRUE(Happened("throttle broker")) << report_["faults"];
+  EXPECT_THAT(result_.err, Not(HasSubstr("restarting it")));
+}
+
+// The first cut of this seed ends the connections.
+TEST_F(ChaosTest, CutsLinksOfProcessesThatLiveOn) {
+  Disturb({"--undisturbed", Undisturbed(), "--cut", "broker", "--every", "500ms", "--pause",
+           "100ms", "--seed", "3"});
+  EXPECT_TRUE(Happened("cut broker"));
+  EXPECT_THAT(result_.err, HasSubstr(": the connection ended; waiting for it"));
+  EXPECT_THAT(result_.err, Not(HasSubstr("restarting it")));
+}
+
+TEST_F(ChaosTest, KillsAllAtOnceAndCutsLinksWhileAManagerStandsBy) {
+  Disturb({"--undisturbed", Undisturbed(), "--kill", "everything", "--cut",
+           "handlers,manager,broker", "--standby", "--every", "700ms", "--pause", "300ms", "--seed",
+           "3"});
+  EXPECT_FALSE(report_["faults"].empty());
 }
 
 TEST_F(KillTest, ChaosComparesWithAReceiptOfTheSameTrainingOnly) {

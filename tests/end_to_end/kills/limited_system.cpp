@@ -3,13 +3,16 @@
 // LIMITED_DISK=FOLDER: while the file FOLDER.bytes exists, the files in the folder may have at most
 // the number of bytes that it contains. Writes and reservations beyond that fail as on a full disk;
 // a partial write fills it. If the number is followed by the name of a file, only writes to that
-// file fail. While the file FOLDER.threads exists, a thread can start only if the
-// process then has at most the number of threads that the file contains; without a number, none
-// can. While the file FOLDER.processes exists, no process can start.
+// file, or to one that will be renamed to it, fail. While the file FOLDER.threads exists, a thread
+// can start only if the process then has at most the number of threads that the file contains;
+// without a number, none can. While the file FOLDER.processes exists, no process can start.
+// While the file FOLDER.held exists, a file that will be renamed to FOLDER/metrics.jsonl is not
+// written, as by a disk or file server that does not respond; the process says so.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,6 +55,12 @@ std::string PathOf(int fd) {
   return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
 }
 
+// Whether it is `name`, or one of the temporary files NAME.*, which are renamed to it.
+bool IsOrBecomes(const std::string& path, const std::string& name) {
+  const std::string last = path.substr(path.rfind('/') + 1);
+  return last == name || last.starts_with(name + ".");
+}
+
 // The number of bytes by which the file may grow; nullopt: no limit.
 std::optional<std::int64_t> RoomFor(int fd) {
   const char* folder = std::getenv("LIMITED_DISK");
@@ -62,7 +71,7 @@ std::optional<std::int64_t> RoomFor(int fd) {
   std::int64_t limit = 0;
   if (!(limits >> limit)) return std::nullopt;
   std::string only;
-  if (limits >> only && !path.ends_with("/" + only)) return std::nullopt;
+  if (limits >> only && !IsOrBecomes(path, only)) return std::nullopt;
   return std::max<std::int64_t>(0, limit - BytesIn(folder));
 }
 
@@ -105,7 +114,18 @@ int Reserve(int fd, int mode, off_t offset, off_t bytes) {
   return next(fd, mode, offset, bytes);
 }
 
+void WaitWhileHeld(int fd) {
+  const char* folder = std::getenv("LIMITED_DISK");
+  if (folder == nullptr) return;
+  const std::string held = std::string(folder) + ".held";
+  if (::access(held.c_str(), F_OK) != 0) return;
+  if (!PathOf(fd).starts_with(std::string(folder) + "/metrics.jsonl.")) return;
+  ::dprintf(STDERR_FILENO, "the disk does not respond\n");
+  while (::access(held.c_str(), F_OK) == 0) ::usleep(1000);
+}
+
 ssize_t WriteAt(int fd, const void* from, size_t bytes, off_t offset) {
+  WaitWhileHeld(fd);
   const std::size_t allowed = Allowed(fd, offset, bytes);
   if (allowed == 0 && bytes > 0) return -1;
   static auto* const next = Next<decltype(::pwrite)>("pwrite");

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -39,17 +40,16 @@ class LimitsTest : public ::testing::Test {
     return {{"LD_PRELOAD", ACAN_LIMITED_SYSTEM}, {"LIMITED_DISK", out_}};
   }
   // Limits the folder to its present size plus `more`. Renames the limit into place because the
-  // process may read it at any time.
-  void LimitDisk(std::int64_t more = 0) const {
+  // process may read it at any time. With a name, only this file cannot grow.
+  void LimitDisk(std::int64_t more, const std::string& name = "") const {
     std::int64_t bytes = more;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(out_)) {
       std::error_code gone;
       const auto size = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
       if (!gone) bytes += static_cast<std::int64_t>(size);
     }
-    SetDisk(bytes);
+    SetDisk(bytes, name);
   }
-  // With a name, only this file cannot grow.
   void SetDisk(std::int64_t bytes, const std::string& name = "") const {
     folder_.Write("limit", std::to_string(bytes) + " " + name + "\n");
     std::filesystem::rename(folder_ / "limit", out_ + ".bytes");
@@ -63,6 +63,12 @@ class LimitsTest : public ::testing::Test {
   }
   void FreeThreads() const {
     std::filesystem::remove(out_ + ".threads");
+  }
+  void HoldDisk() const {
+    folder_.Write("out.held", "");
+  }
+  void GoOnWithDisk() const {
+    std::filesystem::remove(out_ + ".held");
   }
   void LimitProcesses() const {
     folder_.Write("out.processes", "");
@@ -84,6 +90,11 @@ class LimitsTest : public ::testing::Test {
   std::vector<std::string> TrainWords(const std::string& job) const {
     return {"train", job, "--handlers", "cpu:1@4MiB", "--out", out_, "--json"};
   }
+
+  std::vector<std::string> ResumeWords() const {
+    return {"train", never_, "--resume", out_, "--handlers", "cpu:1@4MiB", "--json"};
+  }
+  void StopInTheMiddle();
 
   static nlohmann::json ReceiptOf(const Program& program) {
     return nlohmann::json::parse(LastLine(program.out()), nullptr, false);
@@ -214,35 +225,75 @@ TEST_F(LimitsTest, TheOlderSnapshotGoesForTheNextOne) {
   ExpectWhole(train, out_);
 }
 
-// There is only room for the model once the older snapshot is removed.
-TEST_F(LimitsTest, TheOlderSnapshotGoesForTheModel) {
+// Both snapshots of a stopped run are there, so the resumed run, which writes none, ends with both.
+void LimitsTest::StopInTheMiddle() {
   std::filesystem::create_directory(out_);
   Program first(TrainWords(often_), Limited());
   ASSERT_TRUE(first.WaitForErr("epoch 5/"));
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
-  // A resumed run copies its metrics.
-  SetDisk(2 * kSnapshotBytes + 30'000 + StepsIn(out_) * 400);
-  const std::vector<std::string> words = {"train",      never_,       "--resume", out_,
-                                          "--handlers", "cpu:1@4MiB", "--json"};
-  Program second(words, Limited());
+}
+
+// The model has 130 kB. Before the older snapshot goes, there is room for less, and even less when
+// the steps have added their lines. Afterwards there is room for the model and for these lines.
+TEST_F(LimitsTest, TheOlderSnapshotGoesForTheModel) {
+  ASSERT_NO_FATAL_FAILURE(StopInTheMiddle());
+  LimitDisk(65'000, "model.safetensors");
+  Program second(ResumeWords(), Limited());
   EXPECT_EQ(second.Wait(), 0) << second.err();
   EXPECT_THAT(second.err(), HasSubstr("continuing from snapshot"));
+  EXPECT_THAT(second.err(), HasSubstr("the disk had no room for model.safetensors: older"));
   ExpectWhole(second, out_);
 }
 
 // The model fits beside both snapshots, and the last line does not.
 TEST_F(LimitsTest, TheOlderSnapshotGoesForTheLastLines) {
-  std::filesystem::create_directory(out_);
-  Program first(TrainWords(often_), Limited());
-  ASSERT_TRUE(first.WaitForErr("epoch 5/"));
+  ASSERT_NO_FATAL_FAILURE(StopInTheMiddle());
+  LimitDisk(65'000, "tuning.jsonl");
+  Program second(ResumeWords(), Limited());
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("the disk had no room for the last lines of"));
+  ExpectWhole(second, out_);
+}
+
+// A resumed run copies the lines of its metrics. Here it has no room for the copy.
+TEST_F(LimitsTest, TheOlderSnapshotGoesForTheCopyOfTheMetrics) {
+  ASSERT_NO_FATAL_FAILURE(StopInTheMiddle());
+  LimitDisk(3'000, "metrics.jsonl");
+  Program second(ResumeWords(), Limited());
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("the disk had no room for a copy of metrics.jsonl: older"));
+  ExpectWhole(second, out_);
+}
+
+// ---- a disk that does not respond ---------------------------------------------------------------
+
+// The copy of the metrics takes longer than the broker waits for a manager, or than there is a
+// broker. The manager notices the latter at once, and what it has copied by then is of no use.
+TEST_F(LimitsTest, AManagerHearsTheBrokerWhileItCopiesItsMetrics) {
+  auto broker =
+      std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords(out_, often_));
+  ASSERT_TRUE(first.WaitForErr("epoch 4/"));
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
-  SetDisk(2 * kSnapshotBytes + 100'000, "tuning.jsonl");
-  Program second({"train", never_, "--resume", out_, "--handlers", "cpu:1@4MiB", "--json"},
-                 Limited());
+  const std::string before = ReadFile(out_ + "/metrics.jsonl");
+  HoldDisk();
+  Program second(ManagerWords(out_, often_, {"--resume"}), Limited());
+  ASSERT_TRUE(second.WaitForErr("the disk does not respond"));
+  broker->Signal(SIGKILL);
+  broker->Wait();
+  ASSERT_TRUE(second.WaitForErr("lost the broker at"));
+  EXPECT_EQ(ReadFile(out_ + "/metrics.jsonl"), before);
+  broker = std::make_unique<Program>(std::vector<std::string>{"broker", "--listen", endpoint_});
+  GoOnWithDisk();
   EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("the lead was lost with the broker or the connection"));
   ExpectWhole(second, out_);
+  for (const auto& entry : std::filesystem::directory_iterator(out_)) {
+    EXPECT_NE(entry.path().extension(), ".tmp");
+  }
 }
 
 // ---- threads -----------------------------------------------------------------------------------

@@ -2,9 +2,13 @@
 // by for it.
 #include <signal.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -171,6 +175,54 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   EXPECT_THAT(standby.err(), HasSubstr("continuing from snapshot"));
   EXPECT_EQ(HashOf(standby), undisturbed_);
   ExpectWholeMetrics();
+}
+
+// The second life is that of another process, from a snapshot.
+TEST_F(KillTest, TheReceiptCountsAllLives) {
+  {
+    Program broker({"broker", "--listen", endpoint_});
+    Program handler(HandlerWords()), lost(HandlerWords());
+    for (Program* program : {&handler, &lost}) ASSERT_TRUE(program->WaitForErr("joined"));
+    Program first(ManagerWords());
+    ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+    lost.Signal(SIGKILL);
+    lost.Wait();
+    ASSERT_TRUE(first.WaitForErr("epoch 4/"));
+    first.Signal(SIGTERM);
+    EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+    for (Program* program : {&handler, &broker}) {
+      program->Signal(SIGTERM);
+      program->Wait();
+    }
+  }
+  const auto reissued_so_far = [this] {
+    std::vector<int> counts;
+    std::istringstream lines(ReadFile(out_ + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto metrics = nlohmann::json::parse(line);
+      if (metrics.contains("reissued")) counts.push_back(metrics["reissued"]);
+    }
+    return counts;
+  };
+  const int of_first_life = reissued_so_far().back();
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program second(ManagerWords({"--resume"}));
+  ASSERT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("continuing from snapshot"));
+  const auto receipt = nlohmann::json::parse(LastLine(second.out()));
+  EXPECT_EQ(receipt["handlers"].size(), 3u) << receipt["handlers"];
+  std::int64_t tasks = 0;
+  for (const auto& one : receipt["handlers"]) {
+    EXPECT_GT(one["tasks"], 0) << one;
+    tasks += one["tasks"].get<std::int64_t>();
+  }
+  EXPECT_LE(tasks, receipt["tasks_done"]);
+  EXPECT_GT(2 * tasks, receipt["tasks_done"]);
+  EXPECT_GE(receipt["tasks_reissued"], of_first_life);
+  const std::vector<int> counts = reissued_so_far();
+  EXPECT_TRUE(std::is_sorted(counts.begin(), counts.end()));
+  EXPECT_EQ(HashOf(second), undisturbed_);
 }
 
 }  // namespace

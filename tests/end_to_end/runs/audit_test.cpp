@@ -125,6 +125,14 @@ TEST_F(AuditTest, HonestHandlersPassAndChangeNothing) {
   EXPECT_EQ(receipt["audits"]["quarantined"].size(), 0u);
 
   std::string text = ReadFile(log_);
+  const Result whole = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(whole.code, 0) << whole.out;
+  // The rest is a valid log, but not that of the receipt.
+  std::ofstream(log_, std::ios::binary) << text.substr(0, text.rfind('\n', text.size() - 2) + 1);
+  const Result shorter = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(shorter.code, 1);
+  EXPECT_THAT(shorter.out, HasSubstr("DIFFERENT  audit_log_head"));
+
   const std::size_t at = text.find("\"handler\":\"", text.size() / 2) + 12;
   text[at] = text[at] == 'x' ? 'y' : 'x';
   std::ofstream(log_, std::ios::binary) << text;

@@ -111,8 +111,8 @@ TEST_F(Diverge, EndsTheRunAndKeepsTheLastGoodWeights) {
   const std::string kept = out_ + "/" + receipt["not_finite"]["kept"].get<std::string>();
   EXPECT_THAT(result.err, HasSubstr(kept));
   EXPECT_TRUE(AllFinite(kept));
-  EXPECT_EQ(ModelReader(kept, *BuildModel(LoadJob(job_, {}))).WeightsSha256(),
-            receipt["weights_sha256"]);
+  EXPECT_EQ(receipt["weights_sha256"],
+            ModelReader(kept, *BuildModel(LoadJob(job_, {}))).WeightsSha256());
   EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
 }
 

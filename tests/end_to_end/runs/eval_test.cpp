@@ -82,6 +82,21 @@ TEST_F(EvalOfText, RefusesATextThatHasChanged) {
            "--inputs"});
 }
 
+// The job splits the text in two; --inputs replaces only the second part.
+TEST_F(EvalOfText, WithAJobFileSaysWhatTheModelWasTrainedOn) {
+  ASSERT_TRUE(receipt_.is_object());
+  const std::vector<std::string> other = {"--inputs", folder_ / "new.txt"};
+  const nlohmann::json expected = Evaluated(other);
+  const Result result =
+      RunAcan({"eval", folder_ / "job.toml", "--model", out_ + "/model.safetensors", "--inputs",
+               folder_ / "new.txt", "--handlers", "cpu:1@64MiB", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const nlohmann::json evaluated = nlohmann::json::parse(LastLine(result.out));
+  EXPECT_EQ(evaluated["data"], expected["data"]);
+  EXPECT_EQ(evaluated["data"]["train_sha256"], receipt_["data"]["train_sha256"]);
+  EXPECT_EQ(evaluated["test_loss"], expected["test_loss"]);
+}
+
 // As in a folder of which only the weights were kept.
 TEST_F(EvalOfText, WithoutAVocabularyTakesThatOfTheSameTextOnly) {
   ASSERT_TRUE(receipt_.is_object());
@@ -118,6 +133,19 @@ TEST_F(Eval, NeedsTheTestDataOfItsRunAlone) {
   Refused({folder_ / "test-inputs" + " and " + (folder_ / "test-labels"),
            "the test data have changed since the run"});
   EXPECT_NE(Evaluated(other)["test_loss"], receipt["test_loss"]);
+}
+
+TEST_F(Eval, WarnsOfInputsOfAnotherType) {
+  const nlohmann::json receipt = Train(WriteRaggedJob(folder_), out_,
+                                       {"--handlers", "cpu:1@64MiB", "--set", "train.epochs=0"});
+  ASSERT_TRUE(receipt.is_object());
+  std::string line = "0.5";
+  for (int i = 1; i < 97; ++i) line += ",0.5";
+  const Result result = Run({"--inputs", folder_.Write("floats.csv", line + "\n"), "--targets",
+                             folder_.Write("labels.csv", "3\n")});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: " + (folder_ / "train-inputs") +
+                                    " has uint8, which is scaled to 0..1"));
 }
 
 // A batch is at most as large as the training set; evaluation cuts the test set into such batches.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data_files.h"
 #include "gtest/gtest.h"
 #include "ragged_job.h"
 
@@ -114,29 +115,10 @@ std::string Text() {
   return text;
 }
 
-std::string Idx(const std::vector<std::uint32_t>& shape, const std::string& values) {
-  std::string bytes = {0, 0, 8, static_cast<char>(shape.size())};
-  for (const std::uint32_t size : shape) {
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      bytes.push_back(static_cast<char>(size >> shift & 255));
-    }
-  }
-  return bytes + values;
-}
-
-std::string Npy(const std::string& type, std::size_t rows, std::size_t columns,
-                const std::string& values) {
-  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" +
-                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
-  header.resize(117, ' ');
-  header += '\n';
-  return std::string("\x93NUMPY\1\0v\0", 10) + header + values;
-}
-
 // Sequences of different lengths in which some tokens are hidden; all other tokens have the label
 // -100.
 void WriteSequences(const TestFolder& folder) {
-  constexpr std::size_t kSamples = 60, kTokens = 24;
+  constexpr std::uint32_t kSamples = 60, kTokens = 24;
   std::string tokens, labels, lengths;
   for (std::size_t s = 0; s < kSamples; ++s) {
     const std::size_t length = 5 + s * 7 % 20;
@@ -149,9 +131,9 @@ void WriteSequences(const TestFolder& folder) {
       labels.append(reinterpret_cast<const char*>(&label), sizeof label);
     }
   }
-  folder.Write("tokens", Npy("|u1", kSamples, kTokens, tokens));
-  folder.Write("labels", Npy("<i4", kSamples, kTokens, labels));
-  folder.Write("lengths", Npy("|u1", kSamples, 1, lengths));
+  folder.Write("tokens", NpyFile("|u1", {kSamples, kTokens}, tokens));
+  folder.Write("labels", NpyFile("<i4", {kSamples, kTokens}, labels));
+  folder.Write("lengths", NpyFile("|u1", {kSamples, 1}, lengths));
 }
 
 class GraphTest : public ::testing::TestWithParam<GraphJob> {
@@ -185,8 +167,8 @@ class GraphTest : public ::testing::TestWithParam<GraphJob> {
           images.push_back(static_cast<char>(p / 8 == label ? 200 : (i * 31 + p * 17) % 97));
         }
       }
-      folder_.Write("images", Idx({60, 9, 9}, images));
-      folder_.Write("labels", Idx({60}, labels));
+      folder_.Write("images", IdxFile({60, 9, 9}, images));
+      folder_.Write("labels", IdxFile({60}, labels));
       data =
           "train_inputs = \"images\"\ntrain_labels = \"labels\"\ntest_inputs = \"images\"\n"
           "test_labels = \"labels\"\n";
@@ -335,7 +317,7 @@ class GraphResumeTest : public GraphTest {
     const nlohmann::json straight =
         Train(job_, folder_ / "straight", {"--handlers", "cpu:1@64MiB"}, environment_);
     ASSERT_TRUE(straight.is_object());
-    EXPECT_EQ(HashOfModelFile(folder_ / "out/model.safetensors"), straight["weights_sha256"]);
+    EXPECT_EQ(straight["weights_sha256"], HashOfModelFile(folder_ / "out/model.safetensors"));
   }
 };
 

@@ -30,7 +30,7 @@ class Outputs : public ::testing::Test {
 TEST_F(Outputs, AgreeWithEachOther) {
   ASSERT_TRUE(receipt_.is_object());
   EXPECT_EQ(nlohmann::json::parse(ReadFile(out_ + "/receipt.json")), receipt_);
-  EXPECT_EQ(HashOfModelFile(out_ + "/model.safetensors"), receipt_["weights_sha256"]);
+  EXPECT_EQ(receipt_["weights_sha256"], HashOfModelFile(out_ + "/model.safetensors"));
   EXPECT_EQ(receipt_["steps"], 72);  // 300 samples in batches of 37 make 9 steps; 8 epochs
   EXPECT_EQ(receipt_["handlers"].size(), 2u);
 
@@ -260,6 +260,7 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
   receipt["final_train_loss"] = nullptr;
   receipt["steps"] = 73;
   receipt["epochs"] = 9;
+  receipt["audits"]["share"] = 0.5;
   receipt["data"]["test_sha256"] = nullptr;
   folder_.Write("out/receipt.json", receipt.dump(2));
   const Result result = RunAcan({"verify", out_, "--rerun"});
@@ -268,6 +269,7 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
     EXPECT_THAT(result.out, HasSubstr("DIFFERENT  " + std::string(field) +
                                       " of the second training: " + receipt_[field].dump()));
   }
+  EXPECT_THAT(result.out, HasSubstr("DIFFERENT  audits/share of the second training: 0.0"));
   EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test data"), HasSubstr("says none"),
                                 HasSubstr("equal      weights_sha256 of the second training")));
 }
@@ -285,6 +287,20 @@ TEST_F(Outputs, VerifySaysWhatFastPrecisionPromises) {
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test_loss of the second training"),
                                 HasSubstr("\"fast\", which does not promise equal bits")));
+}
+
+TEST_F(Outputs, VerifyNamesOtherNumerics) {
+  nlohmann::json receipt = receipt_;
+  receipt.erase("receipt_sha256");
+  receipt["numerics_revision"] = 1000;
+  receipt["test_loss"] = receipt["test_loss"].get<double>() * 1.000001;
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_, "--rerun"});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("the receipt is of numerics revision 1000"));
+  const Result resumed = RunAcan({"train", job_, "--resume", out_, "--handlers", "cpu:1"});
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("another revision of the numerics"));
 }
 
 TEST_F(Outputs, VerifyNamesDataThatChanged) {

@@ -6,6 +6,7 @@
 
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
+#include "data_files.h"
 #include "gtest/gtest.h"
 
 namespace acan::testing {
@@ -13,16 +14,6 @@ namespace {
 
 constexpr int kInputs = 97;
 constexpr int kClasses = 10;
-
-// An IDX file of unsigned bytes.
-std::string Idx(const std::vector<std::uint32_t>& shape, const std::string& values) {
-  std::string bytes = {0, 0, 8, static_cast<char>(shape.size())};
-  for (const std::uint32_t size : shape) {
-    for (int shift = 24; shift >= 0; shift -= 8)
-      bytes.push_back(static_cast<char>(size >> shift & 255));
-  }
-  return bytes + values;
-}
 
 // Noise, and a bright stripe whose position is the class.
 void WriteSet(const TestFolder& folder, const std::string& name, int samples, unsigned seed) {
@@ -38,8 +29,8 @@ void WriteSet(const TestFolder& folder, const std::string& name, int samples, un
     }
   }
   const auto count = static_cast<std::uint32_t>(samples);
-  folder.Write(name + "-inputs", Idx({count, kInputs}, inputs));
-  folder.Write(name + "-labels", Idx({count}, labels));
+  folder.Write(name + "-inputs", IdxFile({count, kInputs}, inputs));
+  folder.Write(name + "-labels", IdxFile({count}, labels));
 }
 
 }  // namespace

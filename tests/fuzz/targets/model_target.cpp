@@ -99,8 +99,13 @@ void CheckSnapshots(const ModelReader& reader, const SafetensorsFile& as_file,
   if (newest) {
     const RunState& state = newest->state;
     Require(std::min({state.version, state.tasks_done, state.failures, state.audits_passed,
-                      state.audits_skipped}) >= 0,
+                      state.audits_skipped, state.tasks_reissued, state.tasks_duplicated,
+                      state.handlers.tasks(), state.handlers.other_count}) >= 0,
             "a snapshot's state has a negative count");
+    const std::string text = TextOf(state);
+    const auto again = ParseRunState(text);
+    Require(again && TextOf(*again) == text, "a state changes when it is written and read: {}",
+            text);
   }
   snapshots.RemoveOf({"wrong"});
   snapshots.KeepNewest(1);
@@ -151,7 +156,10 @@ std::string Written(std::size_t of, std::uint64_t flags, const SnapshotExtras* e
 std::vector<Seed> Seeds() {
   const std::string run =
       R"({"version":7,"tasks_done":12,"seconds":1.5,"failures":0,"train_loss":0.25,)"
-      R"("contributors":["a/1","wrong"],"audits_passed":3})";
+      R"("contributors":["a/1","wrong"],"audits_passed":3,"tasks_reissued":2,"handlers":[)"
+      R"({"id":"a/1","name":"a","device":"cpu:1","capacity_bytes":8,"peak_bytes":4,"tasks":12,)"
+      R"("fetched_bytes":0}],"other_handlers":{"count":1,"capacity_bytes":8,"peak_bytes":4,)"
+      R"("tasks":1,"fetched_bytes":0}})";
   const SnapshotExtras plain{0, 7, {{kTrainingName, "0123456789abcdef"}, {"run_state", run}}};
   const SnapshotExtras adamw{2, 7, plain.metadata};
   const std::string strange_run =

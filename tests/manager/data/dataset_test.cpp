@@ -96,6 +96,29 @@ TEST(DataSetTest, SaysThatTargetsAreScaled) {
   EXPECT_EQ(warnings[0].find("data.test_targets: uint8 is scaled"), 0u) << warnings[0];
 }
 
+// A line of numbers is a sample, but pandas writes such a line if its columns have no names.
+TEST(DataSetTest, NumberedColumnsGiveAWarning) {
+  const TestFolder folder;
+  const std::string labels = folder.Write("y", "0\n1\n1\n");
+  const auto warnings = [&](const std::string& first) {
+    const std::string x = folder.Write("x", first + "\n0.5,0.5,0.5\n1.5,1.5,1.5\n");
+    Job job = ClassJob(3, 2, x, labels);
+    job.data.test_inputs = x;
+    job.data.test_targets = labels;
+    return LoadData(job).warnings;
+  };
+  const std::vector<std::string> found = warnings("0,1,2");
+  ASSERT_EQ(found.size(), 1u) << "one file";
+  EXPECT_EQ(found[0].find(folder.Path("x") + ", line 1: is 0,1,2, and acan takes it for a sample"),
+            0u)
+      << found[0];
+  EXPECT_TRUE(warnings("0,2,1").empty());
+  Job test = ClassJob(3, 2, folder.Path("none"), folder.Path("none"));
+  test.data.test_inputs = folder.Write("x", "0,1,2\n1,2,3\n3,4,5\n");
+  test.data.test_targets = labels;
+  EXPECT_EQ(LoadTestData(test, nullptr).warnings, found);
+}
+
 // uint8 is scaled, and other numbers are not, so a model of one sees other values in the other.
 TEST(DataSetTest, SaysThatOnlyOneFileIsScaled) {
   const TestFolder folder;

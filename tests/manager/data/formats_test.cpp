@@ -62,6 +62,12 @@ TEST(GzipTest, PackedFilesReadAsTheirContent) {
   EXPECT_EQ(Inputs(*data.Load(Gzip("1,2\n3,4\n"))), (Values{1, 2, 3, 4}));
   // Consecutive gzip members are one file.
   EXPECT_EQ(Inputs(*data.Load(Gzip(idx.substr(0, 5)) + Gzip(idx.substr(5)))).size(), 4u);
+  // Zeros after a member are padding, however many follow.
+  EXPECT_EQ(Inputs(*data.Load(Gzip(idx) + std::string(512, '\0'))).size(), 4u);
+  EXPECT_EQ(Inputs(*data.Load(Gzip(idx) + std::string(1 << 20, '\0'))).size(), 4u);
+  EXPECT_EQ(Inputs(*data.Load(Gzip(idx.substr(0, 5)) + std::string(3, '\0') + Gzip(idx.substr(5))))
+                .size(),
+            4u);
 }
 
 TEST(GzipTest, DamageIsNamed) {
@@ -76,6 +82,8 @@ TEST(GzipTest, DamageIsNamed) {
   header[2] = 9;
   data.Refused(header, {"damaged gzip data"});
   data.Refused(good + "garbage", {"damaged gzip data"});
+  data.Refused(good + std::string(512, '\0') + "abc", {"damaged gzip data"});
+  data.Refused(good + std::string(512, '\0') + good.substr(0, 12), {"truncated", "gzip"});
   data.Refused(Gzip(""), {"is empty"});
   // A header that claims more than this gzip file could contain is refused before allocation.
   data.Refused(Gzip(IdxHeader(0x08, {1 << 20, 1 << 10}) + "abc"), {"truncated", "at most"});
@@ -164,6 +172,10 @@ TEST(CsvTest, NumbersHeadersAndLineEnds) {
   EXPECT_EQ(Inputs(*data.Load("\"width\",\"height\"\r\n1,-2.5\r\n0.1,3e20\r\n")), expected);
   EXPECT_EQ(Inputs(*data.Load("+1,-2.5\n+.1,+3e+20\n")), expected);
   EXPECT_EQ(Inputs(*data.Load("+1,+2\n+3,+4\n")), (Values{1, 2, 3, 4})) << "no names";
+  // A name in quotes may have commas, and a comment of numpy.savetxt has no names.
+  EXPECT_EQ(Inputs(*data.Load("\"width, or so\",height\n1,-2.5\n0.1,3e20\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("5\" wide,high\n1,-2.5\n0.1,3e20\n")), expected);
+  EXPECT_EQ(Inputs(*data.Load("# some data\n1,-2.5\n0.1,3e20\n")), expected);
   // Names may begin like numbers.
   EXPECT_EQ(Inputs(*data.Load("1stFloor,2020-01-31\n1,-2.5\n0.1,3e20\n")), expected);
   // A value too small for 32 bits is 0 or denormal, never an error,
@@ -187,6 +199,9 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused(",a,b\n0,1,2\n1,3,4\n",
                {"line 1, column 1: '' is not a number", "a name for each column", "index=False"});
   data.Refused("1,b\n3,4\n", {"line 1, column 2", "'b'"});
+  // As a file whose index has no name at all.
+  data.Refused("a\n0,1\n1,3\n", {"line 2: has 2 values, but line 1 has 1 names"});
+  data.Refused("a,b,c\n0,1\n1,3\n", {"line 2: has 2 values, but line 1 has 3 names"});
   data.Refused("1,2\nnan,4\n", {"line 2, column 1", "not finite"});
   data.Refused("1,2\n3,-inf\n", {"line 2, column 2", "'-inf'"});
   data.Refused("1,2\n3,1e39\n", {"line 2, column 2", "'1e39' is not finite in 32 bits"});
@@ -206,6 +221,30 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   }
   data.Refused("1;2\n3;4\n", {"line 2, column 1", "'3;4' is not a number", "separated by commas"});
   data.Refused("a,b\n1;2\n3;4\n", {"line 2, column 1", "'1;2'"});
+}
+
+// As pandas writes the names of columns that have none.
+TEST(CsvTest, NumberedColumnsAreFound) {
+  const TestFolder folder;
+  const auto columns = [&folder](const std::string& bytes) {
+    return NumberedColumns(folder.Write("x", bytes));
+  };
+  EXPECT_EQ(columns("0,1,2\n0.5,0.5,0.5\n"), 3);
+  EXPECT_EQ(columns("\xef\xbb\xbf"
+                    "0,1,2\r\n0.5,0.5,0.5\r\n"),
+            3);
+  EXPECT_EQ(columns("0,1"), 2);
+  EXPECT_EQ(columns("0\n1\n"), 1);
+  std::string wide = "0";
+  for (int i = 1; i < 5000; ++i) wide += "," + std::to_string(i);
+  EXPECT_EQ(columns(wide + "\n1"), 5000);
+  EXPECT_EQ(columns(Gzip(wide + "\n1")), 5000);
+  for (const char* other : {"0,2,1\n", "1,2,3\n", "0,1,2.0\n", "0, 1\n", "0,1,\n", "a,b\n",
+                            "0,1,23\n", "0.0,1.0\n", "\n0,1\n", "00,1\n"}) {
+    EXPECT_EQ(columns(other), 0) << other;
+  }
+  EXPECT_EQ(columns(IdxBytes({2, 2}, {0, 1, 2, 3})), 0);
+  EXPECT_EQ(columns(Npy("<i8", "(1,)", std::string(8, '\0'))), 0);
 }
 
 TEST(FormatTest, UnknownContentIsShown) {

@@ -66,6 +66,30 @@ TEST(SentencePieceTest, TheVocabularyOfARunMakesTextAgain) {
               {"vocabulary.json", path + " is not the SentencePiece model of the training"});
 }
 
+// The model of the weights' vocabulary.json may have moved.
+TEST(SentencePieceTest, TextOfAJobWithInitialWeightsNeedsTheirModel) {
+  const TestFolder folder;
+  CharacterModel(folder);
+  folder.Write("train", "ab cab");
+  const std::string text = "train_text = \"train\"\ntokenizer = ";
+  const Data first = LoadFrom(folder, text + "\"abc.model\"", GptInputs(1, 7));
+  folder.Write("vocabulary.json", first.vocabulary);
+  std::filesystem::rename(folder.Path("abc.model"), folder.Path("moved.model"));
+  const auto load = [&](const std::string& model) {
+    Job job =
+        ParseJob("[model]\nlayers = [1, 2]\n[data]\n" + text + model, "job", folder.path(), {});
+    job.initial_weights = folder.Path("model.safetensors");
+    return LoadData(job, GptInputs(1, 7));
+  };
+  const Data moved = load("\"moved.model\"");
+  EXPECT_EQ(moved.train->sha256(),
+            LoadFrom(folder, text + "\"moved.model\"", GptInputs(1, 7)).train->sha256());
+  EXPECT_EQ(ParseJson(moved.vocabulary)["model"], folder.Path("moved.model"));
+  CharacterModel(folder);
+  std::filesystem::resize_file(folder.Path("abc.model"), 10);
+  ExpectError([&] { load("\"abc.model\""); }, {"abc.model\": its SHA-256 is", "vocabulary.json"});
+}
+
 TEST(SentencePieceTest, MistakesAreNamed) {
   const TestFolder folder;
   CharacterModel(folder);

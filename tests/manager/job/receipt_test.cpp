@@ -25,6 +25,7 @@ Receipt Sample() {
   receipt.test_sha256 = std::string(64, '0');
   receipt.train_samples = 300;
   receipt.code_version = "0.1.0";
+  receipt.numerics_revision = 7;
   receipt.weights_sha256 = std::string(64, '9');
   receipt.handlers = {{"one", "cpu:1", 1 << 20, 1 << 19, 17}, {"two", "opencl:0", 5, 4, 0}};
   receipt.steps = 100;
@@ -98,6 +99,8 @@ TEST(ReceiptTest, HasAHashOfItself) {
   json earlier = written;
   earlier.erase("receipt_sha256");
   EXPECT_EQ(CheckReceiptHash(earlier), ReceiptHash::kNone);
+  earlier.erase("numerics_revision");
+  EXPECT_EQ(ReceiptFromJson(earlier, "earlier").numerics_revision, 1u);
 }
 
 TEST(ReceiptTest, WrongFieldsAreNamed) {
@@ -114,6 +117,7 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   refused("/steps", "5", {"'steps' is \"5\""});
   refused("/steps", 1.5, {"'steps' is 1.5"});
   refused("/seconds", nullptr, {"'seconds'"});
+  refused("/numerics_revision", 0, {"'numerics_revision' is 0", "at least 1"});
   refused("/weights_sha256", "abc", {"'weights_sha256'", "64 digits"});
   refused("/weights_sha256", std::string(64, 'G'), {"64 digits"});
   refused("/data/train_sha256", nullptr, {"data", "'train_sha256'"});
@@ -133,8 +137,8 @@ TEST(ReceiptTest, WrongFieldsAreNamed) {
   const json good = ReceiptToJson(Sample());
   for (const auto& [key, value] : good.items()) {
     const std::set<std::string> earlier_have_none = {
-        "audits",          "audit_log_head", "conflicts",      "not_finite",
-        "metrics_missing", "receipt_sha256", "test_perplexity"};
+        "audits",          "audit_log_head",    "conflicts",      "not_finite",
+        "metrics_missing", "numerics_revision", "receipt_sha256", "test_perplexity"};
     if (earlier_have_none.count(key) != 0) continue;
     json changed = good;
     changed.erase(key);

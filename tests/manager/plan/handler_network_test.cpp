@@ -49,6 +49,34 @@ TEST(HandlerNetworkTest, LinksOfOneKindAreAsFastAsTheBestOfThem) {
 TEST(HandlerNetworkTest, OneHostIsNoNetwork) {
   EXPECT_FALSE(NetworkOf({{"a", {}}, {"b", {}}}, kMinKept));
   EXPECT_FALSE(NetworkOf(OneOnEachHost(1, kGigabit), kMinKept));
+  const auto estimated = NetworkOf(OneOnEachHost(1, kGigabit), kMinKept, {}, /*least_hosts=*/1);
+  ASSERT_TRUE(estimated);
+  EXPECT_DOUBLE_EQ(estimated->hosts[0].us_per_kib, 8.192);
+}
+
+// With one handler more than can be placed, tasks would otherwise lie anywhere.
+TEST(HandlerNetworkTest, TheBestOfManyHandlersArePlaced) {
+  auto handlers = OneOnEachHost(static_cast<int>(kMaxPlacedHandlers) + 2, kGigabit);
+  handlers["id7"].gflops = 40;
+  handlers["id9"].memory_bytes /= 2;
+  const auto network = NetworkOf(handlers, kMinKept);
+  ASSERT_TRUE(network);
+  EXPECT_EQ(network->handlers.size(), kMaxPlacedHandlers);
+  for (const PlacedHandler& handler : network->handlers) {
+    EXPECT_EQ(handler.gflops, 50);
+    EXPECT_EQ(handler.memory_bytes, 1u << 30);
+  }
+  // A fast handler that lacks the memory for the largest task does not displace others.
+  handlers["id9"].gflops = 60;
+  EXPECT_TRUE(HandlersToPlace(handlers).contains("id9"));
+  EXPECT_FALSE(HandlersToPlace(handlers, 1u << 30).contains("id9"));
+
+  const Wide wide({784, 512, 10}, 64);
+  const auto step = PlaceStep(handlers, wide.TasksOf(wide.Make(handlers)), kMinKept, {});
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->ids.size(), kMaxPlacedHandlers);
+  EXPECT_EQ(std::ranges::count(step->ids, "id7"), 0);
+  EXPECT_TRUE(std::isfinite(step->placement.step_us));
 }
 
 TEST(HandlerNetworkTest, HandlersBeyondTheCoresOfTheirHostShareThem) {
@@ -276,6 +304,13 @@ TEST(HandlerNetworkTest, MoreHandlersNeverMakeTheEstimateWorse) {
   }
 }
 
+// The search for fewer hosts does not end earlier because there are more of them.
+TEST(HandlerNetworkTest, ManyHandlersHaveAPlanAsGoodAsThatOfAFew) {
+  const Wide wide({256, 8192, 8192, 256}, 64);
+  const double of_few_us = wide.Make(OneOnEachHost(8, kGigabit)).step_us;
+  EXPECT_LE(wide.Make(OneOnEachHost(64, kGigabit)).step_us, 1.1 * of_few_us);
+}
+
 TEST(HandlerNetworkTest, TilesThatFitIntoNobodyAreNotPlaced) {
   auto handlers = OneOnEachHost(2, kGigabit);
   for (auto& [id, capacity] : handlers) capacity.memory_bytes = 8 << 20;
@@ -287,7 +322,12 @@ TEST(HandlerNetworkTest, TilesThatFitIntoNobodyAreNotPlaced) {
   request.network = NetworkOf(handlers, kMinKept);
   const auto plan = MakePlan(request, nullptr);
   ASSERT_TRUE(plan) << "as without links";
-  EXPECT_FALSE(std::isfinite(PlaceOnBestPart(*request.network, wide.TasksOf(*plan)).step_us));
+  const std::vector<PlannedTask> tasks = wide.TasksOf(*plan);
+  std::uint64_t moved_bytes = 0;
+  for (const PlannedTask& task : tasks) moved_bytes += MovedBytes(task.task);
+  EXPECT_GT(plan->step_us, UsOverOneLink(*request.network, moved_bytes));
+  EXPECT_GT(UsOverOneLink(*request.network, moved_bytes), 8 * (moved_bytes >> 10));
+  EXPECT_FALSE(std::isfinite(PlaceOnBestPart(*request.network, tasks).step_us));
 }
 
 // The manager does nothing else while it plans, and must not lose the lead meanwhile.
@@ -295,10 +335,26 @@ TEST(HandlerNetworkTest, MoreTasksThanTheManagerHasTimeForAreNotPlaced) {
   const auto handlers = OneOnEachHost(2, kGigabit);
   const Wide wide({784, 2048, 10}, 256);
   std::vector<PlannedTask> tasks = wide.TasksOf(wide.Make(handlers));
-  while (tasks.size() <= 32'768) tasks.insert(tasks.end(), tasks.begin(), tasks.end());
+  while (tasks.size() <= kMaxOffers) tasks.insert(tasks.end(), tasks.begin(), tasks.end());
   const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kMinKept), tasks);
   EXPECT_FALSE(std::isfinite(placed.step_us));
   EXPECT_EQ(placed.handler_of, std::vector<int>(tasks.size(), -1));
+}
+
+TEST(HandlerNetworkTest, TasksThatAreTooManyForAllHandlersArePlacedOnSome) {
+  const auto handlers = OneOnEachHost(static_cast<int>(kMaxPlacedHandlers), kGigabit);
+  const Wide wide({784, 1024, 1024, 10}, 64);
+  PlanRequest request;
+  request.model = wide.model;
+  request.training = wide.training;
+  request.capacity_bytes = 1ull << 30;
+  request.size_bytes = 16 << 10;
+  const std::vector<PlannedTask> tasks = wide.TasksOf(*MakePlan(request, nullptr));
+  ASSERT_LT(MaxHandlersToPlace(tasks.size()), kMaxPlacedHandlers) << tasks.size() << " tasks";
+  ASSERT_GT(MaxHandlersToPlace(tasks.size()), 1u);
+  const Placement placed = PlaceOnBestPart(*NetworkOf(handlers, kMinKept), tasks);
+  EXPECT_TRUE(std::isfinite(placed.step_us));
+  EXPECT_EQ(std::ranges::count(placed.handler_of, -1), 0);
 }
 
 std::map<std::string, Capacity> ThrottledHosts(int hosts) {

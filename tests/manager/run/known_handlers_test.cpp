@@ -41,6 +41,42 @@ TEST(KnownHandlersTest, OfThoseThatLeftLongAgoOnlyTheSumIsKept) {
   EXPECT_EQ(all.back().capacity_bytes, 100u);
 }
 
+TEST(KnownHandlersTest, GoOnInTheNextLife) {
+  KnownHandlers first;
+  first.See(Present({"a", "b"}));
+  first.OnTask("a");
+  first.OnTask("b");
+  KnownHandlers second;
+  second.GoOnFrom(first.Totals());
+  second.See(Present({"b", "c"}));
+  second.OnTask("b");
+  second.OnTask("c");
+  ASSERT_EQ(second.by_id().size(), 3u);
+  EXPECT_EQ(second.by_id().at("a").tasks, 1);
+  EXPECT_EQ(second.by_id().at("a").name, "handler a");
+  EXPECT_EQ(second.by_id().at("b").tasks, 2);
+  EXPECT_EQ(second.Totals().tasks(), 4);
+}
+
+TEST(KnownHandlersTest, ForTheNextLifeOnlyTheSumOfManyIsKept) {
+  constexpr std::size_t kMore = 30;
+  KnownHandlers known;
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < HandlerTotals::kMaxKept; ++i) ids.push_back(std::to_string(i));
+  known.See(Present(ids));
+  known.OnTask("7");
+  std::vector<std::string> later;
+  for (std::size_t i = 0; i < kMore; ++i) later.push_back("later " + std::to_string(i));
+  known.See(Present(later));
+  known.OnTask("later 3");
+  const HandlerTotals totals = known.Totals();
+  EXPECT_EQ(totals.by_id.size(), HandlerTotals::kMaxKept);
+  EXPECT_TRUE(totals.by_id.contains("later 3"));
+  EXPECT_EQ(totals.other_count, static_cast<std::int64_t>(kMore));
+  EXPECT_EQ(totals.tasks(), 2);
+  EXPECT_EQ(known.by_id().size(), HandlerTotals::kMaxKept + kMore) << "it keeps them itself";
+}
+
 TEST(KnownHandlersTest, WithoutManyThatLeftEachIsKeptByItself) {
   KnownHandlers known;
   known.See(Present({"a", "b"}));

@@ -80,5 +80,14 @@ TEST_F(SpaceNoticesTest, WhileTheRunGoesBackNoTaskOfBeforeEndsIt) {
   EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
 }
 
+TEST_F(SpaceNoticesTest, ADisputeThatAuditsForgetIsKeptAsAConflict) {
+  const AuditConflict conflict{Key{"result", 1}, "a and b differ"};
+  notices_.OnUndecided(conflict);
+  notices_.OnUndecided(conflict);
+  ASSERT_EQ(notices_.conflicts().size(), 1u);
+  EXPECT_EQ(notices_.conflicts()[0].key, conflict.result.ToString());
+  EXPECT_EQ(notices_.conflicts()[0].text, conflict.text);
+}
+
 }  // namespace
 }  // namespace acan

@@ -41,5 +41,32 @@ TEST(TimeLeft, DoesNotCountWhatCameBeforeTheFirstStep) {
   EXPECT_DOUBLE_EQ(left.Seconds(0).value(), 0);
 }
 
+// Else it would say for days of a long run that the handlers that left were still there.
+TEST(TimeLeft, IsThatOfTheLastSteps) {
+  TimeLeft left;
+  std::int64_t now_us = 0;
+  const auto steps = [&](int count, std::int64_t each_us) {
+    for (int i = 0; i < count; ++i) left.StepDone(now_us += each_us);
+  };
+  steps(1000, 10'000);
+  steps(200, 100'000);
+  EXPECT_NEAR(left.Seconds(1).value(), 0.1, 0.02);
+
+  constexpr int kDay = 24 * 3600;
+  steps(7 * kDay, kOneSecondUs);
+  steps(120, 10 * kOneSecondUs);
+  EXPECT_NEAR(left.Seconds(1).value(), 10, 2);
+  now_us += kDay * kOneSecondUs;  // a pause
+  steps(1200, kOneSecondUs);
+  EXPECT_NEAR(left.Seconds(1).value(), 1, 0.2);
+}
+
+TEST(TimeLeft, OfFewLongStepsIsTheirMean) {
+  TimeLeft left;
+  constexpr std::int64_t kHourUs = 3600 * kOneSecondUs;
+  for (std::int64_t step = 0; step <= 100; ++step) left.StepDone(step * kHourUs);
+  EXPECT_DOUBLE_EQ(left.Seconds(10).value(), 36'000);
+}
+
 }  // namespace
 }  // namespace acan

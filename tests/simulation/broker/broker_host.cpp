@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "acan/core/names.h"
 #include "cluster/message_text.h"
 #include "fmt/format.h"
 
@@ -393,6 +394,21 @@ void BrokerHost::ActHostile() {
     CheckNothingIsLeftOf(said.client);
   }
   Flush(said.client);
+  CheckReportsOf(said.client);  // after the answers, which are attributed to the active client
+}
+
+// Managers read the reports of handlers.
+void BrokerHost::CheckReportsOf(const ClientId& client) {
+  tuplespace::List list;
+  list.pattern = Pattern{{FieldPattern::Exact("report"), FieldPattern::Exact(client)}, true};
+  list.metadata_only = true;
+  const ReplyBody listed = Ask(std::move(list));
+  const auto* found = std::get_if<Found>(&listed);
+  if (found == nullptr) return;
+  for (const tuplespace::FoundTuple& report : found->tuples) {
+    if (report.payload_bytes <= kMaxReportBytes) continue;
+    world_.Report(fmt::format("a report of {} has {} bytes", client, report.payload_bytes));
+  }
 }
 
 // A handler that left must leave nothing in the space except results.

@@ -81,6 +81,7 @@ class BrokerHost final : public Listener {
   void LetHostileAct();
   void ActHostile();
   void CheckNothingIsLeftOf(const tuplespace::ClientId& client);
+  void CheckReportsOf(const tuplespace::ClientId& client);
   tuplespace::ReplyBody Ask(tuplespace::RequestBody body);
   std::optional<tuplespace::ReplyBody> TakeAnswer(tuplespace::RequestId id);
   void OnLost(const tuplespace::ClientId& client);

@@ -344,6 +344,7 @@ Tuple HostileHandler::Report(const ClientId& client) {
   Tuple tuple;
   tuple.key = ReportKey(client, random_.Between(-5, 200));
   tuple.payload = random_.OneIn(8) ? AnyPayload() : Payload::Copy(ReportToJson(report));
+  if (random_.OneIn(128)) tuple.payload = Payload::Copy(std::string(kMaxReportBytes + 1, ' '));
   tuple.ephemeral = random_.OneIn(2);
   return tuple;
 }

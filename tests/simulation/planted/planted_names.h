@@ -11,6 +11,7 @@
 #include "acan/handler/planted.h"
 #include "acan/manager/planted.h"
 #include "scenarios/former_leader.h"
+#include "scenarios/idle_handler.h"
 #include "scenarios/late_supply.h"
 #include "scenarios/lost_version.h"
 #include "seed.h"
@@ -115,10 +116,14 @@ inline const std::array kPlantedNames = {
                 nullptr,
                 {.faults = {Fault::kSecondManager}}},
     PlantedName{tuplespace::Planted::kOldSessionIsServed, "OldSessionIsServed", 6},
+    PlantedName{
+        tuplespace::Planted::kSizesAreIgnored, "SizesAreIgnored", 2, nullptr, {.hostile = true}},
     PlantedName{ManagerBug::kKeepsLeadOverReconnection, "KeepsLeadOverReconnection", 2},
     PlantedName{ManagerBug::kIgnoresLostLead, "IgnoresLostLead", 3},
     PlantedName{ManagerBug::kChangesWithoutLead, "ChangesWithoutLead", 60026338, RunFormerLeader},
     PlantedName{ManagerBug::kAuditsBelieveTheFirst, "AuditsBelieveTheFirst", 29},
+    PlantedName{ManagerBug::kWaitsForIdleHandlers, "WaitsForIdleHandlers", 1, RunIdleHandler},
+    PlantedName{ManagerBug::kWaitsForSilentVoters, "WaitsForSilentVoters", 1, RunSilentVoter},
 };
 // Each of the three enumerations has a kNone.
 static_assert(kPlantedNames.size() + 3 == static_cast<std::size_t>(tuplespace::Planted::kCount) +

@@ -110,6 +110,30 @@ TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
   EXPECT_FALSE(RefusalOf(Roles()[0], "m/1", retire));
 }
 
+TEST(RolesOfAccess, MayLimitThePayloadsOfTuples) {
+  Rule small{{Operation::kPut, Operation::kComplete}, {{F::Exact("me"), F::Any()}, true}, 1};
+  small.payload_bytes = 3;
+  const Role one{"one", {small}};
+  const auto refusal = [](const Role& role, RequestBody body) {
+    return RefusalOf(role, "w/1", body);
+  };
+  const Tuple fits = PlainTuple({"me", "w/1"}, "123");
+  const Tuple large = PlainTuple({"me", "w/1"}, "1234");
+  EXPECT_FALSE(refusal(one, Put{{fits, fits}}));
+  EXPECT_EQ(*refusal(one, Put{{fits, large}}),
+            "put (\"me\", \"w/1\") with 4 bytes, but at most with 3");
+  EXPECT_TRUE(refusal(one, Complete{{}, {large}}));
+  EXPECT_TRUE(refusal(one, Supply{{large}}));
+  Tuple stays = PlainTuple({"me", "w/1"}, "");
+  stays.resident_bytes = 4;
+  EXPECT_TRUE(refusal(one, Complete{{}, {stays}}));
+  // Any of the rules that match the key may allow it.
+  const Role both{"both",
+                  {small, Rule{{Operation::kPut}, {{F::Any(), F::Exact("w/1")}, true}, {}}}};
+  EXPECT_FALSE(refusal(both, Put{{large}}));
+  EXPECT_TRUE(refusal(both, Complete{{}, {large}}));
+}
+
 TEST(RolesOfAccess, MayBeMadeForReadingMetadataAndNoPayload) {
   const auto refusal = [](RequestBody body) {
     return RefusalOf(RolesWithLimits()[2], "o/1", body);

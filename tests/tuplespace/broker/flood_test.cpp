@@ -468,24 +468,35 @@ TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {
 INSTANTIATE_TEST_SUITE_P(Keys, Endless, ::testing::Values(false),
                          [](const auto&) { return "without"; });
 
+constexpr std::chrono::milliseconds kSilence(500);
+
+// Whether a client that only polls, and so sends a message now and then, keeps its connection for
+// three times the silence.
+bool IsKept(const std::string& endpoint) {
+  Client client(ClientAt(endpoint));
+  EXPECT_TRUE(client.GetStatistics(kGenerous));
+  bool lost = false;
+  client.OnConnection([&](bool, const std::string&) { lost = true; });
+  const auto until = std::chrono::steady_clock::now() + 3 * kSilence;
+  while (!lost && std::chrono::steady_clock::now() < until) client.Poll(kSilence / 5);
+  return !lost;
+}
+
 // A connection that only keeps itself alive is useless, authenticated or not.
 TEST(SilentPeers, AreHungUpOn) {
   BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
-  options.client_silence_us = 500'000;
+  options.client_silence_us = std::chrono::microseconds(kSilence).count();
   BrokerThread broker(options);
   const Raw raw(broker.endpoint());
   ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("silent")));
   EXPECT_TRUE(raw.IsHungUp());
-  // A client that sends a message now and then is kept.
   Client client(ClientAt(broker.endpoint()));
   EXPECT_TRUE(PollUntil(
       client, [&] { return broker.Log().find("no message came over it") != std::string::npos; }));
-  ASSERT_TRUE(client.GetStatistics(kGenerous));
-  bool lost = false;
-  client.OnConnection([&](bool, const std::string&) { lost = true; });
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
-  while (std::chrono::steady_clock::now() < until) client.Poll(std::chrono::milliseconds(100));
-  EXPECT_FALSE(lost);
+  // On a busy machine a thread may not run for as long as the silence. A client that sent nothing
+  // would lose its connection in every attempt.
+  int lost = 0;
+  while (!IsKept(broker.endpoint())) ASSERT_LT(++lost, 20);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Limits on all clients of one key together.
+// Limits on all clients of one key together, and on what is logged about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,9 @@
 namespace tuplespace {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(ClientsOfAKey, AreLimited) {
@@ -38,6 +41,49 @@ TEST(ClientsOfAKey, AreLimited) {
   core.TakeOutput();
   join("a3", 'a');
   EXPECT_TRUE(core.Knows("a3"));
+}
+
+class LogOfAKey : public ::testing::Test {
+ protected:
+  void Join(const std::string& key, std::int64_t now_us) {
+    const ClientId id = key + "/" + std::to_string(++count_);
+    ToBroker hello;
+    hello.messages.emplace_back(Hello{.nonce = 1, .name = "x"});
+    core_.Receive(id, std::move(hello), now_us, list_.Find(std::string(40, key[0])));
+    const std::uint64_t session = core_.TakeOutput().at(0).envelope.session;
+    ToBroker forbidden;
+    forbidden.session = session;
+    Tuple tuple;
+    tuple.key = {"data", 1};
+    forbidden.messages.emplace_back(Request{1, Put{{std::move(tuple)}}});
+    core_.Receive(id, std::move(forbidden), now_us, list_.Find(std::string(40, key[0])));
+    core_.ReceiveBad(id, {ErrorCode::kBadRequest, "garbage"}, now_us);
+    core_.Lost(id, "a test", now_us);
+    core_.TakeOutput();
+    core_.TakeEnded();
+  }
+
+  const Role role_{"worker", {Rule{{Operation::kRead}, {{FieldPattern::Any()}, true}, {}}}};
+  const AccessList list_{
+      {role_},
+      {{"evil", std::string(40, 'e'), "worker"}, {"honest", std::string(40, 'h'), "worker"}}};
+  BrokerCore core_{BrokerCoreOptions{}};
+  int count_ = 0;
+};
+
+// Each new id of a key would have lines of its own.
+TEST_F(LogOfAKey, IsLimitedWhateverIdsItsClientsUse) {
+  constexpr std::int64_t kSeconds = 100;
+  for (std::int64_t i = 0; i < 100 * kSeconds; ++i) Join("evil", i * 10'000);
+  const std::size_t lines = core_.TakeLog().size();
+  EXPECT_LE(lines, LogQuota::kLines + kSeconds + 2 * (kSeconds / 10 + 1));
+  Join("honest", kSeconds * 1'000'000);
+  EXPECT_THAT(core_.TakeLog(),
+              ElementsAre(HasSubstr("joined"), HasSubstr("may not put"), HasSubstr("a bad message"),
+                          HasSubstr("is lost: a test")));
+  Join("evil", kSeconds * 2'000'000);
+  EXPECT_THAT(core_.TakeLog(),
+              Contains(AllOf(HasSubstr("evil/"), HasSubstr("lines about clients of \"evil\""))));
 }
 
 }  // namespace

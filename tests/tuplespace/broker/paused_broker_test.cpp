@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -78,18 +79,18 @@ TEST(PausedBroker, DoesNotEndLeasesThatItCouldNotExtend) {
   Client lullaby(ClientAt(broker.endpoint(), "lullaby"));
   std::thread joining([&] { lullaby.GetStatistics(kGenerous); });
   broker.WaitUntilPaused();
-  bool extended = false;
-  worker.Submit(Extend{lease, task.task->lease_us}, [&](ReplyBody&& reply) {
-    extended = !std::holds_alternative<RequestError>(reply);
-  });
+  std::optional<ReplyBody> extended;
+  worker.Submit(Extend{lease, task.task->lease_us},
+                [&](ReplyBody&& reply) { extended = std::move(reply); });
   worker.Flush();
   // The time that passes is what is tested.
   std::this_thread::sleep_for(2 * kLease);
   broker.WakeUp();
   const auto completed = worker.CompleteTask(lease, {}, kGenerous);
   joining.join();
-  ASSERT_TRUE(completed);
-  EXPECT_TRUE(extended);
+  ASSERT_TRUE(completed && extended && std::holds_alternative<LeaseReply>(*extended));
+  EXPECT_EQ(completed->lease, LeaseStatus::kOk);
+  EXPECT_EQ(std::get<LeaseReply>(*extended).lease, LeaseStatus::kOk);
   EXPECT_EQ(broker.Join().counters.leases_expired, 0u);
 }
 

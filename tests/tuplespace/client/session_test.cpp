@@ -201,6 +201,22 @@ TEST_F(SessionTest, PingsWhenIdleAndGivesUpOnASilentBroker) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
 }
 
+// Only a Pong has the broker's clock, which it needs to check tickets.
+TEST_F(SessionTest, AsksForTheClockThoughItIsNeverIdle) {
+  Join();
+  int pings = 0;
+  for (int second = 0; second < 300; ++second) {
+    now_us_ += 1'000'000;
+    const RequestId id = session_.Submit(OnePut(second), now_us_);
+    session_.Tick(now_us_);
+    for (const auto& message : session_.TakeOutput(now_us_).messages) {
+      pings += std::holds_alternative<Ping>(message);
+    }
+    session_.Receive(From(100, Reply{id, PutReply{{PutStatus::kStored}}}), now_us_);
+  }
+  EXPECT_EQ(pings, 5);
+}
+
 // Its Ping waits behind a large message that it is sending.
 TEST_F(SessionTest, APongThatItDidNotAskForShowsThatTheBrokerKnowsIt) {
   Join();

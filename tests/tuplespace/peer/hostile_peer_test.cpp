@@ -212,6 +212,30 @@ TEST_P(HostilePeer, AnExpiredTicketIsReplaced) {
   EXPECT_EQ(StatsOf(*reader).counters.wanted, 0u) << "nothing came through the broker";
 }
 
+// As one whose clock is wrong does. Otherwise nobody would learn why the broker is so busy.
+TEST_P(HostilePeer, AHolderForWhichEveryTicketHasExpiredIsReported) {
+  FakeListener listener(GetParam());
+  const auto fake = Fake(listener.listening(GetParam()));
+  fake->Ask(Put{{Staying(kHostileTile, kHostileBytes)}});
+  const auto reader = Make("reader");
+  std::vector<std::string> problems;
+  reader->OnDirectProblem([&](const std::string& text) { problems.push_back(text); });
+  int fetches = 0;
+  const auto found = FetchWith(*reader, [&] {
+    fake->Turn();
+    const auto fetch = listener.Fetched();
+    if (!fetch) return;
+    EXPECT_TRUE(problems.empty()) << "another ticket may be good";
+    ++fetches;
+    listener.Send(RefusalFrame{fetch->transfer, FetchRefusal::kExpired});
+  });
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->payload.text(), payload_);
+  EXPECT_EQ(fetches, 2);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("the ticket has expired"), std::string::npos) << problems[0];
+}
+
 TEST_P(HostilePeer, AHolderThatDiesInTheMiddleLosesItsPayload) {
   const auto owner = Make("owner"), reader = Make("reader");
   std::vector<Notice> notices;

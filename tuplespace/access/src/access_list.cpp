@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tuplespace/planted.h"
+
 namespace tuplespace {
 
 namespace {
@@ -63,11 +65,23 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, O
   return fmt::format("{} {}", NameOf(operation), asked.ToString());
 }
 
+// The maximum payload of a tuple with this key; nullopt: the key is not allowed.
+std::optional<std::uint64_t> MostBytes(const Role& role, const ClientId& client,
+                                       Operation operation, const Key& key) {
+  std::optional<std::uint64_t> most;
+  for (const Rule& rule : role.rules) {
+    if (!Allows(rule, operation)) continue;
+    const bool matches =
+        rule.own_id_field ? PatternFor(rule, client).Matches(key) : rule.pattern.Matches(key);
+    if (!matches) continue;
+    most = std::max(most.value_or(0), rule.payload_bytes);
+    if (most == UINT64_MAX) break;
+  }
+  return most;
+}
+
 bool MayDo(const Role& role, const ClientId& client, Operation operation, const Key& key) {
-  return std::any_of(role.rules.begin(), role.rules.end(), [&](const Rule& rule) {
-    if (!Allows(rule, operation)) return false;
-    return rule.own_id_field ? PatternFor(rule, client).Matches(key) : rule.pattern.Matches(key);
-  });
+  return MostBytes(role, client, operation, key).has_value();
 }
 
 // Tasks wait for a client that claims to hold tuples, and the client learns whether these exist.
@@ -89,8 +103,12 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, O
                                      const std::vector<Tuple>& tuples) {
   for (const Tuple& tuple : tuples) {
     const Operation operation = tuple.task ? Operation::kPutTask : plain;
-    if (!MayDo(role, client, operation, tuple.key)) {
-      return fmt::format("{} {}", NameOf(operation), tuple.key.ToString());
+    const std::optional<std::uint64_t> most = MostBytes(role, client, operation, tuple.key);
+    if (!most) return fmt::format("{} {}", NameOf(operation), tuple.key.ToString());
+    const std::uint64_t bytes = std::max<std::uint64_t>(tuple.payload.size(), tuple.resident_bytes);
+    if (bytes > *most && !IsPlanted(Planted::kSizesAreIgnored)) {
+      return fmt::format("{} {} with {} bytes, but at most with {}", NameOf(operation),
+                         tuple.key.ToString(), bytes, *most);
     }
     if (!tuple.task) continue;
     // A client that gets the task gets its inputs, and the results go to the client that put it.

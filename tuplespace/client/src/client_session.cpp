@@ -27,6 +27,8 @@ constexpr std::int64_t kLookUnansweredEveryUs = 1'000'000;
 constexpr std::int64_t kAnswerGraceUs = 250'000;
 // After a part of a message the next one may take this long over a slow link.
 constexpr std::int64_t kNextPartUs = 5'000'000;
+// A client that is never idle sends Pings, too, because only a Pong has the broker's clock.
+constexpr std::int64_t kClockEveryUs = 60'000'000;
 
 std::int64_t After(std::int64_t now_us, std::int64_t wait_us) {
   return wait_us >= kForeverUs - now_us ? kForeverUs : now_us + wait_us;
@@ -226,8 +228,8 @@ void ClientSession::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
   if (state_ != State::kJoining || welcome.nonce != joining_.nonce) return;
   state_ = State::kJoined;
   welcome_ = welcome;
-  link_.joined_at_us = now_us;
-  link_.sent_at_us = now_us;
+  link_.joined_at_us = link_.sent_at_us = now_us;
+  link_.clock_asked_at_us = now_us;  // the Welcome has the clock, too
   delays_.alone_since_us = kForeverUs;
   joining_.hello_due = false;
   joining_.deadline_us = joining_.retry_at_us = kForeverUs;
@@ -325,7 +327,9 @@ std::int64_t ClientSession::PingDueUs() const {
     return kForeverUs;
   }
   // Both directions count: the broker must hear the client, and the client must hear the broker.
-  return std::min(link_.heard_at_us, link_.sent_at_us) + welcome_.silence_us / kPingsPerSilence;
+  return std::min(
+      std::min(link_.heard_at_us, link_.sent_at_us) + welcome_.silence_us / kPingsPerSilence,
+      link_.clock_asked_at_us + kClockEveryUs);
 }
 
 // For output that is not taken: the broker has ended this session and cannot say so, or is gone.
@@ -458,7 +462,7 @@ ClientSession::Output ClientSession::TakeOutput(std::int64_t now_us) {
   if (link_.ping_due_at_us != kForeverUs) {
     output.messages.emplace_back(Ping{});
     link_.ping_due_at_us = kForeverUs;
-    link_.ping_sent_at_us = now_us;
+    link_.ping_sent_at_us = link_.clock_asked_at_us = now_us;
   }
   output.messages.reserve(output.messages.size() + requests_.to_send.size());
   for (const RequestId id : requests_.to_send) {

@@ -145,6 +145,7 @@ class ClientSession {
     std::int64_t ping_due_at_us = kForeverUs;
     // When an unanswered Ping was sent; kForeverUs: none.
     std::int64_t ping_sent_at_us = kForeverUs;
+    std::int64_t clock_asked_at_us = 0;  // by the last Hello or Ping
   };
   // What the broker has not answered yet.
   struct Requests {

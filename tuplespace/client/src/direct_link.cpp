@@ -129,10 +129,8 @@ int DirectLink::HandleEvents() {
 
 void DirectLink::HandleEvent(Courier::Event&& event) {
   if (auto* fetched = std::get_if<FetchedPayload>(&event)) {
-    // After it, the payload may still come directly, with another ticket.
-    const bool expired = fetched->ticket_expired;
-    const bool failed = fetched->payload.empty() && !expired;
-    reads_.OnFetched(fetched->id, std::move(fetched->payload), expired);
+    const bool failed =
+        reads_.OnFetched(fetched->id, std::move(fetched->payload), fetched->ticket_expired);
     if (failed && !failed_) NoteFailed(fetched->why);
     return;
   }

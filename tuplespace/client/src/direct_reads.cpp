@@ -73,21 +73,23 @@ void DirectReads::Fetch(ReadId id, std::size_t tuple, Way way) {
   doing_.fetch(fetch, open_.at(id).tuples[tuple]);
 }
 
-void DirectReads::OnFetched(std::uint64_t fetch, Payload payload, bool ticket_expired) {
+bool DirectReads::OnFetched(std::uint64_t fetch, Payload payload, bool ticket_expired) {
   const auto at = fetching_.find(fetch);
-  if (at == fetching_.end()) return;
+  if (at == fetching_.end()) return false;
   const Fetching of = at->second;
   fetching_.erase(at);
   Open& open = open_.at(of.read);
   --open.under_way;
   // Once for each tuple: a holder may say this for ever.
   if (ticket_expired && of.way == Way::kDirect) {
-    return Ask(of.read, {of.tuple}, Way::kDirectAgain, doing_.read_again);
+    Ask(of.read, {of.tuple}, Way::kDirectAgain, doing_.read_again);
+    return false;
   }
   FoundTuple& tuple = open.tuples[of.tuple];
   // The bytes have the hash that the holder sent, but the space may know another one.
   const bool is_other = tuple.hash && payload.hash() != tuple.hash;
-  if (payload.empty() || is_other) {
+  const bool failed = payload.empty();
+  if (failed || is_other) {
     open.failed.push_back(of.tuple);
   } else {
     tuple.resident = false;
@@ -96,6 +98,7 @@ void DirectReads::OnFetched(std::uint64_t fetch, Payload payload, bool ticket_ex
     tuple.payload = std::move(payload);
   }
   Settle(of.read);
+  return failed;
 }
 
 // Everything that failed is requested together, once.

@@ -42,8 +42,9 @@ class DirectReads {
   // claim any size.
   void Begin(std::vector<FoundTuple> wanted, std::int64_t wait_us, bool direct,
              Client::ReplyHandler on_reply);
-  // An empty payload: it could not be fetched, perhaps because the ticket had expired.
-  void OnFetched(std::uint64_t fetch, Payload payload, bool ticket_expired = false);
+  // An empty payload: it could not be fetched, perhaps because the ticket had expired. Returns
+  // whether it comes through the broker for that reason.
+  bool OnFetched(std::uint64_t fetch, Payload payload, bool ticket_expired = false);
   bool idle() const { return open_.empty(); }
 
  private:

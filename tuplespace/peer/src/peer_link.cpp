@@ -1,6 +1,7 @@
 #include "peer_link.h"
 
 #include <span>
+#include <stdexcept>
 
 #include "endpoint.h"
 #include "frames.h"

@@ -23,6 +23,11 @@ std::uint64_t Aligned(std::uint64_t bytes) {
   return (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
+// Whole pages, because a peer opens no other files. Pages may be larger than the header.
+std::uint64_t FileBytes() {
+  return RoundToPages(kHeaderBytes + kRingBytes);
+}
+
 }  // namespace
 
 // The beginning of a file. Positions are counts of bytes since the start.
@@ -49,7 +54,7 @@ std::uint64_t Channel::RecordBytes(std::uint64_t control_bytes, std::span<const 
 }
 
 std::unique_ptr<Channel> Channel::Make() {
-  auto file = MakeMemoryFile(kHeaderBytes + kRingBytes);
+  auto file = MakeMemoryFile(FileBytes());
   if (!file) return nullptr;
   auto channel = std::make_unique<Channel>();
   channel->own_ = *std::move(file);
@@ -62,7 +67,7 @@ bool Channel::Attach(const PeerFiles& peer, int ring_fd, int wake_fd) {
   auto wake_pipe = peer.OpenPipe(wake_fd);
   if (!file || !wake_pipe) return false;
   auto mapping = MapForReading(*file, /*populate=*/true);
-  if (!mapping || mapping->size() != kHeaderBytes + kRingBytes) return false;
+  if (!mapping || mapping->size() != FileBytes()) return false;
   peer_ = *std::move(mapping);
   wake_pipe_ = *std::move(wake_pipe);
   return true;

@@ -1,6 +1,7 @@
 #include "device/huge_pages.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -12,13 +13,16 @@ namespace {
 
 // Address space only: the system gives each page when it is first written.
 constexpr std::uint64_t kRegionBytes = 32u << 20;
-constexpr std::uintptr_t kSmallPageBytes = 4096;
 
 std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t step) {
   return (bytes + step - 1) / step * step;
 }
 
 }  // namespace
+
+HugePages::HugePages() : HugePages(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) {}
+
+HugePages::HugePages(std::uint64_t small_page_bytes) : small_page_bytes_(small_page_bytes) {}
 
 HugePages::~HugePages() {
   for (const auto& [first, region] : regions_) std::free(first);
@@ -50,10 +54,11 @@ void HugePages::Give(void* memory, std::uint64_t bytes) {
     Free(at);
     return;
   }
-  // Returns only pages that belong to it entirely, since its neighbours are in use.
+  // Returns only pages that belong to it entirely, since its neighbours are in use. The system
+  // would round the end up to whole pages, and so drop the beginning of the next buffer.
   const auto address = reinterpret_cast<std::uintptr_t>(first);
-  const std::uintptr_t begin = RoundUp(address, kSmallPageBytes);
-  const std::uintptr_t end = (address + bytes) / kSmallPageBytes * kSmallPageBytes;
+  const std::uintptr_t begin = RoundUp(address, small_page_bytes_);
+  const std::uintptr_t end = (address + bytes) / small_page_bytes_ * small_page_bytes_;
   if (begin < end) madvise(first + (begin - address), end - begin, MADV_DONTNEED);
 }
 

@@ -1,6 +1,6 @@
 // HugePages: memory for large buffers, from regions that begin at huge pages and for which the
-// kernel may use huge pages. Compute kernels walk down rows that are pages apart. With pages of 4
-// KiB each step misses the TLB, which in a virtual machine costs two walks through page tables.
+// kernel may use huge pages. Compute kernels walk down rows that are pages apart. With small pages
+// each step misses the TLB, which in a virtual machine costs two walks through page tables.
 //
 //   region  | buffer | buffer |   given back   | buffer | not yet given ... |
 //           ^ 2 MiB aligned
@@ -20,7 +20,10 @@ class HugePages {
  public:
   static constexpr std::size_t kPageBytes = 2 << 20;
 
-  HugePages() = default;
+  HugePages();  // with the small pages of this system
+  // REQUIRES: a multiple of the system's page size, which is 4 KiB on x86 and up to 64 KiB
+  // elsewhere.
+  explicit HugePages(std::uint64_t small_page_bytes);
   ~HugePages();
   HugePages(const HugePages&) = delete;
   HugePages& operator=(const HugePages&) = delete;
@@ -42,6 +45,7 @@ class HugePages {
 
   void Free(Regions::iterator region);
 
+  const std::uint64_t small_page_bytes_;
   Regions regions_;            // by their first byte
   std::byte* open_ = nullptr;  // the region that buffers come from
 };

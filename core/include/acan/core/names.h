@@ -16,6 +16,11 @@ namespace acan {
 // Shorter ones are hardly longer than the messages that would announce them.
 inline constexpr std::uint64_t kMinHeldBytes = 2 << 10;
 
+// The maximum lengths of the texts of a capacity and a report. A broker with keys refuses longer
+// ones. Honest ones are far shorter: a capacity with the most processors takes half of this.
+inline constexpr std::size_t kMaxCapacityBytes = 64 << 10;
+inline constexpr std::size_t kMaxReportBytes = 4 << 10;
+
 // What a handler says about itself when it joins.
 struct Capacity {
   std::string name;    // for people
@@ -53,9 +58,9 @@ struct Capacity {
   friend bool operator==(const Capacity&, const Capacity&) = default;
 };
 std::string CapacityToJson(const Capacity& capacity);
-// nullopt: the text is malformed, longer than 64 KiB, or has numbers that no handler can have
-// (negative or too large to count). Texts for people are cut to one line, as the handler is not
-// trusted.
+// nullopt: the text is malformed, longer than kMaxCapacityBytes, or has numbers that no handler can
+// have (negative or too large to count). Texts for people are cut to one line, as the handler is
+// not trusted.
 std::optional<Capacity> CapacityFromJson(const std::string& text);
 
 // A handler's counts so far.
@@ -66,7 +71,8 @@ struct Report {
   std::uint64_t fetched_bytes = 0;  // of inputs that came directly from other handlers
 };
 std::string ReportToJson(const Report& report);
-std::optional<Report> ReportFromJson(const std::string& text);  // nullopt: as CapacityFromJson
+// nullopt: as CapacityFromJson; the maximum length is kMaxReportBytes.
+std::optional<Report> ReportFromJson(const std::string& text);
 
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);

@@ -12,7 +12,16 @@
 
 namespace acan {
 
-inline constexpr std::uint32_t kTaskVersion = 1;
+// Raised by each change that gives any job other trained weights; docs/numerics.md lists the
+// revisions. The id of a training contains it, so a run continues only with the arithmetic with
+// which it began.
+inline constexpr std::uint32_t kNumericsRevision = 1;
+// Raised by each change of the meaning of a description's fields.
+inline constexpr std::uint32_t kTaskFormat = 1;
+// On the wire. A handler of another version fails the task instead of computing other bits.
+inline constexpr std::uint32_t kTaskFormatUnit = 1000;
+inline constexpr std::uint32_t kTaskVersion =
+    (kTaskFormat - 1) * kTaskFormatUnit + kNumericsRevision;
 
 // The numbers are on the wire. No manager makes kActivation and kLoss any more.
 enum class TaskKind : std::uint8_t {

@@ -22,9 +22,13 @@ struct TokenizedText {
 };
 
 // Tokenizes `text`, whose first part is for training and the rest for testing, or train_text and
-// test_text. Throws Error (usage) for text that is not UTF-8, for characters of a test file that
-// the training file lacks, and for a SentencePiece model that cannot be used.
-TokenizedText TokenizeText(const TextData& data);
+// test_text. The numbers of characters are those of `given`; if it is null, the characters of the
+// training text are numbered. Throws Error (usage) for text that is not UTF-8, for characters that
+// the vocabulary lacks, for a SentencePiece model that cannot be used, and as RequireTokenizer.
+TokenizedText TokenizeText(const TextData& data, const VocabularyFile* given);
+
+// Throws Error (usage) if `given` is of another tokenizer than data.tokenizer.
+void RequireTokenizer(const TextData& data, const VocabularyFile& given);
 
 // Tokenizes only the test part, with the token numbers of `vocabulary`, which are those of training
 // even if the training text or the tokenizer's file has changed since. Does not read train_text.

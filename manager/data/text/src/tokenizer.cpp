@@ -149,6 +149,28 @@ TokenizedText CharacterTokens(const TextData& data) {
   return result;
 }
 
+// The characters have the numbers of `given`, which the weights know.
+TokenizedText KnownCharacterTokens(const TextData& data, const VocabularyFile& given) {
+  const std::shared_ptr<const Vocabulary> vocabulary = ParseVocabulary(given.text, given.path);
+  const auto tokens = [&](const Text& text) {
+    ForEachCharacter(text.path, text.bytes, [](char32_t, std::size_t) {});
+    try {
+      return vocabulary->TokensOf(text.bytes, text.path);
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  fmt::format("{}; these characters, in {}, are all that the weights know: remove "
+                              "others from the text, or train new weights (without "
+                              "model.initial_weights)",
+                              error.what(), given.path));
+    }
+  };
+  const auto [train, test] = ReadTexts(data);
+  TokenizedText result{
+      Packed(train.path, tokens(train), vocabulary->size()), {}, vocabulary->size(), given.text};
+  if (!test.bytes.empty()) result.test = Packed(test.path, tokens(test), vocabulary->size());
+  return result;
+}
+
 // ---- bytes -------------------------------------------------------------------------------------
 
 // The bytes stay in the file, whatever its length.
@@ -210,8 +232,11 @@ std::string HashOfFile(const std::string& path) {
   return hash.Hex();
 }
 
-TokenizedText TokenizeText(const TextData& data) {
-  if (data.tokenizer == kCharacters) return CharacterTokens(data);
+TokenizedText TokenizeText(const TextData& data, const VocabularyFile* given) {
+  if (given != nullptr) RequireTokenizer(data, *given);
+  if (data.tokenizer == kCharacters) {
+    return given != nullptr ? KnownCharacterTokens(data, *given) : CharacterTokens(data);
+  }
   if (data.tokenizer == kBytes) return ByteTokens(data);
   return SentencePieceTokens(data);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/job.h"
 #include "acan/manager/json_depth.h"
+#include "acan/manager/output_names.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
 #include "tokenizer.h"
@@ -19,6 +21,9 @@ namespace {
 
 using nlohmann::json;
 
+namespace fs = std::filesystem;
+
+constexpr const char* kSentencePiece = "sentencepiece";
 constexpr std::int64_t kByteValues = 256;
 constexpr std::size_t kMaxTokens = std::size_t{0x110000};  // the number of code points
 
@@ -33,7 +38,8 @@ class Characters final : public Vocabulary {
   // REQUIRES: each text is one character, and all differ.
   explicit Characters(std::vector<std::string> texts) : texts_(std::move(texts)) {
     for (std::size_t i = 0; i < texts_.size(); ++i) {
-      numbers_[texts_[i]] = static_cast<std::int32_t>(i);
+      std::size_t at = 0;
+      numbers_[*NextCharacter(texts_[i], &at)] = static_cast<std::int32_t>(i);
     }
   }
 
@@ -43,7 +49,7 @@ class Characters final : public Vocabulary {
                                      const std::string& name) const override {
     std::vector<std::int32_t> tokens;
     ForEachCharacter(name, text, [&](char32_t character, std::size_t at) {
-      const auto found = numbers_.find(ToUtf8(character));
+      const auto found = numbers_.find(character);
       if (found == numbers_.end()) {
         throw UsageError(fmt::format(
             "{}, {}: has the character '{}' (U+{:04X}), which the model's vocabulary of {} "
@@ -63,7 +69,7 @@ class Characters final : public Vocabulary {
 
  private:
   std::vector<std::string> texts_;
-  std::map<std::string, std::int32_t> numbers_;
+  std::map<char32_t, std::int32_t> numbers_;
 };
 
 class Bytes final : public Vocabulary {
@@ -125,15 +131,17 @@ std::shared_ptr<const Vocabulary> ReadCharacters(const json& value, const std::s
   return std::make_shared<Characters>(std::move(texts));
 }
 
+std::string StringIn(const json& value, const char* key, const std::string& path) {
+  const auto found = value.find(key);
+  if (found == value.end() || !found->is_string()) {
+    throw UsageError(fmt::format("{}: '{}' must be a string", path, key));
+  }
+  return found->get<std::string>();
+}
+
 std::shared_ptr<const Vocabulary> ReadPieces(const json& value, const std::string& path) {
-  const auto text = [&](const char* key) {
-    const auto found = value.find(key);
-    if (found == value.end() || !found->is_string()) {
-      throw UsageError(fmt::format("{}: '{}' must be a string", path, key));
-    }
-    return found->get<std::string>();
-  };
-  const std::string model = text("model"), expected = text("model_sha256");
+  const std::string model = StringIn(value, "model", path);
+  const std::string expected = StringIn(value, "model_sha256", path);
   if (const auto problem = PathProblem(model)) {
     throw UsageError(fmt::format("{}: 'model': {}", path, *problem));
   }
@@ -147,6 +155,24 @@ std::shared_ptr<const Vocabulary> ReadPieces(const json& value, const std::strin
   return std::make_shared<SentencePieces>(OpenSentencePiece(model));
 }
 
+// The fields of a vocabulary.json; "tokenizer" is one that exists.
+json ParseFields(const std::string& text, const std::string& path) {
+  json value = ParseJsonOrDiscard(text);
+  if (!value.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
+  if (IsDeeperThan(value, kMaxJsonDepth)) {
+    throw UsageError(
+        fmt::format("{}: nests arrays and objects more than {} deep, which no vocabulary does",
+                    path, kMaxJsonDepth));
+  }
+  const auto tokenizer = value.find("tokenizer");
+  if (tokenizer == value.end() ||
+      (*tokenizer != kCharacters && *tokenizer != kBytes && *tokenizer != kSentencePiece)) {
+    throw UsageError(fmt::format(
+        "{}: 'tokenizer' must be \"characters\", \"bytes\" or \"sentencepiece\"", path));
+  }
+  return value;
+}
+
 }  // namespace
 
 std::shared_ptr<const Vocabulary> ReadVocabulary(const std::string& path) {
@@ -155,19 +181,56 @@ std::shared_ptr<const Vocabulary> ReadVocabulary(const std::string& path) {
 
 std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text,
                                                   const std::string& path) {
-  const json value = ParseJsonOrDiscard(text);
-  if (!value.is_object()) throw UsageError(fmt::format("{}: is not a JSON object", path));
-  if (IsDeeperThan(value, kMaxJsonDepth)) {
-    throw UsageError(
-        fmt::format("{}: nests arrays and objects more than {} deep, which no vocabulary does",
-                    path, kMaxJsonDepth));
+  const json value = ParseFields(text, path);
+  if (value["tokenizer"] == kCharacters) return ReadCharacters(value, path);
+  if (value["tokenizer"] == kBytes) return std::make_shared<Bytes>();
+  return ReadPieces(value, path);
+}
+
+std::optional<VocabularyFile> FindVocabulary(const std::string& folder) {
+  const std::string path = (fs::path(folder) / kVocabularyName).string();
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  return VocabularyFile{path, ReadTextFile(path, kMaxVocabularyBytes, "a vocabulary")};
+}
+
+std::optional<VocabularyFile> VocabularyOfWeights(const std::string& weights) {
+  const fs::path folder = fs::path(weights).parent_path();
+  std::optional<VocabularyFile> found = FindVocabulary(folder.string());
+  if (!found && folder.filename() == kSnapshotsName) {
+    found = FindVocabulary(folder.parent_path().string());
   }
-  const auto tokenizer = value.find("tokenizer");
-  if (tokenizer != value.end() && *tokenizer == kCharacters) return ReadCharacters(value, path);
-  if (tokenizer != value.end() && *tokenizer == kBytes) return std::make_shared<Bytes>();
-  if (tokenizer != value.end() && *tokenizer == "sentencepiece") return ReadPieces(value, path);
-  throw UsageError(
-      fmt::format("{}: 'tokenizer' must be \"characters\", \"bytes\" or \"sentencepiece\"", path));
+  return found;
+}
+
+bool HaveSameTokens(const VocabularyFile& one, const VocabularyFile& other) {
+  const json fields[] = {ParseFields(one.text, one.path), ParseFields(other.text, other.path)};
+  if (fields[0]["tokenizer"] != fields[1]["tokenizer"]) return false;
+  if (fields[0]["tokenizer"] == kBytes) return true;
+  const char* meaning = fields[0]["tokenizer"] == kCharacters ? "tokens" : "model_sha256";
+  return fields[0].value(meaning, json()) == fields[1].value(meaning, json());
+}
+
+void RequireTokenizer(const TextData& data, const VocabularyFile& given) {
+  const json fields = ParseFields(given.text, given.path);
+  const bool of_pieces = data.tokenizer != kCharacters && data.tokenizer != kBytes;
+  const std::string found = fields["tokenizer"];
+  if (found != (of_pieces ? kSentencePiece : data.tokenizer)) {
+    throw UsageError(fmt::format(
+        "data.tokenizer = \"{}\", but {} says that the weights' tokens are those of \"{}\": set "
+        "data.tokenizer to {}, or train new weights (without model.initial_weights)",
+        data.tokenizer, given.path, found,
+        found == kSentencePiece ? "that SentencePiece model" : fmt::format("\"{}\"", found)));
+  }
+  if (!of_pieces) return;
+  const std::string expected = StringIn(fields, "model_sha256", given.path);
+  const std::string sha256 = HashOfFile(data.tokenizer);
+  if (sha256 == expected) return;
+  throw UsageError(fmt::format(
+      "data.tokenizer = \"{}\": its SHA-256 is {}, but {} says that the weights' tokens "
+      "are those of the SentencePiece model with the SHA-256 {}: name that model, or "
+      "train new weights (without model.initial_weights)",
+      data.tokenizer, sha256, given.path, expected));
 }
 
 }  // namespace acan

@@ -11,7 +11,8 @@
 namespace acan {
 
 struct TaskCost {
-  double us = 0;  // to compute and to move, on one worker
+  double us = 0;     // to compute and to move, on one worker
+  double flops = 0;  // TaskWork::flops
   std::uint64_t need_bytes = 0;
   std::uint64_t moved_bytes = 0;
   bool fits_limits = true;  // of the space, for tuples and inputs, and of handlers, for tasks
@@ -20,7 +21,8 @@ TaskCost CostOfTask(const CutRequest& request, const PlannedTask& task);
 
 // The cost of all boxes of a segment, from one task of each kind.
 struct SegmentCost {
-  double us = 0;  // until all are done
+  double us = 0;     // until all are done
+  double flops = 0;  // of all tasks
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;
   std::uint64_t need_bytes = 0;  // of the largest task

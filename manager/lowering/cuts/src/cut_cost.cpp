@@ -55,7 +55,9 @@ Pass FullPass(const CutRequest& request, bool train) {
 TaskCost CostOfTask(const CutRequest& request, const PlannedTask& planned) {
   const Task& task = planned.task;
   TaskCost cost;
-  cost.us = TaskUs(request.speed, task);
+  const TaskWork work = TaskWorkOf(task);
+  cost.us = TaskUs(request.speed, work);
+  cost.flops = work.flops;
   cost.need_bytes = NeedBytes(task);
   cost.moved_bytes = MovedBytes(task);
   const auto fits = [&](std::uint64_t bytes) { return bytes <= request.tuple_bytes; };
@@ -84,6 +86,7 @@ SegmentCost CostOfSegment(const CutRequest& request, const PassContext& context,
       stages.Add(tasks, one, boxes.count);
       cost.need_bytes = std::max(cost.need_bytes, one.need_bytes);
       cost.moved_bytes += static_cast<std::uint64_t>(count) * one.moved_bytes;
+      cost.flops += static_cast<double>(count) * one.flops;
       cost.fits_limits = cost.fits_limits && one.fits_limits;
       cost.tasks += count;
     }
@@ -125,6 +128,7 @@ CutCost CostOf(const CutRequest& request, const PassContext& context,
     cost.step_us += segment.us;
     cost.tasks += segment.tasks;
     cost.moved_bytes += segment.moved_bytes;
+    cost.flops += segment.flops;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, segment.need_bytes);
     cost.fits_limits = cost.fits_limits && segment.fits_limits;
   }
@@ -133,6 +137,7 @@ CutCost CostOf(const CutRequest& request, const PassContext& context,
     const TaskCost one = CostOfTask(request, tasks.task);
     stages.Add(tasks, one);
     cost.moved_bytes += static_cast<std::uint64_t>(tasks.count) * one.moved_bytes;
+    cost.flops += static_cast<double>(tasks.count) * one.flops;
     cost.largest_need_bytes = std::max(cost.largest_need_bytes, one.need_bytes);
     cost.fits_limits = cost.fits_limits && one.fits_limits;
     cost.tasks += tasks.count;

@@ -65,11 +65,7 @@ double StepUsOverLinks(const CutRequest& request, const GraphCuts& cuts, const C
     request.budget->tasks -= cost.tasks;
     return StepUsOfPlaced(request, cuts, PlacementEffort::kQuick);
   }
-  double us_per_kib = std::numeric_limits<double>::infinity();
-  for (const HostLink& link : request.network->hosts) {
-    us_per_kib = std::min(us_per_kib, link.us_per_kib);
-  }
-  return cost.step_us + static_cast<double>(cost.moved_bytes) / 1024 * us_per_kib;
+  return cost.step_us + UsOverOneLink(*request.network, cost.moved_bytes);
 }
 
 // Of SearchBudget::unfit_work, for each node of each cut.

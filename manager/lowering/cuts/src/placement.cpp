@@ -13,8 +13,6 @@ namespace acan {
 namespace {
 
 constexpr int kRounds = 4;
-// Tasks times handlers. More would take seconds, during which the manager does nothing else.
-constexpr std::size_t kMaxOffers = 65'536;
 // The total number of inputs and results that the search for a better placement places; each takes
 // about a tenth of a microsecond.
 constexpr std::size_t kTriedTuples = 300'000;
@@ -51,6 +49,15 @@ class BestPlacement {
 };
 
 }  // namespace
+
+double UsOverOneLink(const HandlerNetwork& network, std::uint64_t bytes) {
+  double us_per_kib = 0;
+  for (const HostLink& link : network.hosts) {
+    if (link.us_per_kib == 0) continue;
+    us_per_kib = us_per_kib == 0 ? link.us_per_kib : std::min(us_per_kib, link.us_per_kib);
+  }
+  return static_cast<double>(bytes) / 1024 * us_per_kib;
+}
 
 double RoomForTiles(const PlacedHandler& handler) {
   constexpr double kPart = 0.75;  // of a handler's memory
@@ -166,13 +173,13 @@ bool BringsMore(double step_us, double step_us_of_fewer) {
 }
 
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks) {
-  if (tasks.size() * network.handlers.size() > kMaxOffers) return NotPlaced(tasks.size());
   std::optional<Placement> best;
   for (const NetworkPart& part : PartsOf(network)) {
+    if (tasks.size() * part.handlers.size() > kMaxOffers) break;  // the others have even more
     Placement placed = PlaceTasks(part.network, tasks, PlacementEffort::kThorough);
     if (!best || BringsMore(placed.step_us, best->step_us)) best = OfWhole(std::move(placed), part);
   }
-  return std::move(*best);
+  return best ? std::move(*best) : NotPlaced(tasks.size());
 }
 
 }  // namespace acan

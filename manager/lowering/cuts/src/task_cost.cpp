@@ -47,7 +47,7 @@ std::uint64_t CopiedBytes(const Task& task) {
   return bytes;
 }
 
-double TaskUs(const WorkerSpeed& speed, const Task& task) {
+TaskWork TaskWorkOf(const Task& task) {
   double us = static_cast<double>(MovedBytes(task) + 2 * CopiedBytes(task)) / kBytesPerUs;
   Task by_work;  // other calls take the time to read and write their operands
   for (const Call& call : task.calls) {
@@ -60,7 +60,19 @@ double TaskUs(const WorkerSpeed& speed, const Task& task) {
       if (view.buffer >= 0) us += static_cast<double>(view.bytes()) / kBytesPerUs;
     }
   }
-  return us + static_cast<double>(Flops(by_work)) / FlopsPerUs(speed);
+  return {.flops = static_cast<double>(Flops(by_work)), .bytes_us = us};
+}
+
+double TaskUs(const WorkerSpeed& speed, const TaskWork& work) {
+  return work.bytes_us + work.flops / FlopsPerUs(speed);
+}
+
+double GflopsOf(const WorkerSpeed& speed) {
+  return 1e-3 * FlopsPerUs(speed) * speed.workers;
+}
+
+double LeastUs(const WorkerSpeed& speed, double flops) {
+  return flops / (1e3 * GflopsOf(speed));
 }
 
 double StageUs(const WorkerSpeed& speed, double all_us, double largest_us, double tasks) {

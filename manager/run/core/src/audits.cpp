@@ -78,6 +78,7 @@ bool Audits::OnPut(std::int64_t unit, const PlannedTask& task) {
 
 void Audits::OnResults(const std::vector<SeenResult>& results) {
   for (const SeenResult& result : results) {
+    silent_.OnResultOf(result.put_by);
     const auto at = awaited_.find(result.key);
     if (at == awaited_.end()) continue;
     const auto [id, index] = at->second;
@@ -98,6 +99,7 @@ void Audits::OnResults(const std::vector<SeenResult>& results) {
 }
 
 void Audits::OnVote(AuditId audit, const std::vector<SeenResult>& results) {
+  for (const SeenResult& result : results) silent_.OnResultOf(result.put_by);
   const auto at = cases_.find(audit);
   if (at == cases_.end() || !at->second.vote) return;
   Case& one = at->second;
@@ -119,6 +121,31 @@ void Audits::OnVote(AuditId audit, const std::vector<SeenResult>& results) {
 
 void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
   handlers_ = handlers;
+  silent_.SetPresent(handlers);
+  AskOthers();
+}
+
+void Audits::LeaveOutSilent(bool workers_too) {
+  std::set<ClientId> silent;
+  for (const AuditId id : voting_) {
+    const Case& one = cases_.at(id);
+    for (const auto& handler : handlers_) {
+      const bool is_silent = Can(one, one.vote->task.not_by, handler) &&
+                             (workers_too || !silent_.Works(handler.first));
+      if (is_silent) silent.insert(OwnerOf(handler.first));
+    }
+  }
+  if (silent.empty() || IsPlanted(ManagerBug::kWaitsForSilentVoters)) return;
+  for (const ClientId& owner : silent) silent_.Add(owner);
+  output_.say.push_back(fmt::format(
+      "nobody takes an audit: {}{} could and is not asked again until it has done some tasks",
+      *silent.begin(),
+      silent.size() == 1 ? "" : fmt::format(", like {} others,", silent.size() - 1)));
+  AskOthers();
+}
+
+// Ends votes that nobody can take any more, and asks whoever can vote now.
+void Audits::AskOthers() {
   std::vector<AuditId> stuck;
   for (auto& [id, one] : cases_) {
     if (one.ballots.empty()) continue;
@@ -133,6 +160,9 @@ void Audits::OnHandlers(const std::map<std::string, Capacity>& handlers) {
 }
 
 void Audits::Forget() {
+  for (const auto& [id, one] : cases_) {
+    if (auto conflict = ConflictIn(one)) output_.conflicts.push_back(std::move(*conflict));
+  }
   cases_.clear();
   awaited_.clear();
   open_.clear();
@@ -247,6 +277,22 @@ bool Audits::DecideByContradiction(AuditId id, const Case& one) {
   return true;
 }
 
+std::optional<AuditConflict> Audits::ConflictIn(const Case& one) {
+  for (std::size_t i = 0; i < one.first.size(); ++i) {
+    for (const Ballot& ballot : one.ballots) {
+      const Ballot& first = one.ballots.front();
+      if (ballot.hash[i] == first.hash[i]) continue;
+      const Key& result = one.task.task.outputs[i].key;
+      return AuditConflict{
+          result,
+          fmt::format("an audit: {} by {} differs from what {} computed, and the steps were "
+                      "cut anew before it was decided which is right",
+                      result.ToString(), first.by[i], ballot.by[i])};
+    }
+  }
+  return std::nullopt;
+}
+
 // No honest handler computes a result of another size, and such a result makes every reader fail.
 void Audits::CheckSize(const acan::Output& output, const SeenResult& result) {
   if (result.bytes == output.view.bytes()) return;
@@ -263,10 +309,15 @@ void Audits::AddWrong(const std::set<ClientId>& wrong, const std::string& what) 
   output_.verdict->text += (output_.verdict->text.empty() ? "" : "; ") + what;
 }
 
+bool Audits::Can(const Case& one, const std::vector<ClientId>& not_by,
+                 const std::pair<const std::string, Capacity>& handler) const {
+  return handler.second.memory_bytes >= one.need_bytes && !Contains(not_by, handler.first) &&
+         !silent_.Has(handler.first);
+}
+
 bool Audits::SomebodyCan(const Case& one, const std::vector<ClientId>& not_by) const {
-  return std::any_of(handlers_.begin(), handlers_.end(), [&](const auto& handler) {
-    return handler.second.memory_bytes >= one.need_bytes && !Contains(not_by, handler.first);
-  });
+  return std::any_of(handlers_.begin(), handlers_.end(),
+                     [&](const auto& handler) { return Can(one, not_by, handler); });
 }
 
 // If no new voter is present, each earlier voter may vote once more, because one that contradicts
@@ -274,7 +325,7 @@ bool Audits::SomebodyCan(const Case& one, const std::vector<ClientId>& not_by) c
 std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
   const std::map<ClientId, int> ballots = BallotsOf(one);
   for (const auto& [client, count] : ballots) {
-    if (count > 1 || handlers_.count(client) == 0) continue;
+    if (count > 1 || handlers_.count(client) == 0 || silent_.Has(client)) continue;
     std::set<ClientId> others;
     const auto leave_out = [&, asked = client](const ClientId& other) {
       const ClientId owner = OwnerOf(other);
@@ -297,6 +348,14 @@ std::vector<ClientId> Audits::ExcludedFromNewVote(const Case& one) const {
   std::vector<ClientId> not_by(owners.begin(), owners.end());
   if (owners.size() == 1 && !SomebodyCan(one, not_by)) not_by.assign(voters.begin(), voters.end());
   return not_by;
+}
+
+// Otherwise a silent handler could take the vote and keep it.
+void Audits::ExcludeSilent(std::vector<ClientId>* not_by) const {
+  for (const auto& [id, capacity] : handlers_) {
+    if (not_by->size() >= kMaxExcluded) return;
+    if (silent_.Has(id) && !Contains(*not_by, id)) not_by->push_back(OwnerOf(id));
+  }
 }
 
 void Audits::AskForVote(AuditId id, Case& one) {
@@ -345,6 +404,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
                                       one.task.key.ToString(), fmt::join(voters, " and ")));
   }
   one.vote = AuditVote{id, VoteTask(one.task, id, ++one.votes)};
+  if (!one.asks_again) ExcludeSilent(&*not_by);
   one.vote->task.not_by = std::move(*not_by);
   output_.put.push_back(*one.vote);
 }

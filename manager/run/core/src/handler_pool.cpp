@@ -10,6 +10,9 @@
 #include "acan/manager/excluded.h"
 #include "acan/manager/handler_network.h"
 #include "acan/manager/job.h"
+#include "acan/manager/memory_sizes.h"
+#include "acan/manager/placement.h"
+#include "acan/manager/planted.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -20,8 +23,6 @@ constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
 constexpr std::int64_t kSettleUs = 500'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // no handler is there, or none is large enough
 constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
-// The share of all work that is done by the handlers for whose memory large tasks are cut.
-constexpr double kShareOfLargeHandlers = 0.75;
 
 std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
   switch (policy) {
@@ -61,11 +62,14 @@ void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
     if (usable && !HasClient(config_.quarantined, id)) handlers_.emplace(id, capacity);
   }
   unusable_ = static_cast<int>(event.handlers.size() - handlers_.size());
-  // Handlers that never did a task are still better than none.
-  const auto is_idler = [this](const auto& handler) { return idlers_.contains(handler.first); };
-  if (!std::all_of(handlers_.begin(), handlers_.end(), is_idler)) {
-    std::erase_if(handlers_, is_idler);
-  }
+  idle_.SetPresent(event.handlers);
+  left_out_.clear();
+  std::erase_if(handlers_, [this](const auto& handler) {
+    const bool is_out = idle_.IsLeftOut(handler.first);
+    if (is_out) left_out_.insert(handler);
+    return is_out;
+  });
+  if (handlers_.empty()) handlers_.swap(left_out_);  // they are better than none
   if (handlers_.size() > most_handlers_) {
     most_handlers_ = handlers_.size();
     grown_us_ = now_us;
@@ -82,6 +86,7 @@ bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
 }
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
+  small_.SetTime(now_us);
   if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
     if (said_nobody_at_us_) out.push_back(Say{"a handler has joined: continuing"});
     said_nobody_at_us_.reset();
@@ -138,24 +143,50 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
       settings_that_fit_)});
 }
 
-HandlerPool::Advice HandlerPool::LeaveOutIdlers(const WorkersSeen& event, const Plan& plan,
-                                                std::int64_t now_us, ManagerActions& out) {
-  std::set<tuplespace::ClientId> idle;
-  for (const auto& [id, capacity] : handlers_) {
-    const bool could = capacity.memory_bytes >= plan.largest_need_bytes;
-    if (could && !event.workers.contains(id)) idle.insert(id);
+HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too,
+                                              ManagerActions& out) {
+  Handlers idle, others;
+  for (const auto& handler : handlers_) {
+    const bool could = handler.second.memory_bytes >= plan.largest_need_bytes;
+    const bool waits = idle_.IsWorker(handler.first) &&
+                       (!workers_too || IsPlanted(ManagerBug::kWaitsForIdleHandlers));
+    const bool is_idle = could && !waits;
+    (is_idle ? idle : others).insert(handler);
   }
-  if (idle.empty() || idle.size() == handlers_.size()) return {};
-  for (const tuplespace::ClientId& id : idle) {
-    out.push_back(
-        Say{fmt::format("handler {} ({}) has memory for all tasks but has done none: the steps are "
-                        "cut for the others",
-                        handlers_.at(id).name, id)});
-    handlers_.erase(id);
+  if (idle.empty()) return {};
+  IdleHandlers without = idle_;
+  without.LeaveOut(idle);
+  Handlers of_other_keys = others, all = others;
+  std::erase_if(of_other_keys,
+                [&](const auto& handler) { return without.IsLeftOut(handler.first); });
+  all.insert(left_out_.begin(), left_out_.end());
+  for (const Handlers* rest : {&of_other_keys, &others, &all}) {
+    std::optional<Advice> advice = CutFor(*rest, plan, out);
+    if (!advice) continue;
+    for (const auto& [id, capacity] : idle) {
+      out.push_back(
+          Say{fmt::format("handler {} ({}) has memory for all tasks but takes none: it does not "
+                          "count until it has done one",
+                          capacity.name, id)});
+    }
+    idle_ = std::move(without);
+    if (rest != &of_other_keys) idle_.LetCount(*rest);
+    left_out_.merge(idle);
+    return std::move(*advice);
   }
-  idlers_.merge(idle);
-  hopeless_bytes_ = 0;
-  return TryToPlan(&plan, now_us, out);
+  return {};
+}
+
+// Makes these the handlers that count. Does nothing and returns nullopt if `plan` does not suit
+// them and no other one does.
+std::optional<HandlerPool::Advice> HandlerPool::CutFor(const Handlers& handlers, const Plan& plan,
+                                                       ManagerActions& out) {
+  if (handlers.empty()) return std::nullopt;
+  Handlers before = std::exchange(handlers_, handlers);
+  if (plan.largest_need_bytes <= LargestMemory()) return Advice{};
+  if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
+  handlers_ = std::move(before);
+  return std::nullopt;
 }
 
 std::uint64_t HandlerPool::LargestMemory() const {
@@ -164,27 +195,10 @@ std::uint64_t HandlerPool::LargestMemory() const {
   return largest;
 }
 
-// The smallest memory of a handler that takes part in large tasks: the smallest among the largest
-// handlers that together do most of the work. Smaller handlers do the small tasks.
-std::uint64_t HandlerPool::PlanningCapacity() const {
-  std::vector<std::pair<std::uint64_t, double>> by_size;
-  double total = 0;
-  for (const auto& [id, capacity] : handlers_) {
-    const double speed = std::max(capacity.gflops, 1e-3);
-    by_size.emplace_back(capacity.memory_bytes, speed);
-    total += speed;
-  }
-  std::sort(by_size.begin(), by_size.end(), std::greater<>());
-  double sum = 0;
-  for (const auto& [bytes, speed] : by_size) {
-    sum += speed;
-    if (sum >= kShareOfLargeHandlers * total) return bytes;
-  }
-  return by_size.back().first;
-}
-
 std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
-  return MakePlan(RequestFor(config_.training, capacity_bytes), &smallest_need_bytes_);
+  const bool is_last = capacity_bytes == LargestMemory();
+  return MakePlan(RequestFor(config_.training, capacity_bytes),
+                  is_last ? &smallest_need_bytes_ : nullptr);
 }
 
 PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capacity_bytes) const {
@@ -196,11 +210,14 @@ PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capa
   request.size_bytes = config_.limits.size_bytes;
   request.batch_rows = config_.limits.batch_rows;
   request.recompute = RecomputeOf(config_.limits.recompute);
-  request.speed = SpeedOf(handlers_);
+  const Handlers with_memory = WithMemory(handlers_, capacity_bytes);
+  request.speed = SpeedOf(with_memory);
   request.speed.overhead_us = config_.overhead_us;
-  if (config_.knows_links) {
-    request.network = NetworkOf(handlers_, config_.LeastResidentBytes(), config_.machine);
-  }
+  const auto network_of = [this](const Handlers& handlers, std::size_t least_hosts) {
+    return NetworkOf(handlers, config_.LeastResidentBytes(), config_.machine, least_hosts);
+  };
+  // The estimates for all sizes of memory count links, or none does.
+  if (config_.knows_links && network_of(handlers_, 2)) request.network = network_of(with_memory, 1);
   request.go_on = config_.go_on;
   return request;
 }
@@ -228,26 +245,58 @@ std::string HandlerPool::SettingsThatFit() const {
   return "because acan finds no smaller train.block or train.batch that is enough";
 }
 
+// The largest handlers alone may be faster than all handlers with smaller tasks, or slower. Another
+// size than the usual one must be faster by more than the estimate's error.
+std::optional<Plan> HandlerPool::BestPlan() {
+  const std::vector<MemorySize> sizes = MemorySizes(handlers_);
+  const std::size_t usual = UsualSize(sizes);
+  std::optional<Plan> best = PlanFor(sizes[usual].bytes);
+  double gflops_of_best = GflopsOf(sizes[usual].speed);
+  // Returns false if there is no plan for the size.
+  const auto attempt = [&](const MemorySize& size) {
+    if (best && !BringsMore(LeastUs(size.speed, best->flops), best->step_us)) return true;
+    std::optional<Plan> plan = PlanFor(size.bytes);
+    if (!plan) return false;
+    if (best && !BringsMore(plan->step_us, best->step_us)) return true;
+    best = std::move(plan);
+    gflops_of_best = GflopsOf(size.speed);
+    return true;
+  };
+  // With less memory, a step is only shorter if handlers that are fast enough take part.
+  bool may_fit = best.has_value();
+  for (std::size_t i = usual + 1; may_fit && i < sizes.size(); ++i) {
+    if (BringsMore(1 / GflopsOf(sizes[i].speed), 1 / gflops_of_best)) may_fit = attempt(sizes[i]);
+  }
+  for (std::size_t i = usual; i > 0; --i) attempt(sizes[i - 1]);
+  const std::uint64_t largest = LargestMemory();
+  if (!best && largest > sizes.front().bytes) best = PlanFor(largest);
+  return best;
+}
+
+std::optional<Plan> HandlerPool::FindPlan() {
+  // Memory that was too small for every plan remains too small, whichever handlers join.
+  const std::uint64_t largest = LargestMemory();
+  if (largest <= hopeless_bytes_) return std::nullopt;
+  if (std::optional<Plan> next = BestPlan()) return next;
+  hopeless_bytes_ = largest;
+  settings_that_fit_.clear();
+  return std::nullopt;
+}
+
+Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
+  NameTooSmall(plan.largest_need_bytes, out);
+  unfit_since_us_.reset();
+  said_nobody_at_us_.reset();
+  said_too_small_at_us_.reset();
+  return plan;
+}
+
 HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,
                                            ManagerActions& out) {
   const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
   if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) return {};
   if (plan == nullptr && MayOthersCome(now_us)) return {};
-  // Memory that was too small for every plan remains too small, whichever handlers join.
-  if (const std::uint64_t largest = LargestMemory(); largest > hopeless_bytes_) {
-    const std::uint64_t usual = PlanningCapacity();
-    std::optional<Plan> next = PlanFor(usual);
-    if (!next && largest != usual) next = PlanFor(largest);
-    if (next) {
-      NameTooSmall(next->largest_need_bytes, out);
-      unfit_since_us_.reset();
-      said_nobody_at_us_.reset();
-      said_too_small_at_us_.reset();
-      return std::move(*next);
-    }
-    hopeless_bytes_ = largest;
-    settings_that_fit_.clear();
-  }
+  if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
   if (smallest_need_bytes_ == UINT64_MAX)
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers) {
@@ -264,12 +313,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
 }
 
 void HandlerPool::NameTooSmall(std::uint64_t need_bytes, ManagerActions& out) {
-  for (const auto& [id, capacity] : handlers_) {
-    if (capacity.memory_bytes >= need_bytes || !named_too_small_.insert(id).second) continue;
-    out.push_back(Say{
-        fmt::format("the largest task needs {}, this handler offers {}: {} takes only smaller ones",
-                    SizeText(need_bytes), SizeText(capacity.memory_bytes), capacity.name)});
-  }
+  for (std::string& line : small_.Name(handlers_, need_bytes)) out.push_back(Say{std::move(line)});
 }
 
 }  // namespace acan

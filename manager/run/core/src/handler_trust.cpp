@@ -93,6 +93,7 @@ std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
     const std::int64_t lease_us = policy.LeaseUs(WorkOf(vote.task.task));
     out.push_back(PutVote{generation, std::move(vote), lease_us});
   }
+  for (AuditConflict& conflict : audit.conflicts) out.emplace_back(std::move(conflict));
   if (audit.verdict) return Quarantine{std::move(*audit.verdict)};
   if (audit.undecided && config_.fixed_handlers) {
     return GiveUp{*audit.undecided + ": start it with three handlers or more"};

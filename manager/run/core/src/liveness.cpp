@@ -4,6 +4,8 @@ namespace acan {
 namespace {
 
 constexpr std::int64_t kStallUs = 10'000'000;
+constexpr std::int64_t kWaitForWorkersUs = 60'000'000;
+constexpr std::int64_t kLongestTaskUs = 600'000'000;
 constexpr std::int64_t kSayStallAgainUs = 30'000'000;
 constexpr std::int64_t kPauseUs = 2'000'000;
 constexpr int kMaxGoneBack = 2;
@@ -11,11 +13,12 @@ constexpr int kMaxGoneBack = 2;
 }  // namespace
 
 void Liveness::OnProgress(std::int64_t now_us) {
-  progress_us_ = say_us_ = unworked_us_ = now_us;
+  progress_us_ = say_us_ = unworked_us_ = undone_us_ = now_us;
   counted_ = false;
 }
 
 void Liveness::OnTasks(const RunTasksSeen& seen, std::int64_t now_us) {
+  if (!counted_ || seen.all != tasks_.all) undone_us_ = now_us;
   tasks_ = seen;
   counted_ = true;
   if (seen.leased > 0) {
@@ -30,6 +33,7 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   tick_us_ = now_us;
   if (paused) OnProgress(now_us);
   if (needs_handler && unworked_us_ >= 0) unworked_us_ = now_us;
+  if (needs_handler) undone_us_ = now_us;
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
   if (counted_ && unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // gives the advice time to take effect
@@ -37,9 +41,18 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
     if (tasks_.ready > 0) return Advice::kReplan;
     return went_back_++ < kMaxGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }
+  if (counted_ && now_us - undone_us_ >= kLongestTaskUs) {
+    undone_us_ = now_us;
+    say_us_ = now_us + kSayStallAgainUs;
+    return Advice::kReplan;
+  }
   if (now_us < say_us_) return Advice::kNone;
   say_us_ = now_us + kSayStallAgainUs;
   return Advice::kSay;
+}
+
+bool Liveness::WaitedForWorkers(std::int64_t now_us) const {
+  return now_us - progress_us_ >= kWaitForWorkersUs;
 }
 
 }  // namespace acan

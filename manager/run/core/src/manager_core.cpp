@@ -85,8 +85,11 @@ void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, ManagerActions
   if (auto last = trust_.OnResults(event.results)) End(std::move(*last), out);
 }
 
-void ManagerCore::On(const VoteDone& event, std::int64_t, ManagerActions&) {
-  if (cut_.IsCurrent(event.generation)) trust_.OnVote(event);
+void ManagerCore::On(const VoteDone& event, std::int64_t now_us, ManagerActions&) {
+  if (!cut_.IsCurrent(event.generation)) return;
+  liveness_.OnProgress(now_us);
+  for (const SeenResult& result : event.results) pool_.OnResultOf(result.put_by);
+  trust_.OnVote(event);
 }
 
 void ManagerCore::On(const LossesRead& event, std::int64_t, ManagerActions& out) {

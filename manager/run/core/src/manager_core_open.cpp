@@ -83,6 +83,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   const PassTasks tasks = cut_.Tasks();
   unit.to_put = tasks.Tasks(pass);
   cut_.named().NameForStep(&unit.to_put);
+  if (auto note = cut_.TakeNote()) out.push_back(Say{std::move(*note)});
   const bool is_last = steps_.next == steps_.total;
   if (!is_last && RowsOf(steps_.next) == pass.rows) cut_.named().NameDataAhead(&unit.to_put);
   ReadLosses read{unit.id, cut_.generation(), {}};

@@ -34,11 +34,6 @@ void ManagerCore::On(const RunTasksSeen& event, std::int64_t now_us, ManagerActi
   liveness_.OnTasks(event, now_us);
 }
 
-void ManagerCore::On(const WorkersSeen& event, std::int64_t now_us, ManagerActions& out) {
-  const std::optional<Plan>& plan = cut_.plan();
-  if (plan && MayPlan()) Follow(pool_.LeaveOutIdlers(event, *plan, now_us, out), out);
-}
-
 void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
   const std::optional<Plan>& plan = cut_.plan();
@@ -59,9 +54,11 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   if (advice == Liveness::Advice::kNone) return;
   if (undecided != nullptr) out.push_back(Say{*undecided + ": still waiting for one"});
   const Unit& unit = units_.front();
-  out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks(),
-                        advice == Liveness::Advice::kReplan});
-  if (advice == Liveness::Advice::kGoBack) {
+  out.push_back(
+      Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks()});
+  if (advice == Liveness::Advice::kReplan) {
+    LeaveOutIdle(now_us, out);
+  } else if (advice == Liveness::Advice::kGoBack) {
     out.push_back(
         Say{fmt::format("no task can be taken, and step {} is not finished: going back "
                         "from step {} to step {}",
@@ -76,6 +73,14 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
             unit.step, unit.in_flight)},
         out);
   }
+}
+
+// While votes are under way, they may be all that is ready, and handlers that may not take them are
+// not idle.
+void ManagerCore::LeaveOutIdle(std::int64_t now_us, ManagerActions& out) {
+  const bool workers_too = liveness_.WaitedForWorkers(now_us);
+  if (trust_.HasVotes()) return trust_.LeaveOutSilent(workers_too);
+  Follow(pool_.LeaveOutIdle(*cut_.plan(), workers_too, out), out);
 }
 
 // The holder no longer has the results, and their successors cannot be computed again, because the

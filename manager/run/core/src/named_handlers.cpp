@@ -7,6 +7,7 @@
 
 #include "acan/manager/handler_network.h"
 #include "acan/manager/tuple_names.h"
+#include "fmt/format.h"
 
 namespace acan {
 namespace {
@@ -24,18 +25,32 @@ void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
                          const ManagerConfig& config, const std::vector<PlannedTask>& step) {
   placement_.reset();
   ids_.clear();
-  const std::optional<HandlerNetwork> network =
-      NetworkOf(handlers, config.LeastResidentBytes(), config.machine);
-  if (!network) return;
-  Placement placed = PlaceOnBestPart(*network, step);
-  if (!std::isfinite(placed.step_us)) return;
-  for (const auto& [id, capacity] : handlers) ids_.push_back(id);
-  least_kept_bytes_ = network->least_kept_bytes;
+  std::optional<PlacedStep> placed =
+      PlaceStep(handlers, step, config.LeastResidentBytes(), config.machine);
+  if (!placed) return;
+  if (!std::isfinite(placed->placement.step_us)) {
+    Note(fmt::format("any handler takes any task, wherever its inputs are, because {}",
+                     WhyNotPlaced(step.size(), handlers.size())));
+    return;
+  }
+  if (const std::size_t most = MaxHandlersToPlace(step.size()); most < handlers.size()) {
+    Note(
+        fmt::format("tasks are placed on at most {} handlers, because placing them on more would "
+                    "take too long; other handlers take only tasks that are late",
+                    most));
+  }
+  ids_ = std::move(placed->ids);
+  least_kept_bytes_ = placed->network.least_kept_bytes;
   slowest_us_per_kib_ = 0;
-  for (const HostLink& link : network->hosts) {
+  for (const HostLink& link : placed->network.hosts) {
     slowest_us_per_kib_ = std::max(slowest_us_per_kib_, link.us_per_kib);
   }
-  placement_ = std::move(placed);
+  placement_ = std::move(placed->placement);
+}
+
+// The placement changes with every handler that joins or leaves, so what was said is not repeated.
+void NamedHandlers::Note(std::string text) {
+  if (noted_.insert(text).second) note_ = std::move(text);
 }
 
 void NamedHandlers::NameForStep(std::vector<PlannedTask>* tasks) const {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -10,6 +13,7 @@
 #include "acan/core/error.h"
 #include "acan/manager/handler_network.h"
 #include "acan/manager/handler_pool.h"
+#include "acan/manager/memory_sizes.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/task_cost.h"
 #include "fmt/format.h"
@@ -59,11 +63,26 @@ std::string NameOf(const PlannedModel& model, const Plan& plan, int segment) {
   return first == last ? first : first + " to " + last;
 }
 
-WorkerSpeed SpeedOf(const ManagerConfig& config, const std::vector<Capacity>& handlers) {
-  WorkerSpeed speed = SpeedOf(Seen(handlers).handlers);
-  speed.overhead_us = config.overhead_us;
-  return speed;
-}
+// The speed of the handlers with memory for a task.
+class Speeds {
+ public:
+  Speeds(const ManagerConfig& config, const std::vector<Capacity>& handlers)
+      : overhead_us_(config.overhead_us), handlers_(Seen(handlers).handlers) {}
+
+  const WorkerSpeed& For(std::uint64_t need_bytes) {
+    const auto [speed, is_new] = speeds_.try_emplace(need_bytes);
+    if (is_new) {
+      speed->second = SpeedOf(WithMemory(handlers_, need_bytes));
+      speed->second.overhead_us = overhead_us_;
+    }
+    return speed->second;
+  }
+
+ private:
+  const double overhead_us_;
+  const std::map<std::string, Capacity> handlers_;
+  std::map<std::uint64_t, WorkerSpeed> speeds_;
+};
 
 // The bytes that move if one handler has memory for everything.
 std::uint64_t LeastMoved(const ManagerConfig& config, const PlannedModel& model) {
@@ -79,33 +98,35 @@ std::uint64_t LeastMoved(const ManagerConfig& config, const PlannedModel& model)
   return bytes;
 }
 
-void AddStages(const PlannedModel& model, const std::vector<PlannedTask>& tasks,
-               const WorkerSpeed& speed, PlanForecast* forecast) {
-  struct Sums {
-    double all_us = 0, largest_us = 0;
-  };
+void AddStages(const PlannedModel& model, const std::vector<PlannedTask>& tasks, Speeds* speeds,
+               PlanForecast* forecast) {
   std::map<std::tuple<int, TaskKind, std::int64_t>, std::size_t> places;
-  std::vector<Sums> sums;
+  std::vector<std::vector<const Task*>> of_stages;
   for (const PlannedTask& task : tasks) {
     const auto [place, is_new] = places.try_emplace(
         {task.segment, task.task.kind, StageOf(task.priority)}, forecast->stages.size());
     if (is_new) {
       forecast->stages.push_back(
           {NameOf(model, forecast->plan, task.segment), TaskKindName(task.task.kind)});
-      sums.emplace_back();
+      of_stages.emplace_back();
     }
     StageForecast& stage = forecast->stages[place->second];
+    of_stages[place->second].push_back(&task.task);
     ++stage.tasks;
     stage.need_bytes = std::max(stage.need_bytes, NeedBytes(task.task));
     stage.moved_bytes += MovedBytes(task.task);
     stage.gflop += static_cast<double>(Flops(task.task)) * 1e-9;
-    const double us = TaskUs(speed, task.task);
-    sums[place->second].all_us += us;
-    sums[place->second].largest_us = std::max(sums[place->second].largest_us, us);
   }
-  for (std::size_t i = 0; i < sums.size(); ++i) {
+  for (std::size_t i = 0; i < of_stages.size(); ++i) {
     StageForecast& stage = forecast->stages[i];
-    stage.us = StageUs(speed, sums[i].all_us, sums[i].largest_us, static_cast<double>(stage.tasks));
+    const WorkerSpeed& speed = speeds->For(stage.need_bytes);
+    double all_us = 0, largest_us = 0;
+    for (const Task* task : of_stages[i]) {
+      const double us = TaskUs(speed, *task);
+      all_us += us;
+      largest_us = std::max(largest_us, us);
+    }
+    stage.us = StageUs(speed, all_us, largest_us, static_cast<double>(stage.tasks));
     forecast->tasks += stage.tasks;
     forecast->moved_bytes += stage.moved_bytes;
     forecast->step_us += stage.us;
@@ -125,28 +146,60 @@ std::vector<Capacity> WithOneMore(std::vector<Capacity> handlers) {
   return handlers;
 }
 
+std::optional<PlacedStep> Place(const ManagerConfig& config, const std::vector<PlannedTask>& tasks,
+                                const std::vector<Capacity>& handlers) {
+  return PlaceStep(Seen(handlers).handlers, tasks, config.LeastResidentBytes(), config.machine,
+                   /*least_hosts=*/1);
+}
+
+double StepUsWithOneMore(const ManagerConfig& config, const PlannedModel& model,
+                         const std::vector<Capacity>& handlers) {
+  const std::vector<Capacity> more = WithOneMore(handlers);
+  const Plan plan = PlanFor(config, model, more);
+  const double us = Place(config, TasksOfStep(config, model, plan), more)->placement.step_us;
+  return std::isfinite(us) ? us : 0;
+}
+
+std::vector<HostForecast> HostsOf(const PlacedStep& step, const std::vector<Capacity>& handlers) {
+  const auto name_of = [&](std::size_t handler) {
+    return handlers[handler].bytes_travel ? handlers[handler].host : "";
+  };
+  std::vector<HostForecast> hosts(step.network.hosts.size());
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    hosts[host].load = step.placement.loads[host];
+  }
+  const std::vector<int>& handler_of = step.placement.handler_of;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < step.ids.size(); ++i) {
+    HostForecast& host = hosts[step.network.handlers[i].host];
+    host.name = name_of(std::stoul(step.ids[i]));
+    host.tasks += std::count(handler_of.begin(), handler_of.end(), static_cast<int>(i));
+    names.insert(host.name);
+  }
+  // Hosts of which no handler may get tasks.
+  for (std::size_t i = 0; i < handlers.size(); ++i) {
+    if (names.insert(name_of(i)).second) hosts.push_back({name_of(i), 0, {}});
+  }
+  return hosts;
+}
+
 void AddHosts(const ManagerConfig& config, const PlannedModel& model,
               const std::vector<PlannedTask>& tasks, const std::vector<Capacity>& handlers,
               PlanForecast* forecast) {
-  const auto network =
-      NetworkOf(Seen(handlers).handlers, config.LeastResidentBytes(), config.machine);
-  if (!network) return;
-  const Placement placed = PlaceOnBestPart(*network, tasks);
-  if (!std::isfinite(placed.step_us)) return;
+  if (std::ranges::none_of(handlers, &Capacity::bytes_travel)) return;
+  const std::optional<PlacedStep> step = Place(config, tasks, handlers);
+  const Placement& placed = step->placement;
+  if (!std::isfinite(placed.step_us)) {
+    forecast->unplaced = WhyNotPlaced(tasks.size(), handlers.size());
+    forecast->step_us += UsOverOneLink(step->network, forecast->moved_bytes);
+    return;
+  }
   forecast->step_us = placed.step_us;
   forecast->manager_bytes = placed.manager_bytes;
   forecast->broker_bytes = placed.broker_bytes;
-  forecast->hosts.resize(network->hosts.size());
-  for (std::size_t host = 0; host < placed.loads.size(); ++host) {
-    forecast->hosts[host].load = placed.loads[host];
-  }
-  for (std::size_t i = 0; i < handlers.size(); ++i) {
-    HostForecast& host = forecast->hosts[network->handlers[i].host];
-    host.name = handlers[i].bytes_travel ? handlers[i].host : "";
-    host.tasks +=
-        std::count(placed.handler_of.begin(), placed.handler_of.end(), static_cast<int>(i));
-  }
-  forecast->step_us_with_one_more = PlanFor(config, model, WithOneMore(handlers)).step_us;
+  forecast->handlers_to_place = std::min(handlers.size(), MaxHandlersToPlace(tasks.size()));
+  forecast->hosts = HostsOf(*step, handlers);
+  forecast->step_us_with_one_more = StepUsWithOneMore(config, model, handlers);
 }
 
 }  // namespace
@@ -156,9 +209,9 @@ PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacit
   PlanForecast forecast;
   forecast.plan = PlanFor(config, model, handlers);
   const std::vector<PlannedTask> tasks = TasksOfStep(config, model, forecast.plan);
-  const WorkerSpeed speed = SpeedOf(config, handlers);
-  forecast.workers = speed.workers;
-  AddStages(model, tasks, speed, &forecast);
+  Speeds speeds(config, handlers);
+  forecast.workers = speeds.For(0).workers;
+  AddStages(model, tasks, &speeds, &forecast);
   AddHosts(config, model, tasks, handlers, &forecast);
   for (const Capacity& handler : handlers) {
     const auto fit = std::count_if(tasks.begin(), tasks.end(), [&](const PlannedTask& task) {

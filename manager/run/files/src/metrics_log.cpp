@@ -11,12 +11,15 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
+#include "fmt/format.h"
+#include "metrics_line.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -31,30 +34,45 @@ json Finite(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-// The line of a step or an evaluation; nullopt if it is damaged.
-struct Line {
-  std::int64_t step = 0;
-  bool of_step = false;  // false: of an evaluation
-  bool finite = true;
-  double learning_rate = 0;
-};
+constexpr std::size_t kBlockBytes = 1 << 20;
 
-std::optional<Line> ParseLine(const std::string& text) {
-  const json value = ParseJsonOrDiscard(text);
-  if (!value.is_object() || !value.contains("step")) return std::nullopt;
-  // As this class writes it, without a sign: "-0" indicates damage.
-  if (!value.at("step").is_number_unsigned()) return std::nullopt;
-  Line line;
-  line.step = value.at("step").get<std::int64_t>();
-  line.of_step = value.contains("loss");
-  if (!line.of_step && !value.contains("test_loss")) return std::nullopt;
-  const json& loss = value.at(line.of_step ? "loss" : "test_loss");
-  if (line.step < 0 || !(loss.is_number() || loss.is_null())) return std::nullopt;
-  line.finite = loss.is_number();
-  const auto rate = value.find("learning_rate");
-  if (rate != value.end() && rate->is_number()) line.learning_rate = rate->get<double>();
-  return line;
+// Passes each line of a file that ends with '\n' to `on_line`, until it returns false. Calls
+// `go_on` after each block.
+template <class OnLine>
+void ForEachLine(const std::string& path, const std::function<void()>& go_on,
+                 const OnLine& on_line) {
+  std::ifstream file(path, std::ios::binary);
+  std::size_t bytes = 0;  // since go_on
+  for (std::string text; std::getline(file, text) && !file.eof();) {
+    if (!on_line(text)) return;
+    bytes += text.size() + 1;
+    if (bytes < kBlockBytes) continue;
+    bytes = 0;
+    if (go_on) go_on();
+  }
+  if (file.bad()) throw FailureError(fmt::format("{}: cannot read it to its end", path));
 }
+
+// Writes lines to the beginning of a file, in large pieces.
+class BlockWriter {
+ public:
+  explicit BlockWriter(AtomicFile& to) : to_(to) {}
+
+  void Add(std::string_view line) {
+    (block_ += line) += '\n';
+    if (block_.size() >= kBlockBytes) Flush();
+  }
+  void Flush() {
+    to_.WriteAt(written_, block_.data(), block_.size());
+    written_ += static_cast<std::int64_t>(block_.size());
+    block_.clear();
+  }
+
+ private:
+  AtomicFile& to_;
+  std::string block_;
+  std::int64_t written_ = 0;
+};
 
 }  // namespace
 
@@ -62,8 +80,8 @@ MetricsLines LinesByStep(std::string_view text) {
   MetricsLines lines;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
     end = std::min(text.find('\n', begin), text.size());
-    const std::string line(text.substr(begin, end - begin));
-    if (const auto parsed = ParseLine(line)) (lines[parsed->step] += line) += '\n';
+    const std::string_view line = text.substr(begin, end - begin);
+    if (const auto parsed = ParseMetricsLine(line)) (lines[parsed->step] += line) += '\n';
   }
   return lines;
 }
@@ -82,59 +100,84 @@ MetricsLines LastLines(const std::string& path, std::size_t most_bytes) {
   return lines;
 }
 
+StepsInFile CountSteps(const std::string& path, const std::function<void()>& go_on) {
+  StepsInFile in;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return in;  // /dev/zero has no end
+  ForEachLine(path, go_on, [&](const std::string& text) {
+    const std::optional<MetricsLine> line = ParseMetricsLine(text);
+    if (!line || !line->of_step) return true;
+    if (line->step != in.steps) return false;
+    ++in.steps;
+    if (line->loss) in.last_loss = line->loss;
+    return true;
+  });
+  return in;
+}
+
+MetricsCopy::MetricsCopy(std::string path, const EarlierMetrics& earlier,
+                         const std::function<void()>& go_on)
+    : path_(std::move(path)), first_step_(earlier.first_step) {
+  RequireKeptFile(path_, Devices::kAllowed);
+  // A device is not replaced by a file.
+  std::error_code ignored;
+  const fs::file_status there = fs::status(path_, ignored);
+  if (fs::exists(there) && !fs::is_regular_file(there)) return;
+  file_ = std::make_unique<AtomicFile>(path_);
+  if (first_step_ == 0) return;
+  CopyEarlier(earlier, go_on);
+  file_->Sync();
+}
+
 // Copies the whole lines of steps before the first one, from the file and from other sources: one
 // line per step, in order, with evaluations in between.
-void MetricsLog::CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to) {
-  std::int64_t bytes = 0;
+void MetricsCopy::CopyEarlier(const EarlierMetrics& earlier, const std::function<void()>& go_on) {
+  BlockWriter to(*file_);
   std::int64_t next = 0;  // step
-  const auto take = [&](const Line& line, const std::string& text) {
-    const bool later = line.step >= earlier.first_step;
+  const auto take = [&](const MetricsLine& line, std::string_view text) {
+    const bool later = line.step >= first_step_;
     if (later && !IsPlanted(ManagerBug::kMetricsAreNotCut)) return;
     if (line.of_step && !later) {
       if (line.step < next) return;
       if (line.step > next) missing_.push_back({next, line.step - 1});
       next = line.step + 1;
-      if (!line.finite && !first_not_finite_) {
+      if (!line.loss && !first_not_finite_) {
         first_not_finite_.emplace();
         first_not_finite_->step = line.step;
         first_not_finite_->learning_rate = line.learning_rate;
       }
     }
-    to.WriteAt(bytes, (text + "\n").data(), text.size() + 1);
-    bytes += static_cast<std::int64_t>(text.size()) + 1;
+    to.Add(text);
   };
   auto carried = earlier.carried.begin();
   const auto take_carried_before = [&](std::int64_t step) {
     for (; carried != earlier.carried.end() && carried->first < step; ++carried) {
       std::istringstream lines(carried->second);
       for (std::string text; std::getline(lines, text);) {
-        if (const auto line = ParseLine(text)) take(*line, text);
+        if (const auto line = ParseMetricsLine(text)) take(*line, text);
       }
     }
   };
-  std::ifstream file;
-  if (earlier.keep_file) file.open(path_, std::ios::binary);
-  for (std::string text; std::getline(file, text) && !file.eof();) {
-    const std::optional<Line> line = ParseLine(text);
-    if (!line) continue;
-    take_carried_before(std::min(line->step, earlier.first_step));
+  const auto take_of_file = [&](const std::string& text) {
+    const std::optional<MetricsLine> line = ParseMetricsLine(text);
+    if (!line) return true;
+    take_carried_before(std::min(line->step, first_step_));
     if (earlier.carried.count(line->step) == 0) take(*line, text);
-  }
-  take_carried_before(earlier.first_step);
-  if (next < earlier.first_step) missing_.push_back({next, earlier.first_step - 1});
+    return true;
+  };
+  if (earlier.keep_file) ForEachLine(path_, go_on, take_of_file);
+  take_carried_before(first_step_);
+  to.Flush();
+  if (next < first_step_) missing_.push_back({next, first_step_ - 1});
 }
 
-MetricsLog::MetricsLog(const std::string& path, const EarlierMetrics& earlier)
-    : path_(path), lines_(path), next_step_(earlier.first_step) {
-  RequireKeptFile(path, Devices::kAllowed);
-  // A device is not replaced by a file.
-  std::error_code ignored;
-  const fs::file_status there = fs::status(path, ignored);
-  if (!fs::exists(there) || fs::is_regular_file(there)) {
-    AtomicFile begun(path);
-    if (earlier.first_step > 0) CopyEarlier(earlier, begun);
-    begun.Commit();
-  }
+MetricsLog::MetricsLog(MetricsCopy copy)
+    : path_(copy.path_),
+      lines_(copy.path_),
+      next_step_(copy.first_step_),
+      missing_(std::move(copy.missing_)),
+      first_not_finite_(copy.first_not_finite_) {
+  if (copy.file_) copy.file_->Commit();
   lines_.Open(0);
   lines_.OnSize(Size().value_or(0));
 }
@@ -147,7 +190,7 @@ std::optional<std::int64_t> MetricsLog::Size() const {
 
 std::int64_t MetricsLog::NextWritten() const {
   for (const std::string& text : lines_.waiting()) {
-    const std::optional<Line> line = ParseLine(text);
+    const std::optional<MetricsLine> line = ParseMetricsLine(text);
     if (line && line->of_step) return std::min(next_step_, line->step);
   }
   return next_step_;
@@ -166,7 +209,7 @@ void MetricsLog::LookForCut() {
   bool torn = false;
   for (std::string text; std::getline(file, text);) {
     torn = file.eof();
-    const std::optional<Line> line = torn ? std::nullopt : ParseLine(text);
+    const std::optional<MetricsLine> line = torn ? std::nullopt : ParseMetricsLine(text);
     if (!line || !line->of_step || line->step < next) continue;
     if (line->step > next) missing_.push_back({next, line->step - 1});
     next = line->step + 1;

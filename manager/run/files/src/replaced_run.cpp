@@ -36,7 +36,7 @@ std::int64_t NewestSnapshot(const fs::path& folder) {
 bool IsFinishedRunOf(const std::string& folder, const std::string& job_id) {
   try {
     const FinishedRun run = ReadFinishedRun(folder);
-    return TrainingId(run.job, run.receipt.train_sha256, run.receipt.test_sha256) == job_id;
+    return TrainingIdOf(run.receipt, run.job) == job_id;
   } catch (const std::exception&) {
     return false;
   }

@@ -1,11 +1,102 @@
 #include "acan/manager/run_state.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "acan/core/text/json_text.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
+namespace {
+
+// Such counts can be added without limit: the sum stays at this.
+constexpr std::uint64_t kMaxCounted = std::uint64_t{1} << 62;
+
+void Add(std::uint64_t more, std::uint64_t* sum) {
+  *sum = std::min(*sum + more, kMaxCounted);
+}
+
+void Add(std::int64_t more, std::int64_t* sum) {
+  auto unsigned_sum = static_cast<std::uint64_t>(*sum);
+  Add(static_cast<std::uint64_t>(more), &unsigned_sum);
+  *sum = static_cast<std::int64_t>(unsigned_sum);
+}
+
+nlohmann::json NumbersOf(const HandlerSeen& handler) {
+  return {{"capacity_bytes", handler.capacity_bytes},
+          {"peak_bytes", handler.peak_bytes},
+          {"tasks", handler.tasks},
+          {"fetched_bytes", handler.fetched_bytes}};
+}
+
+void AddFields(const HandlerTotals& totals, nlohmann::json* fields) {
+  for (const auto& [id, handler] : totals.by_id) {
+    nlohmann::json one = NumbersOf(handler);
+    one["id"] = id;
+    one["name"] = handler.name;
+    one["device"] = handler.device;
+    (*fields)["handlers"].push_back(std::move(one));
+  }
+  if (totals.other_count == 0) return;
+  nlohmann::json others = NumbersOf(totals.others);
+  others["count"] = totals.other_count;
+  (*fields)["other_handlers"] = std::move(others);
+}
+
+// As of nlohmann::json::at: throws nlohmann::json::exception.
+std::uint64_t CountIn(const nlohmann::json& object, const char* name, bool* good) {
+  const nlohmann::json& value = object.at(name);
+  *good = *good && value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxCounted;
+  return *good ? value.get<std::uint64_t>() : 0;
+}
+
+HandlerSeen NumbersIn(const nlohmann::json& object, bool* good) {
+  HandlerSeen handler;
+  handler.capacity_bytes = CountIn(object, "capacity_bytes", good);
+  handler.peak_bytes = CountIn(object, "peak_bytes", good);
+  handler.tasks = static_cast<std::int64_t>(CountIn(object, "tasks", good));
+  handler.fetched_bytes = CountIn(object, "fetched_bytes", good);
+  return handler;
+}
+
+// States of earlier releases do not have these fields.
+HandlerTotals TotalsIn(const nlohmann::json& fields, bool* good) {
+  HandlerTotals totals;
+  if (fields.contains("handlers")) {
+    for (const nlohmann::json& one : fields.at("handlers")) {
+      HandlerSeen handler = NumbersIn(one, good);
+      handler.name = one.at("name").get<std::string>();
+      handler.device = one.at("device").get<std::string>();
+      totals.by_id.emplace(one.at("id").get<std::string>(), std::move(handler));
+    }
+  }
+  if (fields.contains("other_handlers")) {
+    const nlohmann::json& others = fields.at("other_handlers");
+    totals.others = NumbersIn(others, good);
+    totals.other_count = static_cast<std::int64_t>(CountIn(others, "count", good));
+  }
+  *good = *good && totals.by_id.size() <= HandlerTotals::kMaxKept;
+  return totals;
+}
+
+}  // namespace
+
+void HandlerTotals::PutTogether(const std::string& id) {
+  const HandlerSeen& one = by_id.at(id);
+  others.capacity_bytes = std::max(others.capacity_bytes, one.capacity_bytes);
+  others.peak_bytes = std::max(others.peak_bytes, one.peak_bytes);
+  Add(one.tasks, &others.tasks);
+  Add(one.fetched_bytes, &others.fetched_bytes);
+  Add(1, &other_count);
+  by_id.erase(id);
+}
+
+std::int64_t HandlerTotals::tasks() const {
+  std::int64_t sum = others.tasks;
+  for (const auto& [id, handler] : by_id) Add(handler.tasks, &sum);
+  return sum;
+}
 
 std::string TextOf(const RunState& state) {
   nlohmann::json fields = {{"version", state.version},
@@ -15,13 +106,16 @@ std::string TextOf(const RunState& state) {
   if (!state.contributors.empty()) fields["contributors"] = state.contributors;
   if (state.audits_passed > 0) fields["audits_passed"] = state.audits_passed;
   if (state.audits_skipped > 0) fields["audits_skipped"] = state.audits_skipped;
+  AddFields(state.handlers, &fields);
+  if (state.tasks_reissued > 0) fields["tasks_reissued"] = state.tasks_reissued;
+  if (state.tasks_duplicated > 0) fields["tasks_duplicated"] = state.tasks_duplicated;
   if (!state.begun) fields["begun"] = false;
   for (const ResultConflict& conflict : state.conflicts) {
     fields["conflicts"].push_back({{"key", conflict.key}, {"text", conflict.text}});
   }
   if (state.train_loss && std::isfinite(*state.train_loss))
     fields["train_loss"] = *state.train_loss;
-  // The texts of conflicts contain words that handlers choose.
+  // Names and the texts of conflicts contain words that handlers choose.
   return JsonTextReplacing(fields);
 }
 
@@ -44,6 +138,9 @@ std::optional<RunState> ParseRunState(const std::string& text) {
     }
     if (fields.contains("audits_passed")) state.audits_passed = count("audits_passed");
     if (fields.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
+    state.handlers = TotalsIn(fields, &good);
+    if (fields.contains("tasks_reissued")) state.tasks_reissued = count("tasks_reissued");
+    if (fields.contains("tasks_duplicated")) state.tasks_duplicated = count("tasks_duplicated");
     state.begun = fields.value("begun", true);
     if (fields.contains("conflicts")) {
       for (const nlohmann::json& one : fields.at("conflicts")) {

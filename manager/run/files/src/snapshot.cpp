@@ -1,9 +1,12 @@
 #include "acan/manager/snapshot.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
+#include <string_view>
 #include <system_error>
 
 #include "acan/core/error.h"
@@ -25,6 +28,35 @@ constexpr const char* kSuffix = ".safetensors";
 constexpr const char* kUnfinishedSuffix = ".tmp";  // AtomicFile's
 constexpr const char* kTrainingName = "training_id";
 constexpr const char* kStateName = "run_state";
+// Kept for handlers that may turn out to be wrong. Each handler that ever joined may need one more.
+constexpr std::size_t kMaxFallbacks = 8;
+
+double VersionOf(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  std::int64_t version = 0;
+  const std::string_view digits = std::string_view(name).substr(std::string_view(kPrefix).size());
+  std::from_chars(digits.data(), digits.data() + digits.size(), version);
+  return static_cast<double>(version);
+}
+
+// Which of the `fallbacks`, newest first, is the least loss: the run goes back to the next older
+// one instead. That may be farther, but the farther it goes back anyway, the less this matters. So
+// the distances between those that stay grow with their age. The oldest one is the last resort.
+// `newest` is the newest snapshot and `before` the one before the fallbacks. REQUIRES: there are
+// two.
+std::size_t LeastNeeded(const std::vector<std::string>& fallbacks, const std::string& newest,
+                        const std::string& before) {
+  const auto age = [&](const std::string& path) { return VersionOf(newest) - VersionOf(path); };
+  std::size_t least = 0;
+  double least_growth = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i + 1 < fallbacks.size(); ++i) {
+    const double growth = age(fallbacks[i + 1]) / age(i == 0 ? before : fallbacks[i - 1]);
+    if (growth >= least_growth) continue;
+    least = i;
+    least_growth = growth;
+  }
+  return least;
+}
 
 }  // namespace
 
@@ -73,6 +105,7 @@ void SnapshotFolder::KeepNewest(std::size_t count) const {
     const std::vector<std::string> newest = ContributorsOf(paths.front());
     sought.insert(newest.begin(), newest.end());
   }
+  std::vector<std::string> fallbacks;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     std::set<std::string> still;
     if (!sought.empty()) {
@@ -80,8 +113,17 @@ void SnapshotFolder::KeepNewest(std::size_t count) const {
         if (sought.count(one) != 0) still.insert(one);
       }
     }
-    if (i >= count && still.size() == sought.size()) fs::remove(paths[i], ignored);
+    if (i >= count && still.size() == sought.size()) {
+      fs::remove(paths[i], ignored);
+    } else if (i >= count) {
+      fallbacks.push_back(paths[i]);
+    }
     sought = std::move(still);
+  }
+  while (fallbacks.size() > kMaxFallbacks) {
+    const auto least = LeastNeeded(fallbacks, paths.front(), paths[count - 1]);
+    fs::remove(fallbacks[least], ignored);
+    fallbacks.erase(fallbacks.begin() + static_cast<std::ptrdiff_t>(least));
   }
   for (const std::string& path : Files(kUnfinishedSuffix)) fs::remove(path, ignored);
 }
@@ -134,7 +176,12 @@ bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
   if (!newest) return false;
   RemoveNewerThan(newest->state.version);  // newer ones are damaged
   KeepNewest(1);
-  return Files(kSuffix).size() < before;
+  const std::vector<std::string> paths = Files(kSuffix);
+  if (paths.size() < before) return true;
+  if (paths.size() < 2) return false;
+  // Only fallbacks are left besides the newest one. The oldest is the last resort for all handlers.
+  std::error_code error;
+  return fs::remove(paths[std::max<std::size_t>(paths.size() - 2, 1)], error);
 }
 
 void SnapshotFolder::Remove(std::int64_t version) const {
@@ -163,7 +210,7 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
     *others = true;
     *problem = fmt::format(
         "is of another training ({}, this one is {}): its data, model, seed or training settings "
-        "differ",
+        "differ, or an acan whose arithmetic differs wrote it",
         text(kTrainingName), training_id_);
     return std::nullopt;
   }

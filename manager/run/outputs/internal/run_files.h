@@ -14,6 +14,7 @@
 
 #include "acan/manager/folder_claim.h"
 #include "acan/manager/kept_metrics.h"
+#include "acan/manager/leadership.h"
 #include "acan/manager/metrics_log.h"
 #include "acan/manager/note_log.h"
 #include "acan/manager/receipt.h"
@@ -50,10 +51,13 @@ class RunFiles {
     EarlierMetrics metrics;
     bool is_new = true;  // false: an earlier life or process has begun this run
   };
-  // Begins all files. REQUIRES: called immediately after a check for a new receipt. Then a manager
-  // that has lost the lead without noticing either wrote its receipt before, or notices that its
-  // metrics were replaced. `submit` sends a request.
-  void Begin(Start start, std::function<void(tuplespace::RequestBody)> submit);
+  // Begins all files. Before it changes any it copies the earlier metrics, which may take long:
+  // meanwhile it keeps the lead, and then it checks again that this manager leads and that there is
+  // no new receipt. A manager that has lost the lead without noticing either wrote its receipt
+  // before that, or notices that its metrics were replaced. `submit` sends a request. REQUIRES:
+  // called immediately after a check for a new receipt. Throws Error, RunLost, Stopped.
+  void Begin(Start start, Leadership& leadership,
+             std::function<void(tuplespace::RequestBody)> submit);
 
   // Conflicts that an earlier life or process found, including those after its last snapshot.
   std::vector<ResultConflict> EarlierConflicts() const;
@@ -90,8 +94,11 @@ class RunFiles {
   void SayIfLinesWait();
   void RequireRoomForModel() const;
   void SayIfSnapshotIsSlow();
+  MetricsCopy CopyMetrics(const Start& start, Leadership& leadership) const;
+  void KeepEarlierMetrics(Leadership& leadership);
   void RemoveLaterSnapshots(const Start& start) const;
   void BeginGraphFile() const;
+  void BeginVocabulary() const;
   bool SnapshotMayCommit() const;
   void Keep(const std::optional<NoteLog>& log, const Note& note, const char* otherwise) const;
 

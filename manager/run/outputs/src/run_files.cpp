@@ -171,25 +171,58 @@ void RunFiles::BeginGraphFile() const {
   }
 }
 
-void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> submit) {
+// A resumed run may have been tokenized with its earlier file, of which there need not be another
+// copy, so there is no moment without the file.
+void RunFiles::BeginVocabulary() const {
+  const std::string path = context_.OutPath(kVocabularyName);
+  if (context_.data.vocabulary.empty()) {
+    std::filesystem::remove(path);
+  } else {
+    WriteFileAtomically(path, context_.data.vocabulary);
+  }
+}
+
+// A file with the lines of months, or a slow disk, takes longer than the lead's lease. Another
+// manager may lead by then, so nothing has been changed yet.
+MetricsCopy RunFiles::CopyMetrics(const Start& start, Leadership& leadership) const {
+  const std::string path = context_.OutPath(kMetricsName);
+  RemoveUnfinished(path);
+  if (start.version == 0) return {path, start.metrics};
+  std::optional<MetricsCopy> copy;
+  bool room_made = false;
+  leadership.WorkBeside(
+      fmt::format("{} is still being copied", path), [&](const std::function<void()>& go_on) {
+        WithRoom(*snapshots_, go_on, &room_made, [&] { copy.emplace(path, start.metrics, go_on); });
+      });
+  if (room_made) {
+    context_.Log(
+        fmt::format("the disk had no room for a copy of {}: older snapshots were removed for it",
+                    kMetricsName));
+  }
+  leadership.Confirm();
+  if (NewReceipt()) throw RunLost{"another manager has finished the job"};
+  return *std::move(copy);
+}
+
+void RunFiles::Begin(Start start, Leadership& leadership,
+                     std::function<void(tuplespace::RequestBody)> submit) {
   if (!context_.HasFolder()) return;
+  start.metrics.first_step = start.version;
+  MetricsCopy earlier = CopyMetrics(start, leadership);
   // These files of an earlier run or another training must not lie beside this run's outputs, or be
   // mistaken for its model if it never ends. The receipt is removed first, because it refers to the
   // others.
-  for (const char* name : {kReceiptName, kModelName, kConfigName, kVocabularyName}) {
+  for (const char* name : {kReceiptName, kModelName, kConfigName}) {
     std::filesystem::remove(context_.OutPath(name));
   }
+  BeginVocabulary();
   BeginGraphFile();
   RemoveLaterSnapshots(start);
   for (const char* name : kWholeFiles) RemoveUnfinished(context_.OutPath(name));
   snapshots_->RemoveUnfinished();
   const std::string metrics_path = context_.OutPath(kMetricsName);
-  start.metrics.first_step = start.version;
-  metrics_ = std::make_unique<MetricsLog>(metrics_path, start.metrics);
+  metrics_ = std::make_unique<MetricsLog>(std::move(earlier));
   folder_.OnFilesBegun();
-  // For a successor of this manager, before there are weights from which it could continue.
-  kept_metrics_.emplace(std::move(submit), context_.job_id, context_.run);
-  kept_metrics_->AddEarlier(LastLines(metrics_path, KeptMetrics::kMaxBytes));
   // The thread of a manager that lost the lead may still be writing a snapshot, and checks the
   // metrics before it commits. So this is repeated after the metrics were replaced.
   RemoveLaterSnapshots(start);
@@ -205,9 +238,17 @@ void RunFiles::Begin(Start start, std::function<void(tuplespace::RequestBody)> s
   }
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.is_new);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
-  if (!context_.data.vocabulary.empty()) {
-    WriteFileAtomically(context_.OutPath(kVocabularyName), context_.data.vocabulary);
-  }
+  kept_metrics_.emplace(std::move(submit), context_.job_id, context_.run);
+  if (start.version > 0) KeepEarlierMetrics(leadership);
+}
+
+// For a successor of this manager, before there are weights from which it could continue.
+void RunFiles::KeepEarlierMetrics(Leadership& leadership) {
+  MetricsLines lines;
+  const std::string path = context_.OutPath(kMetricsName);
+  leadership.WorkBeside(fmt::format("{} is still being read", path),
+                        [&](const auto&) { lines = LastLines(path, KeptMetrics::kMaxBytes); });
+  kept_metrics_->AddEarlier(lines);
 }
 
 void RunFiles::AddStep(const StepMetrics& metrics) {

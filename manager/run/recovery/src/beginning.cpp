@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -25,21 +24,6 @@ using tuplespace::FieldPattern;
 
 constexpr std::chrono::seconds kEarlierTilePatience(3);
 constexpr std::int64_t kMaxStepsAhead = 3;  // the maximum number of uncommitted steps in the space
-
-// The number of steps in metrics.jsonl: what the run before this one had committed.
-std::int64_t StepsIn(const std::string& metrics_path, std::optional<double>* last_loss) {
-  if (!std::filesystem::is_regular_file(metrics_path)) return 0;  // /dev/zero has no end
-  std::ifstream file(metrics_path);
-  std::int64_t steps = 0;
-  for (std::string line; std::getline(file, line);) {
-    const auto json = ParseJsonOrDiscard(line);
-    if (!json.is_object() || !json.contains("loss") || !json.contains("step")) continue;
-    if (json["step"] != steps) break;
-    ++steps;
-    if (json["loss"].is_number()) *last_loss = json["loss"].get<double>();
-  }
-  return steps;
-}
 
 std::optional<double> LossIn(const std::string& lines) {
   const std::size_t begin = lines.rfind('\n', lines.size() - 2) + 1;  // npos + 1 is 0
@@ -86,6 +70,14 @@ bool Beginning::FileMetricsAreOfThisJob() const {
   }
 }
 
+// What the runs before this one had committed. The file may have the lines of months.
+void Beginning::CountStepsInFile() {
+  const std::string path = context_.OutPath(kMetricsName);
+  leadership_.WorkBeside(
+      fmt::format("{} is still being read", path),
+      [&](const std::function<void()>& go_on) { in_file_ = CountSteps(path, go_on); });
+}
+
 // Steps whose metrics are neither in the file nor in the space were not committed, and are cheap to
 // repeat. But if the weights are further ahead than a manager ever is of its commits, the metrics
 // were lost, and the weights are worth more.
@@ -93,14 +85,11 @@ void Beginning::FindInSpace(const std::string& run) {
   leadership_.Keep();  // there may be hundreds of runs if the broker was lost repeatedly
   tuplespace::Client& client = context_.client;
   client.RetireAll(TasksOf(run, FieldPattern::Any()), false);
-  std::optional<double> loss;
   const auto keep = [this] { leadership_.Keep(); };
   MetricsLines kept = KeptMetrics::Read(client, context_.job_id, run, keep);
   std::int64_t newest = kept.empty() ? 0 : kept.rbegin()->first + 1;
   if (!context_.HasFolder()) newest = INT64_MAX;
-  if (metrics_.keep_file) {
-    newest = std::max(newest, StepsIn(context_.OutPath(kMetricsName), &loss));
-  }
+  newest = std::max(newest, in_file_.steps);
   TileMover mover(
       client, [this] { leadership_.Keep(); },
       [this](const std::string& line) { context_.Log(line); });
@@ -115,7 +104,7 @@ void Beginning::FindInSpace(const std::string& run) {
   if (const auto state = KeptState::Read(client, context_.job_id, run)) AddToPast(*state);
   if (whole->version <= past_.version) return;
   past_.version = whole->version;
-  if (loss) past_.train_loss = loss;
+  if (in_file_.last_loss) past_.train_loss = in_file_.last_loss;
   if (const auto last = kept.find(whole->version - 1); last != kept.end()) {
     if (const auto of_last = LossIn(last->second)) past_.train_loss = of_last;
   }
@@ -132,6 +121,9 @@ void Beginning::AddToPast(const RunState& state) {
   past_.tasks_done = std::max(past_.tasks_done, state.tasks_done);
   past_.seconds = std::max(past_.seconds, state.seconds);
   past_.failures = std::max(past_.failures, state.failures);
+  past_.tasks_reissued = std::max(past_.tasks_reissued, state.tasks_reissued);
+  past_.tasks_duplicated = std::max(past_.tasks_duplicated, state.tasks_duplicated);
+  if (state.handlers.tasks() > past_.handlers.tasks()) past_.handlers = state.handlers;
   past_.conflicts.insert(past_.conflicts.end(), state.conflicts.begin(), state.conflicts.end());
 }
 
@@ -160,8 +152,10 @@ void Beginning::Find(const SnapshotFolder* snapshots,
   // It is unknown who contributed to the weights in the space, which matters with audits, and
   // whether they are good if the run diverged.
   if (context_.job.tasks.audit == 0 && !limits_.finite_through) {
+    if (metrics_.keep_file && !earlier_runs.empty()) CountStepsInFile();
     for (const std::string& run : earlier_runs) FindInSpace(run);
   }
+  if (GoesOn() && limits_.counted) AddToPast(*limits_.counted);
   // Beginning anew removes the folder's content: a wrong job must not destroy another job's
   // snapshots. Damaged snapshots need no protection.
   if (!GoesOn() && limits_.earlier_lives == 0 && others) {

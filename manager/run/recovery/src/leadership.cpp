@@ -6,10 +6,12 @@
 #include <variant>
 
 #include "acan/core/error.h"
+#include "acan/core/long_wait.h"
 #include "acan/core/names.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/kept_state.h"
 #include "acan/manager/planted.h"
+#include "acan/manager/work_beside.h"
 #include "fmt/format.h"
 #include "tuplespace/clock.h"
 
@@ -166,6 +168,18 @@ void Leadership::Await() {
 void Leadership::PollOnce() {
   context_.client.Poll(std::chrono::microseconds(kPollUs));
   Keep();
+}
+
+void Leadership::WorkBeside(const std::string& what,
+                            const std::function<void(const std::function<void()>& go_on)>& work) {
+  LongWait wait(MonotonicUs());
+  const auto check = [&] {
+    Keep();
+    if (const auto seconds = wait.Due(MonotonicUs())) {
+      context_.Log(fmt::format("{} after {} s", what, *seconds));
+    }
+  };
+  acan::WorkBeside(context_.client, check, work);
 }
 
 bool Leadership::GiveUp() {

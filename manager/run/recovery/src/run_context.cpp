@@ -31,7 +31,10 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
       run(RunName(job_id, client.id())) {}
 
 bool RunContext::IsOfThisJob(const Receipt& receipt, const std::string& where) const {
-  if (TrainingIdOf(receipt.job, receipt.train_sha256, receipt.test_sha256) == job_id) return true;
+  if (TrainingIdOf(receipt.job, receipt.train_sha256, receipt.test_sha256,
+                   receipt.numerics_revision) == job_id) {
+    return true;
+  }
   // Another version of acan may write the same job in another way. The graph file that the receipt
   // names may be gone, or lie on another host, but this manager has the same one, or the job is
   // another.
@@ -42,8 +45,7 @@ bool RunContext::IsOfThisJob(const Receipt& receipt, const std::string& where) c
     if (graph == nullptr || its.value(hash, "") != graph->sha256) return false;
     its[file] = graph->path;
   }
-  const Job its_job = JobFromJson(its, where);
-  return TrainingId(its_job, receipt.train_sha256, receipt.test_sha256) == job_id;
+  return TrainingIdOf(receipt, JobFromJson(its, where)) == job_id;
 }
 
 int RunContext::OptimizerStates() const {

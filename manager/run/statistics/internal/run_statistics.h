@@ -13,8 +13,10 @@
 #include "acan/manager/manager_events.h"
 #include "acan/manager/progress.h"
 #include "acan/manager/run_context.h"
+#include "acan/manager/run_state.h"
 #include "acan/manager/task_policy.h"
 #include "acan/manager/tuning.h"
+#include "handler_listing.h"
 #include "handler_speeds.h"
 #include "known_handlers.h"
 #include "time_left.h"
@@ -25,17 +27,18 @@ namespace acan {
 class RunStatistics {
  public:
   // `post` queues events for the core. The context must outlive it.
-  RunStatistics(RunContext& context, std::function<void(ManagerEvent)> post)
-      : context_(context), post_(std::move(post)) {}
+  RunStatistics(RunContext& context, std::function<void(ManagerEvent)> post);
 
   void Begin(std::int64_t now_us) { begin_us_ = now_us; }
+  // Continues the counts of the run's earlier lives.
+  void GoOnFrom(const RunState& past);
   double SecondsSinceBegin() const;
 
   // Queries the space if it is time; the answers arrive while the client polls.
   void LookIfDue();
   // Queries once more at the end. looking() says whether answers are missing.
   void Look();
-  bool looking() const { return listing_ || counting_; }
+  bool looking() const { return listing_.busy() || counting_; }
 
   void OnTaskDone(const std::string& handler, const Work& work);
   // The progress after a step, of `steps`.
@@ -49,22 +52,20 @@ class RunStatistics {
   std::optional<Tuning> Tune(const TaskPolicy& policy, std::int64_t step, bool at_once = false);
 
   const KnownHandlers& handlers() const { return known_; }
-  std::int64_t tasks_duplicated() const { return duplicated_; }
+  std::int64_t tasks_duplicated() const { return duplicated_; }  // in all lives
 
  private:
-  void ListHandlers();
-  void ListReports();
   void CountTuples();
   void CountTasksIfNoneIsDone();
-  void OnHandlers(const tuplespace::Found& found);
+  void OnHandlers(HandlersSeen&& seen);
   void OnCounters(const tuplespace::Counters& now);
 
   RunContext& context_;
   const std::function<void(ManagerEvent)> post_;
   std::int64_t begin_us_ = 0;
   std::int64_t next_list_us_ = 0, next_count_us_ = 0, next_tasks_us_ = 0;
-  std::int64_t listing_pause_us_ = 0;
-  bool listing_ = false, counting_ = false, counting_tasks_ = false;
+  HandlerListing listing_;
+  bool counting_ = false, counting_tasks_ = false;
   std::int64_t done_when_counted_ = 0;  // tuning_.tasks_done
   KnownHandlers known_;
   HandlerSpeeds speeds_;
@@ -73,7 +74,7 @@ class RunStatistics {
   Progress progress_;
   Tuning tuning_;
   bool tuning_due_ = false;
-  std::optional<tuplespace::Counters> first_counters_;
+  std::optional<tuplespace::Counters> counters_;  // the last ones
   std::int64_t duplicated_ = 0;
 };
 

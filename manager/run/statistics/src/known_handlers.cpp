@@ -7,56 +7,66 @@
 
 namespace acan {
 
+void KnownHandlers::GoOnFrom(HandlerTotals earlier) {
+  totals_ = std::move(earlier);
+  for (const auto& [id, handler] : totals_.by_id) seen_at_[id] = 0;
+}
+
 void KnownHandlers::See(const std::map<std::string, Capacity>& present) {
   ++looks_;
   for (const auto& [id, capacity] : present) {
-    HandlerSeen& known = handlers_[id];
+    HandlerSeen& known = totals_.by_id[id];
     known.name = capacity.name;
     known.device = capacity.device;
     known.capacity_bytes = capacity.limit_bytes;
     seen_at_[id] = looks_;
   }
-  if (handlers_.size() <= present.size() + kMaxGone) return;
-  std::vector<std::pair<std::uint64_t, std::string>> gone;
-  for (const auto& [id, seen_at] : seen_at_) {
-    if (seen_at != looks_) gone.emplace_back(seen_at, id);
+  const std::size_t most = present.size() + kMaxGone;
+  if (totals_.by_id.size() <= most) return;
+  for (const std::string& id : FirstSeen(totals_.by_id.size() - most)) {
+    totals_.PutTogether(id);
+    seen_at_.erase(id);
   }
-  std::sort(gone.begin(), gone.end());
-  gone.resize(gone.size() - kMaxGone);
-  for (const auto& [seen_at, id] : gone) PutTogether(id);
 }
 
-void KnownHandlers::PutTogether(const std::string& id) {
-  const HandlerSeen& one = handlers_.at(id);
-  others_.capacity_bytes = std::max(others_.capacity_bytes, one.capacity_bytes);
-  others_.peak_bytes = std::max(others_.peak_bytes, one.peak_bytes);
-  others_.tasks += one.tasks;
-  others_.fetched_bytes += one.fetched_bytes;
-  ++other_count_;
-  handlers_.erase(id);
-  seen_at_.erase(id);
+std::vector<std::string> KnownHandlers::FirstSeen(std::size_t count) const {
+  std::vector<std::pair<std::uint64_t, std::string>> all;
+  for (const auto& [id, seen_at] : seen_at_) all.emplace_back(seen_at, id);
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(count);
+  std::partial_sort(all.begin(), end, all.end());
+  std::vector<std::string> ids;
+  for (auto at = all.begin(); at != end; ++at) ids.push_back(std::move(at->second));
+  return ids;
 }
 
 void KnownHandlers::OnReport(const std::string& id, const Report& report) {
-  const auto at = handlers_.find(id);
-  if (at == handlers_.end()) return;
+  const auto at = totals_.by_id.find(id);
+  if (at == totals_.by_id.end()) return;
   at->second.peak_bytes = report.peak_bytes;
   at->second.fetched_bytes = report.fetched_bytes;
 }
 
 void KnownHandlers::OnTask(const std::string& id) {
-  const auto at = handlers_.find(id);
-  if (at != handlers_.end()) ++at->second.tasks;
+  const auto at = totals_.by_id.find(id);
+  if (at != totals_.by_id.end()) ++at->second.tasks;
 }
 
 std::vector<HandlerSeen> KnownHandlers::All() const {
   std::vector<HandlerSeen> all;
-  for (const auto& [id, handler] : handlers_) all.push_back(handler);
-  if (other_count_ == 0) return all;
-  all.push_back(others_);
-  all.back().name = fmt::format("{} others that left earlier", other_count_);
+  for (const auto& [id, handler] : totals_.by_id) all.push_back(handler);
+  if (totals_.other_count == 0) return all;
+  all.push_back(totals_.others);
+  all.back().name = fmt::format("{} others that left earlier", totals_.other_count);
   all.back().device = "several";
   return all;
+}
+
+HandlerTotals KnownHandlers::Totals() const {
+  HandlerTotals totals = totals_;
+  const std::size_t count = totals.by_id.size();
+  if (count <= HandlerTotals::kMaxKept) return totals;
+  for (const std::string& id : FirstSeen(count - HandlerTotals::kMaxKept)) totals.PutTogether(id);
+  return totals;
 }
 
 }  // namespace acan

@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "acan/core/names.h"
 #include "acan/core/schedule.h"
 #include "acan/manager/tuple_names.h"
 #include "tuplespace/clock.h"
@@ -18,12 +17,7 @@ using tuplespace::ReplyBody;
 
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kCountTasksEveryUs = 1'000'000;  // the space examines all tuples of the run
-// Large numbers of handlers are listed less often, so that the cost does not grow with their
-// number.
-constexpr std::int64_t kListEveryUs = 1'000;  // per handler
-constexpr std::size_t kUsualCapacityBytes = 4 << 10;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
-constexpr std::uint32_t kMaxListed = 4096;
 
 // The number of epochs that are begun; the run may end within the last one.
 std::int64_t Epochs(const RunContext& context) {
@@ -35,69 +29,51 @@ std::int64_t Epochs(const RunContext& context) {
 
 }  // namespace
 
+RunStatistics::RunStatistics(RunContext& context, std::function<void(ManagerEvent)> post)
+    : context_(context),
+      post_(std::move(post)),
+      listing_(context.job_id,
+               [this](tuplespace::RequestBody request, std::function<void(ReplyBody&&)> answer) {
+                 context_.client.Submit(std::move(request), std::move(answer));
+               },
+               {.handlers = [this](HandlersSeen&& seen) { OnHandlers(std::move(seen)); },
+                .report =
+                    [this](const std::string& id, const Report& report) {
+                      known_.OnReport(id, report);
+                      speeds_.Note(id, report);
+                    }}) {}
+
+void RunStatistics::GoOnFrom(const RunState& past) {
+  known_.GoOnFrom(past.handlers);
+  progress_.reissued = static_cast<std::uint64_t>(past.tasks_reissued);
+  duplicated_ = past.tasks_duplicated;
+}
+
 double RunStatistics::SecondsSinceBegin() const {
   return static_cast<double>(MonotonicUs() - begin_us_) * 1e-6;
 }
 
 void RunStatistics::LookIfDue() {
   const std::int64_t now_us = MonotonicUs();
-  if (now_us >= next_list_us_ && !listing_) ListHandlers();
+  if (now_us >= next_list_us_ && !listing_.busy()) {
+    next_list_us_ = now_us + std::max(kLookEveryUs, listing_.pause_us());
+    listing_.Begin();
+  }
   if (now_us >= next_count_us_ && !counting_) CountTuples();
   if (now_us >= next_tasks_us_ && !counting_tasks_) CountTasksIfNoneIsDone();
 }
 
 void RunStatistics::Look() {
-  ListHandlers();
+  listing_.Begin();
   CountTuples();
 }
 
-// Finds the handlers present, and what they did.
-void RunStatistics::ListHandlers() {
-  next_list_us_ = MonotonicUs() + std::max(kLookEveryUs, listing_pause_us_);
-  listing_ = true;
-  const tuplespace::List list{AllHandlers(), kMaxListed, false};
-  context_.client.Submit(list, [this](ReplyBody&& reply) {
-    listing_ = false;
-    if (const auto* found = std::get_if<tuplespace::Found>(&reply)) OnHandlers(*found);
-  });
-  ListReports();
-}
-
-void RunStatistics::OnHandlers(const tuplespace::Found& found) {
-  HandlersSeen seen;
-  std::size_t bytes = 0;
-  for (const tuplespace::FoundTuple& tuple : found.tuples) {
-    bytes += tuple.payload.size();
-    const std::optional<Capacity> capacity = CapacityFromJson(std::string(tuple.payload.text()));
-    if (!capacity) continue;
-    if (!context_.job_id.starts_with(capacity->jobs)) {  // the broker gives it no tasks of this job
-      ++seen.of_other_jobs;
-      continue;
-    }
-    seen.handlers.emplace(tuple.put_by, *capacity);
-  }
-  // Counts all tuples, because anyone with a handler's key may put many large ones.
-  listing_pause_us_ =
-      kListEveryUs * static_cast<std::int64_t>(found.tuples.size() + bytes / kUsualCapacityBytes);
+void RunStatistics::OnHandlers(HandlersSeen&& seen) {
   known_.See(seen.handlers);
   progress_.handlers = static_cast<int>(seen.handlers.size());
   speeds_.See(seen.handlers);
   tuning_due_ = true;
-  post_(seen);
-}
-
-void RunStatistics::ListReports() {
-  const tuplespace::List list{AllReports(), kMaxListed, false};
-  context_.client.Submit(list, [this](ReplyBody&& reply) {
-    const auto* found = std::get_if<tuplespace::Found>(&reply);
-    if (found == nullptr) return;
-    for (const tuplespace::FoundTuple& tuple : found->tuples) {
-      const std::optional<Report> report = ReportFromJson(std::string(tuple.payload.text()));
-      if (!report) continue;
-      known_.OnReport(tuple.put_by, *report);
-      speeds_.Note(tuple.put_by, *report);
-    }
-  });
+  post_(std::move(seen));
 }
 
 // Finds the number of tasks that the space has ready, and its counters.
@@ -124,17 +100,21 @@ void RunStatistics::CountTasksIfNoneIsDone() {
     counting_tasks_ = false;
     const auto* counted = std::get_if<tuplespace::CountReply>(&reply);
     if (counted == nullptr || !counted->tasks) return;
-    post_(RunTasksSeen{counted->tasks->ready, counted->tasks->leased});
+    post_(RunTasksSeen{counted->tasks->ready, counted->tasks->leased, counted->count});
   });
 }
 
 void RunStatistics::OnCounters(const tuplespace::Counters& now) {
+  const auto reissued = [](const tuplespace::Counters& counters) {
+    return counters.leases_expired + counters.leases_returned + counters.failed;
+  };
+  const tuplespace::Counters last = std::exchange(counters_, now).value_or(now);
   // A restarted broker counts from zero.
-  if (!first_counters_ || now.puts < first_counters_->puts) first_counters_ = now;
-  const tuplespace::Counters& first = *first_counters_;
-  progress_.reissued = now.leases_expired + now.leases_returned + now.failed -
-                       first.leases_expired - first.leases_returned - first.failed;
-  duplicated_ = static_cast<std::int64_t>(now.duplicates - first.duplicates);
+  if (now.puts < last.puts || reissued(now) < reissued(last) || now.duplicates < last.duplicates)
+    return;
+  progress_.reissued += reissued(now) - reissued(last);
+  tuning_.reissued += static_cast<std::int64_t>(reissued(now) - reissued(last));
+  duplicated_ += static_cast<std::int64_t>(now.duplicates - last.duplicates);
 }
 
 void RunStatistics::OnTaskDone(const std::string& handler, const Work& work) {
@@ -184,7 +164,6 @@ std::optional<Tuning> RunStatistics::Tune(const TaskPolicy& policy, std::int64_t
   tuning_.handlers = static_cast<std::int64_t>(speeds_.present());
   tuning_.gflops = speeds_.Gflops();
   tuning_.busy_s = speeds_.busy_s();
-  tuning_.reissued = static_cast<std::int64_t>(progress_.reissued);
   return tuning_;
 }
 

@@ -45,6 +45,14 @@ TEST_F(LivenessTest, TasksThatNobodyTakesAreCutAnew) {
   EXPECT_EQ(Within(11, kNobodyTakes), Advice::kReplan) << "others may have come";
 }
 
+TEST_F(LivenessTest, ATaskThatIsTakenForTenMinutesIsCutAnew) {
+  Advice advice = Advice::kSay;
+  for (int said = 0; advice == Advice::kSay && said < 100; ++said) advice = Within(31, kWorking);
+  EXPECT_EQ(advice, Advice::kReplan);
+  EXPECT_NEAR(liveness_.IdleSeconds(now_us_), 600, 1);
+  EXPECT_TRUE(liveness_.WaitedForWorkers(now_us_));
+}
+
 TEST_F(LivenessTest, WhatCannotGoOnGoesBackTwiceAndEnds) {
   EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
   EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);

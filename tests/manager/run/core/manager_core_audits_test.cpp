@@ -176,6 +176,47 @@ TEST(ManagerCoreAuditsTest, WhereTwoHandlersInsistTheRunWaitsForAThird) {
   EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
 }
 
+// Lets ten seconds pass in which nobody takes a task.
+void Stall(Shell& shell, std::int64_t* now_us) {
+  for (const std::int64_t end_us = *now_us + 10'500'000; *now_us < end_us;) {
+    *now_us += 250'000;
+    shell.Send(RunTasksSeen{.ready = 4, .leased = 0}, *now_us);
+    shell.Send(ClockTick{}, *now_us);
+  }
+}
+
+TEST(ManagerCoreAuditsTest, AHandlerThatIsListedAndNeverVotesStopsTheRunOnce) {
+  Shell shell(AuditedJob(1));
+  shell.handlers = 1;
+  shell.Send(Handlers({1 << 30, 1 << 30}));
+  shell.RunAll();
+  EXPECT_FALSE(shell.done);
+  EXPECT_GT(shell.votes_left, 0u) << "id1 is asked";
+  std::int64_t now_us = 0;
+  Stall(shell, &now_us);
+  shell.RunAll(now_us);
+  EXPECT_TRUE(shell.done);
+  EXPECT_TRUE(shell.moved.empty()) << "no new plan helps";
+  EXPECT_EQ(shell.core.audits()->skipped(), shell.tasks);
+  EXPECT_NE(shell.Said().find("nobody takes an audit: id1"), std::string::npos) << shell.Said();
+}
+
+TEST(ManagerCoreAuditsTest, ADisputeIsReportedWhenTheRunGoesBack) {
+  Shell shell(AuditedJob(1));
+  shell.liar = "id1";
+  shell.handlers = 2;
+  shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}));  // the third one never votes
+  shell.RunAll();
+  EXPECT_GT(shell.votes_left, 0u);
+  EXPECT_TRUE(shell.conflicts.empty());
+  shell.Send(ResultsLost{"results are lost"});
+  ASSERT_EQ(shell.moved.size(), 1u);
+  ASSERT_FALSE(shell.conflicts.empty());
+  EXPECT_NE(shell.conflicts.front().find("id0"), std::string::npos) << shell.conflicts.front();
+  EXPECT_NE(shell.conflicts.front().find("id1"), std::string::npos);
+  EXPECT_TRUE(shell.quarantined.empty());
+}
+
 TEST(ManagerCoreAuditsTest, WithOneHandlerAuditsAreSkippedAndTheRunGoesOn) {
   Shell shell(AuditedJob(1));
   shell.handlers = 1;

@@ -32,38 +32,161 @@ class StallTest : public ::testing::Test {
       shell_.Send(ClockTick{}, now_us_);
     }
   }
+  // `client` completes the next task.
+  void DoOne(const std::string& client) {
+    while (!std::holds_alternative<ChunkDone>(shell_.answers.front())) {
+      const ManagerEvent event = shell_.answers.front();
+      shell_.answers.pop_front();
+      shell_.Send(event, now_us_);
+    }
+    auto done = std::get<ChunkDone>(shell_.answers.front());
+    shell_.answers.pop_front();
+    for (SeenResult& result : done.results) result.put_by = client;
+    shell_.Send(done, now_us_);
+  }
+  // The run went back, and begins again.
+  void BeginAgain() {
+    while (!std::holds_alternative<WeightsReady>(shell_.answers.front())) {
+      shell_.answers.pop_front();
+    }
+    const ManagerEvent event = shell_.answers.front();
+    shell_.answers.pop_front();
+    shell_.Send(event, now_us_);
+  }
+  bool Counts(const std::string& client) const { return shell_.core.handlers().contains(client); }
+  bool IsCutForTheSmall() const { return shell_.core.plan()->largest_need_bytes <= kMiB / 8; }
   Shell shell_;
   std::int64_t now_us_ = 0;
 };
 
+constexpr RunTasksSeen kNobodyTakesTasks{.ready = 4, .leased = 0};
+
 TEST_F(StallTest, WhoOnlySaysThatItHasRoomIsNotPlannedWith) {
   shell_.Send(SmallAndBoaster());
   ASSERT_TRUE(shell_.core.plan());
-  ASSERT_GT(shell_.core.plan()->largest_need_bytes, kMiB / 8) << "cut for the boaster";
-  Pass(11, {.ready = 4, .leased = 0});
+  ASSERT_FALSE(IsCutForTheSmall()) << "it is cut for the boaster";
+  Pass(11, kNobodyTakesTasks);
   ASSERT_THAT(shell_.stalled, SizeIs(1));
-  EXPECT_TRUE(shell_.stalled[0].asks_who_works);
-  shell_.answers.clear();
-  shell_.Send(WorkersSeen{{"id0"}}, now_us_);
-  EXPECT_THAT(shell_.Said(), HasSubstr("has done none"));
-  EXPECT_LE(shell_.core.plan()->largest_need_bytes, kMiB / 8);
+  EXPECT_THAT(shell_.Said(), HasSubstr("handler 1 (id1) has memory for all tasks but takes none"));
+  EXPECT_TRUE(IsCutForTheSmall());
   ASSERT_THAT(shell_.moved, SizeIs(1));
   // The boaster is not used again, although it is still there.
   shell_.Send(SmallAndBoaster(), now_us_);
   EXPECT_THAT(shell_.moved, SizeIs(1));
 }
 
-TEST_F(StallTest, WhoWorksIsPlannedWith) {
+// Handlers that work may be busy with other runs for a while.
+TEST_F(StallTest, WhoHasWorkedIsWaitedForLongerButNotForEver) {
   shell_.Send(SmallAndBoaster());
-  Pass(11, {.ready = 4, .leased = 0});
-  shell_.Send(WorkersSeen{{"id0", "id1"}}, now_us_);
+  DoOne("id1");
+  Pass(55, kNobodyTakesTasks);
   EXPECT_THAT(shell_.moved, IsEmpty());
+  Pass(10, kNobodyTakesTasks);
+  EXPECT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_TRUE(IsCutForTheSmall());
+  BeginAgain();
+  Pass(9, kNobodyTakesTasks);
+  EXPECT_THAT(shell_.moved, SizeIs(1));
+}
+
+// Also without audits.
+TEST_F(StallTest, WhoWasLeftOutReturnsWithItsNextTask) {
+  shell_.Send(SmallAndBoaster());
+  Pass(11, kNobodyTakesTasks);
+  BeginAgain();
+  shell_.Send(SmallAndBoaster(), now_us_);
+  EXPECT_FALSE(Counts("id1"));
+  DoOne("id1");
+  shell_.Send(SmallAndBoaster(), now_us_);
+  EXPECT_TRUE(Counts("id1"));
+  EXPECT_TRUE(IsCutForTheSmall()) << "the plan still fits";
+}
+
+TEST_F(StallTest, ANewIdOfAnIdleKeyDoesNotCountUntilItWorks) {
+  HandlersSeen seen = SmallAndBoaster();
+  const Capacity boast = seen.handlers.extract("id1").mapped();
+  seen.handlers.emplace("evil/1", boast);
+  shell_.Send(seen);
+  Pass(11, kNobodyTakesTasks);
+  ASSERT_THAT(shell_.moved, SizeIs(1));
+  BeginAgain();
+  seen.handlers.erase("evil/1");
+  shell_.Send(seen, now_us_);
+  for (const char* next : {"evil/2", "evil/3"}) seen.handlers.emplace(next, boast);
+  seen.handlers.emplace("other/1", boast);
+  shell_.Send(seen, now_us_);
+  EXPECT_FALSE(Counts("evil/2"));
+  EXPECT_TRUE(Counts("other/1")) << "it has another key";
+  DoOne("evil/2");
+  shell_.Send(seen, now_us_);
+  EXPECT_TRUE(Counts("evil/2"));
+  EXPECT_FALSE(Counts("evil/3"));
+}
+
+// Handlers that share their key with a boaster are not cut off.
+TEST_F(StallTest, WhereAllHaveOneKeyOnlyTheIdleOneIsLeftOut) {
+  HandlersSeen seen;
+  for (const auto& [id, capacity] : SmallAndBoaster().handlers) {
+    seen.handlers.emplace("lab/" + id, capacity);
+  }
+  shell_.Send(seen);
+  DoOne("lab/id1");
+  Pass(61, kNobodyTakesTasks);
+  EXPECT_TRUE(IsCutForTheSmall());
+  shell_.Send(seen, now_us_);
+  EXPECT_TRUE(Counts("lab/id0"));
+  EXPECT_FALSE(Counts("lab/id1"));
+}
+
+// A plan for a handler that was left out earlier is better than none.
+TEST_F(StallTest, WhoWasLeftOutEarlierCountsAgainIfNobodyElseIsLeft) {
+  HandlersSeen seen = SmallAndBoaster();
+  seen.handlers.emplace("id2", seen.handlers.at("id1"));
+  shell_.Send(seen);
+  DoOne("id2");
+  seen.handlers.erase("id0");
+  shell_.Send(seen, now_us_);
+  Pass(11, kNobodyTakesTasks);
+  EXPECT_FALSE(Counts("id1"));
+  EXPECT_THAT(shell_.moved, IsEmpty()) << "id2 has room";
+  seen.handlers.at("id1").memory_bytes = kMiB / 8;  // it is honest now
+  shell_.Send(seen, now_us_);
+  EXPECT_FALSE(Counts("id1"));
+  Pass(50, kNobodyTakesTasks);
+  EXPECT_FALSE(Counts("id2"));
+  EXPECT_TRUE(Counts("id1"));
+  EXPECT_TRUE(IsCutForTheSmall());
+}
+
+TEST_F(StallTest, WithoutAPlanForTheOthersNothingChanges) {
+  HandlersSeen seen = SmallAndBoaster();
+  seen.handlers.at("id0").memory_bytes = 1000;
+  shell_.Send(seen);
+  Pass(100, kNobodyTakesTasks);
+  EXPECT_THAT(shell_.moved, IsEmpty());
+  EXPECT_TRUE(Counts("id1"));
+  EXPECT_EQ(shell_.gave_up, "");
+  EXPECT_GE(shell_.stalled.size(), 9u);
+}
+
+// It alone has memory for the task, so it may extend its lease again and again.
+TEST_F(StallTest, ATaskThatIsKeptIsNotWaitedForForEver) {
+  shell_.Send(SmallAndBoaster());
+  DoOne("id1");
+  RunTasksSeen seen{.ready = 1, .leased = 1, .all = 10};
+  Pass(590, seen);
+  EXPECT_THAT(shell_.moved, IsEmpty());
+  seen.all = 9;  // a slow handler has completed one
+  Pass(590, seen);
+  EXPECT_THAT(shell_.moved, IsEmpty());
+  Pass(20, seen);
+  EXPECT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_TRUE(IsCutForTheSmall());
 }
 
 TEST_F(StallTest, OneHandlerAloneIsWaitedFor) {
   shell_.Send(Handlers({1 << 30}));
-  Pass(60, {.ready = 4, .leased = 0});
-  shell_.Send(WorkersSeen{}, now_us_);
+  Pass(60, kNobodyTakesTasks);
   EXPECT_THAT(shell_.moved, IsEmpty());
   EXPECT_EQ(shell_.gave_up, "");
   EXPECT_GE(shell_.stalled.size(), 2u) << "it is said again";

@@ -81,7 +81,7 @@ class Shell {
   std::vector<Evaluated> evaluated;
   std::vector<MoveTiles> moved;
   std::vector<Stalled> stalled;
-  std::vector<std::string> said;
+  std::vector<std::string> said, conflicts;
   std::string gave_up;
   bool loaded = false, done = false;
   std::int64_t load_version = -1;
@@ -94,6 +94,7 @@ class Shell {
   int dropped = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> ready;  // to stop: version, saved version
   std::size_t votes = 0;
+  std::size_t votes_left = 0;                       // that no handler that computes may take
   std::set<tuplespace::Key> removed;                // before the end of their step
   std::set<tuplespace::Key> made, used;             // by tasks known to be done
   std::vector<std::string> missed;                  // removed, but still needed
@@ -113,6 +114,14 @@ class Shell {
   bool could_vote = false;               // a vote did not exclude it
 
  private:
+  bool CanVote(const PutVote& put) const {
+    const std::vector<std::string>& not_by = put.vote.task.not_by;
+    std::size_t excluded = 0;
+    for (std::size_t i = 0; i < handlers; ++i) {
+      excluded += std::find(not_by.begin(), not_by.end(), "id" + std::to_string(i)) != not_by.end();
+    }
+    return excluded < handlers;
+  }
   // The handlers take turns, except where a task excludes them.
   void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
     kept_from_somebody += task.not_by.empty() ? 0 : 1;
@@ -194,7 +203,10 @@ class Shell {
     for (const ManagerAction& action : actions) {
       if (const auto* put = std::get_if<PutTasks>(&action)) {
         TakeTasks(*put);
-      } else if (const auto* vote = std::get_if<PutVote>(&action)) {
+      } else if (const auto* vote = std::get_if<PutVote>(&action);
+                 vote != nullptr && !CanVote(*vote)) {
+        ++votes_left;
+      } else if (vote != nullptr) {
         VoteDone answer{vote->vote.audit, vote->generation, {}};
         Compute(vote->vote.task, &answer.results);
         const std::vector<std::string>& not_by = vote->vote.task.not_by;
@@ -247,6 +259,8 @@ class Shell {
         evaluated.push_back(*evaluation);
       } else if (const auto* stall = std::get_if<Stalled>(&action)) {
         stalled.push_back(*stall);
+      } else if (const auto* conflict = std::get_if<AuditConflict>(&action)) {
+        conflicts.push_back(conflict->text);
       } else if (const auto* say = std::get_if<Say>(&action)) {
         said.push_back(say->text);
       } else if (const auto* give_up = std::get_if<GiveUp>(&action)) {

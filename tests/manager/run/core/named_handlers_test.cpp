@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "acan/manager/handler_network.h"
 #include "acan/manager/tuple_names.h"
 #include "manager_shell.h"
 
@@ -44,6 +45,39 @@ TEST(NamedHandlersTest, TasksOverLinksNameAHandlerThatIsThere) {
     EXPECT_TRUE(id == "id0" || id == "id1" || id.empty()) << id;
   }
   EXPECT_GT(shell.named["id0"] + shell.named["id1"], 0u);
+}
+
+// One handler more than can be placed must not turn the placement off for all.
+TEST(NamedHandlersTest, TheBestOfManyHandlersAreNamed) {
+  HandlersSeen seen;
+  for (std::size_t i = 0; i <= kMaxPlacedHandlers; ++i) {
+    const std::string host = "host " + std::to_string(i);
+    seen.handlers.emplace("id" + std::to_string(i), OnHosts({host.c_str()}).handlers.at("id0"));
+  }
+  seen.handlers.at("id3").gflops = 1;
+  Shell shell(JobOnHosts());
+  shell.Send(seen);
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_LT(shell.named[""], shell.tasks / 2);
+  EXPECT_FALSE(shell.named.contains("id3"));
+  const std::string said = shell.Said();
+  const std::size_t first = said.find("tasks are placed on at most 64 handlers");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("tasks are placed on", first + 1), std::string::npos) << "it is said once";
+}
+
+// Each of them can hold any task, but together they cannot keep the weights and their states.
+TEST(NamedHandlersTest, ThatNobodyIsNamedIsSaid) {
+  HandlersSeen seen = OnHosts({"a", "b"});
+  for (auto& [id, capacity] : seen.handlers) capacity.memory_bytes = 80 << 10;
+  Shell shell(JobOnHosts());
+  shell.Send(seen);
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  EXPECT_EQ(shell.named[""], shell.tasks);
+  EXPECT_NE(shell.Said().find("too little memory to keep the weights"), std::string::npos)
+      << shell.Said();
 }
 
 TEST(NamedHandlersTest, OnOneHostNobodyIsNamed) {

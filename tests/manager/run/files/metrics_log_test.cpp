@@ -157,20 +157,140 @@ TEST(MetricsLogTest, LinesFromElsewhereFillWhatTheFileLacks) {
                                 {6, line(6, "space")}};
   folder.Write("metrics.jsonl", file);
   {
-    const MetricsLog log(path, EarlierMetrics{.first_step = 6, .carried = carried});
+    const MetricsLog log(MetricsCopy(path, {.first_step = 6, .carried = carried}));
     EXPECT_EQ(RangesText(log.missing()), "4");
   }
   EXPECT_EQ(ReadWhole(path),
             line(0, "file") + line(1, "file") + carried.at(2) + carried.at(3) + carried.at(5));
   folder.Write("metrics.jsonl", file);
   {
-    const MetricsLog log(path,
-                         EarlierMetrics{.first_step = 4, .carried = carried, .keep_file = false});
+    const MetricsLog log(
+        MetricsCopy(path, {.first_step = 4, .carried = carried, .keep_file = false}));
     EXPECT_EQ(RangesText(log.missing()), "0 to 1");
   }
   EXPECT_EQ(ReadWhole(path), carried.at(2) + carried.at(3)) << "the file was of another run";
   EXPECT_EQ(LastLines(path, 1 << 20), (MetricsLines{{2, carried.at(2)}, {3, carried.at(3)}}));
   EXPECT_EQ(LastLines(path, carried.at(3).size() + 45), (MetricsLines{{3, carried.at(3)}}));
+}
+
+// The lines of months: the manager keeps its lead meanwhile, and may lose it.
+TEST(MetricsLogTest, LongFilesCanBeGoneOnWithOrEnded) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  std::string whole;
+  std::int64_t steps = 0;
+  for (; whole.size() < (3 << 20) + 1000; ++steps) {
+    whole += json{{"step", steps}, {"loss", 0.25}, {"more", 1234567}}.dump() + "\n";
+  }
+  folder.Write("metrics.jsonl", whole);
+  int calls = 0;
+  const auto count = [&calls] { ++calls; };
+  const StepsInFile in = CountSteps(path, count);
+  EXPECT_EQ(in.steps, steps);
+  EXPECT_EQ(in.last_loss, 0.25);
+  EXPECT_GE(calls, 3);
+  calls = 0;
+  {
+    const MetricsCopy copy(path, {.first_step = steps}, count);
+    EXPECT_GE(calls, 3);
+    EXPECT_EQ(folder.FileCount(), 2u);
+  }
+  EXPECT_EQ(folder.FileCount(), 1u) << "the lead was lost";
+  struct Ended {};
+  EXPECT_THROW(MetricsCopy(path, {.first_step = steps}, [] { throw Ended{}; }), Ended);
+  EXPECT_EQ(folder.FileCount(), 1u);
+  EXPECT_EQ(ReadWhole(path), whole);
+  const MetricsLog log(MetricsCopy(path, {.first_step = steps}));
+  EXPECT_EQ(folder.FileCount(), 1u);
+  EXPECT_EQ(ReadWhole(path), whole);
+  EXPECT_TRUE(log.missing().empty());
+}
+
+TEST(MetricsLogTest, StepsCountUpToTheFirstThatHasNoWholeLine) {
+  const TestFolder folder;
+  const auto count = [&](const std::string& bytes) {
+    return CountSteps(folder.Write("metrics.jsonl", bytes), {});
+  };
+  const std::string first = "{\"step\":0,\"loss\":1.5}\n{\"step\":1,\"test_loss\":9}\n";
+  EXPECT_EQ(count("").steps, 0);
+  EXPECT_FALSE(count("").last_loss);
+  EXPECT_EQ(count(first + "{\"step\":1,\"loss\":null}\n{\"step\":2,\"loss\":3}").steps, 2);
+  EXPECT_EQ(count(first + "{\"step\":1,\"loss\":null}\n").last_loss, 1.5);
+  EXPECT_EQ(count(first + "\n{\"step\":2,\"loss\":3}\n").steps, 1);
+  EXPECT_EQ(CountSteps(folder.Path("none"), {}).steps, 0);
+}
+
+// Lines in the form of this class are read without the JSON library, which must not show.
+TEST(MetricsLogTest, AcceptsTheLinesThatTheJsonLibraryAccepts) {
+  const auto step_in = [](const std::string& text) -> std::optional<std::uint64_t> {
+    const json value = json::parse(text, nullptr, false);
+    if (!value.is_object() || !value.contains("step")) return std::nullopt;
+    if (!value["step"].is_number_unsigned()) return std::nullopt;
+    if (!value.contains("loss") && !value.contains("test_loss")) return std::nullopt;
+    const json& loss = value[value.contains("loss") ? "loss" : "test_loss"];
+    if (!loss.is_number() && !loss.is_null()) return std::nullopt;
+    const auto step = value["step"].get<std::uint64_t>();
+    return step <= INT64_MAX ? std::optional(step) : std::nullopt;
+  };
+  std::vector<std::string> lines = {R"({"loss":null,"step":3})",
+                                    R"({ "loss":1,"step":3})",
+                                    R"({"loss":1,"step":3} )",
+                                    R"({"test_loss":1,"step":3})",
+                                    R"({"loss":1,"step":3}})",
+                                    R"({"loss":1,"step":3,})",
+                                    R"({"loss":1,"loss":"a","step":3})",
+                                    R"({"loss":1,"step":4,"step":3})",
+                                    R"({"loss":1,"lo\u0073s":"a","step":3})",
+                                    R"({"loss":1,"more":[{}],"step":3})",
+                                    R"({"loss":1,"step":3,"step":null})",
+                                    R"({"step":3})",
+                                    R"({})",
+                                    R"([])"};
+  for (const char* number : {"0",
+                             "-0",
+                             "7",
+                             "-7",
+                             "07",
+                             "+7",
+                             "7.",
+                             ".7",
+                             "7.0",
+                             "1e2",
+                             "1e",
+                             "1e+",
+                             "1E-2",
+                             "1e400",
+                             "-1e400",
+                             "1e-400",
+                             "5e-324",
+                             "1e-310",
+                             "0x7",
+                             "inf",
+                             "nan",
+                             "nul",
+                             "null",
+                             "nulll",
+                             "",
+                             "-",
+                             "18446744073709551615",
+                             "18446744073709551616",
+                             "9223372036854775807",
+                             "9223372036854775808",
+                             "1_0"}) {
+    lines.push_back(std::string(R"({"loss":1,"step":)") + number + "}");
+    lines.push_back(std::string(R"({"loss":)") + number + R"(,"step":3})");
+    lines.push_back(std::string(R"({"a_b":)") + number + R"(,"loss":1,"step":3})");
+  }
+  std::size_t accepted = 0;
+  for (const std::string& line : lines) {
+    const std::optional<std::uint64_t> step = step_in(line);
+    MetricsLines expected;
+    if (step) expected[static_cast<std::int64_t>(*step)] = line + "\n";
+    EXPECT_EQ(LinesByStep(line), expected) << line;
+    accepted += expected.size();
+  }
+  EXPECT_GE(accepted, 20u);
+  EXPECT_LE(accepted, lines.size() - 20);
 }
 
 TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {

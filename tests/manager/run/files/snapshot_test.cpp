@@ -226,6 +226,39 @@ TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
   EXPECT_EQ(Newest()->path, PathOf("1"));
 }
 
+// One flaky device is enough: it has a new id after each restart.
+TEST_F(SnapshotTest, HandlersThatComeForWeeksDoNotFillTheDisk) {
+  constexpr std::int64_t kLast = 60;
+  std::vector<std::string> contributors;
+  const auto names = [this] { return folder_.Names("snapshots"); };
+  for (std::int64_t version = 1; version <= kLast; ++version) {
+    Write(version, "training", contributors);
+    contributors.push_back("handler" + std::to_string(version));
+    Folder().KeepNewest(2);
+    ASSERT_EQ(names().size(), std::min<std::size_t>(static_cast<std::size_t>(version), 10));
+  }
+  std::vector<std::int64_t> ages;
+  for (const std::string& name : names()) {
+    ages.insert(ages.begin(), kLast - std::stoll(name.substr(std::string("step-").size())));
+  }
+  EXPECT_EQ(ages.back(), kLast - 1) << "no handler had a part in the first one";
+  for (std::size_t i = 2; i < ages.size(); ++i) EXPECT_LE(ages[i], 2 * ages[i - 1] + 1);
+
+  // On a full disk they go, one by one.
+  const std::vector<std::string> before = names();
+  const std::string oldest = before.front(), newest = before.back();
+  EXPECT_TRUE(Folder().MakeRoom({})) << "the second newest goes first";
+  for (std::size_t left = 8; left > 1; --left) {
+    EXPECT_TRUE(Folder().MakeRoom({}));
+    ASSERT_EQ(names().size(), left);
+    EXPECT_EQ(names().front(), oldest);
+    EXPECT_EQ(names().back(), newest);
+  }
+  EXPECT_TRUE(Folder().MakeRoom({}));
+  EXPECT_EQ(names(), std::vector<std::string>{newest});
+  EXPECT_FALSE(Folder().MakeRoom({}));
+}
+
 TEST_F(SnapshotTest, ThoseOfAWholeKeyAreRemoved) {
   Write(1, "training", {"a/1"});
   Write(2, "training", {"a/1", "evil/7"});

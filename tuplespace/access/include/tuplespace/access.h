@@ -57,6 +57,8 @@ struct Rule {
   std::optional<std::size_t> limited_field = {};
   // Requests with patterns must name one whole key, because searching takes the broker's time.
   bool whole_keys = false;
+  // The maximum payload of a tuple that is put or completed under this rule.
+  std::uint64_t payload_bytes = UINT64_MAX;
 };
 
 struct Role {

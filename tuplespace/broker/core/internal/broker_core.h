@@ -127,6 +127,8 @@ class BrokerCore {
   void Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
               std::int64_t now_us);
   void LogAndLose(const ClientId& client, const std::string& why, std::int64_t now_us);
+  void LogPresence(const ClientId& client, const std::string& what, std::int64_t now_us);
+  std::string PartyOf(const ClientId& client) const;
   void Lose(Peers::iterator peer, std::int64_t now_us);  // with its waiting requests
   void Leave(Peers::iterator peer, std::int64_t now_us);
   // `sender`: the peer that gets most of the answers, or the end of peers_.

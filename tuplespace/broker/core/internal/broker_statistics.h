@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "log_pause.h"
+#include "log_quota.h"
 #include "tuplespace/messages.h"
 
 namespace tuplespace {
@@ -17,15 +18,15 @@ class BrokerStatistics {
  public:
   void CountMessage() { ++messages_; }
   void CountRequest() { ++requests_; }
-  // Counts it. Returns whether to log it with the count so far: for each client only once in a
-  // while.
-  bool CountBadMessage(const ClientId& client, std::int64_t now_us) {
+  // Counts it. Returns whether to log it with the count so far: for each party, which may have any
+  // number of clients, only once in a while.
+  bool CountBadMessage(const std::string& party, std::int64_t now_us) {
     ++bad_messages_;
-    return bad_pause_.IsOver(client, now_us);
+    return bad_pause_.IsOver(party, now_us);
   }
-  bool CountRefusedRequest(const ClientId& client, std::int64_t now_us) {
+  bool CountRefusedRequest(const std::string& party, std::int64_t now_us) {
     ++refused_requests_;
-    return refused_pause_.IsOver(client, now_us);
+    return refused_pause_.IsOver(party, now_us);
   }
   // Limited, because a client may join and leave as often as it likes.
   bool MayLogJoined(const ClientId& client, std::int64_t now_us) {
@@ -44,6 +45,8 @@ class BrokerStatistics {
   void AddTo(Stats* stats) const;
 
   void Log(std::string line) { log_.push_back(std::move(line)); }
+  // Logs that a client of this party came or left, unless there are too many such lines about it.
+  void LogPresence(const std::string& party, std::string line, std::int64_t now_us);
   std::vector<std::string> TakeLog() { return std::exchange(log_, {}); }
 
  private:
@@ -58,6 +61,7 @@ class BrokerStatistics {
   LogPause refused_pause_;
   LogPause joined_pause_;
   LogPause joined_again_pause_;
+  LogQuota presence_;
   std::vector<std::string> log_;
 };
 

@@ -225,7 +225,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
       peers_.Erase(it);
     } else {
       if (statistics_.MayLogJoinedAgain(client, now_us)) {
-        statistics_.Log(fmt::format("{} is lost: it joined again", peers_.Describe(client)));
+        LogPresence(client, "is lost: it joined again", now_us);
       }
       Lose(it, now_us);
     }
@@ -243,7 +243,7 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
     }
     it = Join(client, hello, who, now_us);
     if (!joined && statistics_.MayLogJoined(client, now_us)) {
-      statistics_.Log(fmt::format("{} joined", peers_.Describe(client)));
+      LogPresence(client, "joined", now_us);
     }
   }
   it->second.heard_at_us = now_us;
@@ -340,14 +340,14 @@ void BrokerCore::ReceiveBad(const ClientId& client, const RequestError& error, s
 
 void BrokerCore::CountBad(const ClientId& client, const std::string& text, std::int64_t now_us) {
   // A client that has not joined may use any number of names.
-  if (!statistics_.CountBadMessage(Knows(client) ? client : "", now_us)) return;
+  if (!statistics_.CountBadMessage(Knows(client) ? PartyOf(client) : "", now_us)) return;
   statistics_.Log(fmt::format("a bad message of {}: {} ({} bad messages so far, of all peers)",
                               peers_.Describe(client), text, statistics_.bad_messages()));
 }
 
 void BrokerCore::Refuse(const ClientId& client, Peer& peer, RequestId id, std::string refusal,
                         std::int64_t now_us) {
-  if (statistics_.CountRefusedRequest(client, now_us)) {
+  if (statistics_.CountRefusedRequest(PartyOf(client), now_us)) {
     statistics_.Log(fmt::format("a request of {} is refused: {} ({} refused so far, of all peers)",
                                 peers_.Describe(client), refusal, statistics_.refused_requests()));
   }
@@ -379,8 +379,19 @@ void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64
 }
 
 void BrokerCore::LogAndLose(const ClientId& client, const std::string& why, std::int64_t now_us) {
-  statistics_.Log(fmt::format("{} is lost: {}", peers_.Describe(client), why));
+  LogPresence(client, "is lost: " + why, now_us);
   Lose(peers_.Find(client), now_us);
+}
+
+void BrokerCore::LogPresence(const ClientId& client, const std::string& what, std::int64_t now_us) {
+  statistics_.LogPresence(PartyOf(client), fmt::format("{} {}", peers_.Describe(client), what),
+                          now_us);
+}
+
+// Whose behaviour a client's is: a key's holder may use any number of ids.
+std::string BrokerCore::PartyOf(const ClientId& client) const {
+  const Peer* peer = peers_.Find(client);
+  return peer != nullptr && peer->key ? peer->key->name : client;
 }
 
 void BrokerCore::Lose(Peers::iterator peer, std::int64_t now_us) {

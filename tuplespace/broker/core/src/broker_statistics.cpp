@@ -1,6 +1,19 @@
 #include "broker_statistics.h"
 
+#include <fmt/format.h>
+
 namespace tuplespace {
+
+void BrokerStatistics::LogPresence(const std::string& party, std::string line,
+                                   std::int64_t now_us) {
+  const auto left_out = presence_.Take(party, now_us);
+  if (!left_out) return;
+  if (*left_out > 0) {
+    line += fmt::format(" ({} lines about clients of \"{}\" that came or left are left out)",
+                        *left_out, party);
+  }
+  Log(std::move(line));
+}
 
 void BrokerStatistics::AddTo(Stats* stats) const {
   stats->counters.bad_requests += bad_messages_;

@@ -33,6 +33,8 @@ enum class Planted : std::uint8_t {
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,
   kOldSessionIsServed,
+  // AccessList
+  kSizesAreIgnored,
   kCount,
 };
 

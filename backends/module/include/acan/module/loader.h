@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "acan/module/module.h"
@@ -22,7 +23,7 @@ struct LoadedModule {
 std::vector<std::string> ModuleFolders();
 
 // The module of `backend`, loaded by the first call. Thread safe.
-const LoadedModule& LoadModule(const std::string& backend);
+const LoadedModule& LoadModule(std::string_view backend);
 
 // Loads one file and does not remember it: LoadModule without the search.
 LoadedModule LoadModuleFile(const std::string& path);

@@ -37,6 +37,7 @@ struct DeviceListing {
   std::string driver;                       // "PoCL 3.1", with the driver's version
   std::uint32_t vendor_id = 0;              // PCI vendor, if the driver tells
   std::optional<std::uint64_t> free_bytes;  // free device memory, if the driver tells
+  bool host_memory = false;  // its memory is the machine's own, as that of an integrated GPU is
   int parts = 0;          // "BACKEND:N/0" to "BACKEND:N/(parts - 1)" are its parts; 0: it has none
   std::string parted_by;  // what one part is: "1 compute unit"; empty if there are no parts
   std::string unusable;   // why no handler can use the device; empty: one can

@@ -13,9 +13,11 @@
 // programs and the host copies that Download makes. Buffers may outlive the device and be released
 // on any thread. Any thread may call Upload.
 //
-// Errors name the call, OpenCL's name of the error and the device. They are OutOfMemory for memory,
-// DeviceLost when the device or its queue is lost, and std::runtime_error otherwise (with the
-// compiler's log when a kernel does not compile).
+// Errors name the call, OpenCL's name of the error and the device. They are OutOfMemory for memory
+// and registers, DeviceLost when the device or its queue is lost, and std::runtime_error otherwise
+// (with the compiler's log when a kernel does not compile). A kernel or copy that fails after it
+// was enqueued is reported by the next call that waits, at the latest: Download, CopyIn,
+// Synchronize.
 #pragma once
 
 #include <memory>
@@ -36,6 +38,7 @@ struct DeviceOptions {
   std::uint64_t memory_limit_bytes = 0;
   // The rest is for tests; by default, the device uses what suits it.
   std::optional<GemmKind> gemm;
+  bool as_gpu = false;                         // all kernels as for a GPU, in groups of work-items
   bool soft_divide = false;                    // as if the device did not round divisions correctly
   bool cache_programs = false;                 // also cache programs that the driver caches itself
   std::optional<std::string> broken;           // a line of OpenCL C to begin every program with
@@ -44,6 +47,7 @@ struct DeviceOptions {
   std::optional<std::uint64_t> most_local_bytes;  // as if the device had no more local memory
   // As if every kernel needed so many registers that its groups could not be larger than this.
   std::optional<std::size_t> most_kernel_group_size;
+  std::optional<std::int64_t> fail_launch;  // the kernel launch (from 1 on) that fails as it runs
 };
 
 // The number of tile sizes to choose from.

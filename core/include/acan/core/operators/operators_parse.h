@@ -1,6 +1,11 @@
 // The parser of operators.h, which includes this file.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
 namespace acan {
 
 constexpr std::size_t ElementBytes(Element element) {

@@ -18,11 +18,14 @@ namespace acan {
 std::vector<WantedInput> WantedInputs(const Model& model);
 std::vector<WantedInput> WantedInputs(const model::Graph& graph);
 
-// Reads and checks the job's data. Throws Error (usage) that names the file, the place in it, the
-// value found and what is expected.
-Data LoadData(const Job& job, const std::vector<WantedInput>& wanted);
-// For the multi-layer perceptron of the job.
-Data LoadData(const Job& job);
+// Reads and checks the job's data. Text of a job with initial weights is tokenized with the
+// vocabulary of these, or of the run in `run_folder`, which the job continues or repeats
+// (GivenVocabulary). Throws Error (usage) that names the file, the place in it, the value found and
+// what is expected.
+Data LoadData(const Job& job, const std::vector<WantedInput>& wanted,
+              const std::string& run_folder = "");
+// For the inputs of the job's model.
+Data LoadData(const Job& job, const std::string& run_folder = "");
 // Loads only the test data, to evaluate a trained model; Data::train is null. Needs no file of the
 // training data unless one file contains both, but warns if inputs of the training that still exist
 // are scaled otherwise. Text is tokenized with the numbers of `vocabulary`, which is null for other

@@ -40,6 +40,8 @@ class AtomicFile {
   void WriteAt(std::int64_t offset, const void* data, std::size_t bytes);
   // Reads back exactly `bytes`.
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
+  // Writes to the disk what Commit would otherwise have to write.
+  void Sync();
   // `before_rename`, if set, is called when the contents are on the disk, and may throw: then the
   // file is not committed.
   void Commit(const std::function<void()>& before_rename = {});

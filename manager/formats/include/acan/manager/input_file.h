@@ -104,5 +104,8 @@ Array ReadArray(const std::string& path);
 // The type of the values that ReadArray returns. It reads only the beginning of the file, so it
 // does not find all mistakes. Throws Error (usage) as ReadArray does.
 NumberType TypeOfArray(const std::string& path);
+// n if the first line of a CSV file is exactly 0,1,...,n-1, which may be names of columns. 0 for
+// other lines and formats. Reads no more than that line. Throws Error (usage) as ReadArray does.
+std::int64_t NumberedColumns(const std::string& path);
 
 }  // namespace acan

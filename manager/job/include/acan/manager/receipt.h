@@ -68,6 +68,7 @@ struct Receipt {
   // Unset in receipts of earlier releases.
   std::optional<std::int64_t> train_samples;
   std::string code_version;
+  std::uint32_t numerics_revision = 1;  // kNumericsRevision; earlier receipts do not have it
   std::string weights_sha256;
   std::vector<HandlerSeen> handlers;
   std::int64_t steps = 0;

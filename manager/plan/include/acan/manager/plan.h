@@ -26,6 +26,7 @@ struct Plan {
   std::shared_ptr<const GraphGrids> grids = {};  // for these cuts
   std::string summary = {};                      // "3 segments, 1 of them by tiles; ..."
   double step_us = 0;                            // the estimated time of a step
+  double flops = 0;                              // TaskWork::flops of a step
 };
 
 // Of handlers with these speeds (GFLOP/s) and `threads` threads in total; without the overhead. The
@@ -57,8 +58,10 @@ struct PlanRequest {
 
 // The plan with the smallest estimated step time among those whose every task needs at most
 // capacity_bytes. Prefers tasks of at most half of that, so that the next task can be fetched while
-// one runs. nullopt if there is no plan; then `smallest_need_bytes` is the capacity with which
-// there would be one.
+// one runs. With a network whose handlers cannot keep the tiles, no task is placed, and the time
+// includes UsOverOneLink. nullopt if there is no plan; then `smallest_need_bytes` is the capacity
+// with which there would be one. Without `smallest_need_bytes`, the search may end before it has
+// tried everything.
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
 
 }  // namespace acan

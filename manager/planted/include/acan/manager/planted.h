@@ -26,6 +26,8 @@ enum class ManagerBug : std::uint8_t {
   kMetricsAreNotKept,
   kIgnoresFinishedRun,
   kAuditsBelieveTheFirst,
+  kWaitsForIdleHandlers,
+  kWaitsForSilentVoters,
   kCount,
 };
 

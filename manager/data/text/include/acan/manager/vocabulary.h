@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,5 +38,20 @@ class Vocabulary {
 std::shared_ptr<const Vocabulary> ReadVocabulary(const std::string& path);
 // Parses the text of such a file (Data::vocabulary); messages call it `path`.
 std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text, const std::string& path);
+
+// A vocabulary.json that has not been parsed.
+struct VocabularyFile {
+  std::string path;
+  std::string text;
+};
+
+// The one in `folder`, if there is one. Throws Error (usage) if it cannot be read.
+std::optional<VocabularyFile> FindVocabulary(const std::string& folder);
+// The one of the run that wrote the file `weights`. It lies beside model.safetensors, and beside
+// the folder of snapshots. Throws as FindVocabulary.
+std::optional<VocabularyFile> VocabularyOfWeights(const std::string& weights);
+// Whether both make the same tokens of every text. Opens no SentencePiece model, but throws Error
+// (usage) for anything that is no vocabulary.
+bool HaveSameTokens(const VocabularyFile& one, const VocabularyFile& other);
 
 }  // namespace acan

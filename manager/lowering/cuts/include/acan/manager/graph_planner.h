@@ -50,6 +50,7 @@ struct CutRequest {
 // is made.
 struct CutCost {
   double step_us = 0;
+  double flops = 0;  // TaskWork::flops of all tasks
   std::int64_t tasks = 0;
   std::uint64_t moved_bytes = 0;         // inputs and results of all tasks
   std::uint64_t largest_need_bytes = 0;  // of any task, including evaluation tasks in ChosenCuts

@@ -87,6 +87,10 @@ enum class PlacementEffort : std::uint8_t {
 Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks,
                      PlacementEffort effort);
 
+// The time for these bytes to cross one link, the fastest. A rough figure for the inputs and results
+// of tasks that are not placed. 0 if all hosts share the broker's memory.
+double UsOverOneLink(const HandlerNetwork& network, std::uint64_t bytes);
+
 // Bytes of tiles that a handler can keep.
 double RoomForTiles(const PlacedHandler& handler);
 
@@ -104,8 +108,11 @@ std::vector<NetworkPart> PartsOf(const HandlerNetwork& network);
 bool BringsMore(double step_us, double step_us_of_fewer);
 // The placement with the handlers' indices in the whole network.
 Placement OfWhole(Placement placement, const NetworkPart& part);
-// Places the tasks on the part for which a step takes the least time; places nothing (step_us is
-// infinite) if tasks and handlers are so many that the manager could not wait for the result.
+// Tasks times handlers. More would take seconds, during which the manager does nothing else.
+inline constexpr std::size_t kMaxOffers = 65'536;
+// Places the tasks on the part for which a step takes the least time. Leaves out the parts with
+// more than kMaxOffers; places nothing (step_us is infinite) if these are all, or if the others
+// have too little memory.
 Placement PlaceOnBestPart(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks);
 
 }  // namespace acan

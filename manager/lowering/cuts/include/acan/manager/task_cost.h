@@ -21,8 +21,21 @@ struct WorkerSpeed {
 std::uint64_t MovedBytes(const Task& task);
 // The part of these bytes that a task copies: pieces put together, or cut out of a larger buffer.
 std::uint64_t CopiedBytes(const Task& task);
+// What a task does, whichever worker runs it.
+struct TaskWork {
+  double flops = 0;     // of products and attention
+  double bytes_us = 0;  // to move, copy, read and write what it needs besides
+};
+TaskWork TaskWorkOf(const Task& task);
 // The time of a task on one worker, without the overhead.
-double TaskUs(const WorkerSpeed& speed, const Task& task);
+double TaskUs(const WorkerSpeed& speed, const TaskWork& work);
+inline double TaskUs(const WorkerSpeed& speed, const Task& task) {
+  return TaskUs(speed, TaskWorkOf(task));
+}
+// The least time of a step with so many TaskWork::flops, if all workers are always busy.
+double LeastUs(const WorkerSpeed& speed, double flops);
+// The speed of all workers together.
+double GflopsOf(const WorkerSpeed& speed);
 // The time until a stage of independent tasks is done, if each idle worker takes the next one.
 double StageUs(const WorkerSpeed& speed, double all_us, double largest_us, double tasks);
 

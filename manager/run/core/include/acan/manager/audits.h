@@ -9,8 +9,9 @@
 // that key. A result without a hash is never right, however many handlers put it. A handler that
 // puts a result of another size than the task makes is wrong without any vote. If no other handler
 // is present that could vote, the case is skipped; while no handler is present at all, it waits,
-// like everything else. A vote names neither the first results nor their makers, and nobody can
-// tell from outside which tasks are drawn, because the draw depends on a secret.
+// like everything else. A key whose clients leave votes alone counts as absent for a while
+// (silent_keys.h). A vote names neither the first results nor their makers, and nobody can tell
+// from outside which tasks are drawn, because the draw depends on a secret.
 //
 // The number of simultaneous votes is limited, and the earliest cases vote first: a vote may need
 // the right result of an earlier case, but not that of a later one. Only the first vote of a case
@@ -28,6 +29,7 @@
 
 #include "acan/core/names.h"
 #include "acan/manager/pass_tasks.h"
+#include "acan/manager/silent_keys.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
@@ -48,6 +50,11 @@ struct AuditVote {
 struct AuditVerdict {
   std::vector<tuplespace::ClientId> wrong;  // sorted
   std::string text;                         // for the user
+};
+// Handlers computed different results, and nobody will decide which one is right.
+struct AuditConflict {
+  tuplespace::Key result;
+  std::string text;  // for the user; names the handlers
 };
 
 class Audits {
@@ -70,8 +77,11 @@ class Audits {
   void OnVote(AuditId audit, const std::vector<SeenResult>& results);
   // The handlers that may vote: all that are present and not quarantined.
   void OnHandlers(const std::map<std::string, Capacity>& handlers);
-  // Forgets all cases, because all tasks are withdrawn.
+  // Forgets all cases, because all tasks are withdrawn. Those with different results are conflicts.
   void Forget();
+  // Votes are under way, and the run makes no progress. The keys that could vote and have put no
+  // result yet, or all keys if `workers_too`, count as silent, and others are asked for votes.
+  void LeaveOutSilent(bool workers_too);
 
   // ---- outcomes --------------------------------------------------------------------------------
 
@@ -79,6 +89,7 @@ class Audits {
     std::vector<AuditVote> put;
     std::vector<std::pair<AuditId, tuplespace::Key>> drop;  // votes that nobody can take
     std::optional<AuditVerdict> verdict;
+    std::vector<AuditConflict> conflicts;
     // The results differ, and no handler present can decide which one is right.
     std::optional<std::string> undecided;
     std::vector<std::string> say;
@@ -86,6 +97,7 @@ class Audits {
   Output TakeOutput() { return std::exchange(output_, {}); }
 
   std::size_t OpenIn(std::int64_t unit) const;
+  bool HasVotes() const { return !voting_.empty(); }  // under way
   // Why the run waits for another handler that decides between different results; null if it does
   // not wait. Valid until another method is called.
   const std::string* Undecided() const;
@@ -122,15 +134,20 @@ class Audits {
                      const std::set<tuplespace::ClientId>& owners);
 
   bool IsDrawn(const tuplespace::Key& task) const;
+  static std::optional<AuditConflict> ConflictIn(const Case& one);
   void CheckSize(const acan::Output& output, const SeenResult& result);
   void AddWrong(const std::set<tuplespace::ClientId>& wrong, const std::string& what);
   void Proceed(AuditId id);
   bool Decide(AuditId id, const Case& one);
   bool DecideByContradiction(AuditId id, const Case& one);
   std::vector<tuplespace::ClientId> ExcludedFromNewVote(const Case& one) const;
+  void ExcludeSilent(std::vector<tuplespace::ClientId>* not_by) const;
   void AskForVote(AuditId id, Case& one);
   void TakeBackVote(AuditId id, Case& one);
   void PutWaiting();
+  void AskOthers();
+  bool Can(const Case& one, const std::vector<tuplespace::ClientId>& not_by,
+           const std::pair<const std::string, Capacity>& handler) const;
   bool SomebodyCan(const Case& one, const std::vector<tuplespace::ClientId>& not_by) const;
   std::optional<std::vector<tuplespace::ClientId>> AskAgain(const Case& one) const;
   void Close(AuditId id);
@@ -138,6 +155,7 @@ class Audits {
   const double share_;
   const std::uint64_t secret_;
   std::map<std::string, Capacity> handlers_;
+  SilentKeys silent_;
   AuditId next_id_ = 1;
   std::map<AuditId, Case> cases_;
   std::map<tuplespace::Key, std::pair<AuditId, std::size_t>> awaited_;  // first results, for cases

@@ -60,6 +60,7 @@ class CurrentPlan {
     }
     return named_;
   }
+  std::optional<std::string> TakeNote() { return named_.TakeNote(); }
 
  private:
   const ManagerConfig& config_;

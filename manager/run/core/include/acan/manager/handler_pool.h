@@ -8,9 +8,11 @@
 #include <string>
 #include <variant>
 
+#include "acan/manager/idle_handlers.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/manager_events.h"
 #include "acan/manager/plan.h"
+#include "acan/manager/small_handlers.h"
 
 namespace acan {
 
@@ -20,6 +22,7 @@ class HandlerPool {
   HandlerPool(const ManagerConfig& config, const PlannedModel& model)
       : config_(config), model_(model) {}
 
+  using Handlers = std::map<std::string, Capacity>;  // by client id
   // The advice about the plan: keep it, take another one, or end the job.
   using Advice = std::variant<std::monostate, Plan, GiveUp>;
 
@@ -28,25 +31,30 @@ class HandlerPool {
   // Whether `plan` (null: there is none yet) suits the handlers present. Called several times a
   // second. Adds messages to the user to `out`.
   Advice Check(const Plan* plan, std::int64_t now_us, ManagerActions& out);
-  // Called when tasks of `plan` wait and no handler takes them. A handler that reports room for the
-  // largest task, but has never done a task, may report wrongly: it is left out, and the others get
-  // tasks that fit into their memory.
-  Advice LeaveOutIdlers(const WorkersSeen& event, const Plan& plan, std::int64_t now_us,
-                        ManagerActions& out);
+  // Called when the run makes no progress and tasks of `plan` are ready, or are taken and never
+  // done. A handler that reports room for the largest task would take any of them, so it may report
+  // wrongly: it is left out until it has completed a task, and so are its key's other clients. The
+  // others get tasks that fit into their memory. If there is no plan for them, only the idle ones
+  // are left out, and if that does not help, those that were left out before count again.
+  // `workers_too`: handlers that have completed tasks may be idle, too.
+  Advice LeaveOutIdle(const Plan& plan, bool workers_too, ManagerActions& out);
 
-  // By client id: the handlers that can compute in the job's precision, are not quarantined, and
-  // are not known to take no tasks.
-  const std::map<std::string, Capacity>& handlers() const { return handlers_; }
-  // One that was left out because it did no task does some now: the next listing has it.
-  void OnResultOf(const tuplespace::ClientId& client) { idlers_.erase(client); }
+  // The handlers that can compute in the job's precision, are not quarantined, and
+  // are not left out.
+  const Handlers& handlers() const { return handlers_; }
+  // The client has completed a task or a vote. If it was left out, the next listing has it.
+  void OnResultOf(const tuplespace::ClientId& client) { idle_.OnResultOf(client); }
 
  private:
   bool MayOthersCome(std::int64_t now_us) const;
   std::uint64_t LargestMemory() const;  // of a handler
-  std::uint64_t PlanningCapacity() const;
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes);
+  std::optional<Plan> BestPlan();
   PlanRequest RequestFor(const Training& training, std::uint64_t capacity_bytes) const;
   std::string SettingsThatFit() const;  // continues "give the handlers more memory, "
+  std::optional<Plan> FindPlan();       // for handlers_
+  Plan Adopt(Plan plan, ManagerActions& out);
+  std::optional<Advice> CutFor(const Handlers& handlers, const Plan& plan, ManagerActions& out);
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);
   void SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out);
@@ -57,11 +65,12 @@ class HandlerPool {
   std::int64_t started_us_ = 0;
   std::size_t most_handlers_ = 0;  // maximum number present at once
   std::int64_t grown_us_ = 0;      // when it was reached
-  std::map<std::string, Capacity> handlers_;
-  std::set<tuplespace::ClientId> idlers_;  // could take tasks and never did: left out of plans
-  int of_other_jobs_ = 0;                  // present, but they may not get tasks of this job
-  int unusable_ = 0;  // present, but not exact enough for this job, or quarantined
-  std::set<std::string> named_too_small_;
+  Handlers handlers_;
+  Handlers left_out_;  // could be in handlers_, but do not count
+  IdleHandlers idle_;
+  int of_other_jobs_ = 0;  // present, but they may not get tasks of this job
+  int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
+  SmallHandlers small_;
   std::uint64_t hopeless_bytes_ = 0;                  // no plan for so large a largest handler
   std::uint64_t smallest_need_bytes_ = 0;             // of the largest task, in that attempt
   std::string settings_that_fit_;                     // after that attempt; empty: not sought yet

@@ -42,6 +42,9 @@ class HandlerTrust {
   void OnHandlers(const std::map<std::string, Capacity>& handlers,
                   const std::map<std::string, Capacity>& present);
   void Forget();  // all tasks are withdrawn
+  // As the methods of Audits.
+  bool HasVotes() const { return audits_ && audits_->HasVotes(); }
+  void LeaveOutSilent(bool workers_too) { audits_->LeaveOutSilent(workers_too); }
   // What follows from the audits. `policy` determines the leases of votes.
   std::optional<ManagerAction> Follow(std::uint64_t generation, const TaskPolicy& policy,
                                       ManagerActions& out);

@@ -13,12 +13,14 @@ class Liveness {
   enum class Advice : std::uint8_t {
     kNone,
     kSay,     // tell the user what the run waits for
-    kReplan,  // tasks are ready, but nobody takes them: they may fit no handler that works
+    // Tasks are ready and nobody takes them, or some are taken and for long none is done: they may
+    // fit no handler that works.
+    kReplan,
     kGoBack,  // no task is ready or leased: something of the step is lost
     kGiveUp,  // as kGoBack, but going back did not help
   };
 
-  // Tasks were completed, or there is nothing to do.
+  // Tasks or votes were completed, or there is nothing to do.
   void OnProgress(std::int64_t now_us);
   void OnNewStep() { went_back_ = 0; }  // a step that was never finished before
   void OnTasks(const RunTasksSeen& seen, std::int64_t now_us);
@@ -29,6 +31,9 @@ class Liveness {
   double IdleSeconds(std::int64_t now_us) const {
     return static_cast<double>(now_us - progress_us_) * 1e-6;
   }
+  // With kReplan: whether it has been waited long enough for handlers that worked before, which may
+  // be busy with other runs.
+  bool WaitedForWorkers(std::int64_t now_us) const;
   const RunTasksSeen& tasks() const { return tasks_; }
 
  private:
@@ -36,6 +41,7 @@ class Liveness {
   std::int64_t tick_us_ = 0;
   std::int64_t say_us_ = 0;       // the earliest time to say so
   std::int64_t unworked_us_ = 0;  // since when no task is leased; -1: some are
+  std::int64_t undone_us_ = 0;    // since when the number of tasks has not changed
   bool counted_ = false;          // OnTasks was called since the last progress
   int went_back_ = 0;             // since the last new step
   RunTasksSeen tasks_;

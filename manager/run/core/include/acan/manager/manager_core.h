@@ -83,7 +83,6 @@ class ManagerCore {
   void On(const VersionSafe& event, std::int64_t now_us, ManagerActions& out);
   void On(const StopWanted& event, std::int64_t now_us, ManagerActions& out);
   void On(const ResultsLost& event, std::int64_t now_us, ManagerActions& out);
-  void On(const WorkersSeen& event, std::int64_t now_us, ManagerActions& out);
   void On(const ClockTick&, std::int64_t now_us, ManagerActions& out);
 
   // ---- units (manager_core.cpp, manager_core_open.cpp) -----------------------------------------
@@ -113,6 +112,7 @@ class ManagerCore {
   bool MayPlan() const { return phase_ != Phase::kFinished && phase_ != Phase::kMoving; }
   void CheckHandlers(std::int64_t now_us, ManagerActions& out);
   void CheckProgress(std::int64_t now_us, ManagerActions& out);
+  void LeaveOutIdle(std::int64_t now_us, ManagerActions& out);
   void Follow(HandlerPool::Advice advice, ManagerActions& out);
   void Replan(Plan plan, ManagerActions& out);
   void GoBack(Plan plan, ManagerActions& out);

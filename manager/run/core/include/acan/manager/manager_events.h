@@ -32,7 +32,7 @@ struct ChunkDone {
   std::size_t first = 0;  // the index of its first task in the unit
   std::size_t tasks = 0;
   std::vector<TaskDone> done = {};       // what is known about the tasks
-  std::vector<SeenResult> results = {};  // the results in done_when, and those of audited tasks
+  std::vector<SeenResult> results = {};  // those in done_when, and all those of audited tasks
 };
 struct VoteDone {
   AuditId audit = 0;
@@ -68,19 +68,16 @@ struct StopWanted {};
 struct ResultsLost {
   std::string why;
 };
-// The answer to Stalled: the handlers that completed a task since this manager began to lead.
-struct WorkersSeen {
-  std::set<tuplespace::ClientId> workers;
-};
 // The tasks of this run that the space has, while none is completed.
 struct RunTasksSeen {
   std::uint64_t ready = 0;  // not taken
   std::uint64_t leased = 0;
+  std::uint64_t all = 0;  // including those that wait for inputs; fewer after each completion
 };
 struct ClockTick {};
-using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone,
-                                  LossesRead, WeightsReady, SnapshotDone, VersionSafe, StopWanted,
-                                  ResultsLost, WorkersSeen, ClockTick>;
+using ManagerEvent =
+    std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone, LossesRead,
+                 WeightsReady, SnapshotDone, VersionSafe, StopWanted, ResultsLost, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -164,14 +161,12 @@ struct TakeSnapshot {
 };
 // Cancels the current snapshot: no SnapshotDone follows.
 struct DropSnapshot {};
-// The run makes no progress: report what it waits for. If `asks_who_works`, WorkersSeen is the
-// answer.
+// The run makes no progress: report what it waits for.
 struct Stalled {
   std::int64_t step = 0;
   double seconds = 0;         // without progress
   std::size_t in_flight = 0;  // tasks of the oldest unit that are not done
   RunTasksSeen tasks;
-  bool asks_who_works = false;
 };
 // The requested stop: everything that could be saved is saved.
 struct ReadyToStop {
@@ -198,10 +193,12 @@ struct AllDone {
   std::vector<TileCell> tiles;
 };  // the final weights
 
-using ManagerAction = std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, ReadLosses,
-                                   LoadWeights, RemoveResults, RemoveStep, RetireThrough, MoveTiles,
-                                   MakeSafe, DropCopy, TakeSnapshot, DropSnapshot, Stalled,
-                                   ReadyToStop, StepCommitted, Evaluated, Say, GiveUp, AllDone>;
+// AuditConflict: add it to the receipt.
+using ManagerAction =
+    std::variant<PutPassData, PutTasks, PutVote, DropVote, Quarantine, AuditConflict, ReadLosses,
+                 LoadWeights, RemoveResults, RemoveStep, RetireThrough, MoveTiles, MakeSafe,
+                 DropCopy, TakeSnapshot, DropSnapshot, Stalled, ReadyToStop, StepCommitted,
+                 Evaluated, Say, GiveUp, AllDone>;
 using ManagerActions = std::vector<ManagerAction>;
 
 }  // namespace acan

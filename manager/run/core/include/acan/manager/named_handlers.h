@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acan/core/names.h"
@@ -23,6 +25,8 @@ class NamedHandlers {
   void Find(const std::map<std::string, Capacity>& handlers, const ManagerConfig& config,
             const std::vector<PlannedTask>& step);
   void Clear() { placement_.reset(); }
+  // What the user should know about the placement, once.
+  std::optional<std::string> TakeNote() { return std::exchange(note_, std::nullopt); }
 
   // Names the handlers of a step's tasks. Does nothing for a step with other tasks than a full
   // step, for example the last one of an epoch.
@@ -38,11 +42,14 @@ class NamedHandlers {
 
  private:
   void Name(int handler, PlannedTask* task) const;
+  void Note(std::string text);
 
   std::vector<tuplespace::ClientId> ids_;
   double slowest_us_per_kib_ = 0;
   std::uint64_t least_kept_bytes_ = 0;  // smaller data comes with the task that needs it
   std::optional<Placement> placement_;
+  std::optional<std::string> note_;
+  std::set<std::string> noted_;
 };
 
 }  // namespace acan

@@ -1,6 +1,7 @@
 // PlanForecast: how a job's steps would be cut for given handlers, without running anything.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -38,11 +39,16 @@ struct PlanForecast {
   std::uint64_t moved_bytes = 0;
   std::uint64_t least_moved_bytes = 0;  // if one handler had memory for everything
   double step_us = 0;                   // by estimate
-  // Set only where bytes cross links.
+  // Set only where bytes cross links and the tasks can be placed on the hosts.
   std::vector<HostForecast> hosts;
+  // Where bytes cross links, but the tasks cannot be placed: why, as the end of a sentence. Then
+  // step_us is rough, because it includes the time for all inputs and results to cross one link.
+  std::string unplaced;
+  // Of `hosts`, how many handlers may get tasks; fewer than there are if there are many.
+  std::size_t handlers_to_place = 0;
   // Sent from the manager's host, and from the broker's for tuples that it holds.
   std::uint64_t manager_bytes = 0, broker_bytes = 0;
-  // With one more host like the last one; 0 if no bytes cross links.
+  // With one more host like the last one; 0 if the tasks cannot be placed without it, or with it.
   double step_us_with_one_more = 0;
   // For each handler, how many of the tasks fit into its memory.
   std::vector<std::pair<Capacity, std::int64_t>> handlers;

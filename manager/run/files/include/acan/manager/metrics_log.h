@@ -2,20 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "acan/manager/atomic_file.h"
 #include "acan/manager/line_file.h"
 #include "acan/manager/receipt.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace acan {
-
-class AtomicFile;
 
 struct StepMetrics {
   std::int64_t step = 0;   // from 0
@@ -43,6 +44,14 @@ MetricsLines LinesByStep(std::string_view text);
 // The last lines of a file, of about `most_bytes`.
 MetricsLines LastLines(const std::string& path, std::size_t most_bytes);
 
+// A file may have the lines of months: what reads all of it calls `go_on` after each MiB, which may
+// throw to end it.
+struct StepsInFile {
+  std::int64_t steps = 0;  // steps from 0 on that have lines, up to the first that has none
+  std::optional<double> last_loss = {};  // the last finite one
+};
+StepsInFile CountSteps(const std::string& path, const std::function<void()>& go_on);
+
 // The metrics that exist when a run continues.
 struct EarlierMetrics {
   std::int64_t first_step = 0;  // lines of earlier steps stay; later or incomplete ones are removed
@@ -50,19 +59,37 @@ struct EarlierMetrics {
   bool keep_file = true;        // false: the file's content belongs to another run
 };
 
+// What a MetricsLog begins with, as a file on the disk that does not have its name yet. Without a
+// `first_step` it is empty. Otherwise it has the whole lines of earlier steps; later, incomplete
+// and damaged ones are left out. Unless a MetricsLog takes it, it disappears with this object.
+class MetricsCopy {
+ public:
+  // `go_on`: as for CountSteps. Throws as MetricsLog does.
+  MetricsCopy(std::string path, const EarlierMetrics& earlier,
+              const std::function<void()>& go_on = {});
+
+ private:
+  friend class MetricsLog;
+  void CopyEarlier(const EarlierMetrics& earlier, const std::function<void()>& go_on);
+
+  std::string path_;
+  std::int64_t first_step_ = 0;
+  std::unique_ptr<AtomicFile> file_;  // null: a device, which is not replaced
+  std::vector<StepRange> missing_;
+  std::optional<StepMetrics> first_not_finite_;
+};
+
 // metrics.jsonl has one JSON object per line. Each is passed to the system at once, so that a
 // reader sees every finished step, even of a killed run; on a full disk, lines wait (LineFile). For
 // one thread.
 class MetricsLog {
  public:
-  // Begins the file anew, or, with a `first_step` > 0, continues it: whole lines of earlier steps
-  // stay; later, incomplete and damaged ones are removed. Either way a new file replaces the old
-  // one, so that a manager that has lost the lead without noticing it writes to a file that nobody
-  // sees. Throws Error (failure) with the path and the system's message; so do the writes, if too
-  // much waits.
+  // Begins the file anew, or continues it: the copy replaces the file. So a manager that has lost
+  // the lead without noticing it writes to a file that nobody sees. Throws Error (failure) with the
+  // path and the system's message; so do the writes, if too much waits.
+  explicit MetricsLog(MetricsCopy copy);
   explicit MetricsLog(const std::string& path, std::int64_t first_step = 0)
-      : MetricsLog(path, EarlierMetrics{.first_step = first_step}) {}
-  MetricsLog(const std::string& path, const EarlierMetrics& earlier);
+      : MetricsLog(MetricsCopy(path, EarlierMetrics{.first_step = first_step})) {}
 
   // The file's writer, with the lines that wait.
   LineFile& lines() { return lines_; }
@@ -89,7 +116,6 @@ class MetricsLog {
 
  private:
   std::optional<std::int64_t> Size() const;  // nullopt: not a regular file
-  void CopyEarlier(const EarlierMetrics& earlier, AtomicFile& to);
   std::string Write(const nlohmann::json& line);
   std::int64_t NextWritten() const;  // the step after the last line that does not wait
 

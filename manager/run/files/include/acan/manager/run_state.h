@@ -2,7 +2,9 @@
 // space has it beside the weights (KeptState).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +12,20 @@
 #include "acan/manager/receipt.h"
 
 namespace acan {
+
+// The handlers that worked for a run. A restarted handler has a new client id each time, so of
+// those that left long ago there is only the sum.
+struct HandlerTotals {
+  static constexpr std::size_t kMaxKept = 1000;  // in the text of a state
+
+  std::map<std::string, HandlerSeen> by_id;  // by client id
+  HandlerSeen others = {};                   // only the numbers are set
+  std::int64_t other_count = 0;
+
+  // Moves a handler from `by_id` to the others. REQUIRES: it is there.
+  void PutTogether(const std::string& id);
+  std::int64_t tasks() const;  // of all of them
+};
 
 // The state of a run after `version` steps.
 struct RunState {
@@ -21,8 +37,10 @@ struct RunState {
   // If the run has audits: the handlers (client ids) whose results may have contributed to the
   // weights; sorted.
   std::vector<std::string> contributors = {};
-  std::int64_t audits_passed = 0, audits_skipped = 0;  // of all lives
-  std::vector<ResultConflict> conflicts = {};          // of all lives
+  std::int64_t audits_passed = 0, audits_skipped = 0;     // of all lives
+  std::vector<ResultConflict> conflicts = {};             // of all lives
+  HandlerTotals handlers = {};                            // of all lives
+  std::int64_t tasks_reissued = 0, tasks_duplicated = 0;  // of all lives
   bool begun = true;  // false: a new run that waits for its first plan, and has not begun its files
 };
 

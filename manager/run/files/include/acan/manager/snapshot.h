@@ -29,14 +29,16 @@ class SnapshotFolder {
   std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
   // Removes all but the newest `count` snapshots, and the remains of killed writers. For each
   // handler that contributed to the newest snapshot it also keeps the newest one to which that
-  // handler did not contribute: the run goes back to it if the handler turns out to be wrong.
-  // REQUIRES: no writer is at work.
+  // handler did not contribute: the run goes back to it if the handler turns out to be wrong. Of
+  // these it keeps at most eight, whose distances grow with their age; then the run may have to go
+  // back further. REQUIRES: no writer is at work.
   void KeepNewest(std::size_t count) const;
   // Removes what killed writers left. Returns whether there was anything.
   bool RemoveUnfinished() const;
   // Frees space on a full disk: removes what killed writers left, or else, of several snapshots,
-  // all but the newest intact one and those that KeepNewest keeps with it. False: nothing was
-  // removed. `go_on`: as for Newest. REQUIRES: no writer is at work.
+  // all but the newest intact one and those that KeepNewest keeps with it, or else one of these,
+  // the oldest at last. False: nothing was removed. `go_on`: as for Newest. REQUIRES: no writer is
+  // at work.
   bool MakeRoom(const std::function<void()>& go_on) const;
   void RemoveAll() const;
   void Remove(std::int64_t version) const;

@@ -23,10 +23,12 @@ class Beginning {
     int earlier_lives = 0;  // in this process
     // If set, weights of later versions are not good.
     std::optional<std::int64_t> finite_through;
+    // What they counted, at the end of the last one. Counts if the run goes on.
+    std::optional<RunState> counted = {};
   };
   // The references must outlive it.
   Beginning(RunContext& context, Leadership& leadership, Limits limits)
-      : context_(context), leadership_(leadership), limits_(limits) {}
+      : context_(context), leadership_(leadership), limits_(std::move(limits)) {}
 
   // Opens the initial weights, if the job names a file. Called before any file is changed, so that
   // a run that cannot begin does not destroy the files of an earlier one. Throws Error (usage).
@@ -55,6 +57,7 @@ class Beginning {
   enum class Source : std::uint8_t { kNothing, kInitialWeights, kEarlierLife };
 
   void FindInSnapshots(const SnapshotFolder& snapshots, bool* others);
+  void CountStepsInFile();
   void FindInSpace(const std::string& run);
   void AddToPast(const RunState& state);
   bool FileMetricsAreOfThisJob() const;
@@ -69,6 +72,7 @@ class Beginning {
   RunState past_;
   std::int64_t saved_version_ = 0;
   EarlierMetrics metrics_;
+  StepsInFile in_file_;  // if the file is of this job, and there are earlier runs
 };
 
 }  // namespace acan

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -39,6 +40,10 @@ class Leadership {
   // ended before, so tuples that the client retired under it may still be there.
   bool GiveUp();
   void PollOnce();  // waits briefly, and keeps the lead
+  // As acan::WorkBeside: does `work` on another thread and keeps the lead meanwhile. From time to
+  // time it logs that this still goes on: `what`, as in "the file is still being read".
+  void WorkBeside(const std::string& what,
+                  const std::function<void(const std::function<void()>& go_on)>& work);
 
   // False while the broker has not confirmed the lead: after a reconnection, and during Confirm.
   bool leads() const { return state_ == State::kLeads; }

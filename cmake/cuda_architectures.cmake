@@ -1,0 +1,48 @@
+# acan_cuda_architectures(VARIABLE WANTED KNOWN): sets VARIABLE to those of the list WANTED, which is
+# written as CMAKE_CUDA_ARCHITECTURES in numbers ("75-real;90"), that nvcc can compile for. KNOWN is
+# what `nvcc --list-gpu-arch` prints. PTX of an older architecture stands for one that nvcc does not
+# know, and the newest is always compiled with PTX, for devices that are newer than all of them.
+function(acan_cuda_architectures variable wanted known)
+  string(REGEX MATCHALL "compute_[0-9]+" known "${known}")
+  list(TRANSFORM known REPLACE "compute_" "")
+  list(SORT known COMPARE NATURAL)
+  set(kept "")
+  set(with_ptx "")
+  foreach(architecture ${wanted})
+    if(NOT architecture MATCHES "^([0-9]+)[af]?(-real|-virtual)?$")
+      message(FATAL_ERROR "ACAN_CUDA_ARCHITECTURES has '${architecture}'; expected numbers such as "
+        "90, 90-real or 90-virtual, with ';' between them")
+    endif()
+    set(number ${CMAKE_MATCH_1})
+    if(number IN_LIST known)
+      list(APPEND kept ${architecture})
+      continue()
+    endif()
+    set(older 0)
+    foreach(each ${known})
+      if(each LESS number)
+        set(older ${each})
+      endif()
+    endforeach()
+    if(older GREATER_EQUAL 75)  # acan supports no older GPUs
+      list(APPEND with_ptx ${older})
+    endif()
+  endforeach()
+  if(with_ptx AND NOT kept)
+    message(WARNING "This nvcc does not know the GPU architectures ${wanted}. The CUDA module is "
+      "compiled for ${with_ptx} as PTX, which the driver compiles again when it is loaded. A newer "
+      "CUDA makes faster code")
+  endif()
+  foreach(each ${with_ptx})
+    list(REMOVE_ITEM kept ${each}-real)
+    list(APPEND kept ${each})
+  endforeach()
+  if(kept)
+    list(REMOVE_DUPLICATES kept)
+    list(SORT kept COMPARE NATURAL)
+    list(POP_BACK kept newest)
+    string(REPLACE "-real" "" newest ${newest})
+    list(APPEND kept ${newest})
+  endif()
+  set(${variable} "${kept}" PARENT_SCOPE)
+endfunction()

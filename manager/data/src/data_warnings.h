@@ -1,0 +1,28 @@
+// Warnings about data that load, but possibly with another meaning than intended. Each function
+// adds a sentence to `warnings` if there is a reason.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "acan/manager/job.h"
+#include "acan/manager/sample_set.h"
+
+namespace acan {
+
+// Warns if only one of the two files of inputs has uint8, which alone is scaled. Either file may be
+// missing: the training files need not exist after the training.
+void WarnOfScaling(const std::string& train, const std::string& other,
+                   std::vector<std::string>* warnings);
+
+// Classes of other programs shift the labels of a causal model; acan does not. Warns if the labels
+// of `set`, which are in the file `path`, equal its tokens.
+void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,
+                  std::vector<std::string>* warnings);
+
+// pandas names columns 0, 1, 2, ... unless they have names. Warns of CSV files that begin with such
+// a line, which is read as a sample. Skips empty paths and files that cannot be read.
+void WarnOfNumberedColumns(const std::vector<std::string>& paths,
+                           std::vector<std::string>* warnings);
+
+}  // namespace acan

@@ -1,0 +1,20 @@
+// The jobs whose trained weights golden_test.cpp pins. Together they reach every operator of
+// models, every optimizer, every schedule, and what a training draws from its seed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace acan::testing {
+
+struct GoldenJob {
+  std::string name;
+  std::string path;  // of the job file
+};
+
+// Writes all jobs and their data to `folder`. The bytes depend on nothing.
+std::vector<GoldenJob> WriteGoldenJobs(const TestFolder& folder);
+
+}  // namespace acan::testing

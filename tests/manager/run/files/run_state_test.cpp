@@ -1,0 +1,77 @@
+#include "acan/manager/run_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace acan {
+namespace {
+
+RunState StateWithHandlers() {
+  RunState state;
+  state.version = 12;
+  state.tasks_done = 34;
+  state.seconds = 1.5;
+  state.failures = 2;
+  state.handlers.by_id = {{"k/1", {"one \"quoted\"", "cpu:1", 1 << 30, 12345, 7, 99}},
+                          {"k/2", {"two", "cuda:0", 5, 4, 3, 0}}};
+  state.handlers.others = {"", "", 8, 7, 20, 1};
+  state.handlers.other_count = 3;
+  state.tasks_reissued = 5;
+  state.tasks_duplicated = 6;
+  return state;
+}
+
+TEST(RunStateTest, SurvivesItsText) {
+  const RunState state = StateWithHandlers();
+  const auto back = ParseRunState(TextOf(state));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(TextOf(*back), TextOf(state));
+  EXPECT_EQ(back->handlers.by_id.at("k/1").name, "one \"quoted\"");
+  EXPECT_EQ(back->handlers.by_id.at("k/1").fetched_bytes, 99u);
+  EXPECT_EQ(back->handlers.other_count, 3);
+  EXPECT_EQ(back->handlers.tasks(), 30);
+  EXPECT_EQ(back->tasks_reissued, 5);
+  EXPECT_EQ(back->tasks_duplicated, 6);
+}
+
+TEST(RunStateTest, OfAnEarlierReleaseIsRead) {
+  const auto state = ParseRunState(R"({"version":7,"tasks_done":12,"seconds":1.5,"failures":0})");
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->version, 7);
+  EXPECT_TRUE(state->handlers.by_id.empty());
+  EXPECT_EQ(state->tasks_reissued, 0);
+}
+
+TEST(RunStateTest, WithImpossibleCountsIsNone) {
+  const std::string good = TextOf(StateWithHandlers());
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return ParseRunState(text.replace(at, from.size(), to)).has_value();
+  };
+  EXPECT_TRUE(with("\"tasks\":7", "\"tasks\":8"));
+  for (const char* bad : {"-1", "0.5", "18446744073709551615", "\"x\"", "null"}) {
+    EXPECT_FALSE(with("\"tasks\":7", std::string("\"tasks\":") + bad)) << bad;
+    EXPECT_FALSE(with("\"tasks_reissued\":5", std::string("\"tasks_reissued\":") + bad)) << bad;
+  }
+  EXPECT_FALSE(with("\"id\":\"k/1\",", ""));
+  EXPECT_FALSE(
+      ParseRunState(R"({"version":7,"tasks_done":12,"seconds":1.5,"failures":0,"handlers":3})"));
+}
+
+TEST(RunStateTest, SumsOfManyHandlersStayCounts) {
+  HandlerTotals totals;
+  constexpr std::int64_t kMany = std::int64_t{1} << 61;
+  for (int i = 0; i < 100; ++i) totals.by_id[std::to_string(i)].tasks = kMany;
+  EXPECT_EQ(totals.tasks(), 2 * kMany);
+  for (int i = 0; i < 99; ++i) totals.PutTogether(std::to_string(i));
+  EXPECT_EQ(totals.others.tasks, 2 * kMany);
+  EXPECT_EQ(totals.other_count, 99);
+  RunState state;
+  state.handlers = totals;
+  EXPECT_TRUE(ParseRunState(TextOf(state)));
+}
+
+}  // namespace
+}  // namespace acan

@@ -1,0 +1,136 @@
+// Beginning with a real broker in this process: which of the versions that an earlier manager left
+// in the space a run continues from.
+#include "acan/manager/beginning.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "acan/manager/kept_metrics.h"
+#include "acan/manager/tuple_names.h"
+#include "test_files.h"
+#include "tuplespace/broker.h"
+#include "tuplespace/client.h"
+
+namespace acan {
+namespace {
+
+constexpr const char* kSpace = "inproc://beginning";
+constexpr const char* kEarlierRun = "earlier";
+
+class Halves final : public TileSource {
+ public:
+  std::vector<float> Read(const TileCell& tile) override {
+    return std::vector<float>(static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size()),
+                              0.5F);
+  }
+};
+
+// A manager that resumes a job in an empty folder, up to where it looks for a beginning.
+struct Resuming {
+  Resuming(RunSettings settings, tuplespace::ClientOptions client, const Job& job, const Data& data)
+      : context(std::move(settings), std::move(client), job, BuildModel(job), data) {
+    leadership.Connect();
+    leadership.Take();
+  }
+
+  RunContext context;
+  StopRequest stop{context.client, nullptr};
+  FolderClaim folder{context, nullptr};
+  Leadership leadership{context, stop, folder};
+  Beginning beginning{context, leadership, {}};
+};
+
+class BeginningTest : public ::testing::Test {
+ protected:
+  BeginningTest() {
+    tuplespace::BrokerOptions options;
+    options.listen = {kSpace};
+    options.context = &zmq_;
+    broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
+    thread_ = std::thread([this] { broker_->Run(); });
+    job_.perceptron().layers = {2, 2};
+    earlier_ = std::make_unique<tuplespace::Client>(ClientNamed("earlier manager"));
+    RunSettings settings;
+    settings.endpoint = kSpace;
+    settings.out_dir = folder_.path();
+    settings.resume = true;
+    manager_ = std::make_unique<Resuming>(std::move(settings), ClientNamed("manager"), job_, data_);
+  }
+  ~BeginningTest() override {
+    manager_.reset();
+    earlier_.reset();
+    broker_->Stop();
+    thread_.join();
+    broker_.reset();
+  }
+  tuplespace::ClientOptions ClientNamed(const std::string& name) {
+    return {.endpoint = kSpace, .name = name, .id = {}, .context = &zmq_};
+  }
+
+  void PutWeights(std::int64_t version) {
+    const RunContext& context = manager_->context;
+    std::vector<TileCell> tiles;
+    for (const TensorInfo& tensor : ModelTensors(*context.model, context.OptimizerStates())) {
+      const Range rows{0, tensor.rows}, cols{0, tensor.cols};
+      tiles.push_back(
+          {TileKey(kEarlierRun, version, tensor.matrix, rows, cols), tensor.matrix, rows, cols});
+    }
+    Halves values;
+    TileMover(*earlier_, [] {}).Load(values, tiles);
+  }
+  void PutMetrics(std::int64_t steps) {
+    KeptMetrics kept(
+        [this](tuplespace::RequestBody body) {
+          earlier_->Submit(std::move(body), [](tuplespace::ReplyBody&&) {});
+        },
+        manager_->context.job_id, kEarlierRun);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      kept.AddStep(step, "{\"step\":" + std::to_string(step) + ",\"loss\":0.5}\n");
+    }
+    EXPECT_TRUE(earlier_->GetStatistics());  // all are there
+  }
+  const Beginning& Find() {
+    manager_->beginning.Find(nullptr, {kEarlierRun});
+    return manager_->beginning;
+  }
+
+  zmq::context_t zmq_;
+  std::unique_ptr<tuplespace::Broker> broker_;
+  std::thread thread_;
+  TestFolder folder_;
+  Job job_;
+  Data data_;
+  std::unique_ptr<tuplespace::Client> earlier_;
+  std::unique_ptr<Resuming> manager_;
+};
+
+TEST_F(BeginningTest, IsTheNewestVersionWhoseMetricsAreThere) {
+  PutMetrics(48);
+  for (const std::int64_t version : {47, 48, 50}) PutWeights(version);
+  const RunState& past = Find().past();
+  EXPECT_EQ(past.version, 48);
+  EXPECT_EQ(past.train_loss, 0.5);
+}
+
+// These steps may not have been committed, and are cheap to repeat.
+TEST_F(BeginningTest, AFewStepsWithoutMetricsAreRepeated) {
+  PutWeights(3);
+  EXPECT_FALSE(Find().GoesOn());
+}
+
+// No manager is so far ahead of its commits: only the metrics were lost.
+TEST_F(BeginningTest, WeightsOfManyStepsAreUsedWithoutMetrics) {
+  PutWeights(50);
+  const Beginning& found = Find();
+  EXPECT_TRUE(found.GoesOn());
+  EXPECT_EQ(found.past().version, 50);
+}
+
+}  // namespace
+}  // namespace acan
