@@ -429,7 +429,8 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   if (bytes.size() < 8 || !wire::VerifyTaskBuffer(verifier)) Bad("not a task description");
   const wire::Task& in = *wire::GetTask(bytes.data());
   if (in.version() != kTaskVersion) {
-    Bad(fmt::format("a description of format {}, for numerics revision {}; this program computes "
+    Bad(
+        fmt::format("a description of format {}, for numerics revision {}; this program computes "
                     "revision {} of format {}",
                     in.version() / kTaskFormatUnit + 1, in.version() % kTaskFormatUnit,
                     kNumericsRevision, kTaskFormat));

@@ -253,8 +253,8 @@ TEST(NamesTest, CapacityAndReportSurviveTheirText) {
   EXPECT_EQ(*back, capacity);
   EXPECT_FALSE(CapacityFromJson("{}"));
   EXPECT_FALSE(CapacityFromJson("not json"));
-  EXPECT_FALSE(ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}) +
-                              std::string(kMaxReportBytes, ' ')));
+  EXPECT_FALSE(
+      ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}) + std::string(kMaxReportBytes, ' ')));
   const auto report = ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}));
   ASSERT_TRUE(report);
   EXPECT_EQ(report->peak_bytes, 4096u);

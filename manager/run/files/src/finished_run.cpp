@@ -62,12 +62,12 @@ void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job
   const std::string its_id = TrainingIdOf(run.receipt, run.job);
   if (its_id == job_id) return;
   const bool same_numerics = run.receipt.numerics_revision == kNumericsRevision;
-  throw UsageError(
-      fmt::format("the run in {} is done, and it trained another job{}: its id is {}, this job's "
-                  "is {}. --resume cannot extend or change a finished run; a new run can start from "
-                  "its weights, with model.initial_weights = \"{}\" and another --out",
-                  folder, same_numerics ? "" : ", or did so with another revision of the numerics",
-                  its_id, job_id, run.model_path));
+  throw UsageError(fmt::format(
+      "the run in {} is done, and it trained another job{}: its id is {}, this job's "
+      "is {}. --resume cannot extend or change a finished run; a new run can start from "
+      "its weights, with model.initial_weights = \"{}\" and another --out",
+      folder, same_numerics ? "" : ", or did so with another revision of the numerics", its_id,
+      job_id, run.model_path));
 }
 
 }  // namespace acan

@@ -12,7 +12,7 @@ class Liveness {
  public:
   enum class Advice : std::uint8_t {
     kNone,
-    kSay,     // tell the user what the run waits for
+    kSay,  // tell the user what the run waits for
     // Tasks are ready and nobody takes them, or some are taken and for long none is done: they may
     // fit no handler that works.
     kReplan,
