@@ -22,6 +22,7 @@ constexpr std::size_t kMaxRemembered = 256;
 constexpr std::uint64_t kIds = 3;  // under which it joins
 constexpr std::int64_t kMaxLeaseUs = 3'600'000'000;
 constexpr std::size_t kHostileSecretBytes = 32;
+constexpr std::uint64_t kMostBoasted = 1ull << 40;  // bytes of memory
 
 AccessList MakeAccess() {
   const std::string key(40, '0');
@@ -308,13 +309,14 @@ RequestBody HostileHandler::AnyListOrCount() {
   return List{AnyPattern(), random_.Next() >> random_.Below(64), random_.OneIn(2)};
 }
 
-// Any claims, but no more memory than honest handlers may have. A job is cut so that the handlers
-// with the most memory can take its tasks.
+// Any claims. A job is cut so that the handlers with the most memory can take its tasks, so memory
+// that it does not have costs the run some time.
 Tuple HostileHandler::Capacity(const ClientId& client) {
   static constexpr std::array<double, 8> kSpeeds = {-1e300, -1, 0, 1e-300, 1, 1e6, 1e15, 1e300};
   acan::Capacity capacity;
   capacity.name = capacity.device = "evil";
   capacity.memory_bytes = random_.OneIn(2) ? random_.Below(3) : kMinMemoryBytes;
+  if (random_.OneIn(4)) capacity.memory_bytes = kMostBoasted;
   capacity.limit_bytes = AnyCount();
   capacity.threads = static_cast<int>(random_.Between(-1, 1) * random_.Magnitude(1, 2'000'000'000));
   capacity.gflops = kSpeeds[random_.Below(kSpeeds.size())];

@@ -105,17 +105,24 @@ void IdleHandler::IdleBody() {
   for (;;) client.Poll(kPollFor);
 }
 
-// One of the tasks that make the first weights, which have no inputs.
 void IdleHandler::ComputeOne(Client& client) {
   tuplespace::Get get;
   get.pattern = RunnableTasks(/*exact=*/true, /*fast=*/false);
   get.offer_bytes = kOfferedBytes;
   const std::vector<Grant> grants = client.GetSome(get);
   const Grant& grant = grants.front();
-  if (!grant.task->inputs.empty()) world_.Report("the idle client gets no first task");
+  std::vector<tuplespace::Pattern> patterns;
+  for (const tuplespace::Key& key : grant.task->inputs) {
+    patterns.push_back(tuplespace::Pattern::Of(key));
+  }
+  std::vector<TaskInput> inputs;
+  if (!patterns.empty()) {
+    for (auto& found : client.ReadAll(patterns)) inputs.push_back({std::move(found.payload), {}});
+  }
+  const acan::Task task = DecodeTask(grant.payload, inputs.size());
   const auto device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = kOfferedBytes, .isa = {}});
   std::vector<tuplespace::Tuple> results;
-  for (TaskResult& result : RunTaskOn(*device, DecodeTask(grant.payload, 0), {})) {
+  for (TaskResult& result : RunTaskOn(*device, task, std::move(inputs))) {
     tuplespace::Tuple tuple;
     tuple.key = std::move(result.key);
     tuple.payload = std::move(result.payload);

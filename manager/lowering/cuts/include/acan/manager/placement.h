@@ -87,8 +87,8 @@ enum class PlacementEffort : std::uint8_t {
 Placement PlaceTasks(const HandlerNetwork& network, const std::vector<PlannedTask>& tasks,
                      PlacementEffort effort);
 
-// The time for these bytes to cross one link, the fastest. A rough figure for the inputs and results
-// of tasks that are not placed. 0 if all hosts share the broker's memory.
+// The time for these bytes to cross one link, the fastest. A rough figure for the inputs and
+// results of tasks that are not placed. 0 if all hosts share the broker's memory.
 double UsOverOneLink(const HandlerNetwork& network, std::uint64_t bytes);
 
 // Bytes of tiles that a handler can keep.
