@@ -384,9 +384,10 @@ void Audits::AskForVote(AuditId id, Case& one) {
     const bool all_repeat = std::all_of(ballots.begin(), ballots.end(),
                                         [](const auto& each) { return each.second > 1; });
     const std::string text = fmt::format(
-        "the results of {} by {} differ{} and there is no other handler to decide which is right",
+        "the results of {} by {} differ{} and there is no {} to decide which is right",
         one.task.key.ToString(), fmt::join(voters, " and "),
-        all_repeat ? ", each repeats its own," : "");
+        all_repeat ? ", each repeats its own," : "",
+        OwnerOf(*voters.begin()) == *voters.begin() ? "other handler" : "handler with another key");
     output_.undecided = text;
     if (one.undecided.empty()) output_.say.push_back(text + ": waiting for one");
     one.undecided = text;

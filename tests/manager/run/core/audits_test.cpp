@@ -1,12 +1,11 @@
 // Audits alone; the test provides handlers, results and votes.
-#include "acan/manager/audits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "acan/manager/excluded.h"
+#include "audits_fixture.h"
 
 namespace acan {
 namespace {
@@ -16,54 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using tuplespace::Key;
 
-constexpr std::uint64_t kRight = 1;  // result of an honest handler
-
-PlannedTask TaskNumber(std::int64_t number, int outputs = 1) {
-  PlannedTask task;
-  task.key = Key{"run", 5, "task", "exact", "forward", number};
-  task.task.buffers = {{4, 4}};
-  for (int i = 0; i < outputs; ++i) {
-    task.task.outputs.push_back({Key{"run", 5, "act", number, i}, {0, 0, 0, 4, 4}, true});
-  }
-  return task;
-}
-
-class AuditsTest : public ::testing::Test {
- protected:
-  void Present(std::initializer_list<const char*> names, std::uint64_t memory_bytes = 1 << 20) {
-    std::map<std::string, Capacity> handlers;
-    for (const char* name : names) handlers[name].memory_bytes = memory_bytes;
-    audits_.OnHandlers(handlers);
-  }
-  static std::vector<SeenResult> Results(const PlannedTask& task, const char* by,
-                                         std::uint64_t value = kRight) {
-    std::vector<SeenResult> results;
-    for (const acan::Output& output : task.task.outputs) {
-      results.push_back({output.key, by, tuplespace::PayloadHash{value, 0}, output.view.bytes()});
-    }
-    return results;
-  }
-  void Put(const PlannedTask& task) { audits_.OnPut(1, task); }
-  void Compute(const PlannedTask& task, const char* by, std::uint64_t value = kRight) {
-    audits_.OnResults(Results(task, by, value));
-  }
-  // Returns the vote that is requested; there must be exactly one.
-  PlannedTask Vote() {
-    auto output = audits_.TakeOutput();
-    EXPECT_EQ(output.put.size(), 1u);
-    EXPECT_FALSE(output.verdict);
-    if (output.put.empty()) return {};
-    id_ = output.put[0].audit;
-    return output.put[0].task;
-  }
-  void Answer(const PlannedTask& vote, const char* by, std::uint64_t value = kRight) {
-    EXPECT_THAT(vote.not_by, ::testing::Not(::testing::Contains(by)));
-    audits_.OnVote(id_, Results(vote, by, value));
-  }
-
-  Audits audits_{1.0, 7};
-  AuditId id_ = 0;
-};
+class AuditsTest : public AuditsFixture {};
 
 TEST_F(AuditsTest, AnotherHandlerConfirms) {
   Present({"a", "b", "c"});
@@ -117,8 +69,8 @@ TEST_F(AuditsTest, AThirdSaysWhoIsWrong) {
     Present({"a", "b", "c"});
     const PlannedTask task = TaskNumber(first_lies);
     Put(task);
-    Compute(task, "a", first_lies ? 13 : kRight);
-    Answer(Vote(), "b", first_lies ? kRight : 13);
+    Compute(task, "a", first_lies ? 13 : kRightResult);
+    Answer(Vote(), "b", first_lies ? kRightResult : 13);
     const PlannedTask third = Vote();
     EXPECT_THAT(third.not_by, ElementsAre("a", "b"));
     EXPECT_EQ(audits_.OpenIn(1), 1u);  // so the step waits
@@ -173,7 +125,7 @@ TEST_F(AuditsTest, WhoNeverRepeatsItselfIsWrong) {
     Compute(task, "a", 13);
     Answer(Vote(), "b");
     Answer(Vote(), "a", 14);
-    Answer(Vote(), "b", both ? 15 : kRight);
+    Answer(Vote(), "b", both ? 15 : kRightResult);
     const auto output = audits_.TakeOutput();
     EXPECT_FALSE(output.undecided);
     ASSERT_TRUE(output.verdict);
@@ -340,7 +292,8 @@ TEST_F(AuditsTest, AResultThatSomebodyElsePutIsHis) {
   Present({"a", "b", "c", "d"});
   const PlannedTask task = TaskNumber(1, 2);
   Put(task);
-  audits_.OnResults({{task.task.outputs[0].key, "a", tuplespace::PayloadHash{kRight, 0}, 64}});
+  audits_.OnResults(
+      {{task.task.outputs[0].key, "a", tuplespace::PayloadHash{kRightResult, 0}, 64}});
   audits_.OnResults({{task.task.outputs[1].key, "b", tuplespace::PayloadHash{13, 0}, 64}});
   const PlannedTask vote = Vote();
   EXPECT_THAT(vote.not_by, ElementsAre("a", "b"));
@@ -410,107 +363,6 @@ TEST_F(AuditsTest, WhereAllHaveOneKeyItsClientsCheckEachOther) {
   const auto output = audits_.TakeOutput();
   ASSERT_TRUE(output.verdict);
   EXPECT_THAT(output.verdict->wrong, ElementsAre("lab/0"));
-}
-
-// ---- votes that nobody takes -------------------------------------------------------------------
-
-// Otherwise one client with a key of its own could stop a run whose handlers share a key.
-TEST_F(AuditsTest, AKeyThatNeverVotesDoesNotKeepOthersFromVoting) {
-  Present({"k/a", "k/b", "evil/x"});
-  Put(TaskNumber(1));
-  Compute(TaskNumber(1), "k/a");
-  const PlannedTask left_alone = Vote();
-  EXPECT_THAT(left_alone.not_by, ElementsAre("k/"));
-  audits_.LeaveOutSilent(false);
-  Audits::Output output = audits_.TakeOutput();
-  ASSERT_EQ(output.drop.size(), 1u);
-  EXPECT_EQ(output.drop[0].second, left_alone.key);
-  EXPECT_THAT(output.say, ElementsAre(HasSubstr("evil/ could and is not asked again")));
-  ASSERT_EQ(output.put.size(), 1u);
-  EXPECT_THAT(output.put[0].task.not_by, ElementsAre("k/a", "evil/"));
-  audits_.OnVote(1, Results(output.put[0].task, "k/b"));
-  EXPECT_EQ(audits_.passed(), 1u);
-  // A new id has no advantage.
-  Present({"k/a", "k/b", "evil/x", "evil/y"});
-  Put(TaskNumber(2));
-  Compute(TaskNumber(2), "k/a");
-  EXPECT_THAT(Vote().not_by, ElementsAre("k/a", "evil/"));
-}
-
-TEST_F(AuditsTest, ASilentKeyIsAskedAgainAfterMoreAndMoreResults) {
-  Present({"k/a", "k/b", "evil/x"});
-  std::int64_t number = 0;
-  for (const int owed : {1, 4, 16}) {
-    Put(TaskNumber(++number));
-    Compute(TaskNumber(number), "k/a");
-    EXPECT_THAT(Vote().not_by, ElementsAre("k/"));
-    audits_.LeaveOutSilent(true);
-    Answer(Vote(), "k/b");
-    for (int i = 0; i < owed; ++i) {
-      Put(TaskNumber(++number));
-      Compute(TaskNumber(number), "k/b");
-      Answer(Vote(), "k/a");
-      audits_.OnResults({{Key{"run", 5, "act", -1}, "evil/x", std::nullopt, 4}});
-    }
-  }
-}
-
-TEST_F(AuditsTest, AKeyThatHasWorkedIsWaitedForLonger) {
-  Present({"k/a", "k/b", "evil/x"});
-  audits_.OnResults({{Key{"run", 5, "act", -1}, "evil/x", std::nullopt, 4}});
-  Put(TaskNumber(1));
-  Compute(TaskNumber(1), "k/a");
-  Vote();
-  audits_.LeaveOutSilent(false);
-  EXPECT_THAT(audits_.TakeOutput().drop, IsEmpty());
-  audits_.LeaveOutSilent(true);
-  EXPECT_EQ(audits_.TakeOutput().drop.size(), 1u);
-}
-
-TEST_F(AuditsTest, WhereEverybodyElseIsSilentTheAuditIsSkipped) {
-  Present({"k/a", "evil/x"});
-  Put(TaskNumber(1));
-  Compute(TaskNumber(1), "k/a");
-  Vote();
-  audits_.LeaveOutSilent(true);
-  EXPECT_EQ(audits_.skipped(), 1u);
-  EXPECT_THAT(audits_.unconfirmed(), ElementsAre("k/a"));
-}
-
-// Who disagrees and then says nothing more is not believed, but neither is the other one.
-TEST_F(AuditsTest, WhoDoesNotRepeatItselfIsNotWaitedFor) {
-  Present({"k/a", "k/b", "evil/x"});
-  Put(TaskNumber(1));
-  Compute(TaskNumber(1), "k/a");
-  Answer(Vote(), "evil/x", 13);
-  EXPECT_THAT(Vote().not_by, ElementsAre("k/")) << "evil/x is to say it once more";
-  audits_.LeaveOutSilent(true);
-  Audits::Output output = audits_.TakeOutput();
-  ASSERT_EQ(output.put.size(), 1u);
-  EXPECT_THAT(output.put[0].task.not_by, ElementsAre("evil/", "k/b"));
-  audits_.OnVote(1, Results(output.put[0].task, "k/a"));
-  output = audits_.TakeOutput();
-  EXPECT_FALSE(output.verdict);
-  EXPECT_TRUE(output.undecided);
-  Present({"k/a", "k/b", "evil/x", "other/z"});
-  Answer(Vote(), "other/z");
-  EXPECT_THAT(audits_.TakeOutput().verdict->wrong, ElementsAre("evil/x"));
-}
-
-TEST_F(AuditsTest, ADisputeThatIsForgottenIsAConflict) {
-  Present({"a", "b", "c"});
-  for (int i = 1; i <= 3; ++i) Put(TaskNumber(i, 2));
-  Compute(TaskNumber(1, 2), "a");
-  Answer(Vote(), "b", 13);
-  Vote();
-  Compute(TaskNumber(2, 2), "a");
-  Vote();
-  audits_.Forget();
-  const Audits::Output output = audits_.TakeOutput();
-  ASSERT_EQ(output.conflicts.size(), 1u) << "only the first has two results";
-  EXPECT_EQ(output.conflicts[0].result, TaskNumber(1, 2).task.outputs[0].key);
-  EXPECT_THAT(output.conflicts[0].text, HasSubstr("by a differs from what b computed"));
-  EXPECT_FALSE(output.verdict);
 }
 
 TEST(ExcludedTest, AKeyOfWhichManyWereWrongIsOutAsAWhole) {
@@ -589,7 +441,7 @@ TEST_F(AuditsTest, NoHonestHandlerIsEverNamed) {
     std::vector<AuditVote> open;
     std::uint64_t lies = 100;
     const auto value = [&](const std::string& who) {
-      return who == "liar" && random() % 2 == 0 ? ++lies : kRight;
+      return who == "liar" && random() % 2 == 0 ? ++lies : kRightResult;
     };
     for (int step = 0; step < 60; ++step) {
       for (const std::string& name : all) {
