@@ -1,5 +1,5 @@
-// The jobs whose trained weights golden_test.cpp pins. Together they reach every operator of
-// models, every optimizer, every schedule, and what a training draws from its seed.
+// The jobs whose trained weights golden_test.cpp pins. They are at least one of each
+// kind of model, with every optimizer and schedule, and with what a training draws from its seed.
 #pragma once
 
 #include <string>
