@@ -175,7 +175,7 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
   reports_.Add(std::move(read), [this, unit = action.unit, generation = action.generation,
                                  first = action.first + begin, work = std::move(work),
                                  first_of = std::move(first_of)](tuplespace::Found&& found) {
-    ChunkDone done{unit, generation, first, work.size(), {}, {}};
+    ChunkDone done{unit, generation, first, work.size()};
     for (std::size_t i = 0; i < work.size(); ++i) {
       const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];
       statistics_.OnTaskDone(tuple.put_by, work[i]);
@@ -186,8 +186,11 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
 }
 
 void SpaceActions::OnChunk(ChunkDone event, tuplespace::Found&& found) {
-  event.results = SeenResults(std::move(found));
-  if (audits_.Watches()) audits_.OnResults(event.results);
+  for (const tuplespace::FoundTuple& tuple : found.tuples) event.put_by.insert(tuple.put_by);
+  if (audits_.Watches()) {
+    event.results = SeenResults(std::move(found));
+    audits_.OnResults(event.results);
+  }
   post_(std::move(event));
 }
 

@@ -73,7 +73,7 @@ void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, ManagerActions
   Unit* unit = FindCurrent(event.unit, event.generation);
   if (unit == nullptr) return;
   liveness_.OnProgress(now_us);
-  for (const SeenResult& result : event.results) pool_.OnResultOf(result.put_by);
+  for (const tuplespace::ClientId& client : event.put_by) pool_.OnResultOf(client);
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
   policy_->OnDone(static_cast<std::int64_t>(event.tasks), event.done, now_us);

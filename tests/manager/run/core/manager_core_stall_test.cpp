@@ -41,6 +41,7 @@ class StallTest : public ::testing::Test {
     }
     auto done = std::get<ChunkDone>(shell_.answers.front());
     shell_.answers.pop_front();
+    done.put_by = {client};
     for (SeenResult& result : done.results) result.put_by = client;
     shell_.Send(done, now_us_);
   }

@@ -188,10 +188,11 @@ class Shell {
   void TakeTasks(const PutTasks& put) {
     ASSERT_EQ(put.tasks.size(), put.done_when.size());
     NotePut(put);
-    ChunkDone answer{put.unit, put.generation, put.first, put.tasks.size(), {}, {}};
+    ChunkDone answer{put.unit, put.generation, put.first, put.tasks.size()};
     for (const Work& work : put.work) answer.done.push_back({work, took_us, 1});
     ASSERT_EQ(answer.done.size(), answer.tasks);
     for (const PlannedTask& task : put.tasks) Compute(task, &answer.results);
+    for (const SeenResult& result : answer.results) answer.put_by.insert(result.put_by);
     leases_us.insert(leases_us.end(), put.lease_us.begin(), put.lease_us.end());
     answers.push_back(std::move(answer));
     tasks += put.tasks.size();

@@ -31,8 +31,10 @@ struct ChunkDone {
   std::uint64_t generation = 0;
   std::size_t first = 0;  // the index of its first task in the unit
   std::size_t tasks = 0;
-  std::vector<TaskDone> done = {};       // what is known about the tasks
-  std::vector<SeenResult> results = {};  // those in done_when, and all those of audited tasks
+  std::vector<TaskDone> done = {};             // what is known about the tasks
+  std::set<tuplespace::ClientId> put_by = {};  // who computed the tasks
+  // If tasks are audited: those in done_when, and all those of audited tasks.
+  std::vector<SeenResult> results = {};
 };
 struct VoteDone {
   AuditId audit = 0;
