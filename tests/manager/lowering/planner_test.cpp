@@ -168,6 +168,18 @@ model::GptOptions NarrowGpt(std::int64_t layers, std::int64_t positions) {
   return o;
 }
 
+// The products with the head read whole groups of logits, which are much larger than the tiles of
+// the table that serves as head and embedding.
+TEST(PlannerTest, TiedNarrowTablesAreCutForTheirProducts) {
+  model::GptOptions o = NarrowGpt(1, 65);
+  o.n_embd = 4;
+  o.vocab_size = 50'000;
+  const PlannedGpt gpt(2, o);
+  const auto chosen = ChooseCuts(gpt.Request(1 << 20, 1), nullptr);
+  ASSERT_TRUE(chosen);
+  EXPECT_LE(chosen->cost.largest_need_bytes, 1u << 20);
+}
+
 // The memory is so large that only the limits require small tasks. DecodeTask checks the tasks.
 void ExpectTasksWithinLimits(const CutRequest& request) {
   const auto chosen = ChooseCuts(request, nullptr);

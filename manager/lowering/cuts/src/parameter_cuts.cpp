@@ -31,20 +31,28 @@ struct GradientReads {
   std::int64_t along_columns = 0;
 };
 
-GradientReads ReadsOfGradient(const CutRequest& request, std::int32_t parameter) {
+void AddReads(const CutRequest& request, int gradient, GradientReads* reads) {
   const LoweredGraph& graph = request.model.training;
-  const int gradient = graph.GradientOf(parameter);
-  if (gradient < 0 || graph.value(gradient).kind != ValueKind::kSum) return {};
   const LoweredNode& node = graph.node(graph.value(gradient).producer);
-  GradientReads reads;
+  if (graph.value(gradient).kind == ValueKind::kShared) {  // the parameter has several uses
+    for (const int sum : node.operands) AddReads(request, sum, reads);
+    return;
+  }
+  if (graph.value(gradient).kind != ValueKind::kSum) return;
   for (const int operand : node.operands) {
     if (operand < 0 || !graph.value(operand).IsOfSamples()) continue;
     const RowOrder order(request.training.block, graph.value(operand).rows);
-    reads.rows = std::max(reads.rows, order.group_rows());
+    reads->rows = std::max(reads->rows, order.group_rows());
   }
   const bool is_product = std::holds_alternative<model::LinearWeightGradient>(node.node->op);
-  reads.along_rows = is_product ? 1 : 0;
-  reads.along_columns = is_product ? 1 : 2;
+  reads->along_rows = std::max<std::int64_t>(reads->along_rows, is_product ? 1 : 0);
+  reads->along_columns = std::max<std::int64_t>(reads->along_columns, is_product ? 1 : 2);
+}
+
+GradientReads ReadsOfGradient(const CutRequest& request, std::int32_t parameter) {
+  GradientReads reads;
+  const int gradient = request.model.training.GradientOf(parameter);
+  if (gradient >= 0) AddReads(request, gradient, &reads);
   return reads;
 }
 
