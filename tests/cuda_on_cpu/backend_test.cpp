@@ -355,6 +355,20 @@ TEST(Download, ThatFailsAtItsEndStillWaitsForItsCopy) {
   EXPECT_EQ(std::memcmp(payload.data(), Filled(1000, 2.0f).data(), 4000), 0);
 }
 
+// A launch on the same thread would report that error as its own.
+TEST(Download, ThatIsNotReadyLeavesNoErrorBehind) {
+  const auto device = Make(1 << 20);
+  const BufferPtr buffer = device->Upload(Filled(1000, 1.0f));
+  const auto download = device->StartDownload(buffer, Row(buffer));
+  const auto mark = device->StartMark();
+  EXPECT_FALSE(download->ready());
+  EXPECT_FALSE(mark->ready());
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  RunAll();
+  EXPECT_TRUE(download->ready());
+  EXPECT_TRUE(mark->ready());
+}
+
 TEST(LostDevice, SaysSoInCudasWordsAndLetsEverythingGo) {
   auto device = Make(1 << 20);
   BufferPtr buffer = device->Allocate(4096);

@@ -69,4 +69,10 @@ void Check(cudaError_t error, std::string_view call, std::string_view device) {
   }
 }
 
+bool HasEnded(cudaEvent_t event) {
+  const cudaError_t error = cudaEventQuery(event);
+  if (error != cudaSuccess) cudaGetLastError();
+  return error != cudaErrorNotReady;
+}
+
 }  // namespace acan::cuda

@@ -23,4 +23,8 @@ std::string ErrorText(cudaError_t error, std::string_view call, std::string_view
 // If `error` is an error, throws the exception that it stands for (see cuda_devices.h).
 void Check(cudaError_t error, std::string_view call, std::string_view device);
 
+// Whether the work before the event's latest record has ended, or failed: the next call that waits
+// for it reports that. Does not leave "not ready" behind as the thread's last error.
+bool HasEnded(cudaEvent_t event);
+
 }  // namespace acan::cuda

@@ -157,7 +157,7 @@ class CudaDownload final : public PendingDownload {
   CudaDownload(const CudaDownload&) = delete;
   CudaDownload& operator=(const CudaDownload&) = delete;
 
-  bool ready() const override { return cudaEventQuery(event_.get()) != cudaErrorNotReady; }
+  bool ready() const override { return HasEnded(event_.get()); }
 
   tuplespace::Payload Wait() override {
     gpu_->Enter();
@@ -191,7 +191,7 @@ class CudaMark final : public PendingDownload {
           gpu_->name());
   }
 
-  bool ready() const override { return cudaEventQuery(event_.get()) != cudaErrorNotReady; }
+  bool ready() const override { return HasEnded(event_.get()); }
 
   tuplespace::Payload Wait() override {
     gpu_->Enter();

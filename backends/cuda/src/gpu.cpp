@@ -81,9 +81,7 @@ std::optional<Block> Gpu::TakeCached(std::uint64_t bytes, Lane lane) {
 
 bool Gpu::IsBusy(const Block& block, Lane lane) {
   if (!block.busy_on || *block.busy_on == lane) return false;
-  const bool busy = cudaEventQuery(block.event.get()) != cudaSuccess;
-  if (busy) cudaGetLastError();  // otherwise the next call would report "not ready"
-  return busy;
+  return !HasEnded(block.event.get());
 }
 
 // REQUIRES: the mutex is held, the bytes are charged.

@@ -79,8 +79,7 @@ Staging::~Staging() {
 // A slot that the device has finished reading.
 Staging::Slot& Staging::NextSlot() {
   if (slots_.size() < 2) AddSlot();
-  if (slots_.size() < most_slots_ && cudaEventQuery(slots_[next_].free.get()) != cudaSuccess) {
-    cudaGetLastError();  // otherwise the next call would report "not ready"
+  if (slots_.size() < most_slots_ && !HasEnded(slots_[next_].free.get())) {
     try {
       AddSlot();
     } catch (const OutOfMemory&) {  // then it waits for the existing slots
