@@ -26,6 +26,7 @@ SHOWN = 8
 PANELS = (("files in a folder", 20), ("lines of a file", 500), ("lines of a function", 70),
           ("members of a class", 15))
 TABLE = re.compile(r"\s*(return \{|static const std::vector)")
+RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 MEMBER = re.compile(r"  [\w:][^()]*(?:\([^()]*\)[^()]*)*\b\w+_(\[\w+\])?( =.*|\{.*)?;")
 NOT_FUNCTIONS = re.compile(r"\s*(namespace|class|struct|enum|union|extern|switch|for|if|while|do|"
                            r"else|try|return|\}|#)\b|.*=\s*\{$|\s*\}")
@@ -93,7 +94,8 @@ def measure(files):
             continue
         lines = text.splitlines()
         figures[1].append((len(lines), path))
-        figures[2].extend(functions(path, lines))
+        code = RAW_STRING.sub(lambda raw: '""' + "\n" * raw[0].count("\n"), text)
+        figures[2].extend(functions(path, code.splitlines()))
         figures[3].extend(classes(path, lines))
     figures[0] = [(count, folder) for folder, count in folders.items()]
     return [sorted(each, key=lambda pair: (-pair[0], pair[1]))[:SHOWN] for each in figures]

@@ -9,6 +9,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "backends_bench.h"
 #include "command.h"
 #include "device_factory.h"
@@ -50,7 +51,7 @@ void CheckSvgPath(const std::string& path) {
   if (refused != 0 || !file.has_filename() || std::filesystem::is_directory(file, ignored)) {
     throw UsageError(
         fmt::format("--svg: \"{}\" cannot be written ({}); give a file in an existing folder", path,
-                    refused != 0 ? std::strerror(errno) : "it is a folder"));
+                    refused != 0 ? SystemErrorText(errno) : "it is a folder"));
   }
 }
 
@@ -58,7 +59,7 @@ void WriteSvg(const std::string& path, const std::string& svg) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << svg;
   file.close();
-  if (!file) throw FailureError(fmt::format("writing {}: {}", path, std::strerror(errno)));
+  if (!file) throw FailureError(fmt::format("writing {}: {}", path, SystemErrorText(errno)));
 }
 
 std::vector<DeviceSpec> ChosenSpecs(const std::string& list) {

@@ -1,20 +1,20 @@
 // acan broker: serves a tuple space until it is stopped.
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <vector>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/core/names.h"
 #include "access_file.h"
 #include "command.h"
 #include "device_list.h"
 #include "file_watch.h"
 #include "fmt/format.h"
+#include "machine.h"
 #include "meeting_point.h"
 #include "process_setup.h"
 #include "role.h"
@@ -32,6 +32,8 @@ struct BrokerFlags {
   bool check_payloads = false;
   Setting shared_memory;
   Setting payloads;
+  int clients = 0;  // 0: the default limits
+  int tuples = 0;   // likewise
   RoleFlags role;
 };
 
@@ -52,10 +54,47 @@ Example, three terminals:
   acan manager examples/regression.toml --out out/regression)";
 
 // All tuples are in this machine's memory, whoever put them.
-std::uint64_t DefaultPayloadBytes() {
-  const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
-  const auto page_bytes = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
-  return std::max(tuplespace::SpaceLimits{}.payload_bytes, pages / 4 * 3 * page_bytes);
+std::uint64_t PayloadBytes(const Setting& payloads) {
+  if (payloads.set()) return ParseMemory(payloads.value, payloads.origin);
+  const std::optional<std::uint64_t> memory_bytes = UsableMemoryBytes();
+  return memory_bytes ? DefaultPayloadBytes(*memory_bytes)
+                      : tuplespace::SpaceLimits{}.payload_bytes;
+}
+
+// A stop of all processes of a job, as by scancel, reaches the broker at the same time as the
+// manager, which then writes a last snapshot: by default for at most 10 s (--stop-within).
+constexpr std::int64_t kServeManagerUs = 15'000'000;
+
+tuplespace::BrokerLinger ServeManagersOn() {
+  return {AllLeaders(), kServeManagerUs,
+          "leads a job and may still write a snapshot (SIGINT ends this broker at once)"};
+}
+
+constexpr int kMostClients = 65'536;  // as many as a manager lists
+constexpr int kLeastTuples = 10'000;
+constexpr int kMostTuples = 1'000'000'000;
+
+// Clients that are refused connect again and again, so that the broker can tell them why.
+constexpr std::uint64_t kSpareConnections = 64;
+
+// All clients may have the same key and address, as behind a tunnel.
+void LimitClients(int clients, tuplespace::BrokerOptions& options) {
+  const auto most = static_cast<std::uint64_t>(clients);
+  const std::uint64_t connections = most + kSpareConnections;
+  const std::uint64_t possible = tuplespace::PossibleConnections(options.shared_segments);
+  if (connections > possible) {
+    throw FailureError(fmt::format(
+        "--clients: {} clients need {} connections, but this process may open files for only {}; "
+        "raise the limit (ulimit -n)",
+        clients, connections, possible));
+  }
+  options.limits.clients = options.clients_per_key = most;
+  options.connections.connections = options.connections.connections_per_address = connections;
+}
+
+void LimitTuples(int tuples, tuplespace::BrokerOptions& options) {
+  options.limits.tuples = static_cast<std::uint64_t>(tuples);
+  options.limits.watched_keys = options.limits.tuples / 4;
 }
 
 // Applies the changed list of the key file. A file that cannot be used changes nothing; false is
@@ -113,11 +152,14 @@ int RunBroker(const BrokerFlags& flags) {
     options.access = {std::move(file.keys), AccessRoles(), std::move(file.peers)};
   }
   const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
+  options.first_tuples = FirstTuples();
   options.check_payloads = flags.check_payloads;
-  options.limits.payload_bytes = flags.payloads.set()
-                                     ? ParseMemory(flags.payloads.value, flags.payloads.origin)
-                                     : DefaultPayloadBytes();
+  options.limits.payload_bytes = PayloadBytes(flags.payloads);
   if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
+  if (flags.clients > 0) LimitClients(flags.clients, options);
+  if (flags.tuples > 0) LimitTuples(flags.tuples, options);
+  // `acan train` ends its broker after everything else.
+  if (flags.role.parent == 0) options.linger = ServeManagersOn();
   options.log = [&role](const std::string& line) { role.log().Info(line); };
   ::umask(S_IRWXG | S_IRWXO);  // so that nobody else can ever access a socket
   int code = 0;
@@ -131,7 +173,7 @@ int RunBroker(const BrokerFlags& flags) {
       watch.emplace(flags.keys.value, known,
                     [&] { return ReadAgain(flags.keys.value, keys, broker, role.log(), &said); });
     }
-    code = role.Serve([&broker] { broker.Run(); }, [&broker] { broker.Stop(); });
+    code = role.Serve([&broker] { broker.Run(); }, [&broker] { broker.StopSoon(); });
   }
   // Whether the parent still lives is uncertain at this moment; the parent would do the same.
   if (flags.role.parent != 0) RemoveFolderOf(flags.listen.front());
@@ -161,8 +203,20 @@ void AddBroker(Command& app, Chosen& chosen) {
       .TypeName("on|off");
   AddSetting(command, flags->payloads, "--payloads", "ACAN_PAYLOADS",
              "the maximum size of all payloads together, like 64GiB (default: three quarters of "
-             "this machine's memory, at least 16GiB)")
+             "this machine's memory, or of the memory limit of its control group)")
       .TypeName("SIZE");
+  command
+      .AddOption(
+          "--clients", flags->clients,
+          "the maximum number of clients, also of one key and of one address (default: 4096, "
+          "1024 of one key, 512 connections of one address)")
+      .Between(1, kMostClients)
+      .TypeName("N");
+  command
+      .AddOption("--tuples", flags->tuples,
+                 "the maximum number of tuples, whatever their size (default: 4000000)")
+      .Between(kLeastTuples, kMostTuples)
+      .TypeName("N");
   AddRoleFlags(command, flags->role);
   command.Footer(kBrokerExample);
   command.OnParsed([flags, &chosen] { chosen.run = [flags] { return RunBroker(*flags); }; });

@@ -235,7 +235,7 @@ int RunChaos(const ChaosFlags& flags) {
   ParseDuration("--every", flags.every);
   ParseDuration("--pause", flags.pause);
   Job job = ReadJob(flags.job);
-  HoldToInitialWeights(&job);
+  HoldToInitialWeights(&job, JobOrigin::kUser);
   const std::string out_dir =
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
   RequireOtherInputs(job, out_dir);

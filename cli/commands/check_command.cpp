@@ -30,6 +30,7 @@
 namespace acan::cli {
 namespace {
 
+constexpr std::chrono::seconds kFirstPatience(2);  // before it looks what prevents joining
 constexpr std::chrono::milliseconds kReachPatience(3'000);
 constexpr std::chrono::seconds kPatience(10);  // for joining, and for an answer
 constexpr double kClockToleranceS = 5;
@@ -75,7 +76,7 @@ class Findings {
     if (!json_) PrintLine(fmt::format("{:<11} {:<7} {}", check, WordOf(state), text));
     list_.push_back({{"check", check}, {"state", WordOf(state)}, {"text", text}});
   }
-  void Measured(const char* name, double value) { measured_[name] = value; }
+  void Measured(const char* name, nlohmann::json number) { measured_[name] = std::move(number); }
 
   bool failed() const { return failed_; }
   int Finish() {
@@ -91,69 +92,132 @@ class Findings {
   nlohmann::json measured_ = nlohmann::json::object();
 };
 
-// If there are several places, one that answers is enough; returns false if none does.
-bool CheckReach(const std::string& endpoints, Findings& findings) {
-  const std::vector<std::string> places = tuplespace::EndpointsIn(endpoints);
-  std::vector<std::pair<std::string, Reach>> tried;
-  bool named = false;
-  bool reached = false;
-  for (const std::string& place : places) {
-    tried.emplace_back(place, TryToReach(place, kReachPatience));
-    named = named || !tried.back().second.no_name;
-    reached = reached || (!tried.back().second.no_name && !tried.back().second.problem);
-  }
-  for (const auto& [place, reach] : tried) {
+bool IsObserver(const std::optional<AccessFile>& file) {
+  return file && file->role == kObserverRole;
+}
+bool IsHandler(const std::optional<AccessFile>& file) {
+  return file && file->role == kHandlerRole;
+}
+
+// The places of a broker, as FindPlace found them.
+using Places = std::vector<std::pair<std::string, Place>>;  // by endpoint
+
+// If there are several places, one with an address is enough; returns false if there is none.
+bool CheckNames(const Places& places, Findings& findings) {
+  const bool named = std::any_of(places.begin(), places.end(),
+                                 [](const auto& each) { return !each.second.no_name; });
+  for (const auto& [endpoint, place] : places) {
     const State missing = named ? State::kNote : State::kFailed;
-    findings.Add("name", reach.no_name ? missing : State::kOk,
-                 reach.no_name ? fmt::format("the host of {} cannot be resolved: {}; is the name "
+    findings.Add("name", place.no_name ? missing : State::kOk,
+                 place.no_name ? fmt::format("the host of {} cannot be resolved: {}; is the name "
                                              "right?",
-                                             place, *reach.no_name)
-                               : fmt::format("{} is at {}", place, reach.address));
+                                             endpoint, *place.no_name)
+                               : fmt::format("{} is at {}", endpoint, place.address));
   }
-  for (const auto& [place, reach] : tried) {
-    if (reach.no_name) continue;
+  return named;
+}
+
+// An attempt to join. Its outcome also shows that the broker can be reached: the broker would log a
+// connection that is made only to find that out as one that failed.
+class Attempt {
+ public:
+  struct Refusal {
+    const char* check;
+    std::string text;
+  };
+
+  // REQUIRES: the client outlives the attempt.
+  explicit Attempt(tuplespace::Client& client) : client_(client) {
+    client_.OnConnection([this](bool connected, const std::string& why) {
+      if (connected || why.empty() || refusal_) return;
+      refusal_ = {"key", why};
+      endpoint_ = client_.endpoint();
+    });
+    // As no request waits, it is that the broker admits no further client.
+    client_.OnDelay([this](const std::string& text) {
+      if (refusal_) return;
+      refusal_ = {"key", text};
+      endpoint_ = client_.endpoint();
+    });
+  }
+  ~Attempt() {
+    client_.OnConnection(nullptr);
+    client_.OnDelay(nullptr);
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  // Waits for the outcome for at most `patience`, which may be zero.
+  void Wait(std::chrono::milliseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    try {
+      do {
+        client_.Poll(std::min(patience, std::chrono::milliseconds(100)));
+      } while (!ended() && std::chrono::steady_clock::now() < end);
+    } catch (const tuplespace::SpaceError& error) {
+      const bool version = error.code() == tuplespace::ErrorCode::kVersion;
+      refusal_ = {version ? "version" : "key", error.what()};
+      endpoint_ = client_.endpoint();
+    }
+  }
+  bool ended() const { return client_.connected() || refusal_; }
+  const std::optional<Refusal>& refusal() const { return refusal_; }
+  // Where a broker has answered; empty: nowhere yet.
+  std::string endpoint() const { return client_.connected() ? client_.endpoint() : endpoint_; }
+
+ private:
+  tuplespace::Client& client_;
+  std::optional<Refusal> refusal_;
+  std::string endpoint_;
+};
+
+// If there are several places, one that answers is enough; returns false if none does.
+bool CheckReach(const Places& places, Attempt& attempt, Findings& findings) {
+  attempt.Wait(kFirstPatience);
+  const std::string answered = attempt.endpoint();
+  bool reached = !answered.empty();
+  std::vector<std::pair<std::string, Reach>> tried;  // by address
+  for (const auto& [endpoint, place] : places) {
+    if (place.no_name) continue;
+    if (endpoint == answered) {
+      findings.Add("reach", State::kOk, fmt::format("{} accepts connections", place.address));
+      continue;
+    }
+    tried.emplace_back(place.address, TryToReach(place, kReachPatience));
+    reached = reached || !tried.back().second.problem;
+    if (!attempt.refusal()) attempt.Wait({});  // the broker must not take the client for lost
+  }
+  for (const auto& [address, reach] : tried) {
     const State missing = reached ? State::kNote : State::kFailed;
     findings.Add("reach", reach.problem ? missing : State::kOk,
                  reach.problem ? fmt::format("nothing answers at {}: {}; is the broker running "
                                              "there, and does it listen at this address?",
-                                             reach.address, *reach.problem)
-                               : fmt::format("{} accepts connections after {:.1f} ms",
-                                             reach.address, reach.connect_ms));
+                                             address, *reach.problem)
+                               : fmt::format("{} accepts connections after {:.1f} ms", address,
+                                             reach.connect_ms));
   }
   return reached;
 }
 
-// Joins; false if that failed. Throws what Client throws, except SpaceError.
-bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file,
-               Findings& findings) {
-  std::string why = fmt::format(
-      "no broker has answered for {} s: whatever listens there is not a broker", kPatience.count());
-  bool handshake = false;
-  client.OnConnection([&](bool connected, const std::string& text) {
-    if (connected || text.empty()) return;
-    why = text;
-    handshake = true;
-  });
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  try {
-    while (!client.connected() && !handshake && std::chrono::steady_clock::now() < end) {
-      client.Poll(std::chrono::milliseconds(100));
-    }
-  } catch (const tuplespace::SpaceError& error) {
-    const bool version = error.code() == tuplespace::ErrorCode::kVersion;
-    findings.Add(version ? "version" : "key", State::kFailed, error.what());
+// False if the attempt has failed.
+bool CheckJoin(Attempt& attempt, const std::optional<AccessFile>& file, Findings& findings) {
+  if (!attempt.ended()) attempt.Wait(kPatience - kFirstPatience);
+  if (attempt.refusal()) {
+    findings.Add(attempt.refusal()->check, State::kFailed, attempt.refusal()->text);
     return false;
   }
-  client.OnConnection(nullptr);
-  if (!client.connected()) {
-    findings.Add("key", State::kFailed, why);
+  if (!attempt.ended()) {
+    findings.Add(
+        "key", State::kFailed,
+        fmt::format("no broker has answered for {} s: whatever listens there is not a broker",
+                    kPatience.count()));
     return false;
   }
   const std::string until =
       file && file->access.until_unix_s != tuplespace::kNoEnd
           ? fmt::format(", until {}", tuplespace::TimeText(file->access.until_unix_s))
           : "";
-  if (file && file->role == kObserverRole) {
+  if (IsObserver(file)) {
     findings.Add(
         "key", State::kFailed,
         fmt::format("\"{}\" may join{}, but only as an observer, which gets no tasks; acan "
@@ -167,6 +231,12 @@ bool CheckJoin(tuplespace::Client& client, const std::optional<AccessFile>& file
   findings.Add("version", State::kOk,
                fmt::format("protocol {} on both sides", tuplespace::kProtocolVersion));
   return true;
+}
+
+bool Joins(tuplespace::Client& client, const Places& places, const std::optional<AccessFile>& file,
+           Findings& findings) {
+  Attempt attempt(client);
+  return CheckReach(places, attempt, findings) && CheckJoin(attempt, file, findings);
 }
 
 void CheckClock(const std::optional<double>& ahead_s, Findings& findings) {
@@ -184,7 +254,8 @@ void CheckClock(const std::optional<double>& ahead_s, Findings& findings) {
           : text);
 }
 
-void CheckLink(tuplespace::Client& client, Findings& findings) {
+void CheckLink(tuplespace::Client& client, const std::optional<AccessFile>& file,
+               Findings& findings) {
   const RoundTrips trips = MeasureRoundTrips(client);
   CheckClock(trips.clock_ahead_s, findings);
   findings.Measured("round_trip_us", trips.median_us);
@@ -194,6 +265,10 @@ void CheckLink(tuplespace::Client& client, Findings& findings) {
   if (client.shares_memory()) {
     return findings.Add("bandwidth", State::kOk,
                         "the broker is on this host: bytes pass through shared memory");
+  }
+  if (IsObserver(file)) {  // the broker would log the attempt
+    return findings.Add("bandwidth", State::kNote,
+                        "not measured, because an observer's key may not put tuples");
   }
   try {
     const Bandwidth link = MeasureBandwidth(client, trips.median_us);
@@ -227,12 +302,17 @@ double CheckDevice(const HandlerDevice& chosen, Findings& findings) {
   findings.Measured("gflops", gflops);
   findings.Add("device", State::kOk,
                fmt::format("{} computes exactly, {:.1f} GFLOP/s, and may hold {}", name, gflops,
-                           SizeText(device->budget().limit_bytes())));
+                           RoundedSizeText(device->budget().limit_bytes())));
   return gflops;
 }
 
 // Compares the device with the handlers that have already joined.
-void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findings) {
+void CompareHandlers(tuplespace::Client& client, const std::optional<AccessFile>& file,
+                     double gflops, Findings& findings) {
+  const std::string blind =
+      fmt::format("{:.1f} GFLOP/s; a handler's key may not see the other handlers", gflops);
+  // The broker would log the attempt as that of an intruder.
+  if (IsHandler(file)) return findings.Add("adds", State::kOk, blind);
   double there_gflops = 0;
   int there = 0;
   try {
@@ -244,9 +324,7 @@ void CompareHandlers(tuplespace::Client& client, double gflops, Findings& findin
     }
   } catch (const tuplespace::SpaceError& error) {
     if (error.code() != tuplespace::ErrorCode::kForbidden) throw;
-    return findings.Add(
-        "adds", State::kOk,
-        fmt::format("{:.1f} GFLOP/s; a handler's key may not see the other handlers", gflops));
+    return findings.Add("adds", State::kOk, blind);
   }
   findings.Measured("handlers", there);
   findings.Measured("handlers_gflops", there_gflops);
@@ -287,14 +365,18 @@ int RunCheck(const Flags& flags) {
   Findings findings(flags.json);
   std::optional<HandlerDevice> device;
   Try("device", findings, [&] { device = DeviceOf(flags.handler); });
-  if (CheckReach(options.endpoint, findings)) {
+  Places places;
+  for (const std::string& endpoint : tuplespace::EndpointsIn(options.endpoint)) {
+    places.emplace_back(endpoint, FindPlace(endpoint));
+  }
+  if (CheckNames(places, findings)) {
     tuplespace::Client client(std::move(options));
-    if (CheckJoin(client, file, findings)) {
-      Try("link", findings, [&] { CheckLink(client, findings); });
+    if (Joins(client, places, file, findings)) {
+      Try("link", findings, [&] { CheckLink(client, file, findings); });
       if (device) {
         Try("device", findings, [&] {
           const double gflops = CheckDevice(*device, findings);
-          if (gflops > 0) CompareHandlers(client, gflops, findings);
+          if (gflops > 0) CompareHandlers(client, file, gflops, findings);
         });
       }
     }

@@ -10,6 +10,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/finished_run.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/vocabulary.h"
@@ -71,6 +72,7 @@ FinishedRun RunOfFolder(const EvalFlags& flags) {
     run.OpenWeights();
   } else {
     const ModelReader reader(run.model_path, *run.model);
+    RequireModelOfWeights(run.job, run.model_path);
   }
   return run;
 }
@@ -92,6 +94,7 @@ Job JobOfFile(const EvalFlags& flags) {
         fmt::format("{}; evaluate it with the job that trained it: {} describes another model",
                     error.what(), flags.job.path));
   }
+  RequireModelOfWeights(job, flags.model);
   return job;
 }
 
@@ -285,7 +288,12 @@ int RunEval(const EvalFlags& flags) {
 void AddEval(Command& app, Chosen& chosen) {
   const auto flags = std::make_shared<EvalFlags>();
   Command command = app.AddCommand("eval", "Evaluate a trained model on test data");
-  AddJobFlags(command, flags->job);
+  command
+      .AddOption("job", flags->job.path,
+                 "the output folder of a finished run, or a job file (then with --model)")
+      .Required(true)
+      .TypeName("DIR|JOB.toml");
+  AddOverrides(command, flags->job);
   command
       .AddOption("--model", flags->model,
                  "the model.safetensors to evaluate (default: the one in the folder)")

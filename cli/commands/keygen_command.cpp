@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <string>
 #include <vector>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/job.h"
 #include "acan/manager/load_data.h"
@@ -74,7 +74,7 @@ Limits LimitsOf(const KeygenFlags& flags) {
   Limits limits;
   if (NamesJobFile(flags)) {
     Job job = ReadJob(flags.jobs);
-    HoldToInitialWeights(&job);
+    HoldToInitialWeights(&job, JobOrigin::kUser);
     const Data data = LoadData(job);
     limits.jobs = TrainingId(job, data.train_sha256(), data.test_sha256());
   } else if (!flags.jobs.path.empty()) {
@@ -91,7 +91,11 @@ Limits LimitsOf(const KeygenFlags& flags) {
 
 std::string TextOf(const Limits& limits) {
   std::string text;
-  if (!limits.jobs.empty()) text += ", for jobs whose id begins with " + limits.jobs;
+  if (limits.jobs.size() == kJobIdDigits) {
+    text += ", for the job with the id " + limits.jobs;
+  } else if (!limits.jobs.empty()) {
+    text += ", for jobs whose id begins with " + limits.jobs;
+  }
   if (limits.until_unix_s != tuplespace::kNoEnd) {
     text += ", until " + tuplespace::TimeText(limits.until_unix_s);
   }
@@ -129,7 +133,7 @@ class NewAccessFiles {
 
 int Make(const KeygenFlags& flags) {
   if (::mkdir(flags.out.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    throw FailureError(fmt::format("{}: cannot create: {}", flags.out, std::strerror(errno)));
+    throw FailureError(fmt::format("{}: cannot create: {}", flags.out, SystemErrorText(errno)));
   }
   KeyFileChange change(BrokerPath(flags));
   if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {

@@ -86,7 +86,7 @@ int RunManager(const ManagerFlags& flags) {
   }
   Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
-  HoldToInitialWeights(&job);
+  HoldToInitialWeights(&job, JobOrigin::kUser);
   RequireOtherInputs(job, options.out_dir);
   const std::uintmax_t input_bytes = BytesOf(FilesOf(job));
   if (input_bytes >= kLargeInputBytes) {

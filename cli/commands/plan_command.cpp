@@ -1,6 +1,8 @@
 // acan plan: shows how the steps of a job would be cut for handlers, without training.
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -39,8 +41,10 @@ Reads the job and the sizes of its data, measures the speed of the handlers' dev
 step as acan train would with exactly these handlers. It trains and writes nothing. The time is an
 estimate, for comparing lists of handlers; the exit code is 1 if the handlers have too little memory.
 With --hosts the handlers are distributed round-robin over this many hosts, which share no memory:
-the plan shows what crosses the link of each host, and whether one more host would help. If the
-tasks cannot be placed on the hosts, it says why, and the estimate is rough.
+the plan shows what crosses the link of each host, and whether one more host would help. Each host
+has the processors of this machine, or more if its handlers have more threads; a handler is as fast
+as this machine measures it. If the tasks cannot be placed on the hosts, it says why, and the
+estimate is rough.
 
 Examples:
   acan plan examples/gpt.toml --handlers 2xcpu:1@4MiB
@@ -82,15 +86,24 @@ std::vector<Capacity> CapacitiesOf(const std::vector<DeviceSpec>& handlers) {
   return capacities;
 }
 
-// Distributes the handlers over several hosts, each with as many cores as this one.
+// Distributes the handlers over several hosts. Each has as many processors as this one, or as many
+// as its handlers keep busy if these are more: the list says which handlers those hosts have, and
+// plans leave out handlers that get less than half of their processors.
 void PutOnHosts(const PlanFlags& flags, std::vector<Capacity>* handlers) {
   if (flags.hosts < 2) return;
   constexpr double kNsOfKibAtOneMbit = 1024 * 8 * 1e3;
+  std::vector<double> busy_cpus(static_cast<std::size_t>(flags.hosts));
+  for (std::size_t i = 0; i < handlers->size(); ++i) {
+    busy_cpus[i % busy_cpus.size()] += (*handlers)[i].busy_cpus;
+  }
   for (std::size_t i = 0; i < handlers->size(); ++i) {
     Capacity& handler = (*handlers)[i];
     handler.bytes_travel = true;
     handler.host = fmt::format("host {}", i % static_cast<std::size_t>(flags.hosts) + 1);
     handler.machine = handler.host;
+    const auto cpus = static_cast<std::size_t>(std::ceil(busy_cpus[i % busy_cpus.size()]));
+    handler.cpus.resize(std::max(handler.cpus.size(), cpus));
+    std::iota(handler.cpus.begin(), handler.cpus.end(), 0);
     handler.link_ns_per_kib = static_cast<std::uint32_t>(kNsOfKibAtOneMbit / flags.link_mbit);
     handler.link_round_trip_us = static_cast<std::uint32_t>(flags.round_trip_us);
   }
@@ -191,24 +204,24 @@ std::string HostsText(const PlanForecast& forecast) {
 
 std::string StageText(const StageForecast& stage) {
   return fmt::format("{:>9.2f} {:>7} {:>11} {:>10.1f}  {} {}\n", stage.us * 1e-3, stage.tasks,
-                     SizeText(stage.need_bytes), static_cast<double>(stage.moved_bytes) / 1e6,
-                     stage.kind, stage.what);
+                     RoundedSizeText(stage.need_bytes),
+                     static_cast<double>(stage.moved_bytes) / 1e6, stage.kind, stage.what);
 }
 
 std::string ToText(const PlanForecast& forecast) {
   std::string text = fmt::format(
       "plan: {}\n"
-      "tasks per step:      {}, of which {} at once keep all handlers busy\n"
+      "tasks per step:      {}; {} at once would keep all handlers busy\n"
       "moved per step:      {:.1f} MB; {:.1f} MB with one handler that has memory for everything\n"
       "largest task:        {}\n"
       "estimated time:      {:.1f} ms per step\n\n",
       forecast.plan.summary, forecast.tasks, forecast.workers,
       static_cast<double>(forecast.moved_bytes) / 1e6,
       static_cast<double>(forecast.least_moved_bytes) / 1e6,
-      SizeText(forecast.plan.largest_need_bytes), forecast.step_us * 1e-3);
+      RoundedSizeText(forecast.plan.largest_need_bytes), forecast.step_us * 1e-3);
   for (const auto& [handler, tasks] : forecast.handlers) {
     text += fmt::format("handler {}: {}, {:.1f} GFLOP/s; {} of the tasks fit into its memory\n",
-                        handler.device, SizeText(handler.memory_bytes), handler.gflops,
+                        handler.device, RoundedSizeText(handler.memory_bytes), handler.gflops,
                         tasks == forecast.tasks ? "all" : fmt::format("{}", tasks));
   }
   text += HostsText(forecast);

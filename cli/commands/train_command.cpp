@@ -54,7 +54,7 @@ int ReportDone(const TrainFlags& flags, Log& log) {
     RequireNoOverrides(flags.job, "the run in " + flags.resume + " is done");
   } else {
     Job job = ReadJob(flags.job);
-    HoldToInitialWeights(&job);
+    HoldToInitialWeights(&job, JobOrigin::kUser);
     const Data data = LoadData(job, flags.resume);
     RequireNoOtherFinishedRun(flags.resume,
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
@@ -62,6 +62,17 @@ int ReportDone(const TrainFlags& flags, Log& log) {
   log.Info(fmt::format("the run in {} is done already", flags.resume));
   const auto path = std::filesystem::path(flags.resume) / kReceiptName;
   return ReportRun(ReadReceipt(path.string()), flags.resume, flags.json, Outputs::kFound);
+}
+
+// Loads the data of the job that a run keeps in its folder. They may be elsewhere now.
+Data LoadKeptData(const Job& job, const std::string& folder) {
+  try {
+    return LoadData(job, folder);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kUsage) throw;
+    throw UsageError(fmt::format("{}; if the job's files are elsewhere now: {}", error.what(),
+                                 HowToNameJob(folder)));
+  }
 }
 
 int RunTrain(const TrainFlags& flags) {
@@ -84,16 +95,17 @@ int RunTrain(const TrainFlags& flags) {
   if (resume && std::filesystem::exists(std::filesystem::path(out_dir) / kReceiptName)) {
     return ReportDone(flags, log);
   }
-  Job job = flags.job.path.empty() ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
+  const bool is_kept = flags.job.path.empty();
+  Job job = is_kept ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   CheckFolderIsFree(out_dir);
-  HoldToInitialWeights(&job);
+  HoldToInitialWeights(&job, is_kept ? JobOrigin::kRun : JobOrigin::kUser);
   RequireOtherInputs(job, out_dir);
-  Data data = LoadData(job, resume ? out_dir : "");
+  Data data = is_kept ? LoadKeptData(job, out_dir) : LoadData(job, resume ? out_dir : "");
   LogJob(job, data, log);
   const std::string resume_command = fmt::format("acan train --resume {}", out_dir);
   if (!resume) WarnOfReplacedRun(out_dir, job, data, resume_command, log);
   const EmptyFolders empty_folders(out_dir);
-  const std::string source = flags.job.path.empty() ? flags.resume : flags.job.path;
+  const std::string source = is_kept ? flags.resume : flags.job.path;
   bool can_resume = resume;
   const auto receipt = RunLocally(
       {cluster, out_dir, source, resume, flags.audit_log, flags.stop.within(), &can_resume}, job,

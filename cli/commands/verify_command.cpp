@@ -9,6 +9,7 @@
 #include "acan/core/task.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/audit_log.h"
+#include "acan/manager/finished_run.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
 #include "acan/manager/model_file.h"
@@ -141,7 +142,7 @@ int Rerun(const VerifyFlags& flags, const std::string& folder, const Receipt& re
   Log log(ParseLogFormat(flags.log_format), "verify");
   ClusterFlags cluster = flags.cluster;
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
-  HoldToInitialWeights(&job);
+  HoldToInitialWeights(&job, JobOrigin::kRun);
   Data data = LoadData(job, folder);
   // Reported before hours of training.
   verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",
@@ -182,7 +183,7 @@ void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict)
 
 int RunVerify(const VerifyFlags& flags) {
   std::filesystem::path path = flags.path;
-  if (std::filesystem::is_directory(path)) path /= "receipt.json";
+  if (std::filesystem::is_directory(path)) path = ReceiptPathIn(flags.path);
   const nlohmann::json json = ReadReceiptJson(path.string());
   const Receipt receipt = ReceiptFromJson(json, path.string());
   const Job job = JobFromJson(receipt.job, path.string());

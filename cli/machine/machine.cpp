@@ -1,12 +1,14 @@
 #include "machine.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <string>
 
-#include "memory_limit.h"
+#include "control_groups.h"
 
 namespace acan::cli {
 
@@ -14,7 +16,12 @@ int UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  return CoresWithin(CPU_COUNT(&set), ProcessorQuotaOfControlGroups());
+}
+
+int CoresWithin(int processors, std::optional<double> quota) {
+  if (!quota) return std::max(1, processors);
+  return static_cast<int>(std::clamp(std::ceil(*quota), 1.0, std::max(1.0, 1.0 * processors)));
 }
 
 Machine ThisMachine() {
@@ -43,6 +50,18 @@ std::uint64_t AvailableMemoryBytes() {
 std::uint64_t DefaultMemoryBytes(std::size_t handlers) {
   const std::uint64_t share = AvailableMemoryBytes() / 2 / std::max<std::size_t>(1, handlers);
   return std::max(share, std::uint64_t{1} << 20);
+}
+
+std::optional<std::uint64_t> UsableMemoryBytes() {
+  const std::optional<std::uint64_t> limit = MemoryLimitOfControlGroups();
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page_bytes = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return limit;
+  const auto bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+  return std::min(bytes, limit.value_or(bytes));
+}
+
+std::uint64_t DefaultPayloadBytes(std::uint64_t memory_bytes) {
+  return memory_bytes / 4 * 3;
 }
 
 }  // namespace acan::cli

@@ -3,20 +3,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace acan::cli {
 
-// The number of cores that this process may use (its affinity mask): at least 1.
+// The number of cores that this process may use, at least 1: the processors of its affinity mask,
+// or fewer if a control group has a smaller quota of processor time.
 int UsableCores();
+// The same for a mask with this many processors and a quota in processors; 1.5 gives two cores.
+int CoresWithin(int processors, std::optional<double> quota);
 
 // A machine and what a process may use of it.
 struct Machine {
   // Equal for all processes of a machine since its start, also in containers; empty if the system
   // does not tell.
   std::string id;
-  std::vector<int> cpus;  // processors that this process may use, ascending
+  // Processors that this process may use, ascending. A quota of processor time leaves them all.
+  std::vector<int> cpus;
 };
 Machine ThisMachine();
 
@@ -25,5 +30,12 @@ std::uint64_t AvailableMemoryBytes();
 // The default for what one of `handlers` handlers on this machine may hold: an equal share of half
 // of the available memory, at least 1 MiB.
 std::uint64_t DefaultMemoryBytes(std::size_t handlers);
+
+// The memory that this process and others in its control groups may use, whatever is in use: the
+// machine's, or less if a control group has a smaller limit. nullopt if the system does not tell.
+std::optional<std::uint64_t> UsableMemoryBytes();
+// The default for all payloads of a broker that may use this much memory. The rest is for
+// everything else, so that the broker reports a full space before the kernel ends the broker.
+std::uint64_t DefaultPayloadBytes(std::uint64_t memory_bytes);
 
 }  // namespace acan::cli

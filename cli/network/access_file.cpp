@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <initializer_list>
 #include <utility>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/core/text/toml_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/text_file.h"
@@ -199,7 +199,7 @@ std::string RoleOf(const std::string& path, const toml::table& table) {
 }
 
 Error FileError(const std::string& path, const char* doing) {
-  return FailureError(fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno)));
+  return FailureError(fmt::format("{}: cannot {}: {}", path, doing, SystemErrorText(errno)));
 }
 
 std::string TextOf(const BrokerFile& file) {

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 #include "tuplespace/client.h"
 
@@ -63,7 +63,7 @@ std::optional<std::string> LookUpHost(const std::string& host) {
     ::freeaddrinfo(found);
     return std::nullopt;
   }
-  return error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
+  return error == EAI_SYSTEM ? SystemErrorText(errno) : ::gai_strerror(error);
 }
 
 BrokerHost::BrokerHost(BrokerHostOptions options)
@@ -100,9 +100,10 @@ std::optional<std::string> BrokerHost::Ask(Clock::time_point deadline) {
     state->changed.notify_all();
   }).detach();
   const auto over = [this] { return state_->answered || state_->stop; };
+  const Clock::time_point slow_at = Clock::now() + options_.slow_after;
   std::unique_lock lock(state_->mutex);
-  if (!state_->changed.wait_until(lock, std::min(deadline, Clock::now() + options_.slow_after),
-                                  over)) {
+  // A lookup that has just begun when the patience ends is not slow.
+  if (!state_->changed.wait_until(lock, std::min(deadline, slow_at), over) && slow_at < deadline) {
     lock.unlock();
     options_.say(fmt::format("looking up the broker's host {}: no answer yet", Names()));
     lock.lock();

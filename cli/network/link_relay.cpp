@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 
 namespace acan::cli {
@@ -37,7 +38,7 @@ struct Address {
 };
 
 [[noreturn]] void Fail(const std::string& doing) {
-  throw FailureError(fmt::format("cannot {}: {}", doing, std::strerror(errno)));
+  throw FailureError(fmt::format("cannot {}: {}", doing, SystemErrorText(errno)));
 }
 
 // REQUIRES: an endpoint that a broker has printed, or one of LinkRelay's two.

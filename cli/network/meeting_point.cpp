@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "fmt/format.h"
 #include "tuplespace/client.h"
 
@@ -21,7 +21,7 @@ constexpr mode_t kForOthers = S_IRWXG | S_IRWXO;
 // Why other users may replace what is in this folder; nullopt if they may not.
 std::optional<std::string> ParentProblem(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
+  if (::stat(path.c_str(), &info) != 0) return SystemErrorText(errno);
   if (!S_ISDIR(info.st_mode)) return "it is not a folder";
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
     return fmt::format("it belongs to user {}, but must belong to this user ({}) or to root",
@@ -37,7 +37,7 @@ std::optional<std::string> ParentProblem(const std::string& path) {
 // Why a socket in this folder is not reserved for this user.
 std::optional<std::string> FolderProblem(const std::string& path) {
   struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return std::strerror(errno);
+  if (::lstat(path.c_str(), &info) != 0) return SystemErrorText(errno);
   if (!S_ISDIR(info.st_mode)) return "it is not a folder";
   if (info.st_uid != ::geteuid()) {
     return fmt::format("it belongs to user {}, but must belong to this user ({})", info.st_uid,
@@ -75,7 +75,7 @@ std::string MeetingFolder(const std::string& runtime, const std::string& root,
     ThrowUnusable(fmt::format("XDG_RUNTIME_DIR \"{}\"", runtime), *problem, flag);
   }
   if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    ThrowUnusable(folder, fmt::format("it cannot be created: {}", std::strerror(errno)), flag);
+    ThrowUnusable(folder, fmt::format("it cannot be created: {}", SystemErrorText(errno)), flag);
   }
   if (const auto problem = FolderProblem(folder)) ThrowUnusable(folder, *problem, flag);
   return folder;

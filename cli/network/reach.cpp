@@ -54,10 +54,8 @@ std::optional<std::string> Connect(const sockaddr* address, socklen_t size,
   }
 }
 
-// Connects to the first address of a name, as ZeroMQ does.
-Reach ReachHost(const std::string& host, const std::string& port,
-                std::chrono::milliseconds patience) {
-  Reach reach;
+Place FindHost(const std::string& host, const std::string& port) {
+  Place place;
   const bool is_ipv6 = host.starts_with('[');
   addrinfo hints{};
   hints.ai_family = is_ipv6 ? AF_INET6 : AF_INET;
@@ -66,40 +64,47 @@ Reach ReachHost(const std::string& host, const std::string& port,
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(name.c_str(), port.c_str(), &hints, &found);
   if (error != 0) {
-    reach.no_name = error == EAI_SYSTEM ? SystemErrorText(errno) : ::gai_strerror(error);
-    return reach;
+    place.no_name = error == EAI_SYSTEM ? SystemErrorText(errno) : ::gai_strerror(error);
+    return place;
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   std::array<char, NI_MAXHOST> text{};
   ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
                 NI_NUMERICHOST);
-  reach.address =
+  place.address =
       is_ipv6 ? fmt::format("[{}]:{}", text.data(), port) : fmt::format("{}:{}", text.data(), port);
-  const Clock::time_point begin = Clock::now();
-  reach.problem = Connect(found->ai_addr, found->ai_addrlen, patience);
-  reach.connect_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  return reach;
+  std::memcpy(&place.socket, found->ai_addr, found->ai_addrlen);
+  place.socket_bytes = found->ai_addrlen;
+  return place;
 }
 
-Reach ReachSocket(const std::string& path, std::chrono::milliseconds patience) {
-  Reach reach;
-  reach.address = path;
+Place FindSocket(const std::string& path) {
+  Place place;
+  place.address = path;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
-  const Clock::time_point begin = Clock::now();
-  reach.problem = Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address), patience);
-  reach.connect_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  return reach;
+  std::memcpy(&place.socket, &address, sizeof(address));
+  place.socket_bytes = sizeof(address);
+  return place;
 }
 
 }  // namespace
 
-Reach TryToReach(const std::string& endpoint, std::chrono::milliseconds patience) {
+Place FindPlace(const std::string& endpoint) {
   const std::size_t begin = endpoint.find("://") + 3;
-  if (endpoint.starts_with("ipc://")) return ReachSocket(endpoint.substr(begin), patience);
+  if (endpoint.starts_with("ipc://")) return FindSocket(endpoint.substr(begin));
   const std::size_t colon = endpoint.rfind(':');
-  return ReachHost(endpoint.substr(begin, colon - begin), endpoint.substr(colon + 1), patience);
+  return FindHost(endpoint.substr(begin, colon - begin), endpoint.substr(colon + 1));
+}
+
+Reach TryToReach(const Place& place, std::chrono::milliseconds patience) {
+  Reach reach;
+  const Clock::time_point begin = Clock::now();
+  reach.problem =
+      Connect(reinterpret_cast<const sockaddr*>(&place.socket), place.socket_bytes, patience);
+  reach.connect_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  return reach;
 }
 
 }  // namespace acan::cli

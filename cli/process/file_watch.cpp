@@ -41,8 +41,9 @@ void FileWatch::Watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kPause, [this] { return stop_; })) {
     std::string look = LookOf(path_);
-    if (look.empty() || look == last_) continue;
-    if (changed_()) last_ = std::move(look);
+    if (last_ == look) continue;
+    // A file that was away, as on a file server, is read again even if it comes back unchanged.
+    last_ = changed_() ? std::optional(std::move(look)) : std::nullopt;
   }
 }
 

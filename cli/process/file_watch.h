@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -15,8 +16,8 @@ std::string LookOf(const std::string& path);
 // Polls once a second, because few file systems notify of changes made on other hosts.
 class FileWatch {
  public:
-  // `known`: what LookOf returned before the file was read. `changed` returns false if the file
-  // could not be used; then it is called again a second later.
+  // `known`: what LookOf returned before the file was read. `changed` is also called if the file is
+  // gone. It returns false if the file could not be used; then it is called again a second later.
   FileWatch(const std::string& path, std::string known, std::function<bool()> changed);
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
@@ -27,7 +28,7 @@ class FileWatch {
 
   const std::string path_;
   const std::function<bool()> changed_;
-  std::string last_;
+  std::optional<std::string> last_;  // nullopt: the file could not be used
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

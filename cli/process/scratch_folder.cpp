@@ -2,18 +2,18 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
+#include "acan/manager/file_lock.h"
 #include "fmt/format.h"
 
 namespace acan::cli {
@@ -32,13 +32,10 @@ int Lock(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
   int error = ENOENT;
-  struct stat locked = {};
-  struct stat there = {};
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    error = errno;
-  } else if (::fstat(fd, &locked) == 0 && ::lstat(folder.c_str(), &there) == 0 &&
-             locked.st_ino == there.st_ino && locked.st_dev == there.st_dev &&
-             locked.st_uid == ::geteuid()) {
+  struct stat own = {};
+  if (const LockTry tried = TryLock(fd); tried.locked != Locked::kYes) {
+    error = tried.error;
+  } else if (IsFileOf(folder, fd) && ::fstat(fd, &own) == 0 && own.st_uid == ::geteuid()) {
     return fd;
   }
   ::close(fd);
@@ -81,7 +78,7 @@ ScratchFolder::ScratchFolder() {
     path_ = fmt::format("{}/{}{}", parent, kPrefix, kDraft);
     if (::mkdtemp(path_.data()) == nullptr) {
       throw FailureError("cannot make a temporary folder in " + parent + ": " +
-                         std::strerror(errno) + "; set TMPDIR to a writable folder");
+                         SystemErrorText(errno) + "; set TMPDIR to a writable folder");
     }
     lock_ = Lock(path_);
     // Another process may have found the folder before it was locked, and then removes it. If

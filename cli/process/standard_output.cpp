@@ -2,16 +2,16 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 
 namespace acan::cli {
 
 void Print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     if (errno == EPIPE) throw ReaderGone{};
-    throw FailureError(std::string("cannot write to stdout: ") + std::strerror(errno));
+    throw FailureError(std::string("cannot write to stdout: ") + SystemErrorText(errno));
   }
 }
 

@@ -7,17 +7,24 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <initializer_list>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "child.h"
 
 namespace acan::cli {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Whoever stops all processes of a job and then each of them, as a batch system and its script do,
+// sends a second SIGTERM within this time and means the first.
+constexpr std::chrono::seconds kRepeat{2};
 
 // The pipe to which the handler writes the number of the signal. Signals are not blocked and read
 // from a signalfd, because libraries may have started threads before main whose masks we do not
@@ -53,8 +60,9 @@ struct StopSignals::Impl {
   const Mode mode;
   std::array<int, 2> pipe = {-1, -1};
   std::atomic<int> received{0};
-  bool was_spared = false;  // a child ignored one SIGTERM; used by the thread only
-  std::mutex mutex;         // guards the functions and their calls
+  bool was_spared = false;        // a child ignored one SIGTERM; used by the thread only
+  Clock::time_point received_at;  // when the first signal was received; used by the thread only
+  std::mutex mutex;               // guards the functions and their calls
   Actions actions;
   std::thread thread;
 
@@ -77,6 +85,10 @@ struct StopSignals::Impl {
     // kernel hands it from one thread to the next while they end. Only the first notification
     // counts.
     if (!first && of_child) return;
+    const Clock::time_point now = Clock::now();
+    if (first) received_at = now;
+    const bool repeats = !first && signal == SIGTERM && received.load() == SIGTERM;
+    if (repeats && now < received_at + kRepeat) return;
     const std::lock_guard lock(mutex);
     if (first && actions.stop) {
       actions.stop();
@@ -89,7 +101,7 @@ struct StopSignals::Impl {
 
 StopSignals::StopSignals(Mode mode) : impl_(std::make_unique<Impl>(mode)) {
   if (::pipe2(impl_->pipe.data(), O_CLOEXEC) != 0) {
-    throw FailureError(std::string("cannot watch for signals: ") + std::strerror(errno));
+    throw FailureError(std::string("cannot watch for signals: ") + SystemErrorText(errno));
   }
   signal_pipe = impl_->pipe[1];
   impl_->thread = std::thread([this] { impl_->Watch(); });

@@ -29,7 +29,8 @@ class StopSignals {
     std::function<void()> kill;
   };
   // From now on, the first signal calls `stop` (immediately if it has already come). The second
-  // calls `kill` and then ends the process with 128 + its number. Both run on the watching thread.
+  // calls `kill` and then ends the process with 128 + its number. A SIGTERM within 2 s of a first
+  // SIGTERM is the same request and does nothing. Both run on the watching thread.
   // Returns the actions guarded before; when Guard returns, those are not running and will not run
   // any more. Empty functions end the guard.
   Actions Guard(Actions actions);

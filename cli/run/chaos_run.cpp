@@ -178,7 +178,7 @@ void ChaosRun::DoFault() {
     done_to = fmt::format(" (pid {})", fmt::join(hit, ", "));
   }
   const std::string fault = FaultText(harm, victim);
-  log_.Warning(fmt::format("chaos: {}{}", fault, done_to));
+  log_.Warning(fault + done_to);
   ++report_.faults[fault];
   unrecovered_.emplace_back(fault, Clock::now());
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/text_file.h"
 #include "device_factory.h"
 #include "fmt/format.h"
@@ -74,13 +74,22 @@ void RequireNoOverrides(const JobFlags& flags, const std::string& kept) {
                                fmt::join(variable, ";"), kept));
 }
 
+std::string HowToNameJob(const std::string& folder) {
+  return fmt::format("to continue from snapshots, name the job: acan train JOB.toml --resume {}",
+                     folder);
+}
+
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {
   const std::string path = folder + "/job.json";
   RequireNoOverrides(flags, path + " cannot be overridden");
   if (!std::filesystem::exists(path)) {
+    if (std::filesystem::exists(folder + "/snapshots")) {
+      throw UsageError(fmt::format("{}: cannot open: {}; {}", path, SystemErrorText(ENOENT),
+                                   HowToNameJob(folder)));
+    }
     throw UsageError(
         fmt::format("{}: cannot open: {}; --resume takes the folder (--out) of an earlier run",
-                    path, std::strerror(ENOENT)));
+                    path, SystemErrorText(ENOENT)));
   }
   const std::string text = ReadTextFile(path, kMaxJobBytes, "the job that a run keeps");
   const auto json = ParseJsonOrDiscard(text);

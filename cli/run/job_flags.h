@@ -35,6 +35,8 @@ void AddStopWithin(Command& app, StopFlag& flag);
 // For a job that must stay unchanged; `kept` gives the reason as the second half of a sentence.
 // Throws Error (usage) if --set or ACAN_SET would change the job.
 void RequireNoOverrides(const JobFlags& flags, const std::string& kept);
+// Advice for a run in `folder` that cannot be resumed from the job that it keeps there.
+std::string HowToNameJob(const std::string& folder);
 // The job of the run in `folder` (its --out). Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job. Flags override ACAN_SET ("key=value;key=value"), which overrides the file.

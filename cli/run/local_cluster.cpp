@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <future>
 #include <map>
@@ -19,6 +18,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/long_wait.h"
+#include "acan/core/text/system_error_text.h"
 #include "child.h"
 #include "fmt/format.h"
 #include "machine.h"
@@ -37,6 +37,7 @@ constexpr milliseconds kShortLife{5000};  // a handler that dies younger is rest
 constexpr milliseconds kFirstBackoff{50};
 constexpr milliseconds kMaxBackoff{2000};
 constexpr int kMaxFailedStarts = 5;              // consecutive, by its own fault; then no more
+constexpr int kYoungKillsSaid = 3;               // consecutive, of handlers: memory may be short
 constexpr milliseconds kStopPatience{8000};      // then SIGKILL
 constexpr milliseconds kBrokerPatience{60'000};  // until it listens
 constexpr int kLookAgainMs = 1'000;
@@ -109,8 +110,13 @@ struct LocalCluster::Impl {
   int wake_fd = -1;
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> restarts{0};
+  int young_kills = 0;       // handlers killed soon after their start, in a row
   mutable std::mutex mutex;  // guards what follows
-  std::map<pid_t, Part> pids;
+  struct Process {
+    Part part;
+    bool is_killed = false;  // by Signal
+  };
+  std::map<pid_t, Process> pids;
   std::optional<std::string> failure;
   std::function<void()> on_failure;
   std::thread thread;  // starts all children and outlives them
@@ -130,7 +136,7 @@ struct LocalCluster::Impl {
     for (std::string& word : LogFlags()) words.push_back(std::move(word));
     const std::lock_guard lock(mutex);
     Child child(words);
-    pids.emplace(child.pid(), part);
+    pids.emplace(child.pid(), Process{part});
     return child;
   }
 
@@ -251,14 +257,33 @@ struct LocalCluster::Impl {
     for (const std::string& line : child.ReadErr()) log.Raw(line);
   }
 
+  bool IsKilledBySignal(pid_t pid) const {
+    const std::lock_guard lock(mutex);
+    const auto at = pids.find(pid);
+    return at != pids.end() && at->second.is_killed;
+  }
+
+  // The supervisor cannot see why the system kills a handler, and neither can the handler say so.
+  void NoteKill(milliseconds life, const Exit& exit, bool by_signal) {
+    if (by_signal) return;
+    young_kills = exit.signal == SIGKILL && life < kShortLife ? young_kills + 1 : 0;
+    if (young_kills != kYoungKillsSaid) return;
+    log.Warning(fmt::format(
+        "{} handlers in a row were killed within {} s of their start: probably the system lacks "
+        "memory for them (its log says so: dmesg); give each less with --memory, or start fewer "
+        "with --handlers",
+        young_kills, kShortLife.count() / 1000));
+  }
+
   void HandlerDied(Slot& slot) {
     const pid_t pid = slot.child->pid();
+    const bool by_signal = IsKilledBySignal(pid);
     const Exit exit = Reap(*slot.child);
     Relay(*slot.child);
     slot.child.reset();
     const Clock::time_point now = Clock::now();
-    const milliseconds delay =
-        slot.restart.AfterLife(std::chrono::duration_cast<milliseconds>(now - slot.started), exit);
+    const auto life = std::chrono::duration_cast<milliseconds>(now - slot.started);
+    const milliseconds delay = slot.restart.AfterLife(life, exit);
     const std::string who =
         fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
     if (slot.restart.give_up) {
@@ -273,6 +298,7 @@ struct LocalCluster::Impl {
     ++restarts;
     log.Warning(fmt::format("{}; restarting it in {} ms (restart {})", who, delay.count(),
                             restarts.load()));
+    NoteKill(life, exit, by_signal);
   }
 
   // The time until the next delayed start; -1 if there is none.
@@ -384,7 +410,7 @@ LocalCluster::LocalCluster(LocalClusterOptions options, Log& log)
                 kMinDescriptors + handlers * kDescriptorsOfHandler, kMinThreadsOfCluster);
   impl_->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (impl_->wake_fd < 0) {
-    throw FailureError(std::string("cannot make an event counter: ") + std::strerror(errno));
+    throw FailureError(std::string("cannot make an event counter: ") + SystemErrorText(errno));
   }
   std::promise<void> listening;
   std::future<void> started = listening.get_future();
@@ -428,15 +454,18 @@ std::uint64_t LocalCluster::restarts() const {
 std::vector<pid_t> LocalCluster::Pids(Part part) const {
   const std::lock_guard lock(impl_->mutex);
   std::vector<pid_t> found;
-  for (const auto& [pid, its_part] : impl_->pids) {
-    if (its_part == part) found.push_back(pid);
+  for (const auto& [pid, process] : impl_->pids) {
+    if (process.part == part) found.push_back(pid);
   }
   return found;
 }
 
 bool LocalCluster::Signal(pid_t pid, int signal) {
   const std::lock_guard lock(impl_->mutex);  // so that it is not reaped meanwhile
-  return impl_->pids.count(pid) != 0 && ::kill(pid, signal) == 0;
+  const auto at = impl_->pids.find(pid);
+  if (at == impl_->pids.end()) return false;
+  at->second.is_killed |= signal == SIGKILL;
+  return ::kill(pid, signal) == 0;
 }
 
 void LocalCluster::Stop() {
@@ -449,7 +478,7 @@ void LocalCluster::Stop() {
 void LocalCluster::Kill() {
   impl_->stopping = true;  // so that nothing is restarted
   const std::lock_guard lock(impl_->mutex);
-  for (const auto& [pid, part] : impl_->pids) ::kill(pid, SIGKILL);
+  for (const auto& [pid, process] : impl_->pids) ::kill(pid, SIGKILL);
   impl_->folder.Remove();
 }
 

@@ -189,8 +189,8 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outp
                  : "the weights are not finite\n";
   }
   text += fmt::format(
-      "{} steps in {:.1f} s by {} handler{}: {} tasks done, {} re-issued, {} duplicated\n",
-      receipt.steps, receipt.seconds, receipt.handlers.size(),
+      "{} step{} in {:.1f} s by {} handler{}: {} tasks done, {} re-issued, {} duplicated\n",
+      receipt.steps, receipt.steps == 1 ? "" : "s", receipt.seconds, receipt.handlers.size(),
       receipt.handlers.size() == 1 ? "" : "s", receipt.tasks_done, receipt.tasks_reissued,
       receipt.tasks_duplicated);
   text += "weights_sha256 " + receipt.weights_sha256 + "\n";

@@ -32,8 +32,11 @@ nlohmann::json ProgressJson(const Progress& progress) {
 }
 
 std::string EvaluationText(const Progress& progress) {
-  std::string text = fmt::format("epoch {}/{}{}, step {}/{}: ", progress.epoch, progress.epochs,
-                                 progress.epoch_done ? " done" : "", progress.step, progress.steps);
+  std::string text = "evaluated: ";  // a model that is not being trained
+  if (progress.steps > 0) {
+    text = fmt::format("epoch {}/{}{}, step {}/{}: ", progress.epoch, progress.epochs,
+                       progress.epoch_done ? " done" : "", progress.step, progress.steps);
+  }
   if (progress.step > 0) text += fmt::format("loss {:.4f}, ", progress.loss);
   if (progress.test_loss) text += fmt::format("test loss {:.4f}", *progress.test_loss);
   if (progress.test_accuracy) {

@@ -33,6 +33,7 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.leases = 4096;
   limits.per_request = 4096;
   limits.leaves_nothing = true;
+  limits.borrow_us = kProbeTurnUs;
   return limits;
 }
 
@@ -101,17 +102,18 @@ std::vector<Role> AccessRoles() {
   Rule inputs{{Operation::kRead}, of_steps, {}};
   inputs.whole_keys = true;
   const Rule results{{Operation::kComplete}, of_steps, {}};
-  Rule itself{{Operation::kPut}, AllHandlers(), kId};
+  // It replaces what it has announced.
+  Rule itself{{Operation::kPut, Operation::kRetire}, AllHandlers(), kId};
   itself.payload_bytes = kMaxCapacityBytes;
   Rule its_reports{{Operation::kPut, Operation::kRetire}, AllReports(), kId};
   its_reports.payload_bytes = kMaxReportBytes;
   const Rule its_probes{{Operation::kPut, Operation::kRead, Operation::kRetire}, AllProbes(), kId};
-  // Handlers measure one after the other. Limited handlers may not see the names of others' keys.
-  const Rule all_probes{{Operation::kReadMetadata}, AllProbes(), {}};
+  // Handlers measure one after the other, and see nothing of each other by that.
+  const Rule turn{{Operation::kGet}, Pattern::Of(ProbeTurnKey()), {}};
   const Role handler{kHandlerRole,
-                     {tasks, inputs, results, itself, its_reports, its_probes, all_probes},
+                     {tasks, inputs, results, itself, its_reports, its_probes, turn},
                      {Limited(tasks, kRun), Limited(inputs, kRun), Limited(results, kRun), itself,
-                      its_reports, its_probes},
+                      its_reports, its_probes, turn},
                      HandlerLimits()};
 
   Role manager{kManagerRole, {Rule{AllOperations(), everything, {}}}, about_handlers};

@@ -144,6 +144,7 @@ std::string ReportToJson(const Report& r) {
   json j = {{"tasks", r.tasks},           {"failed", r.failed}, {"tile_hits", r.tile_hits},
             {"peak_bytes", r.peak_bytes}, {"busy_s", r.busy_s}, {"gflop", r.gflop}};
   if (r.fetched_bytes > 0) j["fetched_bytes"] = r.fetched_bytes;
+  if (r.speed != 1) j["speed"] = r.speed;
   return JsonText(j);
 }
 
@@ -159,6 +160,8 @@ std::optional<Report> ReportFromJson(const std::string& text) {
     r.busy_s = AmountOf(j, "busy_s", -static_cast<double>(kMaxCounted));
     r.gflop = AmountOf(j, "gflop");
     if (j.contains("fetched_bytes")) r.fetched_bytes = CountOf(j, "fetched_bytes");
+    if (j.contains("speed")) r.speed = AmountOf(j, "speed", kMinSpeed);
+    if (r.speed > kMaxSpeed) throw Malformed();
     return r;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -175,6 +178,9 @@ Key ReportKey(const std::string& id, std::int64_t number) {
 }
 Key LeaderKey(const std::string& job) {
   return Key{WordOf(OtherTuple::kLeader), job};
+}
+Pattern AllLeaders() {
+  return {{FieldPattern::Exact(WordOf(OtherTuple::kLeader)), FieldPattern::Any()}, false};
 }
 Key DoneKey(const std::string& job) {
   return Key{WordOf(OtherTuple::kDone), job};
@@ -226,6 +232,12 @@ Pattern AllProbes() {
   return {
       {FieldPattern::Exact(WordOf(OtherTuple::kProbe)), FieldPattern::Any(), FieldPattern::Any()},
       false};
+}
+Key ProbeTurnKey() {
+  return Key{WordOf(OtherTuple::kProbe), "turn"};
+}
+std::vector<Key> FirstTuples() {
+  return {ProbeTurnKey()};
 }
 Pattern ProbesOf(const std::string& id) {
   return {{FieldPattern::Exact(WordOf(OtherTuple::kProbe)), FieldPattern::Exact(id),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "acan/handler/conformance.h"
 #include "handler_impl.h"
@@ -71,6 +72,7 @@ Handler::Impl::Impl(HandlerOptions given)
     capacity.busy_cpus *= options.throttle->MeanGflops() / capacity.gflops;
     capacity.gflops = options.throttle->MeanGflops();
   }
+  speed_watch.emplace(capacity.gflops);
   releases = std::make_shared<ReleaseQueue>([this] { client.Wake(); });
   if (options.faults) {
     injector.emplace(*options.faults);
@@ -87,7 +89,10 @@ void Handler::Impl::Begin() {
     if (connected) OnConnected();
   });
   client.OnDamage([this](const std::string& text) { Log(text); });
-  client.OnDelay([this](const std::string& text) { Log(text); });
+  client.OnDelay([this](const std::string& text) {
+    say_waiting_at_us = INT64_MAX;  // this says more
+    Log(text);
+  });
   client.OnDirectProblem([this](const std::string& text) { Log(text); });
   client.OnAsked([this](const Key& key) { return KeptBytes(key); });
   client.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(notice); });
@@ -103,8 +108,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
   const std::int64_t now_us = NowUs();
   const bool at_once = more || MaySupply();
-  const std::int64_t due_us =
-      at_once ? now_us : std::min({core.NextDeadlineUs(), next_report_us, look_for_turn_at_us});
+  const std::int64_t due_us = at_once ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
   client.Poll(std::chrono::microseconds(wait_us));
   SupplyNext();  // after the submitted requests: the next task may wait for those
@@ -113,8 +117,8 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
     Step(Released{flight});
   }
   if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
+  if (speed_watch->Forget(NowUs())) ReportSpeed();
   if (NowUs() >= next_report_us) PutReport(NowUs());
-  if (NowUs() >= look_for_turn_at_us) LookForTurn();
   if (say_waiting_at_us != INT64_MAX && NowUs() >= say_waiting_at_us) {
     say_waiting_at_us = INT64_MAX;
     Log(fmt::format("no broker answers at {} yet; waiting for one", options.endpoint));
@@ -163,15 +167,16 @@ bool Handler::Impl::BytesTravel() const {
 void Handler::Impl::OnConnected() {
   say_waiting_at_us = INT64_MAX;
   capacity.bytes_travel = BytesTravel();
-  look_for_turn_at_us = tuplespace::kForeverUs;
   ++connection;
+  if (probe_get) client.Abandon(*std::exchange(probe_get, std::nullopt));
+  capacity.link_ns_per_kib = capacity.link_round_trip_us = 0;  // of an earlier connection
   if (capacity.bytes_travel) {
     capacity.host = client.local_address();
     capacity.host_threads = static_cast<int>(std::thread::hardware_concurrency());
+    probe_turns = 0;
     AskToProbe();
-  } else {
-    PutCapacity();
   }
+  PutCapacity();
   EndSupplies();
   ConnectionLost lost{capacity.bytes_travel};
   for (const auto& [key, puts] : resident_puts) lost.put_again.insert(key);
@@ -196,6 +201,19 @@ void Handler::Impl::CountDirect() {
   report.sent_bytes = direct.sent_bytes;
 }
 
+// Puts a report soon, even if no task was computed since the last one.
+void Handler::Impl::ReportSpeed() {
+  reported_tasks = UINT64_MAX;
+  reported_at_us = 0;
+  next_report_us = 0;
+  if (!capacity.bytes_travel) return;  // then it is of no consequence
+  Log(speed_watch->speed() == 1
+          ? fmt::format("{} counts as being as fast as usual", capacity.device)
+          : fmt::format(
+                "{} now computes at {:.2g} times its usual speed, and gets tasks accordingly",
+                capacity.device, speed_watch->speed()));
+}
+
 void Handler::Impl::PutReport(std::int64_t now_us) {
   report.peak_bytes = device_thread->peak_bytes();
   CountDirect();
@@ -213,9 +231,9 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   reported_at_us = now_us;
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
-  tuple.payload =
-      Payload::Copy(ReportToJson({report.tasks, report.failed, report.tile_hits, report.peak_bytes,
-                                  report.busy_s, report.gflop, report.fetched_bytes}));
+  tuple.payload = Payload::Copy(
+      ReportToJson({report.tasks, report.failed, report.tile_hits, report.peak_bytes, report.busy_s,
+                    report.gflop, report.fetched_bytes, speed_watch->speed()}));
   tuple.ephemeral = true;
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));

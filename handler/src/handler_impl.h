@@ -19,6 +19,7 @@
 #include "acan/handler/handler_core.h"
 #include "acan/handler/link_probe.h"
 #include "acan/handler/planted.h"
+#include "acan/handler/speed_watch.h"
 #include "device/device_thread.h"
 #include "fmt/format.h"
 #include "release_queue.h"
@@ -92,15 +93,15 @@ struct Handler::Impl {
   void OnConnected();
   // ---- its link (handler_link.cpp)
   void AskToProbe();
-  void LookForTurn();
-  void OnTurn(ProbeTurn turn);
+  void OnProbeTurn(ReplyBody&& reply);
   void ProbeLink();
   void PutProbe(std::uint64_t bytes, std::optional<std::int64_t> begin_us);
   void EndProbe();
-  void PutMark(std::int64_t number);
+  void OnProbeTurnEnded(const ReplyBody& reply);
   void PutCapacity();
   void CountDirect();
   void PutReport(std::int64_t now_us);
+  void ReportSpeed();
   void Submit(tuplespace::RequestBody body) {
     client.Submit(std::move(body), [this](ReplyBody&& reply) {
       if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
@@ -150,11 +151,12 @@ struct Handler::Impl {
   std::optional<FaultInjector> injector;
   LinkProbe link_probe;
   std::uint64_t connection = 0;  // the number of the current connection
-  std::int64_t probe_number = kWaitsToMeasure;
-  std::int64_t turn_until_us = 0;  // after this, it measures without waiting for others
-  bool claims_turn = false;        // it has marked that it measures, but has not begun
-  std::int64_t look_for_turn_at_us = tuplespace::kForeverUs;
+  std::int64_t probe_number = 0;
+  std::optional<tuplespace::RequestId> probe_get;  // for the turn, while it waits
+  tuplespace::LeaseRef probe_turn;
+  int probe_turns = 0;  // in this connection
   HandlerReport report;
+  std::optional<SpeedWatch> speed_watch;  // set with `capacity`
   std::int64_t report_number = 0;
   std::int64_t next_report_us = 0;
   std::int64_t report_every_us = kFirstReportUs;

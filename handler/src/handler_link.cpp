@@ -13,79 +13,64 @@ using tuplespace::Key;
 using tuplespace::Payload;
 
 constexpr std::uint64_t kMaxProbeBytes = 256 << 10;  // of one tuple
-// One measurement takes some 50 ms. If others have not finished within the maximum, they may never
-// finish.
-constexpr std::int64_t kLookForTurnEveryUs = 20'000;
-constexpr std::int64_t kMaxTurnWaitUs = 3'000'000;
+constexpr int kMaxProbeTurns = 3;                    // in one connection
 
 }  // namespace
 
-// The manager plans for the links, so this handler announces itself only when its link is measured.
+// Handlers share the broker's link, so each measures alone: while it holds the turn under a lease.
+// They queue in the space, which costs nothing. Until then the manager takes the link for a usual
+// one.
 void Handler::Impl::AskToProbe() {
   link_probe = {};
-  turn_until_us = NowUs() + kMaxTurnWaitUs;
-  // A key that is limited to some jobs may not see others' probes.
-  if (options.access && !options.access->limit.empty()) {
-    PutMark(kMeasures);
-    return ProbeLink();
-  }
-  claims_turn = false;
-  PutMark(kWaitsToMeasure);
-  LookForTurn();
+  tuplespace::Get get;
+  get.pattern = tuplespace::Pattern::Of(ProbeTurnKey());
+  get.offer_bytes = 0;  // the queue prefers small offers
+  get.lease_us = kProbeTurnUs;
+  get.ns_per_kib = core.ns_per_kib();  // the space keeps the last values
+  get.holds_from_bytes = options.holds_from_bytes;
+  probe_get =
+      client.Submit(std::move(get), [this](ReplyBody&& reply) { OnProbeTurn(std::move(reply)); });
 }
 
-void Handler::Impl::LookForTurn() {
-  look_for_turn_at_us = tuplespace::kForeverUs;
-  tuplespace::List list;
-  list.pattern = AllProbes();
-  list.metadata_only = true;
-  client.Submit(std::move(list), [this, of = connection](ReplyBody&& reply) {
-    if (of != connection) return;
-    // An older broker refuses.
-    const auto* found = std::get_if<tuplespace::Found>(&reply);
-    std::vector<Key> probes;
-    if (found != nullptr) {
-      for (const tuplespace::FoundTuple& tuple : found->tuples) probes.push_back(tuple.key);
-    }
-    OnTurn(NowUs() >= turn_until_us ? ProbeTurn::kMeasure
-                                    : TurnOf(probes, client.id(), claims_turn));
-  });
-}
-
-void Handler::Impl::OnTurn(ProbeTurn turn) {
-  const bool claims = turn != ProbeTurn::kWait;
-  const bool is_new = claims != std::exchange(claims_turn, claims);
-  if (is_new) {
-    PutMark(claims ? kMeasures : kWaitsToMeasure);
-    const Key before = ProbeKey(client.id(), claims ? kWaitsToMeasure : kMeasures);
-    Submit(tuplespace::Retire{tuplespace::Pattern::Of(before), false});
+void Handler::Impl::OnProbeTurn(ReplyBody&& reply) {
+  probe_get.reset();
+  if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
+    return Log(
+        fmt::format("the broker does not let this handler measure its link: {}", error->text));
   }
-  if (turn == ProbeTurn::kMeasure) return ProbeLink();
-  if (is_new && claims) return LookForTurn();
-  look_for_turn_at_us = NowUs() + kLookForTurnEveryUs;
+  const auto* turn = std::get_if<tuplespace::Grants>(&reply);
+  if (turn == nullptr) return;
+  if (turn->grants.empty()) return AskToProbe();  // it was benched, and must ask again
+  probe_turn = {turn->grants.front().key, turn->grants.front().fence};
+  ++probe_turns;
+  ProbeLink();
 }
 
 void Handler::Impl::EndProbe() {
-  Submit(tuplespace::Retire{ProbesOf(client.id()), false});
-  PutCapacity();
+  client.Submit(tuplespace::Release{probe_turn}, [this, of = connection](ReplyBody&& reply) {
+    if (of == connection) OnProbeTurnEnded(reply);
+  });
 }
 
-void Handler::Impl::PutMark(std::int64_t number) {
-  tuplespace::Tuple tuple;
-  tuple.key = ProbeKey(client.id(), number);
-  tuple.ephemeral = true;
-  std::vector<tuplespace::Tuple> tuples;
-  tuples.push_back(std::move(tuple));
-  Submit(tuplespace::Put{std::move(tuples)});
+// Only if the lease had not ended did nobody else measure meanwhile.
+void Handler::Impl::OnProbeTurnEnded(const ReplyBody& reply) {
+  const auto* lease = std::get_if<tuplespace::LeaseReply>(&reply);
+  if (lease == nullptr || link_probe.Next()) return;  // it is not measured
+  if (lease->lease == tuplespace::LeaseStatus::kStale) {
+    if (probe_turns < kMaxProbeTurns) return AskToProbe();
+    return Log(fmt::format(
+        "the link could not be measured in {} s, {} times; managers take it for a usual one",
+        kProbeTurnUs / 1'000'000, kMaxProbeTurns));
+  }
+  capacity.link_ns_per_kib = link_probe.ns_per_kib();
+  capacity.link_round_trip_us = link_probe.round_trip_us();
+  Submit(tuplespace::Retire{tuplespace::Pattern::Of(HandlerKey(client.id())), false});
+  PutCapacity();
 }
 
 void Handler::Impl::ProbeLink() {
   const std::optional<std::uint64_t> bytes = link_probe.Next();
-  if (!bytes) {
-    capacity.link_ns_per_kib = link_probe.ns_per_kib();
-    capacity.link_round_trip_us = link_probe.round_trip_us();
-    return EndProbe();
-  }
+  if (!bytes) return EndProbe();
   const std::int64_t begin_us = NowUs();
   for (std::uint64_t left = *bytes; left > 0;) {
     const std::uint64_t size = std::min(left, kMaxProbeBytes);

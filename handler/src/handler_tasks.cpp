@@ -113,7 +113,10 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   TaskFinished event;
   event.flight = id;
   event.took_us = static_cast<std::int64_t>(outcome.seconds * 1e6);
-  report.gflop += static_cast<double>(Flops(*flights.at(id).task)) * 1e-9;
+  const Task& task = *flights.at(id).task;
+  const std::uint64_t flops = Flops(task);
+  report.gflop += static_cast<double>(flops) * 1e-9;
+  if (speed_watch->Note(WatchedTaskOf(task, flops), event.took_us, NowUs())) ReportSpeed();
   for (const TaskResult& result : outcome.results) {
     const bool resident = result.resident_bytes > 0;
     const std::uint64_t bytes = resident ? result.resident_bytes : result.payload.size();

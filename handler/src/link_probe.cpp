@@ -18,24 +18,6 @@ constexpr std::int64_t kTooLongToRepeatUs = 200'000;
 
 }  // namespace
 
-// A handler that has put bytes measures, even without a mark, as earlier versions do. A handler
-// with a larger id and a mark may have begun before this one set its own.
-ProbeTurn TurnOf(const std::vector<tuplespace::Key>& probes, const std::string& id, bool claims) {
-  bool is_first = true;
-  bool other_measures = false;
-  for (const tuplespace::Key& probe : probes) {
-    const std::vector<tuplespace::Field> fields = probe.Fields();
-    const auto* other = fields.size() == 3 ? std::get_if<std::string>(&fields[1]) : nullptr;
-    const auto* number = other != nullptr ? std::get_if<std::int64_t>(&fields[2]) : nullptr;
-    if (number == nullptr || *other == id) continue;
-    const bool measures = *number != kWaitsToMeasure;
-    other_measures = other_measures || measures;
-    if (*other < id && (measures || !claims)) is_first = false;
-  }
-  if (!is_first || (other_measures && !claims)) return ProbeTurn::kWait;
-  return claims && !other_measures ? ProbeTurn::kMeasure : ProbeTurn::kClaim;
-}
-
 std::optional<std::uint64_t> LinkProbe::Next() const {
   if (small_ < kRoundTrips) return 1;
   if (is_enough_) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "row_kernel_cases.h"
 
@@ -259,6 +260,24 @@ TEST_P(RowKernelTest, SquaresAndTheFactorThatClips) {
           "");
     }
   });
+}
+
+// min(1, limit / norm) also where the norm is zero or not finite: PyTorch's clip_grad_norm_ does
+// the same, and a NaN must stay visible.
+TEST_P(RowKernelTest, TheFactorThatClipsUnusualNorms) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto device = GetParam().make(GetParam().threads.front(), kRoomyBytes);
+  const auto factor = [&device](float squares) {
+    const OnDevice sum = Put(*device, Make(1, 1, [squares](auto, auto) { return squares; }));
+    const OnDevice out = Space(*device, 1, 1);
+    Launcher{*device}(Kernel::kClipFactor, {out.matrix, sum.matrix}, {.f = {0.5f, 1e-6f}, .i = {}});
+    return Fetch(*device, out).v[0];
+  };
+  EXPECT_EQ(factor(0.0f), 1.0f);
+  EXPECT_EQ(factor(infinity), 0.0f);
+  EXPECT_TRUE(std::isnan(factor(nan)));
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "job_fixture.h"
@@ -93,7 +96,44 @@ TEST_F(Check, OfAHostThatMayJoinMeasuresItsLinkAndSaysWhatItAdds) {
   EXPECT_GT(all["measured"]["round_trip_us"], 0);
   EXPECT_GT(all["measured"]["handlers_gflops"], 0);
   EXPECT_EQ(all["measured"]["handlers"], 1);
+  EXPECT_TRUE(all["measured"]["handlers"].is_number_integer());
   EXPECT_EQ(all["checks"].back()["check"], "adds");
+}
+
+// Otherwise the operator would look for an intruder.
+TEST_F(Check, OfAHostThatMayJoinLeavesNoProblemInTheBrokersLog) {
+  for (const char* role : {"handler", "manager", ""}) {
+    const std::vector<std::string> no_keys;
+    std::vector<std::string> words = {"broker", "--listen", "tcp://127.0.0.1:*"};
+    if (*role != '\0') words = BrokerWords();
+    Program broker(words);
+    const std::string endpoint = EndpointOf(broker);
+    const Result result =
+        Run(endpoint, *role == '\0' ? no_keys : std::vector<std::string>{"--keys", Key(role)});
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    broker.Signal(SIGTERM);
+    EXPECT_EQ(broker.Wait(), 0);
+    EXPECT_THAT(broker.err(), AllOf(Not(HasSubstr("failed")), Not(HasSubstr("refused")))) << role;
+  }
+}
+
+TEST_F(Check, OfABrokerThatIsFullNamesItsLimit) {
+  Program broker({"broker", "--listen", "tcp://127.0.0.1:*", "--clients", "1"});
+  const std::string endpoint = EndpointOf(broker);
+  const std::vector<std::string> words = {"handler", "--connect", endpoint, "--device",
+                                          "cpu:1",   "--memory",  "16MiB"};
+  Program first(words);
+  ASSERT_TRUE(first.WaitForErr("joined " + endpoint));
+  const Result result = Run(endpoint);
+  EXPECT_EQ(result.code, 1) << result.out << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("reach +ok "));
+  EXPECT_THAT(result.out, ContainsRegex("key +FAILED .*admits no further client.*clients = 1"));
+  Program second(words);
+  ASSERT_TRUE(second.WaitForErr("the limit clients = 1 is reached"));
+  EXPECT_THAT(second.err(), Not(HasSubstr("no broker answers")));
+  EXPECT_TRUE(broker.WaitForErr("is not admitted: the limit clients = 1 is reached"));
+  first.Signal(SIGTERM);
+  EXPECT_TRUE(second.WaitForErr("joined " + endpoint));
 }
 
 TEST_F(Check, OnTheBrokersHostNothingCrossesALink) {

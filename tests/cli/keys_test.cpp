@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <filesystem>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -218,10 +219,10 @@ TEST_F(Keys, MayBeLimitedToJobsAndToADate) {
   for (const char* file : {"guest", "broker"}) {
     EXPECT_THAT(ReadFile(Key(file)), HasSubstr("jobs = \"3f2a*\"\nuntil = 2188-01-01T00:00:00Z"));
   }
-  EXPECT_EQ(Keygen({"--add", "manager", "--name", "one", "--jobs", "0123456789abcdef", "--until",
-                    "2187-12-31T18:00:00+02:00"})
-                .code,
-            0);
+  const Result one = Keygen({"--add", "manager", "--name", "one", "--jobs", "0123456789abcdef",
+                             "--until", "2187-12-31T18:00:00+02:00"});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.out, HasSubstr("for the job with the id 0123456789abcdef, until"));
   EXPECT_THAT(ReadFile(Key("broker")),
               HasSubstr("jobs = \"0123456789abcdef\"\nuntil = 2187-12-31T16:00:00Z"))
       << "and others stay as they are";
@@ -300,6 +301,17 @@ TEST_F(Keys, ForAJobFileObeyItsOverrides) {
     EXPECT_THAT(refused.err, HasSubstr("give --jobs FILE.toml"));
   }
   EXPECT_EQ(Keygen({"--revoke", "plain", "--set", "train.seed=9"}).code, 2);
+}
+
+TEST_F(Keys, ThatAreGoneAreReportedAndThePreviousListStaysInForce) {
+  Program broker(BrokerWords());
+  const std::string endpoint = EndpointOf(broker);
+  std::filesystem::rename(Key("broker"), folder_ / "away");
+  ASSERT_TRUE(broker.WaitForErr("the previous list stays in force"));
+  Program handler(HandlerWords(endpoint, Key("handler")));
+  EXPECT_TRUE(handler.WaitForErr("joined"));
+  std::filesystem::rename(folder_ / "away", Key("broker"));
+  EXPECT_TRUE(broker.WaitForErr("has changed"));
 }
 
 TEST_F(Keys, OfOtherJobsDoNotTrainThisOne) {

@@ -175,7 +175,7 @@ TEST(AManager, SaysWhatItWaitsForIfItsHandlerIsStopped) {
   ASSERT_TRUE(manager.WaitForErr("epoch 1/"));
   handler.Signal(SIGSTOP);
   // At the latest when the broker loses the handler, which takes 10 s.
-  EXPECT_TRUE(manager.WaitForErr("no handler has joined yet")) << manager.err();
+  EXPECT_TRUE(manager.WaitForErr("all handlers are gone")) << manager.err();
   manager.Signal(SIGTERM);
   EXPECT_EQ(manager.Wait(), 128 + SIGTERM) << manager.err();
 }

@@ -1,7 +1,10 @@
 // Help, usage errors and exit codes of the real program.
 #include "program.h"
 
+#include <algorithm>
 #include <sstream>
+#include <string>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -71,6 +74,19 @@ TEST(Plan, SaysWhatCrossesTheLinksOfHosts) {
   const Result text = RunAcan(words);
   EXPECT_THAT(text.out, AllOf(HasSubstr("gets no tasks"), HasSubstr("the manager sends"),
                               HasSubstr("one more host would not")));
+}
+
+// Plans leave out handlers with less than half of their processors, so all four would be left out
+// on a machine with fewer processors than those of the hosts.
+TEST(Plan, HostsHaveTheProcessorsOfTheirHandlers) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const unsigned threads = std::min(2 * std::thread::hardware_concurrency() + 1, 33u);
+  const Result result =
+      RunAcan({"plan", job, "--handlers", "4xcpu:" + std::to_string(threads) + "@64MiB", "--hosts",
+               "4", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_GE(nlohmann::json::parse(result.out)["workers"], 4);
 }
 
 TEST(Plan, TheEstimateContainsTheRoundTripsOfTheLinks) {

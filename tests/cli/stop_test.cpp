@@ -1,6 +1,7 @@
 // Nothing remains, whichever process stops or dies.
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -226,6 +227,25 @@ TEST_F(Training, StartsAHandlerThatDiedAgain) {
   ExpectNothingLeft();
 }
 
+// As the kernel does where memory is short.
+TEST_F(Training, NamesALikelyCauseIfHandlersAreKilledSoonAfterTheirStart) {
+  ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
+  const auto is_said = [this] {
+    return train_.err().find("3 handlers in a row were killed within 5 s") != std::string::npos;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (train_.Runs() && !is_said() && std::chrono::steady_clock::now() < deadline) {
+    for (const pid_t pid : train_.Descendants()) {
+      if (CommandLine(pid).find(" handler ") != std::string::npos) SignalProcess(pid, SIGKILL);
+    }
+    WaitForAny({&train_}, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(is_said()) << train_.err();
+  train_.Signal(SIGTERM);
+  EXPECT_EQ(train_.Wait(), 128 + SIGTERM) << train_.err();
+  ExpectNothingLeft();
+}
+
 TEST_F(Training, StartsABrokerThatDiedAgain) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   ASSERT_NO_FATAL_FAILURE(KillChildThatRuns(" broker "));
@@ -257,6 +277,55 @@ TEST(AManagerWithoutABroker, StopsCleanlyBySigterm) {
     manager->Signal(SIGTERM);
     EXPECT_EQ(manager->Wait(), 128 + SIGTERM) << manager->err();
   }
+}
+
+// ---- separate roles that get their signals at the same time, as from a batch system
+
+class SeparateRoles : public ::testing::Test {
+ protected:
+  SeparateRoles()
+      : endpoint_("ipc://" + (folder_ / "space")),
+        broker_({"broker", "--listen", endpoint_}),
+        handler_({"handler", "--connect", endpoint_, "--device", "cpu:1", "--memory", "16MiB"}),
+        manager_({"manager", "--connect", endpoint_, folder_.Write("job.toml", EndlessJob()),
+                  "--out", folder_ / "out"}) {}
+
+  const TestFolder folder_;
+  const std::string endpoint_;
+  Program broker_;
+  Program handler_;
+  Program manager_;
+};
+
+TEST_F(SeparateRoles, LoseNothingThoughTheBrokerAndTheHandlerAreStoppedFirst) {
+  ASSERT_TRUE(manager_.WaitForErr("epoch 2/"));
+  broker_.Signal(SIGTERM);
+  ASSERT_TRUE(broker_.WaitForErr("leads a job"));
+  handler_.Signal(SIGTERM);
+  EXPECT_EQ(handler_.Wait(), 128 + SIGTERM) << handler_.err();
+  manager_.Signal(SIGTERM);
+  EXPECT_EQ(manager_.Wait(), 128 + SIGTERM) << manager_.err();
+  EXPECT_THAT(manager_.err(), HasSubstr("no work is lost"));
+  EXPECT_EQ(broker_.Wait(), 128 + SIGTERM) << broker_.err();
+  EXPECT_THAT(broker_.err(), ::testing::Not(HasSubstr("stopping after")));
+}
+
+TEST_F(SeparateRoles, OfThemABrokerEndsAtOnceByASecondSignal) {
+  ASSERT_TRUE(manager_.WaitForErr("epoch 2/"));
+  broker_.Signal(SIGTERM);
+  ASSERT_TRUE(broker_.WaitForErr("leads a job"));
+  broker_.Signal(SIGINT);
+  EXPECT_EQ(broker_.Wait(), 128 + SIGINT) << broker_.err();
+}
+
+// A batch system's signal to all processes, and then that of its script.
+TEST_F(SeparateRoles, TakeASecondSigtermSoonAfterTheFirstForTheFirst) {
+  ASSERT_TRUE(manager_.WaitForErr("epoch 2/"));
+  manager_.Signal(SIGTERM);
+  ASSERT_TRUE(manager_.WaitForErr("stopping: "));
+  manager_.Signal(SIGTERM);
+  EXPECT_EQ(manager_.Wait(), 128 + SIGTERM) << manager_.err();
+  EXPECT_THAT(manager_.err(), HasSubstr("no work is lost"));
 }
 
 TEST(TrainingThatCannotStart, GivesUpAndSaysWhy) {

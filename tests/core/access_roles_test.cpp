@@ -111,8 +111,29 @@ TEST_F(AccessRolesTest, EachMeasuresItsLinkByProbesOfItsOwn) {
     EXPECT_FALSE(May(kHandlerRole, jobs, PutOf(other)));
     EXPECT_FALSE(May(kHandlerRole, jobs, ReadOf(other, false)));
     EXPECT_FALSE(May(kHandlerRole, jobs, Retire{AllProbes(), false}));
-    EXPECT_EQ(May(kHandlerRole, jobs, List{AllProbes(), 100, true}), jobs.empty());
+    EXPECT_FALSE(May(kHandlerRole, jobs, List{AllProbes(), 100, true}));
     EXPECT_FALSE(May(kObserverRole, jobs, PutOf(ProbeKey("k/1", 3))));
+  }
+}
+
+// A client with a handler's key cannot keep others from measuring.
+TEST_F(AccessRolesTest, HandlersOnlyBorrowTheTurnToMeasure) {
+  for (const std::string jobs : {"", "3f2a"}) {
+    const auto may = [&](RequestBody body) { return May(kHandlerRole, jobs, std::move(body)); };
+    const Pattern turn = Pattern::Of(ProbeTurnKey());
+    EXPECT_TRUE(may(GetOf(turn)));
+    EXPECT_FALSE(may(GetOf(AllHandlers())));
+    EXPECT_FALSE(may(GetOf(AllProbes())));
+    EXPECT_FALSE(may(PutOf(ProbeTurnKey())));
+    EXPECT_FALSE(may(Retire{turn, false}));
+    EXPECT_FALSE(may(ReadOf(ProbeTurnKey(), true)));
+    EXPECT_TRUE(may(Retire{Pattern::Of(HandlerKey("k/1")), false})) << "it announces itself anew";
+    EXPECT_FALSE(may(Retire{Pattern::Of(HandlerKey("other/1")), false}));
+    EXPECT_FALSE(may(Retire{AllHandlers(), false}));
+  }
+  for (const tuplespace::Role& role : AccessRoles()) {
+    const bool borrows = role.name == kHandlerRole;
+    EXPECT_EQ(role.limits.borrow_us, borrows ? kProbeTurnUs : INT64_MAX) << role.name;
   }
 }
 

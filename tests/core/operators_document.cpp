@@ -132,8 +132,11 @@ std::string OptimizerSection(const OptimizerRow& row) {
 
 std::string Document() {
   std::string out =
-      "# Operators\n\n"
-      "This file lists what a task can ask of a device. It is made from the table of calls\n"
+      "# Calls and kernels\n\n"
+      "This file lists what a task can ask of a device. The operators of a model, of which graph\n"
+      "files consist, are in another [table](graph_files.md#nodes).\n"
+      "\n"
+      "This file is made from the table of calls\n"
       "(`core/include/acan/core/operators/operators.inc`), and a test compares the two. To change\n"
       "it, change the table and run `operators_document > docs/operators.md`. The head of the\n"
       "table explains the rows and how shapes are written. Matrices are of float32 unless stated.\n"

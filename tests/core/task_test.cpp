@@ -258,6 +258,21 @@ TEST(NamesTest, CapacityAndReportSurviveTheirText) {
   const auto report = ReportFromJson(ReportToJson({5, 1, 2, 4096, 0.5}));
   ASSERT_TRUE(report);
   EXPECT_EQ(report->peak_bytes, 4096u);
+  EXPECT_EQ(report->speed, 1);
+}
+
+TEST(NamesTest, TheSpeedOfAReportSurvivesItsTextWithinItsLimits) {
+  Report report;
+  for (const double speed : {kMinSpeed, 0.4, kMaxSpeed}) {
+    report.speed = speed;
+    const auto back = ReportFromJson(ReportToJson(report));
+    ASSERT_TRUE(back) << speed;
+    EXPECT_EQ(back->speed, speed);
+  }
+  for (const double speed : {-1.0, 0.0, 0.001, 8.1, 1e300}) {
+    report.speed = speed;
+    EXPECT_FALSE(ReportFromJson(ReportToJson(report))) << speed;
+  }
 }
 
 TEST(NamesTest, TheLinkOfACapacitySurvivesItsText) {

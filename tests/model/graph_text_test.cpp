@@ -110,6 +110,17 @@ TEST(GraphTextTest, AFileByHandIsAGraph) {
   EXPECT_EQ(graph.value(graph.outputs().front().value).shape.features, 3);
 }
 
+// A range of a truncated normal needs a quarter of the normal.
+TEST(GraphTextTest, RangesOfTruncatedNormals) {
+  for (const char* range : {"[0, 0.02, -2, 2]", "[0, 1, -1, 1]", "[0, 1, 0, 1]", "[5, 1, 5, 9]",
+                            "[0, 0.3, -0.1, 0.1]", "[0, 1e-30, -3e38, 3e38]"}) {
+    json file = SmallFile();
+    file["parameters"][0]["initial"] =
+        ParseJson(std::string("{\"truncated_normal\": ") + range + "}");
+    EXPECT_NO_THROW(ReadGraph(JsonText(file), "net.json", Mode::kTraining)) << range;
+  }
+}
+
 std::string Refusal(const std::string& text) {
   try {
     ReadGraph(text, "net.json", Mode::kTraining);
@@ -153,6 +164,12 @@ const std::vector<Mistake>& Mistakes() {
       {"/parameters/0/initial", "{\"uniform\": [1, 0]}", {"'initial'"}},
       {"/parameters/0/initial", "{\"uniform\": [-3e38, 3e38]}", {"'initial'", "low is finite"}},
       {"/parameters/0/initial", "{\"truncated_normal\": [0, 0, -1, 1]}", {"'initial'", "above 0"}},
+      {"/parameters/0/initial",
+       "{\"truncated_normal\": [0, 1, 2, 4]}",
+       {"parameter 'hidden.weight'", "only 2.3 % of a normal distribution with mean 0",
+        "from 2 to 4; at least 25 % must be"}},
+      {"/parameters/0/initial", "{\"truncated_normal\": [0, 1, 6, 7]}", {"only 9.9e-08 %"}},
+      {"/parameters/0/initial", "{\"truncated_normal\": [1, 1, -1, 0]}", {"only 14 %"}},
       {"/parameters/0/file_shape", "[5, 5]", {"parameter 'hidden.weight'", "25 elements"}},
       {"/parameters/0/file_layout", "\"OIHW\"", {"'file_layout'", "\"convolution\""}},
       {"/parameters/0/file_layout", "\"convolution\"", {"'file_shape' is missing"}},

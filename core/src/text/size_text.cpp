@@ -1,5 +1,7 @@
 #include "acan/core/text/size_text.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <utility>
@@ -42,6 +44,15 @@ std::string SizeText(std::uint64_t bytes) {
     if (bytes % unit == 0 && (bytes >= unit)) {
       return std::to_string(bytes / unit) + std::string(name);
     }
+  }
+  return "0B";
+}
+
+std::string RoundedSizeText(std::uint64_t bytes) {
+  for (const auto& [name, shift] : kUnits) {
+    const std::uint64_t unit = std::uint64_t{1} << shift;
+    if (bytes < unit) continue;
+    return fmt::format("{:.4g}{}", static_cast<double>(bytes) / static_cast<double>(unit), name);
   }
   return "0B";
 }

@@ -131,9 +131,7 @@ bool DeviceThread::Conclude(StartedTask& started) {
 // microseconds. Sleeps less if the thread must end.
 std::int64_t DeviceThread::SleepUntilDue(const StartedTask& started) {
   std::unique_lock lock(mutex_);
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t ahead_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(wall).count() - NowUs();
+  const std::int64_t ahead_us = tuplespace::UnixUs() - NowUs();
   const ThrottleSchedule::Slot slot = throttled_.Next(started.added_us, started.flops, ahead_us);
   const std::chrono::steady_clock::time_point due{std::chrono::microseconds(slot.due_us)};
   stopping_.wait_until(lock, due, [this] { return stop_; });

@@ -27,7 +27,9 @@ namespace acan {
 // Microseconds of the monotonic clock.
 std::int64_t NowUs();
 
-// Public methods are for the handler's thread. `wake` is called on the device's thread when there
+// Runs a device's tasks on two threads: the starter starts them in order, and the finisher waits
+// for the results of devices that compute asynchronously. Public methods are for the handler's
+// thread, which also runs short tasks. `wake` is called on the starter or the finisher when there
 // are outcomes: at once, or, while more short tasks wait, a fraction of a millisecond later for
 // several.
 class DeviceThread {
@@ -39,11 +41,11 @@ class DeviceThread {
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
-  // Adds a task. The device's thread begins it at once unless RunShortTasks should run it, so the
-  // caller may do other things before that.
+  // Adds a task. The starter begins it at once unless RunShortTasks should run it, so the caller
+  // may do other things before that.
   void Add(DeviceJob job);
-  // Call this after Add, and until it returns false. Leaves added tasks to the device's thread, or
-  // runs them here for a fraction of a millisecond. Returns whether tasks to run here are left.
+  // Call this after Add, and until it returns false. Leaves added tasks to the starter, or runs
+  // them here for a fraction of a millisecond. Returns whether tasks to run here are left.
   bool RunShortTasks();
   std::deque<DeviceOutcome> TakeOutcomes();
   // Jobs that have not begun; they will not run.

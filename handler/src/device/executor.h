@@ -1,4 +1,5 @@
-// Executor: runs one task on a device. Used on the device's thread, except where it says otherwise.
+// Executor: runs one task on a device. For one thread at a time, which is DeviceThread's starter
+// or, for short tasks, the handler's thread. FinishResults may be called on any thread.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -13,6 +14,9 @@
 
 namespace acan {
 namespace {
+
+// The warnings about labels look at so many samples of a set.
+constexpr std::int64_t kMostSamples = 1000;
 
 // Empty if the file cannot be read.
 std::optional<NumberType> KnownType(const std::string& path) {
@@ -25,7 +29,6 @@ std::optional<NumberType> KnownType(const std::string& path) {
 
 // Whether nearly all labels that count equal their own tokens.
 bool LabelsAreTokens(const SampleSet& set) {
-  constexpr std::int64_t kMostSamples = 1000;
   const WantedInput& tokens = *FindInput(set.inputs(), "tokens");
   const WantedInput* labels = FindInput(set.inputs(), "labels");
   if (labels == nullptr || labels->positions != tokens.positions) return false;
@@ -44,6 +47,25 @@ bool LabelsAreTokens(const SampleSet& set) {
     }
   }
   return counted > 0 && 100 * equal >= 99 * counted;
+}
+
+// The labels of the first `samples` samples that count, although the lengths of their sequences
+// leave them out.
+std::int64_t LabelsBeyondLengths(const SampleSet& set, const WantedInput& labels,
+                                 std::int64_t samples) {
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(labels.positions));
+  std::uint32_t length = 0;
+  std::int64_t beyond = 0;
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    set.Copy({"lengths", sample, 0, {0, 1}, {0, 1}}, std::span(&length, 1));
+    set.Copy({labels.name, sample, 0, {0, labels.positions}, {0, 1}}, words);
+    // A graph file may allow lengths above the number of positions.
+    const auto padding = std::span(words).subspan(std::min<std::size_t>(length, words.size()));
+    beyond += std::ranges::count_if(padding, [&labels](std::uint32_t word) {
+      return !labels.ignored_label || static_cast<std::int32_t>(word) != *labels.ignored_label;
+    });
+  }
+  return beyond;
 }
 
 }  // namespace
@@ -70,6 +92,26 @@ void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,
       fmt::format("{}: the labels equal the tokens; acan does not shift labels: label i must be "
                   "token i + 1",
                   path));
+}
+
+void WarnOfPadding(const SampleSet& set, std::optional<std::int64_t> none, const std::string& path,
+                   std::vector<std::string>* warnings) {
+  const WantedInput* tokens = FindInput(set.inputs(), "tokens");
+  const WantedInput* labels = FindInput(set.inputs(), "labels");
+  if (labels == nullptr || labels->positions == 1 || labels->positions != tokens->positions ||
+      FindInput(set.inputs(), "lengths") == nullptr) {
+    return;
+  }
+  const std::int64_t samples = std::min(set.samples(), kMostSamples);
+  const std::int64_t beyond = LabelsBeyondLengths(set, *labels, samples);
+  if (beyond == 0) return;
+  warnings->push_back(fmt::format(
+      "{}: {} {} beyond the lengths of {}sequences, and the loss and the accuracy count {}; {}",
+      path, beyond, beyond == 1 ? "label is" : "labels are",
+      samples < set.samples() ? fmt::format("the first {} ", samples) : "their ",
+      beyond == 1 ? "it" : "them",
+      none ? fmt::format("where the tokens are only padding, the label must be {}", *none)
+           : "the loss of this model ignores no label"));
 }
 
 void WarnOfNumberedColumns(const std::vector<std::string>& paths,

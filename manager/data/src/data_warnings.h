@@ -2,6 +2,8 @@
 // adds a sentence to `warnings` if there is a reason.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,12 @@ void WarnOfScaling(const std::string& train, const std::string& other,
 // of `set`, which are in the file `path`, equal its tokens.
 void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,
                   std::vector<std::string>* warnings);
+
+// Lengths hide tokens from attention, but not their labels from the loss. Warns if labels of `set`,
+// which are in the file `path`, are beyond the lengths of their sequences and count. `none` is the
+// label that does not count in such a file; unset: every label counts.
+void WarnOfPadding(const SampleSet& set, std::optional<std::int64_t> none, const std::string& path,
+                   std::vector<std::string>* warnings);
 
 // pandas names columns 0, 1, 2, ... unless they have names. Warns of CSV files that begin with such
 // a line, which is read as a sample. Skips empty paths and files that cannot be read.

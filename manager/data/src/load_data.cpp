@@ -241,8 +241,8 @@ StoredArray OpenStream(const std::string& path, const std::string& type) {
 Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wanted) {
   const TokenData& files = job.data.tokens;
   Data data;
-  const bool has_labels = FindInput(wanted, "labels") != nullptr;
-  if (job.data.train_targets.empty() && has_labels) {
+  const WantedInput* labels = FindInput(wanted, "labels");
+  if (job.data.train_targets.empty() && labels != nullptr) {
     RequireLanguageModel("train_tokens", wanted);
     if (sets == Sets::kAll) {
       data.train = std::make_shared<WindowSet>(OpenStream(files.train, files.type), wanted,
@@ -257,6 +257,8 @@ Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wante
   if (!HasInputs(wanted, {"tokens"}, {"labels", "lengths", "token_type_ids"})) {
     DoesNotFit("train_tokens", "models of sequences of tokens", wanted);
   }
+  std::optional<std::int64_t> none;
+  if (labels != nullptr) none = labels->IgnoredInFiles();
   // All kinds for tokens have the key model.sequence_length, but a graph file has the length
   // itself.
   const bool has_key = sets == Sets::kAll && !std::holds_alternative<GraphFile>(job.model);
@@ -266,6 +268,7 @@ Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wante
                       has_key},
         wanted);
     WarnOfLabels(job, *data.train, job.data.train_targets, &data.warnings);
+    WarnOfPadding(*data.train, none, job.data.train_targets, &data.warnings);
   }
   if (!files.test.empty()) {
     data.test =
@@ -273,6 +276,7 @@ Data LoadTokens(const Job& job, Sets sets, const std::vector<WantedInput>& wante
                                                     files.test_lengths, files.test_types, has_key},
                                       wanted);
     WarnOfLabels(job, *data.test, job.data.test_targets, &data.warnings);
+    WarnOfPadding(*data.test, none, job.data.test_targets, &data.warnings);
   }
   return data;
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
+#include "acan/manager/file_lock.h"
 
 namespace acan {
 namespace {
@@ -50,7 +50,8 @@ bool IsTemporaryName(std::string_view name, std::string_view final_name) {
 // Locks a file for the time of writing, so that RemoveUnfinished does not remove it. False if
 // RemoveUnfinished got the lock first. On file systems without locks nothing is removed.
 bool LockOwn(int descriptor) {
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  const Locked locked = TryLock(descriptor).locked;
+  if (locked != Locked::kYes) return locked == Locked::kNoLocks;
   struct stat own = {};
   return ::fstat(descriptor, &own) != 0 || own.st_nlink > 0;
 }
@@ -179,7 +180,7 @@ bool RemoveUnfinishedFile(const std::string& temporary) {
   const int descriptor = ::open(temporary.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return false;
   const bool removed =
-      ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::unlink(temporary.c_str()) == 0;
+      TryLock(descriptor).locked == Locked::kYes && ::unlink(temporary.c_str()) == 0;
   ::close(descriptor);
   return removed;
 }

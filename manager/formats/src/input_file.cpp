@@ -9,11 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <functional>
 #include <new>
 
 #include "acan/core/error.h"
+#include "acan/core/text/system_error_text.h"
 #include "headers.h"
 
 namespace acan {
@@ -36,7 +36,7 @@ InputFile::InputFile(const std::string& path, Packing packing) : path_(path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer, because the pipe is refused anyway.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
-    throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+    throw UsageError(fmt::format("{}: cannot open: {}", path, SystemErrorText(errno)));
   }
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
@@ -76,7 +76,7 @@ std::int64_t InputFile::most_bytes() const {
 int InputFile::Duplicate() const {
   const int descriptor = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) {
-    throw FailureError(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+    throw FailureError(fmt::format("{}: cannot open: {}", path_, SystemErrorText(errno)));
   }
   return descriptor;
 }
@@ -87,7 +87,7 @@ std::size_t InputFile::ReadRaw(std::span<std::uint8_t> out) {
     const ssize_t got = ::read(descriptor_, out.data() + done, out.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      throw FailureError(fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
+      throw FailureError(fmt::format("{}: cannot read: {}", path_, SystemErrorText(errno)));
     }
     if (got == 0) break;
     done += static_cast<std::size_t>(got);

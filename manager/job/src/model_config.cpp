@@ -11,6 +11,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/json_depth.h"
 #include "acan/manager/text_file.h"
+#include "activation_names.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
 
@@ -144,7 +145,7 @@ json TransformersConfig(const ModelOptions& options) {
 
 namespace {
 
-// The fields of a config.json; missing fields have their defaults.
+// The fields of a config.json; fields that are missing or null have their defaults.
 class ConfigFields {
  public:
   explicit ConfigFields(const std::string& path) : path_(path) {
@@ -160,18 +161,18 @@ class ConfigFields {
   }
 
   void Integer(const char* key, std::int64_t* value) const {
-    if (!fields_.contains(key)) return;
+    if (!Has(key)) return;
     if (!fields_[key].is_number_integer()) Refuse(key, "an integer");
     *value = fields_[key].get<std::int64_t>();
   }
   void Number(const char* key, float* value) const {
-    if (!fields_.contains(key)) return;
+    if (!Has(key)) return;
     if (!fields_[key].is_number()) Refuse(key, "a number");
     *value = fields_[key].get<float>();
   }
   // One of `words`; the first one if the field is missing.
   std::string Word(const char* key, const std::vector<std::string>& words) const {
-    if (!fields_.contains(key)) return words.front();
+    if (!Has(key)) return words.front();
     if (!fields_[key].is_string()) Refuse(key, "a word");
     auto word = fields_[key].get<std::string>();
     if (std::ranges::find(words, word) == words.end()) {
@@ -181,10 +182,11 @@ class ConfigFields {
   }
 
   void False(const char* key) const {
-    if (fields_.contains(key) && fields_[key] != false) Refuse(key, "false");
+    if (Has(key) && fields_[key] != false) Refuse(key, "false");
   }
 
  private:
+  bool Has(const char* key) const { return fields_.contains(key) && !fields_[key].is_null(); }
   [[noreturn]] void Refuse(const char* key, const std::string& expected) const {
     throw UsageError(
         fmt::format("{}: '{}' is {}, expected {}", path_, key, JsonText(fields_[key]), expected));
@@ -210,15 +212,15 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   fields.Integer("max_position_embeddings", &options.max_position_embeddings);
   fields.Integer("type_vocab_size", &options.type_vocab_size);
   fields.Number("layer_norm_eps", &options.layer_norm_eps);
-  // ActivationName's words, and transformers' synonyms for the same functions.
+  // ActivationName's words.
   const std::vector<std::pair<std::string, ActivationKind>> activations = {
-      {"gelu", ActivationKind::kGelu},  {"gelu_new", ActivationKind::kGeluTanh},
-      {"silu", ActivationKind::kSilu},  {"tanh", ActivationKind::kTanh},
-      {"relu", ActivationKind::kRelu},  {"sigmoid", ActivationKind::kSigmoid},
-      {"swish", ActivationKind::kSilu}, {"gelu_pytorch_tanh", ActivationKind::kGeluTanh}};
+      {"gelu", ActivationKind::kGelu}, {"gelu_new", ActivationKind::kGeluTanh},
+      {"silu", ActivationKind::kSilu}, {"tanh", ActivationKind::kTanh},
+      {"relu", ActivationKind::kRelu}, {"sigmoid", ActivationKind::kSigmoid}};
   std::vector<std::string> names;
   for (const auto& [name, kind] : activations) names.push_back(name);
-  const std::string word = fields.Word("hidden_act", names);
+  for (const auto& synonym : kActivationSynonyms) names.emplace_back(synonym.other);
+  const std::string word = OneActivation(fields.Word("hidden_act", names));
   options.hidden_act =
       std::ranges::find(activations, word, [](const auto& row) { return row.first; })->second;
   return options;

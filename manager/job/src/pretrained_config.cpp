@@ -1,14 +1,19 @@
-// Compares the config.json of pretrained weights with a job's model.
+// Compares a job's model with the files beside weights: the job.json of a run of acan, and the
+// config.json of transformers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/json_depth.h"
 #include "acan/manager/model_config.h"
+#include "acan/manager/output_names.h"
 #include "acan/manager/text_file.h"
+#include "activation_names.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -16,7 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-// The fields that decide what a model computes, but not the shapes of its tensors.
+// The fields of a config.json that decide what a model computes or trains, but not the shapes of
+// its tensors.
 constexpr std::array kCompared = {"model_type",
                                   "n_head",
                                   "activation_function",
@@ -27,40 +33,68 @@ constexpr std::array kCompared = {"model_type",
                                   "hidden_act",
                                   "rms_norm_eps",
                                   "rope_theta",
-                                  "layer_norm_eps"};
+                                  "layer_norm_eps",
+                                  "pad_token_id"};
+
+// The same keys of [model] in a job. Fine-tuning may change other keys that no shape shows, such as
+// dropout or the number of positions.
+constexpr std::array kComparedKeys = {
+    "activation", "clip_bound",     "n_head",      "num_attention_heads",
+    "num_heads",  "hidden_act",     "norm",        "rms_norm_eps",
+    "rope_theta", "layer_norm_eps", "norm_groups", "pad_token_id"};
+
+// The values of fields that a config.json of transformers leaves out.
+struct ClassDefault {
+  std::string_view model_type;
+  std::string_view field;
+  const char* value;  // JSON
+};
+constexpr std::array kClassDefaults = {ClassDefault{"gpt2", "n_head", "12"},
+                                       ClassDefault{"gpt2", "activation_function", "\"gelu_new\""},
+                                       ClassDefault{"gpt2", "layer_norm_epsilon", "1e-5"},
+                                       ClassDefault{"llama", "num_attention_heads", "32"},
+                                       ClassDefault{"llama", "hidden_act", "\"silu\""},
+                                       ClassDefault{"llama", "rms_norm_eps", "1e-6"},
+                                       ClassDefault{"llama", "rope_theta", "10000"},
+                                       ClassDefault{"bert", "num_attention_heads", "12"},
+                                       ClassDefault{"bert", "hidden_act", "\"gelu\""},
+                                       ClassDefault{"bert", "layer_norm_eps", "1e-12"},
+                                       ClassDefault{"bert", "pad_token_id", "0"}};
 
 // Fields of functions that acan does not have, and the values with which they have no effect.
 struct WithoutEffect {
   const char* field;
   const char* value;  // JSON
+  const char* own;    // what acan does
 };
-constexpr std::array kWithoutEffect = {WithoutEffect{"rope_scaling", "null"},
-                                       WithoutEffect{"sliding_window", "null"},
-                                       WithoutEffect{"is_decoder", "false"},
-                                       WithoutEffect{"position_embedding_type", "\"absolute\""},
-                                       WithoutEffect{"scale_attn_weights", "true"},
-                                       WithoutEffect{"scale_attn_by_inverse_layer_idx", "false"}};
-
-// transformers has several names for one function.
-std::string OneName(const std::string& word) {
-  if (word == "gelu_pytorch_tanh" || word == "gelu_fast") return "gelu_new";
-  return word == "swish" ? "silu" : word;
-}
+constexpr std::array kWithoutEffect = {
+    WithoutEffect{"rope_scaling", "null", "acan does not scale rotary positions"},
+    WithoutEffect{"sliding_window", "null", "acan's attention has no window"},
+    WithoutEffect{"is_decoder", "false", "acan's BERT is not a decoder"},
+    WithoutEffect{"position_embedding_type", "\"absolute\"", "acan's BERT has absolute positions"},
+    WithoutEffect{"scale_attn_weights", "true", "acan's attention scales its weights"},
+    WithoutEffect{"scale_attn_by_inverse_layer_idx", "false",
+                  "acan scales attention in all layers alike"}};
 
 // Both may have been written as float or as double.
 bool SameValue(const json& a, const json& b) {
   if (a.is_number() && b.is_number()) return a.get<float>() == b.get<float>();
   if (a.is_string() && b.is_string()) {
-    return OneName(a.get<std::string>()) == OneName(b.get<std::string>());
+    return OneActivation(a.get<std::string>()) == OneActivation(b.get<std::string>());
   }
   return a == b;
+}
+
+// An empty object for a file that has another JSON value, or none.
+json ReadObject(const std::string& path, std::int64_t max_bytes, const char* what) {
+  json object = ParseJsonOrDiscard(ReadTextFile(path, max_bytes, what));
+  return object.is_object() && !IsDeeperThan(object, kMaxJsonDepth) ? object : json::object();
 }
 
 // An empty object for a file that is none of transformers.
 json ReadConfig(const std::string& path) {
   constexpr std::int64_t kMaxBytes = 16 << 20;
-  json config = ParseJsonOrDiscard(ReadTextFile(path, kMaxBytes, "a config.json of transformers"));
-  if (!config.is_object() || IsDeeperThan(config, kMaxJsonDepth)) return json::object();
+  json config = ReadObject(path, kMaxBytes, "a config.json of transformers");
   // transformers 5 has the fields of rotary positions in an object of their own.
   const auto rope = config.find("rope_parameters");
   if (rope == config.end() || !rope->is_object()) return config;
@@ -72,27 +106,71 @@ json ReadConfig(const std::string& path) {
   return config;
 }
 
-}  // namespace
+// Throws for a file that says `found` of the weights.
+[[noreturn]] void Refuse(const std::string& path, const std::string& found,
+                         const std::string& instead) {
+  throw UsageError(fmt::format(
+      "{}: describes the weights and has {}, but {}; if the difference is intended, keep the "
+      "weights in a folder without this file",
+      path, found, instead));
+}
 
-void RequireConfigOf(const ModelOptions& options, const std::string& path) {
+// The value that transformers uses for a field that the file leaves out; discarded: unknown.
+json DefaultOf(const json& config, std::string_view field) {
+  const auto row = std::ranges::find_if(kClassDefaults, [&](const ClassDefault& known) {
+    return known.field == field && config.value("model_type", json()) == known.model_type;
+  });
+  return row == kClassDefaults.end() ? json(json::value_t::discarded) : json::parse(row->value);
+}
+
+void RequireConfig(const ModelOptions& options, const std::string& path) {
   const json config = ReadConfig(path);
   const json own = TransformersConfig(options);
-  const auto refuse = [&](const char* field, const std::string& instead) {
-    throw UsageError(fmt::format(
-        "{}: describes the pretrained weights and has {} = {}, but {}; if the difference is "
-        "intended, keep the weights in a folder without this file",
-        path, field, JsonText(config[field]), instead));
-  };
-  for (const char* field : kCompared) {
-    if (!config.contains(field) || !own.contains(field) || config[field].is_null()) continue;
-    if (SameValue(config[field], own[field])) continue;
-    refuse(field, fmt::format("the job's model has {}", JsonText(own[field])));
+  for (const std::string_view field : kCompared) {
+    const bool given = config.contains(field);
+    const json value = given ? config[field] : DefaultOf(config, field);
+    if (!own.contains(field) || value.is_discarded() || value.is_null()) continue;
+    if (SameValue(value, own[field])) continue;
+    Refuse(path,
+           given ? fmt::format("{} = {}", field, JsonText(value))
+                 : fmt::format("no {}, which means {}", field, JsonText(value)),
+           fmt::format("the job's model has {}", JsonText(own[field])));
   }
-  for (const auto& [field, value] : kWithoutEffect) {
+  for (const auto& [field, value, what] : kWithoutEffect) {
     if (!config.contains(field) || config[field].is_null()) continue;
-    if (config[field] != json::parse(value)) {
-      refuse(field, fmt::format("acan's model is that of {}", value));
-    }
+    if (config[field] == json::parse(value)) continue;
+    Refuse(path, fmt::format("{} = {}", field, JsonText(config[field])),
+           fmt::format("{} (only {})", what, value));
+  }
+}
+
+// Earlier releases did not write the kind of an MLP.
+json KindIn(const json& model) {
+  return model.value("kind", json("mlp"));
+}
+
+void RequireJob(const Job& job, const std::string& path) {
+  const json kept = ReadObject(path, kMaxJobBytes, "the job that a run keeps");
+  const auto model = kept.find("model");
+  if (model == kept.end() || !model->is_object()) return;
+  const json own = JobToJson(job)["model"];
+  if (KindIn(*model) != KindIn(own)) return;
+  for (const char* key : kComparedKeys) {
+    if (!model->contains(key) || !own.contains(key) || SameValue((*model)[key], own[key])) continue;
+    Refuse(path, fmt::format("model.{} = {}", key, JsonText((*model)[key])),
+           fmt::format("the job's model has {}", JsonText(own[key])));
+  }
+}
+
+}  // namespace
+
+void RequireModelOfWeights(const Job& job, const std::string& weights) {
+  if (const std::string path = FileOfWeights(weights, kJobName); !path.empty()) {
+    RequireJob(job, path);
+  }
+  if (!NoTransformersConfig(job.model).empty()) return;
+  if (const std::string path = FileOfWeights(weights, kConfigName); !path.empty()) {
+    RequireConfig(job.model, path);
   }
 }
 
@@ -105,6 +183,11 @@ void TakeNamesOf(const std::string& path, json* config) {
   }
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
     if (config->contains(token) && pretrained.contains(token)) (*config)[token] = pretrained[token];
+  }
+  // BERT's is that of the job.
+  constexpr const char* kPad = "pad_token_id";
+  if (config->value("model_type", json()) != "bert" && pretrained.contains(kPad)) {
+    (*config)[kPad] = pretrained[kPad];
   }
   for (const char* labels : {"id2label", "label2id"}) {
     const bool as_many = config->contains(labels) && pretrained.contains(labels) &&

@@ -107,6 +107,27 @@ void TakeBestSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetw
   }
 }
 
+// What handlers report of their speeds now. Where handlers need more than the cores of their
+// machine they slow each other down, which the network already counts.
+void TakePresentSpeeds(const std::map<std::string, Capacity>& handlers, HandlerNetwork* network) {
+  std::vector<double> busy(network->machines.size(), 0);
+  const auto machine_of = [&](const PlacedHandler& handler) {
+    return network->hosts[handler.host].machine;
+  };
+  for (const PlacedHandler& handler : network->handlers) {
+    busy[machine_of(handler)] += handler.busy_cores;
+  }
+  std::size_t i = 0;
+  for (const auto& [id, capacity] : handlers) {
+    PlacedHandler& handler = network->handlers[i++];
+    const int cores = network->machines[machine_of(handler)].cores;
+    if (cores > 0 && busy[machine_of(handler)] > cores) continue;
+    // A higher speed than the measured one has been reached by this very handler.
+    handler.gflops = capacity.speed > 1 ? std::max(handler.gflops, capacity.gflops * capacity.speed)
+                                        : handler.gflops * capacity.speed;
+  }
+}
+
 // A handler's speed, if other handlers of its machine had not disturbed the measurement.
 struct KnownSpeed {
   double gflops = 0;
@@ -172,7 +193,7 @@ std::map<std::string, Capacity> HandlersToPlace(const std::map<std::string, Capa
   for (auto at = handlers.begin(); at != handlers.end(); ++at) best.push_back(at);
   std::ranges::stable_sort(best, std::greater<>(), [&](const auto& at) {
     const auto& [id, capacity] = *at;
-    return std::tuple{capacity.memory_bytes >= largest_need_bytes, capacity.gflops,
+    return std::tuple{capacity.memory_bytes >= largest_need_bytes, capacity.gflops * capacity.speed,
                       capacity.memory_bytes};
   });
   best.resize(kMaxPlacedHandlers);
@@ -215,6 +236,7 @@ std::optional<HandlerNetwork> NetworkOf(const std::map<std::string, Capacity>& a
   TakeBestOfEachKind(&network.hosts);
   network.machines = machines.List(manager_machine);
   TakeBestSpeeds(handlers, &network);
+  TakePresentSpeeds(handlers, &network);
   network.manager = LinkOfManager(network);
   network.least_kept_tile_bytes = least_kept_tile_bytes;
   network.least_kept_bytes = LeastKeptOverLinks(least_kept_tile_bytes);

@@ -102,6 +102,7 @@ std::optional<Receipt> JobRun::Run() {
     if (auto done = Begin()) return done;
     stop_.OnTrainingBegun();
     while (!final_tiles_) Turn();
+    files_.CheckNotRemoved();  // there must be a folder for the model
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
@@ -116,8 +117,13 @@ std::optional<Receipt> JobRun::Run() {
     takeover_.earlier_runs().SayGoodbye();
     throw tuplespace::SpaceError(error.code(), error.what() + HintFor(error));
   } catch (...) {
-    // What the next manager can continue from stays, as if this one had been killed.
-    if (IsOfRun()) takeover_.earlier_runs().SayGoodbye();
+    if (IsOfRun()) {
+      takeover_.earlier_runs().SayGoodbye();
+      throw;
+    }
+    // What the next manager can continue from stays, as if this one had been killed. If the folder
+    // is gone, the next life makes it again.
+    files_.CheckNotRemoved();
     throw;
   }
 }
@@ -126,8 +132,14 @@ std::optional<Receipt> JobRun::Run() {
 std::string JobRun::HintFor(const tuplespace::SpaceError& error) const {
   const bool of_payloads =
       std::string_view(error.what()).find("limits.payload_bytes") != std::string_view::npos;
+  if (error.code() != tuplespace::ErrorCode::kTooLarge || !of_payloads) return "";
+  const std::string enough = EnoughPayloads();
+  return enough.empty() ? "" : "; " + enough;
+}
+
+std::string JobRun::EnoughPayloads() const {
   const Plan* plan = driver_.plan();
-  if (error.code() != tuplespace::ErrorCode::kTooLarge || !of_payloads || !plan) return "";
+  if (!plan) return "";
   constexpr std::uint64_t kStepsInSpace = 4;  // three that are not finished, and a safe version
   constexpr std::uint64_t kMiB = 1 << 20;
   Pass pass;
@@ -137,7 +149,7 @@ std::string JobRun::HintFor(const tuplespace::SpaceError& error) const {
   for (const PlannedTask& task : tasks.Tasks(pass)) bytes += MovedBytes(task.task);
   const std::uint64_t enough = (kStepsInSpace * bytes + kMiB - 1) / kMiB;
   return fmt::format(
-      "; the broker may not hold enough payloads for a step of this job: {0}MiB is enough (acan "
+      "the broker may not hold enough payloads for a step of this job: {0}MiB is enough (acan "
       "broker --payloads {0}MiB, or ACAN_PAYLOADS={0}MiB for acan train)",
       enough);
 }
@@ -155,6 +167,7 @@ void JobRun::Turn() {
   if (!leadership.leads()) return leadership.Await();
   statistics_.LookIfDue();
   driver_.PostTickIfDue(MonotonicUs());
+  files_.CheckNotRemovedIfDue(MonotonicUs());
   TakeSnapshotDone();
   StepAll();
   notices_.FollowParked(driver_.audits());
@@ -203,6 +216,12 @@ void JobRun::Do(const Quarantine& action) {
   std::set<std::string> present;
   for (const auto& [id, capacity] : driver_.core().handlers()) present.insert(id);
   audits_.Quarantine(action.verdict, statistics_.handlers().by_id(), present);
+}
+
+void JobRun::Do(const Stalled& action) {
+  space_.Do(action);
+  if (!takeover_.leadership().LacksRoom()) return;
+  if (const std::string enough = EnoughPayloads(); !enough.empty()) context_.Log(enough);
 }
 
 void JobRun::Do(const GiveUp& action) {

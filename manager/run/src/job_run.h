@@ -84,6 +84,7 @@ class JobRun {
 
   // ---- the loop (job_run.cpp)
   std::string HintFor(const tuplespace::SpaceError& error) const;  // continues the error's text
+  std::string EnoughPayloads() const;                              // empty without a plan
   void Turn();
   void StepAll();
   void Apply(ManagerActions actions);
@@ -96,6 +97,7 @@ class JobRun {
   void Do(const MoveTiles& action);
   void Do(const LoadWeights& action);
   void Do(const Quarantine& action);
+  void Do(const Stalled& action);
   void Do(const AuditConflict& action) { notices_.OnUndecided(action); }
   void Do(TakeSnapshot& action);
   void Do(const DropSnapshot&);

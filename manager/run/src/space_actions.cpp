@@ -58,6 +58,13 @@ std::string WorkersText(const KnownHandlers& handlers) {
   return text;
 }
 
+std::string LostText(const LostHandlers& lost) {
+  if (lost.count == 0) return "";
+  if (lost.count == 1) return fmt::format("; handler {} left or was lost meanwhile", lost.last);
+  return fmt::format("; {} handlers left or were lost meanwhile, at last {}", lost.count,
+                     lost.last);
+}
+
 }  // namespace
 
 void SpaceActions::Submit(tuplespace::RequestBody body) {
@@ -300,9 +307,9 @@ void SpaceActions::GoBack(const MoveTiles& action) {
 void SpaceActions::Do(const Stalled& action) {
   context_.Log(
       fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
-                  "are ready, {} are leased; tasks done so far: {}",
+                  "are ready, {} are leased; tasks done so far: {}{}",
                   action.seconds, action.step, action.in_flight, action.tasks.ready,
-                  action.tasks.leased, WorkersText(statistics_.handlers())));
+                  action.tasks.leased, WorkersText(statistics_.handlers()), LostText(action.lost)));
   tuplespace::List list;
   list.pattern = TasksOf(context_.run, FieldPattern::Exact(action.step));
   list.limit = kStalledTasksNamed;

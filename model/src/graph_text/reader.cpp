@@ -40,6 +40,15 @@ void AppendNames(std::string* names) {
   }
 }
 
+// The share of the normal distribution that is in [low, high].
+double ShareInRange(const TruncatedNormal& n) {
+  const auto below = [&n](float end) {
+    const double deviations = (static_cast<double>(end) - n.mean) / n.deviation;
+    return std::erfc(-deviations / std::sqrt(2.0)) / 2;
+  };
+  return below(n.high) - below(n.low);
+}
+
 class Reader {
  public:
   Reader(const json& file, std::string name, Mode mode)
@@ -192,12 +201,26 @@ class Reader {
     if (kind == "uniform" && in_range) return Uniform{n[0], n[1]};
     if (kind == "normal" && n.size() == 2 && n[1] >= 0) return Normal{n[0], n[1]};
     if (kind == "truncated_normal" && n.size() == 4 && n[1] > 0 && n[2] < n[3]) {
-      return TruncatedNormal{n[0], n[1], n[2], n[3]};
+      return CheckedRange(fields, {n[0], n[1], n[2], n[3]});
     }
     fields.Fail(fmt::format(
         "'initial' is {}, expected {}; low is at most high (for truncated_normal below it), high - "
         "low is finite, and a deviation is not negative (for truncated_normal above 0)",
         JsonText(value), expected));
+  }
+
+  // The kernel draws at most 64 times and then takes the nearest end of the range. With a share of
+  // a quarter, that happens to one element in 10^8; with small shares, many elements would be
+  // equal.
+  static TruncatedNormal CheckedRange(const Fields& fields, const TruncatedNormal& n) {
+    constexpr double kLeastShare = 0.25;
+    const double share = ShareInRange(n);
+    if (share >= kLeastShare) return n;
+    fields.Fail(fmt::format(
+        "'initial' is {}, but only {:.2g} % of a normal distribution with mean {} and deviation {} "
+        "is from {} to {}; at least {:.0f} % must be",
+        JsonText(fields.Get("initial")), 100 * share, n.mean, n.deviation, n.low, n.high,
+        100 * kLeastShare));
   }
 
   void AddParameter(const Fields& fields) {

@@ -118,6 +118,23 @@ TEST(BrokerHosts, OfAResolverThatDoesNotAnswerAreReportedAndGivenUp) {
   go_on->set_value();
 }
 
+// The last lookup begins when hardly any time is left.
+TEST(BrokerHosts, AreNotReportedAsSlowBecauseThePatienceEnds) {
+  const auto said = std::make_shared<Said>();
+  const auto go_on = std::make_shared<std::promise<void>>();
+  const std::shared_future<void> gone = go_on->get_future().share();
+  BrokerHostOptions options = Options("tcp://gpu7.lan:5", said);
+  options.patience = std::chrono::milliseconds(1);
+  options.slow_after = std::chrono::minutes(10);
+  options.look_up = [gone](const std::string&) {
+    gone.wait();
+    return "too late";
+  };
+  EXPECT_THROW(BrokerHost(options).Await(), Error);
+  EXPECT_THAT(said->lines, IsEmpty());
+  go_on->set_value();
+}
+
 TEST(BrokerHosts, AreNotAwaitedByWhoIsStopped) {
   const auto said = std::make_shared<Said>();
   const auto asked = std::make_shared<std::promise<void>>();

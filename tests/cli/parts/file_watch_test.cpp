@@ -2,6 +2,7 @@
 #include "file_watch.h"
 
 #include <atomic>
+#include <filesystem>
 
 #include "gtest/gtest.h"
 #include "program.h"
@@ -22,6 +23,27 @@ TEST(FileWatch, AFileThatCouldNotBeUsedIsReadAgain) {
   folder.Write("list", "changed");
   for (int seen = 0; seen < 3; seen = calls) calls.wait(seen);
   EXPECT_EQ(calls, 3);
+}
+
+// As on a file server that is away for a while.
+TEST(FileWatch, AFileThatIsGoneIsReportedAndReadWhenItIsBack) {
+  const acan::testing::TestFolder folder;
+  const std::string path = folder.Write("list", "old");
+  const std::string elsewhere = folder / "elsewhere";
+  std::atomic<int> gone = 0;
+  std::atomic<int> back = 0;
+  const FileWatch watch(path, LookOf(path), [&] {
+    const bool is_there = !LookOf(path).empty();
+    std::atomic<int>& calls = is_there ? back : gone;
+    ++calls;
+    calls.notify_one();
+    return is_there;
+  });
+  std::filesystem::rename(path, elsewhere);
+  gone.wait(0);
+  EXPECT_EQ(back, 0);
+  std::filesystem::rename(elsewhere, path);
+  back.wait(0);
 }
 
 }  // namespace

@@ -249,8 +249,8 @@ TEST_F(FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody) {
   ExpectReference(manager);
   faulty.Signal(SIGTERM);
   EXPECT_TRUE(faulty.WaitForErr("a second signal ends this process at once"));
-  faulty.Signal(SIGTERM);
-  EXPECT_EQ(faulty.Wait(), 128 + SIGTERM);
+  faulty.Signal(SIGINT);
+  EXPECT_EQ(faulty.Wait(), 128 + SIGINT);
 }
 
 // There are no tasks for other devices, so the job cannot continue, and its error says why.

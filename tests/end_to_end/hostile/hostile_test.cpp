@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "acan/core/names.h"
 #include "access_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -194,8 +195,10 @@ class Cluster {
     return programs;
   }
   std::string KeyFile(const std::string& name) const { return folder_ / ("keys/" + name + ".key"); }
-  // True for a receipt, and for capacities and reports that handlers put about themselves.
+  // True for a receipt, for capacities and reports that handlers put about themselves, and for what
+  // the space began with.
   static bool BelongsThere(const Key& key, const std::string& put_by) {
+    if (key == ProbeTurnKey()) return put_by == "broker";
     const std::vector<tuplespace::Field> fields = key.Fields();
     const auto* what = std::get_if<std::string>(&fields[0]);
     if (what == nullptr) return false;

@@ -129,6 +129,8 @@ same_weights good
 grep -iE 'error|killed|traceback' "$folder/jobs/good.log" && fail "the good run is not quiet"
 grep -q '"device": "cpu:2"' "$folder/jobs/good/receipt.json" || fail "not the CPUs that were asked for"
 ls -d "$folder"/jobs/acan-"$id"-* 2>/dev/null && fail "the keys were left"
+mode_of() { stat --format=%a "$1/receipt.json"; }
+[ "$(mode_of "$folder/jobs/good")" = "$(mode_of "$folder/quiet")" ] || fail "not the user's umask"
 
 # ---- a handler is killed; the device is chosen
 id=$(ACAN_DEVICE=cpu:1 submit killed --nodes=3 --cpus-per-task=2)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the units of deploy/ under a separate systemd in namespaces. They must train a job to the
 # weights of a single command. A manager that is killed, and a host that is switched off during the
-# training, must continue where they were. A finished job is not trained again.
+# training, must continue where they were. A finished job is not trained again. The units share
+# memory, and a stop of all of them at once loses no work.
 #
 #   systemd.sh ACAN DEPLOY OPERATIONS    the program, the folder of the units, the document whose
 #                                        commands set them up; exit code 0: success, 1: failure,
@@ -55,7 +56,7 @@ for unit in acan-broker acan-handler@ acan-manager@; do
   printf '[Service]\nStandardOutput=append:/run/log/%%N.log\nStandardError=inherit\n' \
     >"$folder/etc/systemd/system/$unit.service.d/log.conf"
 done
-write_job "$folder/quiet.toml" 20
+write_job "$folder/quiet.toml" 30
 with_snapshots "$folder/quiet.toml"
 cp "$folder/quiet.toml" "$folder/net.toml"
 cp -r "$deploy" "$folder/deploy"
@@ -104,6 +105,19 @@ commands=$(sed -n '/^## systemd$/,/^## /{/^```sh$/,/^```$/p}' "$operations" | gr
   sed -e 's/NAME/net/g' -e 's/@cpu:4/@cpu:1/')
 [ "$(wc -l <<<"$commands")" -ge 8 ] || fail "the document has other commands: $commands"
 on bash -ec "cd /mnt; $commands" >"$folder/set-up.log" 2>&1 || fail "the document's commands"
+handlers="acan-handler@cpu:1 acan-handler@cpu:2"
+on systemctl enable --now acan-handler@cpu:2 >>"$folder/set-up.log" 2>&1 || fail "a second handler"
+
+# ---- a handler with a device that does not exist stays down
+on systemctl start acan-handler@cpu:none >>"$folder/set-up.log" 2>&1 || true
+stays_down() { [ "$(on systemctl is-failed acan-handler@cpu:none)" = failed ]; }
+until_true "a handler without a device is started again and again" stays_down
+
+# ---- a manager that cannot resolve its broker's host is started again for ever -------------------
+limit() { sed -n "s/^$1=//p" "$deploy/acan-manager@.service"; }
+tries_s=$((($(limit StartLimitBurst) - 1) * (60 + $(limit RestartSec))))
+[ "$(limit StartLimitIntervalSec)" -lt "$tries_s" ] ||
+  fail "the manager's unit gives up without a name server"
 
 # ---- the manager is killed -----------------------------------------------------------------------
 has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }
@@ -117,9 +131,24 @@ before=$(steps)
 further() { [ "$(steps)" -gt "$((before + 100))" ]; }
 until_true "no further steps of a manager that was started again" further
 # A shutdown orders all units in one transaction. A job of systemctl waits only for earlier jobs.
-on systemctl stop acan-manager@net acan-handler@cpu:1 acan-broker
+# shellcheck disable=SC2086
+on systemctl stop acan-manager@net $handlers acan-broker
 grep -q 'no work is lost' "$log" || fail "a shutdown loses the last snapshot"
-on systemctl start acan-broker acan-handler@cpu:1 acan-manager@net
+# shellcheck disable=SC2086
+on systemctl start acan-broker $handlers acan-manager@net
+
+# ---- the processes of all units get a signal at once, as from a batch system ---------------------
+before=$(steps)
+until_true "no further steps of units that were started again" further
+lines=$(wc -l <"$log")
+# shellcheck disable=SC2086
+on systemctl kill acan-broker $handlers acan-manager@net
+saves() { tail -n "+$((lines + 1))" "$log" | grep -q 'no work is lost'; }
+until_true "a signal to all loses the last snapshot" saves
+is_off() { [ "$(on systemctl is-active acan-manager@net)" != active ]; }
+until_true "the manager's unit does not end by a signal" is_off
+# shellcheck disable=SC2086
+on systemctl start acan-broker $handlers acan-manager@net
 
 # ---- the host is switched off and on
 before=$(steps)
@@ -140,6 +169,9 @@ until_true "the manager's unit does not end" ended
 [ "$(on systemctl show --property=Result --value acan-manager@net)" = success ] ||
   fail "the manager's unit failed"
 
+# ---- broker and handlers have shared memory, so no handler has fetched from another --------------
+grep -q '"fetched_bytes"' "$out/receipt.json" && fail "the units do not share memory"
+
 # ---- a finished job is not trained again ---------------------------------------------------------
 switch_off
 lines=$(wc -l <"$log")
@@ -150,8 +182,9 @@ until_true "the manager does not see that the job is done" sees_done
 until_true "the manager's unit does not end after a boot" ended
 [ "$(steps)" = "$before" ] || fail "the job was trained again"
 same_weights || fail "other weights after a boot"
-on systemctl stop acan-handler@cpu:1 acan-broker
-for unit in acan-handler@cpu:1 acan-broker; do
+# shellcheck disable=SC2086
+on systemctl stop $handlers acan-broker
+for unit in $handlers acan-broker; do
   [ "$(on systemctl show --property=Result --value "$unit")" = success ] || fail "$unit did not stop"
 done
 echo "systemd: $(hash_of "$out/receipt.json")"

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "acan/core/names.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
 #include "acan/manager/load_data.h"
@@ -71,6 +72,7 @@ class ClusterTest : public testing::Test {
     folder_ = folder;
     tuplespace::BrokerOptions options;
     options.listen = {"ipc://" + folder_ + "/space"};
+    options.first_tuples = FirstTuples();
     broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
     endpoint_ = broker_->endpoints().front();
     broker_thread_ = std::thread([this] { broker_->Run(); });

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
+#include <string>
 
 #include "acan/core/names.h"
-#include "acan/handler/link_probe.h"
 #include "acan/manager/load_data.h"
 #include "cluster_fixture.h"
 #include "own_memory_device.h"
@@ -172,26 +173,55 @@ TEST_F(ResidentTest, AHandlerLostWithItsLinkCostsAFewSteps) {
   }
 }
 
+// What the only handler says about itself.
+Capacity CapacityOf(tuplespace::Client& client) {
+  const auto found = client.ReadOne(AllHandlers());
+  const auto capacity = found ? CapacityFromJson(std::string(found->payload.text())) : std::nullopt;
+  EXPECT_TRUE(capacity);
+  return capacity.value_or(Capacity{});
+}
+
 // Simultaneous measurements would share the broker's link, and plans would assume slow links.
 TEST_F(ResidentTest, AHandlerMeasuresItsLinkWhenNobodyElseDoes) {
   tuplespace::Client other({.endpoint = endpoint_, .name = "measures", .id = {}});
-  tuplespace::Tuple mark;
-  mark.key = ProbeKey(other.id(), kMeasures);
-  mark.ephemeral = true;
-  ASSERT_TRUE(other.Put({mark}));
+  tuplespace::Get get;
+  get.pattern = tuplespace::Pattern::Of(ProbeTurnKey());
+  get.lease_us = 3'600'000'000;
+  const auto turn = other.GetSome(get);
+  ASSERT_EQ(turn.size(), 1u);
   AddOverLink(1 << 20);
-  tuplespace::Pattern waits = AllProbes();
-  waits.fields.back() = tuplespace::FieldPattern::Exact(kWaitsToMeasure);
-  ASSERT_TRUE(other.ReadOne(waits));
-  EXPECT_TRUE(other.ListAll(AllHandlers()).empty());
-  ASSERT_TRUE(other.RetireAll(tuplespace::Pattern::Of(mark.key), /*watermark=*/false));
-  const auto handler = other.ReadOne(AllHandlers());
-  ASSERT_TRUE(handler);
-  const auto capacity = CapacityFromJson(
-      std::string(reinterpret_cast<const char*>(handler->payload.data()), handler->payload.size()));
-  ASSERT_TRUE(capacity);
-  EXPECT_GT(capacity->link_ns_per_kib, 0u);
-  EXPECT_TRUE(other.ListAll(AllProbes()).empty()) << "it has said that it measures no more";
+  EXPECT_EQ(CapacityOf(other).link_ns_per_kib, 0u) << "it is there, but has not measured";
+  while (other.GetStatistics()->open_gets < 2) {  // for the turn and for a task
+  }
+  EXPECT_TRUE(other.ListAll(AllProbes()).empty());
+  EXPECT_EQ(CapacityOf(other).link_ns_per_kib, 0u);
+  bool is_released = false;
+  other.Submit(tuplespace::Release{{turn[0].key, turn[0].fence}},
+               [&](tuplespace::ReplyBody&&) { is_released = true; });
+  while (!is_released) other.Poll(std::chrono::seconds(1));
+  while (CapacityOf(other).link_ns_per_kib == 0) {
+  }
+  EXPECT_TRUE(other.ListAll(AllProbes()).empty());
+  EXPECT_EQ(other.GetSome(get).size(), 1u) << "it has given the turn back";
+}
+
+// All join at once. Each measures alone, and finally all have measured.
+TEST_F(ResidentTest, HandlersThatJoinTogetherMeasureOneAfterTheOther) {
+  constexpr std::size_t kHandlers = 6;
+  for (std::size_t i = 0; i < kHandlers; ++i) AddOverLink(1 << 20);
+  tuplespace::Client other({.endpoint = endpoint_, .name = "looks", .id = {}});
+  for (std::size_t measured = 0; measured < kHandlers;) {
+    std::set<std::string> measure;
+    for (const tuplespace::FoundTuple& probe : other.ListAll(AllProbes(), /*metadata_only=*/true)) {
+      measure.insert(probe.put_by);
+    }
+    EXPECT_LE(measure.size(), 1u);
+    measured = 0;
+    for (const tuplespace::FoundTuple& found : other.ListAll(AllHandlers())) {
+      const auto capacity = CapacityFromJson(std::string(found.payload.text()));
+      measured += capacity && capacity->link_ns_per_kib > 0 ? 1 : 0;
+    }
+  }
 }
 
 TEST_F(ResidentTest, WhoLeavesTakesNothingAlong) {

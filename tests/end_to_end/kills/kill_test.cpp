@@ -152,12 +152,41 @@ TEST_F(KillTest, ATrainingThatIsStoppedAgainAndAgainLosesNoStep) {
   ExpectWholeMetrics();
 }
 
-TEST_F(KillTest, ARunWhoseOutputsAreRemovedEndsAndSaysWhy) {
+TEST_F(KillTest, ARunWhoseMetricsAreRemovedWritesThemAgain) {
   Program train(TrainWords());
   ASSERT_TRUE(train.WaitForErr("epoch 2/"));
   std::filesystem::remove(out_ + "/metrics.jsonl");
-  EXPECT_EQ(train.Wait(), 1);
-  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was removed"));
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was removed; the run makes it again"));
+  EXPECT_EQ(HashOf(train), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+// Without snapshots, only the space has the weights.
+TEST_F(KillTest, ARunWhoseFolderIsMovedMakesItAgain) {
+  std::vector<std::string> words = TrainWords();
+  words.insert(words.end(), {"--set", "snapshots.every_steps=0"});
+  Program train(words);
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  std::filesystem::rename(out_, out_ + "-moved");
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("the output folder " + out_ + " was moved to "));
+  EXPECT_THAT(train.err(), HasSubstr("/out-moved; the run makes it again: resuming"));
+  EXPECT_GT(BeganAfter(train.err(), "the weights in the space"), 0) << train.err();
+  EXPECT_EQ(HashOf(train), undisturbed_);
+  ExpectWholeMetrics();
+  EXPECT_TRUE(std::filesystem::exists(out_ + "/model.safetensors"));
+}
+
+// Only snapshots say whose results are in the weights.
+TEST_F(KillTest, ARunWithAuditsEndsIfItsSnapshotsAreMoved) {
+  std::vector<std::string> words = TrainWords();
+  words.insert(words.end(), {"--set", "tasks.audit=1", "--set", "snapshots.every_steps=0"});
+  Program train(words);
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  std::filesystem::rename(out_, out_ + "-moved");
+  EXPECT_EQ(train.Wait(), 1) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("a run with audits cannot continue: continue with --resume"));
 }
 
 TEST_F(KillTest, MetricsThatAreCutDuringTheRunAreMissingInTheReceipt) {

@@ -183,14 +183,15 @@ TEST_F(LimitsTest, AStopThatCannotBeSavedLeavesTheWeightsInTheSpace) {
   ExpectWhole(second, out_);
 }
 
-TEST_F(LimitsTest, ARemovedMetricsFileLeavesTheWeightsInTheSpace) {
+TEST_F(LimitsTest, AFolderThatCannotBeMadeAgainLeavesTheWeightsInTheSpace) {
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
   Program first(ManagerWords(out_, often_));
   ASSERT_TRUE(first.WaitForErr("epoch 2/"));
-  std::filesystem::remove_all(out_);
+  std::filesystem::rename(out_, folder_ / "moved");
+  std::ofstream(out_).close();
   EXPECT_EQ(first.Wait(), 1);
-  EXPECT_THAT(first.err(), HasSubstr("/metrics.jsonl was removed"));
+  EXPECT_THAT(first.err(), HasSubstr("cannot make the output folder " + out_));
   Program second(ManagerWords(folder_ / "other", often_, {"--resume"}));
   EXPECT_EQ(second.Wait(), 0) << second.err();
   EXPECT_GE(BeganInSpaceAfter(second.err()), 100) << second.err();

@@ -97,6 +97,24 @@ TEST_F(EvalOfText, WithAJobFileSaysWhatTheModelWasTrainedOn) {
   EXPECT_EQ(evaluated["test_loss"], expected["test_loss"]);
 }
 
+// The shapes of tensors do not show the number of heads.
+TEST_F(EvalOfText, RefusesWeightsOfAnotherModel) {
+  ASSERT_TRUE(receipt_.is_object());
+  const auto refused = [](const std::vector<std::string>& words, const std::string& part) {
+    const Result result = RunAcan(words);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(part));
+  };
+  const std::string job = folder_ / "job.toml";
+  refused({"eval", job, "--model", out_ + "/model.safetensors", "--set", "model.n_head=2"},
+          out_ + "/job.json: describes the weights and has model.n_head = 1");
+  folder_.Write("saved/config.json", R"({"n_head": 2})");
+  const std::string saved = folder_ / "saved/model.safetensors";
+  std::filesystem::copy(out_ + "/model.safetensors", saved);
+  refused({"eval", job, "--model", saved}, "n_head = 2, but the job's model has 1");
+  Refused({"n_head = 2, but the job's model has 1"}, {"--model", saved});
+}
+
 // As in a folder of which only the weights were kept.
 TEST_F(EvalOfText, WithoutAVocabularyTakesThatOfTheSameTextOnly) {
   ASSERT_TRUE(receipt_.is_object());

@@ -111,6 +111,22 @@ TEST_F(InitialVocabulary, OfARunIsKeptByTheRun) {
             started["weights_sha256"]);
 }
 
+// What transformers knows of the tokens, too.
+TEST_F(InitialVocabulary, HasTheSameEndOfATextAfterARunIsResumed) {
+  ASSERT_TRUE(receipt_.is_object());
+  const std::string config = folder_.Write("first/config.json", R"({"eos_token_id": 3})");
+  const std::string out = folder_ / "out";
+  std::vector<std::string> words = FromFirst();
+  words.insert(words.end(), {"--set", "output.config=transformers"});
+  ASSERT_TRUE(Train(first_ + ".toml", out, words).is_object());
+  std::filesystem::remove(config);
+  // As after a kill before the first snapshot.
+  std::filesystem::remove(out + "/receipt.json");
+  const Result resumed = RunAcan({"train", "--resume", out, "--handlers", "cpu:1"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(out + "/config.json"))["eos_token_id"], 3);
+}
+
 TEST_F(InitialVocabulary, OfOtherWeightsDoesNotFitTheTextOfARun) {
   ASSERT_TRUE(receipt_.is_object());
   const std::string other = folder_ / "other";

@@ -25,6 +25,8 @@ bool Run(std::string_view input) {
   if (report) {
     Require(std::isfinite(report->busy_s) && std::isfinite(report->gflop) && report->gflop >= 0,
             "a report of {} s and {} GFLOP", report->busy_s, report->gflop);
+    Require(report->speed >= kMinSpeed && report->speed <= kMaxSpeed, "a speed of {}",
+            report->speed);
     const std::string written = ReportToJson(*report);
     const auto again = ReportFromJson(written);
     Require(again && ReportToJson(*again) == written, "a report changes: {}", written);
@@ -47,7 +49,8 @@ std::vector<Seed> Seeds() {
                           .jobs = "a*",
                           .conformance_hash = "hash"};
   return {{"capacity", CapacityToJson(capacity)},
-          {"report", ReportToJson({10, 1, 5, 1 << 20, 0.5, 3.25})}};
+          {"report", ReportToJson({10, 1, 5, 1 << 20, 0.5, 3.25})},
+          {"slow", ReportToJson({.tasks = 10, .busy_s = 0.5, .gflop = 3.25, .speed = 0.4})}};
 }
 
 // Numbers that do not fit into their types.

@@ -248,6 +248,45 @@ TEST_F(SequenceTest, LabelsThatAreNotShiftedAreNoticed) {
   EXPECT_TRUE(LoadData(bert, wanted).warnings.empty());
 }
 
+TEST_F(SequenceTest, LabelsThatCountBeyondTheLengthsAreNoticed) {
+  const std::string lengths = "train_lengths = \"lengths\"\n";
+  const auto warnings = [this](const std::string& more,
+                               std::optional<std::int64_t> none = std::nullopt) {
+    std::vector<WantedInput> wanted = BertInputs(BertTask::kMaskedLanguage, 3, 8, 2);
+    std::ranges::find(wanted, "labels", &WantedInput::name)->ignored_in_files = none;
+    return LoadFrom(folder_, kTokenFiles + more, wanted).warnings;
+  };
+  const auto labels = [this](const std::vector<std::int64_t>& values) {
+    folder_.Write("labels", Npy("<i8", "(2, 3)", Raw(values)));
+  };
+  const std::string advice =
+      " count them; where the tokens are only padding, the label must be -100";
+  folder_.Write("lengths", "2\n1\n");
+  labels({1, 2, 0, 4, 0, 0});
+  EXPECT_EQ(warnings(lengths),
+            std::vector<std::string>{folder_.Path("labels") +
+                                     ": 3 labels are beyond the lengths of their sequences, and "
+                                     "the loss and the accuracy" +
+                                     advice});
+  EXPECT_TRUE(warnings("").empty()) << "without lengths";
+  EXPECT_TRUE(warnings(lengths, 0).empty()) << "zeros do not count";
+  labels({-100, 2, -100, 4, -100, -100});
+  EXPECT_TRUE(warnings(lengths).empty());
+  labels({1, 2, -100, 4, -100, 5});
+  ASSERT_EQ(warnings(lengths).size(), 1u);
+  EXPECT_NE(warnings(lengths)[0].find(": 1 label is beyond the lengths"), std::string::npos);
+  // Test labels count, too.
+  folder_.Write("test", Npy("<i8", "(2, 3)", Raw(std::vector<std::int64_t>{1, 1, 1, 1, 1, 1})));
+  labels({1, 2, -100, 4, -100, -100});
+  const std::vector<std::string> of_test = warnings(
+      lengths + "test_tokens = \"tokens\"\ntest_labels = \"test\"\ntest_lengths = \"lengths\"\n");
+  ASSERT_EQ(of_test.size(), 1u);
+  EXPECT_EQ(of_test[0].find(folder_.Path("test") + ": 3 labels are beyond"), 0u) << of_test[0];
+  // One label for each sequence.
+  folder_.Write("labels", "1\n0\n");
+  EXPECT_TRUE(Load(lengths).warnings.empty());
+}
+
 // More than 1,000 sequences, of which the first 1,000 decide.
 TEST_F(SequenceTest, TheFirstThousandSequencesAreChecked) {
   std::vector<std::int64_t> tokens(1100 * 3, 5);

@@ -105,5 +105,14 @@ TEST(SizeTextTest, WritesWhatItReads) {
   }
 }
 
+TEST(SizeTextTest, RoundsToFourDigits) {
+  EXPECT_EQ(RoundedSizeText(0), "0B");
+  EXPECT_EQ(RoundedSizeText(1000), "1000B");
+  EXPECT_EQ(RoundedSizeText(65536), "64KiB");
+  EXPECT_EQ(RoundedSizeText(378'148), "369.3KiB");
+  EXPECT_EQ(RoundedSizeText(11'877'850ull << 10), "11.33GiB");
+  EXPECT_EQ(RoundedSizeText(3ull << 40), "3TiB");
+}
+
 }  // namespace
 }  // namespace acan

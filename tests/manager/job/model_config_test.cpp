@@ -56,6 +56,9 @@ TEST(ModelConfigTest, ConfigsOfEveryActivationAreRead) {
   };
   EXPECT_EQ(of(R"({"hidden_act": "swish"})"), model::ActivationKind::kSilu);
   EXPECT_EQ(of(R"({"hidden_act": "gelu_pytorch_tanh"})"), model::ActivationKind::kGeluTanh);
+  EXPECT_EQ(of(R"({"hidden_act": "gelu_fast"})"), model::ActivationKind::kGeluTanh);
+  EXPECT_EQ(of(R"({"hidden_act": null, "is_decoder": null, "position_embedding_type": null})"),
+            model::ActivationKind::kGelu);
   ExpectError([&] { of(R"({"hidden_act": "mish"})"); }, {"'hidden_act' is \"mish\"", "sigmoid"});
 }
 
@@ -65,13 +68,15 @@ TEST(ModelConfigTest, ConfigsKeepTheNamesOfThePretrainedModel) {
   const TestFolder folder;
   const std::string path =
       folder.Write("config.json",
-                   R"({"eos_token_id": 50256, "n_head": 7, "id2label": {"0": "no", "1": "yes"}})");
+                   R"({"eos_token_id": 50256, "n_head": 7, "id2label": {"0": "no", "1": "yes"},
+                       "pad_token_id": 5})");
   const Job gpt = JobWith("kind = \"gpt\"\nn_layer = 1\nn_head = 2\nn_embd = 8\n");
   nlohmann::json config = TransformersConfig(gpt.model);
   TakeNamesOf(path, &config);
   EXPECT_EQ(config.at("eos_token_id"), 50256);
   EXPECT_TRUE(config.at("bos_token_id").is_null());
   EXPECT_EQ(config.at("n_head"), 2);
+  EXPECT_EQ(config.at("pad_token_id"), 5);
   EXPECT_FALSE(config.contains("id2label"));
   for (const int labels : {2, 3}) {
     const Job bert = JobWith(
@@ -79,6 +84,7 @@ TEST(ModelConfigTest, ConfigsKeepTheNamesOfThePretrainedModel) {
     nlohmann::json of_bert = TransformersConfig(bert.model);
     TakeNamesOf(path, &of_bert);
     EXPECT_EQ(of_bert.at("id2label").at("1"), labels == 2 ? "yes" : "LABEL_1");
+    EXPECT_EQ(of_bert.at("pad_token_id"), 0);  // the job's
   }
   const nlohmann::json before = config;
   TakeNamesOf(folder.Path("none"), &config);

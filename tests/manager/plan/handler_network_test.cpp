@@ -96,11 +96,56 @@ TEST(HandlerNetworkTest, HandlersBeyondTheCoresOfTheirHostShareThem) {
   }
 }
 
+double GflopsOf(const std::map<std::string, Capacity>& handlers, std::size_t index) {
+  return NetworkOf(handlers, kMinKept)->handlers.at(index).gflops;
+}
+
+TEST(HandlerNetworkTest, HandlersHaveTheirPresentSpeeds) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(3, kGigabit);
+  handlers["id1"].speed = 0.2;
+  handlers["id2"].speed = 3;
+  EXPECT_DOUBLE_EQ(GflopsOf(handlers, 0), 50);
+  EXPECT_DOUBLE_EQ(GflopsOf(handlers, 1), 10);
+  EXPECT_DOUBLE_EQ(GflopsOf(handlers, 2), 150);
+}
+
+// The cuts are those for two equal handlers. Placed as before, each step would wait for the slow
+// one.
+TEST(HandlerNetworkTest, AHandlerThatHasBecomeSlowDoesNotHoldUpTheOther) {
+  const Wide wide({512, 1024, 1024, 8}, 256);
+  std::map<std::string, Capacity> handlers = OneOnEachHost(2, kGigabit);
+  for (auto& [id, capacity] : handlers) capacity.gflops = 2;
+  const Plan plan = wide.Make(handlers);
+  const std::vector<PlannedTask> step = wide.TasksOf(plan);
+  const auto step_us = [&] {
+    return PlaceStep(handlers, step, kMinKept, {}, 1)->placement.step_us;
+  };
+  const double both_us = step_us();
+  handlers["id1"].speed = 0.1;
+  const double slow_us = step_us();
+  handlers.erase("id1");
+  const double one_us = step_us();
+  EXPECT_LT(both_us, 0.9 * one_us);
+  EXPECT_LE(slow_us, 1.1 * one_us);
+}
+
 Capacity OnMachine(Capacity capacity, const std::string& machine, std::vector<int> cpus) {
   capacity.machine = machine;
   capacity.cpus = std::move(cpus);
   capacity.busy_cpus = capacity.threads;
   return capacity;
+}
+
+// If one of two handlers that share a core becomes faster because the other one is idle, the core
+// does not.
+TEST(HandlerNetworkTest, HandlersThatShareCoresHaveTheirMeasuredSpeeds) {
+  std::map<std::string, Capacity> handlers = OneOnEachHost(3, kGigabit);
+  handlers["id0"] = handlers["id1"] = OnMachine(handlers["id0"], "m", {0});
+  handlers["id0"].speed = handlers["id2"].speed = 0.5;
+  EXPECT_DOUBLE_EQ(GflopsOf(handlers, 0), 50);
+  EXPECT_DOUBLE_EQ(GflopsOf(handlers, 2), 25);
+  handlers["id1"].cpus = {1};
+  EXPECT_DOUBLE_EQ(GflopsOf(handlers, 0), 25);
 }
 
 // Two addresses, as of two containers on one machine with two cores.

@@ -69,6 +69,9 @@ class HandlerListingTest : public ::testing::Test {
       }
       return found;
     }
+    if (std::holds_alternative<tuplespace::Count>(request)) {
+      return tuplespace::CountReply{managers_, {{0, managers_}}};
+    }
     const auto& read = std::get<tuplespace::Read>(request);
     EXPECT_EQ(read.wait_us, 0);
     for (const tuplespace::Pattern& pattern : read.patterns) {
@@ -94,6 +97,7 @@ class HandlerListingTest : public ::testing::Test {
     return tuple;
   }
 
+  std::uint64_t managers_ = 1;  // that lead a job
   std::map<tuplespace::Key, FoundTuple> space_;
   std::set<tuplespace::Key> damaged_;
   std::deque<std::pair<RequestBody, std::function<void(ReplyBody&&)>>> requests_;
@@ -144,6 +148,21 @@ TEST_F(HandlerListingTest, ReadsEachTupleOnce) {
   EXPECT_THAT(seen_.back().handlers, IsEmpty());
   Put(HandlerKey("a/1"), CapacityText("it joined again"));
   EXPECT_EQ(List().size(), 2u);
+}
+
+// However many managers there are, together they take little of the broker's time.
+TEST_F(HandlerListingTest, ManyManagersListManyHandlersLessOften) {
+  for (int i = 0; i < 1000; ++i) Put("a/" + std::to_string(i));
+  List();
+  List();  // nothing has to be read
+  const std::int64_t alone_us = listing_.pause_us();
+  EXPECT_GT(alone_us, 0);
+  managers_ = 20;
+  List();
+  EXPECT_EQ(listing_.pause_us(), alone_us);
+  managers_ = 200;
+  List();
+  EXPECT_EQ(listing_.pause_us(), 8 * alone_us);
 }
 
 // Anyone with a handler's key may put tuples about itself, in a space without keys of any size.

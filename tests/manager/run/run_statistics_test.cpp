@@ -77,6 +77,20 @@ TEST_F(RunStatisticsTest, FindHandlersAndWhatTheyReport) {
   EXPECT_EQ(statistics_->progress().handlers, 1);
 }
 
+TEST_F(RunStatisticsTest, TellHowFastHandlersAreNow) {
+  const auto handler = Join("a");
+  Capacity capacity;
+  capacity.bytes_travel = true;
+  PutAboutItself(*handler, HandlerKey("a"), CapacityToJson(capacity));
+  Report report;
+  report.speed = 0.25;
+  PutAboutItself(*handler, ReportKey("a", 1), ReportToJson(report));
+  Look();  // reports are read after the handlers
+  Look();
+  ASSERT_FALSE(seen_.empty());
+  EXPECT_EQ(seen_.back().handlers.at("a").speed, 0.25);
+}
+
 TEST_F(RunStatisticsTest, GoOnWhereAnEarlierLifeEnded) {
   RunState past;
   past.handlers.by_id["gone"].tasks = 7;

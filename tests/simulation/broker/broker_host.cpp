@@ -72,6 +72,7 @@ void BrokerHost::Start() {
   assert(!running());
   BrokerCoreOptions options;
   options.limits.least_kept_bytes = 1;  // keeps also the small tuples of simulated jobs
+  options.first_tuples = FirstTuples();
   options.first_session = world_.random().Next();
   core_ = std::make_unique<BrokerCore>(options);
   observer_ = std::make_unique<Observer>(results_,

@@ -334,12 +334,14 @@ std::string Cluster::DescribeDrawn() {
   return Describe(drawn_);
 }
 
-// Only these may remain: what connected handlers put about themselves, their probes of links, and
-// the marks that the job is done and that a manager wanted to lead it, since that manager may have
-// been killed. After a restart, a broker may also get results of a run that it does not know.
+// Only these may remain: what the space begins with, what connected handlers put about themselves,
+// their probes of links, and the marks that the job is done and that a manager wanted to lead it,
+// since that manager may have been killed. After a restart, a broker may also get results of a run
+// that it does not know.
 void Cluster::CheckNothingIsLeft() {
   if (broker_.life() > 1 || !tidied_up_) return;
   for (const tuplespace::Key& key : broker_.Keys()) {
+    if (key == ProbeTurnKey()) continue;
     const std::vector<tuplespace::Field> fields = key.Fields();
     const auto* kind = std::get_if<std::string>(&fields.front());
     if (kind != nullptr && (*kind == "done" || *kind == "leader")) continue;

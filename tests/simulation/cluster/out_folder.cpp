@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "acan/manager/file_lock.h"
 #include "acan/manager/receipt.h"
 #include "nlohmann/json.hpp"
 
@@ -41,12 +40,7 @@ fs::path Parent() {
 int Lock(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
-  struct stat locked = {};
-  struct stat there = {};
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &locked) == 0 &&
-      ::stat(folder.c_str(), &there) == 0 && locked.st_ino == there.st_ino) {
-    return fd;
-  }
+  if (TryLock(fd).locked == Locked::kYes && IsFileOf(folder, fd)) return fd;
   ::close(fd);
   return -1;
 }

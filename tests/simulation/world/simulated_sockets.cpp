@@ -64,6 +64,11 @@ std::int64_t MonotonicUs() {
   return World::CurrentTask().process().LocalUs();
 }
 
+std::int64_t UnixUs() {
+  constexpr std::int64_t kBegin = 1'700'000'000'000'000;  // in 2023
+  return kBegin + World::CurrentTask().process().LocalUs();
+}
+
 std::uint64_t RandomNumber() {
   return World::current().random().Next();
 }

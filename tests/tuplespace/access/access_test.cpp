@@ -236,21 +236,31 @@ TEST(AccessLists, EndKeysWhoseTimeIsOver) {
   AccessList list(Roles(), {{"f", forever, "worker"},
                             {"s", soon, "worker", "", 1'800'000'000},
                             {"l", later, "worker", "", 1'900'000'000}});
-  EXPECT_EQ(list.NextEndUnixS(), 1'800'000'000);
+  EXPECT_TRUE(list.HasEnds());
   EXPECT_FALSE(list.EndKeys(1'799'999'999));
   EXPECT_TRUE(list.Find(soon));
   EXPECT_TRUE(list.EndKeys(1'800'000'000));
   EXPECT_FALSE(list.Find(soon));
   EXPECT_TRUE(list.IsEnded(soon));
   EXPECT_THAT(list.WhyNot(soon), AllOf(HasSubstr("\"s\""), HasSubstr("2027-01-15 08:00:00 UTC")));
-  EXPECT_EQ(list.NextEndUnixS(), 1'900'000'000);
-  EXPECT_FALSE(list.EndKeys(1'700'000'000)) << "a clock that was set back";
-  EXPECT_FALSE(list.Find(soon));
+  EXPECT_FALSE(list.EndKeys(1'800'000'001)) << "it has ended already";
   EXPECT_TRUE(list.Find(later));
   EXPECT_TRUE(list.EndKeys(2'000'000'000));
-  EXPECT_EQ(list.NextEndUnixS(), kNoEnd);
   EXPECT_TRUE(list.Find(forever));
+  EXPECT_FALSE(AccessList(Roles(), {{"f", forever, "worker"}}).HasEnds());
   EXPECT_FALSE(list.IsEnded(MakeKeyPair().public_key));
+}
+
+TEST(AccessLists, AClockThatWasAheadEndsNoKeyForGood) {
+  const std::string guest = MakeKeyPair().public_key;
+  AccessList list(Roles(), {{"g", guest, "worker", "", 1'800'000'000}});
+  EXPECT_TRUE(list.EndKeys(1'900'000'000));
+  EXPECT_FALSE(list.Find(guest));
+  EXPECT_FALSE(list.EndKeys(1'700'000'000));
+  EXPECT_TRUE(list.Find(guest));
+  EXPECT_FALSE(list.IsEnded(guest));
+  EXPECT_TRUE(list.EndKeys(1'800'000'000)) << "its sessions must be ended again";
+  EXPECT_FALSE(list.Find(guest));
 }
 
 TEST(AccessLists, ThatMakeNoSenseAreRefused) {

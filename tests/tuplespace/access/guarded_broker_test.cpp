@@ -105,6 +105,25 @@ TEST_P(Guarded, RolesDoWhatTheyMay) {
   EXPECT_EQ(master.ReadOne(Pattern::Of({"data", 2}))->payload.size(), 100'000u);
 }
 
+// A thousand clients should not wake because one leaves.
+TEST_P(Guarded, AConnectionThatEndsWakesNoOtherClient) {
+  Client master(As("master", master_keys_));
+  zmq::socket_t stays = Dealer("w/stays", worker_keys_);
+  Send(stays, Hello{.nonce = 1, .name = "stays"});
+  const BrokerMessage welcome = Answer(stays);
+  ASSERT_TRUE(std::holds_alternative<Welcome>(welcome));
+  {
+    zmq::socket_t leaves = Dealer("v/leaves", other_keys_);
+    Send(leaves, Hello{.nonce = 1, .name = "leaves"});
+    ASSERT_TRUE(std::holds_alternative<Welcome>(Answer(leaves)));
+  }
+  while (master.GetStatistics(kGenerous)->clients > 2) {
+  }
+  Send(stays, Request{1, Retire{AnyOf("nothing"), false}}, kProtocolVersion,
+       std::get<Welcome>(welcome).session);
+  EXPECT_FALSE(std::holds_alternative<Pong>(Answer(stays)));
+}
+
 TEST_P(Guarded, AWorkerCannotActAsAMaster) {
   Client worker(As("w", worker_keys_));
   EXPECT_THAT(RefusalOf([&] {

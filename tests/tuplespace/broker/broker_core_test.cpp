@@ -28,6 +28,22 @@ TEST(BrokerCoreTest, OneHelloTwiceIsOneSession) {
   EXPECT_EQ(core.GetStatistics().clients, 1u);
 }
 
+// Clients that come and go leave them there.
+TEST(BrokerCoreTest, TheSpaceBeginsWithItsFirstTuples) {
+  BrokerCoreOptions options;
+  options.first_tuples = {Key{"lock", 1}, Key{"lock", 2}};
+  BrokerCore core{options};
+  EXPECT_EQ(core.GetStatistics().tuples, 2u);
+  EXPECT_EQ(core.GetStatistics().clients, 0u);
+  Get get;
+  get.pattern = Pattern::Of(Key{"lock", 2});
+  const std::uint64_t session = JoinCore(core, "a", 0);
+  core.Receive("a", To(session, Request{1, get}), 0);
+  EXPECT_EQ(core.TakeOutput().size(), 1u);
+  core.Lost("a", "it left", 1);
+  EXPECT_EQ(core.GetStatistics().tuples, 2u);
+}
+
 TEST(BrokerCoreTest, AHelloThatWasOvertakenEndsNoSession) {
   BrokerCore core{BrokerCoreOptions{}};
   EXPECT_NE(JoinCore(core, "a", 0, /*nonce=*/UINT64_MAX), 0u);

@@ -252,6 +252,66 @@ TEST(BrokerStop, BeforeRunAndTwice) {
   broker.Run();
 }
 
+// A broker of which a client has leased a tuple of the pattern that keeps it.
+class LingeringBroker : public ::testing::Test {
+ protected:
+  void Begin(std::int64_t most_us) {
+    BrokerOptions options = BrokerThread::Options(folder_.Ipc());
+    options.linger = {AnyOf("lead"), most_us, "leads"};
+    broker_.emplace(std::move(options));
+    client_.emplace(ClientAt(folder_.Ipc(), "leader"));
+  }
+  void Lease(const char* kind) {
+    client_->Put({PlainTuple({kind, 1}, "")});
+    Get get;
+    get.pattern = AnyOf(kind);
+    get.lease_us = 600'000'000;
+    ASSERT_EQ(client_->GetSome(get).size(), 1u);
+  }
+
+  TemporaryFolder folder_;
+  std::optional<Broker> broker_;
+  std::optional<Client> client_;
+};
+
+TEST_F(LingeringBroker, ServesOnUntilTheLastLeaseEnds) {
+  Begin(600'000'000);
+  std::thread runner([this] { broker_->Run(); });
+  Lease("lead");
+  broker_->StopSoon();
+  Client other(ClientAt(folder_.Ipc(), "other"));
+  EXPECT_TRUE(other.Put({PlainTuple({"more", 1}, "")}));
+  client_.reset();
+  runner.join();
+  EXPECT_EQ(broker_->GetStatistics().tuples, 2u);
+}
+
+TEST_F(LingeringBroker, EndsAfterItsLimit) {
+  Begin(50'000);
+  std::thread runner([this] { broker_->Run(); });
+  Lease("lead");
+  broker_->StopSoon();
+  runner.join();
+}
+
+TEST_F(LingeringBroker, EndsAtOnceIfItIsToldSo) {
+  Begin(600'000'000);
+  std::thread runner([this] { broker_->Run(); });
+  Lease("lead");
+  broker_->StopSoon();
+  broker_->Stop();
+  runner.join();
+}
+
+TEST_F(LingeringBroker, EndsAtOnceWithoutSuchALease) {
+  Begin(600'000'000);
+  std::thread runner([this] { broker_->Run(); });
+  Lease("other");
+  client_->Put({PlainTuple({"lead", 1}, "")});  // nobody has leased it
+  broker_->StopSoon();
+  runner.join();
+}
+
 // ---- clients that die or hang -------------------------------------------------------------------
 
 // Forks a process that takes one task and then does nothing. It writes to `ready` when it has the

@@ -35,6 +35,9 @@ TEST(ClientsOfAKey, AreLimited) {
   EXPECT_EQ(error->code, ErrorCode::kBusy);
   EXPECT_THAT(error->text, HasSubstr("2 clients with the key \"one\""));
   EXPECT_FALSE(core.Knows("a3"));
+  EXPECT_THAT(core.TakeLog(), Contains(AllOf(HasSubstr("a3"), HasSubstr("is not admitted: 2 "))));
+  join("a3", 'a');
+  EXPECT_THAT(core.TakeLog(), ElementsAre()) << "it tries again and again";
   join("b2", 'b');
   EXPECT_TRUE(core.Knows("b2"));
   core.Lost("a1", "a test", 0);

@@ -85,6 +85,29 @@ TEST_F(SessionDelayTest, ABrokerThatIsBusyForLongIsNamedOnce) {
   EXPECT_EQ(said, 1);
 }
 
+// The limit is named, and nobody is told that there is no broker.
+TEST_F(SessionDelayTest, ABrokerThatAdmitsNobodyIsNamedTwiceAMinute) {
+  session_.LinkUp(now_us_);
+  session_.Submit(OnePut(1), now_us_);
+  std::vector<std::string> texts;
+  const std::int64_t end_us = now_us_ + 45'000'000;
+  while (now_us_ < end_us) {
+    if (session_.HasOutput()) {
+      session_.TakeOutput(now_us_);
+      session_.Receive(From(0, Busy()), now_us_);
+    }
+    now_us_ = session_.NextDeadlineUs();
+    session_.Tick(now_us_);
+    for (const SessionEvent& event : session_.TakeEvents()) {
+      if (const auto* delayed = std::get_if<RequestDelayed>(&event)) texts.push_back(delayed->text);
+    }
+  }
+  EXPECT_THAT(texts, SizeIs(2));
+  EXPECT_THAT(
+      texts, ::testing::Each(AllOf(HasSubstr("admits no further client"), HasSubstr(Busy().text))));
+  EXPECT_FALSE(DelaysWithin(20'000'000, false).empty()) << "then the broker is gone";
+}
+
 TEST_F(SessionDelayTest, WithoutABrokerWhoWaitsIsToldOnceWithinTenSeconds) {
   session_.LinkUp(now_us_);
   EXPECT_THAT(DelaysWithin(60'000'000, false), IsEmpty()) << "nobody waits";

@@ -180,6 +180,20 @@ TEST_F(KeyTrustTest, NewIdsThatVanishWithTheirTasksAddUp) {
   EXPECT_EQ(CanTake("evil/9"), 0u);
 }
 
+// What it has leased besides does not hide the task.
+TEST_F(KeyTrustTest, NewIdsThatVanishWithALockAndATaskAddUp) {
+  d.PutOne("m", Plain(Key{"lock"}));
+  for (std::uint32_t i = 0; i < kLimits.tasks_in_vain; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    Join(client);
+    PutTask();
+    EXPECT_EQ(d.GetNow(client, Pattern::Of(Key{"lock"})).size(), 1u);
+    EXPECT_EQ(Take(client).size(), 1u);
+    d.Lose(client);
+  }
+  EXPECT_EQ(d.counters().benched, 1u);
+}
+
 TEST_F(KeyTrustTest, WhoHasCompletedATaskIsNotTouchedByOthersOfItsKey) {
   Join("handler/1");
   Offend("handler/1");

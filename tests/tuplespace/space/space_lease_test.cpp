@@ -247,6 +247,35 @@ TEST_F(LeaseTest, ALostClientsLeasesReturnAtOnce) {
   EXPECT_EQ(d->Done("a", lease).lease, LeaseStatus::kStale);
 }
 
+// It may be what kills them.
+TEST_F(LeaseTest, ATaskWithWhichThreeClientsWereLostIsNamedOnce) {
+  for (const std::int64_t number : {1, 2}) d->PutOne("m", Task(Key{"t", number}));
+  for (const char* client : {"1", "2", "3", "4", "5", "6"}) {
+    d->Join(client);
+    EXPECT_EQ(Take(client).key, (Key{"t", 1}));
+    EXPECT_EQ(Take(client).key, (Key{"t", 2})) << "it has not begun this one";
+    d->Lose(client);
+    EXPECT_EQ(d->notices["m"].size(), client < std::string("3") ? 0u : 1u);
+  }
+  ASSERT_EQ(d->notices["m"].size(), 1u);
+  const Notice& notice = d->notices["m"][0];
+  EXPECT_EQ(notice.kind, Notice::Kind::kMistrusted);
+  EXPECT_EQ(notice.key, (Key{"t", 1}));
+  EXPECT_EQ(notice.by, "3");
+  EXPECT_NE(notice.text.find("3 clients were lost while they held it"), std::string::npos);
+  EXPECT_TRUE(CanTake("a")) << "it stays ready";
+}
+
+TEST_F(LeaseTest, AClientThatReturnsWasNotKilledByItsTask) {
+  d->PutOne("m", Task(Key{"t", 1}));
+  for (int i = 0; i < 5; ++i) {
+    Take("a");
+    d->Lose("a");
+    d->Join("a");
+  }
+  EXPECT_TRUE(d->notices["m"].empty());
+}
+
 TEST_F(LeaseTest, AReconnectedClientKeepsItsLeasesAndAsksAgain) {
   d->PutOne("m", Task(Key{"t", 1}));
   const LeaseRef lease = Take("a");

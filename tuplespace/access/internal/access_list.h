@@ -30,17 +30,17 @@ class AccessList {
   const Entry* Find(const std::string& public_key) const;
   // Why Find returns null: "its public key ... is not on the list".
   std::string WhyNot(const std::string& public_key) const;
-  // Keys that have ended at `now_unix_s` are not valid any more, even if the clock goes back later.
-  // True if there were such keys.
+  // From now on, keys that have ended at `now_unix_s` are not valid, and all others are. So a clock
+  // that was ahead for a moment ends no key for good. True if a key was valid before this.
   bool EndKeys(std::int64_t now_unix_s);
-  bool IsEnded(const std::string& public_key) const;              // on the list, but ended
-  std::int64_t NextEndUnixS() const { return next_end_unix_s_; }  // kNoEnd: none
+  bool IsEnded(const std::string& public_key) const;  // on the list, but ended
+  bool HasEnds() const { return has_ends_; }          // whether any key ends at all
 
  private:
   std::vector<Role> roles_;
   std::deque<Role> limited_roles_;  // one for each limited entry; their addresses are stable
   std::unordered_map<std::string, Entry> entries_;  // by public key
-  std::int64_t next_end_unix_s_ = kNoEnd;
+  bool has_ends_ = false;
 };
 
 // The prefix of the ids that clients of this peer may use.

@@ -185,7 +185,7 @@ AccessList::AccessList(std::vector<Role> roles, const std::vector<AllowedPeer>& 
       throw std::invalid_argument(
           fmt::format("peer \"{}\" has the public key of another", peer.name));
     }
-    next_end_unix_s_ = std::min(next_end_unix_s_, peer.until_unix_s);
+    has_ends_ = has_ends_ || peer.until_unix_s != kNoEnd;
   }
 }
 
@@ -209,16 +209,11 @@ bool AccessList::IsEnded(const std::string& public_key) const {
 }
 
 bool AccessList::EndKeys(std::int64_t now_unix_s) {
-  if (now_unix_s < next_end_unix_s_) return false;
-  next_end_unix_s_ = kNoEnd;
+  if (!has_ends_) return false;
   bool some = false;
   for (auto& [key, entry] : entries_) {
-    if (entry.ended) continue;
-    if (now_unix_s >= entry.peer.until_unix_s) {
-      entry.ended = some = true;
-    } else {
-      next_end_unix_s_ = std::min(next_end_unix_s_, entry.peer.until_unix_s);
-    }
+    const bool was_ended = std::exchange(entry.ended, now_unix_s >= entry.peer.until_unix_s);
+    some = some || (entry.ended && !was_ended);
   }
   return some;
 }

@@ -65,7 +65,7 @@ bool AccessControl::EndKeys(std::int64_t now_us) {
 }
 
 std::int64_t AccessControl::NextLookUs() const {
-  return list_ && list_->NextEndUnixS() != kNoEnd ? look_at_us_ : kForeverUs;
+  return list_ && list_->HasEnds() ? look_at_us_ : kForeverUs;
 }
 
 }  // namespace tuplespace

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -17,12 +16,14 @@
 #include "channel_table.h"
 #include "connection_probes.h"
 #include "connections.h"
+#include "ending.h"
 #include "intake.h"
 #include "log_pause.h"
 #include "outbox.h"
 #include "running_clock.h"
 #include "segment_table.h"
 #include "sender.h"
+#include "tuplespace/clock.h"
 #include "wake_up.h"
 
 namespace tuplespace {
@@ -39,6 +40,9 @@ constexpr const char* kEnded = "its connection ended";
 BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   BrokerCoreOptions core;
   core.limits = options.limits;
+  core.first_tuples = options.first_tuples;
+  core.clients_per_key = options.clients_per_key;
+  core.waiting_cost = std::max(core.waiting_cost, 2 * std::min(core.limits.tuples, UINT64_MAX / 2));
   core.client_silence_us = options.client_silence_us;
   core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
   core.first_session = RandomNumber();
@@ -64,17 +68,8 @@ std::uint64_t PossibleSegments(std::uint64_t wanted) {
 
 // ZeroMQ retries without a pause when it runs out of descriptors, so that must not happen.
 ConnectionLimits Possible(ConnectionLimits limits, std::uint64_t segments) {
-  constexpr std::uint64_t kOthers = 128;
-  const std::uint64_t left = MostFiles() - segments;
-  const std::uint64_t most = left > 2 * kOthers ? left - kOthers : kOthers;
-  limits.connections = std::min(limits.connections, most);
+  limits.connections = std::min(limits.connections, PossibleConnections(segments));
   return limits;
-}
-
-std::uint64_t UnixUs() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count());
 }
 
 BrokerOptions Checked(BrokerOptions options) {
@@ -86,6 +81,12 @@ BrokerOptions Checked(BrokerOptions options) {
 }
 
 }  // namespace
+
+std::uint64_t PossibleConnections(std::uint64_t shared_segments) {
+  constexpr std::uint64_t kOthers = 128;
+  const std::uint64_t left = MostFiles() - PossibleSegments(shared_segments);
+  return left > 2 * kOthers ? left - kOthers : kOthers;
+}
 
 // The loop that runs a broker's parts.
 struct Broker::Impl {
@@ -103,7 +104,8 @@ struct Broker::Impl {
         sender(clock, core, connections, segments, channels, outbox,
                [this](const ClientId& client, const std::string& why) { Lose(client, why); }),
         intake(options, core_options.control_frame_bytes, clock, access, sockets, connections,
-               segments, channels, core, sender) {}
+               segments, channels, core, sender),
+        ending(options.linger) {}
   ~Impl() {
     Try([this] {
       core.SayGoodbye();
@@ -123,8 +125,8 @@ struct Broker::Impl {
   }
 
   void Run() {
-    while (!stop.load(std::memory_order_acquire)) {
-      core.SetUnixTime(UnixUs());
+    while (!MustEnd()) {
+      core.SetUnixTime(static_cast<std::uint64_t>(UnixUs()));
       // Receives the last messages of clients whose connection is known to have ended first.
       const int received = intake.ReceiveTurn();
       for (const ClientId& client : channels.Broken()) Lose(client, "its channel is damaged");
@@ -154,7 +156,12 @@ struct Broker::Impl {
         sockets.Poll(0, wake.fd());
       }
     }
-    stop.store(false, std::memory_order_release);
+    ending.Forget();
+  }
+
+  bool MustEnd() {
+    const auto log = [this](const std::string& line) { Log(line); };
+    return ending.IsAsked() && ending.IsDue(core, clock.NowUs(), log);
   }
 
   void WatchConnections(std::int64_t now_us) {
@@ -195,12 +202,15 @@ struct Broker::Impl {
     for (const ClientId& client : connections.TakeEndedClients()) Lose(client, kEnded);
   }
 
-  // Finds clients whose connection has ended.
+  // Finds clients whose connection has ended. With keys most connections are known, and a probe
+  // would only wake their clients.
   void Probe() {
     if (!probes.active() || !probes.Take(clock.NowUs())) return;
     sockets.ExpectInput();
+    const auto connected = connections.ConnectedClients();
     for (const ClientId& client : core.Clients()) {
-      if (outbox.Waits(client) || connections.IsEnded(client)) continue;
+      if (connected.contains(client) || outbox.Waits(client) || connections.IsEnded(client))
+        continue;
       if (sender.IsGone(sockets.router(), client)) Lose(client, kEnded);
     }
   }
@@ -243,10 +253,11 @@ struct Broker::Impl {
   }
 
   void Wait() {
-    if (LookBeforeSleep()) return;
+    // What this turn has done may be the end of the last lease that the broker waits for.
+    if (MustEnd() || LookBeforeSleep()) return;
     std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
-    deadline_us =
-        std::min({deadline_us, probes.NextUs(), access.NextLookUs(), sockets.NextLookUs()});
+    deadline_us = std::min({deadline_us, probes.NextUs(), access.NextLookUs(), sockets.NextLookUs(),
+                            ending.DeadlineUs()});
     if (!outbox.empty()) deadline_us = std::min(deadline_us, clock.NowUs() + kOutboxRetryUs);
     channels.BeginSleep();
     const bool sleeps =
@@ -284,7 +295,7 @@ struct Broker::Impl {
   std::uint64_t unread_turns = 0;  // consecutive turns that left input to receive
   std::uint64_t known_failed = 0;  // connections
   LogPause pause;
-  std::atomic<bool> stop{false};
+  Ending ending;
 };
 
 Broker::Broker(BrokerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -299,8 +310,12 @@ void Broker::Run() {
 }
 
 void Broker::Stop() {
-  static_assert(std::atomic<bool>::is_always_lock_free);
-  impl_->stop.store(true, std::memory_order_release);
+  impl_->ending.AskNow();
+  impl_->wake.Notify();
+}
+
+void Broker::StopSoon() {
+  impl_->ending.AskSoon();
   impl_->wake.Notify();
 }
 

@@ -261,18 +261,19 @@ void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
                                         options_.max_busy_delay_us);
     joining_.retry_at_us = now_us + joining_.busy_delay_us;
     joining_.deadline_us = kForeverUs;
+    delays_.alone_since_us = now_us;  // there is a broker
+    NoteBusy(joining_.busy_delay_us, "it admits no further client for the moment: " + error.text,
+             now_us);
   } else {
     Fail(error);
   }
 }
 
-// At most once in kSayBusyEveryUs, for a request whose back-off has reached its maximum.
-void ClientSession::NoteBusy(const Pending& pending, const RequestError& error,
-                             std::int64_t now_us) {
-  if (pending.busy_delay_us < options_.max_busy_delay_us || now_us < delays_.say_busy_at_us) return;
+// At most once in kSayBusyEveryUs, for a back-off that has reached its maximum.
+void ClientSession::NoteBusy(std::int64_t busy_delay_us, std::string text, std::int64_t now_us) {
+  if (busy_delay_us < options_.max_busy_delay_us || now_us < delays_.say_busy_at_us) return;
   delays_.say_busy_at_us = After(now_us, kSayBusyEveryUs);
-  events_.emplace_back(
-      RequestDelayed{"it has had no room for a request for several seconds: " + error.text});
+  events_.emplace_back(RequestDelayed{std::move(text)});
 }
 
 // Once until there is a broker again.

@@ -44,7 +44,8 @@ struct PayloadDamaged {
   std::string text;  // names the key and the producer
 };
 // A request waits longer than it should: the broker has had no room for it for seconds or does not
-// answer it, or there is no broker. The session keeps trying.
+// answer it, or there is no broker. Or the broker admits no further client. The session keeps
+// trying.
 struct RequestDelayed {
   std::string text;  // what it waits for
 };
@@ -175,7 +176,7 @@ class ClientSession {
   void OnReply(Reply&& reply, std::int64_t now_us);
   void PutBack(const ReplyBody& body, std::int64_t now_us);
   void TryLater(Pending& pending, std::int64_t now_us);
-  void NoteBusy(const Pending& pending, const RequestError& error, std::int64_t now_us);
+  void NoteBusy(std::int64_t busy_delay_us, std::string text, std::int64_t now_us);
   void NoteAlone(std::int64_t now_us);
   void NoteUnanswered(std::int64_t now_us);
   bool AsksAgain(Reply& reply, Pending& pending, std::int64_t now_us);

@@ -45,7 +45,8 @@ void ClientSession::OnReply(Reply&& reply, std::int64_t now_us) {
   Pending& pending = it->second;
   const auto* error = std::get_if<RequestError>(&reply.body);
   if (error != nullptr && error->code == ErrorCode::kBusy) {
-    NoteBusy(pending, *error, now_us);
+    NoteBusy(pending.busy_delay_us,
+             "it has had no room for a request for several seconds: " + error->text, now_us);
     return TryLater(pending, now_us);
   }
   if (error != nullptr && error->code == ErrorCode::kDamaged) {

@@ -51,6 +51,8 @@ class Connections {
   // Clients that were heard over a connection that has ended, and over no other.
   bool HasEndedClients() const { return !ended_clients_.empty(); }
   bool IsEnded(const std::string& client) const;
+  // Clients that were heard over a connection that is not known to have ended.
+  std::unordered_set<std::string> ConnectedClients() const;
   std::vector<std::string> TakeEndedClients();
   std::uint64_t refused() const { return refused_; }  // exceeded a limit, or were told to end
   // Ended for another reason before a message came.

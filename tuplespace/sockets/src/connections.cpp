@@ -173,6 +173,14 @@ bool Connections::IsEnded(const std::string& client) const {
   return std::find(ended_clients_.begin(), ended_clients_.end(), client) != ended_clients_.end();
 }
 
+std::unordered_set<std::string> Connections::ConnectedClients() const {
+  std::unordered_set<std::string> clients;
+  for (const auto& [descriptor, connection] : connections_) {
+    if (!connection.client.empty()) clients.insert(connection.client);
+  }
+  return clients;
+}
+
 std::vector<std::string> Connections::TakeEndedClients() {
   return std::exchange(ended_clients_, {});
 }

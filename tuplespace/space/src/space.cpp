@@ -12,6 +12,19 @@ namespace tuplespace {
 
 using internal::Deadline;
 
+namespace {
+
+// The task that the client has held longest; null: it holds none.
+internal::Record* FirstTaskOf(const internal::ClientState& client) {
+  for (const internal::Lease* lease = client.leases.first(); lease != nullptr;
+       lease = lease->next) {
+    if (lease->deadline.record->task) return lease->deadline.record;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 Space::Space(SpaceLimits limits, std::uint64_t first_fence)
     : impl_(std::make_unique<Impl>(limits, first_fence)) {}
 Space::~Space() = default;
@@ -24,6 +37,9 @@ std::int64_t Space::NextDeadlineUs() const {
 }
 Stats Space::GetStatistics() const {
   return impl_->GetStatistics();
+}
+std::optional<ClientId> Space::HolderOf(const Pattern& pattern) const {
+  return impl_->HolderOf(pattern);
 }
 std::uint64_t Space::places_changed() const {
   return impl_->places_changed();
@@ -104,6 +120,15 @@ Stats Space::Impl::GetStatistics() const {
   return stats;
 }
 
+std::optional<ClientId> Space::Impl::HolderOf(const Pattern& pattern) const {
+  std::optional<ClientId> holder;
+  state_.store.ScanStored(pattern, [&holder](const internal::Record* record) {
+    if (record->lease != nullptr) holder = *record->lease->client->id;
+    return !holder.has_value();
+  });
+  return holder;
+}
+
 void Space::Impl::ExpireDue() {
   while (!state_.deadlines.empty() && state_.deadlines.first()->when_us <= state_.now_us) {
     Deadline* due = state_.deadlines.first();
@@ -135,14 +160,15 @@ void Space::Impl::ExpireDue() {
 }
 
 // Whether the lease of a plain tuple, such as a lock, goes on because a message of its holder is
-// arriving: an Extend would come behind that message. The holder may extend such a lease for ever
+// arriving: an Extend would come behind that message. The holder may extend such a lease as far
 // anyway.
 bool Space::Impl::IsKept(internal::Record* record) {
   const internal::Lease& lease = *record->lease;
   const std::int64_t sends_us = lease.client->sends_us;
   if (record->task || sends_us < lease.granted_us) return false;
   const std::int64_t end_us =
-      lease.lease_us > kForeverUs - sends_us ? kForeverUs : sends_us + lease.lease_us;
+      std::min(lease.lease_us > kForeverUs - sends_us ? kForeverUs : sends_us + lease.lease_us,
+               matching_.leases.LastEndUs(*record));
   if (end_us <= state_.now_us) return false;
   state_.deadlines.Set(&record->lease->deadline, end_us);
   return true;
@@ -189,10 +215,10 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   for (internal::Record* record : reading_.residency.LoseAllOf(client))
     lifecycle_.removal.Remove(record, false);
   matching_.holders.RemoveAllOf(client);
-  if (client.untried_of != nullptr && !client.leases.empty()) {
-    internal::Record* record = client.leases.first()->deadline.record;
-    if (record->task)
-      matching_.trust.NoteInVain(client, record, 1, "leaves with a task that it has not done");
+  if (client.untried_of != nullptr) {
+    if (internal::Record* task = FirstTaskOf(client)) {
+      matching_.trust.NoteInVain(client, task, 1, "leaves with a task that it has not done");
+    }
   }
   lifecycle_.lease_ends.ReturnAllOf(client);
   while (!client.ephemerals.empty())

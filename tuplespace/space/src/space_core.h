@@ -27,6 +27,7 @@ class Space::Impl {
   std::span<Outgoing> Step(Event&& event, std::int64_t now_us);
   std::int64_t NextDeadlineUs() const;
   Stats GetStatistics() const;
+  std::optional<ClientId> HolderOf(const Pattern& pattern) const;
   std::uint64_t places_changed() const { return places_changed_; }
   std::uint64_t ExaminedByReads() const { return reading_.reads.examined(); }
   std::uint64_t ExaminedByScans() const { return reading_.scans.examined(); }

@@ -21,6 +21,9 @@ inline constexpr std::uint64_t kMinHeldBytes = 2 << 10;
 inline constexpr std::size_t kMaxCapacityBytes = 64 << 10;
 inline constexpr std::size_t kMaxReportBytes = 4 << 10;
 
+// The limits of Report::speed.
+inline constexpr double kMinSpeed = 1.0 / 64, kMaxSpeed = 8;
+
 // What a handler says about itself when it joins.
 struct Capacity {
   std::string name;    // for people
@@ -30,7 +33,7 @@ struct Capacity {
   std::uint64_t memory_bytes =
       0;  // the part of the limit that tasks may use: without the device's scratch memory
   int threads = 1;
-  double gflops = 0;   // measured with an exact GEMM
+  double gflops = 0;   // measured with an exact GEMM, when the handler started
   bool exact = false;  // the conformance run passed
   bool fast = false;
   bool own_memory = false;  // the device has its own memory, so results may stay there
@@ -53,6 +56,9 @@ struct Capacity {
   double busy_cpus = 0;
   std::string jobs = {};  // it gets only tasks of jobs whose ids have this prefix (set by its key)
   std::string conformance_hash;
+  // Not in the text: how fast the device is now, as a multiple of `gflops`. Managers know it from
+  // Report::speed.
+  double speed = 1;
 
   bool KeepsResults() const { return own_memory || bytes_travel; }
   friend bool operator==(const Capacity&, const Capacity&) = default;
@@ -69,6 +75,9 @@ struct Report {
   double busy_s = 0;
   double gflop = 0;                 // 10^9 operations of completed tasks (core/task.h, Flops)
   std::uint64_t fetched_bytes = 0;  // of inputs that came directly from other handlers
+  // How fast the device is now, as a multiple of Capacity::gflops. It changes only when the device
+  // has become much slower or faster.
+  double speed = 1;
 };
 std::string ReportToJson(const Report& report);
 // nullopt: as CapacityFromJson; the maximum length is kMaxReportBytes.
@@ -77,6 +86,7 @@ std::optional<Report> ReportFromJson(const std::string& text);
 tuplespace::Key HandlerKey(const std::string& id);
 tuplespace::Key ReportKey(const std::string& id, std::int64_t number);
 tuplespace::Key LeaderKey(const std::string& job);
+tuplespace::Pattern AllLeaders();
 tuplespace::Key DoneKey(const std::string& job);
 tuplespace::Key StandbyKey(const std::string& job, const std::string& id);
 tuplespace::Pattern AllStandbys(const std::string& job);
@@ -88,6 +98,13 @@ tuplespace::Key ProbeKey(const std::string& id, std::int64_t number);
 tuplespace::Pattern AllHandlers();
 tuplespace::Pattern AllReports();
 tuplespace::Pattern AllProbes();
+// Held under a lease by the only handler that measures its link at the moment.
+tuplespace::Key ProbeTurnKey();
+// A handler must have measured within this time. A client with a handler's key that takes the turn
+// and does not give it back keeps it no longer.
+inline constexpr std::int64_t kProbeTurnUs = 5'000'000;
+// What the space of a broker begins with.
+std::vector<tuplespace::Key> FirstTuples();
 tuplespace::Pattern ProbesOf(const std::string& id);
 tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 

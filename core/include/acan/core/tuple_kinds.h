@@ -52,7 +52,7 @@
 // Other tuples outlive a step:
 //
 //   ("handler", id)                what a handler is (Capacity); there while it is connected
-//   ("report", id, number)         the handler's counts so far (Report)
+//   ("report", id, number)         the handler's counts so far, and its present speed (Report)
 //   ("leader", job)                held under a lease by the job's manager
 //   ("standby", job, id)           a manager that waits for the lead
 //   ("run", job, run)              a life of a job; the space may still have tuples of it
@@ -65,9 +65,9 @@
 //                                  one with the greatest number counts
 //   ("quarantine", job, id)        a handler that computed a wrong result; it gets no task of
 //                                  the job
-//   ("probe", id, number)          bytes with which a client measures its link (acan check). For a
-//                                  handler: 0 means that it measures, 1 that it waits for others
-//                                  that measure
+//   ("probe", id, number)          bytes with which a client measures its link
+//   ("probe", "turn")              put by the broker when it starts; the handler that measures its
+//                                  link holds it under a lease
 #pragma once
 
 #include <cstdint>

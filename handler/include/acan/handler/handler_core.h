@@ -65,6 +65,7 @@ class HandlerCore {
   FlightId last_flight() const { return next_flight_ - 1; }
   // Of tasks, without the cache entries that they use.
   std::uint64_t reserved_bytes() const { return reserved_bytes_; }
+  std::uint32_t ns_per_kib() const { return link_.ns_per_kib(); }  // over its link, as estimated
   std::uint64_t cached_bytes() const { return cache_.bytes(); }
   bool IsCached(const tuplespace::Key& key) const { return cache_.Contains(key); }
 

@@ -3,33 +3,14 @@
 // few of that size. Pure: the caller sends the payloads and reports when the broker has received
 // them.
 //
-// Handlers that join at the same time share the broker's link, so they measure one after the other,
-// in an order that follows from their marks in the space. Each marks that it waits. When no other
-// handler measures, and none with a smaller id waits, it marks that it measures and checks again:
-// two that checked at the same moment then see each other's mark, and the one with the larger id
-// waits again.
+// Handlers that join at the same time share the broker's link, so each measures only while it holds
+// ProbeTurnKey() under a lease.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
-
-#include "tuplespace/key.h"
 
 namespace acan {
-
-// Numbers in ProbeKey. Larger numbers are used for the bytes that are sent.
-inline constexpr std::int64_t kMeasures = 0;
-inline constexpr std::int64_t kWaitsToMeasure = 1;
-enum class ProbeTurn : std::uint8_t {
-  kWait,
-  kClaim,  // mark that it measures, and check again
-  kMeasure,
-};
-// `probes`: the keys of all probes in the space. `id`: the asking client. `claims`: it has marked
-// that it measures, but has not begun.
-ProbeTurn TurnOf(const std::vector<tuplespace::Key>& probes, const std::string& id, bool claims);
 
 class LinkProbe {
  public:

@@ -195,12 +195,9 @@ std::optional<VocabularyFile> FindVocabulary(const std::string& folder) {
 }
 
 std::optional<VocabularyFile> VocabularyOfWeights(const std::string& weights) {
-  const fs::path folder = fs::path(weights).parent_path();
-  std::optional<VocabularyFile> found = FindVocabulary(folder.string());
-  if (!found && folder.filename() == kSnapshotsName) {
-    found = FindVocabulary(folder.parent_path().string());
-  }
-  return found;
+  const std::string path = FileOfWeights(weights, kVocabularyName);
+  if (path.empty()) return std::nullopt;
+  return FindVocabulary(fs::path(path).parent_path().string());
 }
 
 bool HaveSameTokens(const VocabularyFile& one, const VocabularyFile& other) {

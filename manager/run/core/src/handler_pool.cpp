@@ -21,8 +21,13 @@ namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
 constexpr std::int64_t kSettleUs = 500'000;
+// The links of some 30 handlers at one broker are measured in this time. The others count as usual
+// ones.
+constexpr std::int64_t kMeasureUs = 3'000'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // no handler is there, or none is large enough
 constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
+// After so long without a handler, this is said again although one was there since.
+constexpr std::int64_t kSayNobodyAnewUs = 10'000'000;
 
 std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
   switch (policy) {
@@ -76,20 +81,26 @@ void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
   }
 }
 
-// Handlers with links measure them when they join, some sooner than others. A plan for the first
-// ones alone would stay in force.
+// A plan for the first handlers alone, or for links that are not measured yet, would stay in force.
 bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
+  const std::int64_t settled_us = now_us - grown_us_;
   const bool waits = config_.knows_links && !config_.fixed_handlers;
-  if (!waits || now_us - grown_us_ >= kSettleUs) return false;
-  return std::any_of(handlers_.begin(), handlers_.end(),
-                     [](const auto& handler) { return handler.second.bytes_travel; });
+  if (!waits || settled_us >= kMeasureUs) return false;
+  return std::any_of(handlers_.begin(), handlers_.end(), [&](const auto& handler) {
+    const Capacity& capacity = handler.second;
+    return capacity.bytes_travel && (settled_us < kSettleUs || capacity.link_ns_per_kib == 0);
+  });
+}
+
+bool HandlerPool::IsDeserted(std::int64_t now_us) const {
+  return handlers_.empty() && unfit_since_us_ && now_us - *unfit_since_us_ >= kSayAfterUs;
 }
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
   small_.SetTime(now_us);
   if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
-    if (said_nobody_at_us_) out.push_back(Say{"a handler has joined: continuing"});
-    said_nobody_at_us_.reset();
+    if (std::exchange(nobody_.is_said, false))
+      out.push_back(Say{"a handler has joined: continuing"});
     said_too_small_at_us_.reset();
     unfit_since_us_.reset();
     NameTooSmall(plan->largest_need_bytes, out);
@@ -107,8 +118,9 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
 }
 
 void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
-  if (said_nobody_at_us_ && now_us - *said_nobody_at_us_ <= kSayNobodyAgainUs) return;
-  said_nobody_at_us_ = now_us;
+  const bool anew = !nobody_.is_said && now_us - *unfit_since_us_ >= kSayNobodyAnewUs;
+  if (nobody_.said_us && now_us - *nobody_.said_us <= kSayNobodyAgainUs && !anew) return;
+  nobody_ = {now_us, true};
   std::vector<std::string> others;
   if (of_other_jobs_ > 0) {
     others.push_back(fmt::format("{} limited to other jobs by {}", of_other_jobs_,
@@ -120,11 +132,15 @@ void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
                                      ? "exact"
                                      : "able to compute in fast precision"));
   }
-  constexpr const char* kStart = "waiting for one (start: acan handler --connect ...)";
-  out.push_back(Say{others.empty() ? fmt::format("no handler has joined yet; {}", kStart)
-                                   : fmt::format("no handler has joined that can take tasks of "
-                                                 "this job (there are others: {}); {}",
-                                                 fmt::join(others, "; "), kStart)});
+  const bool had_some = most_handlers_ > 0;
+  std::string what = had_some ? "all handlers are gone" : "no handler has joined yet";
+  if (!others.empty()) {
+    what = fmt::format("no handler {} that can take tasks of this job (there are others: {})",
+                       had_some ? "is left" : "has joined", fmt::join(others, "; "));
+  }
+  out.push_back(
+      Say{fmt::format("{}; waiting for one{}", what,
+                      config_.fixed_handlers ? "" : " (start: acan handler --connect ...)")});
 }
 
 void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
@@ -286,7 +302,7 @@ std::optional<Plan> HandlerPool::FindPlan() {
 Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
   NameTooSmall(plan.largest_need_bytes, out);
   unfit_since_us_.reset();
-  said_nobody_at_us_.reset();
+  nobody_.is_said = false;
   said_too_small_at_us_.reset();
   return plan;
 }

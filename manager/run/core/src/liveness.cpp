@@ -1,5 +1,10 @@
 #include "acan/manager/liveness.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+
 namespace acan {
 namespace {
 
@@ -14,6 +19,27 @@ constexpr int kMaxGoneBack = 2;
 
 void Liveness::OnProgress(std::int64_t now_us) {
   progress_us_ = say_us_ = unworked_us_ = undone_us_ = now_us;
+  counted_ = false;
+  lost_ = {};
+}
+
+void Liveness::OnHandlers(const std::map<std::string, Capacity>& handlers) {
+  std::map<std::string, std::string> names;
+  for (const auto& [id, capacity] : handlers) names.emplace(id, capacity.name);
+  for (const auto& [id, name] : handlers_) {
+    if (names.contains(id)) continue;
+    ++lost_.count;
+    lost_.last = fmt::format("{} ({})", name, id);
+  }
+  handlers_ = std::move(names);
+}
+
+// Handlers that come get the whole time to take tasks.
+void Liveness::OnNobodyThere(std::int64_t now_us) {
+  const std::int64_t passed_us = now_us - tick_us_;
+  progress_us_ = std::min(now_us, progress_us_ + passed_us);
+  say_us_ += passed_us;
+  unworked_us_ = undone_us_ = now_us;
   counted_ = false;
 }
 

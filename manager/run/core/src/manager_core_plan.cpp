@@ -15,6 +15,7 @@ constexpr std::int64_t kCheckEveryUs = 250'000;
 
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out) {
   pool_.OnHandlers(event, now_us);
+  liveness_.OnHandlers(event.handlers);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
   trust_.OnHandlers(pool_.handlers(), event.handlers);
   cut_.SetHandlers(pool_.handlers());
@@ -46,16 +47,19 @@ void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {
 }
 
 void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
-  const bool expects =
-      cut_.plan() && phase_ == Phase::kWorking && !units_.empty() && !pool_.handlers().empty();
-  if (!expects) liveness_.OnProgress(now_us);
+  const bool expects = cut_.plan() && phase_ == Phase::kWorking && !units_.empty();
+  if (!expects) {
+    liveness_.OnProgress(now_us);
+  } else if (pool_.IsDeserted(now_us)) {
+    liveness_.OnNobodyThere(now_us);
+  }
   const std::string* undecided = trust_.Undecided();
   const Liveness::Advice advice = liveness_.OnTick(now_us, undecided != nullptr);
   if (advice == Liveness::Advice::kNone) return;
   if (undecided != nullptr) out.push_back(Say{*undecided + ": still waiting for one"});
   const Unit& unit = units_.front();
-  out.push_back(
-      Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks()});
+  out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks(),
+                        liveness_.lost()});
   if (advice == Liveness::Advice::kReplan) {
     LeaveOutIdle(now_us, out);
   } else if (advice == Liveness::Advice::kGoBack) {

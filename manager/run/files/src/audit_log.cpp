@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <thread>
@@ -16,10 +15,14 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/descriptor.h"
+#include "acan/manager/file_lock.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -31,7 +34,7 @@ constexpr std::size_t kFlushedTogether = 256;                 // records
 constexpr std::size_t kMaxUnwritten = 64 * kFlushedTogether;  // while the file is locked
 constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kBytesBetween = 1 << 20;  // between two calls of go_on
-constexpr std::chrono::seconds kLockPatience{10};
+constexpr std::int64_t kLockPatienceUs = 10'000'000;
 constexpr std::chrono::milliseconds kLockPause{5};
 
 std::string ChainOf(const std::string& before, std::string_view record) {
@@ -65,33 +68,82 @@ std::optional<std::string> ProblemOf(const std::string& line, const std::string&
                      *chain, expected);
 }
 
-enum class Patience : std::uint8_t { kTriesOnce, kWaits };
+std::string RealPath(const std::string& path) {
+  std::error_code error;
+  std::string real = std::filesystem::canonical(path, error).string();
+  if (error) ThrowFileError(path, "open", error.value());
+  return real;
+}
 
-// Keeps others from writing. Where files cannot be locked, everybody holds it.
+std::function<void()> WithoutWait(const AuditLog::GoOn& go_on) {
+  if (!go_on) return {};
+  return [&go_on] { go_on(std::chrono::microseconds(0)); };
+}
+
+// The lock that keeps others from writing. Its file lies beside the log, and is removed when the
+// log is closed. Where files cannot be locked, everybody holds it.
 class WriteLock {
  public:
-  // With kWaits, throws Error (failure) if another process holds it for 10 s.
-  WriteLock(int descriptor, const std::string& path, Patience patience) : descriptor_(descriptor) {
-    const auto end = std::chrono::steady_clock::now() + kLockPatience;
-    while (!(held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)) {
-      if (patience == Patience::kTriesOnce) return;
-      if (std::chrono::steady_clock::now() >= end) {
-        throw FailureError(
-            fmt::format("{}: cannot write: another process has locked it for 10 s", path));
-      }
-      std::this_thread::sleep_for(kLockPause);
-    }
-  }
+  // `log` is the descriptor of the log `path`, which a link may name.
+  WriteLock(const std::string& path, int log) : path_(RealPath(path) + ".lock"), log_(log) {}
   ~WriteLock() {
-    if (held_) ::flock(descriptor_, LOCK_UN);
+    if (descriptor_ >= 0) ::close(descriptor_);
   }
   WriteLock(const WriteLock&) = delete;
   WriteLock& operator=(const WriteLock&) = delete;
-  bool held() const { return held_; }
+
+  // False if another process holds it. Throws Error (failure) if there is no such file and none can
+  // be made.
+  bool Try() {
+    for (;;) {
+      if (descriptor_ < 0) Open();
+      const Locked locked = TryLock(descriptor_).locked;
+      if (locked == Locked::kNo) return false;
+      if (locked == Locked::kNoLocks || IsFileOf(path_, descriptor_)) return true;
+      ::close(std::exchange(descriptor_, -1));  // its holder has removed the file
+    }
+  }
+  // Throws Error (failure) if another process holds it for 10 s.
+  void Wait(const AuditLog::GoOn& go_on) {
+    const std::int64_t end_us = tuplespace::MonotonicUs() + kLockPatienceUs;
+    while (!Try()) {
+      if (tuplespace::MonotonicUs() >= end_us) {
+        throw FailureError(fmt::format(
+            "{}: another process has locked it for 10 s: end that process (lslocks shows it)",
+            path_));
+      }
+      if (go_on) {
+        go_on(kLockPause);
+      } else {
+        std::this_thread::sleep_for(kLockPause);
+      }
+    }
+  }
+  // REQUIRES: it is held.
+  void RemoveFile() const { ::unlink(path_.c_str()); }
 
  private:
-  const int descriptor_;
-  bool held_ = false;
+  // Whoever may write to the log may open it, and nobody else.
+  void Open() {
+    struct stat log = {};
+    if (::fstat(log_, &log) != 0) ThrowFileError(path_, "open", errno);
+    const mode_t mode =
+        0600 | (log.st_mode & (S_IWGRP | S_IWOTH)) | ((log.st_mode & (S_IWGRP | S_IWOTH)) << 1U);
+    constexpr int kHow = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    do {
+      descriptor_ = ::open(path_.c_str(), kHow);
+      if (descriptor_ >= 0) return;
+      if (errno == ENOENT) descriptor_ = ::open(path_.c_str(), kHow | O_CREAT | O_EXCL, mode);
+    } while (descriptor_ < 0 && errno == EEXIST);
+    if (descriptor_ < 0) ThrowFileError(path_, "open", errno);
+    // Only root can give it to another owner; a group may write to the log of one of its members.
+    [[maybe_unused]] const int owner = ::fchown(descriptor_, log.st_uid, log.st_gid);
+    ::fchmod(descriptor_, mode);
+  }
+
+  const std::string path_;
+  const int log_;
+  int descriptor_ = -1;
 };
 
 }  // namespace
@@ -99,7 +151,7 @@ class WriteLock {
 AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on) {
   RequireKeptFile(path, Devices::kRefused);
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, SystemErrorText(errno)));
   AuditLogCheck check;
   check.head = std::string(kDigits, '0');
   std::int64_t went_on = 0;  // the number of bytes at the last call
@@ -120,15 +172,18 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
     went_on = check.bytes;
     go_on();
   }
-  if (file.bad()) throw UsageError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  if (file.bad()) {
+    throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
+  }
   return check;
 }
 
-AuditLog::AuditLog(const std::string& path, std::string* said, const std::function<void()>& go_on)
-    : path_(path), descriptor_(OpenToAppend(path)) {
+AuditLog::AuditLog(const std::string& path, std::string* said, GoOn go_on)
+    : path_(path), go_on_(std::move(go_on)), descriptor_(OpenToAppend(path)) {
   try {
-    const WriteLock lock(descriptor_, path_, Patience::kWaits);
-    const AuditLogCheck check = CheckAuditLog(path, go_on);
+    WriteLock lock(path_, descriptor_);
+    lock.Wait(go_on_);
+    const AuditLogCheck check = CheckAuditLog(path, WithoutWait(go_on_));
     ContinueFrom(check);
     if (check.torn && said != nullptr) {
       *said = fmt::format(
@@ -144,15 +199,19 @@ AuditLog::AuditLog(const std::string& path, std::string* said, const std::functi
 
 AuditLog::~AuditLog() {
   try {
-    Flush();
-  } catch (const Error&) {
+    FlushIfFree();
+    WriteLock lock(path_, descriptor_);
+    if (lock.Try()) lock.RemoveFile();
+  } catch (const std::exception&) {
     // Errors are ignored here: callers that need them call Flush.
   }
   ::close(descriptor_);
 }
 
 void AuditLog::CheckWritable(const std::string& path) {
-  ::close(OpenToAppend(path));
+  const Descriptor log(OpenToAppend(path));
+  WriteLock lock(path, log.get());
+  if (lock.Try()) lock.RemoveFile();
 }
 
 void AuditLog::Fail(const std::string& doing, int error) const {
@@ -175,22 +234,28 @@ void AuditLog::ContinueFrom(const AuditLogCheck& check) {
 
 void AuditLog::Add(nlohmann::json record) {
   unwritten_.push_back(std::move(record));
-  if (unwritten_.size() % kFlushedTogether == 0) Flush();
+  if (unwritten_.size() % kFlushedTogether == 0) FlushIfFree();
+}
+
+void AuditLog::FlushIfFree() {
+  if (unwritten_.empty()) return;
+  WriteLock lock(path_, descriptor_);
+  if (lock.Try()) FlushLocked({});
 }
 
 void AuditLog::Flush() {
-  if (unwritten_.empty()) return;
-  const WriteLock lock(descriptor_, path_,
-                       unwritten_.size() < kMaxUnwritten ? Patience::kTriesOnce : Patience::kWaits);
-  if (lock.held()) FlushLocked();
+  if (unwritten_.size() < kMaxUnwritten) return FlushIfFree();
+  WriteLock lock(path_, descriptor_);
+  lock.Wait(go_on_);
+  FlushLocked(go_on_);
 }
 
-void AuditLog::FlushLocked() {
+void AuditLog::FlushLocked(const GoOn& go_on) {
   struct stat file = {};
   if (::fstat(descriptor_, &file) != 0) Fail("read the size", errno);
   if (file.st_size != bytes_ && !has_written_) {
     // The manager that had the lead before wrote its last records after this log had been opened.
-    ContinueFrom(CheckAuditLog(path_));
+    ContinueFrom(CheckAuditLog(path_, WithoutWait(go_on)));
   } else if (file.st_size != bytes_) {
     unwritten_.clear();
     if (std::exchange(is_continued_, true)) FailContinued();
@@ -237,8 +302,9 @@ void AuditLog::Write() {
 
 void AuditLog::Sync() {
   if (!unwritten_.empty()) {
-    const WriteLock lock(descriptor_, path_, Patience::kWaits);
-    FlushLocked();
+    WriteLock lock(path_, descriptor_);
+    lock.Wait(go_on_);
+    FlushLocked(go_on_);
   }
   if (is_continued_) FailContinued();
   SyncWritten();

@@ -18,15 +18,19 @@ std::string PathIn(const std::string& folder, const std::string& name) {
 
 }  // namespace
 
+std::string ReceiptPathIn(const std::string& folder) {
+  std::error_code ignored;
+  std::string path = PathIn(folder, kReceiptName);
+  if (std::filesystem::exists(path, ignored)) return path;
+  const bool began = std::filesystem::exists(PathIn(folder, kJobName), ignored);
+  throw UsageError(fmt::format("{}: has no {}; {}", folder, kReceiptName,
+                               began ? "its run is not done yet: acan train --resume continues it"
+                                     : "name the output folder (--out) of a run that is done"));
+}
+
 FinishedRun ReadFinishedRun(const std::string& folder) {
   std::error_code ignored;
-  const std::string path = PathIn(folder, kReceiptName);
-  if (!std::filesystem::exists(path, ignored)) {
-    const bool began = std::filesystem::exists(PathIn(folder, kJobName), ignored);
-    throw UsageError(fmt::format("{}: has no {}; {}", folder, kReceiptName,
-                                 began ? "its run is not done yet: acan train --resume continues it"
-                                       : "name the output folder (--out) of a run that is done"));
-  }
+  const std::string path = ReceiptPathIn(folder);
   FinishedRun run;
   run.folder = folder;
   nlohmann::json receipt = ReadReceiptJson(path);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,13 +10,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <thread>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/file_lock.h"
 #include "acan/manager/host_name.h"
 #include "nlohmann/json.hpp"
 
@@ -69,25 +69,14 @@ FolderOwner ReadOwner(int descriptor) {
   return owner;
 }
 
-bool IsFileOf(const std::string& path, int descriptor) {
-  struct stat own = {};
-  struct stat there = {};
-  return ::fstat(descriptor, &own) == 0 && ::stat(path.c_str(), &there) == 0 &&
-         own.st_ino == there.st_ino && own.st_dev == there.st_dev;
-}
-
 bool HasEnded(pid_t pid) {
   return ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-enum class Locked : std::uint8_t { kYes, kNo, kNoLocks };
-
-Locked TryLock(int descriptor) {
+LockTry LockAsOwner(int descriptor) {
   for (int tries = 1;; ++tries) {
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Locked::kYes;
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return Locked::kNoLocks;
-    if (tries >= kTries) return Locked::kNo;
+    const LockTry tried = TryLock(descriptor);
+    if (tried.locked != Locked::kNo || tries >= kTries) return tried;
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
@@ -111,8 +100,8 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
         ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
     if (descriptor < 0) ThrowFileError(path, "open", errno);
     ::fchmod(descriptor, mode);  // an earlier version made it readable for others
-    const Locked locked = TryLock(descriptor);
-    if (locked == Locked::kNo) {
+    const LockTry tried = LockAsOwner(descriptor);
+    if (tried.locked == Locked::kNo) {
       *owner = ReadOwner(descriptor);
       ::close(descriptor);
       return nullptr;
@@ -124,11 +113,11 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
     }
     const FolderOwner before = ReadOwner(descriptor);
     std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
-    if (locked == Locked::kNoLocks) {
+    if (tried.locked == Locked::kNoLocks) {
       *said = fmt::format(
           "{}: this file system has no locks ({}): make sure that no other manager writes to the "
           "folder",
-          path, std::strerror(errno));
+          path, SystemErrorText(tried.error));
     } else if (before.pid != 0 && before.host != HostName()) {
       *said = fmt::format(
           "{} was left by pid {} on host {}, which had the folder since {}; if that manager still "
@@ -147,12 +136,13 @@ std::unique_ptr<FolderLock> FolderLock::TakeOver(const std::string& folder,
   const int descriptor = ::mkostemp(draft.data(), O_CLOEXEC);
   if (descriptor < 0) ThrowFileError(path, "replace", errno);
   std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
-  TryLock(descriptor);
-  lock->Write(run);
-  if (::rename(draft.c_str(), path.c_str()) != 0) {
-    const int error = errno;
+  LockAsOwner(descriptor);
+  try {
+    lock->Write(run);
+    if (::rename(draft.c_str(), path.c_str()) != 0) ThrowFileError(path, "replace", errno);
+  } catch (...) {
     ::unlink(draft.c_str());
-    ThrowFileError(path, "replace", error);
+    throw;
   }
   return lock;
 }
@@ -161,7 +151,7 @@ void FolderLock::CheckFree(const std::string& folder) {
   const int descriptor =
       ::open(LockPathIn(folder).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return;  // a writer of the folder will report the problem
-  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const bool held = TryLock(descriptor, LockKind::kShared).locked == Locked::kNo;
   const FolderOwner owner = ReadOwner(descriptor);
   ::close(descriptor);
   if (held) throw FailureError(InUse(folder, owner));
@@ -215,11 +205,10 @@ void FolderLock::Write(const std::string& run) {
   const json value = {{"pid", ::getpid()}, {"host", HostName()}, {"since", since_}, {"run", run}};
   const std::string text = JsonTextReplacing(value) + "\n";
   run_ = run;
-  const auto bytes = static_cast<ssize_t>(text.size());
-  if (::ftruncate(descriptor_, 0) != 0 ||
-      ::pwrite(descriptor_, text.data(), text.size(), 0) != bytes) {
-    ThrowFileError(path_, "write", errno);
-  }
+  if (::ftruncate(descriptor_, 0) != 0) ThrowFileError(path_, "write", errno);
+  const ssize_t wrote = ::pwrite(descriptor_, text.data(), text.size(), 0);
+  if (wrote < 0) ThrowFileError(path_, "write", errno);
+  if (wrote != static_cast<ssize_t>(text.size())) ThrowFileError(path_, "write", ENOSPC);
 }
 
 }  // namespace acan

@@ -10,7 +10,6 @@
 #include "acan/core/error.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
-#include "acan/manager/output_names.h"
 
 namespace acan {
 namespace {
@@ -23,18 +22,10 @@ void RequireHash(const Job& job, const std::string& found) {
       job.initial_weights, found, job.initial_weights_sha256));
 }
 
-// Weights with the same shapes may be those of another model.
-void CheckConfigBeside(const Job& job) {
-  const std::filesystem::path config =
-      std::filesystem::path(job.initial_weights).parent_path() / kConfigName;
-  std::error_code ignored;
-  if (!NoTransformersConfig(job.model).empty() || !std::filesystem::exists(config, ignored)) return;
-  RequireConfigOf(job.model, config.string());
-}
-
-std::string HashOf(const Job& job) {
+std::string HashOf(const Job& job, JobOrigin origin) {
   try {
-    if (job.initial_weights_sha256.empty()) CheckConfigBeside(job);
+    // Weights with the same shapes may be those of another model.
+    if (origin == JobOrigin::kUser) RequireModelOfWeights(job, job.initial_weights);
     return ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("model.initial_weights: {}", error.what()));
@@ -43,13 +34,13 @@ std::string HashOf(const Job& job) {
 
 }  // namespace
 
-void HoldToInitialWeights(Job* job) {
+void HoldToInitialWeights(Job* job, JobOrigin origin) {
   if (job->initial_weights.empty()) return;
   std::error_code ignored;
-  const bool has_begun = !job->initial_weights_sha256.empty();
-  if (has_begun && !std::filesystem::exists(job->initial_weights, ignored)) return;
-  const std::string found = HashOf(*job);
-  if (has_begun) RequireHash(*job, found);
+  const bool has_hash = !job->initial_weights_sha256.empty();
+  if (has_hash && !std::filesystem::exists(job->initial_weights, ignored)) return;
+  const std::string found = HashOf(*job, origin);
+  if (has_hash) RequireHash(*job, found);
   job->initial_weights_sha256 = found;
 }
 

@@ -16,6 +16,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/file_lock.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
 #include "fmt/format.h"
@@ -218,16 +219,23 @@ void MetricsLog::LookForCut() {
   lines_.OnCut(torn);
 }
 
-bool MetricsLog::Replaced() const {
+MetricsLog::Leads MetricsLog::WhereItLeads() const {
   struct stat own = {};
   struct stat there = {};
-  return ::fstat(lines_.descriptor(), &own) != 0 || ::stat(path_.c_str(), &there) != 0 ||
-         own.st_ino != there.st_ino || own.st_dev != there.st_dev;
+  if (::stat(path_.c_str(), &there) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? Leads::kNowhere : Leads::kUnknown;
+  }
+  if (::fstat(lines_.descriptor(), &own) != 0) return Leads::kUnknown;
+  const bool same = own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+  return same ? Leads::kHere : Leads::kElsewhere;
 }
 
-bool MetricsLog::Removed() const {
-  struct stat there = {};
-  return ::stat(path_.c_str(), &there) != 0;
+// The kernel knows the present name of an open file. The name of a removed one leads to no file.
+std::string MetricsLog::PresentPath() const {
+  std::error_code ignored;
+  const fs::path of_descriptor = "/proc/self/fd/" + std::to_string(lines_.descriptor());
+  std::string path = fs::read_symlink(of_descriptor, ignored).string();
+  return IsFileOf(path, lines_.descriptor()) ? path : "";
 }
 
 void MetricsLog::Sync() const {

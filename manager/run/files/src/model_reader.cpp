@@ -115,15 +115,18 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
       text += fmt::format(" (near '{}')", near);
     }
   }
-  file->Refuse(fmt::format("{}; the model is of kind \"{}\" and has {} tensors", text, model.kind,
-                           tensors.size()));
+  file->Refuse(fmt::format("{}; the model is of kind \"{}\" and has {} tensors{}", text, model.kind,
+                           tensors.size(), file->ShardsHint()));
 }
 
 void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
   const StoredTensor& stored = file->tensors().at(InFile(tensor.name));
   if (stored.type != "F32") {
-    file->Refuse(
-        fmt::format("tensor '{}' has dtype \"{}\", expected \"F32\"", tensor.name, stored.type));
+    file->Refuse(fmt::format("tensor '{}' has dtype \"{}\", expected \"F32\"{}", tensor.name,
+                             stored.type,
+                             stored.type == "F16" || stored.type == "BF16" || stored.type == "F64"
+                                 ? ": save the model with model.float().save_pretrained(...)"
+                                 : ""));
   }
   if (stored.shape != tensor.shape) {
     file->Refuse(fmt::format("tensor '{}' has shape {}, expected {}", tensor.name,
@@ -137,7 +140,12 @@ void ModelReader::Impl::CheckTied(const std::string& name,
   const auto second = file->tensors().find(name);
   if (second == file->tensors().end()) return;
   const StoredTensor& first = file->tensors().at(InFile(parameter.name));
-  if (second->second.type != first.type || second->second.shape != first.shape) {
+  if (second->second.type != first.type) {
+    file->Refuse(
+        fmt::format("tensor '{}' has dtype \"{}\", expected \"{}\" as '{}', with which it is tied",
+                    name, second->second.type, first.type, parameter.name));
+  }
+  if (second->second.shape != first.shape) {
     file->Refuse(fmt::format("tensor '{}' has shape {}, expected {} as '{}', with which it is tied",
                              name, ShapeText(second->second.shape), ShapeText(first.shape),
                              parameter.name));

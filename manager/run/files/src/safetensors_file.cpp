@@ -8,13 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <string_view>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/sha256.h"
 #include "model_layout.h"
 #include "nlohmann/json.hpp"
@@ -44,9 +45,22 @@ void SafetensorsFile::Refuse(const std::string& what) const {
   throw UsageError(fmt::format("{}: {}", path_, what));
 }
 
+std::string SafetensorsFile::ShardsHint() const {
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  std::error_code ignored;
+  const bool has_index = path_.ends_with(".index.json") ||
+                         std::filesystem::exists(folder / "model.safetensors.index.json", ignored);
+  return has_index ? "; the weights are in shards: save the model in one file with "
+                     "save_pretrained(..., max_shard_size=\"1TB\")"
+                   : "";
+}
+
 void SafetensorsFile::Open() {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) Refuse(fmt::format("cannot open: {}", std::strerror(errno)));
+  if (descriptor_ < 0) {
+    const int error = errno;
+    Refuse(fmt::format("cannot open: {}{}", SystemErrorText(error), ShardsHint()));
+  }
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     Refuse("is a directory or device, expected a safetensors file");
@@ -61,7 +75,7 @@ void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes)
     const ssize_t got = ::pread(descriptor_, to, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      throw FailureError(fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
+      throw FailureError(fmt::format("{}: cannot read: {}", path_, SystemErrorText(errno)));
     }
     if (got == 0) Refuse(fmt::format("was truncated to {} bytes while it was read", offset));
     to += got;
@@ -118,8 +132,8 @@ json SafetensorsFile::Header::Parse() {
   if (length > static_cast<std::uint64_t>(kMaxModelHeaderBytes)) {
     file_.Refuse(
         fmt::format("its first 8 bytes say that the header has {} bytes; the limit is {}: is it a "
-                    "safetensors file?",
-                    length, kMaxModelHeaderBytes));
+                    "safetensors file?{}",
+                    length, kMaxModelHeaderBytes, file_.ShardsHint()));
   }
   file_.data_begin_ = 8 + static_cast<std::int64_t>(length);
   if (file_.data_begin_ > file_.file_bytes_) {

@@ -37,7 +37,9 @@ class AuditTrail {
   // Throws Error (failure) if the log cannot be written.
   void CheckWritable() const;
   // Called when this manager leads and so is the only one that adds to the log. Before that,
-  // another manager or an earlier life may still write to it. The log may be long.
+  // another manager or an earlier life may still write to it. The log may be long, and another
+  // process may have its lock: meanwhile, and in Flush and Finish, this keeps the lead.
+  // `leadership` must outlive this object.
   void Open(Leadership& leadership);
   // Reads the quarantine, which the space keeps for the next manager of this job, too. Removes the
   // snapshots to which these handlers contributed, and those of `recorded`: what `keep` got in

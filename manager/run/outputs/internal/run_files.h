@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/manager/config_file.h"
 #include "acan/manager/folder_claim.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/leadership.h"
@@ -75,11 +76,15 @@ class RunFiles {
   void WriteReceipt(const Receipt& receipt) const;
   // All steps so far that have no line in metrics.jsonl.
   std::vector<StepRange> MissingMetrics();
-  // Writes the additional configuration that the job requests (output.config).
+  // Writes the additional configuration that the job requests (output.config) beside the model.
   void WriteConfig() const;
-  // Throws RunLost if another manager has begun the files anew, Error (failure) if they have been
-  // removed.
+  // Throws RunLost if another manager has begun the files anew; also does CheckNotRemoved.
   void Check() const;
+  // Throws RunLost if the folder or the metrics were removed or renamed: the next life makes them
+  // again. But without snapshots a run with audits would have to start over: then it throws Error
+  // (failure). Costs one or two calls of the system.
+  void CheckNotRemoved() const;
+  void CheckNotRemovedIfDue(std::int64_t now_us);  // about once a second
   // Null before Begin, and without a folder.
   const MetricsLog* metrics() const { return metrics_.get(); }
 
@@ -90,6 +95,8 @@ class RunFiles {
   std::optional<SnapshotWriter::Done> TakeSnapshotDone();
 
  private:
+  // The metrics are now at `moved_to`; empty: they, or the folder before there were any, are gone.
+  [[noreturn]] void OnRemoved(const std::string& moved_to) const;
   void SayIfMetricsAreCut() const;
   void SayIfLinesWait();
   void RequireRoomForModel() const;
@@ -105,6 +112,7 @@ class RunFiles {
   RunContext& context_;
   FolderClaim& folder_;
   const std::function<void()> sync_others_;
+  ConfigFile config_;
   std::optional<SnapshotFolder> snapshots_;
   std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread reads it
   std::optional<SnapshotWriter> snapshot_writer_;
@@ -112,6 +120,7 @@ class RunFiles {
   std::unique_ptr<TuningLog> tuning_log_;
   std::optional<NoteLog> conflict_log_, quarantine_log_;
   std::optional<std::string> earlier_receipt_;
+  std::int64_t check_us_ = 0;           // the earliest time
   std::int64_t say_lines_wait_us_ = 0;  // the earliest time
   bool said_lines_wait_ = false;        // and has not said yet that they are written
   bool said_room_made_ = false;

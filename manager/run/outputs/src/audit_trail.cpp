@@ -9,6 +9,7 @@
 #include "acan/manager/excluded.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -17,12 +18,6 @@ using tuplespace::Tuple;
 
 // The number of handlers that a task can exclude, not counting those covered by a quarantined key.
 constexpr std::size_t kMaxQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
-
-std::int64_t UnixUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -42,8 +37,8 @@ void AuditTrail::CheckWritable() const {
 void AuditTrail::Open(Leadership& leadership) {
   if (log_path_.empty()) return;
   std::string said;
-  log_.emplace(log_path_, &said, [&] {
-    context_.client.Poll(std::chrono::microseconds(0));
+  log_.emplace(log_path_, &said, [this, &leadership](std::chrono::microseconds wait) {
+    context_.client.Poll(wait);
     leadership.Keep();
   });
   if (!said.empty()) context_.Log(said);
@@ -92,7 +87,7 @@ void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
                {"key", result.key.ToString()},
                {"hash", result.hash ? nlohmann::json(result.hash->ToString()) : nullptr},
                {"handler", result.put_by},
-               {"time_us", UnixUs()}});
+               {"time_us", tuplespace::UnixUs()}});
   }
 }
 
@@ -127,7 +122,10 @@ void AuditTrail::Quarantine(const AuditVerdict& verdict,
     tuples.back().key = QuarantineKey(context_.job_id, id);
     tuples.back().payload = tuplespace::Payload::Copy(why);
     if (log_) {
-      log_->Add({{"what", "quarantine"}, {"handler", id}, {"why", why}, {"time_us", UnixUs()}});
+      log_->Add({{"what", "quarantine"},
+                 {"handler", id},
+                 {"why", why},
+                 {"time_us", tuplespace::UnixUs()}});
     }
   }
   context_.client.Put(std::move(tuples));
@@ -152,7 +150,9 @@ void AuditTrail::Finish(Receipt* receipt) {
   for (const auto& [id, why] : all) receipt->audits.quarantined.push_back({id, why});
   if (!quarantined_.empty()) context_.client.RetireAll(QuarantinedIn(context_.job_id), false);
   if (!log_) return;
-  log_->Add({{"what", "done"}, {"weights_sha256", receipt->weights_sha256}, {"time_us", UnixUs()}});
+  log_->Add({{"what", "done"},
+             {"weights_sha256", receipt->weights_sha256},
+             {"time_us", tuplespace::UnixUs()}});
   log_->Sync();
   receipt->audit_log_head = log_->head();
 }

@@ -1,5 +1,6 @@
 #include "run_files.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,6 @@
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
-#include "acan/manager/model_config.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/text_file.h"
@@ -24,12 +24,25 @@ namespace {
 constexpr std::array kWholeFiles = {kModelName,   kConfigName,     kMetricsName, kJobName,
                                     kReceiptName, kVocabularyName, kGraphName};
 constexpr std::int64_t kSayLinesWaitEveryUs = 30'000'000;
+constexpr std::int64_t kCheckEveryUs = 1'000'000;
+
+bool HasSnapshots(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::directory_iterator first(fs::path(folder) / kSnapshotsName, ignored);
+  return std::any_of(begin(first), end(first), [](const fs::directory_entry& entry) {
+    return entry.path().extension() == ".safetensors";
+  });
+}
 
 }  // namespace
 
 RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
                    const tuplespace::ClientOptions& client, std::function<void()> sync_others)
-    : context_(context), folder_(folder), sync_others_(std::move(sync_others)) {
+    : context_(context),
+      folder_(folder),
+      sync_others_(std::move(sync_others)),
+      config_(context.job) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
   RequireOtherInputs(context_.job, out_dir);
@@ -140,13 +153,7 @@ void RunFiles::KeepQuarantined(const std::map<std::string, std::string>& handler
 }
 
 void RunFiles::WriteConfig() const {
-  if (!context_.HasFolder() || context_.job.output_config == OutputConfig::kNone) return;
-  nlohmann::json config = TransformersConfig(context_.job.model);
-  if (!context_.job.initial_weights.empty()) {
-    const std::filesystem::path weights = context_.job.initial_weights;
-    TakeNamesOf((weights.parent_path() / kConfigName).string(), &config);
-  }
-  WriteFileAtomically(context_.OutPath(kConfigName), JsonText(config, 2) + "\n");
+  if (context_.HasFolder()) config_.Write(context_.settings.out_dir);
 }
 
 // ---- metrics -----------------------------------------------------------------------------------
@@ -212,9 +219,11 @@ void RunFiles::Begin(Start start, Leadership& leadership,
   // These files of an earlier run or another training must not lie beside this run's outputs, or be
   // mistaken for its model if it never ends. The receipt is removed first, because it refers to the
   // others.
-  for (const char* name : {kReceiptName, kModelName, kConfigName}) {
+  for (const char* name : {kReceiptName, kModelName}) {
     std::filesystem::remove(context_.OutPath(name));
   }
+  const std::string warning = config_.Begin(context_.settings.out_dir, !start.is_new);
+  if (!warning.empty()) context_.Log("warning: " + warning);
   BeginVocabulary();
   BeginGraphFile();
   RemoveLaterSnapshots(start);
@@ -311,12 +320,59 @@ void RunFiles::FinishLines() {
 }
 
 void RunFiles::Check() const {
-  if (!metrics_ || !metrics_->Replaced()) return;
-  if (!metrics_->Removed()) throw RunLost{"another manager has taken over"};
-  throw FailureError(
-      fmt::format("{} was removed, and with it the lines of the steps so far: leave the output "
-                  "folder alone until the job is done",
-                  context_.OutPath(kMetricsName)));
+  CheckNotRemoved();
+  if (metrics_ && metrics_->WhereItLeads() == MetricsLog::Leads::kElsewhere) {
+    throw RunLost{"another manager has taken over"};
+  }
+}
+
+void RunFiles::CheckNotRemoved() const {
+  if (!context_.HasFolder()) return;
+  if (metrics_) {
+    if (metrics_->WhereItLeads() == MetricsLog::Leads::kNowhere) OnRemoved(metrics_->PresentPath());
+    return;
+  }
+  std::error_code ignored;
+  const auto there = std::filesystem::status(context_.settings.out_dir, ignored).type();
+  if (there == std::filesystem::file_type::not_found) OnRemoved("");
+}
+
+void RunFiles::CheckNotRemovedIfDue(std::int64_t now_us) {
+  if (now_us < check_us_) return;
+  check_us_ = now_us + kCheckEveryUs;
+  CheckNotRemoved();
+}
+
+// The space has the weights, and the newest lines. But with audits only the snapshots say whose
+// results are in the weights.
+void RunFiles::OnRemoved(const std::string& moved_to) const {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string& folder = context_.settings.out_dir;
+  const std::string moved_folder = fs::path(moved_to).parent_path().string();
+  const bool moved_whole = !moved_to.empty() && fs::exists(moved_folder + "/" + kJobName, ignored);
+  const std::string metrics = context_.OutPath(kMetricsName);
+  std::string what = fmt::format("the output folder {} was removed", folder);
+  if (moved_whole) {
+    what = fmt::format("the output folder {} was moved to {}", folder, moved_folder);
+  } else if (!moved_to.empty()) {
+    what = fmt::format("{} was moved to {}", metrics, moved_to);
+  } else if (fs::exists(folder, ignored)) {
+    what = metrics + " was removed";
+  }
+  const std::string resume = fmt::format("continue with --resume in {}", moved_folder);
+  if (metrics_ && context_.job.tasks.audit > 0 && !HasSnapshots(folder)) {
+    throw FailureError(
+        fmt::format("{}; without its snapshots, a run with audits cannot continue: {}", what,
+                    moved_whole ? resume : "start it again, and leave the output folder alone"));
+  }
+  if (moved_whole && HasSnapshots(moved_folder)) {
+    context_.Log(
+        fmt::format("to go on in {} instead, stop this run and {}: its newest snapshot is "
+                    "older than the weights in the space",
+                    moved_folder, resume));
+  }
+  throw RunLost{what + "; the run makes it again"};
 }
 
 // ---- snapshots ---------------------------------------------------------------------------------
@@ -361,7 +417,7 @@ void RunFiles::SayIfSnapshotIsSlow() {
 bool RunFiles::SnapshotMayCommit() const {
   metrics_->Sync();
   sync_others_();
-  return !metrics_->Replaced();
+  return metrics_->WhereItLeads() == MetricsLog::Leads::kHere;
 }
 
 }  // namespace acan

@@ -111,8 +111,7 @@ void Beginning::FindInSpace(const std::string& run) {
   metrics_.carried = std::move(kept);
   GoOnFrom(std::make_unique<SpaceTiles>(std::move(mover), std::move(whole->tiles),
                                         kEarlierTilePatience));
-  context_.Log(
-      fmt::format("continuing from the weights in the space, after step {}", past_.version));
+  found_in_ = "the weights in the space";
 }
 
 // A state in the space and a snapshot are of the same run or of lives that followed each other, so
@@ -140,8 +139,7 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
   saved_version_ = past_.version;
   file_ = std::move(found->file);
   GoOnFrom(std::make_unique<FileTiles>(*file_));
-  context_.Log(
-      fmt::format("continuing from snapshot {}, after step {}", found->path, past_.version));
+  found_in_ = "snapshot " + found->path;
 }
 
 void Beginning::Find(const SnapshotFolder* snapshots,
@@ -154,6 +152,9 @@ void Beginning::Find(const SnapshotFolder* snapshots,
   if (context_.job.tasks.audit == 0 && !limits_.finite_through) {
     if (metrics_.keep_file && !earlier_runs.empty()) CountStepsInFile();
     for (const std::string& run : earlier_runs) FindInSpace(run);
+  }
+  if (GoesOn()) {
+    context_.Log(fmt::format("continuing from {}, after step {}", found_in_, past_.version));
   }
   if (GoesOn() && limits_.counted) AddToPast(*limits_.counted);
   // Beginning anew removes the folder's content: a wrong job must not destroy another job's

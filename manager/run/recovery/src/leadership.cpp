@@ -27,6 +27,7 @@ using tuplespace::Tuple;
 constexpr std::int64_t kLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr std::int64_t kSayNoBrokerUs = 2'000'000;
+constexpr std::int64_t kLacksRoomUs = 60'000'000;   // clients report a delay every 30 s
 constexpr std::int64_t kWaitForLeadUs = 1'000'000;  // per request
 constexpr auto kAnswerWait = std::chrono::seconds(2);
 
@@ -59,6 +60,7 @@ void Leadership::Connect() {
   client.OnDamage([this](const std::string& text) { context_.Log(text); });
   client.OnDelay([this](const std::string& text) {
     const bool of_payloads = text.find("limits.payload_bytes") != std::string::npos;
+    if (of_payloads) lacked_room_us_ = MonotonicUs();
     context_.Log(of_payloads ? text + " (acan broker --payloads, or ACAN_PAYLOADS, is this limit)"
                              : text);
   });
@@ -75,6 +77,10 @@ void Leadership::Connect() {
     }
     folder_.GiveUpIfWithoutLeadSince(begin_us);
   }
+}
+
+bool Leadership::LacksRoom() const {
+  return lacked_room_us_ && MonotonicUs() - *lacked_room_us_ < kLacksRoomUs;
 }
 
 void Leadership::Take() {

@@ -40,7 +40,7 @@ class HandlerListing {
   void Begin();
   bool busy() const { return phase_ != Phase::kIdle; }
   // How long to wait after the last listing so that listings take little of the broker's and of
-  // this process's time, whatever the handlers put.
+  // this process's time, whatever the handlers put and however many managers list them.
   std::int64_t pause_us() const { return pause_us_; }
 
  private:
@@ -61,7 +61,7 @@ class HandlerListing {
     friend bool operator==(const KnownReport&, const KnownReport&) = default;
   };
   using Tuples = std::vector<tuplespace::FoundTuple>;
-  enum class Phase : std::uint8_t { kIdle, kCapacities, kReports };
+  enum class Phase : std::uint8_t { kIdle, kCapacities, kReports, kManagers };
 
   static Version VersionOf(const tuplespace::FoundTuple& tuple);
   void OnListed(Tuples&& listed);
@@ -77,6 +77,7 @@ class HandlerListing {
   // The listing ends if the answer is an error.
   void Ask(tuplespace::RequestBody request, void (HandlerListing::*then)(Tuples&&));
   void End();
+  void EndWith(std::uint64_t managers);
 
   const std::string job_id_;
   const Submit submit_;

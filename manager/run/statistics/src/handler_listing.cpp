@@ -12,10 +12,14 @@ using tuplespace::FoundTuple;
 using tuplespace::Pattern;
 using tuplespace::ReplyBody;
 
-constexpr std::uint32_t kMaxListed = 4096;
+constexpr std::uint32_t kMaxListed = 65'536;  // as many as a broker admits
 // Large numbers of handlers are listed less often, so that the cost does not grow with them.
 constexpr std::int64_t kPauseOfTupleUs = 1'000;
 constexpr std::int64_t kPauseOfKibUs = 250;  // of payloads read
+// The listings of this many managers together take a twentieth of the broker's time. More managers
+// list less often. A listing with a shorter pause does not ask how many there are.
+constexpr std::uint64_t kFullRateManagers = 25;
+constexpr std::int64_t kLongPauseUs = 100'000;
 
 // A handler puts each report before it retires the one before it.
 Pattern ReportsOf(const tuplespace::ClientId& id) {
@@ -163,8 +167,21 @@ void HandlerListing::Ask(tuplespace::RequestBody request, void (HandlerListing::
 }
 
 void HandlerListing::End() {
+  if (cost_us_ < kLongPauseUs) return EndWith(1);
+  phase_ = Phase::kManagers;
+  submit_(tuplespace::Count{AllLeaders()}, [this](ReplyBody&& reply) {
+    // Each manager holds its lead under a lease. A key that is limited to some jobs sees only
+    // theirs.
+    const auto* count = std::get_if<tuplespace::CountReply>(&reply);
+    EndWith(count != nullptr && count->tasks ? count->tasks->leased : 1);
+  });
+}
+
+void HandlerListing::EndWith(std::uint64_t managers) {
   phase_ = Phase::kIdle;
-  pause_us_ = cost_us_;
+  const std::uint64_t share = std::clamp<std::uint64_t>(managers, kFullRateManagers, kMaxListed);
+  pause_us_ =
+      cost_us_ * static_cast<std::int64_t>(share) / static_cast<std::int64_t>(kFullRateManagers);
   if (std::exchange(again_, false)) Begin();
 }
 

@@ -33,6 +33,23 @@ void HandlerSpeeds::Note(const std::string& id, const Report& report) {
   known.seen_at = looks_;
 }
 
+void HandlerSpeeds::SetSpeeds(std::map<std::string, Capacity>* present, std::int64_t now_us) {
+  const bool crosses_links = std::any_of(present->begin(), present->end(),
+                                         [](const auto& one) { return one.second.bytes_travel; });
+  if (!crosses_links) return;
+  const bool takes_new = now_us >= next_set_us_;
+  for (auto& [id, capacity] : *present) {
+    const auto at = reported_.find(id);
+    if (at == reported_.end()) continue;
+    Reported& reported = at->second;
+    if (takes_new && reported.set_speed != reported.last.speed) {
+      reported.set_speed = reported.last.speed;
+      next_set_us_ = now_us + kSetEveryUs;
+    }
+    capacity.speed = reported.set_speed;
+  }
+}
+
 double HandlerSpeeds::Gflops() const {
   double sum = 0;
   for (const auto& [id, capacity] : present_) {

@@ -1,7 +1,6 @@
 #include "run_statistics.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <variant>
 
@@ -73,6 +72,7 @@ void RunStatistics::OnHandlers(HandlersSeen&& seen) {
   progress_.handlers = static_cast<int>(seen.handlers.size());
   speeds_.See(seen.handlers);
   tuning_due_ = true;
+  speeds_.SetSpeeds(&seen.handlers, MonotonicUs());
   post_(std::move(seen));
 }
 
@@ -154,8 +154,7 @@ std::optional<Tuning> RunStatistics::Tune(const TaskPolicy& policy, std::int64_t
                                           bool at_once) {
   if (policy.pouches() == tuning_.pouches && !tuning_due_ && !at_once) return std::nullopt;
   tuning_due_ = false;
-  tuning_.unix_s =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  tuning_.unix_s = static_cast<double>(tuplespace::UnixUs()) / 1e6;
   tuning_.step = step;
   tuning_.pouches = policy.pouches();
   tuning_.pouch = policy.pouch();

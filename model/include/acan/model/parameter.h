@@ -34,7 +34,8 @@ struct Normal {
   float deviation = 1.0f;
   friend bool operator==(const Normal&, const Normal&) = default;
 };
-// Normal(mean, deviation) restricted to [low, high]: nn.init.trunc_normal_.
+// Normal(mean, deviation) restricted to [low, high]: nn.init.trunc_normal_. At least a quarter of
+// the normal should be in the range, because the kernel draws only 64 times.
 struct TruncatedNormal {
   float mean = 0.0f;
   float deviation = 1.0f;

@@ -3,12 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace acan {
 namespace {
 
 using Advice = Liveness::Advice;
 
 constexpr std::int64_t kLookUs = 250'000;
+
+constexpr RunTasksSeen kWorking{.ready = 3, .leased = 2};
+constexpr RunTasksSeen kNobodyTakes{.ready = 3, .leased = 0};
+constexpr RunTasksSeen kNothingToTake{.ready = 0, .leased = 0};
 
 class LivenessTest : public ::testing::Test {
  protected:
@@ -23,13 +30,19 @@ class LivenessTest : public ::testing::Test {
     }
     return Advice::kNone;
   }
+  Advice WithoutHandlers(int seconds) {
+    for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
+      now_us_ += kLookUs;
+      liveness_.OnTasks(kNobodyTakes, now_us_);
+      liveness_.OnNobodyThere(now_us_);
+      const Advice advice = liveness_.OnTick(now_us_);
+      if (advice != Advice::kNone) return advice;
+    }
+    return Advice::kNone;
+  }
   std::int64_t now_us_ = 1;
   Liveness liveness_;
 };
-
-constexpr RunTasksSeen kWorking{.ready = 3, .leased = 2};
-constexpr RunTasksSeen kNobodyTakes{.ready = 3, .leased = 0};
-constexpr RunTasksSeen kNothingToTake{.ready = 0, .leased = 0};
 
 TEST_F(LivenessTest, LongTasksAreOnlySpokenOf) {
   EXPECT_EQ(Within(9, kWorking), Advice::kNone);
@@ -100,6 +113,34 @@ TEST_F(LivenessTest, WithoutCountsOfItsTasksTheRunIsOnlySpokenOf) {
     said += advice == Advice::kSay;
   }
   EXPECT_EQ(said, 4) << "in 100 s";
+}
+
+// Its handlers come, do nothing, and are lost, again and again.
+TEST_F(LivenessTest, TimeWithoutHandlersDoesNotCountButBeginsNothingAnew) {
+  Capacity capacity;
+  capacity.name = "first";
+  const std::map<std::string, Capacity> one = {{"id0", capacity}};
+  for (int i = 0; i < 4; ++i) {
+    liveness_.OnHandlers(one);
+    EXPECT_EQ(Within(2, kWorking), Advice::kNone);
+    liveness_.OnHandlers({});
+    EXPECT_EQ(WithoutHandlers(10), Advice::kNone);
+  }
+  EXPECT_NEAR(liveness_.IdleSeconds(now_us_), 8, 1);
+  liveness_.OnHandlers(one);
+  EXPECT_EQ(Within(3, kWorking), Advice::kSay);
+  EXPECT_EQ(liveness_.lost().count, 4u);
+  EXPECT_EQ(liveness_.lost().last, "first (id0)");
+  liveness_.OnProgress(now_us_);
+  EXPECT_EQ(liveness_.lost().count, 0u);
+}
+
+TEST_F(LivenessTest, HandlersThatComeHaveTheWholeTimeToTakeTasks) {
+  EXPECT_EQ(Within(9, kNobodyTakes), Advice::kNone);
+  EXPECT_EQ(WithoutHandlers(1000), Advice::kNone);
+  EXPECT_EQ(Within(2, kNobodyTakes), Advice::kSay) << "it is only said";
+  EXPECT_EQ(Within(7, kNobodyTakes), Advice::kNone);
+  EXPECT_EQ(Within(3, kNobodyTakes), Advice::kReplan);
 }
 
 TEST_F(LivenessTest, APauseDoesNotCount) {

@@ -2,6 +2,9 @@
 // ends.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "manager_shell.h"
 
 namespace acan {
@@ -31,6 +34,26 @@ class StallTest : public ::testing::Test {
       shell_.Send(seen, now_us_);
       shell_.Send(ClockTick{}, now_us_);
     }
+  }
+  // The handler is there for a while, then away, again and again, and completes nothing.
+  void ComeAndGo(int times, std::int64_t there_us, std::int64_t away_us) {
+    const auto pass = [&](std::int64_t for_us, const HandlersSeen& seen) {
+      shell_.Send(seen, now_us_);
+      for (const std::int64_t end_us = now_us_ + for_us; now_us_ < end_us;) {
+        now_us_ += kTickUs;
+        shell_.Send(RunTasksSeen{.ready = 4, .leased = seen.handlers.size()}, now_us_);
+        shell_.Send(ClockTick{}, now_us_);
+      }
+    };
+    for (int i = 0; i < times; ++i) {
+      pass(there_us, Handlers({1 << 30}));
+      pass(away_us, {});
+    }
+  }
+  std::size_t TimesSaid(const std::string& text) const {
+    const std::vector<std::string>& said = shell_.said;
+    return static_cast<std::size_t>(std::count_if(
+        said.begin(), said.end(), [&](const auto& line) { return line.starts_with(text); }));
   }
   // `client` completes the next task.
   void DoOne(const std::string& client) {
@@ -199,6 +222,42 @@ TEST_F(StallTest, ALongTaskIsWaitedFor) {
   EXPECT_THAT(shell_.moved, IsEmpty());
   EXPECT_EQ(shell_.gave_up, "");
   EXPECT_GE(shell_.stalled.size(), 9u);
+}
+
+// As if each task ended its handler, for lack of memory.
+TEST_F(StallTest, HandlersThatDieOfEachTaskAreCounted) {
+  ComeAndGo(10, 1'500'000, 1'500'000);
+  ASSERT_THAT(shell_.stalled, SizeIs(1));
+  EXPECT_EQ(shell_.stalled[0].lost.count, 3u);
+  EXPECT_EQ(shell_.stalled[0].lost.last, "handler 0 (id0)");
+  EXPECT_THAT(shell_.moved, IsEmpty());
+}
+
+TEST_F(StallTest, SoAreThoseThatStayAwayForLonger) {
+  ComeAndGo(10, 1'500'000, 3'000'000);
+  EXPECT_THAT(shell_.stalled, SizeIs(1));
+  EXPECT_EQ(TimesSaid("no handler has joined yet"), 0u);
+  EXPECT_EQ(TimesSaid("all handlers are gone; waiting for one (start: acan handler"), 2u)
+      << "in 45 s";
+  EXPECT_EQ(TimesSaid("a handler has joined: continuing"), 2u);
+}
+
+TEST_F(StallTest, WithoutHandlersForLongThisIsSaidAgain) {
+  ComeAndGo(2, 1'500'000, 3'000'000);
+  EXPECT_EQ(TimesSaid("all handlers are gone"), 1u);
+  Pass(8, {});
+  EXPECT_EQ(TimesSaid("all handlers are gone"), 2u);
+  EXPECT_THAT(shell_.stalled, IsEmpty());
+}
+
+TEST(StallOfALocalRun, DoesNotAskTheUserToStartHandlers) {
+  ManagerConfig config = SmallJob();
+  config.fixed_handlers = true;
+  Shell shell(std::move(config));
+  shell.Send(Handlers({1 << 30}));
+  shell.Send(HandlersSeen{}, kTickUs);
+  shell.Send(ClockTick{}, 3'000'000);
+  EXPECT_THAT(shell.said, ::testing::Contains("all handlers are gone; waiting for one"));
 }
 
 TEST_F(StallTest, WhatIsGoneIsDoneAgainAndThenTheRunEnds) {

@@ -114,6 +114,23 @@ TEST(NamedHandlersTest, WhoHasLeftIsNamedNoMore) {
   EXPECT_GT(shell.named["id1"] + shell.named["id2"], 0u);
 }
 
+// A handler on whose host somebody plays a game keeps its tasks no longer.
+TEST(NamedHandlersTest, WhoHasBecomeSlowIsNamedLess) {
+  Shell shell(JobOnHosts());
+  shell.Send(OnHosts({"a", "b"}));
+  shell.RunUntil(1);
+  EXPECT_GT(shell.named["id0"], 0u);
+  HandlersSeen slow = OnHosts({"a", "b"});
+  slow.handlers.at("id0").speed = kMinSpeed;
+  shell.Send(slow);
+  shell.named.clear();
+  shell.RunAll();
+  EXPECT_TRUE(shell.done);
+  // Tasks of the step that was put before may still name it.
+  EXPECT_LT(2 * shell.named["id0"], shell.named["id1"]);
+  EXPECT_TRUE(shell.moved.empty()) << "the steps are not cut anew";
+}
+
 // The data can then arrive while the handlers still compute. A step with fewer rows is cut
 // differently.
 TEST(NamedHandlersTest, HandlersHearOfTheNextStepsDataUnlessItHasOtherRows) {
@@ -143,7 +160,6 @@ TEST(NamedHandlersTest, HandlersHearOfTheNextStepsDataUnlessItHasOtherRows) {
   }
 }
 
-// A handler may still be measuring its link.
 TEST(NamedHandlersTest, ThePlanWaitsForHandlersThatJoinSoonAfterTheFirst) {
   ManagerConfig config = JobOnHosts();
   config.fixed_handlers = false;
@@ -157,6 +173,25 @@ TEST(NamedHandlersTest, ThePlanWaitsForHandlersThatJoinSoonAfterTheFirst) {
   shell.Send(ClockTick{}, 950'000);
   EXPECT_TRUE(shell.core.plan());
   EXPECT_EQ(shell.named[""], 0u) << "also for the first tiles";
+}
+
+TEST(NamedHandlersTest, ThePlanWaitsAWhileForLinksThatAreNotMeasuredYet) {
+  ManagerConfig config = JobOnHosts();
+  config.fixed_handlers = false;
+  const HandlersSeen measured = OnHosts({"a", "b"});
+  HandlersSeen unknown = measured;
+  unknown.handlers.at("id1").link_ns_per_kib = 0;
+  for (const bool ends : {true, false}) {
+    Shell shell(ManagerConfig{config});
+    shell.Send(HandlersSeen{unknown}, 0);
+    shell.Send(ClockTick{}, 2'000'000);
+    EXPECT_FALSE(shell.core.plan());
+    if (ends) shell.Send(HandlersSeen{measured}, 2'100'000);
+    shell.Send(ClockTick{}, 2'900'000);
+    EXPECT_EQ(shell.core.plan().has_value(), ends);
+    shell.Send(ClockTick{}, 3'000'000);
+    EXPECT_TRUE(shell.core.plan()) << "then it counts as a usual link";
+  }
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 // The audit log: a file that reveals changes to it.
 #include "acan/manager/audit_log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "acan/core/error.h"
+#include "acan/manager/descriptor.h"
+#include "acan/manager/file_lock.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -71,10 +76,74 @@ TEST_F(AuditLogTest, OpeningALongOneCanBeGoneOnWithOrEnded) {
     for (int i = 0; i < 300; ++i) log.Add({{"value", value}});
   }
   int calls = 0;
-  const AuditLog again(path_, nullptr, [&] { ++calls; });
+  const AuditLog again(path_, nullptr, [&](std::chrono::microseconds wait) {
+    EXPECT_EQ(wait.count(), 0);
+    ++calls;
+  });
   EXPECT_EQ(calls, 2);  // once per MB or so, for 3 MB
   struct Ended {};
-  EXPECT_THROW(AuditLog(path_, nullptr, [] { throw Ended{}; }), Ended);
+  EXPECT_THROW(AuditLog(path_, nullptr, [](auto) { throw Ended{}; }), Ended);
+}
+
+// Whoever can read the log can lock it.
+TEST_F(AuditLogTest, IsNotHeldUpByAReaderThatLocksIt) {
+  WriteThree();
+  const Descriptor reader(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(TryLock(reader.get(), LockKind::kShared).locked, Locked::kYes);
+  {
+    AuditLog log(path_);
+    log.Add({{"value", 3}});
+    log.Sync();
+    EXPECT_EQ(CheckAuditLog(path_).head, log.head());
+  }
+  EXPECT_EQ(CheckAuditLog(path_).records, 4);
+}
+
+TEST_F(AuditLogTest, HasALockThatOnlyItsWritersCanOpenAndRemovesIt) {
+  const std::string lock = path_ + ".lock";
+  for (const unsigned mode : {0644u, 0664u, 0666u}) {
+    folder_.Write("audit.jsonl", "");
+    std::filesystem::permissions(path_, std::filesystem::perms(mode));
+    AuditLog log(path_);
+    // Each bit that allows to write the log allows to open its lock.
+    const unsigned writers = mode & 0222u;
+    EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(lock).permissions()),
+              writers | (writers << 1u));
+  }
+  EXPECT_FALSE(std::filesystem::exists(lock));
+}
+
+// Meanwhile the manager keeps its lead.
+TEST_F(AuditLogTest, WaitsForItsLockByAFunction) {
+  const std::string lock = path_ + ".lock";
+  std::optional<Descriptor> other;
+  const auto hold = [&] {
+    other.emplace(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_EQ(TryLock(other->get()).locked, Locked::kYes);
+  };
+  int calls = 0;
+  const auto go_on = [&](std::chrono::microseconds wait) {
+    EXPECT_GT(wait.count(), 0);
+    if (++calls % 3 == 0) other.reset();
+  };
+  hold();
+  AuditLog log(path_, nullptr, go_on);
+  EXPECT_EQ(calls, 3);
+  hold();
+  log.Add({{"value", 1}});
+  log.Flush();
+  EXPECT_EQ(calls, 3) << "a few records can wait";
+  EXPECT_EQ(CheckAuditLog(path_).records, 0);
+  log.Sync();
+  EXPECT_EQ(calls, 6);
+  EXPECT_EQ(CheckAuditLog(path_).records, 1);
+}
+
+TEST_F(AuditLogTest, NeedsAFolderInWhichItsLockCanBeMade) {
+  folder_.Write("audit.jsonl", "");
+  std::filesystem::create_directory(path_ + ".lock");
+  ExpectError([&] { AuditLog::CheckWritable(path_); }, {path_ + ".lock: cannot open"},
+              Error::Kind::kFailure);
 }
 
 // A manager that was stopped for a while lost the lead and does not know it yet.

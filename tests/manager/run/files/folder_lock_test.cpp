@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
+#include "acan/core/error.h"
 #include "acan/manager/host_name.h"
 #include "test_files.h"
 
@@ -130,6 +132,26 @@ TEST(FolderLockTest, WhoLeadsTakesItOver) {
   EXPECT_EQ(owner.run, "two");
   second.reset();
   EXPECT_EQ(folder.FileCount(), 0u);
+}
+
+// A limit on the size of files stands for a full disk.
+TEST(FolderLockTest, ATakeoverThatFailsLeavesNothing) {
+  const TestFolder folder;
+  FolderOwner owner;
+  const auto first = Take(folder, "one", &owner);
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t room : {0, 10}) {  // a short write has no error of its own
+    rlimit full = before;
+    full.rlim_cur = room;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+    EXPECT_THROW(FolderLock::TakeOver(folder.path(), "two"), Error);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(first->IsOwn());
+  EXPECT_EQ(folder.FileCount(), 1u);
 }
 
 TEST(FolderLockTest, AFileThatSaysNothingIsNoOwner) {

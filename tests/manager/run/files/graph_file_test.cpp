@@ -311,6 +311,10 @@ TEST(GraphFileTest, ATiedTensorMayBeThereTwiceIfItIsTheSame) {
   differs.Append("lm_head.weight", "F32", {7, 6}, changed);
   ExpectError([&] { ModelReader(folder.Write("differs", differs.Whole()), *model); },
               {"/differs", "'lm_head.weight' differs from 'transformer.wte.weight'"});
+  Parsed half = file;
+  half.Append("lm_head.weight", "F16", {7, 6}, table.substr(0, table.size() / 2));
+  ExpectError([&] { ModelReader(folder.Write("half", half.Whole()), *model); },
+              {"'lm_head.weight' has dtype \"F16\", expected \"F32\"", "tied"});
   Parsed other = file;
   other.Append("lm_head.weight", "F32", {6, 7}, table);
   ExpectError([&] { ModelReader(folder.Write("other", other.Whole()), *model); },

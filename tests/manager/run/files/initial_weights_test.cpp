@@ -28,7 +28,7 @@ Job JobFrom(const std::string& weights) {
 
 Job HeldJob(const std::string& weights) {
   Job job = JobFrom(weights);
-  HoldToInitialWeights(&job);
+  HoldToInitialWeights(&job, JobOrigin::kUser);
   return job;
 }
 
@@ -62,11 +62,11 @@ TEST_F(InitialWeightsTest, OfARunThatHasBegunStayTheSame) {
   const Job begun = JobFromJson(JobToJson(HeldJob(path)), "job.json");
   EXPECT_EQ(IdOf(begun), IdOf(HeldJob(path)));
   Job same = begun;
-  EXPECT_NO_THROW(HoldToInitialWeights(&same));
+  EXPECT_NO_THROW(HoldToInitialWeights(&same, JobOrigin::kRun));
   Write("start", 2);
   Job changed = begun;
   try {
-    HoldToInitialWeights(&changed);
+    HoldToInitialWeights(&changed, JobOrigin::kRun);
     ADD_FAILURE() << "other weights were accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(path + ": the file has changed"), std::string::npos)
@@ -75,7 +75,7 @@ TEST_F(InitialWeightsTest, OfARunThatHasBegunStayTheSame) {
   // A job that continues from a snapshot does not need them.
   std::filesystem::remove(path);
   Job moved = begun;
-  HoldToInitialWeights(&moved);
+  HoldToInitialWeights(&moved, JobOrigin::kRun);
   EXPECT_EQ(IdOf(moved), IdOf(begun));
 }
 
@@ -100,9 +100,7 @@ TEST_F(InitialWeightsTest, ChangedWhileTheyAreReadAreRefused) {
               {path + ": was changed while it was in use"}, Error::Kind::kFailure);
 }
 
-// The shapes of tensors do not show these values.
-TEST_F(InitialWeightsTest, OfAnotherModelAreRefusedIfAConfigBesideThemSaysSo) {
-  Job job = JobFrom(folder_.Path("model.safetensors"));
+model::LlamaOptions SmallLlama() {
   model::LlamaOptions llama;
   llama.vocab_size = 7;
   llama.hidden_size = 8;
@@ -110,46 +108,112 @@ TEST_F(InitialWeightsTest, OfAnotherModelAreRefusedIfAConfigBesideThemSaysSo) {
   llama.num_hidden_layers = 1;
   llama.num_attention_heads = 2;
   llama.max_position_embeddings = 4;
-  job.model = llama;
-  const auto hold = [&](nlohmann::json config) {
-    folder_.Write("config.json", config.dump());
-    HoldToInitialWeights(&job);
-  };
-  const nlohmann::json own = TransformersConfig(job.model);
-  // Only now is the file of weights, which does not exist, looked at.
-  ExpectError([&] { hold(own); }, {"model.safetensors: cannot open"});
-  ExpectError([&] { hold({{"other", 1}}); }, {"model.safetensors: cannot open"});
-  ExpectError([&] { hold({{"rope_scaling", nullptr}}); }, {"model.safetensors: cannot open"});
+  return llama;
+}
+
+// The shapes of tensors do not show what these files say. The file of weights itself, which does
+// not exist, is looked at after them.
+class WeightsOfAnotherModel : public InitialWeightsTest {
+ protected:
+  void Accepted(const nlohmann::json& file) { Refused(file, {"model.safetensors: cannot open"}); }
+  void Refused(const nlohmann::json& file, const std::vector<std::string>& parts) {
+    folder_.Write(name_, file.dump());
+    SCOPED_TRACE(file.dump());
+    ExpectError([&] { HoldToInitialWeights(&job_, JobOrigin::kUser); }, parts);
+  }
+
+  Job job_ = JobFrom(folder_.Path("model.safetensors"));
+  std::string name_ = "config.json";
+};
+
+TEST_F(WeightsOfAnotherModel, AreRefusedIfAConfigSaysSo) {
+  job_.model = SmallLlama();
+  const nlohmann::json own = TransformersConfig(job_.model);
+  Accepted(own);
+  Accepted({{"other", 1}});
+  Accepted({{"rope_scaling", nullptr}});
   const auto with = [&own](const char* field, const nlohmann::json& value) {
     nlohmann::json config = own;
     config[field] = value;
     return config;
   };
-  ExpectError([&] { hold(with("rope_theta", 500000)); },
-              {"model.initial_weights: " + folder_.Path("config.json"), "rope_theta = 500000",
-               "the job's model has 10000"});
-  ExpectError([&] { hold(with("num_attention_heads", 4)); }, {"num_attention_heads = 4"});
-  ExpectError([&] { hold(with("rms_norm_eps", 1e-5)); }, {"rms_norm_eps = 1e-05"});
-  ExpectError([&] { hold(with("hidden_act", "gelu")); }, {"hidden_act = \"gelu\""});
-  ExpectError(
-      [&] {
-        hold(with("rope_scaling", {{"rope_type", "llama3"}}));
-      },
-      {"rope_scaling", "acan's model is that of null"});
-  ExpectError(
-      [&] {
-        hold(with("rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}));
-      },
-      {"rope_theta = 5"});
+  Refused(with("rope_theta", 500000), {"model.initial_weights: " + folder_.Path("config.json"),
+                                       "rope_theta = 500000", "the job's model has 10000"});
+  Refused(with("num_attention_heads", 4), {"num_attention_heads = 4"});
+  Refused(with("rms_norm_eps", 1e-5), {"rms_norm_eps = 1e-05"});
+  Refused(with("hidden_act", "gelu"), {"hidden_act = \"gelu\""});
+  Refused(with("rope_scaling", {{"rope_type", "llama3"}}),
+          {"rope_scaling", "acan does not scale rotary positions (only null)"});
+  Refused(with("rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}),
+          {"rope_theta = 5"});
   // What people change for a fine-tuning, and another name of the same function.
-  ExpectError([&] { hold(with("attention_dropout", 0.5)); }, {"cannot open"});
-  ExpectError([&] { hold(with("hidden_act", "swish")); }, {"cannot open"});
+  Accepted(with("attention_dropout", 0.5));
+  Accepted(with("hidden_act", "swish"));
+}
+
+// transformers' class has a value for each field that the file leaves out.
+TEST_F(WeightsOfAnotherModel, AreRefusedIfAConfigLeavesOutAnotherDefault) {
+  model::LlamaOptions llama = SmallLlama();
+  llama.rope_theta = 3;
+  job_.model = llama;
+  Refused({{"model_type", "llama"}, {"num_attention_heads", 2}},
+          {"no rope_theta, which means 10000", "the job's model has 3"});
+  Refused({{"model_type", "llama"}, {"rope_theta", 3}}, {"no num_attention_heads", "32"});
+  Accepted({{"model_type", "llama"}, {"num_attention_heads", 2}, {"rope_theta", 3}});
+}
+
+// The embedding of this token is not trained.
+TEST_F(WeightsOfAnotherModel, AreRefusedForAnotherPaddingToken) {
+  model::BertOptions bert;
+  bert.task = model::BertTask::kMaskedLanguage;
+  job_.model = bert;
+  Accepted({{"pad_token_id", 0}});
+  Accepted({{"model_type", "bert"}});
+  Refused({{"pad_token_id", 5}}, {"pad_token_id = 5", "the job's model has 0"});
+  Accepted({{"pad_token_id", nullptr}});
+  bert.pad_token_id = 5;
+  job_.model = bert;
+  Accepted({{"pad_token_id", 5}});
+  Refused({{"model_type", "bert"}}, {"no pad_token_id, which means 0"});
+}
+
+TEST_F(WeightsOfAnotherModel, AreRefusedIfTheJobOfTheirRunSaysSo) {
+  job_.model = SmallLlama();
+  name_ = "job.json";
+  nlohmann::json kept = JobToJson(job_);
+  kept["model"]["attention_dropout"] = 0.5;
+  Accepted(kept);
+  nlohmann::json other = kept;
+  other["model"]["kind"] = "bert";
+  other["model"]["num_attention_heads"] = 4;
+  Accepted(other);
+  Accepted({{"model", 3}});
+  kept["model"]["num_attention_heads"] = 4;
+  Refused(kept, {"model.initial_weights: " + folder_.Path("job.json"),
+                 "model.num_attention_heads = 4", "the job's model has 2"});
+  kept["model"]["num_attention_heads"] = 2;
+  kept["model"]["rope_theta"] = 5e5;
+  Refused(kept, {"model.rope_theta = 5"});
+  // The snapshots of this run, too.
+  job_.initial_weights = folder_.Path("snapshots/step-000000000012.safetensors");
+  Refused(kept, {folder_.Path("job.json"), "model.rope_theta = 5"});
+}
+
+// The hash in a job file says which weights, and not of which model they are.
+TEST_F(InitialWeightsTest, WithAHashAreComparedWithTheFilesBesideThem) {
+  Job job = HeldJob(Write("model.safetensors", 1));
+  nlohmann::json kept = JobToJson(job);
+  kept["model"]["activation"] = "tanh";
+  folder_.Write("job.json", kept.dump());
+  ExpectError([&] { HoldToInitialWeights(&job, JobOrigin::kUser); },
+              {"model.activation = \"tanh\""});
+  EXPECT_NO_THROW(HoldToInitialWeights(&job, JobOrigin::kRun));
 }
 
 TEST_F(InitialWeightsTest, AreNamedWhereTheyAreMissing) {
   Job job = JobFrom(folder_.Path("none"));
   try {
-    HoldToInitialWeights(&job);
+    HoldToInitialWeights(&job, JobOrigin::kUser);
     ADD_FAILURE() << "a missing file was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()).find("model.initial_weights: "), 0u) << error.what();

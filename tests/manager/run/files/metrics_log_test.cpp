@@ -106,7 +106,7 @@ TEST(MetricsLogTest, WhatIsCutWhileItIsWrittenIsMissing) {
   EXPECT_TRUE(log.TakeCut());
   EXPECT_FALSE(log.TakeCut());
   EXPECT_EQ(RangesText(log.missing()), "0 to 2");
-  EXPECT_FALSE(log.Replaced());
+  EXPECT_EQ(log.WhereItLeads(), MetricsLog::Leads::kHere);
   // In the middle of the line of step 4; the line of step 5 must be complete.
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 5);
   write(1);
@@ -297,14 +297,18 @@ TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
   TestFolder folder;
   const std::string path = folder.Path("metrics.jsonl");
   MetricsLog log(path);
-  EXPECT_FALSE(log.Replaced());
+  EXPECT_EQ(log.WhereItLeads(), MetricsLog::Leads::kHere);
   const MetricsLog successor(path);
-  EXPECT_TRUE(log.Replaced());
-  EXPECT_FALSE(successor.Replaced());
-  EXPECT_FALSE(log.Removed()) << "there is another one";
-  std::filesystem::remove(path);
-  EXPECT_TRUE(successor.Replaced());
-  EXPECT_TRUE(successor.Removed());
+  EXPECT_EQ(log.WhereItLeads(), MetricsLog::Leads::kElsewhere);
+  EXPECT_EQ(successor.WhereItLeads(), MetricsLog::Leads::kHere);
+  EXPECT_EQ(log.PresentPath(), "") << "there is another one";
+  EXPECT_EQ(successor.PresentPath(), std::filesystem::canonical(path));
+  const std::string moved = folder.Path("moved.jsonl");
+  std::filesystem::rename(path, moved);
+  EXPECT_EQ(successor.WhereItLeads(), MetricsLog::Leads::kNowhere);
+  EXPECT_EQ(successor.PresentPath(), std::filesystem::canonical(moved));
+  std::filesystem::remove(moved);
+  EXPECT_EQ(successor.PresentPath(), "");
 }
 
 TEST(MetricsLogTest, LinesOfAFullDiskWaitAndAreContinued) {

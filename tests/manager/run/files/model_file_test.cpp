@@ -343,6 +343,33 @@ TEST(ModelReaderTest, FilesThatCannotBeOpenedAreNamed) {
               {"expected a safetensors file"});
 }
 
+TEST(ModelReaderTest, ShardsAreNamed) {
+  const TestFolder folder;
+  const std::string index =
+      folder.Write("model.safetensors.index.json", "{\n  \"metadata\": {}}\n");
+  const auto refused = [](const std::string& path, const std::string& problem) {
+    ExpectError([&] { ModelReader reader(path, GoodModel()); },
+                {path + ": " + problem, "in shards", "max_shard_size"});
+  };
+  refused(index, "its first 8 bytes");
+  refused(folder.Path("model.safetensors"), "cannot open: No such file");
+  const char* one = R"({"layers.0.bias": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}})";
+  refused(folder.Write("model-00001-of-00002.safetensors", SafeTensors(one, 12)),
+          "lacks 3 tensors");
+}
+
+TEST(ModelReaderTest, SmallerTypesAreRefusedWithARemedy) {
+  const TestFolder folder;
+  const char* half =
+      R"({"layers.0.bias":   {"dtype": "F32",  "shape": [3],    "data_offsets": [0, 12]},
+          "layers.0.weight": {"dtype": "F32",  "shape": [3, 2], "data_offsets": [12, 36]},
+          "layers.1.bias":   {"dtype": "F32",  "shape": [1],    "data_offsets": [36, 40]},
+          "layers.1.weight": {"dtype": "BF16", "shape": [1, 3], "data_offsets": [40, 46]}})";
+  const std::string path = folder.Write("half", SafeTensors(half, 46));
+  ExpectError([&] { ModelReader reader(path, GoodModel()); },
+              {"dtype \"BF16\", expected \"F32\"", "model.float().save_pretrained"});
+}
+
 TEST(Sha256Test, KnownDigests) {
   EXPECT_EQ(Sha256().Hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   Sha256 hash;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -60,6 +62,7 @@ class BeginningTest : public ::testing::Test {
     settings.endpoint = kSpace;
     settings.out_dir = folder_.path();
     settings.resume = true;
+    settings.log = [this](const std::string& line) { log_.push_back(line); };
     manager_ = std::make_unique<Resuming>(std::move(settings), ClientNamed("manager"), job_, data_);
   }
   ~BeginningTest() override {
@@ -95,9 +98,17 @@ class BeginningTest : public ::testing::Test {
     }
     EXPECT_TRUE(earlier_->GetStatistics());  // all are there
   }
-  const Beginning& Find() {
-    manager_->beginning.Find(nullptr, {kEarlierRun});
+  const Beginning& Find(const SnapshotFolder* snapshots = nullptr) {
+    manager_->beginning.Find(snapshots, {kEarlierRun});
     return manager_->beginning;
+  }
+  // The lines that say from where the run continues.
+  std::vector<std::string> SaidToContinue() const {
+    std::vector<std::string> lines;
+    std::ranges::copy_if(log_, std::back_inserter(lines), [](const std::string& line) {
+      return line.starts_with("continuing from");
+    });
+    return lines;
   }
 
   zmq::context_t zmq_;
@@ -107,6 +118,7 @@ class BeginningTest : public ::testing::Test {
   Job job_;
   Data data_;
   std::unique_ptr<tuplespace::Client> earlier_;
+  std::vector<std::string> log_;
   std::unique_ptr<Resuming> manager_;
 };
 
@@ -130,6 +142,27 @@ TEST_F(BeginningTest, WeightsOfManyStepsAreUsedWithoutMetrics) {
   const Beginning& found = Find();
   EXPECT_TRUE(found.GoesOn());
   EXPECT_EQ(found.past().version, 50);
+}
+
+// The snapshot is older than the weights, so its steps would read as lost if it were named, too.
+TEST_F(BeginningTest, OnlyTheChosenVersionIsNamed) {
+  const RunContext& context = manager_->context;
+  const SnapshotFolder snapshots(folder_.path() + "/snapshots", context.job_id, context.model,
+                                 context.OptimizerStates());
+  RunState state;
+  state.version = 30;
+  const std::unique_ptr<ModelWriter> writer = snapshots.Begin(state);
+  std::size_t index = 0;
+  for (const TensorInfo& tensor : ModelTensors(*context.model, context.OptimizerStates())) {
+    const std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols), 0.5F);
+    writer->Write(index++, 0, 0, tensor.rows, tensor.cols, values);
+  }
+  writer->Finish();
+  PutMetrics(48);
+  PutWeights(48);
+  EXPECT_EQ(Find(&snapshots).saved_version(), 30);
+  EXPECT_EQ(SaidToContinue(),
+            std::vector<std::string>{"continuing from the weights in the space, after step 48"});
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ namespace tuplespace {
 
 struct BrokerCoreOptions {
   SpaceLimits limits;
+  // The space begins with these plain tuples, which are empty and belong to no client.
+  std::vector<Key> first_tuples = {};
   std::int64_t client_silence_us = 10'000'000;
   std::uint64_t control_frame_bytes = 64ull << 20;
   // Must differ between all brokers that a client may meet, because sessions and leases of another
@@ -97,6 +99,8 @@ class BrokerCore {
   bool Knows(const ClientId& client) const { return peers_.Knows(client); }
   const Peer* PeerOf(const ClientId& client) const { return peers_.Find(client); }  // may be null
   std::vector<ClientId> Clients() const;
+  // Describes a client that has leased a tuple that matches; nullopt: no such tuple is leased.
+  std::optional<std::string> HolderOf(const Pattern& pattern) const;
   Stats GetStatistics() const;
   // As in Space; for tests.
   std::optional<std::string> FindContradiction() const { return space_.FindContradiction(); }
@@ -104,6 +108,7 @@ class BrokerCore {
  private:
   using Peers = PeerTable::Map;
 
+  void PutFirstTuples();
   void OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
                std::int64_t now_us);
   std::optional<RequestError> CheckRoomFor(const AccessList::Entry* who) const;

@@ -35,6 +35,10 @@ class BrokerStatistics {
   bool MayLogJoinedAgain(const ClientId& client, std::int64_t now_us) {
     return joined_again_pause_.IsOver(client, now_us);
   }
+  // It tries again about once a second.
+  bool MayLogNotAdmitted(const ClientId& client, std::int64_t now_us) {
+    return not_admitted_pause_.IsOver(client, now_us);
+  }
   std::uint64_t bad_messages() const { return bad_messages_; }
   std::uint64_t refused_requests() const { return refused_requests_; }
   void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
@@ -61,6 +65,7 @@ class BrokerStatistics {
   LogPause refused_pause_;
   LogPause joined_pause_;
   LogPause joined_again_pause_;
+  LogPause not_admitted_pause_;
   LogQuota presence_;
   std::vector<std::string> log_;
 };

@@ -56,11 +56,23 @@ std::optional<std::string> RefusalText(const AccessList::Entry& who, const Clien
 }  // namespace
 
 BrokerCore::BrokerCore(BrokerCoreOptions options)
-    : options_(options),
-      space_(options.limits, options.first_session / 2 + 1),  // far from the last number
-      turns_(options.turn_cost,
-             {options.waiting_cost, options.waiting_bytes, options.waiting_bytes_of_all}),
-      next_session_(options.first_session) {}
+    : options_(std::move(options)),
+      space_(options_.limits, options_.first_session / 2 + 1),  // far from the last number
+      turns_(options_.turn_cost,
+             {options_.waiting_cost, options_.waiting_bytes, options_.waiting_bytes_of_all}),
+      next_session_(options_.first_session) {
+  if (!options_.first_tuples.empty()) PutFirstTuples();
+}
+
+// As a client that leaves at once. No event comes before time 0.
+void BrokerCore::PutFirstTuples() {
+  const ClientId broker = "broker";
+  Put put;
+  for (const Key& key : options_.first_tuples) put.tuples.emplace_back().key = key;
+  space_.Step(ClientJoined{broker, {}, {}}, 0);
+  space_.Step(Incoming{broker, {1, std::move(put)}}, 0);
+  space_.Step(ClientLost{broker}, 0);
+}
 
 void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64_t now_us,
                          const AccessList::Entry* who) {
@@ -239,6 +251,11 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
           now_us);
     }
     if (auto busy = CheckRoomFor(who)) {
+      if (statistics_.MayLogNotAdmitted(client, now_us)) {
+        statistics_.LogPresence(
+            who != nullptr ? who->peer.name : "",
+            fmt::format("{} is not admitted: {}", peers_.Describe(client), busy->text), now_us);
+      }
       return peers_.SendStray(client, 0, std::move(*busy));
     }
     it = Join(client, hello, who, now_us);
@@ -466,6 +483,11 @@ std::vector<ClientId> BrokerCore::Clients() const {
   clients.reserve(peers_.all().size());
   for (const auto& entry : peers_.all()) clients.push_back(entry.first);
   return clients;
+}
+
+std::optional<std::string> BrokerCore::HolderOf(const Pattern& pattern) const {
+  const std::optional<ClientId> holder = space_.HolderOf(pattern);
+  return holder ? std::optional(peers_.Describe(*holder)) : std::nullopt;
 }
 
 Stats BrokerCore::GetStatistics() const {

@@ -18,6 +18,14 @@ class context_t;
 
 namespace tuplespace {
 
+// StopSoon() serves on while a client has leased a tuple that matches `while_leased`, because that
+// client needs the space to finish in an orderly way.
+struct BrokerLinger {
+  Pattern while_leased;
+  std::int64_t most_us = 0;  // no longer than this
+  std::string why;           // for the log, after the client: "leads a job"
+};
+
 struct BrokerOptions {
   // ipc:// paths, inproc:// names, and tcp:// addresses ("tcp://127.0.0.1:*" picks a free port).
   // Without `access`, tcp is allowed on loopback only, as everyone may connect then. An ipc socket
@@ -29,6 +37,10 @@ struct BrokerOptions {
   std::optional<BrokerAccess> access = {};
   ConnectionLimits connections;
   SpaceLimits limits;
+  std::uint64_t clients_per_key = 1024;
+  // The space begins with these plain tuples, which are empty and belong to no client: locks that
+  // clients borrow (ClientLimits::borrow_us).
+  std::vector<Key> first_tuples = {};
   std::int64_t client_silence_us = 10'000'000;  // a client that is silent for this long is lost
   std::uint64_t control_frame_bytes = 64ull << 20;
   // How much may wait for a client that does not read; if another message is sent to it beyond
@@ -43,9 +55,14 @@ struct BrokerOptions {
   // readers map them. The maximum number of segments, further limited to a third of this process's
   // descriptor limit. 0: none, all payloads are sent as bytes.
   std::uint64_t shared_segments = 30'000;
-  zmq::context_t* context = nullptr;  // shared for inproc; null: the broker makes its own
+  std::optional<BrokerLinger> linger = {};  // without it, StopSoon() is Stop()
+  zmq::context_t* context = nullptr;        // shared for inproc; null: the broker makes its own
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
+
+// How many tcp connections a broker of this process could have: each takes one of the files that
+// the process may open, as each of `shared_segments` does.
+std::uint64_t PossibleConnections(std::uint64_t shared_segments);
 
 class Broker {
  public:
@@ -59,8 +76,9 @@ class Broker {
 
   const std::vector<std::string>& endpoints() const;  // as bound, with real ports
 
-  void Run();   // serves until Stop()
-  void Stop();  // thread safe, async-signal safe
+  void Run();       // serves until Stop() or StopSoon()
+  void Stop();      // thread safe, async-signal safe
+  void StopSoon();  // see BrokerLinger; thread safe, async-signal safe
   // Replaces the access list. Clients that are not on it any more, or have another role or limit,
   // are disconnected at once. (Clients whose key ends are disconnected within a second.) Thread
   // safe. Throws std::invalid_argument if the list is inconsistent; then nothing changes. REQUIRES:

@@ -139,14 +139,16 @@ class Client {
   void OnDamage(std::function<void(const std::string& text)> handler);
   // Reports a request that waits longer than it should and continues to wait; `text` says why: it
   // was answered kBusy for seconds (with the limit), the broker does not answer it, or there is no
-  // broker. Called about 10 s after the delay began and then at most twice a minute; for a missing
-  // broker only once until there is one.
+  // broker. Also reports that the broker has not admitted this client for a second, with the limit.
+  // Called about 10 s after the delay began and then at most twice a minute; for a missing broker
+  // only once until there is one.
   void OnDelay(std::function<void(const std::string& text)> handler);
-  // Also called, with false, if there is a broker but the handshake with it fails; once until one
-  // succeeds. After a lost connection the space has forgotten this client's leases, ephemeral
-  // tuples and holds; the client itself resends unanswered requests. A restarted broker has an
-  // empty space, without tuples that were acknowledged before; broker_life() tells the two cases
-  // apart.
+  // Called with true when a broker has welcomed this client, and with false and the reason when
+  // that connection is lost. Also called, with false, if there is a broker but the handshake with
+  // it fails; once until one succeeds. After a lost connection the space has forgotten this
+  // client's leases, ephemeral tuples and holds; the client itself resends unanswered requests. A
+  // restarted broker has an empty space, without tuples that were acknowledged before;
+  // broker_life() tells the two cases apart.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
   // Sends what is queued and handles what has come. Waits at most `timeout` for something to come,

@@ -48,8 +48,9 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   // no block for it.
   Payload CopyOf(const Payload& payload);
 
-  // Replaces the options' limit of free bytes. `limit` is called whenever a block becomes free, on
-  // any thread.
+  // Replaces the options' limit of free bytes. `limit` is called, on any thread, whenever a block
+  // becomes free or a new one might be made. The pool's lock is held, so `limit` must not call the
+  // pool.
   void SetFreeLimit(std::function<std::uint64_t()> limit);
   // Returns free blocks to the system until at most `free_bytes` bytes are free.
   void TrimFree(std::uint64_t free_bytes);

@@ -32,6 +32,8 @@ class Space {
   std::int64_t NextDeadlineUs() const;
 
   Stats GetStatistics() const;
+  // A client that has leased a tuple that matches; nullopt: no such tuple is leased.
+  std::optional<ClientId> HolderOf(const Pattern& pattern) const;
   // How many placements of ready tuples the last Step changed because other clients may now take
   // them first. One request can cause this for many tuples that it does not name.
   std::uint64_t places_changed() const;

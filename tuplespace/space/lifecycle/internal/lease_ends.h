@@ -37,6 +37,7 @@ class LeaseEnds {
   bool IsHopeless(const Record& record, const ClientState& by, const std::string& cause);
   void AddBarred(TaskState& task, const ClientState& client) const;
   void BarUntilOthersTried(Record* record, const ClientState& client);
+  void NoteLostWith(const ClientState& client);
   bool Doubles(const ClientState& holder, TaskState& task) const;
   static Mishaps& MishapsOf(TaskState& task);
 

@@ -31,6 +31,13 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
     const std::int64_t granted_us = record->lease->granted_us;
     return CompleteTask(client, id, std::move(complete), record, granted_us, LeaseStatus::kOk);
   }
+  if (client.limits.borrow_us != kForeverUs) {
+    return state_.answers.Refuse(
+        *client.id, id,
+        {ErrorCode::kForbidden,
+         "this client's role only borrows plain tuples: it may not complete " +
+             record->key.ToString() + ", but release it"});
+  }
   if (auto busy = checks_.CheckRoom(complete.results, 0))
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
   ++state_.counters.completed;
@@ -62,8 +69,10 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
                                  {ErrorCode::kBadRequest, text + ": the task counts as failed"});
   }
   // Does not count on the room of the completed tuple, as its key stays remembered.
-  if (auto busy = checks_.CheckRoom(complete.results, 0))
+  if (auto busy = checks_.CheckRoom(complete.results, 0)) {
+    if (status == LeaseStatus::kOk) task->lease->lacked_room = true;
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
+  }
   ++state_.counters.completed;
   // For a client on probation, only after it has supplied the payload that stays with it.
   const bool stays = std::any_of(complete.results.begin(), complete.results.end(),

@@ -11,6 +11,7 @@ namespace tuplespace::internal {
 namespace {
 constexpr std::size_t kMaxCauseBytes = 4096;
 constexpr std::size_t kMaxSaidBytes = 256;  // in texts that are repeated
+constexpr std::size_t kLostWithSaid = 3;    // so many clients were lost with a task
 
 // A client that was told where to fetch an input asks the space for it when it has tried for
 // kFetchUs, and for as long as the bytes take at the least rate that it accepts (PeerReaderLimits).
@@ -76,7 +77,7 @@ std::int64_t LeaseEnds::ExtendedEndUs(const ClientState& holder, const Record& r
                                       std::int64_t lease_us) const {
   const std::int64_t end_us = state_.After(leases_.OrDefaultLease(lease_us));
   const std::int64_t most_us = leases_.LastEndUs(record);
-  if (end_us <= most_us) return end_us;
+  if (end_us <= most_us || !record.task) return std::min(end_us, most_us);
   if (benches_.AnotherMayTake(record, holder)) {
     return std::max(most_us, state_.now_us);  // it may end now
   }
@@ -199,8 +200,9 @@ void LeaseEnds::EndExpired(Record* record) {
   ClientState& holder = *record->lease->client;
   const bool kept_on = record->lease->extended && state_.now_us >= leases_.LastEndUs(*record);
   const std::int64_t kept_us = state_.now_us - record->lease->granted_us;
+  const bool lacked_room = record->lease->lacked_room;  // not the holder's fault
   leases_.Lose(record);
-  if (record->task) {
+  if (record->task && !lacked_room) {
     if (kept_on) {
       AddBarred(*record->task, holder);
       BarUntilOthersTried(record, holder);  // clients on which it failed earlier may try now
@@ -244,7 +246,29 @@ Mishaps& LeaseEnds::MishapsOf(TaskState& task) {
   return *task.mishaps;
 }
 
+// A client that a task kills, because it lacks memory or a driver fails, cannot report that. So the
+// task would go to each client in turn, and nobody would name it. A client probably works on the
+// task that it took first. A client that returns is not dead.
+void LeaseEnds::NoteLostWith(const ClientState& client) {
+  if (client.leases.empty()) return;
+  const Record& record = *client.leases.first()->deadline.record;
+  if (!record.task) return;
+  std::vector<ClientId>& with = MishapsOf(*record.task).lost_with;
+  const bool known = std::find(with.begin(), with.end(), *client.id) != with.end();
+  if (known || with.size() >= kLostWithSaid) return;
+  with.push_back(*client.id);
+  if (with.size() < kLostWithSaid) return;
+  state_.answers.Notify(
+      record.put_by,
+      Notice{Notice::Kind::kMistrusted, record.key, *client.id,
+             "task " + record.key.ToString() + ": " + std::to_string(with.size()) +
+                 " clients were lost while they held it, at last client \"" + *client.id +
+                 "\". It may be what ends them: see their logs and, for a lack of memory, the " +
+                 "kernel's log (dmesg) of their hosts"});
+}
+
 void LeaseEnds::ReturnAllOf(ClientState& client) {
+  NoteLostWith(client);
   while (!client.leases.empty()) {
     ++state_.counters.leases_returned;
     Record* record = client.leases.first()->deadline.record;

@@ -37,6 +37,23 @@ std::optional<RequestError> Gets::ProblemOf(const ClientState& client, const Get
   return std::nullopt;
 }
 
+// A client that only borrows plain tuples must not hold many places in the queue for one.
+std::optional<RequestError> Gets::BorrowProblemOf(const ClientState& client,
+                                                  const Pattern& pattern) const {
+  if (client.limits.borrow_us == kForeverUs) return std::nullopt;
+  const std::optional<Key> key = pattern.AsExactKey();
+  if (!key) return std::nullopt;
+  const Record* record = state_.store.Find(key->bytes());
+  const bool has = record != nullptr && record->lease && record->lease->client == &client;
+  const bool waits = std::any_of(client.gets.begin(), client.gets.end(), [](const auto& item) {
+    return item.second.taker.group->pattern.AsExactKey().has_value();
+  });
+  if (!has && !waits) return std::nullopt;
+  return RequestError{ErrorCode::kBusy, "borrow_us of this client's role: it " +
+                                            std::string(has ? "has borrowed" : "waits for") +
+                                            " a tuple already, the most allowed"};
+}
+
 // A new offer ends the earlier one, even if the new one is refused: its client gets one answer.
 // Returns the earlier one's place in the queue, if it had one.
 std::optional<std::uint64_t> Gets::EndReplaced(ClientState& client, RequestId id) {
@@ -63,6 +80,8 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   }
   if (auto problem = ProblemOf(client, get))
     return state_.answers.Refuse(*client.id, id, std::move(*problem));
+  if (auto busy = BorrowProblemOf(client, get.pattern))
+    return state_.answers.Refuse(*client.id, id, std::move(*busy));
   if (client.reads.contains(id)) {
     return state_.answers.Refuse(
         *client.id, id,

@@ -93,12 +93,17 @@ void LeaseTable::Lose(Record* record) const {
 }
 
 // How long the lease of a task may last while others could do the task. A lease of a plain tuple,
-// such as a lock, has no such end. Leases of earlier holders that ran out do not raise this limit
-// beyond the lease itself: otherwise a few clients together could keep a task for ever. How far the
-// holder may extend it depends on its record: otherwise it could delay each step of a job by as
-// much.
+// such as a lock, has no such end unless its holder only borrows it. Leases of earlier holders that
+// ran out do not raise this limit beyond the lease itself: otherwise a few clients together could
+// keep a task for ever. How far the holder may extend it depends on its record: otherwise it could
+// delay each step of a job by as much.
 std::int64_t LeaseTable::LastEndUs(const Record& record) const {
-  if (!record.task || IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
+  if (IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
+  if (!record.task) {
+    const std::int64_t borrow_us = record.lease->client->limits.borrow_us;
+    const std::int64_t granted_us = record.lease->granted_us;
+    return borrow_us > kForeverUs - granted_us ? kForeverUs : granted_us + borrow_us;
+  }
   const std::int64_t asked_us = OrDefaultLease(record.task->spec.lease_us);
   const std::int64_t longest_us =
       std::max(Times(trust_.ExtensionsOf(*record.lease->client), asked_us), record.lease->lease_us);

@@ -214,7 +214,8 @@ void Matcher::LetGoOf(ClientState& client) {
 void Matcher::Take(Taker& taker, Record* record) {
   assert(record->state == RecordState::kReady && !record->lease);
   assert(record->need_bytes() <= taker.offer_bytes && !taker.full());
-  std::int64_t lease_us = leases_.OrDefaultLease(taker.lease_us);
+  std::int64_t lease_us =
+      std::min(leases_.OrDefaultLease(taker.lease_us), taker.client->limits.borrow_us);
   if (record->task) {
     const TaskSpec& spec = record->task->spec;
     lease_us = trust_.IsOnProbation(*taker.client) ? leases_.OrDefaultLease(spec.lease_us)

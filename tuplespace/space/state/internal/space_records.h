@@ -61,6 +61,7 @@ struct Lease : ListHook<Lease> {
   // Extensions count from here on: before, the task waited for a payload of another client.
   std::int64_t counted_from_us = 0;
   bool extended = false;
+  bool lacked_room = false;  // the space had no room for the results
   Deadline deadline;
 };
 
@@ -78,7 +79,7 @@ struct DoneTask {
   std::vector<Key> results;
 };
 
-// The failures of a task. Most tasks have none.
+// The failures of a task, and losses of clients that held it. Most tasks have none.
 struct Mishaps {
   struct Failed {
     std::string principal;
@@ -93,6 +94,7 @@ struct Mishaps {
   std::int64_t next_round_us = INT64_MIN;
   // Whose expired leases lengthened the next lease: a key, and the client of it.
   std::vector<std::pair<std::string, ClientId>> doubled_by;
+  std::vector<ClientId> lost_with;  // the first few that were lost while it was their oldest task
 };
 
 struct TaskState {

@@ -25,6 +25,11 @@ struct ClientLimits {
   // The broker's memory for answers that the clients of its key have not read yet, all together.
   std::uint64_t unread_bytes_of_key = UINT64_MAX;
   std::uint64_t leases = UINT64_MAX;
+  // Not the default: this client only borrows plain tuples, for which others wait, too. A lease of
+  // one ends this time after it began, however often it is extended. The client cannot complete it.
+  // Of the Gets that name one whole key the client may have one open, and only while it has not
+  // borrowed that tuple, so that it queues behind those that wait when it gives the tuple back.
+  std::int64_t borrow_us = INT64_MAX;
   std::uint64_t per_request = UINT64_MAX;  // tuples, patterns, keys or grants of one request
   // Everything that it puts is ephemeral, whatever it says, because no other client would remove
   // it.

@@ -346,7 +346,8 @@ struct Notice {
     kWanted,    // another client asks for the payload: supply it
     kReleased,  // the tuple is gone
     // To the client that put the task `key`: client `by` kept or completed it in a forbidden way
-    // and gets no tasks for a while; `text` says what it did and for how long.
+    // and gets no tasks for a while; `text` says what it did and for how long. Or the task failed
+    // on all clients, or several were lost with it, at last `by`; then `text` says that.
     kMistrusted,
   };
   Kind kind = Kind::kParked;

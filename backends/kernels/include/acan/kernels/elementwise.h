@@ -95,11 +95,13 @@ ACAN_FN void acan_adamw(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float m0 = acan_load(&a->m[4], r, c);
   const float v0 = acan_load(&a->m[5], r, c);
   const float g = acan_load(&a->m[6], r, c);
-  /* beta * old + (1 - beta) * new in the form of PyTorch's lerp, which is exact where new equals
-   * old. */
+  /* beta * old + (1 - beta) * new, exact where new equals old. PyTorch's lerp has this form where
+   * 1 - beta is below 0.5, and otherwise new - (new - old) * beta. For a small beta1, m therefore
+   * has fewer digits here if g is small beside m0. Taking lerp's other form would change the bits
+   * of existing trainings. */
   const float m = ACAN_FMA(a->f[1], g - m0, m0);
-  /* For a small beta, the difference g * g - v0 would lose the new square beside a large old one.
-   * Taking the other form for every beta would change the bits of existing trainings. */
+  /* For a small beta2, the difference g * g - v0 would lose the new square beside a large old one.
+   * Taking the other form for every beta2 would change the bits of existing trainings. */
   const float rate = a->f[2];
   const float v = rate > 0.5f ? ACAN_FMA(rate * g, g, (1.0f - rate) * v0)
                               : ACAN_FMA(rate, ACAN_FMA(g, g, -v0), v0);

@@ -16,4 +16,7 @@ std::optional<std::uint64_t> ParseSize(std::string_view text);
 // The shortest exact text that ParseSize reads back: "64KiB", "1000B".
 std::string SizeText(std::uint64_t bytes);
 
+// The same, rounded to four digits if it has more: "11.33GiB", "369.3KiB".
+std::string RoundedSizeText(std::uint64_t bytes);
+
 }  // namespace acan

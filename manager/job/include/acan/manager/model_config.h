@@ -15,15 +15,16 @@ std::string NoTransformersConfig(const ModelOptions& options);
 // (`GPT2LMHeadModel.from_pretrained`). REQUIRES: NoTransformersConfig is empty.
 nlohmann::json TransformersConfig(const ModelOptions& options);
 
-// Checks a config.json of pretrained weights: what it says of the model and the shapes of tensors
-// do not show (heads, activations, epsilons, rotary positions) must be what `options` say. Throws
-// Error (usage) that names the file, the field and both values. REQUIRES: NoTransformersConfig is
-// empty.
-void RequireConfigOf(const ModelOptions& options, const std::string& path);
+// Checks what the files of the run or the framework that wrote `weights` (FileOfWeights) say of its
+// model, and the shapes of tensors do not show: heads, activations, epsilons, rotary positions.
+// These files are job.json, if its model has the job's kind, and config.json. Does nothing for a
+// file that does not exist. Throws Error (usage) that names the file, the field and both values if
+// the job's model has another value.
+void RequireModelOfWeights(const Job& job, const std::string& weights);
 
-// Takes over what a config.json of pretrained weights knows beyond the model: the tokens that begin
-// and end a text, and the names of the labels, if there are as many. Changes nothing if there is no
-// such file or if it cannot be read.
+// Takes over what a config.json of pretrained weights knows beyond the model: the tokens that
+// begin, end and pad a text, and the names of the labels, if there are as many. Changes nothing if
+// there is no such file or if it cannot be read.
 void TakeNamesOf(const std::string& path, nlohmann::json* config);
 
 // The inverse, for BERT: the options of the BertModel that a config.json of transformers describes.

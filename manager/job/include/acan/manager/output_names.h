@@ -30,4 +30,8 @@ std::string SnapshotFileName(std::int64_t version);
 // With the folder: "snapshots/step-000000000012.safetensors".
 std::string SnapshotName(std::int64_t version);
 
+// The path of the file `name` of the run that wrote the file `weights`: it lies beside
+// model.safetensors, and above the folder of snapshots. Empty if there is none.
+std::string FileOfWeights(const std::string& weights, const char* name);
+
 }  // namespace acan

@@ -31,6 +31,8 @@ class HandlerPool {
   // Whether `plan` (null: there is none yet) suits the handlers present. Called several times a
   // second. Adds messages to the user to `out`.
   Advice Check(const Plan* plan, std::int64_t now_us, ManagerActions& out);
+  // Whether no handler is there, and that is no short absence: Check has reported it.
+  bool IsDeserted(std::int64_t now_us) const;
   // Called when the run makes no progress and tasks of `plan` are ready, or are taken and never
   // done. A handler that reports room for the largest task would take any of them, so it may report
   // wrongly: it is left out until it has completed a task, and so are its key's other clients. The
@@ -71,11 +73,15 @@ class HandlerPool {
   int of_other_jobs_ = 0;  // present, but they may not get tasks of this job
   int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
   SmallHandlers small_;
-  std::uint64_t hopeless_bytes_ = 0;                  // no plan for so large a largest handler
-  std::uint64_t smallest_need_bytes_ = 0;             // of the largest task, in that attempt
-  std::string settings_that_fit_;                     // after that attempt; empty: not sought yet
-  std::optional<std::int64_t> unfit_since_us_;        // nobody present can hold the largest task
-  std::optional<std::int64_t> said_nobody_at_us_;     // unset: not said since a handler was there
+  std::uint64_t hopeless_bytes_ = 0;            // no plan for so large a largest handler
+  std::uint64_t smallest_need_bytes_ = 0;       // of the largest task, in that attempt
+  std::string settings_that_fit_;               // after that attempt; empty: not sought yet
+  std::optional<std::int64_t> unfit_since_us_;  // nobody present can hold the largest task
+  struct SaidNobody {
+    std::optional<std::int64_t> said_us;  // the last time; unset: never
+    bool is_said = false;                 // since a handler was there
+  };
+  SaidNobody nobody_;                                 // the message that no handler is there
   std::optional<std::int64_t> said_too_small_at_us_;  // unset: not said since one was large enough
 };
 

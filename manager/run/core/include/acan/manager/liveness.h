@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "acan/manager/manager_events.h"
 
@@ -24,10 +26,17 @@ class Liveness {
   void OnProgress(std::int64_t now_us);
   void OnNewStep() { went_back_ = 0; }  // a step that was never finished before
   void OnTasks(const RunTasksSeen& seen, std::int64_t now_us);
+  // All handlers that are present.
+  void OnHandlers(const std::map<std::string, Capacity>& handlers);
+  // No handler is there, and the user knows. Call it before OnTick for as long as that is so: this
+  // time does not count. It does not begin anew either: handlers may come again and again, and do
+  // nothing before they are lost.
+  void OnNobodyThere(std::int64_t now_us);
   // Called several times a second. A longer pause (a stopped process, a lost connection) does not
   // count as a stall. `needs_handler`: the run has to wait for another handler, and nothing is
   // lost.
   Advice OnTick(std::int64_t now_us, bool needs_handler = false);
+  // Without progress, while handlers were there.
   double IdleSeconds(std::int64_t now_us) const {
     return static_cast<double>(now_us - progress_us_) * 1e-6;
   }
@@ -35,6 +44,7 @@ class Liveness {
   // be busy with other runs.
   bool WaitedForWorkers(std::int64_t now_us) const;
   const RunTasksSeen& tasks() const { return tasks_; }
+  const LostHandlers& lost() const { return lost_; }  // since the last progress
 
  private:
   std::int64_t progress_us_ = 0;
@@ -45,6 +55,8 @@ class Liveness {
   bool counted_ = false;          // OnTasks was called since the last progress
   int went_back_ = 0;             // since the last new step
   RunTasksSeen tasks_;
+  std::map<std::string, std::string> handlers_;  // the names of those present, by client id
+  LostHandlers lost_;
 };
 
 }  // namespace acan

@@ -163,12 +163,18 @@ struct TakeSnapshot {
 };
 // Cancels the current snapshot: no SnapshotDone follows.
 struct DropSnapshot {};
+// Handlers that were there and are not any more.
+struct LostHandlers {
+  std::size_t count = 0;
+  std::string last;  // its name and client id
+};
 // The run makes no progress: report what it waits for.
 struct Stalled {
   std::int64_t step = 0;
   double seconds = 0;         // without progress
   std::size_t in_flight = 0;  // tasks of the oldest unit that are not done
   RunTasksSeen tasks;
+  LostHandlers lost = {};  // since the last progress
 };
 // The requested stop: everything that could be saved is saved.
 struct ReadyToStop {

@@ -8,9 +8,12 @@
 // file.
 //
 // A manager that has lost the lead may not know it yet when its successor opens the log. So each
-// write happens under a lock of the file, and only if the file still ends where this log left it.
+// write happens under a lock, and only if the file still ends where this log left it. The lock is
+// that of a file beside the log, FILE.lock, which only those can open who may write to the log.
+// Thus nobody who can only read the log can delay a run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -35,23 +38,28 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
 
 class AuditLog {
  public:
+  // Called during long work with 0, and while another process has the lock with the time that the
+  // function should wait. May throw to end the work.
+  using GoOn = std::function<void(std::chrono::microseconds wait)>;
+
   // Creates the file, or continues an existing one, to which it only appends. Cuts off an
   // incomplete last line, and then sets `*said`. Throws Error (usage) for a file that is not an
-  // unbroken log, Error (failure) with the path and the system's message. `go_on`: as for
-  // CheckAuditLog.
-  explicit AuditLog(const std::string& path, std::string* said = nullptr,
-                    const std::function<void()>& go_on = {});
-  ~AuditLog();  // writes what is buffered, if it can
+  // unbroken log, Error (failure) with the path and the system's message, or if another process has
+  // had the lock for 10 s. `go_on`, if set, is called here, by Flush and by Sync.
+  explicit AuditLog(const std::string& path, std::string* said = nullptr, GoOn go_on = {});
+  ~AuditLog();  // writes what is buffered, if it can at once; removes the lock's file
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  // Creates the file if it does not exist, and changes nothing. Throws Error (failure) if it cannot
-  // be written.
+  // Creates the file if it does not exist, and changes nothing. Throws Error (failure) if it or its
+  // lock cannot be written.
   static void CheckWritable(const std::string& path);
 
   // Adds the record with its number, "n". Buffered until Flush, or until there are some hundreds.
+  // Never waits.
   void Add(nlohmann::json record);
-  // Writes the buffer to the system: it survives the end of this process. The first time that
+  // Writes the buffer to the system: it survives the end of this process. If another process has
+  // the lock, it waits only if the buffer is large. The first time that
   // others have added records since this log's last one, the buffer is dropped, because this
   // manager has probably lost the lead; the second time, it throws Error (failure).
   void Flush();
@@ -69,10 +77,12 @@ class AuditLog {
   [[noreturn]] void Fail(const std::string& doing, int error) const;
   [[noreturn]] void FailContinued() const;
   void ContinueFrom(const AuditLogCheck& check);
-  void FlushLocked();
+  void FlushIfFree();
+  void FlushLocked(const GoOn& go_on);
   void Write();
 
   const std::string path_;
+  const GoOn go_on_;
   int descriptor_ = -1;
   // The file, as this log left it.
   std::int64_t records_ = 0;

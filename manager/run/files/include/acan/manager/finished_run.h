@@ -23,8 +23,11 @@ struct FinishedRun {
   std::unique_ptr<ModelReader> OpenWeights() const;
 };
 
-// `folder` is the output folder (--out) of a run. Throws Error (usage) that names what is missing
-// or wrong: a run that is not done has no receipt.
+// The path of the receipt in `folder`, the output folder (--out) of a run. Throws Error (usage) if
+// there is none, because the run is not done or the folder is that of no run.
+std::string ReceiptPathIn(const std::string& folder);
+
+// Throws Error (usage) as ReceiptPathIn does, or one that names what else is missing or wrong.
 FinishedRun ReadFinishedRun(const std::string& folder);
 
 // Called before --resume in `folder` with the job whose id is `job_id`. Throws Error (usage) if the

@@ -9,12 +9,15 @@
 
 namespace acan {
 
+// Where a job was read: in a user's file, or in the output folder of a run that has begun.
+enum class JobOrigin { kUser, kRun };
+
 // Reads the file and sets job->initial_weights_sha256; does nothing for a job without such a file.
-// Throws if the file cannot be read, and UsageError if a config.json beside it describes another
-// model (RequireConfigOf), or if the job already has a different hash: then a run with other
-// weights has begun. Such a run continues without the file if the file no longer
-// exists.
-void HoldToInitialWeights(Job* job);
+// Throws if the file cannot be read, and UsageError if the job already has a different hash. A job
+// with a hash does without the file if it no longer exists: its run may have begun. The job of a
+// user must also have the model of the files beside the weights (RequireModelOfWeights); those of a
+// run that has begun may have changed since.
+void HoldToInitialWeights(Job* job, JobOrigin origin);
 
 // Throws UsageError if the weights of `file` are not those of the job's hash: the file has been
 // replaced since. `go_on`: as for ModelReader::WeightsSha256.

@@ -110,9 +110,16 @@ class MetricsLog {
   // Thread-safe. All lines are on disk when it returns. Throws Error (failure), also if a line
   // waits.
   void Sync() const;
-  // Thread-safe. Whether the path no longer leads to this file, but to another one or to none.
-  bool Replaced() const;
-  bool Removed() const;  // whether it leads to none
+  // What the path leads to. Thread-safe.
+  enum class Leads : std::uint8_t {
+    kHere,       // to this file
+    kElsewhere,  // to another one: another manager has begun its own
+    kNowhere,    // the file, or a folder on the path, was removed or renamed
+    kUnknown,    // the file system cannot say, as when its server does not respond
+  };
+  Leads WhereItLeads() const;
+  // The present path of this file; empty: it was removed, or nobody knows.
+  std::string PresentPath() const;
 
  private:
   std::optional<std::int64_t> Size() const;  // nullopt: not a regular file

@@ -44,6 +44,9 @@ class SafetensorsFile {
 
   // Throws Error (usage): "PATH: what".
   [[noreturn]] void Refuse(const std::string& what) const;
+  // For the end of a message: what to do if the path belongs to a model that transformers saved in
+  // several files. Empty for other paths.
+  std::string ShardsHint() const;
 
  private:
   class Header;

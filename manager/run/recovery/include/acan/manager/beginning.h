@@ -33,8 +33,9 @@ class Beginning {
   // Opens the initial weights, if the job names a file. Called before any file is changed, so that
   // a run that cannot begin does not destroy the files of an earlier one. Throws Error (usage).
   void OpenInitialWeights();
-  // Finds the newest complete state: what an earlier manager left in the space, or the newest
-  // snapshot; otherwise the beginning. `snapshots` is null without a folder.
+  // Finds the newest complete state: the newest snapshot, or what an earlier manager left in the
+  // space, if that is newer; otherwise the beginning. Logs the one that it has chosen. `snapshots`
+  // is null without a folder.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs);
 
   // In this process.
@@ -67,6 +68,7 @@ class Beginning {
   Leadership& leadership_;
   const Limits limits_;
   Source source_ = Source::kNothing;
+  std::string found_in_;  // where the weights of an earlier life are, for a message
   std::shared_ptr<const ModelReader> file_;  // the file that `weights_` reads, if any
   std::unique_ptr<TileSource> weights_;
   RunState past_;

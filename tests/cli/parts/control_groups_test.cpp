@@ -1,7 +1,8 @@
 // Limits of control groups, from folders like those of Linux.
-#include "memory_limit.h"
+#include "control_groups.h"
 
 #include "gtest/gtest.h"
+#include "machine.h"
 #include "program.h"
 
 namespace acan::cli {
@@ -37,7 +38,17 @@ class ControlGroups : public ::testing::Test {
     folder_.Write(at + "memory.usage_in_bytes", used + "\n");
     if (!stat.empty()) folder_.Write(at + "memory.stat", stat);
   }
+  void Quota2(const std::string& path, const std::string& quota) {
+    folder_.Write("sys/fs/cgroup" + path + "/cpu.max", quota + "\n");
+  }
+  void Quota1(const std::string& path, const std::string& quota_us, const std::string& period_us) {
+    const std::string at = "sys/fs/cgroup/cpu" + path + "/";
+    folder_.Write(at + "cpu.cfs_quota_us", quota_us + "\n");
+    folder_.Write(at + "cpu.cfs_period_us", period_us + "\n");
+  }
   std::optional<std::uint64_t> Free() const { return FreeInControlGroups(folder_.path()); }
+  std::optional<std::uint64_t> Limit() const { return MemoryLimitOfControlGroups(folder_.path()); }
+  std::optional<double> Quota() const { return ProcessorQuotaOfControlGroups(folder_.path()); }
 
   const TestFolder folder_;
 };
@@ -114,6 +125,61 @@ TEST_F(ControlGroups, OfBothVersionsTheSmallerCounts) {
   EXPECT_EQ(Free(), 4000u);
   Group2("/unified/b", "2000", "1000");
   EXPECT_EQ(Free(), 1000u);
+}
+
+// The broker's default would be larger than its control group if it depended on the machine alone.
+TEST_F(ControlGroups, LimitMemoryWhateverIsInUse) {
+  EXPECT_EQ(Limit(), std::nullopt);
+  Mounted2();
+  folder_.Write("proc/self/cgroup", "0::/pod/broker\n");
+  Group2("/pod/broker", "max", "1000");
+  EXPECT_EQ(Limit(), std::nullopt);
+  Group2("/pod", "8589934592", "1000");
+  EXPECT_EQ(Limit(), 8ull << 30);
+  Group2("/pod/broker", "4294967296", "4294967000");
+  EXPECT_EQ(Limit(), 4ull << 30);
+  Mounted1();
+  folder_.Write("proc/self/cgroup", "7:memory:/batch/job\n");
+  Group1("/batch/job", "9223372036854771712", "1000");
+  EXPECT_EQ(Limit(), std::nullopt);
+  Group1("/batch", "8000", "7000");
+  EXPECT_EQ(Limit(), 8000u);
+  EXPECT_EQ(DefaultPayloadBytes(8ull << 30), 6ull << 30);
+}
+
+TEST_F(ControlGroups, OfVersion2HaveQuotasOfProcessorTime) {
+  Mounted2();
+  folder_.Write("proc/self/cgroup", "0::/pod/one\n");
+  EXPECT_EQ(Quota(), std::nullopt);
+  Quota2("/pod/one", "max 100000");
+  EXPECT_EQ(Quota(), std::nullopt);
+  Quota2("/pod/one", "200000 100000");
+  EXPECT_EQ(Quota(), 2.0);
+  Quota2("/pod", "150000 100000");  // a smaller quota further up
+  EXPECT_EQ(Quota(), 1.5);
+  Quota2("", "50000 100000");  // or at the top of a container
+  EXPECT_EQ(Quota(), 0.5);
+}
+
+TEST_F(ControlGroups, OfVersion1HaveQuotasOfProcessorTime) {
+  Mounted1();
+  folder_.Write("proc/self/cgroup", "9:cpu,cpuacct:/batch/job\n7:memory:/other\n");
+  EXPECT_EQ(Quota(), std::nullopt);
+  Quota1("/batch/job", "-1", "100000");
+  EXPECT_EQ(Quota(), std::nullopt);
+  Quota1("/batch", "300000", "100000");
+  EXPECT_EQ(Quota(), 3.0);
+  Quota1("/batch/job", "25000", "50000");
+  EXPECT_EQ(Quota(), 0.5);
+}
+
+TEST(Cores, AreTheProcessorsOrFewerByAQuota) {
+  EXPECT_EQ(CoresWithin(64, std::nullopt), 64);
+  EXPECT_EQ(CoresWithin(64, 2.0), 2);
+  EXPECT_EQ(CoresWithin(64, 1.5), 2);
+  EXPECT_EQ(CoresWithin(64, 0.1), 1);
+  EXPECT_EQ(CoresWithin(2, 7.0), 2);
+  EXPECT_EQ(CoresWithin(2, 1e18), 2);
 }
 
 }  // namespace

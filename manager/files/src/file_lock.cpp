@@ -1,0 +1,27 @@
+#include "acan/manager/file_lock.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+namespace acan {
+
+LockTry TryLock(int descriptor, LockKind kind) {
+  const int how = kind == LockKind::kShared ? LOCK_SH : LOCK_EX;
+  for (;;) {
+    if (::flock(descriptor, how | LOCK_NB) == 0) return {Locked::kYes, 0};
+    const int error = errno;
+    if (error == EINTR) continue;
+    return {error == EWOULDBLOCK ? Locked::kNo : Locked::kNoLocks, error};
+  }
+}
+
+bool IsFileOf(const std::string& path, int descriptor) {
+  struct stat own = {};
+  struct stat there = {};
+  return ::fstat(descriptor, &own) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+}  // namespace acan
