@@ -11,6 +11,7 @@
 namespace acan {
 namespace {
 
+using tuplespace::MonotonicUs;
 using tuplespace::Payload;
 
 constexpr std::int64_t kReportEveryUs = 500'000;
@@ -96,7 +97,7 @@ void Handler::Impl::Begin() {
   client.OnDirectProblem([this](const std::string& text) { Log(text); });
   client.OnAsked([this](const Key& key) { return KeptBytes(key); });
   client.OnNotice([this](tuplespace::Notice&& notice) { OnNotice(notice); });
-  say_waiting_at_us = NowUs() + kSayWaitingUs;
+  say_waiting_at_us = MonotonicUs() + kSayWaitingUs;
   Apply(core.Start());
 }
 
@@ -106,7 +107,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
   SayIfDeviceIsStuck();
   const bool more = device_thread->RunShortTasks();
   for (DeviceOutcome& outcome : device_thread->TakeOutcomes()) OnOutcome(std::move(outcome));
-  const std::int64_t now_us = NowUs();
+  const std::int64_t now_us = MonotonicUs();
   const bool at_once = more || MaySupply();
   const std::int64_t due_us = at_once ? now_us : std::min(core.NextDeadlineUs(), next_report_us);
   const std::int64_t wait_us = std::clamp<std::int64_t>(due_us - now_us, 0, most_wait_us);
@@ -116,16 +117,16 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
     flights.erase(flight);
     Step(Released{flight});
   }
-  if (NowUs() >= core.NextDeadlineUs()) Step(TimePassed{});
-  if (speed_watch->Forget(NowUs())) ReportSpeed();
-  if (NowUs() >= next_report_us) PutReport(NowUs());
-  if (say_waiting_at_us != INT64_MAX && NowUs() >= say_waiting_at_us) {
+  if (MonotonicUs() >= core.NextDeadlineUs()) Step(TimePassed{});
+  if (speed_watch->Forget(MonotonicUs())) ReportSpeed();
+  if (MonotonicUs() >= next_report_us) PutReport(MonotonicUs());
+  if (say_waiting_at_us != INT64_MAX && MonotonicUs() >= say_waiting_at_us) {
     say_waiting_at_us = INT64_MAX;
     Log(fmt::format("no broker answers at {} yet; waiting for one", options.endpoint));
   }
   if (stop && !draining) {
     draining = true;
-    device_wait.Begin(NowUs());  // so that whoever stops it soon sees what it waits for
+    device_wait.Begin(MonotonicUs());  // so that whoever stops it soon sees what it waits for
     for (const FlightId flight : device_thread->TakeBack()) Step(GivenUp{flight});
     Step(Drain{});
     // Results can leave only if a broker takes them; without one there is nothing to wait for.
@@ -135,7 +136,7 @@ bool Handler::Impl::Turn(std::int64_t most_wait_us) {
 
 // A device may hang for ever, as its driver may. No other process can detect it.
 void Handler::Impl::SayIfDeviceIsStuck() {
-  const std::int64_t now_us = NowUs();
+  const std::int64_t now_us = MonotonicUs();
   const std::optional<std::int64_t> since_us = device_thread->BusySinceUs();
   if (since_us != busy_since_us) device_wait.Begin(since_us.value_or(now_us));
   busy_since_us = since_us;
@@ -216,6 +217,7 @@ void Handler::Impl::ReportSpeed() {
 
 void Handler::Impl::PutReport(std::int64_t now_us) {
   report.peak_bytes = device_thread->peak_bytes();
+  report.speed = speed_watch->speed();
   CountDirect();
   const std::uint64_t tasks = report.tasks + report.failed;
   const bool soon = now_us < reported_at_us + kReportOfFewUs;
@@ -231,9 +233,7 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   reported_at_us = now_us;
   tuplespace::Tuple tuple;
   tuple.key = ReportKey(client.id(), ++report_number);
-  tuple.payload = Payload::Copy(
-      ReportToJson({report.tasks, report.failed, report.tile_hits, report.peak_bytes, report.busy_s,
-                    report.gflop, report.fetched_bytes, speed_watch->speed()}));
+  tuple.payload = Payload::Copy(ReportToJson(report));
   tuple.ephemeral = true;
   std::vector<tuplespace::Tuple> tuples;
   tuples.push_back(std::move(tuple));

@@ -25,6 +25,7 @@
 #include "release_queue.h"
 #include "supply_queue.h"
 #include "tuplespace/client.h"
+#include "tuplespace/clock.h"
 
 namespace acan {
 
@@ -58,7 +59,7 @@ struct Handler::Impl {
   HandlerReport Run();
   void SayIfDeviceIsStuck();
   void Apply(const std::vector<HandlerAction>& actions);
-  void Step(const HandlerEvent& event) { Apply(core.Step(event, NowUs())); }
+  void Step(const HandlerEvent& event) { Apply(core.Step(event, tuplespace::MonotonicUs())); }
   void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
   void OnGrant(tuplespace::Grant&& grant, bool current);
   void OnOutcome(DeviceOutcome&& outcome);

@@ -10,6 +10,7 @@ namespace acan {
 namespace {
 
 using tuplespace::Key;
+using tuplespace::MonotonicUs;
 using tuplespace::Payload;
 
 constexpr std::uint64_t kMaxProbeBytes = 256 << 10;  // of one tuple
@@ -71,7 +72,7 @@ void Handler::Impl::OnProbeTurnEnded(const ReplyBody& reply) {
 void Handler::Impl::ProbeLink() {
   const std::optional<std::uint64_t> bytes = link_probe.Next();
   if (!bytes) return EndProbe();
-  const std::int64_t begin_us = NowUs();
+  const std::int64_t begin_us = MonotonicUs();
   for (std::uint64_t left = *bytes; left > 0;) {
     const std::uint64_t size = std::min(left, kMaxProbeBytes);
     left -= size;
@@ -96,7 +97,7 @@ void Handler::Impl::PutProbe(std::uint64_t bytes, std::optional<std::int64_t> be
       Log(fmt::format("the broker refused to measure the link: {}", error->text));
       return EndProbe();
     }
-    link_probe.Note(NowUs() - *begin_us);
+    link_probe.Note(MonotonicUs() - *begin_us);
     ProbeLink();
   });
   Submit(tuplespace::Retire{tuplespace::Pattern::Of(key), false});

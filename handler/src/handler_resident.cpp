@@ -4,6 +4,7 @@
 namespace acan {
 
 using tuplespace::Key;
+using tuplespace::MonotonicUs;
 using tuplespace::Notice;
 using tuplespace::PutStatus;
 using tuplespace::ReplyBody;
@@ -71,7 +72,7 @@ void Handler::Impl::SupplyNext() {
   const SupplyQueue::Entry entry = supplies.Take();
   const auto kept = cached.find(entry.key);
   if (kept == cached.end()) return;
-  const std::int64_t begin_us = NowUs();
+  const std::int64_t begin_us = MonotonicUs();
   tuplespace::Payload payload;
   try {
     payload = device->Fetch(kept->second);
@@ -119,7 +120,7 @@ void Handler::Impl::OnSupplied(const Key& key, std::int64_t begin_us, const Repl
   const auto* done = std::get_if<tuplespace::PutReply>(&reply);
   if (done != nullptr && done->status.front() == PutStatus::kRetired) return Release(key);
   ++report.supplied_results;
-  Step(KeptSupplied{key, NowUs() - begin_us});
+  Step(KeptSupplied{key, MonotonicUs() - begin_us});
 }
 
 }  // namespace acan

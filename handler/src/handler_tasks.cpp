@@ -8,6 +8,7 @@
 namespace acan {
 
 using tuplespace::Key;
+using tuplespace::MonotonicUs;
 using tuplespace::Payload;
 using tuplespace::ReplyBody;
 
@@ -93,14 +94,14 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   }
   flight.input_keys = event.inputs;
   arriving = std::move(flight);
-  const std::vector<HandlerAction> actions = core.Step(std::move(event), NowUs());
+  const std::vector<HandlerAction> actions = core.Step(std::move(event), MonotonicUs());
   flights[core.last_flight()] = std::move(*arriving);
   arriving.reset();
   Apply(actions);
 }
 
 void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
-  next_report_us = std::min(next_report_us, NowUs() + report_every_us);
+  next_report_us = std::min(next_report_us, MonotonicUs() + report_every_us);
   report.busy_s += outcome.seconds;
   const FlightId id = outcome.flight;
   // Its leases end with the connection, so other handlers get the tasks at once.
@@ -116,7 +117,7 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   const Task& task = *flights.at(id).task;
   const std::uint64_t flops = Flops(task);
   report.gflop += static_cast<double>(flops) * 1e-9;
-  if (speed_watch->Note(WatchedTaskOf(task, flops), event.took_us, NowUs())) ReportSpeed();
+  if (speed_watch->Note(WatchedTaskOf(task, flops), event.took_us, MonotonicUs())) ReportSpeed();
   for (const TaskResult& result : outcome.results) {
     const bool resident = result.resident_bytes > 0;
     const std::uint64_t bytes = resident ? result.resident_bytes : result.payload.size();

@@ -11,6 +11,7 @@
 #include "acan/cpu/cpu_device.h"
 #include "forwarding_device.h"
 #include "room_for_threads.h"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -249,7 +250,7 @@ TEST(DeviceThread, IsBusyFromItsFirstTaskToTheEndOfItsLast) {
   Outcomes outcomes;
   DeviceThread thread(device, [&] { outcomes.Wake(); });
   EXPECT_FALSE(thread.BusySinceUs());
-  const std::int64_t before_us = NowUs();
+  const std::int64_t before_us = tuplespace::MonotonicUs();
   for (const FlightId flight : {1, 2}) thread.Add(JobOf(flight, 1.0f));
   thread.RunShortTasks();
   gate.AwaitPending(2);

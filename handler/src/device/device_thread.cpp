@@ -7,6 +7,9 @@
 #include "tuplespace/clock.h"
 
 namespace acan {
+
+using tuplespace::MonotonicUs;
+
 namespace {
 
 void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
@@ -19,13 +22,9 @@ void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
 
 }  // namespace
 
-std::int64_t NowUs() {
-  return tuplespace::MonotonicUs();
-}
-
 void DeviceThread::Add(DeviceJob job) {
   held_.AddWaiting(job.waiting_bytes);
-  job.added_us = NowUs();
+  job.added_us = MonotonicUs();
   Enqueue(std::move(job));
 }
 
@@ -75,7 +74,7 @@ StartedTask DeviceThread::Start(DeviceJob job) {
   TellBefore(*job.task);
   StartedTask started;
   started.outcome.flight = job.flight;
-  started.begin_us = NowUs();
+  started.begin_us = MonotonicUs();
   started.added_us = job.added_us;
   started.kind = job.task->kind;
   started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
@@ -112,11 +111,11 @@ bool DeviceThread::Conclude(StartedTask& started) {
     }
   }
   started.results = {};
-  const std::int64_t computed_us = NowUs();
+  const std::int64_t computed_us = MonotonicUs();
   const bool throttled = throttled_.IsOn() && !outcome.failed;
   const std::int64_t slot_us = throttled ? SleepUntilDue(started) : 0;
   const std::lock_guard lock(mutex_);
-  const std::int64_t end_us = throttled ? NowUs() : computed_us;
+  const std::int64_t end_us = throttled ? MonotonicUs() : computed_us;
   const std::int64_t begin_us = pipeline_.OnEnded(started.begin_us, end_us);
   // With a throttle, the time of the slower device: a late wake-up does not count as computing.
   const std::int64_t took_us =
@@ -131,7 +130,7 @@ bool DeviceThread::Conclude(StartedTask& started) {
 // microseconds. Sleeps less if the thread must end.
 std::int64_t DeviceThread::SleepUntilDue(const StartedTask& started) {
   std::unique_lock lock(mutex_);
-  const std::int64_t ahead_us = tuplespace::UnixUs() - NowUs();
+  const std::int64_t ahead_us = tuplespace::UnixUs() - MonotonicUs();
   const ThrottleSchedule::Slot slot = throttled_.Next(started.added_us, started.flops, ahead_us);
   const std::chrono::steady_clock::time_point due{std::chrono::microseconds(slot.due_us)};
   stopping_.wait_until(lock, due, [this] { return stop_; });

@@ -24,9 +24,6 @@
 
 namespace acan {
 
-// Microseconds of the monotonic clock.
-std::int64_t NowUs();
-
 // Runs a device's tasks on two threads: the starter starts them in order, and the finisher waits
 // for the results of devices that compute asynchronously. Public methods are for the handler's
 // thread, which also runs short tasks. `wake` is called on the starter or the finisher when there

@@ -2,8 +2,12 @@
 #include <algorithm>
 
 #include "device_thread.h"
+#include "tuplespace/clock.h"
 
 namespace acan {
+
+using tuplespace::MonotonicUs;
+
 namespace {
 
 constexpr std::int64_t kShortTasksUs = 200;  // then the handler checks for messages
@@ -51,15 +55,15 @@ void DeviceThread::Enqueue(DeviceJob job) {
 }
 
 bool DeviceThread::RunShortTasks() {
-  const std::int64_t until_us = NowUs() + kShortTasksUs;
+  const std::int64_t until_us = MonotonicUs() + kShortTasksUs;
   std::unique_lock lock(mutex_);
   while (const DeviceJob* next = pipeline_.Next()) {
     if (!RunsHere(*next->task)) {
       work_.notify_one();
       return false;
     }
-    if (NowUs() >= until_us) return true;
-    DeviceJob job = pipeline_.StartNext(NowUs());
+    if (MonotonicUs() >= until_us) return true;
+    DeviceJob job = pipeline_.StartNext(MonotonicUs());
     lock.unlock();
     StartedTask started = Start(std::move(job));
     const bool ready = started.at_once;
@@ -80,7 +84,7 @@ void DeviceThread::StartLoop() {
   for (;;) {
     work_.wait(lock, [this] { return stop_ || pipeline_.MayStartNext(); });
     if (stop_) return;
-    DeviceJob job = pipeline_.StartNext(NowUs());
+    DeviceJob job = pipeline_.StartNext(MonotonicUs());
     lock.unlock();
     StartedTask started = Start(std::move(job));
     if (started.at_once) {

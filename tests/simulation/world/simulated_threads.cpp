@@ -8,6 +8,7 @@
 #include "acan/manager/worker_thread.h"
 #include "device/device_thread.h"
 #include "fmt/format.h"
+#include "tuplespace/clock.h"
 #include "world/cluster_network.h"
 #include "world/world.h"
 
@@ -118,7 +119,7 @@ void DeviceThread::StartLoop() {
       world.WaitForAny({&changed}, simulation::kNever);
       continue;
     }
-    DeviceJob job = pipeline_.StartNext(NowUs());
+    DeviceJob job = pipeline_.StartNext(tuplespace::MonotonicUs());
     // The device counts as idle at once, because devices do not hang in this simulation.
     pipeline_.OnStartedAndFinished();
     StartedTask started = Start(std::move(job));

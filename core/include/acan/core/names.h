@@ -71,8 +71,11 @@ std::optional<Capacity> CapacityFromJson(const std::string& text);
 
 // A handler's counts so far.
 struct Report {
-  std::uint64_t tasks = 0, failed = 0, tile_hits = 0, peak_bytes = 0;
-  double busy_s = 0;
+  std::uint64_t tasks = 0;  // completed
+  std::uint64_t failed = 0;
+  std::uint64_t tile_hits = 0;      // inputs that were already on the device
+  std::uint64_t peak_bytes = 0;     // maximum held at once: device memory and waiting inputs
+  double busy_s = 0;                // time spent computing
   double gflop = 0;                 // 10^9 operations of completed tasks (core/task.h, Flops)
   std::uint64_t fetched_bytes = 0;  // of inputs that came directly from other handlers
   // How fast the device is now, as a multiple of Capacity::gflops. It changes only when the device

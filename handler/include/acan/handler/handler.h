@@ -50,19 +50,13 @@ struct HandlerOptions {
   std::function<void()> alive = {};
 };
 
-struct HandlerReport {
-  std::uint64_t tasks = 0;  // completed
-  std::uint64_t failed = 0;
-  std::uint64_t tile_hits = 0;         // inputs that were already on the device
-  std::uint64_t peak_bytes = 0;        // maximum held at once: device memory and waiting inputs
+// What managers are told, and what only the handler's log says.
+struct HandlerReport : Report {
   std::uint64_t shared_results = 0;    // made in memory that the space can share
   std::uint64_t copied_results = 0;    // copied to such memory afterwards
   std::uint64_t resident_results = 0;  // results whose bytes stayed on the device
   std::uint64_t supplied_results = 0;  // resident results whose bytes were requested
-  std::uint64_t fetched_bytes = 0;     // of inputs that came directly from other handlers
   std::uint64_t sent_bytes = 0;        // of results that went directly to other handlers
-  double busy_s = 0;                   // time spent computing
-  double gflop = 0;                    // 10^9 operations of completed tasks (core/task.h, Flops)
 };
 
 class Handler {

@@ -59,9 +59,9 @@ class AuditLog {
   // Never waits.
   void Add(nlohmann::json record);
   // Writes the buffer to the system: it survives the end of this process. If another process has
-  // the lock, it waits only if the buffer is large. The first time that
-  // others have added records since this log's last one, the buffer is dropped, because this
-  // manager has probably lost the lead; the second time, it throws Error (failure).
+  // the lock, it waits only if the buffer is large. The first time that others have added records
+  // since this log's last one, the buffer is dropped, because this manager has probably lost the
+  // lead; the second time, it throws Error (failure).
   void Flush();
   // As Flush, and then to the disk: it survives a power failure. Throws Error (failure) if anything
   // that was added is not in the file.
