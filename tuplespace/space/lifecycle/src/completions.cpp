@@ -70,7 +70,10 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   }
   // Does not count on the room of the completed tuple, as its key stays remembered.
   if (auto busy = checks_.CheckRoom(complete.results, 0)) {
-    if (status == LeaseStatus::kOk) task->lease->lacked_room = true;
+    // Otherwise results of any size would excuse a client that keeps tasks from others.
+    const bool half_full = state_.gauges.payload_bytes >= state_.limits.payload_bytes / 2 ||
+                           state_.store.size() >= state_.limits.tuples / 2;
+    if (status == LeaseStatus::kOk && half_full) task->lease->lacked_room = true;
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
   }
   ++state_.counters.completed;
