@@ -16,6 +16,7 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/training_id.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
@@ -29,6 +30,7 @@ namespace {
 
 struct VerifyFlags {
   std::string path;
+  JobFlags job;  // --job; empty: the receipt's job
   ClusterFlags cluster;
   Setting log_format;
   bool rerun = false;
@@ -42,9 +44,13 @@ one handler unless --handlers says otherwise, and writes nothing: the weights mu
 bits, and each field of the receipt that depends on the job alone (steps, losses, accuracy, data)
 must have the same value. The exit code is 0 if everything is equal, and 1 if anything differs.
 
+The receipt says where the data were. If they are elsewhere now, name a job file that says where
+(--job). All else that decides the weights must be as in the receipt.
+
 Examples:
   acan verify out/fashion-mnist
-  acan verify out/fashion-mnist/receipt.json --rerun --handlers cpu:2)";
+  acan verify out/fashion-mnist/receipt.json --rerun --handlers cpu:2
+  acan verify copied/run --rerun --job job.toml)";
 
 // A difference is a result and not a user's mistake, so it goes to stdout.
 class Verdict {
@@ -134,16 +140,43 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
   }
 }
 
+// The job to train again. `path` is the receipt, which has `job`.
+Job JobOfRerun(const VerifyFlags& flags, const std::string& path, const Receipt& receipt, Job job) {
+  if (flags.job.path.empty()) {
+    HoldToInitialWeights(&job, JobOrigin::kRun);
+    return job;
+  }
+  Job named = ReadJob(flags.job);
+  HoldToInitialWeights(&named, JobOrigin::kUser);
+  if (TrainingIdOf(receipt, named) != TrainingIdOf(receipt, job)) {
+    throw UsageError(fmt::format("{}: trains other weights than the job of {}: {}", flags.job.path,
+                                 path, FirstDifference(named, job)));
+  }
+  job.data = named.data;
+  job.initial_weights = named.initial_weights;
+  return job;
+}
+
+Data LoadDataOf(const Job& job, const std::string& folder, const VerifyFlags& flags) {
+  try {
+    return LoadData(job, folder);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kUsage || !flags.job.path.empty()) throw;
+    throw UsageError(fmt::format(
+        "{}; if the job's files are elsewhere now: acan verify {} --rerun --job JOB.toml",
+        error.what(), flags.path));
+  }
+}
+
 // `folder` has the receipt. Returns the exit code of the second training: 0, or 128 + a signal.
-int Rerun(const VerifyFlags& flags, const std::string& folder, const Receipt& receipt, Job job,
-          Verdict& verdict) {
+int Rerun(const VerifyFlags& flags, const std::string& folder, const Receipt& receipt,
+          const Job& job, Verdict& verdict) {
   RequireLimits("acan verify");
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "verify");
   ClusterFlags cluster = flags.cluster;
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
-  HoldToInitialWeights(&job, JobOrigin::kRun);
-  Data data = LoadData(job, folder);
+  Data data = LoadDataOf(job, folder, flags);
   // Reported before hours of training.
   verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",
                 Comparison(data.train_sha256(), receipt.train_sha256));
@@ -182,6 +215,12 @@ void CheckLog(const std::string& path, const Receipt& receipt, Verdict& verdict)
 }
 
 int RunVerify(const VerifyFlags& flags) {
+  if (flags.job.path.empty() && !flags.job.set.empty()) {
+    throw UsageError("--set changes the job that --job names: name one, or leave out --set");
+  }
+  if (!flags.job.path.empty() && !flags.rerun) {
+    throw UsageError("--job names the job to train again: add --rerun, or leave out --job");
+  }
   std::filesystem::path path = flags.path;
   if (std::filesystem::is_directory(path)) path = ReceiptPathIn(flags.path);
   const nlohmann::json json = ReadReceiptJson(path.string());
@@ -201,7 +240,8 @@ int RunVerify(const VerifyFlags& flags) {
   }
   if (flags.rerun) {
     const std::string folder = std::filesystem::absolute(path).parent_path().string();
-    const int code = Rerun(flags, folder, receipt, job, verdict);
+    const int code =
+        Rerun(flags, folder, receipt, JobOfRerun(flags, path.string(), receipt, job), verdict);
     if (code != 0) return code;
   }
   return verdict.exit_code();
@@ -217,6 +257,11 @@ void AddVerify(Command& app, Chosen& chosen) {
       .Required()
       .TypeName("DIR|receipt.json");
   command.AddFlag("--rerun", flags->rerun, "trains the receipt's job again and compares");
+  command
+      .AddOption("--job", flags->job.path,
+                 "for --rerun: the receipt's job, as a file that says where its data are now")
+      .TypeName("JOB.toml");
+  AddOverrides(command, flags->job);
   command
       .AddOption("--audit-log", flags->audit_log,
                  "the run's audit log: checks its chain, and that its end matches the receipt")

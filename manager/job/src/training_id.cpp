@@ -1,5 +1,6 @@
 #include "acan/manager/training_id.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "acan/core/text/json_text.h"
@@ -8,6 +9,23 @@
 #include "nlohmann/json.hpp"
 
 namespace acan {
+namespace {
+
+// Leaves out what does not decide the bits, and the data, which have hashes of their own.
+void KeepDeciding(nlohmann::json& fields) {
+  fields.erase("tasks");
+  fields.erase("snapshots");
+  fields.erase("output");
+  fields.at("train").erase("stop_if_not_finite");
+  fields.at("train").erase("evaluate_every");
+  // Hashes identify the data and the model's files, wherever these lie.
+  nlohmann::json& model = fields.at("model");
+  if (model.contains("file_sha256")) model.erase("file");
+  if (model.contains("initial_weights_sha256")) model.erase("initial_weights");
+  fields["data"] = {{"shuffle", fields.at("data").at("shuffle")}};
+}
+
+}  // namespace
 
 std::string TrainingId(const Job& job, const std::string& train_sha256,
                        const std::string& test_sha256, std::uint32_t numerics_revision) {
@@ -20,16 +38,7 @@ std::string TrainingIdOf(const Receipt& receipt, const Job& job) {
 
 std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
                          const std::string& test_sha256, std::uint32_t numerics_revision) try {
-  fields.erase("tasks");
-  fields.erase("snapshots");
-  fields.erase("output");
-  fields.at("train").erase("stop_if_not_finite");
-  fields.at("train").erase("evaluate_every");
-  // Hashes identify the data and the model's files, wherever these lie.
-  nlohmann::json& model = fields.at("model");
-  if (model.contains("file_sha256")) model.erase("file");
-  if (model.contains("initial_weights_sha256")) model.erase("initial_weights");
-  fields["data"] = {{"shuffle", fields.at("data").at("shuffle")}};
+  KeepDeciding(fields);
   std::string text = JsonText(fields) + train_sha256 + test_sha256;
   // Trainings of the first revision keep the ids that they had before there were revisions.
   if (numerics_revision != 1) text += fmt::format("numerics {}", numerics_revision);
@@ -38,6 +47,21 @@ std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
   return hash.Hex().substr(0, 16);
 } catch (const nlohmann::json::exception&) {
   return "";
+}
+
+std::string FirstDifference(const Job& job, const Job& expected) {
+  nlohmann::json fields = JobToJson(job), right = JobToJson(expected);
+  KeepDeciding(fields);
+  KeepDeciding(right);
+  const nlohmann::json changes = nlohmann::json::diff(right, fields);
+  if (changes.empty()) return "";
+  const nlohmann::json::json_pointer at(changes[0].at("path").get<std::string>());
+  const auto text = [&](const nlohmann::json& of) {
+    return of.contains(at) ? JsonText(of.at(at)) : "absent";
+  };
+  std::string name = at.to_string().substr(1);
+  std::ranges::replace(name, '/', '.');
+  return fmt::format("{} is {}, must be {}", name, text(fields), text(right));
 }
 
 }  // namespace acan

@@ -313,6 +313,33 @@ TEST_F(Outputs, VerifyNamesDataThatChanged) {
                                 HasSubstr("DIFFERENT  weights_sha256 of the second training")));
 }
 
+// The receipt has the paths of the machine that trained.
+TEST_F(Outputs, VerifyTrainsAgainWhereTheDataIsElsewhere) {
+  for (const char* file : {"train-inputs", "train-labels", "test-inputs", "test-labels"}) {
+    std::filesystem::create_directory(folder_ / "moved");
+    std::filesystem::rename(folder_ / file, folder_ / ("moved/" + std::string(file)));
+  }
+  const Result lost = RunAcan({"verify", out_, "--rerun"});
+  EXPECT_EQ(lost.code, 2);
+  EXPECT_THAT(lost.err, AllOf(HasSubstr("train-inputs"), HasSubstr("--rerun --job JOB.toml")));
+
+  std::filesystem::rename(job_, folder_ / "moved/job.toml");
+  const std::vector<std::string> rerun = {"verify", out_, "--rerun", "--job",
+                                          folder_ / "moved/job.toml"};
+  std::vector<std::string> right = rerun;
+  right.insert(right.end(), {"--set", "train.epochs=8", "--set", "tasks.audit=0.5"});
+  const Result equal = RunAcan(right);
+  EXPECT_EQ(equal.code, 0) << equal.out << equal.err;
+  EXPECT_THAT(equal.out, HasSubstr("equal      weights_sha256 of the second training"));
+
+  std::vector<std::string> other = rerun;
+  other.insert(other.end(), {"--set", "train.epochs=8", "--set", "train.seed=77"});
+  const Result refused = RunAcan(other);
+  EXPECT_EQ(refused.code, 2) << refused.out;
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("moved/job.toml"), HasSubstr(out_ + "/receipt.json"),
+                                 HasSubstr("train.seed is 77, must be ")));
+}
+
 TEST_F(Outputs, VerifyNeedsAReceipt) {
   const Result result = RunAcan({"verify", folder_ / "nothing"});
   EXPECT_EQ(result.code, 2);

@@ -39,13 +39,16 @@ bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int6
   }
   if (held != leases_.end()) Lose(grant.key, held->second);
   const std::int64_t end_us = After(now_us, grant.lease_us);
+  const bool is_borrowed = !grant.task && context_.IsLimited(client);
+  const std::int64_t borrow_us = is_borrowed ? context_.limits_of_key.borrow_us : kForeverUs;
   Lease& lease = leases_[grant.key] = {.client = client,
                                        .fence = grant.fence,
                                        .granted_us = now_us,
                                        .lease_us = grant.lease_us,
                                        .counted_from_us = now_us,
                                        .sure_us = end_us,
-                                       .end_us = end_us};
+                                       .end_us = end_us,
+                                       .last_us = After(now_us, borrow_us)};
   CheckLength(grant.key, lease);
   if (tuples_.WasCompleted(grant.key)) {
     context_.report(fmt::format("{} was given out after it was completed", grant.key.ToString()));
@@ -70,15 +73,18 @@ int LeaseChecker::Doublings(const Key& key) const {
 
 // A lease is never longer than it could become by extensions.
 void LeaseChecker::CheckLength(const Key& key, const Lease& lease) const {
-  const TaskSpec* task = tuples_.Task(key);
-  if (task == nullptr) return;
-  std::int64_t most_us = BaseUs(*task) * kLimits.lease_extensions;
-  const auto past = past_leases_.find(key);
-  const bool knows_all = past == past_leases_.end() || past->second.size() < kPastLeases;
-  if (knows_all) most_us = std::min(most_us, BaseUs(*task) << Doublings(key));
+  std::int64_t most_us = lease.last_us - lease.granted_us;
+  if (const TaskSpec* task = tuples_.Task(key)) most_us = MostUs(key, *task);
   if (lease.lease_us <= most_us) return;
   context_.report(fmt::format("{} has {} for {} us, may have it for {} us", lease.client,
                               key.ToString(), lease.lease_us, most_us));
+}
+
+std::int64_t LeaseChecker::MostUs(const Key& key, const TaskSpec& task) const {
+  const std::int64_t most_us = BaseUs(task) * kLimits.lease_extensions;
+  const auto past = past_leases_.find(key);
+  const bool knows_all = past == past_leases_.end() || past->second.size() < kPastLeases;
+  return knows_all ? std::min(most_us, BaseUs(task) << Doublings(key)) : most_us;
 }
 
 bool LeaseChecker::MayWaitForAnother(const Lease& lease, const TaskSpec& task) const {
@@ -115,7 +121,8 @@ void LeaseChecker::OnAnswer(const ClientId& client, const LeaseRef& ref, LeaseSt
   } else if (extend_us < 0) {
     leases_.erase(ref.key);
   } else {
-    lease->end_us = After(now_us, extend_us > 0 ? extend_us : kLimits.default_lease_us);
+    const std::int64_t asked_us = extend_us > 0 ? extend_us : kLimits.default_lease_us;
+    lease->end_us = std::min(After(now_us, asked_us), lease->last_us);
     lease->sure_us = lease->end_us;
     const TaskSpec* task = tuples_.Task(ref.key);
     if (task == nullptr) return;
@@ -202,8 +209,13 @@ bool LeaseChecker::IsDeclared(const Complete& complete) const {
 void LeaseChecker::CheckStored(const ClientId& client, const Complete& complete,
                                const CompleteReply& reply, May may) const {
   const Key& task = complete.lease.key;
+  const bool held = reply.lease == LeaseStatus::kOk;
+  if (held && !tuples_.IsTask(task) && context_.IsLimited(client)) {
+    context_.report(
+        fmt::format("{} may only borrow {}, and completed it", client, task.ToString()));
+  }
   const TaskSpec* spec = tuples_.Task(task);
-  if (spec != nullptr && reply.lease == LeaseStatus::kOk && !IsDeclared(complete)) {
+  if (spec != nullptr && held && !IsDeclared(complete)) {
     context_.report(fmt::format("{} was completed by {} with other results than it declares",
                                 task.ToString(), client));
   }

@@ -63,7 +63,8 @@ class LeaseChecker {
     std::int64_t counted_from_us = 0;
     std::int64_t sure_us = 0;
     std::int64_t end_us = 0;
-    bool in_doubt = false;  // for a past lease: it may have ended as a failure
+    std::int64_t last_us = 0;  // however often it is extended, if the tuple is only borrowed
+    bool in_doubt = false;     // for a past lease: it may have ended as a failure
   };
   enum class May : std::uint8_t { kNo, kPerhaps, kYes };
 
@@ -71,6 +72,8 @@ class LeaseChecker {
   Lease* Held(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref);
   bool MayWaitForAnother(const Lease& lease, const tuplespace::TaskSpec& task) const;
   void CheckLength(const tuplespace::Key& key, const Lease& lease) const;
+  // How long a lease of this task may be.
+  std::int64_t MostUs(const tuplespace::Key& key, const tuplespace::TaskSpec& task) const;
   int Doublings(const tuplespace::Key& key) const;
   // The lease ends without an action of its holder, which may still complete the task.
   void Lose(const tuplespace::Key& key, const Lease& lease);

@@ -52,7 +52,8 @@ const char* HostileHandler::NameOf(Deed deed) {
                                                              "join again",
                                                              "leave",
                                                              "lie",
-                                                             "keep results"};
+                                                             "keep results",
+                                                             "borrow"};
   return kNames[static_cast<std::size_t>(deed)];
 }
 
@@ -80,6 +81,7 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
     weights_[static_cast<std::size_t>(Deed::kLie)] = lies_ ? 1 : 0;
   }
   DrawKeeping(Random(seed ^ 0x4ee9));
+  DrawBorrowing(Random(seed ^ 0xb0440));
   OnBroker();
 }
 
@@ -94,6 +96,16 @@ void HostileHandler::DrawKeeping(Random random) {
   weights_[static_cast<std::size_t>(Deed::kKeep)] = 1ull << random.Below(6);
   if (!lies_) weights_[static_cast<std::size_t>(Deed::kSupply)] = 0;
   listens_ = random.OneIn(2);
+}
+
+// As DrawKeeping.
+void HostileHandler::DrawBorrowing(Random random) {
+  if (!random.OneIn(2)) return;
+  if (random.OneIn(4)) {  // it does nothing else, for which it would be benched
+    weights_.assign(kDeeds, 0);
+    clings_ = false;
+  }
+  weights_[static_cast<std::size_t>(Deed::kBorrow)] = 1ull << random.Below(6);
 }
 
 bool HostileHandler::Is(const ClientId& client) {
@@ -158,6 +170,7 @@ void HostileHandler::OnAnswer(const ClientId& client, const ToClient& envelope) 
         Remember(&known_.own_leases, LeaseRef{grant.key, grant.fence});
         Remember(&known_.fresh_leases, {client, LeaseRef{grant.key, grant.fence}});
         Remember(&known_.keys, grant.key);
+        if (!grant.task) known_.turns[client] = {grant.key, grant.fence};
       }
     }
   }
@@ -263,6 +276,9 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       return Ask(said, AnyLie(FreshLease(said->client), observer));
     case Deed::kKeep:
       return Ask(said, AnyKeeping(FreshLease(said->client), observer));
+    case Deed::kBorrow:
+      for (std::uint64_t i = random_.Below(4); i > 0; --i) Ask(said, AnyBorrowing(said->client));
+      return;
     case Deed::kCount:
       return;
   }
@@ -295,6 +311,21 @@ RequestBody HostileHandler::AnyRead() {
   read.metadata_only = random_.OneIn(2);
   read.wait_us = random_.OneIn(2) ? kForeverUs : AnyDuration();
   return read;
+}
+
+// Asks for the turn to measure the link, or misuses the last one.
+RequestBody HostileHandler::AnyBorrowing(const ClientId& client) {
+  const auto turn = known_.turns.find(client);
+  if (turn == known_.turns.end() || random_.OneIn(2)) {
+    Get get;
+    get.pattern = Pattern::Of(ProbeTurnKey());
+    get.lease_us = AnyDuration();
+    get.wait_us = random_.OneIn(4) ? AnyDuration() : kForeverUs;
+    return get;
+  }
+  if (random_.OneIn(8)) return Complete{turn->second, {}};
+  if (random_.OneIn(2)) return Release{turn->second};
+  return Extend{turn->second, AnyDuration()};
 }
 
 RequestBody HostileHandler::AnyHold() {

@@ -76,18 +76,21 @@ class HostileHandler {
     kLeave,
     kLie,
     kKeep,
+    kBorrow,
     kCount,
   };
   static constexpr std::size_t kDeeds = static_cast<std::size_t>(Deed::kCount);
   static const char* NameOf(Deed deed);
 
   void DrawKeeping(Random random);
+  void DrawBorrowing(Random random);
 
   Deed Draw();
   void Do(Deed deed, const Observer& observer, Said* said);
   void Ask(Said* said, tuplespace::RequestBody body);
   void AskAgain(Said* said, tuplespace::RequestId id, tuplespace::RequestBody body);
   tuplespace::RequestBody AnyGet();
+  tuplespace::RequestBody AnyBorrowing(const tuplespace::ClientId& client);
   tuplespace::RequestBody AnyRead();
   tuplespace::RequestBody AnyListOrCount();
   tuplespace::RequestBody AnyHold();
@@ -115,6 +118,7 @@ class HostileHandler {
     std::vector<tuplespace::LeaseRef> own_leases;  // held now or before
     // Leases by client, without those that it has failed or lied about.
     std::vector<std::pair<tuplespace::ClientId, tuplespace::LeaseRef>> fresh_leases;
+    std::map<tuplespace::ClientId, tuplespace::LeaseRef> turns;            // to measure the link
     std::vector<tuplespace::LeaseRef> leases;                              // of others
     std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results;  // of others
   };

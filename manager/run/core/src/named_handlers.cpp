@@ -21,7 +21,7 @@ constexpr double kMaxWaitUs = 60e6;  // the space has its own limit
 
 }  // namespace
 
-void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
+void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers, std::size_t present,
                          const ManagerConfig& config, const std::vector<PlannedTask>& step) {
   placement_.reset();
   ids_.clear();
@@ -30,10 +30,10 @@ void NamedHandlers::Find(const std::map<std::string, Capacity>& handlers,
   if (!placed) return;
   if (!std::isfinite(placed->placement.step_us)) {
     Note(fmt::format("any handler takes any task, wherever its inputs are, because {}",
-                     WhyNotPlaced(step.size(), handlers.size())));
+                     WhyNotPlaced(step.size(), present)));
     return;
   }
-  if (const std::size_t most = MaxHandlersToPlace(step.size()); most < handlers.size()) {
+  if (const std::size_t most = MaxHandlersToPlace(step.size()); most < present) {
     Note(
         fmt::format("tasks are placed on at most {} handlers, because placing them on more would "
                     "take too long; other handlers take only tasks that are late",

@@ -29,6 +29,8 @@ enum class Planted : std::uint8_t {
   kOneKeyParksTasks,
   kQuotasAreIgnored,
   kAnyResultMayStay,
+  kBorrowedIsKept,
+  kBorrowedIsCompleted,
   // ClientSession, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

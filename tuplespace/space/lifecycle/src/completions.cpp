@@ -31,7 +31,7 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
     const std::int64_t granted_us = record->lease->granted_us;
     return CompleteTask(client, id, std::move(complete), record, granted_us, LeaseStatus::kOk);
   }
-  if (client.limits.borrow_us != kForeverUs) {
+  if (client.limits.borrow_us != kForeverUs && !IsPlanted(Planted::kBorrowedIsCompleted)) {
     return state_.answers.Refuse(
         *client.id, id,
         {ErrorCode::kForbidden,

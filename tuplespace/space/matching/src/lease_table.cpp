@@ -100,6 +100,7 @@ void LeaseTable::Lose(Record* record) const {
 std::int64_t LeaseTable::LastEndUs(const Record& record) const {
   if (IsPlanted(Planted::kExtensionNeverEnds)) return kForeverUs;
   if (!record.task) {
+    if (IsPlanted(Planted::kBorrowedIsKept)) return kForeverUs;
     const std::int64_t borrow_us = record.lease->client->limits.borrow_us;
     const std::int64_t granted_us = record.lease->granted_us;
     return borrow_us > kForeverUs - granted_us ? kForeverUs : granted_us + borrow_us;

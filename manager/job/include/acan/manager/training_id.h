@@ -28,4 +28,8 @@ std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
                          const std::string& test_sha256,
                          std::uint32_t numerics_revision = kNumericsRevision);
 
+// The first field that gives `job` another id than `expected`, with both values, as in
+// "train.seed is 8, must be 7". Empty if there is none; then only their data can differ.
+std::string FirstDifference(const Job& job, const Job& expected);
+
 }  // namespace acan

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/manager/handler_network.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/named_handlers.h"
 #include "acan/manager/pass_tasks.h"
@@ -35,13 +36,15 @@ class CurrentPlan {
   void Set(Plan plan) {
     plan_ = std::move(plan);
     named_.Clear();
-    is_placed_ = false;
+    placed_.reset();
   }
-  // Sets the handlers present, and forgets the placement if they have changed.
+  // Whether named() need not place the tasks first.
+  bool is_placed() const { return placed_.has_value(); }
+  // Sets the handlers present, and forgets the placement if it would have others.
   void SetHandlers(const std::map<std::string, Capacity>& handlers) {
     if (handlers_ == handlers) return;
     handlers_ = handlers;
-    is_placed_ = false;
+    if (placed_ && *placed_ != ToPlace()) placed_.reset();
   }
 
   // REQUIRES for both: plan().
@@ -51,24 +54,28 @@ class CurrentPlan {
   }
   // The handlers that should get each task. REQUIRES: plan().
   const NamedHandlers& named() {
-    if (config_.knows_links && !is_placed_) {
+    if (config_.knows_links && !placed_) {
+      placed_ = ToPlace();
       Pass pass;
       pass.job = config_.run;
       pass.rows = plan_->batch;
-      named_.Find(handlers_, config_, Tasks().Tasks(pass));
-      is_placed_ = true;
+      named_.Find(*placed_, handlers_.size(), config_, Tasks().Tasks(pass));
     }
     return named_;
   }
   std::optional<std::string> TakeNote() { return named_.TakeNote(); }
 
  private:
+  std::map<std::string, Capacity> ToPlace() const {
+    return HandlersToPlace(handlers_, plan_->largest_need_bytes);
+  }
+
   const ManagerConfig& config_;
   const PlannedModel model_;
   std::optional<Plan> plan_;
   std::map<std::string, Capacity> handlers_;
-  NamedHandlers named_;  // of handlers_ and plan_
-  bool is_placed_ = false;
+  std::optional<std::map<std::string, Capacity>> placed_;  // those of handlers_ that have tasks
+  NamedHandlers named_;                                    // of placed_ and plan_
   std::uint64_t generation_ = 0;
 };
 

@@ -3,6 +3,7 @@
 // by CurrentPlan, for the manager's thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,9 +22,10 @@ namespace acan {
 
 class NamedHandlers {
  public:
-  // `step` has the tasks of a full step under the current plan.
-  void Find(const std::map<std::string, Capacity>& handlers, const ManagerConfig& config,
-            const std::vector<PlannedTask>& step);
+  // Places the tasks of a full step under the current plan on `handlers`, which are those of
+  // `present` handlers that can be placed (HandlersToPlace).
+  void Find(const std::map<std::string, Capacity>& handlers, std::size_t present,
+            const ManagerConfig& config, const std::vector<PlannedTask>& step);
   void Clear() { placement_.reset(); }
   // What the user should know about the placement, once.
   std::optional<std::string> TakeNote() { return std::exchange(note_, std::nullopt); }
