@@ -2,6 +2,7 @@
 // process, so that their bytes count against the handler's limit exactly until then.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,14 +19,25 @@ class ReleaseQueue {
  public:
   explicit ReleaseQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
 
+  // Makes room for one more Add, which a destructor calls and which must not allocate.
+  void Expect() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t most = flights_.size() + expected_ + 1;
+    if (flights_.capacity() < most) flights_.reserve(2 * most);
+    ++expected_;
+  }
+  // REQUIRES: an Expect for each.
   void Add(FlightId flight) {
     const std::lock_guard lock(mutex_);
+    --expected_;
     flights_.push_back(flight);
     if (wake_) wake_();
   }
   std::vector<FlightId> Take() {
     const std::lock_guard lock(mutex_);
-    return std::exchange(flights_, {});
+    const std::vector<FlightId> flights = flights_;
+    flights_.clear();  // keeps its room
+    return flights;
   }
   void Close() {  // the client goes away and must not be woken any more
     const std::lock_guard lock(mutex_);
@@ -36,10 +48,13 @@ class ReleaseQueue {
   std::mutex mutex_;
   std::function<void()> wake_;
   std::vector<FlightId> flights_;
+  std::size_t expected_ = 0;
 };
 
 struct ReleaseToken {
-  ReleaseToken(std::shared_ptr<ReleaseQueue> q, FlightId f) : queue(std::move(q)), flight(f) {}
+  ReleaseToken(std::shared_ptr<ReleaseQueue> q, FlightId f) : queue(std::move(q)), flight(f) {
+    queue->Expect();
+  }
   ReleaseToken(const ReleaseToken&) = delete;
   ReleaseToken& operator=(const ReleaseToken&) = delete;
   ~ReleaseToken() { queue->Add(flight); }

@@ -130,7 +130,11 @@ void Gpu::Give(Block block, std::uint64_t bytes) noexcept {
     if (entered) cudaDeviceSynchronize();
     return;
   }
-  cache_.Add(std::move(block));
+  try {
+    cache_.Add(std::move(block));
+  } catch (const std::bad_alloc&) {
+    return Free(std::move(block));
+  }
   // Rounding may have put the cache a little above the limit.
   ShrinkCache(RoomForCache());
 }

@@ -68,11 +68,25 @@ struct SharedPool::Owned {
   bool known = false;         // the broker knows it
   bool spoilt = false;        // a client may read it for ever
   bool refused = false;
-  bool free = false;
+  Free::node_type free_node;     // while it is not free: its place among the free blocks
   std::uint64_t free_since = 0;  // Size::handed when it became free
   PayloadHash hash;              // of the first `hashed_bytes`, computed by this process
   std::uint64_t hashed_bytes = 0;
+  std::unique_ptr<Owned> next_gone;
+
+  bool free() const { return free_node.empty(); }
 };
+
+SharedPool::Gone::Gone() = default;
+
+SharedPool::Gone::~Gone() {
+  while (first_) first_ = std::move(first_->next_gone);
+}
+
+void SharedPool::Gone::Add(std::unique_ptr<Owned> owned) {
+  owned->next_gone = std::move(first_);
+  first_ = std::move(owned);
+}
 
 SharedPool::SharedPool(SharedPoolOptions options) : options_(Possible(options)) {}
 SharedPool::~SharedPool() = default;
@@ -84,7 +98,7 @@ std::shared_ptr<SharedPool> SharedPool::Make(SharedPoolOptions options) {
 SharedPool::Block SharedPool::Allocate(std::uint64_t bytes) {
   if (bytes < kMinBytes) return nullptr;
   const std::uint64_t capacity_bytes = RoundToPages(bytes);
-  std::vector<std::unique_ptr<Owned>> gone;  // unmapped after the lock is released
+  Gone gone;
   Owned* owned = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -117,6 +131,9 @@ SharedPool::Owned* SharedPool::AddBlock(std::uint64_t capacity_bytes) {
   }
   const std::uint64_t id = next_id_++;
   made->region = {this, id, file->fd.get(), file->mapping.data(), capacity_bytes};
+  made->free_node = free_.extract(free_.emplace(capacity_bytes, made.get()));
+  const std::size_t ids = dropped_.size() + blocks_.size() + 1;
+  if (dropped_.capacity() < ids) dropped_.reserve(2 * ids);
   made->file = *std::move(file);
   Size& size = sizes_[capacity_bytes];
   Owned* const owned = blocks_.emplace(id, std::move(made)).first->second.get();
@@ -128,8 +145,7 @@ SharedPool::Owned* SharedPool::AddBlock(std::uint64_t capacity_bytes) {
   return owned;
 }
 
-SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
-                                     std::vector<std::unique_ptr<Owned>>& gone) {
+SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes, Gone& gone) {
   const auto oldest = free_.lower_bound(bytes);
   if (oldest == free_.end() || oldest->first - bytes > oldest->first / kWasteParts) return nullptr;
   // Takes the block that became free last, so that unneeded ones grow old.
@@ -138,12 +154,11 @@ SharedPool::Owned* SharedPool::Reuse(std::uint64_t bytes,
   ++size.handed;
   Owned* owned = latest->second;
   Owned* idle = latest == oldest ? nullptr : oldest->second;
-  free_.erase(latest);
-  owned->free = false;
+  owned->free_node = free_.extract(latest);
   counts_.free_bytes -= owned->region.capacity_bytes;
   ++counts_.reused;
   if (idle != nullptr && size.handed - idle->free_since > kIdleRounds * size.blocks) {
-    gone.push_back(Remove(*idle));
+    Remove(*idle, gone);
   }
   return owned;
 }
@@ -189,37 +204,35 @@ void SharedPool::SetFreeLimit(std::function<std::uint64_t()> limit) {
 }
 
 void SharedPool::TrimFree(std::uint64_t free_bytes) {
-  std::vector<std::unique_ptr<Owned>> gone;  // unmapped after the lock is released
+  Gone gone;
   const std::lock_guard lock(mutex_);
   Trim(free_bytes, gone);
 }
 
-void SharedPool::Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone) {
+void SharedPool::Trim(std::uint64_t limit_bytes, Gone& gone) {
   while (counts_.free_bytes > limit_bytes) {
     const auto largest = std::prev(free_.end());
-    gone.push_back(Remove(*largest->second));
+    Remove(*largest->second, gone);
   }
 }
 
 void SharedPool::Released(Owned& owned) {
-  std::vector<std::unique_ptr<Owned>> gone;
+  Gone gone;
   const std::lock_guard lock(mutex_);
   --owned.handles;
   Settle(owned, gone);
 }
 
 // A block without users is kept as free or removed.
-void SharedPool::Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone) {
+void SharedPool::Settle(Owned& owned, Gone& gone) {
   if (owned.handles > 0 || owned.lent > 0) return;
-  assert(!owned.free);
+  assert(!owned.free());
   ForgetHash(owned);
   if (owned.spoilt || owned.refused) {
-    gone.push_back(Remove(owned));
-    return;
+    return Remove(owned, gone);
   }
-  owned.free = true;
   owned.free_since = sizes_.at(owned.region.capacity_bytes).handed;
-  free_.emplace(owned.region.capacity_bytes, &owned);
+  free_.insert(std::move(owned.free_node));
   counts_.free_bytes += owned.region.capacity_bytes;
   Trim(FreeLimit(), gone);
 }
@@ -228,12 +241,12 @@ std::uint64_t SharedPool::FreeLimit() const {
   return free_limit_ ? free_limit_() : options_.free_bytes;
 }
 
-std::unique_ptr<SharedPool::Owned> SharedPool::Remove(Owned& owned) {
-  if (owned.free) {
+void SharedPool::Remove(Owned& owned, Gone& gone) {
+  if (owned.free()) {
     auto [it, end] = free_.equal_range(owned.region.capacity_bytes);
     while (it != end && it->second != &owned) ++it;
     assert(it != end);
-    free_.erase(it);
+    owned.free_node = free_.extract(it);
     counts_.free_bytes -= owned.region.capacity_bytes;
   }
   ForgetHash(owned);
@@ -244,7 +257,7 @@ std::unique_ptr<SharedPool::Owned> SharedPool::Remove(Owned& owned) {
   std::unique_ptr<Owned> removed = std::move(it->second);
   blocks_.erase(it);
   if (removed->known) dropped_.push_back(removed->region.id);
-  return removed;
+  gone.Add(std::move(removed));
 }
 
 SharedPool::Counts SharedPool::counts() const {
@@ -311,7 +324,7 @@ void SharedPool::Spoilt(std::uint64_t id, std::uint64_t count) {
 }
 
 void SharedPool::Unlend(std::uint64_t id, std::uint64_t count, bool spoilt) {
-  std::vector<std::unique_ptr<Owned>> gone;
+  Gone gone;
   const std::lock_guard lock(mutex_);
   const auto it = blocks_.find(id);
   // If the broker counts wrongly, the block is not reused.
@@ -322,11 +335,11 @@ void SharedPool::Unlend(std::uint64_t id, std::uint64_t count, bool spoilt) {
     owned.spoilt = true;
     owned.known = owned.lent > 0;  // otherwise the broker has closed it
   }
-  if (!owned.free) Settle(owned, gone);
+  if (!owned.free()) Settle(owned, gone);
 }
 
 void SharedPool::Refused(std::uint64_t id) {
-  std::vector<std::unique_ptr<Owned>> gone;
+  Gone gone;
   const std::lock_guard lock(mutex_);
   const auto it = blocks_.find(id);
   if (it == blocks_.end() || it->second->lent == 0) return;
@@ -342,7 +355,7 @@ void SharedPool::Refused(std::uint64_t id) {
 }
 
 void SharedPool::SessionEnded() {
-  std::vector<std::unique_ptr<Owned>> gone;
+  Gone gone;
   const std::lock_guard lock(mutex_);
   std::vector<Owned*> lent;
   for (auto& [id, owned] : blocks_) {
@@ -360,7 +373,9 @@ void SharedPool::SessionEnded() {
 
 std::vector<std::uint64_t> SharedPool::TakeDropped() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(dropped_, {});
+  const std::vector<std::uint64_t> dropped = dropped_;
+  dropped_.clear();  // keeps its room
+  return dropped;
 }
 
 }  // namespace tuplespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <new>
 
 namespace acan {
 
@@ -99,14 +100,15 @@ void* HostMemory::Take(std::uint64_t bytes) {
   throw OutOfMemory(fmt::format("the system has no {} bytes for a buffer", bytes));
 }
 
-void HostMemory::Give(void* memory, std::uint64_t bytes) {
+void HostMemory::Give(void* memory, std::uint64_t bytes) noexcept {
   const std::uint64_t rounded = Rounded(bytes);
   if (rounded < kMinKeptBytes) return std::free(memory);
   const std::lock_guard lock(mutex_);
-  if (rounded <= RoomBytes()) {
+  if (rounded > RoomBytes()) return Free(memory, rounded);
+  try {
     kept_.emplace(rounded, memory);
     kept_bytes_.fetch_add(rounded, std::memory_order_relaxed);
-  } else {
+  } catch (const std::bad_alloc&) {
     Free(memory, rounded);
   }
 }

@@ -36,7 +36,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
 
   // REQUIRES: they are charged. Throws OutOfMemory if the system has none.
   void* Take(std::uint64_t bytes);
-  void Give(void* memory, std::uint64_t bytes);
+  void Give(void* memory, std::uint64_t bytes) noexcept;
   // Null if there is no pool, or if SharedPool::Allocate returns no block.
   tuplespace::SharedPool::Block TakeResult(std::uint64_t bytes);
 

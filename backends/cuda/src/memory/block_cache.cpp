@@ -5,10 +5,16 @@
 
 namespace acan::cuda {
 
-void BlockCache::Add(Block block) {
+void BlockCache::Add(Block&& block) {
+  const auto size = sizes_.try_emplace(block.bytes).first;
+  try {
+    size->second.emplace_back();
+  } catch (...) {
+    if (size->second.empty()) sizes_.erase(size);
+    throw;
+  }
   bytes_ += block.bytes;
-  OfSize& of_size = sizes_[block.bytes];
-  of_size.push_back({std::move(block), added_++});
+  size->second.back() = {std::move(block), added_++};
 }
 
 std::optional<Block> BlockCache::TakeWarmest(std::uint64_t bytes) {

@@ -18,8 +18,8 @@ class BlockCache {
   bool empty() const { return bytes_ == 0; }
   std::uint64_t bytes() const { return bytes_; }
 
-  // REQUIRES: it has bytes.
-  void Add(Block block);
+  // REQUIRES: it has bytes. If this throws, the caller still has the block.
+  void Add(Block&& block);
   // All three return none if there is no such block. The warmest block was added last.
   std::optional<Block> TakeWarmest(std::uint64_t bytes);
   std::optional<Block> TakeColdest(std::uint64_t bytes);

@@ -37,7 +37,7 @@ PinnedBytes NewPinned(std::size_t bytes, const std::string& device) {
 }  // namespace
 
 std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
-  Piece piece;
+  std::list<Piece> taken;  // one piece
   const std::size_t rounded = SizeClass(bytes);
   // Freed here and not where they are given back, and without the lock, because freeing may wait
   // for the device.
@@ -47,8 +47,7 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
     const auto found = std::find_if(cache_->pieces.rbegin(), cache_->pieces.rend(),
                                     [&](const Piece& each) { return each.bytes == rounded; });
     if (found != cache_->pieces.rend()) {
-      piece = std::move(*found);
-      cache_->pieces.erase(std::next(found).base());
+      taken.splice(taken.end(), cache_->pieces, std::next(found).base());
       cache_->bytes -= rounded;
     }
     // The warmest piece stays, so that results larger than the cache are not allocated anew each
@@ -59,13 +58,13 @@ std::shared_ptr<void> PinnedPool::Take(std::size_t bytes) {
     }
   }
   surplus.clear();
-  if (piece.memory.get() == nullptr) piece = {NewPinned(rounded, device_), rounded};
-  void* const memory = piece.memory.get();
-  auto owned = std::make_shared<Piece>(std::move(piece));
-  return {memory, [owned, cache = cache_](void*) {
+  if (taken.empty()) taken.push_back({NewPinned(rounded, device_), rounded});
+  void* const memory = taken.front().memory.get();
+  auto owned = std::make_shared<std::list<Piece>>(std::move(taken));
+  return {memory, [owned, cache = cache_](void*) {  // allocates nothing, and so never throws
             const std::lock_guard lock(cache->mutex);
-            cache->bytes += owned->bytes;
-            cache->pieces.push_back(std::move(*owned));
+            cache->bytes += owned->front().bytes;
+            cache->pieces.splice(cache->pieces.end(), *owned);
           }};
 }
 

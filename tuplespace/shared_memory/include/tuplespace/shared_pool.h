@@ -84,20 +84,34 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
 
  private:
   struct Owned;
+  // Blocks that were removed, to be unmapped after the lock is released. Blocks are released in
+  // destructors, so releasing them allocates nothing.
+  class Gone {
+   public:
+    Gone();
+    ~Gone();
+    Gone(const Gone&) = delete;
+    Gone& operator=(const Gone&) = delete;
+    void Add(std::unique_ptr<Owned> owned);
+
+   private:
+    std::unique_ptr<Owned> first_;
+  };
+  using Free = std::multimap<std::uint64_t, Owned*>;
   explicit SharedPool(SharedPoolOptions options);
   struct Size {  // statistics of the blocks of one size
     std::uint64_t blocks = 0;
     std::uint64_t handed = 0;  // how often one was handed out
   };
-  std::uint64_t FreeLimit() const;                                               // with mutex_
-  Owned* Reuse(std::uint64_t bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
-  Owned* AddBlock(std::uint64_t capacity_bytes);  // null: none can be made
-  Block Hand(Owned& owned);                       // already counted as a handle
-  void ForgetHash(Owned& owned);                  // with mutex_
-  void Released(Owned& owned);                    // the last local handle is gone
-  void Settle(Owned& owned, std::vector<std::unique_ptr<Owned>>& gone);             // with mutex_
-  std::unique_ptr<Owned> Remove(Owned& owned);                                      // with mutex_
-  void Trim(std::uint64_t limit_bytes, std::vector<std::unique_ptr<Owned>>& gone);  // with mutex_
+  std::uint64_t FreeLimit() const;                   // with mutex_
+  Owned* Reuse(std::uint64_t bytes, Gone& gone);     // with mutex_
+  Owned* AddBlock(std::uint64_t capacity_bytes);     // null: none can be made
+  Block Hand(Owned& owned);                          // already counted as a handle
+  void ForgetHash(Owned& owned);                     // with mutex_
+  void Released(Owned& owned);                       // the last local handle is gone
+  void Settle(Owned& owned, Gone& gone);             // with mutex_
+  void Remove(Owned& owned, Gone& gone);             // with mutex_
+  void Trim(std::uint64_t limit_bytes, Gone& gone);  // with mutex_
   void Unlend(std::uint64_t id, std::uint64_t count, bool spoilt);
 
   // After the broker refused a block: how many allocations do without a new block, how many of
@@ -110,10 +124,10 @@ class SharedPool : public std::enable_shared_from_this<SharedPool> {
   std::function<std::uint64_t()> free_limit_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Owned>> blocks_;
   // By capacity; of equal ones, the one free for longest first.
-  std::multimap<std::uint64_t, Owned*> free_;
+  Free free_;
   std::unordered_map<std::uint64_t, Size> sizes_;     // by capacity
   std::unordered_map<std::uint64_t, Owned*> hashed_;  // by the low half of the hash
-  std::vector<std::uint64_t> dropped_;
+  std::vector<std::uint64_t> dropped_;                // with room for the ids of all blocks
   std::uint64_t next_id_ = 1;
   Pause pause_;
   Counts counts_;
