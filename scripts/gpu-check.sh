@@ -8,8 +8,10 @@
 #                                    machine. That machine then needs only tar; without .gpu-deps/,
 #                                    acan is built there, with nvcc and acan's packages
 #   scripts/gpu-check.sh [FOLDER]    on the GPU machine: writes results to FOLDER, else $OUT, else
-#                                    out/gpu-check: summary, devices, weights, gpu_bench,
-#                                    *_bench, gpt_* (JSON), slower (text), logs
+#                                    out/gpu-check: summary, devices, weights, gpu_bench (JSON),
+#                                    slower (text), comparisons (*_bench and gpt_*, JSON) and logs,
+#                                    both packed. They are few files, at most eight, because they
+#                                    may be copied to another machine
 #   scripts/gpu-check.sh --dry-run BUILD [FOLDER]
 #                                    without a GPU, in 2 minutes: the same steps with the programs
 #                                    of an existing build folder on a fake GPU, with fewer tests
@@ -41,6 +43,7 @@ say() {
 # ---- --carry -------------------------------------------------------------------------------------
 
 tests="cuda op_matrix kernel call device gemm"
+# shellcheck disable=SC2086  # a list of words
 test_programs=$(printf 'backends_%s_test ' $tests)
 
 options="-G Ninja -DCMAKE_BUILD_TYPE=Release -DACAN_CUDA=ON -DACAN_OPENCL=OFF -DACAN_TEST_GPU=real
@@ -66,7 +69,8 @@ carry() {
   rm -rf $root
   kib=$(du -sk .gpu-deps | cut -f 1)
   say ".gpu-deps has $((kib / 1024)) MiB"
-  [ "$kib" -lt 65536 ] || { say "that is more than 64 MiB"; exit 1; }
+  # It is copied with the sources, which have about 10 MiB; together they stay below 64 MiB.
+  [ "$kib" -lt 53248 ] || { say "that is more than 52 MiB"; exit 1; }
 }
 
 if [ "${1:-}" = --carry ]; then
@@ -102,22 +106,27 @@ if $dry_run; then
 else
   build=build/gpu-check
   work=$build
-  # Packs the logs, because results should be few files: they may be copied to another machine.
   trap 'tar -C "$logs" -czf "$out/${mark}logs.tar.gz" .' EXIT
 fi
 # Without these traps, a shell that a signal ends would leave no logs.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 logs=$work/logs
-rm -rf "$logs"
-mkdir -p "$logs"
+comparisons=$work/comparisons
+rm -rf "$logs" "$comparisons"
+mkdir -p "$logs" "$comparisons"
 begin=$(date +%s)
 deadline=$((begin + ${ACAN_GPU_CHECK_SECONDS:-470}))
 steps=""
 failed=""
 
+# last_words LOG: prints the first tests that failed, or the last lines if no test did.
+last_words() { grep -m 5 '^\[  FAILED  \] .* ms)$' "$1" || tail -n 5 "$1"; }
+
+left_out="left out"
 # step NAME SECONDS COMMAND...: runs the command for at most that long, with its output in NAME.log,
-# and writes summary.json. A command that ignores SIGTERM is killed 5 s later.
+# and writes summary.json. A command that ignores SIGTERM is killed 5 s later. Exit code 77 of the
+# command means that this machine cannot do the step, which is not a failure.
 step() {
   name=$1
   left=$((deadline - $(date +%s)))
@@ -135,12 +144,18 @@ step() {
     code=$?
     status="failed with exit code $code"
     [ $code -ne 124 ] && [ $code -ne 137 ] || status="stopped after $limit s"
+    [ $code -ne 77 ] || status=$left_out
   fi
   seconds=$(($(date +%s) - from))
   say "$name: $status ($seconds s)"
   steps="$steps${steps:+, }{\"name\": \"$name\", \"status\": \"$status\", \"seconds\": $seconds}"
-  [ "$status" = passed ] || failed="$failed $name"
-  [ "$status" = passed ] || tail -n 5 "$logs/$name.log" | sed 's/^/  /'
+  case $status in
+    passed | "$left_out") ;;
+    *)
+      failed="$failed $name"
+      last_words "$logs/$name.log" | sed 's/^/  /'
+      ;;
+  esac
   printf '{"dry_run": %s, "steps": [%s]}\n' $dry_run "$steps" >"$out/${mark}summary.json"
   [ "$status" = passed ]
 }
@@ -311,80 +326,11 @@ say "a GPT of cpu and cuda: the same bits: $same_gpt; its text: the same: $same_
 # run.
 marked() { sed "1s/^{/{\"dry_run\": $dry_run, /" "$1"; }
 
-# Counters for ncu: how busy each unit is, and what warps wait for before their next instruction.
-metrics=sm__throughput.avg.pct_of_peak_sustained_elapsed
-metrics=$metrics,l1tex__throughput.avg.pct_of_peak_sustained_active
-metrics=$metrics,lts__throughput.avg.pct_of_peak_sustained_elapsed
-metrics=$metrics,gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed
-for stall in long_scoreboard short_scoreboard barrier math_pipe_throttle mio_throttle lg_throttle \
-  wait not_selected dispatch_stall no_instruction; do
-  metrics=$metrics,smsp__average_warps_issue_stalled_${stall}_per_issue_active.ratio
-done
+# shellcheck source=scripts/gpu-check-slower.sh
+. scripts/gpu-check-slower.sh
 
-# Prints a sentence about ncu's CSV table, in which every field is quoted, or nothing if the table
-# has none of the counters.
-busiest() {
-  awk 'BEGIN { FS = "\",\"" }
-    /^"ID"/ {
-      for (i = 1; i <= NF; ++i) {
-        field = $i
-        gsub(/"/, "", field)
-        if (field == "Metric Name") name = i
-        if (field == "Metric Value") value = i
-      }
-      next
-    }
-    name && NF >= value {
-      number = $value
-      gsub(/[",]/, "", number)
-      number += 0
-      what = $name
-      if (what ~ /_stalled_/) {
-        sub(/.*_stalled_/, "", what)
-        sub(/_per_issue_active.*/, "", what)
-        if (stall == "" || number > stalled) { stall = what; stalled = number }
-      } else if (what ~ /throughput/) {
-        if (unit == "" || number > busy) { unit = what; busy = number }
-      }
-    }
-    END {
-      if (unit != "" && stall != "")
-        printf "the busiest unit is %s: %.0f %%; warps wait most for %s: %.1f\n", unit, busy, stall, stalled
-    }'
-}
-
-# slower_than_expected JSON NCU: writes slower.txt from the result of gpu_bench. If NCU is not
-# empty, also profiles the eight slowest operations, compared with what is expected, while there is
-# time.
-slower_than_expected() {
-  ncu=$2
-  list=$out/${mark}slower.txt
-  : >"$list"
-  sed -n 's/^ *"name": "\(.*\)",$/\1/p' "$1" >"$logs/slower-names"
-  sed -n 's/^ *"sentence": "\(.*\)",$/\1/p' "$1" >"$logs/slower-sentences"
-  profiled=0
-  most=8
-  ! $dry_run || most=99
-  while read -r name && read -r sentence <&3; do
-    counters=""
-    case $name in
-      upload* | download*) ;;
-      *)
-        if [ -n "$ncu" ] && [ $profiled -lt $most ] && [ $(($(date +%s) + 20)) -lt $deadline ]; then
-          profiled=$((profiled + 1))
-          # shellcheck disable=SC2086  # words
-          counters=$(timeout 20 "$ncu" --csv --profile-from-start off --metrics $metrics \
-            $bench --only "$name" 2>>"$logs/ncu-errors.log" | tee -a "$logs/ncu.log" | busiest)
-          [ -n "$counters" ] || counters="ncu read no counters, see ncu.log of the logs"
-        fi
-        ;;
-    esac
-    $dry_run && printf 'dry run: ' >>"$list"
-    printf '%s%s\n' "$sentence" "${counters:+; $counters}" >>"$list"
-  done <"$logs/slower-names" 3<"$logs/slower-sentences"
-  say "slower than expected: $(wc -l <"$list"), see $list"
-  head -n 5 "$list" | sed 's/^/  /'
-}
+# Packs the comparisons up to now.
+pack_comparisons() { tar -C "$comparisons" -czf "$out/${mark}comparisons.tar.gz" .; }
 
 bench=$bin/gpu_bench
 ! $dry_run || bench="$bin/gpu_bench_on_cpu --quick --expect 1000"
@@ -401,9 +347,11 @@ bench_train() {
   bench_name=$1
   shift
   step "bench-$bench_name" 60 "$bin/acan" bench train "$@" --repeats 1 --json || return 0
+  result=$comparisons/${mark}${bench_name}_bench.json
   tail -n 1 "$logs/bench-$bench_name.log" >"$logs/bench.json"
-  marked "$logs/bench.json" >"$out/${mark}${bench_name}_bench.json"
-  grep -q '"same_weights": *true' "$out/${mark}${bench_name}_bench.json" || {
+  marked "$logs/bench.json" >"$result"
+  pack_comparisons
+  grep -q '"same_weights": *true' "$result" || {
     say "bench-$bench_name: the weights are not those of the plain loop"
     failed="$failed bench-$bench_name-same-weights"
   }
@@ -422,8 +370,9 @@ fi
 # gpt RECIPE STEPS: compares a GPT with PyTorch in float32 on the same GPU.
 gpt() {
   name_of_gpt=gpt_$(echo "$1" | tr / _)
-  step "$name_of_gpt" 60 python3 bench/compare/gpt.py --speed --acan "$bin/acan" --recipe "$1" \
-    --handlers cuda:0@16GiB --steps "$2" --rounds 1 --json "$out/$name_of_gpt.json" || true
+  step "$name_of_gpt" 90 python3 bench/compare/gpt.py --speed --acan "$bin/acan" --recipe "$1" \
+    --handlers cuda:0@16GiB --steps "$2" --rounds 1 --json "$comparisons/$name_of_gpt.json" || true
+  pack_comparisons
 }
 if $dry_run; then
   say "PyTorch has no fake GPU: no GPT is compared"
@@ -435,6 +384,7 @@ else
 fi
 
 # sharded NAME SECONDS PROGRAM FILTER: runs the program's tests in as many processes as is useful.
+# The log ends with what failed. If the time runs out, it ends with the tests that were running.
 sharded() {
   shards=$(($(nproc) / 2))
   [ $shards -ge 1 ] || shards=1
@@ -443,15 +393,21 @@ sharded() {
   # shellcheck disable=SC2016  # the inner shell's variables
   step "$1" "$2" sh -c '
     shards=$1; shift
+    trap "cat \"\$0\".*; tail -q -n 1 \"\$0\".*; rm \"\$0\".*; exit 1" TERM
     running=""
     for index in $(seq 0 $((shards - 1))); do
       GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$index "$@" >"$0.$index" 2>&1 &
       running="$running $!"
     done
-    code=0
-    for process in $running; do wait "$process" || code=1; done
-    for index in $(seq 0 $((shards - 1))); do cat "$0.$index"; rm "$0.$index"; done
-    exit $code' "$logs/$1.shard" $shards "$3" "--gtest_filter=$4" || true
+    index=0
+    failed=""
+    for process in $running; do
+      if wait "$process"; then cat "$0.$index"; else failed="$failed $index"; fi
+      index=$((index + 1))
+    done
+    for index in $failed; do cat "$0.$index"; done
+    rm "$0".*
+    [ -z "$failed" ]' "$logs/$1.shard" $shards "$3" "--gtest_filter=$4"
 }
 
 # Runs the tests on the GPU, one program after the other.
@@ -468,7 +424,7 @@ run_tests() {
       *-cuda) filter='*' ;;
       *) filter='*cuda*' ;;
     esac
-    sharded "test-$test" 60 "$bin/backends_${test}_test" "$filter"
+    sharded "test-$test" 60 "$bin/backends_${test}_test" "$filter" || continue
     # Some GPUs have too little shared memory for the largest tiles.
     skipped=$(grep -c '^\[  SKIPPED \] .* ms)$' "$logs/test-$test.log" || true)
     lacking=$(grep -c 'the GPU lacks these tiles' "$logs/test-$test.log" || true)
@@ -494,17 +450,36 @@ profiler=$(command -v ncu || true)
 [ -n "$profiler" ] || say "there is no ncu: the counters are those of gpu_bench"
 if [ -n "$profiler" ] && [ -s "$measured" ]; then slower_than_expected "$measured" "$profiler"; fi
 
-if $dry_run; then
-  say "a fake GPU is nothing for compute-sanitizer: it checks accesses itself"
-elif command -v compute-sanitizer >/dev/null 2>&1; then
-  for tool in memcheck racecheck; do
-    step "sanitizer-$tool" 60 compute-sanitizer --tool $tool --error-exitcode 9 \
-      "$bin/backends_gemm_test" '--gtest_filter=*SpecialValues*cuda_*' || true
-  done
-  step sanitizer-kernels 45 compute-sanitizer --error-exitcode 9 "$bin/backends_kernel_test" \
-    '--gtest_filter=*cuda*' || true
-else
+# sanitize NAME TOOL PROGRAM FILTER: runs the program's tests under compute-sanitizer. It fails if
+# no test passes, for example because the filter matches none.
+sanitize() {
+  # shellcheck disable=SC2016  # the inner shell's variables
+  step "sanitizer-$1" 60 sh -c '
+    "$@"
+    code=$?
+    if grep -q "Device not supported" "$0"; then exit 77; fi
+    [ $code -eq 0 ] || exit $code
+    grep -q "^\[       OK \]" "$0" || { echo "no test ran on the GPU"; exit 1; }' \
+    "$logs/sanitizer-$1.log" compute-sanitizer --tool "$2" --error-exitcode 9 \
+    "$bin/backends_$3_test" "--gtest_filter=$4" || true
+}
+
+if ! command -v compute-sanitizer >/dev/null 2>&1; then
   say "there is no compute-sanitizer"
+elif $dry_run && ! compute-sanitizer --version | grep -q stand-in; then
+  say "a fake GPU is nothing for compute-sanitizer: it checks accesses itself"
+else
+  for tool in memcheck racecheck; do
+    sanitize $tool $tool gemm '*SpecialValues*cuda_*'
+  done
+  sanitize kernels memcheck kernel '*cuda*'
+  # These kernels have most of the barriers and copies into shared memory.
+  for tool in memcheck racecheck synccheck; do
+    sanitize call-$tool $tool call '*AttentionTest*cuda:*RowKernelTest*cuda'
+  done
+  if grep -q "$left_out" "$out/${mark}summary.json"; then
+    say "compute-sanitizer does not support this device: what it refused is left out"
+  fi
 fi
 
 say "results are in $out, after $(($(date +%s) - begin)) s"

@@ -23,7 +23,7 @@ PlainLoop::PlainLoop(Device& device, const Job& job, const SampleSet& data)
     : device_(device), job_(job), data_(data) {
   const std::int64_t batch = job.training.batch;
   total_steps_ = TotalSteps(job.training, data.samples());
-  const Model& model = job.perceptron();
+  const Perceptron& model = job.perceptron();
   for (int l = 0; l < model.layer_count(); ++l) {
     const std::int64_t in = model.inputs(l);
     const std::int64_t out = model.outputs(l);
@@ -97,7 +97,7 @@ void PlainLoop::LoadBatch(std::int64_t step, std::int64_t rows) {
 }
 
 double PlainLoop::ForwardAndLoss(std::int64_t rows) {
-  const Model& model = job_.perceptron();
+  const Perceptron& model = job_.perceptron();
   const std::int64_t block = job_.training.block;
   for (int l = 0; l < model.layer_count(); ++l) {
     Layer& layer = layers_[static_cast<std::size_t>(l)];
@@ -157,7 +157,7 @@ void PlainLoop::TakeSpares(Tensor& tensor) {
 }
 
 void PlainLoop::BackwardAndUpdate(std::int64_t rows, const KernelScalars& scalars) {
-  const Model& model = job_.perceptron();
+  const Perceptron& model = job_.perceptron();
   const std::int64_t block = job_.training.block;
   const Precision precision = job_.training.precision;
   const Kernel optimizer = RowOf(job_.training.optimizer).kernel;

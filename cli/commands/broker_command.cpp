@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -53,12 +54,20 @@ Example, three terminals:
   acan handler --device cpu:1
   acan manager examples/regression.toml --out out/regression)";
 
-// All tuples are in this machine's memory, whoever put them.
-std::uint64_t PayloadBytes(const Setting& payloads) {
-  if (payloads.set()) return ParseMemory(payloads.value, payloads.origin);
+// All tuples are in this machine's memory, whoever put them, and so is what has been received of
+// others.
+void LimitMemory(const Setting& payloads, tuplespace::BrokerOptions& options) {
   const std::optional<std::uint64_t> memory_bytes = UsableMemoryBytes();
-  return memory_bytes ? DefaultPayloadBytes(*memory_bytes)
-                      : tuplespace::SpaceLimits{}.payload_bytes;
+  if (memory_bytes) {
+    options.limits.payload_bytes = DefaultPayloadBytes(*memory_bytes);
+    const ReceiveBytes receive = DefaultReceiveBytes(*memory_bytes);
+    tuplespace::ConnectionLimits& connections = options.connections;
+    connections.least_unfinished_bytes_of_key = receive.unfinished;
+    connections.unfinished_bytes = connections.unread_bytes_of_all = receive.unread;
+    connections.unread_bytes = std::min(connections.unread_bytes, receive.unread);
+    options.waiting_bytes = receive.waiting;
+  }
+  if (payloads.set()) options.limits.payload_bytes = ParseMemory(payloads.value, payloads.origin);
 }
 
 // A stop of all processes of a job, as by scancel, reaches the broker at the same time as the
@@ -154,7 +163,7 @@ int RunBroker(const BrokerFlags& flags) {
   const tuplespace::KeyPair keys = guarded ? options.access->keys : tuplespace::KeyPair{};
   options.first_tuples = FirstTuples();
   options.check_payloads = flags.check_payloads;
-  options.limits.payload_bytes = PayloadBytes(flags.payloads);
+  LimitMemory(flags.payloads, options);
   if (!IsOn(flags.shared_memory)) options.shared_segments = 0;
   if (flags.clients > 0) LimitClients(flags.clients, options);
   if (flags.tuples > 0) LimitTuples(flags.tuples, options);

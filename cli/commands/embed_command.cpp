@@ -4,8 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/generate/predictor.h"
@@ -54,12 +54,12 @@ Examples:
   acan embed all-MiniLM-L6-v2 --tokens tokens.npy --lengths lengths.npy --out embeddings.npy)";
 
 // As sentence-transformers does it, in double, with operations that round the same everywhere.
-void DivideByNorm(std::vector<float>* vector) {
+void DivideByNorm(std::span<float> vector) {
   constexpr double kMinNorm = 1e-12;
   double squares = 0;
-  for (const float x : *vector) squares += static_cast<double>(x) * static_cast<double>(x);
+  for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
   const double norm = std::max(std::sqrt(squares), kMinNorm);
-  for (float& x : *vector) x = static_cast<float>(static_cast<double>(x) / norm);
+  for (float& x : vector) x = static_cast<float>(static_cast<double>(x) / norm);
 }
 
 // The encoder as a job would load it.
@@ -100,8 +100,8 @@ int RunEmbed(const EmbedFlags& flags) try {
   const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
   const ModelReader weights((std::filesystem::path(flags.folder) / kModelName).string(), *encoder,
                             "bert.");
-  const Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory),
-                            encoder->evaluation, weights, flags.output);
+  Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory),
+                      encoder->evaluation, weights, flags.output);
   return WriteOutputs(predictor, *samples, flags.predictor.out,
                       flags.output == kSentence ? DivideByNorm : nullptr);
 } catch (const OutOfMemory& error) {

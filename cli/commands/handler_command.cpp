@@ -36,13 +36,29 @@ others back. Without --connect it looks for a broker of the same user: see acan 
 Example, a handler of two threads that holds at most 64 MiB:
   acan handler --connect tcp://127.0.0.1:5555 --device cpu:2 --memory 64MiB)";
 
+// Empty if the device has all the memory that was asked for.
+std::string ShortageText(const Device& device, std::uint64_t asked_bytes) {
+  const std::uint64_t limit_bytes = device.budget().limit_bytes();
+  if (limit_bytes >= asked_bytes) return "";
+  return fmt::format(
+      "{} has only {} of the {} asked for; other processes and the threads' local memory have the "
+      "rest",
+      device.info().name, RoundedSizeText(limit_bytes), RoundedSizeText(asked_bytes));
+}
+
 // Makes a handler whose device has passed the conformance battery.
-std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& device) {
+std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& device, Log& log) {
   const auto& [spec, memory_bytes, fast_math] = device;
+  std::string shortage;
   try {
     options.device = MakeDevice(spec, memory_bytes, fast_math);
+    shortage = ShortageText(*options.device, memory_bytes);
+    if (!shortage.empty()) log.Warning(shortage);
     return std::make_unique<Handler>(std::move(options));
   } catch (const OutOfMemory& error) {
+    if (!shortage.empty()) {
+      throw FailureError(shortage + "; the conformance battery needs more");
+    }
     // Other processes may have filled the device; then its driver's message is what helps.
     if (memory_bytes >= kEnoughToProve) {
       throw FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
@@ -88,7 +104,7 @@ int RunHandler(const Flags& flags) {
                      "it is computing, or waiting for its device's driver",
                      [&role](const std::string& line) { role.log().Warning(line); }});
   options.alive = [&watchdog] { watchdog.Beat(); };
-  const std::unique_ptr<Handler> handler = Prove(std::move(options), chosen);
+  const std::unique_ptr<Handler> handler = Prove(std::move(options), chosen, role.log());
   HandlerReport report;
   const int code = role.Serve([&] { report = handler->Run(); }, [&handler] { handler->Stop(); });
   if (flags.role.parent == 0) {

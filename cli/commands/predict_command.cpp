@@ -68,8 +68,8 @@ int RunPredict(const PredictFlags& flags) try {
   Log log(LogFormat::kText, "predict");
   for (const std::string& warning : warnings) log.Warning(warning);
   const std::unique_ptr<ModelReader> weights = run.OpenWeights();
-  const Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory), graph,
-                            *weights, output, run.job.training);
+  Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory), graph,
+                      *weights, output, run.job.training);
   return WriteOutputs(predictor, *samples, flags.predictor.out);
 } catch (const OutOfMemory& error) {
   throw FailureError(NoRoomText(flags.folder, error));

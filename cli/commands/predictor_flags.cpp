@@ -1,6 +1,8 @@
 #include "predictor_flags.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
@@ -40,8 +42,8 @@ void RequireOtherOutput(const std::string& out, const std::vector<std::string>& 
   }
 }
 
-int WriteOutputs(const Predictor& predictor, const SampleSet& samples, const std::string& out,
-                 const std::function<void(std::vector<float>*)>& change) {
+int WriteOutputs(Predictor& predictor, const SampleSet& samples, const std::string& out,
+                 const std::function<void(std::span<float>)>& change) {
   StopSignals signals(StopSignals::Mode::kAll);
   std::atomic<bool> stops = false;
   const StopGuard guard(
@@ -49,11 +51,16 @@ int WriteOutputs(const Predictor& predictor, const SampleSet& samples, const std
   const std::int64_t rows = samples.samples() * predictor.rows();
   RemoveUnfinished(out);  // of a command that was killed
   NpyWriter file(out, {rows, predictor.features()});
-  for (std::int64_t i = 0; i < samples.samples(); ++i) {
+  const auto per_sample = static_cast<std::size_t>(predictor.rows() * predictor.features());
+  for (std::int64_t first = 0; first < samples.samples();) {
     if (stops) return 128 + signals.received();
-    std::vector<float> values = predictor.Predict(samples, i);
-    if (change) change(&values);
+    const std::int64_t end = std::min(first + predictor.samples_at_once(), samples.samples());
+    std::vector<float> values = predictor.Predict(samples, {first, end});
+    for (std::size_t i = 0; change && i < values.size(); i += per_sample) {
+      change(std::span(values).subspan(i, per_sample));
+    }
     file.Write(values);
+    first = end;
   }
   file.Finish();
   PrintLine(fmt::format("wrote {} [{}, {}]", out, rows, predictor.features()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ void RequireOtherOutput(const std::string& out, const std::vector<std::string>& 
 // Writes the output for all samples as an NPY file [samples x rows, features], and says so.
 // `change` is applied to each sample's output; null: nothing. Returns the exit code; after a signal
 // to stop there is no file.
-int WriteOutputs(const Predictor& predictor, const SampleSet& samples, const std::string& out,
-                 const std::function<void(std::vector<float>*)>& change = nullptr);
+int WriteOutputs(Predictor& predictor, const SampleSet& samples, const std::string& out,
+                 const std::function<void(std::span<float>)>& change = nullptr);
 
 // The text of `error`, with what to do.
 std::string NoRoomText(const std::string& folder, const OutOfMemory& error);

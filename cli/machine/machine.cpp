@@ -64,4 +64,12 @@ std::uint64_t DefaultPayloadBytes(std::uint64_t memory_bytes) {
   return memory_bytes / 4 * 3;
 }
 
+ReceiveBytes DefaultReceiveBytes(std::uint64_t memory_bytes) {
+  // With less than 1 GiB of memory, a fast link would exceed a proportional share within moments.
+  constexpr std::uint64_t kLeast = 64ull << 20;
+  constexpr std::uint64_t kMost = 4ull << 30;
+  const std::uint64_t share = std::clamp(memory_bytes / 16, kLeast, kMost);
+  return {.unfinished = share, .unread = share, .waiting = share / 2};
+}
+
 }  // namespace acan::cli

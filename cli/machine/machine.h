@@ -37,5 +37,12 @@ std::optional<std::uint64_t> UsableMemoryBytes();
 // The default for all payloads of a broker that may use this much memory. The rest is for
 // everything else, so that the broker reports a full space before the kernel ends the broker.
 std::uint64_t DefaultPayloadBytes(std::uint64_t memory_bytes);
+// The defaults for what such a broker holds besides, of clients that send faster than it can store.
+struct ReceiveBytes {
+  std::uint64_t unfinished = 0;  // of a key, if the space has no room for more
+  std::uint64_t unread = 0;      // of all connections
+  std::uint64_t waiting = 0;     // of one client; of all clients twice as much
+};
+ReceiveBytes DefaultReceiveBytes(std::uint64_t memory_bytes);
 
 }  // namespace acan::cli

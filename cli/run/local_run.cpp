@@ -82,8 +82,7 @@ Watchdog::Options OfManager(Log& log) {
 }
 
 void LogJob(const Job& job, const Data& data, Log& log) {
-  const std::string problem =
-      BatchNormProblem(*BuildModel(job), job.training.batch, data.train_samples());
+  const std::string problem = NormProblem(*BuildModel(job), job.training, data.train_samples());
   if (!problem.empty()) log.Warning(problem);
   const std::string samples =
       fmt::format("{} training sample{}, {} test sample{}", data.train_samples(),
@@ -149,8 +148,8 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
 
 std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
   return fmt::format(
-      "the job is done, but the weights are in doubt: two handlers put different bytes for {} "
-      "result{}, so one of them computes wrong results: {}. Train again with tasks.audit = 1, "
+      "the job is done, but the weights are in doubt: {} result{} had different bytes when "
+      "computed again, so a handler computes wrong results: {}. Train again with tasks.audit = 1, "
       "which finds the faulty one, or without it",
       conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text);
 }

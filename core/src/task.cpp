@@ -294,6 +294,17 @@ Ahead DecodeAhead(const wire::Ahead& in, Budget& budget) {
   return {DecodeKey(*in.key(), budget), in.bytes()};
 }
 
+bool IsTaskKind(std::uint8_t number) {
+  switch (static_cast<TaskKind>(number)) {
+    case TaskKind::kInitialize:
+    case TaskKind::kForward:
+    case TaskKind::kBackward:
+    case TaskKind::kUpdate:
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const char* TaskKindName(TaskKind kind) {
@@ -302,10 +313,6 @@ const char* TaskKindName(TaskKind kind) {
       return "initialize";
     case TaskKind::kForward:
       return "forward";
-    case TaskKind::kActivation:
-      return "activation";
-    case TaskKind::kLoss:
-      return "loss";
     case TaskKind::kBackward:
       return "backward";
     case TaskKind::kUpdate:
@@ -435,7 +442,7 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
                     in.version() / kTaskFormatUnit + 1, in.version() % kTaskFormatUnit,
                     kNumericsRevision, kTaskFormat));
   }
-  if (in.kind() > static_cast<std::uint8_t>(TaskKind::kUpdate)) Bad("unknown kind");
+  if (!IsTaskKind(in.kind())) Bad("unknown kind");
   if (in.precision() > static_cast<std::uint8_t>(Precision::kFast)) Bad("unknown precision");
   Task task;
   task.kind = static_cast<TaskKind>(in.kind());

@@ -177,11 +177,26 @@ std::vector<std::vector<Use>> UsesOf(const Graph& graph) {
 }
 
 std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input) {
+  // Row p of these values of samples belongs to pixel p. An operator that moves rows also changes
+  // their number, except for windows, which declare the size.
+  std::vector<bool> has_pixels(graph.values().size());
+  has_pixels[static_cast<std::size_t>(input)] = true;
+  const std::int64_t pixels = graph.value(input).shape.rows;
   for (const Node& node : graph.nodes()) {
-    if (node.operands.empty() || node.operands.front() != input) continue;
-    if (const auto* op = std::get_if<Convolution>(&node.op)) return op->window.input;
-    if (const auto* op = std::get_if<Pooling>(&node.op)) return op->window.input;
-    if (const auto* op = std::get_if<Patches>(&node.op)) return op->input;
+    const auto reads_pixels = [&](ValueId id) {
+      return id != kNoValue && has_pixels[static_cast<std::size_t>(id)];
+    };
+    if (std::ranges::none_of(node.operands, reads_pixels)) continue;
+    if (reads_pixels(node.operands.front())) {
+      if (const auto* op = std::get_if<Convolution>(&node.op)) return op->window.input;
+      if (const auto* op = std::get_if<Pooling>(&node.op)) return op->window.input;
+      if (const auto* op = std::get_if<Patches>(&node.op)) return op->input;
+    }
+    for (const ValueId result : node.results) {
+      const Shape& shape = graph.value(result).shape;
+      if (shape.rows_of != RowsOf::kSample || shape.rows != pixels) continue;
+      has_pixels[static_cast<std::size_t>(result)] = true;
+    }
   }
   return std::nullopt;
 }

@@ -157,6 +157,8 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
          t.calls[1].views[1] = {1, 0, 0, 4, 4};
        }},
       {"read before it is written", [](Task& t) { t.calls.erase(t.calls.begin()); }},
+      {"kind of earlier versions", [](Task& t) { t.kind = static_cast<TaskKind>(2); }},
+      {"kind that never was", [](Task& t) { t.kind = static_cast<TaskKind>(6); }},
       {"no results", [](Task& t) { t.outputs.clear(); }},
       {"result outside", [](Task& t) { t.outputs[1].view.col = 3; }},
       {"result of no buffer", [](Task& t) { t.outputs[1].view.buffer = -1; }},

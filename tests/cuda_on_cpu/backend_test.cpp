@@ -13,6 +13,7 @@
 #include "acan/cuda/planted.h"
 #include "acan/handler/conformance.h"
 #include "fake_gpu.h"
+#include "products/gemm_choice.h"
 
 namespace cuda_on_cpu {
 namespace {
@@ -64,15 +65,23 @@ class Conformance : public testing::TestWithParam<const char*> {};
 // Enough for a workspace, so that products may be split.
 constexpr std::uint64_t kRoomyBytes = 16 << 20;
 
-// The limit covers the whole device, so the threads' local memory is charged against it.
-TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
+// A new device holds its workspace, and nothing of what others have.
+void ExpectToHoldAWorkspace(const Device& device, std::uint64_t asked_bytes) {
+  EXPECT_LE(device.budget().peak_bytes(), acan::cuda::WorkspaceBytesOf(asked_bytes));
+  EXPECT_EQ(device.budget().peak_bytes(), device.budget().used_bytes());
+}
+
+// The handler asks for the whole device, so the threads' local memory lowers its limit.
+TEST(LocalMemory, LowersTheLimitWhereTheDeviceHasNoRoomBesideIt) {
   constexpr std::uint64_t kRounding = 16 << 20;  // of memory in use, by the driver
-  const std::uint64_t limit = ModelNamed("tight").memory_bytes;
-  auto device = Make(limit, "tight");
+  const std::uint64_t asked = ModelNamed("tight").memory_bytes;
+  auto device = Make(asked, "tight");
   const std::uint64_t local = CountsOf(0).local_bytes;
   EXPECT_GT(local, 2 * kRounding);
+  const std::uint64_t limit = device->budget().limit_bytes();
+  EXPECT_LE(limit, asked - local);
+  ExpectToHoldAWorkspace(*device, asked);
   const std::uint64_t used = device->budget().used_bytes();
-  EXPECT_GE(used, local);
   // The rest is usable in full, even by a product that only the deepest kernel can compute.
   const BufferPtr rest = device->Allocate(limit - used - kRounding);
   const BufferPtr deep = device->Upload(Filled(64 * 300, 1.0f));
@@ -84,7 +93,7 @@ TEST(LocalMemory, IsChargedWhereTheDeviceHasNoRoomBesideTheLimit) {
 }
 
 // As if another process already had a part of the memory when the handler started.
-TEST(LocalMemory, IsChargedWhereOthersHaveTheRoomBesideTheLimit) {
+TEST(LocalMemory, LowersTheLimitWhereOthersHaveTheRoomBesideIt) {
   constexpr std::uint64_t kRounding = 4 << 20;
   ConfigureOne("tight");
   void* taken = nullptr;
@@ -94,15 +103,19 @@ TEST(LocalMemory, IsChargedWhereOthersHaveTheRoomBesideTheLimit) {
   acan::cuda::DeviceOptions choice;
   choice.memory_limit_bytes = free / 10 * 9;  // a handler's default share
   const auto device = acan::cuda::MakeDevice(choice);
+  ExpectToHoldAWorkspace(*device, choice.memory_limit_bytes);
+  const std::uint64_t limit = device->budget().limit_bytes();
+  EXPECT_LT(limit, choice.memory_limit_bytes);
   const std::uint64_t used = device->budget().used_bytes();
-  ASSERT_LT(used + kRounding, choice.memory_limit_bytes);
-  EXPECT_NO_THROW(device->Allocate(choice.memory_limit_bytes - used - kRounding));
+  ASSERT_LT(used + kRounding, limit);
+  EXPECT_NO_THROW(device->Allocate(limit - used - kRounding));
   cudaFree(taken);
 }
 
-TEST(LocalMemory, IsNotChargedWhereTheDeviceHasRoomBesideTheLimit) {
+TEST(LocalMemory, LeavesTheLimitWhereTheDeviceHasRoomBesideIt) {
   const auto device = Make(1 << 20, "sm_75");
   EXPECT_GT(CountsOf(0).local_bytes, 0u);
+  EXPECT_EQ(device->budget().limit_bytes(), std::uint64_t{1} << 20);
   EXPECT_EQ(device->budget().used_bytes(), 0u);
 }
 

@@ -37,22 +37,34 @@ export PATH
 if grep -v -e '^gpu-check (dry run on a fake GPU): ' -e '^  ' "$folder/console"; then
   fail "lines of the console that do not say that they are of a dry run"
 fi
+# These are all files that a real run may leave, too: comparisons of any number are packed.
 for file in "$folder"/results/*; do
   case ${file##*/} in
-    dry-run.*) ;;
+    dry-run.summary.json | dry-run.weights.json | dry-run.devices.json | dry-run.gpu_bench.json | \
+      dry-run.slower.txt | dry-run.comparisons.tar.gz | dry-run.logs.tar.gz) ;;
+    dry-run.*) fail "$file is not one of the few files for the results" ;;
     *) fail "$file does not say that it is of a dry run" ;;
   esac
 done
-for result in summary weights gpu_bench train_bench; do
-  has dry-run.$result.json '^{"dry_run": true, '
+mkdir "$folder/comparisons"
+tar -C "$folder/comparisons" -xzf "$folder/results/dry-run.comparisons.tar.gz"
+for result in results/dry-run.summary results/dry-run.weights results/dry-run.gpu_bench \
+  comparisons/dry-run.train_bench; do
+  grep -q '^{"dry_run": true, ' "$folder/$result.json" || fail "$result does not say what it is"
 done
 has dry-run.devices.json 'fake sm_90 on the CPU, for tests only'
 has dry-run.gpu_bench.json 'fake sm_90 on the CPU, for tests only'
 
 for step in devices test-cuda test-op_matrix test-kernel test-gemm test-device train-cpu train-cuda \
-  train-mixed train-gpt-cpu train-gpt-cuda generate-cpu generate-cuda bench-gpu bench-train; do
+  train-mixed train-gpt-cpu train-gpt-cuda generate-cpu generate-cuda bench-gpu bench-train \
+  sanitizer-memcheck sanitizer-racecheck sanitizer-kernels sanitizer-call-memcheck \
+  sanitizer-call-racecheck; do
   has dry-run.summary.json "\"name\": \"$step\", \"status\": \"passed\""
 done
+# A tool that cannot look at the device is no failure.
+has dry-run.summary.json '"sanitizer-call-synccheck", "status": "left out"'
+grep -q 'compute-sanitizer does not support this device' "$folder/console" ||
+  fail "the refusal of compute-sanitizer is not mentioned"
 has dry-run.weights.json '"same": true.*"same_gpt": true, "same_text": true'
 # The most informative steps come first.
 has dry-run.summary.json '"devices".*"train-mixed".*"bench-gpu".*"bench-train".*"test-cuda"'
@@ -97,4 +109,25 @@ has dry-run.gpu_bench.json '"complete": false'
 has $slower '^dry run: it is slow$'
 has dry-run.weights.json '"same": false.*"same_gpt": false, "same_text": false'
 tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of a failed run"
+# A test program that had no time did not skip tests.
+if grep -q 'though there is a GPU' "$folder/console"; then fail "tests without time count as skipped"; fi
+
+# The reasons of failed steps are on the console: the tests that failed, and the one that hung.
+printf '#!/bin/sh\nexit 1\n' >"$folder/broken/bin/gpu_bench_on_cpu"
+cat >"$folder/broken/bin/backends_cuda_test" <<'END'
+#!/bin/sh
+echo '[  FAILED  ] Suite.Broken (3 ms)'
+for line in 1 2 3 4 5 6; do echo "later $line"; done
+exit 1
+END
+cat >"$folder/broken/bin/backends_op_matrix_test" <<'END'
+#!/bin/sh
+echo '[ RUN      ] Suite.Hangs'
+while :; do sleep 1; done
+END
+ACAN_GPU_CHECK_SECONDS=10 "$check" --dry-run "$folder/broken" "$folder/results" \
+  >"$folder/console" 2>&1 && fail "a check with a test that hangs passed"
+for line in '\[  FAILED  \] Suite.Broken' '\[ RUN      \] Suite.Hangs'; do
+  grep -q "^  $line" "$folder/console" || fail "the console has no \"$line\""
+done
 echo "passed"

@@ -67,10 +67,10 @@ inline constexpr std::int64_t kSamples = 2;
 // A model with its initial weights, as if a run had trained it for zero steps.
 class SmallRun {
  public:
-  SmallRun(const TestFolder& folder, const std::string& keys, const std::string& training = "") {
+  SmallRun(const TestFolder& folder, const std::string& keys, const std::string& training = "",
+           const std::string& data = "text = \"t\"\n") {
     run_.folder = folder.path();
-    run_.job =
-        ParseJob("[model]\n" + keys + "[data]\ntext = \"t\"\n" + training, "job.toml", "/jobs", {});
+    run_.job = ParseJob("[model]\n" + keys + "[data]\n" + data + training, "job.toml", "/jobs", {});
     run_.model = BuildModel(run_.job);
     run_.model_path = folder.Path("model.safetensors");
     lowered_ = std::make_unique<LoweredModel>(

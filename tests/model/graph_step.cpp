@@ -112,6 +112,9 @@ std::vector<std::pair<std::string, Graph>> Models() {
       {"resnet_basic", resnet(ResnetBlock::kBasic, NormKind::kBatch)},
       {"resnet_bottleneck", resnet(ResnetBlock::kBottleneck, NormKind::kBatch)},
       {"resnet_group_norm", resnet(ResnetBlock::kBasic, NormKind::kGroup)},
+      {"resnet_small_stem",
+       Resnet(SmallResnet(ResnetBlock::kBasic, ResnetStem::kSmall, NormKind::kBatch),
+              Mode::kTraining)},
       {"convnext", Convnext(convnext, Mode::kTraining)},
   };
 }

@@ -143,6 +143,14 @@ def residual(block, norm):
     return of_images(SmallResnet(block, norm), 13, 14)
 
 
+def small_stem():
+    """model/README.md says what to change in the class."""
+    model = SmallResnet(resnet.BasicBlock, BATCH_NORM)
+    model.conv1 = nn.Conv2d(3, 4, 3, 1, 1, bias=False)
+    model.maxpool = nn.Identity()
+    return of_images(model, 6, 5)
+
+
 def convnext():
     model = ConvNeXt([CNBlockConfig(3, 4, 1), CNBlockConfig(4, None, 2)],
                      stochastic_depth_prob=0.0, num_classes=3)
@@ -164,6 +172,7 @@ MODELS = {
     "resnet_basic": functools.partial(residual, resnet.BasicBlock, BATCH_NORM),
     "resnet_bottleneck": functools.partial(residual, resnet.Bottleneck, BATCH_NORM),
     "resnet_group_norm": functools.partial(residual, resnet.BasicBlock, GROUP_NORM),
+    "resnet_small_stem": small_stem,
     "convnext": convnext,
 }
 

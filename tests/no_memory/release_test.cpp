@@ -1,8 +1,11 @@
 // Memory that is no longer needed is given back in destructors, where an exception would end the
 // process. So this must work when there is no memory at all.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <vector>
@@ -84,6 +87,32 @@ TEST(ReleaseWithoutMemory, BuffersOfACpuAreGivenBack) {
     const FailingNew no_memory;
     memory->Give(buffer, kBytes);
   }
+}
+
+// As under `ulimit -v`: the system gives less than the limit of the device.
+TEST(BuffersOfACpu, AreGivenBackForAnother) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs more address space than any limit leaves";
+#endif
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const auto memory = std::make_shared<HostMemory>(1024 * kMiB);
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit few{pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + 500 * kMiB,
+                   before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &few), 0);
+  void* taken = nullptr;
+  try {
+    memory->Give(memory->Take(300 * kMiB), 300 * kMiB);
+    taken = memory->Take(301 * kMiB);
+  } catch (const OutOfMemory& error) {
+    ADD_FAILURE() << error.what();
+  }
+  EXPECT_THROW(memory->Take(600 * kMiB), OutOfMemory) << "nothing is kept that could help";
+  ::setrlimit(RLIMIT_AS, &before);
+  if (taken != nullptr) memory->Give(taken, 301 * kMiB);
 }
 
 }  // namespace

@@ -229,7 +229,7 @@ class CudaDevice final : public Device {
     exact_.emplace(info_.name, gemm, GemmWay{options.tile, options.cut_k},
                    elsewhere ? gpu_->downloads() : gpu_->compute(),
                    workspace_ ? workspace_->data() : nullptr);
-    ChargeWhatIsNotThere();
+    WithholdWhatIsNotThere();
   }
 
   // Nothing may run on memory that is about to be released.
@@ -256,17 +256,13 @@ class CudaDevice final : public Device {
   }
 
   void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
-    CheckView("destination of a copy", to);
+    CheckCopyIn(payload.size(), to);
     CheckWritable("destination of a copy", to);
-    const auto rows = static_cast<std::size_t>(to.rows);
-    if (payload.size() != RowBytes(to) * rows) {
-      throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
-                                              payload.size(), to.rows, to.cols));
-    }
     gpu_->Enter();
     const bool elsewhere = IsPlanted(CudaBug::kCopyInIsAnUpload);
-    copy_staging_.Copy(payload.data(), reinterpret_cast<std::byte*>(DataOf(to)), RowBytes(to), rows,
-                       PitchOf(to), elsewhere ? gpu_->uploads() : gpu_->compute());
+    copy_staging_.Copy(payload.data(), reinterpret_cast<std::byte*>(DataOf(to)), RowBytes(to),
+                       static_cast<std::size_t>(to.rows), PitchOf(to),
+                       elsewhere ? gpu_->uploads() : gpu_->compute());
   }
 
   void Copy(const BufferPtr& buffer, const Matrix& from, const Matrix& to) override {
@@ -310,10 +306,7 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<PendingDownload> StartDownload(const BufferPtr& buffer,
                                                  const Matrix& from) override {
-    if (from.buffer != buffer.get()) {
-      throw std::invalid_argument("download: the view is of another buffer");
-    }
-    CheckView("source of a download", from);
+    CheckDownload(*buffer, from);
     gpu_->Enter();
     if (!IsPlanted(CudaBug::kDownloadForgetsItsUpload)) AwaitUpload(from);
     auto download = std::make_unique<CudaDownload>(gpu_, buffer, from);
@@ -382,10 +375,10 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // Charges the part of the limit that the device does not have left, so that buffers within the
-  // limit never find the device full. Other processes use the device, too, and the driver takes the
-  // threads' local memory beside the limit, perhaps only when a kernel is launched.
-  void ChargeWhatIsNotThere() {
+  // Lowers the limit by what the device does not have left, so that buffers within the limit never
+  // find the device full. Other processes use the device, too, and the driver takes the threads'
+  // local memory beside the limit, perhaps only when a kernel is launched.
+  void WithholdWhatIsNotThere() {
     std::vector<const void*> kernels = exact_->Kernels();
     const std::vector<const void*> tiles = AttentionTiles::Kernels();
     kernels.insert(kernels.end(), tiles.begin(), tiles.end());
@@ -397,7 +390,7 @@ class CudaDevice final : public Device {
     const std::uint64_t local = ReserveLocalMemory(kernels, gpu_->ordinal(), info_.name);
     const std::uint64_t left = free > local ? free - local : 0;
     const std::uint64_t promised = gpu_->budget().limit_bytes() - gpu_->budget().used_bytes();
-    if (promised > left) gpu_->budget().Charge(promised - left);
+    if (promised > left) gpu_->budget().Withhold(promised - left);
   }
 
   void FastGemm(const Product& product) {

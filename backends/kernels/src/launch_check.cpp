@@ -75,6 +75,20 @@ void CheckView(std::string_view what, const Matrix& matrix) {
       matrix.rows, matrix.cols, matrix.offset, matrix.stride, matrix.buffer->size_bytes() / 4));
 }
 
+void CheckCopyIn(std::size_t bytes, const Matrix& to) {
+  CheckView("destination of a copy", to);
+  if (bytes == 4 * static_cast<std::size_t>(to.rows) * static_cast<std::size_t>(to.cols)) return;
+  throw std::invalid_argument(
+      fmt::format("a payload of {} bytes for a matrix [{}, {}]", bytes, to.rows, to.cols));
+}
+
+void CheckDownload(const Buffer& buffer, const Matrix& from) {
+  if (from.buffer != &buffer) {
+    throw std::invalid_argument("download: the view is of another buffer");
+  }
+  CheckView("source of a download", from);
+}
+
 void CheckCopy(const Buffer& buffer, const Matrix& from, const Matrix& to) {
   if (from.buffer != &buffer) throw std::invalid_argument("copy: the view is of another buffer");
   CheckView("source of a copy", from);

@@ -132,13 +132,9 @@ class OpenClDevice final : public Device {
   }
 
   void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
-    CheckView("destination of a copy", to);
+    CheckCopyIn(payload.size(), to);
     CheckWritable("destination of a copy", to);
     const Rectangle r(to);
-    if (payload.size() != r.size[0] * r.size[1]) {
-      throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
-                                              payload.size(), to.rows, to.cols));
-    }
     const auto write = [&](cl_command_queue queue, cl_event* event) {
       return clEnqueueWriteBufferRect(queue, MemoryOf(to), CL_TRUE, r.device_origin.data(),
                                       r.host_origin.data(), r.size.data(), r.device_pitch, 0,
@@ -148,10 +144,7 @@ class OpenClDevice final : public Device {
   }
 
   tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
-    if (from.buffer != buffer.get()) {
-      throw std::invalid_argument("download: the view is of another buffer");
-    }
-    CheckView("source of a download", from);
+    CheckDownload(*buffer, from);
     const Rectangle r(from);
     const std::size_t bytes = r.size[0] * r.size[1];
     // Not a vector, which would initialise every byte before the device writes it.

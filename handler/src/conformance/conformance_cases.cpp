@@ -5,6 +5,8 @@
 #include <array>
 #include <span>
 
+#include "acan/core/operators/kernel_constants.h"
+
 namespace acan::conformance {
 namespace {
 
@@ -167,11 +169,12 @@ constexpr void AddElementCases(KernelCases& cases) {
     cases.Add(Kernel::kSwiGlu, "", what, {}, {values, kUnit});
     cases.Add(Kernel::kSwiGluGradient, "", what, {}, {values, kUnit, kWide});
   }
-  const KernelScalars dropout{.f = {0.3f, 1.42857146f},
-                              .i = {0, 0x123456789abcdef, INT64_MIN + 77, 5, 3, 90, 4}};
+  const KernelScalars dropout{
+      .f = {0.3f, 1.42857146f},
+      .i = {ACAN_DROP_ELEMENTS, 0x123456789abcdef, INT64_MIN + 77, 5, 3, 90, 4}};
   cases.Add(Kernel::kDropout, "elements", "", dropout, {kWide}, kRows, kLaneCols);
   KernelScalars samples = dropout;
-  samples.i[0] = 1;
+  samples.i[0] = ACAN_DROP_SAMPLES;
   cases.Add(Kernel::kDropout, "samples", "", samples, {kWide}, kLaneCols, kRows);
 }
 
@@ -181,8 +184,8 @@ constexpr void AddSumCases(KernelCases& cases) {
   constexpr Values kLabels = Values::kLabels, kPositive = Values::kPositive;
   for (const Values values : {kUnit, kSpecial}) {
     const std::string_view what = values == kUnit ? "" : "special values";
-    for (const std::int64_t kind : {0, 1}) {
-      const std::string_view word = kind == 0 ? "layer norm" : "RMS norm";
+    for (const std::int64_t kind : {ACAN_LAYER_NORM, ACAN_RMS_NORM}) {
+      const std::string_view word = kind == ACAN_LAYER_NORM ? "layer norm" : "RMS norm";
       const KernelScalars scalars{.f = {1e-5f}, .i = {kind}};
       cases.Add(Kernel::kNorm, word, what, scalars, {values, kUnit, kUnit}, kRows, kLaneCols);
       cases.Add(Kernel::kNormGradient, word, what, scalars, {values, kPositive, kWide, kUnit},

@@ -83,6 +83,16 @@ void WarnOfScaling(const std::string& train, const std::string& other,
                   scaled ? train : other, scaled ? other : train, Word(*types[scaled ? 1 : 0])));
 }
 
+void WarnOfMean(const std::string& train, const std::vector<double>& mean,
+                std::vector<std::string>* warnings) {
+  const auto above = std::ranges::find_if(mean, [](double value) { return value > 1; });
+  if (above == mean.end() || KnownType(train) != NumberType::kUint8) return;
+  warnings->push_back(
+      fmt::format("data.mean has {}, but {} has uint8, which is scaled to 0..1 before the mean is "
+                  "subtracted: divide data.mean and data.std by 255",
+                  *above, train));
+}
+
 void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,
                   std::vector<std::string>* warnings) {
   const bool causal = std::holds_alternative<model::GptOptions>(job.model) ||

@@ -17,6 +17,11 @@ namespace acan {
 void WarnOfScaling(const std::string& train, const std::string& other,
                    std::vector<std::string>* warnings);
 
+// Warns if a mean cannot be one of the images in the file `train`: uint8 is scaled to 0..1 before
+// the mean is subtracted, but other programs' means are often those of values from 0 to 255.
+void WarnOfMean(const std::string& train, const std::vector<double>& mean,
+                std::vector<std::string>* warnings);
+
 // Classes of other programs shift the labels of a causal model; acan does not. Warns if the labels
 // of `set`, which are in the file `path`, equal its tokens.
 void WarnOfLabels(const Job& job, const SampleSet& set, const std::string& path,

@@ -57,10 +57,10 @@ ImageSet::ImageSet(const std::string& images, const std::string& labels, const I
       flip_(seed && how.flip),
       seed_(seed) {
   if (images_.type() != NumberType::kUint8 && images_.type() != NumberType::kFloat32) {
+    // Files of booleans are read as int8.
     throw UsageError(fmt::format(
-        "{}: its values are {} of {} bits, but images are uint8 or float32; save them "
-        "as one of the two",
-        images, IsInteger(images_.type()) ? "integers" : "floats", 8 * BytesOf(images_.type())));
+        "{}: its values are {}, but images are uint8 or float32; save them as one of the two",
+        images, images_.type() == NumberType::kInt8 ? "int8 or bool" : Word(images_.type())));
   }
   if (images_.samples() > kMaxSamples) {
     throw UsageError(

@@ -288,6 +288,7 @@ Data LoadImages(const Job& job, Sets sets, const std::vector<WantedInput>& wante
   if (sets == Sets::kAll) {
     data.train = std::make_shared<ImageSet>(files.train_inputs, files.train_targets, files.images,
                                             wanted, job.training.seed);
+    WarnOfMean(files.train_inputs, files.images.mean, &data.warnings);
   }
   if (!files.test_inputs.empty()) {
     data.test = std::make_shared<ImageSet>(files.test_inputs, files.test_targets, files.images,
@@ -343,7 +344,7 @@ std::string NameOf(const DataFiles& files) {
 }
 
 std::vector<WantedInput> WantedInputsOf(const Job& job) {
-  const auto* perceptron = std::get_if<Model>(&job.model);
+  const auto* perceptron = std::get_if<Perceptron>(&job.model);
   if (perceptron != nullptr) return WantedInputs(*perceptron);
   std::vector<WantedInput> wanted = WantedInputs(BuildModel(job)->evaluation);
   if (!job.data.ignore_label) return wanted;
@@ -369,7 +370,7 @@ const WantedInput* FindInput(const std::vector<WantedInput>& inputs, std::string
   return found == inputs.end() ? nullptr : &*found;
 }
 
-std::vector<WantedInput> WantedInputs(const Model& model) {
+std::vector<WantedInput> WantedInputs(const Perceptron& model) {
   std::vector<WantedInput> wanted = {{"x", InputRole::kNumbers, 1, model.layers.front()}};
   if (model.loss == Loss::kCrossEntropy) {
     wanted.push_back({"labels", InputRole::kLabels, 1, 1, model.layers.back()});

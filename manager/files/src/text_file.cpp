@@ -14,6 +14,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/descriptor.h"
+#include "acan/manager/unreadable.h"
 
 namespace acan {
 namespace {
@@ -60,18 +61,22 @@ std::string KindText(const fs::file_status& status) {
   }
 }
 
+[[noreturn]] void ThrowUnread(const std::string& path, int error) {
+  throw Unreadable(error, fmt::format("{}: cannot read: {}", path, SystemErrorText(error)));
+}
+
 }  // namespace
 
 std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what,
                          const std::function<void(const struct stat& opened)>& check) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) {
-    throw UsageError(fmt::format("{}: cannot open as {}: {}", path, what, SystemErrorText(errno)));
+    const int error = errno;
+    throw Unreadable(error,
+                     fmt::format("{}: cannot open as {}: {}", path, what, SystemErrorText(error)));
   }
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) {
-    throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
-  }
+  if (::fstat(file.get(), &status) != 0) ThrowUnread(path, errno);
   if (S_ISDIR(status.st_mode)) {
     throw UsageError(fmt::format("{}: is a directory, expected {}", path, what));
   }
@@ -86,9 +91,7 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
           fmt::format("{}: is a pipe into which nobody has written for {} s, expected {}", path,
                       kPipePatience.count(), what));
     }
-    if (count < 0) {
-      throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
-    }
+    if (count < 0) ThrowUnread(path, errno);
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
     if (static_cast<std::int64_t>(text.size()) > max_bytes) {

@@ -14,6 +14,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
+#include "acan/manager/unreadable.h"
 #include "headers.h"
 
 namespace acan {
@@ -36,7 +37,8 @@ InputFile::InputFile(const std::string& path, Packing packing) : path_(path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer, because the pipe is refused anyway.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
-    throw UsageError(fmt::format("{}: cannot open: {}", path, SystemErrorText(errno)));
+    const int error = errno;
+    throw Unreadable(error, fmt::format("{}: cannot open: {}", path, SystemErrorText(error)));
   }
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);

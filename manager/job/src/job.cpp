@@ -107,7 +107,7 @@ class JobParser {
 
  private:
   void ReadModel();
-  void ReadPerceptron(Model& model);
+  void ReadPerceptron(Perceptron& model);
   void RefuseKeysOfOtherKinds(std::string_view kind) const;
   void CheckModel() const;
   void ReadTraining();
@@ -196,7 +196,7 @@ void JobParser::ReadModel() {
   model_.Word("kind", kinds, &kind);
   RefuseKeysOfOtherKinds(kind);
   job_.model = DefaultsOf(kind);
-  if (auto* perceptron = std::get_if<Model>(&job_.model)) {
+  if (auto* perceptron = std::get_if<Perceptron>(&job_.model)) {
     ReadPerceptron(*perceptron);
   } else if (auto* file = std::get_if<GraphFile>(&job_.model)) {
     if (!model_.Has("file")) Missing("model.file", "kind \"graph\" needs the path of a graph file");
@@ -238,7 +238,7 @@ void JobParser::CheckModel() const {
   }
 }
 
-void JobParser::ReadPerceptron(Model& model) {
+void JobParser::ReadPerceptron(Perceptron& model) {
   if (!model_.Has("layers")) {
     Missing("model.layers", "give the sizes, for example layers = [784, 512, 10] under [model]");
   }
@@ -376,7 +376,7 @@ void JobParser::ReadData() {
   ReadTextKeys(data_, path, &job_.data.text);
   ReadTokenKeys(data_, path, &job_.data);
   ReadIgnoreLabel(data_, &job_.data.ignore_label);
-  if (job_.data.ignore_label && std::holds_alternative<Model>(job_.model)) {
+  if (job_.data.ignore_label && std::holds_alternative<Perceptron>(job_.model)) {
     data_.Refuse("ignore_label", "models of kind \"mlp\" need a class for each sample");
   }
   if (!job_.data.text.used() && !job_.data.tokens.used()) ReadValueFiles();

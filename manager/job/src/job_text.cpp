@@ -27,7 +27,7 @@ json OrAuto(const std::optional<T>& value) {
 
 // Without the kind, which earlier releases did not write, because training ids are hashes of this
 // text.
-json PerceptronToJson(const Model& perceptron) {
+json PerceptronToJson(const Perceptron& perceptron) {
   json model = {{"layers", perceptron.layers},
                 {"activation", WordOf(ActivationWords(), perceptron.activation)},
                 {"loss", WordOf(LossWords(), perceptron.loss)}};
@@ -39,7 +39,7 @@ json PerceptronToJson(const Model& perceptron) {
 
 json ModelToJson(const Job& job) {
   json model;
-  if (const auto* perceptron = std::get_if<Model>(&job.model)) {
+  if (const auto* perceptron = std::get_if<Perceptron>(&job.model)) {
     model = PerceptronToJson(*perceptron);
   } else {
     model = ModelKeysToJson(job.model);

@@ -36,7 +36,7 @@ const std::vector<std::string>& GraphKeys() {
 }
 
 template <class Visit>
-void ForEachKey(Model&, const Visit&) {}  // job.cpp reads them
+void ForEachKey(Perceptron&, const Visit&) {}  // job.cpp reads them
 
 // Sets one field from its key.
 struct ReadKey {
@@ -93,7 +93,7 @@ struct WriteKey {
   }
 };
 
-void ReadChoices(const Section&, Model&) {}
+void ReadChoices(const Section&, Perceptron&) {}
 template <class Options>
 void ReadChoices(const Section&, Options&) {}
 // The choices on which other keys depend are read first.
@@ -127,14 +127,9 @@ double ShortNumber(float value) {
 }
 
 ModelOptions DefaultsOf(std::string_view kind) {
-  static const std::array<ModelOptions, std::size(kModelKinds)> kAll = {Model(),
-                                                                        model::GptOptions(),
-                                                                        model::LlamaOptions(),
-                                                                        model::BertOptions(),
-                                                                        model::VitOptions(),
-                                                                        model::ResnetOptions(),
-                                                                        model::ConvnextOptions(),
-                                                                        GraphFile()};
+  static const std::array<ModelOptions, std::size(kModelKinds)> kAll = {
+      Perceptron(),        model::GptOptions(),    model::LlamaOptions(),    model::BertOptions(),
+      model::VitOptions(), model::ResnetOptions(), model::ConvnextOptions(), GraphFile()};
   const auto* at = std::ranges::find(kModelKinds, kind);
   return kAll.at(static_cast<std::size_t>(at - std::begin(kModelKinds)));
 }

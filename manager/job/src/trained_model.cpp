@@ -4,6 +4,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/exact_math.h"
+#include "acan/core/schedule.h"
 #include "acan/model/gradients.h"
 #include "acan/model/graph_text.h"
 #include "fmt/format.h"
@@ -39,7 +40,7 @@ std::optional<model::ActivationKind> KindOf(Activation activation) {
 struct Build {
   Mode mode;
 
-  model::Graph operator()(const Model& options) const {
+  model::Graph operator()(const Perceptron& options) const {
     return model::Mlp({options.layers, KindOf(options.activation), options.clip_bound,
                        options.loss == Loss::kCrossEntropy ? model::LossKind::kCrossEntropy
                                                            : model::LossKind::kSquaredError},
@@ -92,19 +93,30 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
   return built;
 }
 
-std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron) {
+std::shared_ptr<const TrainedModel> BuildModel(const Perceptron& perceptron) {
   Job job;
   job.model = perceptron;
   return BuildModel(job);
 }
 
-std::string BatchNormProblem(const TrainedModel& model, std::int64_t batch, std::int64_t samples) {
-  const std::int64_t last = samples % batch;
-  const std::int64_t least = last > 0 ? last : batch;
+std::string NormProblem(const TrainedModel& model, const Training& training, std::int64_t samples) {
+  const std::int64_t steps = TotalSteps(training, samples);
+  if (steps == 0) return "";
+  const std::int64_t batch = training.batch;
+  // The last batch of the first epoch is the smallest.
+  const bool has_last = steps >= StepsPerEpoch(samples, batch) && samples % batch > 0;
+  const std::int64_t least = has_last ? samples % batch : batch;
   for (const model::Node& node : model.training.nodes()) {
-    if (!std::holds_alternative<model::BatchNorm>(node.op)) continue;
-    const model::Value& x = model.training.value(node.operands.front());
-    if (x.shape.rows * least != 1) continue;
+    const auto* group = std::get_if<model::GroupNorm>(&node.op);
+    if (group == nullptr && !std::holds_alternative<model::BatchNorm>(node.op)) continue;
+    const model::Shape& x = model.training.value(node.operands.front()).shape;
+    if (group != nullptr && x.rows * x.features == group->groups) {
+      return fmt::format(
+          "group norm '{}' gets one value per group, so its output is its bias for every sample: "
+          "use fewer groups or larger images",
+          node.name);
+    }
+    if (group != nullptr || x.rows * least != 1) continue;
     return fmt::format(
         "batch norm '{}' gets one value per channel from a batch of one sample, which {} samples "
         "in batches of {} produce: its output there is its bias, and a 0 enters the running "
@@ -143,20 +155,20 @@ std::optional<double> PerplexityOf(const TrainedModel& model, double mean_loss) 
       fmt::format("model.kind = \"{}\": this takes only models of kind \"mlp\"", kind));
 }
 
-const Model& Job::perceptron() const {
-  const auto* perceptron = std::get_if<Model>(&model);
+const Perceptron& Job::perceptron() const {
+  const auto* perceptron = std::get_if<Perceptron>(&model);
   if (perceptron == nullptr) RefuseOtherKind(KindOf(model));
   return *perceptron;
 }
 
-Model& Job::perceptron() {
-  auto* perceptron = std::get_if<Model>(&model);
+Perceptron& Job::perceptron() {
+  auto* perceptron = std::get_if<Perceptron>(&model);
   if (perceptron == nullptr) RefuseOtherKind(KindOf(model));
   return *perceptron;
 }
 
 Loss Job::loss() const {
-  if (const auto* perceptron = std::get_if<Model>(&model)) return perceptron->loss;
+  if (const auto* perceptron = std::get_if<Perceptron>(&model)) return perceptron->loss;
   if (const auto* file = std::get_if<GraphFile>(&model)) return file->loss;
   return Loss::kCrossEntropy;
 }

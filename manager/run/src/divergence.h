@@ -6,10 +6,15 @@
 // snapshot, or to its beginning, and repeats those steps with the same bits. This second life keeps
 // two versions in the space and checks the weights of each step, which also finds weights that are
 // not finite although no loss shows it (relu turns a NaN into 0).
+//
+// If the loss or the weights of that step are finite in the second life, there is no divergence. In
+// exact precision this proves that a handler computed something wrong in one of the lives. The run
+// then begins a life like the first one.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "acan/manager/metrics_log.h"
 #include "acan/manager/receipt.h"
@@ -19,14 +24,14 @@ namespace acan {
 
 class Divergence {
  public:
-  // `finite_through`: set in a life that looks for the last good weights, which belong to this
-  // version or an earlier one. The context must outlive it.
-  Divergence(const RunContext& context, std::optional<std::int64_t> finite_through)
-      : context_(context), finite_through_(finite_through) {}
+  // `earlier`: set in a life that looks for the last good weights of the run that diverged so. The
+  // context must outlive it.
+  Divergence(const RunContext& context, std::optional<NotFiniteFound> earlier)
+      : context_(context), sought_(earlier) {}
 
   // One version for a loss that is not finite, and one for the step that discovers it.
   std::int64_t kept_versions() const { return IsSought() ? 2 : 0; }
-  bool IsSought() const { return finite_through_.has_value(); }
+  bool IsSought() const { return sought_.has_value(); }
 
   // Reports a loss in the metrics of an earlier life.
   void OnEarlier(const StepMetrics& first);
@@ -34,6 +39,10 @@ class Divergence {
   // kept, if the run ends with it; nullopt: the run continues. Throws NotFiniteFound if a new life
   // has to begin.
   std::optional<std::int64_t> OnNotFinite(const NotFinite& found, std::int64_t steps);
+  // The loss of a step and the weights that it made are finite. If the life looks for the last good
+  // weights because those of this step were not, it stops looking, and this returns what happened,
+  // for the user.
+  std::optional<std::string> OnFinite(std::int64_t step);
   void OnKept(std::int64_t version) { found_->kept_version = version; }
 
   const std::optional<NotFinite>& found() const { return found_; }  // the first
@@ -44,7 +53,7 @@ class Divergence {
 
  private:
   const RunContext& context_;
-  const std::optional<std::int64_t> finite_through_;
+  std::optional<NotFiniteFound> sought_;
   std::optional<NotFinite> found_;
 };
 

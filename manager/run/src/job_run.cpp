@@ -36,12 +36,16 @@ RunSettings SettingsOf(const ManagerOptions& options) {
           .log = options.log};
 }
 
+std::optional<std::int64_t> FiniteThrough(const std::optional<NotFiniteFound>& diverged) {
+  if (!diverged) return std::nullopt;
+  return diverged->finite_through;
+}
+
 // Whether the current exception concerns the run itself, whichever manager leads it. Otherwise it
 // is a limit of this manager's environment, such as a full disk or too few threads.
 bool IsOfRun() {
   try {
     throw;
-  } catch (const HandlersWrong&) {
   } catch (const NotFiniteFound&) {
   } catch (const JobFailed&) {
   } catch (...) {
@@ -65,7 +69,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       stop_(context_.client, options.alive),
       takeover_(context_, stop_, std::move(earlier.folder), std::move(earlier.runs)),
       beginning_(context_, takeover_.leadership(),
-                 {earlier.count, earlier.finite_through, std::move(earlier.counted)}),
+                 {earlier.count, FiniteThrough(earlier.diverged), std::move(earlier.counted)}),
       audits_(context_, options.audit_log, std::move(earlier.quarantined),
               [this](const AuditTrail::Handlers& handlers) { files_.KeepQuarantined(handlers); }),
       files_(context_, takeover_.folder(), ClientOf(options), [this] { audits_.SyncFlushed(); }),
@@ -79,14 +83,13 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       statistics_(context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
-      divergence_(context_, earlier.finite_through),
+      divergence_(context_, earlier.diverged),
       found_(std::move(earlier.found)),
       resumes_(options.resume) {
   files_.NoteReceipt(std::move(earlier.receipt));
 }
 
 std::optional<Receipt> JobRun::Run() {
-  statistics_.Begin(MonotonicUs());
   // Problems with files should be reported before waiting for anything.
   audits_.CheckWritable();
   if (!options_.resume) beginning_.OpenInitialWeights();
@@ -97,7 +100,8 @@ std::optional<Receipt> JobRun::Run() {
     });
     takeover_.leadership().Connect();
     if (!options_.resume && beginning_.IsFirstLife()) files_.NoteReceipt(files_.ReceiptText());
-    takeover_.Take();
+    takeover_.Take([this] { return options_.resume && MakeRoomForLock(); });
+    statistics_.Begin(MonotonicUs());  // not before: another manager's life has its own seconds
     audits_.Open(takeover_.leadership());
     if (auto done = Begin()) return done;
     stop_.OnTrainingBegun();
@@ -106,17 +110,24 @@ std::optional<Receipt> JobRun::Run() {
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {
+    // These records are of steps that the next life repeats, and it may have begun already.
+    audits_.DropUnflushed();
     SayStopped();
     if (!IsSnapshotMissing()) takeover_.LeaveToOthers();
     return std::nullopt;
   } catch (const RunLost&) {
     audits_.DropUnflushed();
     throw;
+  } catch (const HandlersWrong&) {
+    takeover_.earlier_runs().SayGoodbye();
+    throw;
   } catch (const tuplespace::SpaceError& error) {
+    if (!takeover_.leadership().leads()) audits_.DropUnflushed();
     // The broker would refuse it to the next manager, too.
     takeover_.earlier_runs().SayGoodbye();
     throw tuplespace::SpaceError(error.code(), error.what() + HintFor(error));
   } catch (...) {
+    if (!takeover_.leadership().leads()) audits_.DropUnflushed();
     if (IsOfRun()) {
       takeover_.earlier_runs().SayGoodbye();
       throw;
@@ -243,6 +254,9 @@ RunState JobRun::StateAt(std::int64_t version) const {
     contributors.insert(live->unconfirmed().begin(), live->unconfirmed().end());
   }
   state.contributors.assign(contributors.begin(), contributors.end());
+  state.unnamed_contributors = audits_.has_unnamed_contributors();
+  state.audit_share = audits.share;
+  state.audited = context_.job.tasks.audit > 0;
   state.conflicts = notices_.conflicts();
   state.handlers = statistics_.handlers().Totals();
   state.tasks_reissued = static_cast<std::int64_t>(statistics_.progress().reissued);
@@ -282,7 +296,7 @@ void JobRun::TakeSnapshotDone() {
   }
   if (!done->finite && context_.job.stop_if_not_finite) {
     context_.Log(fmt::format("the weights after {} steps are not finite", done->version));
-    throw NotFiniteFound{done->version - 1};
+    throw NotFiniteFound{done->version - 1, NotFinite::What::kWeights, done->version - 1};
   }
   driver_.Post(SnapshotDone{done->version, done->took_us, done->problem.empty()});
 }
@@ -330,7 +344,9 @@ void JobRun::LookAtStep(const StepCommitted& step) {
   if (std::isfinite(step.loss)) {
     if (!divergence_.IsSought()) return;
     const PassTasks tasks(context_.planned, context_.job.training, *driver_.core().plan());
-    if (space_.Mover().AreFinite(tasks.Tiles(context_.run, step.step + 1))) return;
+    if (space_.Mover().AreFinite(tasks.Tiles(context_.run, step.step + 1))) {
+      return OnFinite(step.step);
+    }
     found.what = NotFinite::What::kWeights;
   }
   OnNotFinite(found);
@@ -340,15 +356,26 @@ void JobRun::OnNotFinite(const NotFinite& found) {
   const bool first = !divergence_.found();
   if (first) statistics_.OnNotFinite(found.step);
   if (const auto version = divergence_.OnNotFinite(found, driver_.core().total_steps())) {
-    KeepVersion(*version);
+    KeepVersion(*version, found);
   }
 }
 
+// The life keeps versions, writes no snapshots and looks at all weights only to find the last good
+// ones. The next life continues from this step. After the last step there is nothing left to do.
+void JobRun::OnFinite(std::int64_t step) {
+  const auto text = divergence_.OnFinite(step);
+  if (!text) return;
+  notices_.OnNotRepeated(step, *text);
+  if (step + 1 == driver_.core().total_steps()) return;
+  KeepState(step + 1);
+  throw RunLost{"the run has not diverged"};
+}
+
 // It may be cut in another way than the newest version.
-void JobRun::KeepVersion(std::int64_t version) {
+void JobRun::KeepVersion(std::int64_t version, const NotFinite& found) {
   auto whole =
       space_.Mover().FindWhole(context_.run, *context_.model, context_.OptimizerStates(), version);
-  if (!whole || whole->version != version) throw NotFiniteFound{version};
+  if (!whole || whole->version != version) throw NotFiniteFound{version, found.what, found.step};
   divergence_.OnKept(version);
   space_.CancelReads();
   final_tiles_ = std::move(whole->tiles);
@@ -374,6 +401,11 @@ void JobRun::SayStopped() const {
                              context_.client.connected()
                                  ? "it was not written within the time limit (see --stop-within)"
                                  : "there is no connection to the broker"));
+  } else if (IsSnapshotMissing()) {
+    context_.Log(fmt::format("stopped after step {} without a snapshot of it: {}", done,
+                             divergence_.IsSought()
+                                 ? "while a run looks for its last good weights, it writes none"
+                                 : "it could not be written"));
   }
 }
 

@@ -39,8 +39,8 @@ struct EarlierLives {
   std::vector<std::string> runs;                   // runs that may have tuples left in the space
   std::map<std::string, std::string> quarantined;  // handlers that were wrong, and why
   std::vector<ResultConflict> conflicts;
-  std::optional<std::int64_t> finite_through = {};  // of the last NotFiniteFound, if any
-  std::shared_ptr<FolderLock> folder = {};          // the lock of the output folder, if held
+  std::optional<NotFiniteFound> diverged = {};  // while the last good weights are sought
+  std::shared_ptr<FolderLock> folder = {};      // the lock of the output folder, if held
   // The receipt in the output folder when this process began, if it began with a new run. It is of
   // an earlier run.
   std::optional<std::string> receipt = {};
@@ -66,6 +66,8 @@ class JobRun {
   // Whether this life has begun the files of the run. A new run begins them with its first plan.
   bool HasBegun() const { return begun_; }
   bool Resumes() const { return resumes_; }
+  // Whether it looks for the last good weights of a run that diverged.
+  bool SeeksGoodWeights() const { return divergence_.IsSought(); }
   std::optional<std::string> earlier_receipt() const { return files_.earlier_receipt(); }
   const std::optional<FoundAtFirst>& found() const { return found_; }
   std::optional<RunState> Counted() const;  // nullopt: it was lost before it could begin
@@ -110,7 +112,8 @@ class JobRun {
   void TakeSnapshotDone();
   void LookAtStep(const StepCommitted& step);
   void OnNotFinite(const NotFinite& found);
-  void KeepVersion(std::int64_t version);
+  void OnFinite(std::int64_t step);
+  void KeepVersion(std::int64_t version, const NotFinite& found);
   void SayStopped() const;
   bool IsSnapshotMissing() const;
   void SendProgress(const Progress& progress) const;
@@ -124,6 +127,7 @@ class JobRun {
   std::int64_t WholeEpochs(std::int64_t steps) const;
   template <class Work>
   auto WithRoom(const std::string& what, const Work& work);
+  bool MakeRoomForLock();  // as for FolderLock::Take
   void WriteWeights();
   void WriteKept();
   void AwaitAnswers();

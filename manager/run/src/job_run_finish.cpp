@@ -43,6 +43,17 @@ auto JobRun::WithRoom(const std::string& what, const Work& work) {
   });
 }
 
+bool JobRun::MakeRoomForLock() {
+  const SnapshotFolder* snapshots = files_.snapshots();
+  const auto go_on = [this] {
+    context_.client.Poll(std::chrono::microseconds(0));
+    takeover_.leadership().Keep();
+  };
+  if (snapshots == nullptr || !snapshots->MakeRoom(go_on)) return false;
+  context_.Log("the disk had no room for manager.lock: older snapshots were removed for it");
+  return true;
+}
+
 // Writes the fully trained model.
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
@@ -69,7 +80,9 @@ void JobRun::WriteKept() {
   const std::int64_t version = *divergence_.kept_version();
   const TileMover::Written written =
       space_.Mover().WriteModel("", *context_.model, version, *final_tiles_, true);
-  if (!written.finite && version > 0) throw NotFiniteFound{version - 1};
+  if (!written.finite && version > 0) {
+    throw NotFiniteFound{version - 1, NotFinite::What::kWeights, version - 1};
+  }
   if (!written.finite) {
     const std::string where = NotFiniteInitialWeight(context_.job);
     throw JobFailed(fmt::format("the weights with which the run began are not finite{}",
@@ -97,10 +110,11 @@ void JobRun::WriteKept() {
 }
 
 AuditSummary JobRun::AuditsSoFar() const {
-  AuditSummary summary{context_.job.tasks.audit,
-                       beginning_.past().audits_passed,
-                       beginning_.past().audits_skipped,
-                       {}};
+  const RunState& past = beginning_.past();
+  // The weights also depend on the steps of earlier lives, which may have had fewer audits.
+  const double share = past.version > 0 ? std::min(past.audit_share, context_.job.tasks.audit)
+                                        : context_.job.tasks.audit;
+  AuditSummary summary{share, past.audits_passed, past.audits_skipped, {}};
   if (const Audits* audits = driver_.audits()) {
     summary.passed += static_cast<std::int64_t>(audits->passed());
     summary.skipped += static_cast<std::int64_t>(audits->skipped());

@@ -40,12 +40,13 @@ std::optional<Receipt> Manager::Impl::Run() {
     try {
       return life->Run();
     } catch (const RunLost& lost) {
+      if (!life->SeeksGoodWeights()) earlier.diverged.reset();
       BeginAgain(lost);
     } catch (const HandlersWrong& wrong) {
       earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
       BeginAgain({"the run goes back to a state before they took part"});
     } catch (const NotFiniteFound& found) {
-      earlier.finite_through = found.finite_through;
+      earlier.diverged = found;
       BeginAgain({"the run goes back to keep the last good weights"});
     }
   }

@@ -194,6 +194,7 @@ void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size
 
 void SpaceActions::OnChunk(ChunkDone event, tuplespace::Found&& found) {
   for (const tuplespace::FoundTuple& tuple : found.tuples) event.put_by.insert(tuple.put_by);
+  audits_.OnContributors(event.put_by);
   if (audits_.Watches()) {
     event.results = SeenResults(std::move(found));
     audits_.OnResults(event.results);

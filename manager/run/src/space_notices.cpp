@@ -72,6 +72,12 @@ void SpaceNotices::OnUndecided(const AuditConflict& conflict) {
   Keep({conflict.result.ToString(), conflict.text});
 }
 
+void SpaceNotices::OnNotRepeated(std::int64_t step, const std::string& text) {
+  if (context_.job.training.precision != Precision::kExact) return context_.Log(text);
+  context_.Log(fmt::format("corruption: {}: a handler computes wrong results", text));
+  Keep({fmt::format("step {}", step), text});
+}
+
 void SpaceNotices::Keep(const ResultConflict& conflict) {
   if (AddConflict(conflict)) keep_(conflict);
 }

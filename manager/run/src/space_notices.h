@@ -2,7 +2,9 @@
 // results that are lost or differ.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,8 @@ class SpaceNotices {
   }
   // Audits have forgotten results that differ.
   void OnUndecided(const AuditConflict& conflict);
+  // A step that was computed again had another outcome, as `text` says.
+  void OnNotRepeated(std::int64_t step, const std::string& text);
   // Adds a conflict, and returns whether it is new: a snapshot written by an earlier life of this
   // process contains conflicts that are already known.
   bool AddConflict(const ResultConflict& conflict);

@@ -3,6 +3,7 @@
 // its thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,11 +36,13 @@ class Takeover {
   const EarlierRuns& earlier_runs() const { return earlier_runs_; }
 
   // Waits until everything is acquired. The folder comes last, because earlier runs have no manager
-  // once this one leads. REQUIRES: leadership().Connect().
-  void Take() {
+  // once this one leads. `make_room` removes from the folder what a resumed run need not keep; as
+  // for FolderLock::Take. REQUIRES: leadership().Connect().
+  void Take(const std::function<bool()>& make_room) {
     leadership_.Take();
     earlier_runs_.Find();
-    folder_.Take(earlier_runs_.names(), [this] { leadership_.PollOnce(); });
+    folder_.Take(
+        earlier_runs_.names(), [this] { leadership_.PollOnce(); }, make_room);
   }
   // The job is done. Releases the folder first, before another manager can lead. False: see
   // Leadership::GiveUp.

@@ -147,6 +147,24 @@ TEST_F(ControlGroups, LimitMemoryWhateverIsInUse) {
   EXPECT_EQ(DefaultPayloadBytes(8ull << 30), 6ull << 30);
 }
 
+// One hostile client could otherwise make a small broker exceed its memory.
+TEST(Memory, OfABrokerIsEnoughForAllThatItHoldsByDefault) {
+  for (const std::uint64_t gib : {2, 3, 8, 64, 1024}) {
+    const std::uint64_t memory_bytes = gib << 30;
+    const ReceiveBytes receive = DefaultReceiveBytes(memory_bytes);
+    const std::uint64_t waiting_of_all = 2 * receive.waiting;
+    EXPECT_LT(
+        DefaultPayloadBytes(memory_bytes) + receive.unfinished + receive.unread + waiting_of_all,
+        memory_bytes)
+        << gib;
+  }
+  const ReceiveBytes usual = DefaultReceiveBytes(64ull << 30);
+  EXPECT_EQ(usual.unfinished, 4ull << 30);
+  EXPECT_EQ(usual.unread, 4ull << 30);
+  EXPECT_EQ(usual.waiting, 2ull << 30);
+  EXPECT_EQ(DefaultReceiveBytes(1 << 20).unread, 64ull << 20);
+}
+
 TEST_F(ControlGroups, OfVersion2HaveQuotasOfProcessorTime) {
   Mounted2();
   folder_.Write("proc/self/cgroup", "0::/pod/one\n");

@@ -28,8 +28,8 @@ struct GpuModel {
 };
 
 // The available models: sm_70 (too old for acan), sm_75, sm_80, sm_86, sm_90, "tight" and "small".
-// "tight" is an sm_75 with 160 MiB, half of which is local memory of its threads. "small" is an
-// sm_90 with 48 MiB.
+// "tight" is an sm_75 with 320 MiB, four fifths of which its threads may need as local memory.
+// "small" is an sm_90 with 48 MiB.
 const GpuModel& ModelNamed(std::string_view name);  // aborts if there is none
 
 enum class Order : std::uint8_t {

@@ -191,6 +191,25 @@ TEST(OpenClDrivers, WithoutADeviceAreNamed) {
 
 #endif
 
+#ifdef ACAN_FAKE_GPU_MODULES
+
+// Most memory of this fake GPU is local memory of its threads.
+TEST(CudaHandler, WarnsThatItsDeviceHasLessThanIsAskedFor) {
+  const TestFolder folder;
+  Environment environment = OfferedGpus();
+  environment["ACAN_FAKE_GPUS"] = "tight";
+  Program handler({"handler", "--connect", "ipc://" + (folder / "nobody"), "--device", "cuda:0",
+                   "--memory", "300MiB"},
+                  environment);
+  EXPECT_TRUE(handler.WaitForErr("warning: cuda:0 has only "));
+  EXPECT_THAT(handler.err(), HasSubstr(" of the 300MiB asked for; other processes and the threads' "
+                                       "local memory have the rest"));
+  handler.Signal(SIGTERM);
+  EXPECT_EQ(handler.Wait(), 128 + SIGTERM);
+}
+
+#endif
+
 // A broker, and handlers on the CPU and on a device with a fault (see faulty_module.cpp).
 class FaultyDevice : public Devices {
  protected:

@@ -267,6 +267,18 @@ TEST_F(LimitsTest, TheOlderSnapshotGoesForTheCopyOfTheMetrics) {
   ExpectWhole(second, out_);
 }
 
+// The folder has no room for the lock's text, and so for nothing that a resumed run writes.
+TEST_F(LimitsTest, TheOlderSnapshotGoesForTheLockOfTheFolder) {
+  ASSERT_NO_FATAL_FAILURE(StopInTheMiddle());
+  LimitDisk(0);
+  Program second(ResumeWords(), Limited());
+  ASSERT_TRUE(second.WaitForErr("continuing from snapshot")) << second.err();
+  FreeDisk();
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("the disk had no room for manager.lock: older"));
+  ExpectWhole(second, out_);
+}
+
 // ---- a disk that does not respond ---------------------------------------------------------------
 
 // The copy of the metrics takes longer than the broker waits for a manager, or than there is a

@@ -3,11 +3,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -175,6 +177,55 @@ TEST_F(KillTest, TheBrokerAndTheLeaderAtOnceWithAStandby) {
   EXPECT_THAT(standby.err(), HasSubstr("continuing from snapshot"));
   EXPECT_EQ(HashOf(standby), undisturbed_);
   ExpectWholeMetrics();
+}
+
+// With audits, and without the snapshots of the first manager, it begins anew; the counts and the
+// conflicts are still those of all lives.
+TEST_F(KillTest, AnAuditedRunThatBeginsAnewCountsAllLives) {
+  using Clock = std::chrono::steady_clock;
+  const std::vector<std::string> few = {"--set", "train.epochs=3", "--set", "tasks.audit=1"};
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords()), other(HandlerWords());
+  Program first(ManagerWordsFor(folder_ / "first", few));
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  std::vector<std::string> words = ManagerWords(few);
+  words.emplace_back("--standby");
+  Program standby(words);
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  standby.Signal(SIGSTOP);
+  const Clock::time_point ended = Clock::now();
+  first.Signal(SIGKILL);
+  first.Wait();
+  nlohmann::json state;
+  {
+    tuplespace::ClientOptions options;
+    options.endpoint = endpoint_;
+    tuplespace::Client client(options);
+    const auto found =
+        client.ListAll({{tuplespace::FieldPattern::Exact("state")}, /*prefix=*/true});
+    ASSERT_FALSE(found.empty());
+    state = nlohmann::json::parse(found.back().payload.text());
+    state["tasks_done"] = 1'000'000 + state["tasks_done"].get<int>();
+    state["conflicts"] = {{{"key", "k"}, {"text", "of the first life"}}};
+    std::vector<tuplespace::Field> fields = found.back().key.Fields();
+    fields.back() = std::get<std::int64_t>(fields.back()) + 1;
+    tuplespace::Tuple newer;
+    newer.key = tuplespace::Key(fields);
+    newer.payload = tuplespace::Payload::Copy(state.dump());
+    ASSERT_TRUE(client.Put({newer}));
+  }
+  standby.Signal(SIGCONT);
+  ASSERT_EQ(standby.Wait(), 0) << standby.err();
+  const std::chrono::duration<double> since = Clock::now() - ended;
+  EXPECT_THAT(standby.err(), HasSubstr("starting over"));
+  const auto receipt = nlohmann::json::parse(LastLine(standby.out()));
+  EXPECT_GT(receipt["tasks_done"], state["tasks_done"]);
+  ASSERT_EQ(receipt["conflicts"].size(), 1u) << receipt["conflicts"];
+  EXPECT_EQ(receipt["conflicts"][0]["text"], "of the first life");
+  // The time in which the standby waited is that of the first manager.
+  EXPECT_GT(receipt["seconds"], state["seconds"]);
+  EXPECT_LE(receipt["seconds"].get<double>(), state["seconds"].get<double>() + since.count());
 }
 
 // The second life is that of another process, from a snapshot.

@@ -1,6 +1,11 @@
 // Handlers that compute wrongly among honest ones: the weights are those of an honest run.
+#include <signal.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -97,6 +102,64 @@ TEST_F(AuditTest, NothingIsLeftOfALiarThatWasAlone) {
   EXPECT_EQ(nlohmann::json::parse(LastLine(manager.out()))["weights_sha256"], honest);
 }
 
+// Its results are in the snapshot of a life without audits, from which the audited life begins.
+TEST_F(AuditTest, NothingIsLeftOfALiarFromBeforeTheAudits) {
+  const std::string honest = HonestHash("10");
+  Program broker({"broker", "--listen", endpoint_});
+  Program liar(HandlerWords({"--inject", "results:0.02,seed=7", "--throttle", "0.5"}));
+  ASSERT_TRUE(liar.WaitForErr("joined"));
+  std::vector<std::string> words = ManagerWords(WriteJob(""));
+  words.insert(words.end(),
+               {"--set", "train.epochs=10", "--set", "train.stop_if_not_finite=false"});
+  Program unaudited(words);
+  ASSERT_TRUE(unaudited.WaitForErr("epoch 1/10 done"));
+  unaudited.Signal(SIGTERM);
+  unaudited.Wait();
+  ASSERT_THAT(unaudited.err(), HasSubstr("no work is lost"));
+  Program first(HandlerWords());
+  Program second(HandlerWords());
+  for (Program* handler : {&first, &second}) ASSERT_TRUE(handler->WaitForErr("joined"));
+  words.insert(words.end(), {"--resume", "--set", "tasks.audit=1"});
+  Program audited(words);
+  EXPECT_EQ(audited.Wait(), 0) << audited.err();
+  EXPECT_THAT(audited.err(), HasSubstr("continuing from snapshot"));
+  EXPECT_THAT(audited.err(), HasSubstr("is quarantined"));
+  EXPECT_THAT(audited.err(), HasSubstr("starting over"));
+  const auto receipt = nlohmann::json::parse(LastLine(audited.out()));
+  EXPECT_EQ(receipt["weights_sha256"], honest);
+  EXPECT_EQ(receipt["audits"]["share"], 1.0);
+}
+
+TEST_F(AuditTest, TheReceiptHasTheLeastShareOfAllLives) {
+  const auto words = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train",  WriteJob(""), "--set",  "train.epochs=10",
+                                    "--json", "--handlers", "2xcpu:1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  Program unaudited(words({"--out", out_}));
+  ASSERT_TRUE(unaudited.WaitForErr("epoch 1/"));
+  unaudited.Signal(SIGTERM);
+  unaudited.Wait();
+  ASSERT_THAT(unaudited.err(), HasSubstr("no work is lost"));
+  const Result audited = RunAcan(words({"--resume", out_, "--set", "tasks.audit=1"}));
+  ASSERT_EQ(audited.code, 0) << audited.err;
+  const auto receipt = nlohmann::json::parse(LastLine(audited.out));
+  EXPECT_EQ(receipt["audits"]["share"], 0.0);
+  EXPECT_GT(receipt["audits"]["passed"], 0);
+  EXPECT_EQ(receipt["weights_sha256"], HonestHash("10"));
+}
+
+// A standby may have finished the job meanwhile, and its receipt has the end of the log.
+TEST_F(AuditTest, AManagerThatCommitsNoStepLeavesTheLogAlone) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program manager(ManagerWords(WriteJob("")));
+  ASSERT_TRUE(manager.WaitForErr("waiting"));
+  manager.Signal(SIGTERM);
+  manager.Wait();
+  EXPECT_EQ(ReadFile(log_), "");
+}
+
 TEST_F(AuditTest, AnAuditedShareFindsOneThatLiesNowAndThen) {
   const std::string honest = HonestHash();
   const std::string job = WriteJob("audit = 0.2\n");
@@ -160,6 +223,55 @@ TEST_F(AuditTest, AStandbyGoesOnWithTheLog) {
   const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
+}
+
+TEST_F(AuditTest, ALogMayHaveLaterRuns) {
+  const std::string job = WriteJob("");
+  const auto train = [&](const std::string& seed, const std::string& out) {
+    const Result run = RunAcan({"train", job, "--set", "train.epochs=1", "--set", seed,
+                                "--handlers", "cpu:1@4MiB", "--out", out, "--audit-log", log_});
+    EXPECT_EQ(run.code, 0) << run.err;
+  };
+  train("train.seed=1", out_);
+  const std::string first = ReadFile(log_);
+  const auto lines = std::ranges::count(first, '\n');
+  train("train.seed=2", folder_ / "later");
+  for (const std::string& out : {out_, folder_ / "later"}) {
+    const Result verified = RunAcan({"verify", out, "--audit-log", log_});
+    EXPECT_EQ(verified.code, 0) << verified.out;
+    EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
+    EXPECT_THAT(verified.out, Not(HasSubstr("note")));
+    const std::string where = ", at line " + std::to_string(lines) + "; ";
+    EXPECT_EQ(verified.out.find(where) != std::string::npos, out == out_) << verified.out;
+  }
+  // A torn line after the run's end is that of a later run only if that one has whole lines, too.
+  std::ofstream(log_, std::ios::binary) << first << "{";
+  const Result torn = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(torn.code, 1) << torn.out;
+  EXPECT_THAT(torn.out, HasSubstr("DIFFERENT  end of"));
+}
+
+TEST_F(AuditTest, VerifySaysWhichStepsTheLogLacks) {
+  const std::vector<std::string> train = {"train",           WriteJob(""), "--set",
+                                          "train.epochs=50", "--handlers", "cpu:1@4MiB"};
+  std::vector<std::string> words = train;
+  words.insert(words.end(), {"--out", out_});
+  {
+    Program first(words);
+    ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+    first.Signal(SIGTERM);
+    EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  }
+  words = train;
+  words.insert(words.end(), {"--resume", out_, "--audit-log", log_});
+  const Result second = RunAcan(words);
+  ASSERT_EQ(second.code, 0) << second.err;
+  const std::string said = "after step ";
+  const std::string rest = second.err.substr(second.err.find(said) + said.size());
+  const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("does not say who computed the first " +
+                                      std::to_string(std::stoi(rest)) + " steps"));
 }
 
 TEST_F(AuditTest, FastPrecisionIsRefused) {

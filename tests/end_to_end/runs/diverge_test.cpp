@@ -69,7 +69,7 @@ learning_rate = 1e6
   std::string WriteHugeModel() const { return WriteModel("huge.safetensors", 1e33f); }
   // Writes a model in which each value of layers.0.weight is `weight`.
   std::string WriteModel(const std::string& name, float weight) const {
-    const auto model = BuildModel(Model{{16, 40, 2}});
+    const auto model = BuildModel(Perceptron{{16, 40, 2}});
     const std::string path = folder_ / name;
     ModelWriter writer(path, *model);
     const std::vector<TensorInfo> tensors = ModelTensors(*model);
@@ -210,6 +210,33 @@ TEST_F(Diverge, WeightsThatNoLossShowsAreFound) {
   EXPECT_THAT(result.err, HasSubstr("the weights of step 0"));
   EXPECT_FALSE(std::filesystem::exists(out_ + "/model.safetensors"));
   EXPECT_TRUE(AllFinite(out_ + "/" + receipt["not_finite"]["kept"].get<std::string>()));
+}
+
+// A handler made the loss infinite or NaN once; it is not there when the steps are repeated.
+TEST_F(Diverge, ALossThatIsFiniteAgainIsNoDivergence) {
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  const std::vector<std::string> handler = {"handler", "--connect", endpoint, "--device", "cpu:1"};
+  std::vector<std::string> liar = handler;
+  liar.insert(liar.end(), {"--inject", "results:0.3,seed=7", "--throttle", "0.02"});
+  Program broker({"broker", "--listen", endpoint});
+  Program wrong(liar);
+  ASSERT_TRUE(wrong.WaitForErr("joined"));
+  Program manager({"manager", "--connect", endpoint, job_, "--out", out_, "--set",
+                   "train.learning_rate=0.01", "--set", "snapshots.every_steps=5"});
+  ASSERT_TRUE(manager.WaitForErr("keep the last good weights"));
+  wrong.Signal(SIGKILL);
+  wrong.Wait();
+  Program right(handler);
+  EXPECT_EQ(manager.Wait(), 1) << manager.err();
+  EXPECT_THAT(manager.err(), AllOf(HasSubstr("was not finite, and is finite when the step is"),
+                                   HasSubstr("a handler computes wrong results"),
+                                   HasSubstr("continuing from the weights in the space"),
+                                   HasSubstr("the weights are in doubt")));
+  const nlohmann::json receipt = ReceiptIn(out_);
+  ASSERT_TRUE(receipt.is_object());
+  EXPECT_EQ(receipt["not_finite"], nullptr);
+  EXPECT_EQ(receipt["conflicts"].size(), 1u);
+  EXPECT_EQ(receipt["steps"], 210);
 }
 
 // The inputs are finite, but the first loss overflows.

@@ -262,9 +262,16 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
   receipt["epochs"] = 9;
   receipt["audits"]["share"] = 0.5;
   receipt["data"]["test_sha256"] = nullptr;
+  receipt["data"]["train_samples"] = 999999;
+  receipt["test_perplexity"] = 1.01;
   folder_.Write("out/receipt.json", receipt.dump(2));
   const Result result = RunAcan({"verify", out_, "--rerun"});
   EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("DIFFERENT  data/train_samples of the second training: 300, "
+                              "the receipt says 999999"),
+                    HasSubstr("DIFFERENT  test_perplexity of the second training: null, "
+                              "the receipt says 1.01")));
   for (const char* field : {"test_loss", "test_accuracy", "final_train_loss", "steps", "epochs"}) {
     EXPECT_THAT(result.out, HasSubstr("DIFFERENT  " + std::string(field) +
                                       " of the second training: " + receipt_[field].dump()));
@@ -272,6 +279,18 @@ TEST_F(Outputs, TrainingAgainNamesEachFieldThatWasEdited) {
   EXPECT_THAT(result.out, HasSubstr("DIFFERENT  audits/share of the second training: 0.0"));
   EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  test data"), HasSubstr("says none"),
                                 HasSubstr("equal      weights_sha256 of the second training")));
+}
+
+TEST_F(Outputs, VerifySaysWhatReceiptsOfEarlierVersionsLack) {
+  nlohmann::json receipt = receipt_;
+  receipt.erase("receipt_sha256");
+  receipt["data"].erase("train_samples");
+  folder_.Write("out/receipt.json", receipt.dump(2));
+  const Result result = RunAcan({"verify", out_, "--rerun"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("unchecked  data/train_samples of the second training: 300; "),
+                    Not(HasSubstr("test_perplexity"))));
 }
 
 // The fast products of the CPU are exact, so the bits are equal; the edited receipt stands in for

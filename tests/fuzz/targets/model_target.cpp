@@ -56,8 +56,8 @@ const std::vector<std::shared_ptr<const TrainedModel>>& Models() {
     Job of_gpt, of_resnet;
     of_gpt.model = gpt;
     of_resnet.model = resnet;
-    const Model perceptron{.layers = {2, 1}, .loss = Loss::kMeanSquaredError};
-    return std::vector{BuildModel(Model{{3, 2}}), BuildModel(perceptron), BuildModel(of_gpt),
+    const Perceptron perceptron{.layers = {2, 1}, .loss = Loss::kMeanSquaredError};
+    return std::vector{BuildModel(Perceptron{{3, 2}}), BuildModel(perceptron), BuildModel(of_gpt),
                        BuildModel(of_resnet)};
   }();
   return models;

@@ -82,6 +82,16 @@ TEST_F(ImageTest, SaysThatOnlyOneFileIsScaled) {
   EXPECT_TRUE(Load(ChannelsLast(), test).warnings.empty());
 }
 
+TEST_F(ImageTest, SaysThatAMeanIsThatOfBytes) {
+  const std::string means = "mean = [0.5, 116.8, 0.5, 0.5]";
+  const std::vector<std::string> warnings = Load(ChannelsFirst(), means).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("data.mean has 116.8, but "), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("/x has uint8, which is scaled to 0..1 before"), std::string::npos);
+  EXPECT_TRUE(Load(ChannelsLast(), means).warnings.empty());
+  EXPECT_TRUE(Load(ChannelsFirst(), "mean = [0.5, 1, 0, -2]").warnings.empty());
+}
+
 TEST_F(ImageTest, IdxHasOneChannel) {
   const std::vector<std::uint8_t> bytes = {0, 51, 102, 153, 204, 255, 5, 4, 3, 2, 1, 0};
   Values expected;
@@ -168,7 +178,9 @@ TEST_F(ImageTest, MistakesAreNamed) {
   Refused(Npy("|u1", "(2, 4, 3, 2)", std::string(48, '\0')), {"[2, 4, 3, 2]", "2 x 3 pixels"});
   Refused(ChannelsFirst(), {"(layout HWC)", "2 x 3 pixels"}, "layout = \"HWC\"");
   Refused(Npy("<i4", "(2, 4, 2, 3)", std::string(192, '\0')),
-          {"integers of 32 bits", "uint8 or float32"});
+          {"its values are int32, but", "uint8 or float32"});
+  Refused(Npy("|b1", "(2, 4, 2, 3)", std::string(48, '\1')),
+          {"its values are int8 or bool, but", "uint8 or float32"});
   std::string floats = ChannelsLast();
   const float nan = NAN;
   floats.replace(floats.size() - 4, 4, reinterpret_cast<const char*>(&nan), 4);
@@ -186,6 +198,29 @@ TEST_F(ImageTest, MistakesAreNamed) {
   Refused(whole.substr(0, whole.size() - 1), {"truncated", "(48 bytes", "has 47"});
   Refused("1,2\n3,4\n", {"data.flip is for models of images"}, "flip = true",
           {{"x", model::InputRole::kNumbers, 1, 2}, {"labels", model::InputRole::kLabels}});
+}
+
+// The first window declares the size, also if other operators come before it.
+TEST_F(ImageTest, AnotherShapeIsRefusedBeforeAnyOperatorOfPixels) {
+  const model::Window window{{2, 3}, {1, 1}, {1, 1}, {0, 0}};
+  const auto wanted = [&window](bool moves_rows) {
+    model::Graph graph;
+    const auto images = graph.AddInput("images", model::InputRole::kNumbers, 6, 4);
+    auto pixels = graph.Add("pre", model::Scale{1.0f}, {images});
+    pixels = graph.Add("sum", model::Add{}, {images, pixels});
+    if (moves_rows) {
+      pixels = graph.Add("part", model::Slice{model::SliceAxis::kPositions, 0, 3}, {pixels});
+      pixels = graph.Add("twice", model::Concat{model::SliceAxis::kPositions}, {pixels, pixels});
+    }
+    graph.AddOutput(
+        "y", graph.Add("pool", model::Pooling{model::PoolingKind::kAverage, window}, {pixels}));
+    graph.AddInput("labels", model::InputRole::kLabels, 1, 1, 2);
+    return WantedInputs(graph);
+  };
+  EXPECT_EQ(Load(ChannelsFirst(), "", wanted(false)).train->samples(), 2);
+  const std::string turned = Npy("|u1", "(2, 4, 3, 2)", std::string(48, '\0'));
+  Refused(turned, {"[2, 4, 3, 2]", "2 x 3 pixels"}, "", wanted(false));
+  EXPECT_EQ(Load(turned, "", wanted(true)).train->samples(), 2);
 }
 
 TEST_F(ImageTest, ImagesAreNumbers) {

@@ -337,7 +337,7 @@ TEST(GraphFileJobTest, MistakesAreNamed) {
 TEST(GraphFileJobTest, TheLossSaysWhatTheDataAre) {
   const TestFolder folder;
   Job of_values;
-  of_values.model = Model{.layers = {4, 3}, .loss = Loss::kMeanSquaredError};
+  of_values.model = Perceptron{.layers = {4, 3}, .loss = Loss::kMeanSquaredError};
   const std::string path = folder.Write("net.json", GraphTextOf(of_values));
   const std::string model = "[model]\nkind = \"graph\"\nfile = \"" + path + "\"\n";
   EXPECT_EQ(
@@ -396,22 +396,31 @@ TEST(JobModelTest, RulesOfATraining) {
   refused("freeze = [\"*\"]\n", {"job.toml: train.freeze leaves no parameter to train"});
 }
 
-TEST(JobModelTest, BatchNormOfOneValueIsNamed) {
-  const auto of = [](const char* more) {
-    return BuildModel(ParseModel(
-        std::string("kind = \"resnet\"\nimage_size = 4\nwidths = [4, 8]\nblocks = [1, 1]\n"
-                    "num_classes = 3\n") +
-        more));
+TEST(JobModelTest, NormsOfOneValueAreNamed) {
+  const auto problem = [](const std::string& model, std::int64_t batch, std::int64_t samples,
+                          const std::string& train = "") {
+    const Job job = ParseModel(
+        "kind = \"resnet\"\nimage_size = 4\nwidths = [4, 8]\nblocks = [1, 1]\nnum_classes = 3\n" +
+            model,
+        fmt::format("[train]\nbatch = {}\n{}", batch, train));
+    return NormProblem(*BuildModel(job), job.training, samples);
   };
-  const auto small = of("");
-  EXPECT_EQ(BatchNormProblem(*small, 4, 8), "");
-  EXPECT_EQ(BatchNormProblem(*small, 4, 6), "");
-  const std::string last = BatchNormProblem(*small, 4, 9);
+  EXPECT_EQ(problem("", 4, 8), "");
+  EXPECT_EQ(problem("", 4, 6), "");
+  const std::string last = problem("", 4, 9);
   EXPECT_NE(last.find("9 samples in batches of 4"), std::string::npos) << last;
-  EXPECT_NE(BatchNormProblem(*small, 1, 8), "");
-  EXPECT_NE(BatchNormProblem(*small, 4, 1), "");
-  EXPECT_EQ(BatchNormProblem(*of("norm = \"group\"\nnorm_groups = 2\n"), 1, 8), "");
-  EXPECT_EQ(BatchNormProblem(*of("stem = \"small\"\n"), 1, 8), "") << "it has larger maps";
+  EXPECT_NE(problem("", 1, 8), "");
+  EXPECT_NE(problem("", 4, 1), "");
+  EXPECT_EQ(problem("stem = \"small\"\n", 1, 8), "") << "it has larger maps";
+  // No step trains the last batch of one sample.
+  EXPECT_EQ(problem("", 4, 9, "steps = 0\n"), "");
+  EXPECT_EQ(problem("", 4, 9, "epochs = 0\n"), "");
+  EXPECT_EQ(problem("", 4, 9, "steps = 2\n"), "");
+  EXPECT_EQ(problem("", 4, 9, "steps = 3\n"), last);
+  const std::string groups = "norm = \"group\"\nnorm_groups = ";
+  EXPECT_EQ(problem(groups + "2\n", 1, 8), "");
+  const std::string single = problem(groups + "4\n", 4, 8);
+  EXPECT_NE(single.find("gets one value per group"), std::string::npos) << single;
 }
 
 // For any value of a number, the job is either refused with a message about it, or its model has

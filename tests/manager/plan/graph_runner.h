@@ -23,7 +23,7 @@ namespace acan {
 
 class GraphRunner {
  public:
-  GraphRunner(Model model, Training training, Plan plan)
+  GraphRunner(Perceptron model, Training training, Plan plan)
       : model_(std::move(model)),
         built_(BuildModel(model_)),
         training_(training),
@@ -134,7 +134,7 @@ class GraphRunner {
     return values;
   }
 
-  const Model model_;
+  const Perceptron model_;
   const std::shared_ptr<const TrainedModel> built_;
   const Training training_;
   const Plan plan_;

@@ -39,8 +39,8 @@ inline std::map<std::string, Capacity> OneOnEachHost(int hosts, std::uint32_t ns
 // A perceptron for handlers on several hosts.
 struct Wide {
   explicit Wide(std::vector<std::int64_t> layers, std::int64_t batch) {
-    model =
-        LowerModel(BuildModel(Model{.layers = std::move(layers), .loss = Loss::kMeanSquaredError}));
+    model = LowerModel(
+        BuildModel(Perceptron{.layers = std::move(layers), .loss = Loss::kMeanSquaredError}));
     training.batch = batch;
     training.optimizer = Optimizer::kMomentum;
   }

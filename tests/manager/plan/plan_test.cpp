@@ -22,7 +22,7 @@ struct Batch {
   std::vector<float> inputs, targets;
 };
 
-Batch MakeBatch(const Model& model, std::int64_t rows, unsigned seed) {
+Batch MakeBatch(const Perceptron& model, std::int64_t rows, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
   Batch batch;
@@ -44,7 +44,7 @@ Batch MakeBatch(const Model& model, std::int64_t rows, unsigned seed) {
 }
 
 struct MlpRequest : PlanRequest {
-  Model mlp;
+  Perceptron mlp;
   std::optional<Plan> Make(std::uint64_t* smallest_need_bytes = nullptr) const {
     PlanRequest request = *this;
     request.model = LowerModel(BuildModel(mlp));
@@ -208,7 +208,7 @@ double Activate(Activation activation, double x, double bound) {
 }
 
 // The loss of the whole network, written independently in float64.
-double LossInDouble(const Model& model, const std::vector<std::vector<double>>& tensors,
+double LossInDouble(const Perceptron& model, const std::vector<std::vector<double>>& tensors,
                     const Batch& batch, std::int64_t rows) {
   double loss = 0;
   for (std::int64_t row = 0; row < rows; ++row) {

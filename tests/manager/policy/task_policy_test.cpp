@@ -124,18 +124,18 @@ TEST(ChunksTest, CoverEverythingForAnyNumbers) {
 TEST(ChunksTest, AreOfTheTasksOfOneKindAndLayer) {
   std::vector<PlannedTask> tasks(12);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    tasks[i].task.kind = i % 3 == 0 ? TaskKind::kActivation : TaskKind::kForward;
+    tasks[i].task.kind = i % 3 == 0 ? TaskKind::kBackward : TaskKind::kForward;
     tasks[i].segment = 1;
   }
   const auto policy = MakeTaskPolicy(Limits(Policy::kGuided));
   policy->OnHandlers(2);
   policy->MarkChunks(tasks);
-  std::vector<std::int32_t> forward, activation;
+  std::vector<std::int32_t> forward, backward;
   for (const PlannedTask& task : tasks) {
-    (task.task.kind == TaskKind::kForward ? forward : activation).push_back(task.task.chunk);
+    (task.task.kind == TaskKind::kForward ? forward : backward).push_back(task.task.chunk);
   }
   EXPECT_EQ(forward, (std::vector<std::int32_t>{4, 4, 4, 4, 2, 2, 1, 1}));
-  EXPECT_EQ(activation, (std::vector<std::int32_t>{2, 2, 1, 1}));
+  EXPECT_EQ(backward, (std::vector<std::int32_t>{2, 2, 1, 1}));
   for (const Policy other : {Policy::kAuto, Policy::kPaper, Policy::kFixed}) {
     std::vector<PlannedTask> unmarked(3);
     MakeTaskPolicy(Limits(other))->MarkChunks(unmarked);

@@ -20,7 +20,7 @@ class SpaceNoticesTest : public ::testing::Test {
  protected:
   static Job SmallJob() {
     Job job;
-    job.model = Model{{2, 2}};
+    job.model = Perceptron{{2, 2}};
     return job;
   }
   static Notice Parked() { return {Notice::Kind::kParked, Key{"task", 1}, "handler", "bad input"}; }
@@ -87,6 +87,16 @@ TEST_F(SpaceNoticesTest, ADisputeThatAuditsForgetIsKeptAsAConflict) {
   ASSERT_EQ(notices_.conflicts().size(), 1u);
   EXPECT_EQ(notices_.conflicts()[0].key, conflict.result.ToString());
   EXPECT_EQ(notices_.conflicts()[0].text, conflict.text);
+}
+
+TEST_F(SpaceNoticesTest, AStepWithAnotherOutcomeIsAConflictInExactPrecisionOnly) {
+  notices_.OnNotRepeated(3, "the loss differs");
+  ASSERT_EQ(notices_.conflicts().size(), 1u);
+  EXPECT_EQ(notices_.conflicts()[0].key, "step 3");
+  EXPECT_EQ(notices_.conflicts()[0].text, "the loss differs");
+  job_.training.precision = Precision::kFast;
+  notices_.OnNotRepeated(4, "the loss differs");
+  EXPECT_EQ(notices_.conflicts().size(), 1u);
 }
 
 }  // namespace

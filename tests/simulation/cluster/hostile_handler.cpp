@@ -100,12 +100,7 @@ void HostileHandler::DrawKeeping(Random random) {
 
 // As DrawKeeping.
 void HostileHandler::DrawBorrowing(Random random) {
-  if (!random.OneIn(2)) return;
-  if (random.OneIn(4)) {  // it does nothing else, for which it would be benched
-    weights_.assign(kDeeds, 0);
-    clings_ = false;
-  }
-  weights_[static_cast<std::size_t>(Deed::kBorrow)] = 1ull << random.Below(6);
+  if (random.OneIn(2)) weights_[static_cast<std::size_t>(Deed::kBorrow)] = 1ull << random.Below(6);
 }
 
 bool HostileHandler::Is(const ClientId& client) {

@@ -73,18 +73,6 @@ std::uint64_t RandomNumber() {
   return World::current().random().Next();
 }
 
-std::uint64_t Multipart::Bytes() const {
-  std::uint64_t bytes = control.size();
-  for (const Payload& payload : payloads) bytes += payload.size();
-  return bytes;
-}
-
-void ReceivedMultipart::SetControl(const void* data, std::size_t bytes) {
-  frame.rebuild(data, bytes);
-  control_begin = 0;
-  control_bytes = bytes;
-}
-
 // The simulated network always delivers whole messages.
 ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   assert(!router);

@@ -407,6 +407,32 @@ TEST_P(Guarded, NobodyReadsTheFilesOfAProcessThatItIsNot) {
   }
 }
 
+// A client that never ends its message must not take memory that a small machine needs for tuples.
+TEST_P(Guarded, UnfinishedMessagesMakeRoomForTuples) {
+  constexpr std::size_t kMiB = 1 << 20;
+  broker_.reset();
+  BrokerOptions options =
+      BrokerThread::Options(GetParam() == "ipc" ? folder_.Ipc() : std::string("tcp://127.0.0.1:*"));
+  options.access = {broker_keys_, Roles(), Peers()};
+  options.limits.payload_bytes = 8 * kMiB;
+  options.connections.least_unfinished_bytes_of_key = 2 * kMiB;
+  broker_ = std::make_unique<BrokerThread>(options);
+  zmq::socket_t dealer = Dealer("w/endless", worker_keys_);
+  Send(dealer, Hello{1, "endless"});
+  ASSERT_TRUE(std::holds_alternative<Welcome>(Answer(dealer)));
+  const std::vector<std::string> parts =
+      PartsOf({}, {Payload::Copy(std::string(4 * kPartBytes, 'e'))});
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    dealer.send(zmq::buffer(parts[i]), zmq::send_flags::none);
+  }
+  Client master(As("master", master_keys_));
+  ASSERT_TRUE(master.Put({PlainTuple({"data", 1}, std::string(7 * kMiB, 'd'))}, kGenerous));
+  EXPECT_TRUE(PollUntil(master, [this] {
+    return broker_->Log().find("have more than 2097152 bytes") != std::string::npos;
+  })) << broker_->Log();
+  EXPECT_EQ(master.ReadOne(Pattern::Of({"data", 1}))->payload.size(), 7 * kMiB);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Guarded, ::testing::Values("ipc", "tcp"),
                          [](const auto& one) { return one.param; });
 

@@ -290,6 +290,21 @@ TEST_P(Endless, AMessageWithoutEndIsCutOff) {
   EXPECT_THAT(broker_->Log(), HasSubstr("unfinished_bytes = 67108864"));
 }
 
+TEST_P(Endless, MessagesWithoutEndHaveALimitTogether) {
+  ConnectionLimits limits;
+  limits.unread_bytes_of_all = 64 << 20;
+  Start(limits);
+  const std::string frame = FrameHead(kMore, 1 << 20) + std::string(1 << 20, 'e');
+  std::vector<Raw> raws;
+  for (int i = 0; i < 4; ++i) {
+    const Raw& raw = raws.emplace_back(broker_->endpoint());
+    ASSERT_TRUE(raw.Say(Greeting("NULL") + Ready("endless " + std::to_string(i))));
+    for (int frames = 0; frames < 24 && raw.Say(frame); ++frames) continue;
+  }
+  EXPECT_TRUE(PollUntil(*honest_, [&] { return Counted().refused_connections >= 1; }));
+  EXPECT_THAT(broker_->Log(), HasSubstr("unread_bytes_of_all = 67108864"));
+}
+
 // A broker that blocks in its log function at the first bad message, until WakeUp.
 class SleepingBroker {
  public:

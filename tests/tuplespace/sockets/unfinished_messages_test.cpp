@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::uint64_t kLimit = 8 * kPartBytes;
 
@@ -73,6 +74,27 @@ TEST(UnfinishedMessages, ThatAreCompleteOrForgottenTakeNothingOfTheLimit) {
       messages.Forget(peer);
     }
   }
+  EXPECT_THAT(messages.TakeDropped(), IsEmpty());
+}
+
+// A broker lowers the limit when its space fills up, although the sender pauses.
+TEST(UnfinishedMessages, AreDroppedWhenTheLimitBecomesSmaller) {
+  UnfinishedMessages messages({}, kLimit);
+  Sending large, small, stranger, nobody;
+  for (int i = 0; i < 5; ++i) large.To(messages, "large", "key");
+  for (int i = 0; i < 2; ++i) small.To(messages, "small", "key");
+  for (int i = 0; i < 2; ++i) stranger.To(messages, "stranger", "other key");
+  for (int i = 0; i < 5; ++i) nobody.To(messages, "nobody", "");
+  messages.SetBytesOfUser(kLimit - 1);
+  EXPECT_THAT(messages.TakeDropped(), IsEmpty());
+  messages.SetBytesOfUser(2 * kPartBytes);
+  EXPECT_THAT(messages.TakeDropped(), ElementsAre("large"));
+  messages.SetBytesOfUser(kPartBytes);
+  EXPECT_THAT(messages.TakeDropped(), UnorderedElementsAre("small", "stranger"));
+  // A larger limit admits more again.
+  messages.SetBytesOfUser(kLimit);
+  Sending next;
+  for (int i = 0; i < 5; ++i) next.To(messages, "next", "key");
   EXPECT_THAT(messages.TakeDropped(), IsEmpty());
 }
 

@@ -1,7 +1,6 @@
 #include "tuplespace/broker.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "channel_table.h"
 #include "connection_probes.h"
 #include "connections.h"
+#include "descriptor_shares.h"
 #include "ending.h"
 #include "intake.h"
 #include "log_pause.h"
@@ -46,29 +46,23 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   core.client_silence_us = options.client_silence_us;
   core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
   core.first_session = RandomNumber();
-  core.waiting_bytes = options.client_queue_bytes;
-  core.waiting_bytes_of_all = 2 * std::min(options.client_queue_bytes, UINT64_MAX / 4);
+  core.waiting_bytes = options.waiting_bytes;
+  core.waiting_bytes_of_all = 2 * std::min(options.waiting_bytes, UINT64_MAX / 4);
   return core;
 }
 
 PackingLimits Packing(const BrokerOptions& options, const BrokerCoreOptions& core) {
   return {core.control_frame_bytes, core.limits.message_bytes,
-          options.connections.unfinished_bytes};
+          options.connections.unfinished_bytes_of_key};
 }
 
-std::uint64_t MostFiles() {
-  rlimit files{};
-  const bool limited = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
-  return limited ? files.rlim_cur : UINT64_MAX;
-}
-
-std::uint64_t PossibleSegments(std::uint64_t wanted) {
-  return std::min(wanted, MostFiles() / 3);
+BrokerDescriptors Possible(std::uint64_t segments) {
+  return ShareBrokerDescriptors(DescriptorLimit(), segments, segments > 0 ? kMaxChannels : 0);
 }
 
 // ZeroMQ retries without a pause when it runs out of descriptors, so that must not happen.
-ConnectionLimits Possible(ConnectionLimits limits, std::uint64_t segments) {
-  limits.connections = std::min(limits.connections, PossibleConnections(segments));
+ConnectionLimits Within(ConnectionLimits limits, const BrokerDescriptors& possible) {
+  limits.connections = std::min(limits.connections, possible.connections);
   return limits;
 }
 
@@ -83,9 +77,7 @@ BrokerOptions Checked(BrokerOptions options) {
 }  // namespace
 
 std::uint64_t PossibleConnections(std::uint64_t shared_segments) {
-  constexpr std::uint64_t kOthers = 128;
-  const std::uint64_t left = MostFiles() - PossibleSegments(shared_segments);
-  return left > 2 * kOthers ? left - kOthers : kOthers;
+  return Possible(shared_segments).connections;
 }
 
 // The loop that runs a broker's parts.
@@ -95,11 +87,11 @@ struct Broker::Impl {
         core_options(CoreOptions(options)),
         access(options.access),
         sockets(options, Packing(options, core_options)),
-        segments(PossibleSegments(options.shared_segments)),
-        channels(options.shared_segments > 0 ? kMaxChannels : 0, wake.fd()),
+        possible(Possible(options.shared_segments)),
+        segments(possible.segments),
+        channels(possible.channels, wake.fd()),
         outbox(sockets.router(), channels, options.client_queue_bytes),
-        connections(Possible(options.connections, PossibleSegments(options.shared_segments)),
-                    options.client_silence_us),
+        connections(Within(options.connections, possible), options.client_silence_us),
         core(core_options),
         sender(clock, core, connections, segments, channels, outbox,
                [this](const ClientId& client, const std::string& why) { Lose(client, why); }),
@@ -284,6 +276,7 @@ struct Broker::Impl {
   RunningClock clock;
   WakeUp wake;
   AdaptiveSpin spin;
+  const BrokerDescriptors possible;
   SegmentTable segments;
   ChannelTable channels;
   Outbox outbox;

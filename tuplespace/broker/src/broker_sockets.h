@@ -32,7 +32,8 @@ class BrokerSockets {
   ReceiveResult Receive(ReceivedMultipart& message);
   // Drops the unfinished message of this client.
   void ForgetUnfinished(const ClientId& client) { receiver_.Forget(client); }
-  // As in Receiver.
+  // As in Receiver; of a key.
+  void SetUnfinishedBytesOfKey(std::uint64_t bytes) { receiver_.SetUnfinishedBytesOfUser(bytes); }
   std::vector<std::string> TakeDropped() { return receiver_.TakeDropped(); }
   // Whether there may be something to receive.
   bool has_input() const { return has_input_; }

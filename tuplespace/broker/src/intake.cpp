@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -40,8 +41,9 @@ int Intake::ReceiveTurn() {
         channels_.Read(message_.routing_id, [this](auto& earlier) { OnChannelMessage(earlier); });
     OnMessage();
   }
-  return received +
-         channels_.ReadAll(kTurnMessages, [this](auto& nearby) { OnChannelMessage(nearby); });
+  received += channels_.ReadAll(kTurnMessages, [this](auto& nearby) { OnChannelMessage(nearby); });
+  if (received > 0) BoundUnfinished();
+  return received;
 }
 
 void Intake::ReceiveLast(const ClientId& client) {
@@ -69,16 +71,23 @@ void Intake::OnPart() {
       !core_.Heard(client, message_.socket_bytes, now_us)) {
     sockets_.ForgetUnfinished(client);
   }
-  GiveUpOversized();
+  BoundUnfinished();
 }
 
-// The clients whose unfinished messages were dropped, because those of their key were too large
-// together. They join again and send what is unanswered.
-void Intake::GiveUpOversized() {
+// Bounds the memory of unfinished messages by the room in the space, into which most of them go.
+// The clients whose messages were dropped, because those of their key were too large together, join
+// again and send what is unanswered.
+void Intake::BoundUnfinished() {
+  const std::uint64_t most =
+      std::min(limits_.unfinished_bytes_of_key,
+               std::max(limits_.least_unfinished_bytes_of_key, core_.PayloadRoom()));
+  sockets_.SetUnfinishedBytesOfKey(most);
   for (const ClientId& client : sockets_.TakeDropped()) {
     if (!core_.Knows(client)) continue;
     core_.GiveUp(client,
-                 "the unfinished messages of its key are larger than unfinished_bytes_of_key",
+                 fmt::format("the unfinished messages of its key have more than {} bytes "
+                             "(unfinished_bytes_of_key, or what the space has room for)",
+                             most),
                  clock_.NowUs());
   }
 }

@@ -24,6 +24,7 @@ class Intake {
          AccessControl& access, BrokerSockets& sockets, Connections& connections,
          SegmentTable& segments, ChannelTable& channels, BrokerCore& core, Sender& sender)
       : check_payloads_(options.check_payloads),
+        limits_(options.connections),
         control_frame_bytes_(control_frame_bytes),
         clock_(clock),
         access_(access),
@@ -41,7 +42,7 @@ class Intake {
  private:
   const AccessList::Entry* Authorized(const ReceivedMultipart& from, std::int64_t now_us);
   void OnPart();
-  void GiveUpOversized();
+  void BoundUnfinished();
   void OnUnreadable(const ClientId& client, const RequestError& error, std::int64_t now_us);
   void OnMessage();
   void OnChannelMessage(const ReceivedMultipart& nearby);
@@ -49,6 +50,7 @@ class Intake {
   void NoteSharing(const ReceivedMultipart& from, ToBroker& envelope);
 
   const bool check_payloads_;
+  const ConnectionLimits limits_;
   const std::uint64_t control_frame_bytes_;
   RunningClock& clock_;
   AccessControl& access_;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "descriptor_shares.h"
 #include "endpoint.h"
 #include "frames.h"
 
@@ -25,13 +26,19 @@ std::string Announced(const std::string& bound, const std::string& address) {
   return any && !address.empty() ? "tcp://" + address + bound.substr(colon) : bound;
 }
 
+// ZeroMQ retries without a pause when it runs out of descriptors.
+ConnectionLimits Possible(ConnectionLimits limits) {
+  limits.connections = PeerConnections(DescriptorLimit(), limits.connections);
+  return limits;
+}
+
 }  // namespace
 
 PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& options)
     : has_keys_(options.keys.has_value()),
       authenticator_(has_keys_ ? std::make_unique<Authenticator>(context) : nullptr),
       router_(context, zmq::socket_type::router),
-      connections_(kPeerConnections, kSilenceUs),
+      connections_(Possible(kPeerConnections), kSilenceUs),
       holder_(listening_.secret = MakeTicketSecret(), options.holder_limits) {
   SetCommonOptions(router_);
   if (has_keys_) {

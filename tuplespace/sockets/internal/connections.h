@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "log_pause.h"
+#include "spare_descriptor.h"
 #include "tuplespace/connection_limits.h"
 
 namespace tuplespace {
@@ -85,8 +86,11 @@ class Connections {
   bool LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
                      std::int64_t now_us);
   void Refuse(int descriptor, Connection& connection, const std::string& why, std::int64_t now_us);
+  // Ends the connection whose duplicate spare_ is; false: that is another one.
+  bool ShutDown(const Connection& connection, std::int64_t now_us);
   void Forget(std::unordered_map<int, Connection>::iterator it);
 
+  SpareDescriptor spare_;
   ConnectionLimits limits_;
   std::int64_t silence_us_;
   std::unordered_map<int, Connection> connections_;       // by descriptor

@@ -28,7 +28,12 @@ struct Multipart {
   std::vector<std::byte> control;
   std::vector<Payload> payloads;
   SendProgress progress;
-  std::uint64_t Bytes() const;
+
+  std::uint64_t Bytes() const {
+    std::uint64_t bytes = control.size();
+    for (const Payload& payload : payloads) bytes += payload.size();
+    return bytes;
+  }
 };
 
 struct ReceivedMultipart {
@@ -46,7 +51,11 @@ struct ReceivedMultipart {
   std::span<const std::byte> control() const {
     return {static_cast<const std::byte*>(frame.data()) + control_begin, control_bytes};
   }
-  void SetControl(const void* data, std::size_t bytes);
+  void SetControl(const void* data, std::size_t bytes) {
+    frame.rebuild(data, bytes);
+    control_begin = 0;
+    control_bytes = bytes;
+  }
 };
 
 enum class ReceiveResult : std::uint8_t {
@@ -66,6 +75,8 @@ class Receiver {
   ReceiveResult Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message);
   // For a ROUTER: drops the unfinished message of this peer, if any, and its further parts.
   void Forget(const std::string& routing_id) { unfinished_.Forget(routing_id); }
+  // For a ROUTER: changes the limit of the constructor, as in UnfinishedMessages.
+  void SetUnfinishedBytesOfUser(std::uint64_t bytes) { unfinished_.SetBytesOfUser(bytes); }
   // For a ROUTER: the peers whose message was dropped since the last call, because the messages of
   // their user were too large together.
   std::vector<std::string> TakeDropped() { return unfinished_.TakeDropped(); }

@@ -26,6 +26,8 @@ class UnfinishedMessages {
   // largest one is dropped with what follows of it. `user` may be empty: then there is no limit.
   Assembly::Result Add(const std::string& peer, const std::string& user,
                        std::span<const std::byte> part);
+  // Changes the limit. Drops messages of the users who exceed it now, the largest ones first.
+  void SetBytesOfUser(std::uint64_t bytes);
   // Drops the message that the peer has begun to send, if any, with what follows of it.
   void Forget(const std::string& peer);
   // The peers whose message was dropped because of the limit since the last call.
@@ -40,10 +42,11 @@ class UnfinishedMessages {
   using Messages = std::unordered_map<std::string, Message>;
 
   void SetBytes(Message& message, std::uint64_t bytes);
+  bool IsOver(const std::string& user) const;
   void DropLargest(const std::string& user);
 
   const PackingLimits limits_;
-  const std::uint64_t bytes_of_user_;
+  std::uint64_t bytes_of_user_;
   Messages messages_;                                     // by peer
   std::unordered_map<std::string, std::uint64_t> bytes_;  // by user
   std::vector<std::string> dropped_;

@@ -1,11 +1,9 @@
 #include "connections.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/tcp.h>  // glibc's tcp_info lacks newer fields
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,20 +22,6 @@ constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kDropSoonUs = 100'000;
 constexpr std::uint64_t kOverheadBytes = 64;  // maximum overhead of ZMTP and CURVE for a message
 constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times their real rate
-
-class Duplicate {
- public:
-  explicit Duplicate(int descriptor) : descriptor_(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)) {}
-  ~Duplicate() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  Duplicate(const Duplicate&) = delete;
-  Duplicate& operator=(const Duplicate&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 // The remote address; nullopt if there is none (any more).
 std::optional<sockaddr_storage> OtherEndOf(int descriptor) {
@@ -223,6 +207,9 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
   }
   if (!LookAtBacklog(descriptor, connection, bytes, now_us)) return;
   const std::uint64_t unfinished_bytes = bytes - connection.whole_bytes;
+  // ZeroMQ keeps an unfinished multipart message, which is not counted as unread if it has read
+  // everything else.
+  connection.backlog_bytes = std::max(connection.backlog_bytes, unfinished_bytes);
   if (unfinished_bytes > limits_.unfinished_bytes) {
     return Refuse(descriptor, connection,
                   fmt::format("it sent {} bytes without the end of a message, over the limit "
@@ -278,19 +265,26 @@ void Connections::LookAtAllBacklogs(std::int64_t now_us) {
          now_us);
 }
 
-void Connections::Refuse(int descriptor, Connection& connection, const std::string& why,
-                         std::int64_t now_us) {
-  const Duplicate duplicate(descriptor);
-  const auto peer = PeerOf(duplicate.get());
-  if (!peer || !Same(*peer, *connection.peer)) return;
+bool Connections::ShutDown(const Connection& connection, std::int64_t now_us) {
+  const auto peer = PeerOf(spare_.get());
+  if (!peer || !Same(*peer, *connection.peer)) return false;
   // Closes with a reset, so that a peer in the middle of a message learns of it at once, and the
   // kernel does not keep a closed window alive for minutes. A peer that was told the reason
   // receives that first.
   const linger reset{1, 0};
   if (now_us < connection.drop_at_us) {
-    setsockopt(duplicate.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    setsockopt(spare_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   }
-  shutdown(duplicate.get(), SHUT_RDWR);  // ZeroMQ sees the end and closes its descriptor
+  shutdown(spare_.get(), SHUT_RDWR);  // ZeroMQ sees the end and closes its descriptor
+  return true;
+}
+
+void Connections::Refuse(int descriptor, Connection& connection, const std::string& why,
+                         std::int64_t now_us) {
+  if (!spare_.Duplicate(descriptor)) return;
+  const bool refuses = ShutDown(connection, now_us);
+  spare_.Release();
+  if (!refuses) return;
   connection.refused = true;
   connection.drop_at_us = INT64_MAX;
   ++refused_;

@@ -121,18 +121,6 @@ Payload ToPayload(zmq::message_t& part, const UnpackedWhole::Range& range, bool 
 
 }  // namespace
 
-std::uint64_t Multipart::Bytes() const {
-  std::uint64_t bytes = control.size();
-  for (const Payload& payload : payloads) bytes += payload.size();
-  return bytes;
-}
-
-void ReceivedMultipart::SetControl(const void* data, std::size_t bytes) {
-  frame.rebuild(data, bytes);
-  control_begin = 0;
-  control_bytes = bytes;
-}
-
 ReceiveResult Receiver::Receive(zmq::socket_t& socket, bool router, ReceivedMultipart& message) {
   message.payloads.clear();
   message.problem.reset();

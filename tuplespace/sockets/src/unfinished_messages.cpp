@@ -14,7 +14,7 @@ Assembly::Result UnfinishedMessages::Add(const std::string& peer, const std::str
     if (fresh.empty()) return result;
     const std::uint64_t bytes = fresh.received_bytes();
     SetBytes(messages_.emplace(peer, Message{std::move(fresh), user}).first->second, bytes);
-    DropLargest(user);
+    if (IsOver(user)) DropLargest(user);
     return result;
   }
   Message& message = open->second;
@@ -22,10 +22,23 @@ Assembly::Result UnfinishedMessages::Add(const std::string& peer, const std::str
   SetBytes(message, message.assembly.received_bytes());
   if (message.assembly.empty()) {
     messages_.erase(open);
-  } else {
+  } else if (IsOver(user)) {
     DropLargest(user);
   }
   return result;
+}
+
+void UnfinishedMessages::SetBytesOfUser(std::uint64_t bytes) {
+  const bool is_less = bytes < bytes_of_user_;
+  bytes_of_user_ = bytes;
+  if (!is_less || bytes_.empty()) return;
+  std::vector<std::string> over;
+  for (const auto& [user, of_user] : bytes_) {
+    if (of_user > bytes) over.push_back(user);
+  }
+  for (const std::string& user : over) {
+    while (IsOver(user)) DropLargest(user);
+  }
 }
 
 void UnfinishedMessages::Forget(const std::string& peer) {
@@ -43,9 +56,12 @@ void UnfinishedMessages::SetBytes(Message& message, std::uint64_t bytes) {
   if (of_user == 0) bytes_.erase(message.user);
 }
 
-void UnfinishedMessages::DropLargest(const std::string& user) {
+bool UnfinishedMessages::IsOver(const std::string& user) const {
   const auto of_user = bytes_.find(user);
-  if (of_user == bytes_.end() || of_user->second <= bytes_of_user_) return;
+  return of_user != bytes_.end() && of_user->second > bytes_of_user_;
+}
+
+void UnfinishedMessages::DropLargest(const std::string& user) {
   auto largest = messages_.end();
   for (auto it = messages_.begin(); it != messages_.end(); ++it) {
     if (it->second.user != user) continue;

@@ -181,13 +181,9 @@ class CpuDevice final : public Device {
   }
 
   void CopyIn(const tuplespace::Payload& payload, const Matrix& to) override {
-    CheckView("destination of a copy", to);
+    CheckCopyIn(payload.size(), to);
     CheckWritable("destination of a copy", to);
     const std::size_t row_bytes = static_cast<std::size_t>(to.cols) * 4;
-    if (payload.size() != row_bytes * static_cast<std::size_t>(to.rows)) {
-      throw std::invalid_argument(fmt::format("a payload of {} bytes for a matrix [{}, {}]",
-                                              payload.size(), to.rows, to.cols));
-    }
     float* out = Address(to);
     for (std::int64_t r = 0; r < to.rows; ++r) {
       std::memcpy(out + r * to.stride, payload.data() + static_cast<std::size_t>(r) * row_bytes,
@@ -201,10 +197,7 @@ class CpuDevice final : public Device {
   }
 
   tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
-    if (from.buffer != buffer.get()) {
-      throw std::invalid_argument("download: the view is of another buffer");
-    }
-    CheckView("source of a download", from);
+    CheckDownload(*buffer, from);
     const std::size_t row_bytes = static_cast<std::size_t>(from.cols) * 4;
     const std::size_t bytes = row_bytes * static_cast<std::size_t>(from.rows);
     const float* in = Address(from);

@@ -80,22 +80,34 @@ void HostMemory::KeepAtMost(std::uint64_t bytes) {
   }
 }
 
-void* HostMemory::Take(std::uint64_t bytes) {
-  const std::uint64_t rounded = Rounded(bytes);
-  void* memory = nullptr;
+void* HostMemory::TryToTake(std::uint64_t rounded) {
   if (rounded >= kMinKeptBytes) {
     const std::lock_guard lock(mutex_);
     // Takes only memory of exactly this size, since memory is given back with its requested size.
     const auto it = kept_.find(rounded);
     if (it != kept_.end()) {
-      memory = it->second;
+      void* const memory = it->second;
       kept_bytes_.fetch_sub(rounded, std::memory_order_relaxed);
       kept_.erase(it);
       return memory;
     }
-    if (IsOfHugePages(rounded)) memory = huge_pages_.Take(rounded);
+    if (IsOfHugePages(rounded)) return huge_pages_.Take(rounded);
   }
-  if (!IsOfHugePages(rounded)) memory = std::aligned_alloc(kAlignmentBytes, rounded);
+  return std::aligned_alloc(kAlignmentBytes, rounded);
+}
+
+void* HostMemory::Take(std::uint64_t bytes) {
+  const std::uint64_t rounded = Rounded(bytes);
+  void* memory = TryToTake(rounded);
+  if (memory == nullptr) {
+    // The system may have less than the limit. Then what is kept is what it lacks.
+    {
+      const std::lock_guard lock(mutex_);
+      KeepAtMost(0);
+    }
+    if (pool_) pool_->TrimFree(0);
+    memory = TryToTake(rounded);
+  }
   if (memory != nullptr) return memory;
   throw OutOfMemory(fmt::format("the system has no {} bytes for a buffer", bytes));
 }

@@ -45,6 +45,7 @@ class HostMemory : public std::enable_shared_from_this<HostMemory> {
  private:
   std::uint64_t RoomBytes() const;  // of the limit, less what is in use and what is kept here
   bool IsOfHugePages(std::uint64_t rounded_bytes) const;
+  void* TryToTake(std::uint64_t rounded_bytes);          // null: the system has none
   void KeepAtMost(std::uint64_t bytes);                  // with mutex_ held; frees the rest
   void Free(void* memory, std::uint64_t rounded_bytes);  // with mutex_ held
 

@@ -23,12 +23,13 @@ class MemoryBudget {
   void Charge(std::uint64_t bytes) {
     // A refused charge is never added, not even briefly: otherwise another thread could be refused
     // although there is room for it.
+    const std::uint64_t limit = limit_bytes();
     std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
     do {
-      if (bytes > limit_bytes_ || used > limit_bytes_ - bytes) {
+      if (bytes > limit || used > limit - bytes) {
         throw OutOfMemory("allocating " + std::to_string(bytes) +
-                          " bytes would pass the limit of " + std::to_string(limit_bytes_) +
-                          " bytes (" + std::to_string(used) + " in use)");
+                          " bytes would pass the limit of " + std::to_string(limit) + " bytes (" +
+                          std::to_string(used) + " in use)");
       }
     } while (!used_bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     used += bytes;
@@ -38,13 +39,16 @@ class MemoryBudget {
     }
   }
   void Release(std::uint64_t bytes) { used_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // Lowers the limit by memory that the device does not have left.
+  // REQUIRES: `bytes` are free, and no other thread charges memory yet.
+  void Withhold(std::uint64_t bytes) { limit_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
 
-  std::uint64_t limit_bytes() const { return limit_bytes_; }
+  std::uint64_t limit_bytes() const { return limit_bytes_.load(std::memory_order_relaxed); }
   std::uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
   std::uint64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  const std::uint64_t limit_bytes_;
+  std::atomic<std::uint64_t> limit_bytes_;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
 };

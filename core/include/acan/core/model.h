@@ -16,7 +16,7 @@ enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine };
 
 // A multi-layer perceptron. layers = inputs, hidden..., outputs. Every hidden layer is followed by
 // `activation`; the last layer is not, as the loss takes its sums.
-struct Model {
+struct Perceptron {
   std::vector<std::int64_t> layers;
   Activation activation = Activation::kRelu;
   float clip_bound = 6.0f;  // clipped_relu only

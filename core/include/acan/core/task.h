@@ -23,16 +23,9 @@ inline constexpr std::uint32_t kTaskFormatUnit = 1000;
 inline constexpr std::uint32_t kTaskVersion =
     (kTaskFormat - 1) * kTaskFormatUnit + kNumericsRevision;
 
-// The numbers are on the wire. No manager makes kActivation and kLoss any more.
-enum class TaskKind : std::uint8_t {
-  kInitialize,
-  kForward,
-  kActivation,
-  kLoss,
-  kBackward,
-  kUpdate
-};
-inline constexpr std::size_t kTaskKinds = 6;
+// The numbers are on the wire; 2 and 3 were used once.
+enum class TaskKind : std::uint8_t { kInitialize = 0, kForward = 1, kBackward = 4, kUpdate = 5 };
+inline constexpr std::size_t kTaskKinds = 6;  // with those
 const char* TaskKindName(TaskKind kind);
 
 // A matrix of 32-bit words that the task works on.

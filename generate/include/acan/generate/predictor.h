@@ -1,11 +1,13 @@
 // Predictor: computes a model's outputs for whole samples on one device. It runs the same calls
 // that training's tasks are made of, always in exact precision, so its outputs have the same bits
-// on every device.
+// on every device. It computes several samples at once, because the weights are then read once for
+// all of them; how many does not change a bit.
 //
 // The whole model and one sample must fit into the device's memory. For one thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,17 +31,34 @@ class Predictor {
   std::int64_t rows() const { return rows_; }  // of the output for one sample
   std::int64_t features() const { return features_; }
 
-  // The output for one sample, [rows, features]. REQUIRES: `samples` has the graph's inputs that
-  // the output depends on.
-  std::vector<float> Predict(const SampleSet& samples, std::int64_t sample) const;
+  // The most samples that are computed at once. It falls when they do not fit into the device's
+  // memory.
+  std::int64_t samples_at_once() const { return samples_at_once_; }
+
+  // The outputs for some samples, [samples x rows, features]. Throws OutOfMemory if a single one
+  // does not fit. REQUIRES: `samples` has the graph's inputs that the output depends on.
+  std::vector<float> Predict(const SampleSet& samples, const Range& of);
 
  private:
+  // The calls for one number of samples, and their buffers: weights and tables are set, others are
+  // null.
+  struct Calls {
+    RowCalls rows;
+    std::vector<BufferPtr> buffers;
+  };
+  const Calls& CallsFor(std::int64_t samples);
+  std::vector<float> Compute(const SampleSet& samples, const Range& of);
+
   const std::unique_ptr<Device> device_;
+  const Training training_;
   std::int64_t rows_ = 0;
   std::int64_t features_ = 0;
   std::unique_ptr<const LoweredGraph> graph_;
-  RowCalls calls_;
-  std::vector<BufferPtr> buffers_;  // for the calls: weights and tables are set, others are null
+  int last_node_ = -1;
+  std::vector<BufferPtr> of_parameters_;
+  std::vector<BufferPtr> of_tables_;
+  std::int64_t samples_at_once_ = 1;
+  std::map<std::int64_t, Calls> calls_;  // by the number of samples
 };
 
 }  // namespace acan

@@ -2,11 +2,10 @@
 
 #include <cassert>
 
+#include "acan/core/operators/kernel_constants.h"
+
 namespace acan {
 namespace {
-
-constexpr std::int64_t kLayerNormKind = 0;
-constexpr std::int64_t kRmsNormKind = 1;
 
 View Row(View view, std::int32_t row) {
   view.row += row;
@@ -18,11 +17,11 @@ View Row(View view, std::int32_t row) {
 
 void NormCalls::operator()(const model::LayerNorm& op) const {
   Launch(Kernel::kNorm, {Out(0), Out(1), In(0), MaybeIn(1), MaybeIn(2)},
-         Scalars({op.epsilon}, {kLayerNormKind}));
+         Scalars({op.epsilon}, {ACAN_LAYER_NORM}));
 }
 
 void NormCalls::operator()(const model::LayerNormGradient&) const {
-  NormGradient(kLayerNormKind);
+  NormGradient(ACAN_LAYER_NORM);
 }
 
 void NormCalls::operator()(const model::LayerNormScaleGradient&) const {
@@ -31,11 +30,11 @@ void NormCalls::operator()(const model::LayerNormScaleGradient&) const {
 
 void NormCalls::operator()(const model::RmsNorm& op) const {
   Launch(Kernel::kNorm, {Out(0), Out(1), In(0), MaybeIn(1), View{}},
-         Scalars({op.epsilon}, {kRmsNormKind}));
+         Scalars({op.epsilon}, {ACAN_RMS_NORM}));
 }
 
 void NormCalls::operator()(const model::RmsNormGradient&) const {
-  NormGradient(kRmsNormKind);
+  NormGradient(ACAN_RMS_NORM);
 }
 
 void NormCalls::operator()(const model::RmsNormScaleGradient&) const {

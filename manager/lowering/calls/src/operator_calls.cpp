@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "acan/core/operators/kernel_constants.h"
 #include "acan/model/dropout.h"
 #include "convolution_calls.h"
 #include "norm_calls.h"
@@ -123,9 +124,9 @@ class Calls : public NormCalls {
     const LoweredValue& value = Value(0);
     Launch(Kernel::kDropout, {Out(0), In(0)},
            Scalars({op.rate, graph::DropoutScale(op.rate)},
-                   {op.unit == graph::DropoutUnit::kSample ? 1 : 0, seed(), Draws(op.stream),
-                    task_.box().RowsOf(value.rows).begin, task_.OperandColumns(0).begin,
-                    value.columns, value.rows}));
+                   {op.unit == graph::DropoutUnit::kSample ? ACAN_DROP_SAMPLES : ACAN_DROP_ELEMENTS,
+                    seed(), Draws(op.stream), task_.box().RowsOf(value.rows).begin,
+                    task_.OperandColumns(0).begin, value.columns, value.rows}));
   }
   // Copies the operands that could not become views of the result.
   void operator()(const graph::Concat& op) const {

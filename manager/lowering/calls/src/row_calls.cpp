@@ -13,11 +13,12 @@
 namespace acan {
 namespace {
 
-// One task with all nodes, and one tile per parameter.
-GraphCuts WholeCuts(const LoweredGraph& graph, std::int64_t block, int last_node) {
+// One task with all nodes and samples, and one tile per parameter.
+GraphCuts WholeCuts(const LoweredGraph& graph, std::int64_t block, int last_node,
+                    std::int64_t samples) {
   GraphCuts cuts;
   cuts.block = block;
-  const RowCut rows{1, 0};
+  const RowCut rows{samples, 0};
   const auto end = static_cast<std::int64_t>(graph.nodes().size());
   cuts.evaluation = {{{0, last_node + 1}, rows}, {{last_node + 1, end}, rows}};
   for (const model::Parameter& parameter : graph.graph().parameters()) {
@@ -137,9 +138,9 @@ struct NeedsLaterRows {
 
 RowCalls CallsOf(const LoweredGraph& graph, const Training& training, int last_node,
                  const Box& box) {
-  const GraphCuts cuts = WholeCuts(graph, training.block, last_node);
+  const GraphCuts cuts = WholeCuts(graph, training.block, last_node, box.samples.size());
   Pass pass;
-  pass.rows = 1;
+  pass.rows = box.samples.size();
   pass.train = false;
   const ValueGrid grid(graph, cuts, cuts.evaluation);
   const PassContext context{graph,
@@ -179,8 +180,9 @@ RowCalls CallsOfRows(const LoweredGraph& graph, const Training& training, int la
   return rows;
 }
 
-RowCalls CallsOfSample(const LoweredGraph& graph, const Training& training, int last_node) {
-  return CallsOf(graph, training, last_node, {{0, 1}, {}});
+RowCalls CallsOfSamples(const LoweredGraph& graph, const Training& training, int last_node,
+                        std::int64_t samples) {
+  return CallsOf(graph, training, last_node, {{0, samples}, {}});
 }
 
 std::string WhyNotByRows(const LoweredGraph& graph, int last_node) {

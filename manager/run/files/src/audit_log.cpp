@@ -21,6 +21,7 @@
 #include "acan/manager/file_lock.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "nlohmann/json.hpp"
 #include "tuplespace/clock.h"
 
@@ -51,6 +52,12 @@ int OpenToAppend(const std::string& path) {
   return descriptor;
 }
 
+// REQUIRES: the line has the form of a record's.
+std::string_view RecordOf(std::string_view line) {
+  const std::size_t begin = kChain.size() + kDigits + kRecord.size();
+  return line.substr(begin, line.size() - begin - 1);
+}
+
 // The problem of a line, if any, and the line's chain.
 std::optional<std::string> ProblemOf(const std::string& line, const std::string& before,
                                      std::string* chain) {
@@ -61,8 +68,7 @@ std::optional<std::string> ProblemOf(const std::string& line, const std::string&
     return "is not a record of an audit log";
   }
   *chain = line.substr(kChain.size(), kDigits);
-  const std::string_view record = std::string_view(line).substr(begin, line.size() - begin - 1);
-  const std::string expected = ChainOf(before, record);
+  const std::string expected = ChainOf(before, RecordOf(line));
   if (*chain == expected) return std::nullopt;
   return fmt::format("does not follow from the lines before it: its chain is {}, must be {}",
                      *chain, expected);
@@ -148,10 +154,14 @@ class WriteLock {
 
 }  // namespace
 
-AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on) {
+AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on,
+                            const OnAuditRecord& on_record) {
   RequireKeptFile(path, Devices::kRefused);
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("{}: cannot open: {}", path, SystemErrorText(errno)));
+  if (!file) {
+    const int error = errno;
+    throw Unreadable(error, fmt::format("{}: cannot open: {}", path, SystemErrorText(error)));
+  }
   AuditLogCheck check;
   check.head = std::string(kDigits, '0');
   std::int64_t went_on = 0;  // the number of bytes at the last call
@@ -168,12 +178,14 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
     check.head = chain;
     check.bytes += static_cast<std::int64_t>(line.size()) + 1;
     ++check.records;
+    if (on_record) on_record(check.head, RecordOf(line));
     if (!go_on || check.bytes - went_on < kBytesBetween) continue;
     went_on = check.bytes;
     go_on();
   }
   if (file.bad()) {
-    throw UsageError(fmt::format("{}: cannot read: {}", path, SystemErrorText(errno)));
+    const int error = errno;
+    throw Unreadable(error, fmt::format("{}: cannot read: {}", path, SystemErrorText(error)));
   }
   return check;
 }

@@ -92,7 +92,8 @@ FolderLock::~FolderLock() {
 }
 
 std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const std::string& run,
-                                             FolderOwner* owner, std::string* said) {
+                                             FolderOwner* owner, std::string* said,
+                                             const std::function<bool()>& make_room) {
   const std::string path = LockPathIn(folder);
   for (;;) {
     const mode_t mode = ModeIn(folder);
@@ -124,7 +125,13 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
           "runs, the locks of this file system do not reach other hosts, and it must be stopped",
           path, before.pid, before.host, before.since);
     }
-    lock->Write(run);
+    try {
+      lock->WriteWithRoom(run, make_room);
+    } catch (...) {
+      // It names nobody, so it would only puzzle whoever finds it.
+      if (before.pid == 0) ::unlink(path.c_str());
+      throw;
+    }
     return lock;
   }
 }
@@ -205,10 +212,21 @@ void FolderLock::Write(const std::string& run) {
   const json value = {{"pid", ::getpid()}, {"host", HostName()}, {"since", since_}, {"run", run}};
   const std::string text = JsonTextReplacing(value) + "\n";
   run_ = run;
-  if (::ftruncate(descriptor_, 0) != 0) ThrowFileError(path_, "write", errno);
+  // A file that is truncated afterwards keeps its blocks, so a full disk has room for its new text.
   const ssize_t wrote = ::pwrite(descriptor_, text.data(), text.size(), 0);
   if (wrote < 0) ThrowFileError(path_, "write", errno);
   if (wrote != static_cast<ssize_t>(text.size())) ThrowFileError(path_, "write", ENOSPC);
+  if (::ftruncate(descriptor_, wrote) != 0) ThrowFileError(path_, "write", errno);
+}
+
+void FolderLock::WriteWithRoom(const std::string& run, const std::function<bool()>& make_room) {
+  for (;;) {
+    try {
+      return Write(run);
+    } catch (const DiskFull&) {
+      if (!make_room || !make_room()) throw;
+    }
+  }
 }
 
 }  // namespace acan

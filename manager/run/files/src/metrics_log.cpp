@@ -19,6 +19,7 @@
 #include "acan/manager/file_lock.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "fmt/format.h"
 #include "metrics_line.h"
 #include "nlohmann/json.hpp"
@@ -37,12 +38,20 @@ json Finite(double value) {
 
 constexpr std::size_t kBlockBytes = 1 << 20;
 
+// A file that is not there has no lines. Throws Unreadable.
+std::ifstream OpenIfThere(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) RequireOpenedOrAbsent(path, errno);
+  return file;
+}
+
 // Passes each line of a file that ends with '\n' to `on_line`, until it returns false. Calls
 // `go_on` after each block.
 template <class OnLine>
 void ForEachLine(const std::string& path, const std::function<void()>& go_on,
                  const OnLine& on_line) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = OpenIfThere(path);
   std::size_t bytes = 0;  // since go_on
   for (std::string text; std::getline(file, text) && !file.eof();) {
     if (!on_line(text)) return;
@@ -92,7 +101,7 @@ MetricsLines LastLines(const std::string& path, std::size_t most_bytes) {
   if (!fs::is_regular_file(path, error)) return {};
   const auto bytes = static_cast<std::size_t>(fs::file_size(path, error));
   const std::size_t begin = bytes > most_bytes ? bytes - most_bytes : 0;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = OpenIfThere(path);
   file.seekg(static_cast<std::streamoff>(begin));
   std::string text(std::istreambuf_iterator<char>(file), {});
   MetricsLines lines = LinesByStep(text);
@@ -110,7 +119,7 @@ StepsInFile CountSteps(const std::string& path, const std::function<void()>& go_
     if (!line || !line->of_step) return true;
     if (line->step != in.steps) return false;
     ++in.steps;
-    if (line->loss) in.last_loss = line->loss;
+    in.last_loss = line->loss;
     return true;
   });
   return in;
@@ -201,12 +210,13 @@ void MetricsLog::LookForCut() {
   const std::optional<std::int64_t> size = Size();
   if (!size) return;
   const bool is_cut = *size < lines_.bytes();
+  if (!is_cut) return lines_.OnSize(*size);
+  std::ifstream file(path_, std::ios::binary);
+  if (!file.is_open()) return;  // the next call looks again
   lines_.OnSize(*size);
-  if (!is_cut) return;
   cut_ = true;
   missing_.clear();
   std::int64_t next = 0;
-  std::ifstream file(path_, std::ios::binary);
   bool torn = false;
   for (std::string text; std::getline(file, text);) {
     torn = file.eof();

@@ -1,6 +1,7 @@
 #include "acan/manager/note_log.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/descriptor.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -27,7 +29,9 @@ bool EndsInALine(const std::string& path) {
 
 std::vector<Note> NoteLog::Read() const {
   std::vector<Note> notes;
+  errno = 0;
   std::ifstream file(path_, std::ios::binary);
+  if (!file.is_open()) RequireOpenedOrAbsent(path_, errno);
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json fields = ParseJsonOrDiscard(line);
     if (!fields.is_object()) continue;
@@ -37,6 +41,7 @@ std::vector<Note> NoteLog::Read() const {
     };
     if (text("job") == job_id_) notes.push_back({text(about_), text("text")});
   }
+  if (file.bad()) throw Unreadable(EIO, fmt::format("{}: cannot read it to its end", path_));
   return notes;
 }
 

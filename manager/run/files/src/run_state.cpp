@@ -6,6 +6,7 @@
 
 #include "acan/core/text/json_text.h"
 #include "nlohmann/json.hpp"
+#include "tuplespace/messages.h"
 
 namespace acan {
 namespace {
@@ -98,12 +99,23 @@ std::int64_t HandlerTotals::tasks() const {
   return sum;
 }
 
+bool RunState::MayDependOn(const std::set<std::string>& wrong) const {
+  if (wrong.empty() || version == 0) return false;
+  if (unnamed_contributors) return true;
+  return std::any_of(contributors.begin(), contributors.end(), [&](const std::string& one) {
+    return wrong.contains(one) || wrong.contains(std::string(tuplespace::KeyPrefixOf(one)));
+  });
+}
+
 std::string TextOf(const RunState& state) {
   nlohmann::json fields = {{"version", state.version},
                            {"tasks_done", state.tasks_done},
                            {"seconds", state.seconds},
-                           {"failures", state.failures}};
+                           {"failures", state.failures},
+                           {"audit_share", state.audit_share}};
+  if (!state.audited) fields["audited"] = false;
   if (!state.contributors.empty()) fields["contributors"] = state.contributors;
+  if (state.unnamed_contributors) fields["unnamed_contributors"] = true;
   if (state.audits_passed > 0) fields["audits_passed"] = state.audits_passed;
   if (state.audits_skipped > 0) fields["audits_skipped"] = state.audits_skipped;
   AddFields(state.handlers, &fields);
@@ -136,6 +148,14 @@ std::optional<RunState> ParseRunState(const std::string& text) {
     if (fields.contains("contributors")) {
       state.contributors = fields.at("contributors").get<std::vector<std::string>>();
     }
+    // A state of an earlier release does not say which of its lives had audits, and names nobody
+    // who contributed in lives without them.
+    const bool says_share = fields.contains("audit_share");
+    if (says_share) state.audit_share = fields.at("audit_share").get<double>();
+    good = good && state.audit_share >= 0 && state.audit_share <= 1;
+    state.unnamed_contributors =
+        fields.value("unnamed_contributors", !says_share && state.version > 0);
+    state.audited = fields.value("audited", true);
     if (fields.contains("audits_passed")) state.audits_passed = count("audits_passed");
     if (fields.contains("audits_skipped")) state.audits_skipped = count("audits_skipped");
     state.handlers = TotalsIn(fields, &good);

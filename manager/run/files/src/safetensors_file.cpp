@@ -17,6 +17,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/sha256.h"
+#include "acan/manager/unreadable.h"
 #include "model_layout.h"
 #include "nlohmann/json.hpp"
 
@@ -59,7 +60,8 @@ void SafetensorsFile::Open() {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
     const int error = errno;
-    Refuse(fmt::format("cannot open: {}{}", SystemErrorText(error), ShardsHint()));
+    throw Unreadable(
+        error, fmt::format("{}: cannot open: {}{}", path_, SystemErrorText(error), ShardsHint()));
   }
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -75,7 +77,8 @@ void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes)
     const ssize_t got = ::pread(descriptor_, to, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      throw FailureError(fmt::format("{}: cannot read: {}", path_, SystemErrorText(errno)));
+      const int error = errno;
+      throw Unreadable(error, fmt::format("{}: cannot read: {}", path_, SystemErrorText(error)));
     }
     if (got == 0) Refuse(fmt::format("was truncated to {} bytes while it was read", offset));
     to += got;

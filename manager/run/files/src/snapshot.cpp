@@ -14,9 +14,9 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/planted.h"
+#include "acan/manager/unreadable.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "tuplespace/messages.h"
 
 namespace acan {
 namespace {
@@ -93,24 +93,36 @@ std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
     const std::string name = at->path().filename().string();
     if (name.starts_with(kPrefix) && name.ends_with(suffix)) paths.push_back(at->path().string());
   }
+  if (error) RequireOpenedOrAbsent(folder_, error.value());
   std::sort(paths.rbegin(), paths.rend());
   return paths;
 }
 
 void SnapshotFolder::KeepNewest(std::size_t count) const {
+  try {
+    RemoveAllBut(count);
+  } catch (const Unreadable&) {  // what is not known stays
+  }
+}
+
+void SnapshotFolder::RemoveAllBut(std::size_t count) const {
   const std::vector<std::string> paths = Files(kSuffix);
   std::error_code ignored;
   std::set<std::string> sought;  // contributors to all snapshots so far
   if (count > 0 && !paths.empty()) {
-    const std::vector<std::string> newest = ContributorsOf(paths.front());
-    sought.insert(newest.begin(), newest.end());
+    const std::optional<RunState> newest = StateOf(paths.front());
+    // Without audits, no handler will turn out to be wrong.
+    if (newest && newest->audited) {
+      sought.insert(newest->contributors.begin(), newest->contributors.end());
+    }
   }
   std::vector<std::string> fallbacks;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     std::set<std::string> still;
     if (!sought.empty()) {
-      for (const std::string& one : ContributorsOf(paths[i])) {
-        if (sought.count(one) != 0) still.insert(one);
+      const std::optional<RunState> state = StateOf(paths[i]);
+      for (const std::string& one : sought) {
+        if (state && state->MayDependOn({one})) still.insert(one);
       }
     }
     if (i >= count && still.size() == sought.size()) {
@@ -128,29 +140,24 @@ void SnapshotFolder::KeepNewest(std::size_t count) const {
   for (const std::string& path : Files(kUnfinishedSuffix)) fs::remove(path, ignored);
 }
 
-// For a file that cannot be read: none, as for one without audits.
-std::vector<std::string> SnapshotFolder::ContributorsOf(const std::string& path) const {
+std::optional<RunState> SnapshotFolder::StateOf(const std::string& path) const {
   try {
     const SafetensorsFile file(path);
     const auto text = file.metadata().find(kStateName);
-    if (text == file.metadata().end()) return {};
-    const std::optional<RunState> state = ParseRunState(text->second);
-    return state ? state->contributors : std::vector<std::string>();
+    if (text == file.metadata().end()) return std::nullopt;
+    return ParseRunState(text->second);
+  } catch (const Unreadable&) {
+    throw;
   } catch (const Error&) {
-    return {};
+    return std::nullopt;
   }
 }
 
 void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
   for (const std::string& path : Files(kSuffix)) {
-    const std::vector<std::string> contributors = ContributorsOf(path);
-    const bool tainted =
-        std::any_of(contributors.begin(), contributors.end(), [&](const std::string& one) {
-          const std::string key(tuplespace::KeyPrefixOf(one));
-          return wrong.contains(one) || wrong.contains(key);
-        });
+    const std::optional<RunState> state = StateOf(path);
     std::error_code ignored;
-    if (tainted && fs::remove(path, ignored)) SyncFolderOf(path);
+    if (state && state->MayDependOn(wrong) && fs::remove(path, ignored)) SyncFolderOf(path);
   }
 }
 
@@ -167,7 +174,7 @@ bool SnapshotFolder::RemoveUnfinished() const {
   return removed;
 }
 
-bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
+bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const try {
   if (RemoveUnfinished()) return true;
   const std::size_t before = Files(kSuffix).size();
   if (before < 2) return false;
@@ -182,6 +189,8 @@ bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const {
   // Only fallbacks are left besides the newest one. The oldest is the last resort for all handlers.
   std::error_code error;
   return fs::remove(paths[std::max<std::size_t>(paths.size() - 2, 1)], error);
+} catch (const Unreadable&) {
+  return false;
 }
 
 void SnapshotFolder::Remove(std::int64_t version) const {
@@ -249,6 +258,12 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
         problem = "does not have the contents that this version of acan writes";
       }
       say(fmt::format("snapshot {} {}; skipping it", path, problem));
+    } catch (const Unreadable& error) {
+      throw Unreadable(error,
+                       fmt::format("snapshot {}; it may be intact, so the run does not begin "
+                                   "without it: try again, or move the file away if it is "
+                                   "lost",
+                                   error.what()));
     } catch (const Error& error) {
       say(fmt::format("snapshot {}; skipping it", error.what()));
     }

@@ -53,6 +53,8 @@ class AuditTrail {
   bool Watches() const { return context_.job.tasks.audit > 0 || log_; }
   bool LogsAll() const { return log_.has_value(); }
   void OnResults(const std::vector<SeenResult>& results);
+  // These handlers have put results of tasks.
+  void OnContributors(const std::set<std::string>& handlers);
   // Puts the handlers of the verdict in quarantine and throws HandlersWrong. `known` may have left;
   // `present` can compute tasks of the job now.
   [[noreturn]] void Quarantine(const AuditVerdict& verdict,
@@ -61,7 +63,7 @@ class AuditTrail {
   void Flush();  // to the system
   // Syncs what has been flushed. Any thread, after Open.
   void SyncFlushed() const;
-  void DropUnflushed();  // another manager leads
+  void DropUnflushed();  // another manager may lead, or the steps will be repeated
 
   // The run is done: adds its records to `receipt`, and ends the quarantine.
   void Finish(Receipt* receipt);
@@ -70,6 +72,7 @@ class AuditTrail {
   // The handlers whose results may be in the current weights. If every result is audited, only
   // those that were there when this life began; Audits::unconfirmed has the others.
   const std::set<std::string>& contributors() const { return contributors_; }
+  bool has_unnamed_contributors() const { return unnamed_; }  // there are more than these
 
  private:
   std::set<std::string> QuarantinedIds() const;
@@ -80,6 +83,7 @@ class AuditTrail {
   Handlers quarantined_;
   Handlers recorded_;  // without those in quarantined_
   std::set<std::string> contributors_;
+  bool unnamed_ = false;
   std::optional<AuditLog> log_;
 };
 

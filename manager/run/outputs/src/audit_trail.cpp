@@ -19,6 +19,10 @@ using tuplespace::Tuple;
 // The number of handlers that a task can exclude, not counting those covered by a quarantined key.
 constexpr std::size_t kMaxQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
 
+// Without audits nobody may ever ask, and each snapshot has the names. A restarted handler has a
+// new one.
+constexpr std::size_t kMaxUnaudited = 1000;
+
 }  // namespace
 
 std::vector<SeenResult> SeenResults(tuplespace::Found&& found) {
@@ -68,6 +72,7 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots, Handlers recor
 
 void AuditTrail::Begin(const RunState& past) {
   contributors_.insert(past.contributors.begin(), past.contributors.end());
+  unnamed_ = past.unnamed_contributors;
   if (!log_) return;
   log_->Add({{"what", "begin"},
              {"job", context_.job_id},
@@ -76,13 +81,23 @@ void AuditTrail::Begin(const RunState& past) {
              {"audit", context_.job.tasks.audit}});
 }
 
-void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
+void AuditTrail::OnContributors(const std::set<std::string>& handlers) {
   const double share = context_.job.tasks.audit;
+  // If every result is audited, only results that nobody could confirm count, and Audits knows
+  // them.
+  if (share == 1) return;
+  for (const std::string& handler : handlers) {
+    if (share > 0 || contributors_.size() < kMaxUnaudited) {
+      contributors_.insert(handler);
+    } else if (!contributors_.contains(handler)) {
+      unnamed_ = true;
+    }
+  }
+}
+
+void AuditTrail::OnResults(const std::vector<SeenResult>& results) {
+  if (!log_) return;
   for (const SeenResult& result : results) {
-    // If every result is audited, only results that nobody could confirm count, and Audits knows
-    // them.
-    if (share > 0 && share < 1) contributors_.insert(result.put_by);
-    if (!log_) continue;
     log_->Add({{"what", "result"},
                {"key", result.key.ToString()},
                {"hash", result.hash ? nlohmann::json(result.hash->ToString()) : nullptr},

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <filesystem>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -12,8 +12,10 @@
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/kept_state.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/text_file.h"
 #include "acan/manager/training_id.h"
 #include "acan/manager/tuple_names.h"
+#include "acan/manager/unreadable.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -60,11 +62,14 @@ void Beginning::GoOnFrom(std::unique_ptr<TileSource> weights) {
 bool Beginning::FileMetricsAreOfThisJob() const {
   if (!context_.HasFolder()) return false;
   const std::string path = context_.OutPath(kJobName);
-  std::ifstream file(path);
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return false;
   try {
+    const auto json = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
     return TrainingId(JobFromJson(json, path), context_.data.train_sha256(),
                       context_.data.test_sha256()) == context_.job_id;
+  } catch (const Unreadable&) {
+    throw;
   } catch (const Error&) {
     return false;
   }
@@ -82,7 +87,7 @@ void Beginning::CountStepsInFile() {
 // repeat. But if the weights are further ahead than a manager ever is of its commits, the metrics
 // were lost, and the weights are worth more.
 void Beginning::FindInSpace(const std::string& run) {
-  leadership_.Keep();  // there may be hundreds of runs if the broker was lost repeatedly
+  leadership_.Keep();
   tuplespace::Client& client = context_.client;
   client.RetireAll(TasksOf(run, FieldPattern::Any()), false);
   const auto keep = [this] { leadership_.Keep(); };
@@ -100,18 +105,28 @@ void Beginning::FindInSpace(const std::string& run) {
     auto ahead = mover.FindWhole(run, model, states, INT64_MAX);
     if (ahead && ahead->version - kMaxStepsAhead > newest) whole.emplace(std::move(*ahead));
   }
-  if (!whole) return;
-  if (const auto state = KeptState::Read(client, context_.job_id, run)) AddToPast(*state);
-  if (whole->version <= past_.version) return;
+  if (!whole || whole->version <= past_.version) return;
   past_.version = whole->version;
-  if (in_file_.last_loss) past_.train_loss = in_file_.last_loss;
-  if (const auto last = kept.find(whole->version - 1); last != kept.end()) {
-    if (const auto of_last = LossIn(last->second)) past_.train_loss = of_last;
+  // The loss of an earlier step must not stand for that of the last one, which may be no number.
+  past_.train_loss.reset();
+  if (in_file_.steps == past_.version) past_.train_loss = in_file_.last_loss;
+  if (const auto last = kept.find(past_.version - 1); last != kept.end()) {
+    past_.train_loss = LossIn(last->second);
   }
   metrics_.carried = std::move(kept);
   GoOnFrom(std::make_unique<SpaceTiles>(std::move(mover), std::move(whole->tiles),
                                         kEarlierTilePatience));
   found_in_ = "the weights in the space";
+}
+
+// The counts and the conflicts of a run in the space hold whether or not its weights are there and
+// can be used. Returns how many steps it had done.
+std::int64_t Beginning::CountInSpace(const std::string& run) {
+  leadership_.Keep();  // there may be hundreds of runs if the broker was lost repeatedly
+  const auto state = KeptState::Read(context_.client, context_.job_id, run);
+  if (!state || !state->begun) return 0;
+  AddToPast(*state);
+  return state->version;
 }
 
 // A state in the space and a snapshot are of the same run or of lives that followed each other, so
@@ -147,16 +162,26 @@ void Beginning::Find(const SnapshotFolder* snapshots,
   bool others = false;
   if (snapshots != nullptr) FindInSnapshots(*snapshots, &others);
   metrics_.keep_file = GoesOn() || FileMetricsAreOfThisJob();
+  std::int64_t reached = 0;
+  for (const std::string& run : earlier_runs) reached = std::max(reached, CountInSpace(run));
+  if (limits_.counted) AddToPast(*limits_.counted);
   // It is unknown who contributed to the weights in the space, which matters with audits, and
   // whether they are good if the run diverged.
-  if (context_.job.tasks.audit == 0 && !limits_.finite_through) {
+  const bool audited = context_.job.tasks.audit > 0;
+  if (!audited && !limits_.finite_through) {
     if (metrics_.keep_file && !earlier_runs.empty()) CountStepsInFile();
     for (const std::string& run : earlier_runs) FindInSpace(run);
+    if (past_.version > saved_version_) past_.unnamed_contributors = true;
+  }
+  if (audited && IsFirstLife() && reached > past_.version) {
+    context_.Log(fmt::format(
+        "the run had reached step {}; with audits, it continues only from a snapshot, because the "
+        "space does not say whose results its weights contain",
+        reached));
   }
   if (GoesOn()) {
     context_.Log(fmt::format("continuing from {}, after step {}", found_in_, past_.version));
   }
-  if (GoesOn() && limits_.counted) AddToPast(*limits_.counted);
   // Beginning anew removes the folder's content: a wrong job must not destroy another job's
   // snapshots. Damaged snapshots need no protection.
   if (!GoesOn() && limits_.earlier_lives == 0 && others) {

@@ -27,7 +27,7 @@ void FolderClaim::GiveUpIfWithoutLeadSince(std::int64_t since_us) {
 
 // The broker decides between its own managers, but knows nothing of managers at other brokers.
 void FolderClaim::Take(const std::vector<std::string>& earlier_runs,
-                       const std::function<void()>& poll) {
+                       const std::function<void()>& poll, const std::function<bool()>& make_room) {
   if (!context_.HasFolder()) return;
   const std::string& folder = context_.settings.out_dir;
   const std::int64_t begin_us = MonotonicUs();
@@ -42,7 +42,7 @@ void FolderClaim::Take(const std::vector<std::string>& earlier_runs,
     if (had && owner && !works_here()) throw FailureError(FolderLock::InUse(folder, *owner));
     std::string said;
     owner.emplace();
-    lock_ = FolderLock::Take(folder, context_.run, &*owner, &said);
+    lock_ = FolderLock::Take(folder, context_.run, &*owner, &said, make_room);
     if (!said.empty()) context_.Log(said);
     // The owner is a manager of this job that has lost the lead without noticing.
     if (!lock_ && works_here()) lock_ = FolderLock::TakeOver(folder, context_.run);

@@ -29,6 +29,7 @@ class RunStatistics {
   // `post` queues events for the core. The context must outlive it.
   RunStatistics(RunContext& context, std::function<void(ManagerEvent)> post);
 
+  // This manager leads.
   void Begin(std::int64_t now_us) { begin_us_ = now_us; }
   // Continues the counts of the run's earlier lives.
   void GoOnFrom(const RunState& past);

@@ -177,7 +177,8 @@ void Validate(const Graph& graph);
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
 
 // For an input whose rows are pixels: the image's size, as declared by the first operator that
-// reads it as an image; nullopt if there is no such operator.
+// reads it as an image, directly or after operators that keep its rows in place; nullopt if there
+// is no such operator.
 std::optional<Extent> ImageSizeOf(const Graph& graph, ValueId input);
 
 // The number of elements of all parameters that are not statistics, frozen or not, as frameworks

@@ -286,7 +286,7 @@ TEST(ManagerCoreOverLinkTest, AllStaysButTheLastVersionWhichIsCopiedAtEachInterv
 // Batches of an evaluation have numbers, those of steps do not.
 TEST(ManagerCoreOverLinkTest, WhatAnEvaluationMakesStaysAsWhatAStepMakes) {
   ManagerConfig config = ResidentJob();
-  config.model = BuildModel(Model{{97, 1024, 53, 10}});
+  config.model = BuildModel(Perceptron{{97, 1024, 53, 10}});
   config.limits.size_bytes = 200'000;  // so that its layers are cut
   Shell shell(std::move(config));
   shell.Send(Far({1 << 30, 1 << 30}));
@@ -323,8 +323,8 @@ TEST(ManagerCoreOverLinkTest, AnEvaluationOfTheLastVersionIsRepeatedWhenItsResul
 TEST(ManagerCoreOverLinkTest, SmallerResultsThanTilesStay) {
   const auto staying = [](const HandlersSeen& handlers) {
     ManagerConfig config = ResidentJob();
-    config.model = BuildModel(Model{{97, 1024, 53, 10}});  // 397 KB of weights
-    config.limits.batch_rows = 16;                         // parts of gradients are as large
+    config.model = BuildModel(Perceptron{{97, 1024, 53, 10}});  // 397 KB of weights
+    config.limits.batch_rows = 16;                              // parts of gradients are as large
     config.least_removed_bytes = 512 << 10;
     return StayOf(std::move(config), handlers);
   };

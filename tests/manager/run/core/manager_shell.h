@@ -21,7 +21,7 @@ namespace acan {
 
 inline ManagerConfig SmallJob() {
   ManagerConfig config;
-  config.model = BuildModel(Model{{97, 211, 53, 10}});
+  config.model = BuildModel(Perceptron{{97, 211, 53, 10}});
   config.training.batch = 37;
   config.training.epochs = 2;
   config.run = "run";

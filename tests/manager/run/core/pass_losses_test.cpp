@@ -9,7 +9,7 @@ namespace {
 TEST(PassLossesTest, RightAnswersAreCountedExactly) {
   constexpr std::int64_t kRows = (std::int64_t{1} << 24) + 3;
   ManagerConfig config = SmallJob();
-  config.model = BuildModel(Model{{2, 2}});
+  config.model = BuildModel(Perceptron{{2, 2}});
   config.training.batch = config.train_samples = 1 << 16;
   Shell shell(config);
   shell.Send(Handlers({1 << 30}));

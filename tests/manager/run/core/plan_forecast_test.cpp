@@ -17,7 +17,7 @@ constexpr std::uint64_t kMebibyte = 1 << 20;
 
 ManagerConfig ForecastJob(std::vector<std::int64_t> layers) {
   ManagerConfig config;
-  config.model = BuildModel(Model{std::move(layers)});
+  config.model = BuildModel(Perceptron{std::move(layers)});
   config.training.batch = 64;
   config.run = "run";
   config.train_samples = 6400;

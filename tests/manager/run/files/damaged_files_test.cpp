@@ -70,7 +70,7 @@ TEST(DamagedFilesTest, DataFiles) {
 
 TEST(DamagedFilesTest, ModelFiles) {
   const TestFolder folder;
-  const auto model = BuildModel(Model{{3, 4, 2}});
+  const auto model = BuildModel(Perceptron{{3, 4, 2}});
   const std::string path = folder.Path("good");
   ModelWriter writer(path, *model);
   const std::vector<TensorInfo> tensors = ModelTensors(*model);

@@ -172,5 +172,36 @@ TEST(FolderLockTest, AFileThatSaysNothingIsNoOwner) {
       {"nowhere/manager.lock", "No such file"}, Error::Kind::kFailure);
 }
 
+// As with a full disk, the file can be opened, but not written.
+TEST(FolderLockTest, AFileThatCannotBeWrittenIsLeftAsItWas) {
+  const TestFolder folder;
+  FolderOwner owner;
+  const auto fails = [&] {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit none{0, before.rlim_max};
+    const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    bool failed = false;
+    try {
+      Take(folder, "one", &owner);
+    } catch (const Error&) {
+      failed = true;
+    }
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, handler);
+    EXPECT_TRUE(failed);
+  };
+  fails();
+  EXPECT_EQ(folder.FileCount(), 0u) << "it would name nobody";
+  const std::string text = R"({"host": "away", "pid": 17, "run": "other", "since": "2026-01-01"})";
+  folder.Write("manager.lock", text);
+  fails();
+  const auto left = FolderLock::OwnerOf(folder.path());
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->run, "other");
+  EXPECT_NE(Take(folder, "one", &owner), nullptr);
+}
+
 }  // namespace
 }  // namespace acan

@@ -72,7 +72,7 @@ std::vector<ModelCase> Models() {
   convnext.widths = {4, 5};
   convnext.blocks = {1, 1};
   convnext.num_classes = 3;
-  return {{"mlp", BuildModel(Model{{7, 5, 3}})},
+  return {{"mlp", BuildModel(Perceptron{{7, 5, 3}})},
           {"gpt", Build(SmallGpt())},
           {"llama", Build(llama)},
           {"vit", Build(vit)},
@@ -341,7 +341,11 @@ TEST(GraphFileTest, WrongFilesAreNamed) {
   deeper.n_layer = 2;
   ExpectError([&] { ModelReader(path, *Build(deeper)); },
               {"lacks 12 tensors of the model (the first is 'transformer.h.1.attn.c_attn.bias')"});
-  ExpectError([&] { ModelReader(path, *BuildModel(Model{{7, 5, 3}})); }, {"lacks 4", "has 16"});
+  ExpectError(
+      [&] {
+        ModelReader(path, *BuildModel(Perceptron{{7, 5, 3}}));
+      },
+      {"lacks 4", "has 16"});
 }
 
 // Like the file of OpenAI's GPT-2: names of the base model, and the masks of attention.

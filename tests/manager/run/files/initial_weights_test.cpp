@@ -19,7 +19,7 @@ namespace {
 
 Job JobFrom(const std::string& weights) {
   Job job;
-  job.model = Model{{2, 3}};
+  job.model = Perceptron{{2, 3}};
   job.initial_weights = weights;
   job.data.train_inputs = "/inputs";
   job.data.train_targets = "/labels";

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "descriptor_limit.h"
 #include "file_size_limit.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
@@ -114,6 +115,26 @@ TEST(MetricsLogTest, WhatIsCutWhileItIsWrittenIsMissing) {
   EXPECT_EQ(RangesText(MetricsLog(path, next).missing()), "0 to 2 and 4");
 }
 
+// Otherwise an empty file would take its place.
+TEST(MetricsLogTest, AFileThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  const TestFolder folder;
+  const std::string path = folder.Path("metrics.jsonl");
+  for (MetricsLog log(path); log.lines().bytes() < 200;) log.Step({0, 0, 1.0, 0.1, 1.0, 1, 0});
+  const std::string before = ReadWhole(path);
+  {
+    const DescriptorLimit for_the_copy(1);
+    ExpectError([&] { MetricsCopy(path, {.first_step = 3}); }, {path, "Too many open files"},
+                Error::Kind::kFailure);
+    ExpectError(
+        [&] {
+          const DescriptorLimit none;
+          CountSteps(path, {});
+        },
+        {path, "Too many open files"}, Error::Kind::kFailure);
+  }
+  EXPECT_EQ(ReadWhole(path), before);
+}
+
 TEST(MetricsLogTest, WhatIsCutAfterTheLastLineIsMissing) {
   const TestFolder folder;
   const std::string path = folder.Path("metrics.jsonl");
@@ -215,7 +236,8 @@ TEST(MetricsLogTest, StepsCountUpToTheFirstThatHasNoWholeLine) {
   EXPECT_EQ(count("").steps, 0);
   EXPECT_FALSE(count("").last_loss);
   EXPECT_EQ(count(first + "{\"step\":1,\"loss\":null}\n{\"step\":2,\"loss\":3}").steps, 2);
-  EXPECT_EQ(count(first + "{\"step\":1,\"loss\":null}\n").last_loss, 1.5);
+  EXPECT_EQ(count(first).last_loss, 1.5);
+  EXPECT_FALSE(count(first + "{\"step\":1,\"loss\":null}\n").last_loss);
   EXPECT_EQ(count(first + "\n{\"step\":2,\"loss\":3}\n").steps, 1);
   EXPECT_EQ(CountSteps(folder.Path("none"), {}).steps, 0);
 }

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-TrainedModel Perceptron(std::vector<std::int64_t> layers) {
-  return *BuildModel(Model{std::move(layers)});
+TrainedModel Built(std::vector<std::int64_t> layers) {
+  return *BuildModel(Perceptron{std::move(layers)});
 }
 
 float ValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
@@ -64,7 +64,7 @@ json GoodHeader() {
 constexpr std::size_t kGoodBytes = 52;
 
 TrainedModel GoodModel() {
-  return *BuildModel(Model{.layers = {2, 3, 1}, .loss = Loss::kMeanSquaredError});
+  return *BuildModel(Perceptron{.layers = {2, 3, 1}, .loss = Loss::kMeanSquaredError});
 }
 
 // model::Validate refuses such graphs, because their files could not be read again.
@@ -89,7 +89,7 @@ TEST(ModelTensorsTest, NamesDiffer) {
 
 TEST(ModelTensorsTest, NamesAreInStringOrder) {
   std::vector<std::int64_t> layers(12, 3);
-  const std::vector<TensorInfo> tensors = ModelTensors(Perceptron(layers));
+  const std::vector<TensorInfo> tensors = ModelTensors(Built(layers));
   ASSERT_EQ(tensors.size(), 22u);
   EXPECT_EQ(tensors[0].name, "layers.0.bias");
   EXPECT_EQ(tensors[1].name, "layers.0.weight");
@@ -102,7 +102,7 @@ TEST(ModelTensorsTest, NamesAreInStringOrder) {
 
 TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
   const TestFolder folder;
-  const TrainedModel model = Perceptron({7, 5, 3});
+  const TrainedModel model = Built({7, 5, 3});
   const std::string path = folder.Path("model.safetensors");
   const std::string hash = WriteModel(path, model, 100);
   const std::string whole = ReadWhole(path);
@@ -115,7 +115,7 @@ TEST(ModelFileTest, TilesInAnyOrderGiveTheSameFile) {
 
 TEST(ModelFileTest, WithoutAPathThereIsAHashAndNoFile) {
   const TestFolder folder;
-  const TrainedModel model = Perceptron({7, 5, 3});
+  const TrainedModel model = Built({7, 5, 3});
   const std::string hash = WriteModel(folder.Path("model.safetensors"), model, 100);
   EXPECT_EQ(WriteModel("", model, 2), hash);
 }
@@ -123,7 +123,7 @@ TEST(ModelFileTest, WithoutAPathThereIsAHashAndNoFile) {
 TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");
-  const std::string hash = WriteModel(path, Perceptron({2, 3}), 2);
+  const std::string hash = WriteModel(path, Built({2, 3}), 2);
   const std::string file = ReadWhole(path);
   const auto length =
       static_cast<unsigned char>(file[0]) + 256 * static_cast<unsigned char>(file[1]);
@@ -139,14 +139,14 @@ TEST(ModelFileTest, FileIsSafetensorsAndHashIsOfItsValues) {
   Sha256 expected;
   expected.Add(values.data(), values.size());
   EXPECT_EQ(hash, expected.Hex());
-  EXPECT_EQ(ModelReader(path, Perceptron({2, 3})).WeightsSha256(), hash);
+  EXPECT_EQ(ModelReader(path, Built({2, 3})).WeightsSha256(), hash);
 }
 
 TEST(ModelFileTest, ReadsRectangles) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");
-  WriteModel(path, Perceptron({7, 5, 3}), 4);
-  const ModelReader reader(path, Perceptron({7, 5, 3}));
+  WriteModel(path, Built({7, 5, 3}), 4);
+  const ModelReader reader(path, Built({7, 5, 3}));
   std::vector<float> part(6);
   reader.Read(1, 2, 3, 2, 3, part);
   for (std::int64_t i = 0; i < 6; ++i) {
@@ -162,7 +162,7 @@ TEST(ModelFileTest, UnfinishedFilesDisappear) {
   const TestFolder folder;
   const std::string path = folder.Write("model.safetensors", "old");
   {
-    ModelWriter writer(path, Perceptron({2, 3}));
+    ModelWriter writer(path, Built({2, 3}));
     EXPECT_EQ(folder.FileCount(), 2u);
     EXPECT_THROW(writer.Finish(), std::logic_error);
   }
@@ -175,7 +175,7 @@ TEST(ModelFileTest, UnfinishedFilesDisappear) {
 TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
   const TestFolder folder;
   const std::string path = folder.Path("model.safetensors");
-  const TrainedModel model = Perceptron({2000, 300});  // 2.4 MB
+  const TrainedModel model = Built({2000, 300});  // 2.4 MB
   const std::vector<float> weights(2000 * 300, 0.5f);
   const std::vector<float> biases(300, 0.5f);
   const auto written = [&](const SnapshotExtras& extras) {
@@ -196,11 +196,7 @@ TEST(ModelFileTest, FinishingALargeFileCanBeGoneOnWithOrEnded) {
 TEST(ModelFileTest, PlacesThatCannotBeWrittenAreNamed) {
   const TestFolder folder;
   const auto refused = [](const std::string& path, const std::string& words) {
-    ExpectError(
-        [&] {
-          ModelWriter(path, Perceptron({2, 3}));
-        },
-        {path, words}, Error::Kind::kFailure);
+    ExpectError([&] { ModelWriter(path, Built({2, 3})); }, {path, words}, Error::Kind::kFailure);
   };
   refused(folder.Path("none/model.safetensors"), "No such file or directory");
   refused(folder.path(), "Is a directory");
@@ -219,7 +215,7 @@ TEST(ModelFileTest, NoSpaceIsFoundAtTheStart) {
     const FileSizeLimit limit(4096);
     ExpectError(
         [&] {
-          ModelWriter(path, Perceptron({100, 100}));
+          ModelWriter(path, Built({100, 100}));
         },
         {path, "File too large"}, Error::Kind::kFailure);
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "descriptor_limit.h"
 #include "test_files.h"
 
 namespace acan {
@@ -47,6 +48,19 @@ TEST(NoteLogTest, ALinkOutOfTheFolderIsNotFollowed) {
       },
       {"conflicts.jsonl: is a symbolic link"}, Error::Kind::kFailure);
   EXPECT_EQ(ReadWhole(other), "of somebody else");
+}
+
+// A handler whose quarantine is not read would be trusted again.
+TEST(NoteLogTest, AFileThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  const TestFolder folder;
+  const NoteLog log(folder.Path("quarantine.jsonl"), "job", "handler");
+  log.Add({"evil/7", "wrong"});
+  {
+    const DescriptorLimit none;
+    ExpectError([&] { log.Read(); }, {"quarantine.jsonl", "Too many open files"},
+                Error::Kind::kFailure);
+  }
+  EXPECT_EQ(log.Read().size(), 1u);
 }
 
 TEST(NoteLogTest, WhatCannotBeWrittenIsSaid) {

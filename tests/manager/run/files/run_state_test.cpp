@@ -40,6 +40,40 @@ TEST(RunStateTest, OfAnEarlierReleaseIsRead) {
   EXPECT_EQ(state->version, 7);
   EXPECT_TRUE(state->handlers.by_id.empty());
   EXPECT_EQ(state->tasks_reissued, 0);
+  // It does not say who contributed to the weights.
+  EXPECT_EQ(state->audit_share, 0);
+  EXPECT_TRUE(state->unnamed_contributors);
+  EXPECT_TRUE(state->MayDependOn({"wrong"}));
+  EXPECT_FALSE(state->MayDependOn({}));
+}
+
+TEST(RunStateTest, KnowsOnWhomTheWeightsDepend) {
+  RunState state;
+  state.version = 3;
+  state.contributors = {"a", "key/1"};
+  state.audit_share = 0.25;
+  state.audited = false;
+  const auto back = ParseRunState(TextOf(state));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->audit_share, 0.25);
+  EXPECT_FALSE(back->audited);
+  EXPECT_FALSE(back->unnamed_contributors);
+  EXPECT_TRUE(back->MayDependOn({"a"}));
+  EXPECT_TRUE(back->MayDependOn({"key/"}));
+  EXPECT_FALSE(back->MayDependOn({"b", "key/2", "other/"}));
+  state.unnamed_contributors = true;
+  const auto unnamed = ParseRunState(TextOf(state));
+  ASSERT_TRUE(unnamed);
+  EXPECT_TRUE(unnamed->MayDependOn({"b"}));
+}
+
+TEST(RunStateTest, WithAnImpossibleShareOfAuditsIsNone) {
+  for (const char* bad : {"-0.1", "1.5", "\"x\"", "null"}) {
+    EXPECT_FALSE(ParseRunState(
+        std::string(R"({"version":7,"tasks_done":1,"seconds":1,"failures":0,"audit_share":)") +
+        bad + "}"))
+        << bad;
+  }
 }
 
 TEST(RunStateTest, WithImpossibleCountsIsNone) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "descriptor_limit.h"
 #include "test_files.h"
 
 namespace acan {
@@ -19,14 +20,16 @@ class SnapshotTest : public testing::Test {
   }
   void Write(std::int64_t version, const std::string& training_id = "training",
              const std::vector<std::string>& contributors = {}) {
+    WriteState({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1, conflicts_}, training_id);
+  }
+  void WriteState(const RunState& state, const std::string& training_id = "training") {
     const SnapshotFolder folder = Folder(training_id);
-    const auto writer =
-        folder.Begin({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1, conflicts_});
+    const auto writer = folder.Begin(state);
     const std::vector<TensorInfo> tensors = ModelTensors(*model_, 2);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const std::vector<float> values(
           static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
-          static_cast<float>(version) + static_cast<float>(tensors[i].matrix.state));
+          static_cast<float>(state.version) + static_cast<float>(tensors[i].matrix.state));
       writer->Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
     }
     writer->Finish();
@@ -53,7 +56,7 @@ class SnapshotTest : public testing::Test {
   }
 
   TestFolder folder_;
-  std::shared_ptr<const TrainedModel> model_ = BuildModel(Model{{5, 7, 3}});
+  std::shared_ptr<const TrainedModel> model_ = BuildModel(Perceptron{{5, 7, 3}});
   std::vector<ResultConflict> conflicts_ = {};
   std::string said_;
   bool others_ = false;
@@ -62,7 +65,7 @@ class SnapshotTest : public testing::Test {
 // Long work calls a function regularly, in which the manager keeps its lead and which may end the
 // work.
 TEST_F(SnapshotTest, LookingThroughLargeFilesCanBeGoneOnWithOrEnded) {
-  model_ = BuildModel(Model{{2000, 300, 3}});
+  model_ = BuildModel(Perceptron{{2000, 300, 3}});
   Write(3);
   int calls = 0;
   const auto say = [](const std::string&) {};
@@ -226,6 +229,33 @@ TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
   EXPECT_EQ(Newest()->path, PathOf("1"));
 }
 
+// Somebody may turn on audits later.
+TEST_F(SnapshotTest, ContributorsWithoutAuditsAreNamedButCostNoSnapshots) {
+  RunState state;
+  state.audited = false;
+  for (const char* handler : {"a", "b", "c", "d"}) {
+    ++state.version;
+    state.contributors.emplace_back(handler);
+    WriteState(state);
+    Folder().KeepNewest(2);
+  }
+  EXPECT_EQ(folder_.Names("snapshots").size(), 2u);
+  Folder().RemoveOf({"d"});
+  EXPECT_EQ(Newest()->state.version, 3);
+}
+
+TEST_F(SnapshotTest, OneWithUnnamedContributorsMayDependOnAnybody) {
+  Write(1);
+  RunState state;
+  state.version = 2;
+  state.unnamed_contributors = true;
+  WriteState(state);
+  Folder().RemoveOf({});
+  EXPECT_EQ(Newest()->state.version, 2);
+  Folder().RemoveOf({"a"});
+  EXPECT_EQ(Newest()->state.version, 1);
+}
+
 // One flaky device is enough: it has a new id after each restart.
 TEST_F(SnapshotTest, HandlersThatComeForWeeksDoNotFillTheDisk) {
   constexpr std::int64_t kLast = 60;
@@ -266,6 +296,32 @@ TEST_F(SnapshotTest, ThoseOfAWholeKeyAreRemoved) {
   EXPECT_EQ(Newest()->path, PathOf("1"));
 }
 
+// It says nothing about the file that the process has no descriptor for it. What begins without a
+// snapshot removes it, and with a wrong handler's snapshot a run would have its weights.
+TEST_F(SnapshotTest, OneThatCannotBeReadIsNotTakenForADamagedOne) {
+  Write(3, "training", {"a/1"});
+  Write(4, "training", {"a/1", "evil/7"});
+  {
+    const DescriptorLimit none;
+    ExpectError([&] { Newest(); }, {"snapshots", "Too many open files"}, Error::Kind::kFailure);
+    ExpectError([&] { Folder().RemoveOf({"evil/7"}); }, {"Too many open files"},
+                Error::Kind::kFailure);
+    Folder().KeepNewest(1);
+    EXPECT_FALSE(Folder().MakeRoom({}));
+  }
+  // The folder can be read, and the file cannot.
+  std::filesystem::rename(PathOf("4"), folder_.Path("kept"));
+  std::filesystem::create_symlink(PathOf("4"), PathOf("4"));
+  ExpectError([&] { Newest(); }, {PathOf("4"), "may be intact"});
+  ExpectError([&] { Folder().RemoveOf({"evil/7"}); }, {PathOf("4")});
+  Folder().KeepNewest(1);
+  EXPECT_FALSE(Folder().MakeRoom({}));
+  std::filesystem::rename(folder_.Path("kept"), PathOf("4"));
+  EXPECT_EQ(Newest()->path, PathOf("4"));
+  Folder().RemoveOf({"evil/7"});
+  EXPECT_EQ(Newest()->path, PathOf("3"));
+}
+
 TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
   const std::string job =
       "[model]\nlayers = [4, 2]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
@@ -281,6 +337,22 @@ TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
   EXPECT_NE(id(""), id("[train]\nseed = 2\n"));
   EXPECT_NE(id(""), id("[train]\nepochs = 2\n"));
   EXPECT_NE(TrainingId(ParseJob(job, "test", ".", {}), "a", "c"), id(""));
+}
+
+TEST(TrainingIdTest, TheFirstDifferenceIsNamed) {
+  const auto job = [&](const std::string& layers, const std::string& more) {
+    return ParseJob("[model]\nlayers = " + layers +
+                        "\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\nsamples = 100\n" +
+                        more,
+                    "test", ".", {});
+  };
+  const Job expected = job("[4, 2]", "");
+  EXPECT_EQ(FirstDifference(job("[4, 2]", "[tasks]\naudit = 1\n"), expected), "");
+  EXPECT_EQ(FirstDifference(job("[4, 2]", "[train]\nseed = 8\n"), expected),
+            "train.seed is 8, must be 1");
+  EXPECT_EQ(FirstDifference(job("[4, 3, 2]", ""), expected), "model.layers.1 is 3, must be 2");
+  EXPECT_EQ(FirstDifference(job("[4, 2]", "[train]\nsteps = 8\n"), expected),
+            "train.epochs is absent, must be 5");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -13,7 +14,9 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "acan/core/text/json_text.h"
 #include "acan/manager/kept_metrics.h"
+#include "acan/manager/kept_state.h"
 #include "acan/manager/tuple_names.h"
 #include "test_files.h"
 #include "tuplespace/broker.h"
@@ -87,16 +90,23 @@ class BeginningTest : public ::testing::Test {
     Halves values;
     TileMover(*earlier_, [] {}).Load(values, tiles);
   }
-  void PutMetrics(std::int64_t steps) {
-    KeptMetrics kept(
-        [this](tuplespace::RequestBody body) {
-          earlier_->Submit(std::move(body), [](tuplespace::ReplyBody&&) {});
-        },
-        manager_->context.job_id, kEarlierRun);
+  void Submit(tuplespace::RequestBody body) {
+    earlier_->Submit(std::move(body), [](tuplespace::ReplyBody&&) {});
+  }
+  void PutMetrics(std::int64_t steps, const std::string& last_loss = "0.5") {
+    KeptMetrics kept([this](tuplespace::RequestBody body) { Submit(std::move(body)); },
+                     manager_->context.job_id, kEarlierRun);
     for (std::int64_t step = 0; step < steps; ++step) {
-      kept.AddStep(step, "{\"step\":" + std::to_string(step) + ",\"loss\":0.5}\n");
+      const std::string loss = step + 1 < steps ? "0.5" : last_loss;
+      kept.AddStep(step, "{\"step\":" + std::to_string(step) + ",\"loss\":" + loss + "}\n");
     }
     EXPECT_TRUE(earlier_->GetStatistics());  // all are there
+  }
+  void PutState(const RunState& state) {
+    KeptState kept([this](tuplespace::RequestBody body) { Submit(std::move(body)); },
+                   manager_->context.job_id, kEarlierRun);
+    kept.Put(state, 0);
+    EXPECT_TRUE(earlier_->GetStatistics());
   }
   const Beginning& Find(const SnapshotFolder* snapshots = nullptr) {
     manager_->beginning.Find(snapshots, {kEarlierRun});
@@ -128,6 +138,75 @@ TEST_F(BeginningTest, IsTheNewestVersionWhoseMetricsAreThere) {
   const RunState& past = Find().past();
   EXPECT_EQ(past.version, 48);
   EXPECT_EQ(past.train_loss, 0.5);
+  EXPECT_TRUE(past.unnamed_contributors) << "the space does not say who made the weights";
+}
+
+// An undisturbed run would write that the last loss was no number, too.
+TEST_F(BeginningTest, TheLossOfAnEarlierStepIsNotTheLastOne) {
+  folder_.Write("job.json", JsonTextReplacing(JobToJson(job_)));
+  folder_.Write("metrics.jsonl", "{\"step\":0,\"loss\":0.25}\n");
+  PutMetrics(48, "null");
+  PutWeights(48);
+  const RunState& past = Find().past();
+  EXPECT_EQ(past.version, 48);
+  EXPECT_FALSE(past.train_loss);
+}
+
+// Nobody knows who contributed to the weights, but the counts and the conflicts are known.
+TEST_F(BeginningTest, CountsAndConflictsStayWhereTheWeightsDoNot) {
+  job_.tasks.audit = 1;
+  RunState state;
+  state.version = 48;
+  state.tasks_done = 960;
+  state.seconds = 12;
+  state.failures = 2;
+  state.conflicts.push_back({"key", "two results"});
+  state.handlers.by_id["h1"].tasks = 950;
+  PutState(state);
+  PutMetrics(48);
+  PutWeights(48);
+  const Beginning& found = Find();
+  EXPECT_FALSE(found.GoesOn());
+  const RunState& past = found.past();
+  EXPECT_EQ(past.version, 0);
+  EXPECT_EQ(past.tasks_done, 960);
+  EXPECT_EQ(past.seconds, 12);
+  EXPECT_EQ(past.failures, 3);
+  EXPECT_EQ(past.handlers.tasks(), 950);
+  ASSERT_EQ(past.conflicts.size(), 1U);
+  EXPECT_EQ(past.conflicts[0].text, "two results");
+  ASSERT_FALSE(log_.empty());
+  EXPECT_TRUE(log_.back().starts_with("the run had reached step 48")) << log_.back();
+}
+
+// As after a kill between the removal of the weights and that of the rest.
+TEST_F(BeginningTest, CountsStayWithoutWeights) {
+  RunState state;
+  state.version = 48;
+  state.tasks_done = 960;
+  PutState(state);
+  EXPECT_EQ(Find().past().tasks_done, 960);
+}
+
+TEST_F(BeginningTest, ARunThatHasNotBegunCountsNothing) {
+  RunState state;
+  state.seconds = 5000;
+  state.begun = false;
+  PutState(state);
+  EXPECT_EQ(Find().past().seconds, 0);
+}
+
+// It went back as far as there is, because a handler was wrong, or the run diverged.
+TEST_F(BeginningTest, TheCountsOfAnEarlierLifeStayWhenItBeginsAnew) {
+  RunState counted;
+  counted.version = 48;
+  counted.tasks_done = 960;
+  Beginning beginning(manager_->context, manager_->leadership,
+                      {.earlier_lives = 1, .finite_through = {}, .counted = counted});
+  beginning.Find(nullptr, {});
+  EXPECT_FALSE(beginning.GoesOn());
+  EXPECT_EQ(beginning.past().version, 0);
+  EXPECT_EQ(beginning.past().tasks_done, 960);
 }
 
 // These steps may not have been committed, and are cheap to repeat.

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 // The run's own connection may survive the removal of the socket's file.
 TEST(SnapshotWriterTest, WithoutTheBrokersSocketItFails) {
   const TestFolder folder;
-  const std::shared_ptr<const TrainedModel> model = BuildModel(Model{{5, 7, 3}});
+  const std::shared_ptr<const TrainedModel> model = BuildModel(Perceptron{{5, 7, 3}});
   const SnapshotFolder snapshots(folder.Path("snapshots"), "training", model, 0);
   const std::string endpoint = "ipc://" + folder.Path("space");
   std::promise<void> done;

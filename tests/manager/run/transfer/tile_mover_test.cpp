@@ -113,7 +113,7 @@ TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
   tuplespace::Client client(
       {.endpoint = "inproc://space", .name = "test", .id = {}, .context = &context});
   std::vector<TileCell> tiles;
-  const auto model = BuildModel(Model{{3, 2}});
+  const auto model = BuildModel(Perceptron{{3, 2}});
   const std::vector<model::Parameter>& parameters = model->training.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const model::Parameter& parameter = parameters[i];

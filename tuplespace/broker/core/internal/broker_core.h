@@ -6,6 +6,7 @@
 // Not thread safe; for one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -102,6 +103,11 @@ class BrokerCore {
   // Describes a client that has leased a tuple that matches; nullopt: no such tuple is leased.
   std::optional<std::string> HolderOf(const Pattern& pattern) const;
   Stats GetStatistics() const;
+  // The bytes of payloads that the space still takes.
+  std::uint64_t PayloadRoom() const {
+    const std::uint64_t most = options_.limits.payload_bytes;
+    return most - std::min(most, space_.GetStatistics().payload_bytes);
+  }
   // As in Space; for tests.
   std::optional<std::string> FindContradiction() const { return space_.FindContradiction(); }
 

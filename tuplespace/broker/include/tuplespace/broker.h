@@ -44,10 +44,11 @@ struct BrokerOptions {
   std::int64_t client_silence_us = 10'000'000;  // a client that is silent for this long is lost
   std::uint64_t control_frame_bytes = 64ull << 20;
   // How much may wait for a client that does not read; if another message is sent to it beyond
-  // that, the client is dropped. A single message may be longer. The same amount may wait of a
-  // client that sends faster than it is served, and twice as much of all clients; a client that
-  // sends more tuples is told to send them again later.
+  // that, the client is dropped. A single message may be longer.
   std::uint64_t client_queue_bytes = 2ull << 30;
+  // How much may wait of a client that sends faster than it is served; twice as much of all
+  // clients. A client that sends more tuples is told to send them again later.
+  std::uint64_t waiting_bytes = 2ull << 30;
   // Compares every payload that is put with its hash and refuses it (kDamaged) if they differ.
   // Without this, the consumers find out, at a fraction of the cost.
   bool check_payloads = false;
@@ -60,8 +61,8 @@ struct BrokerOptions {
   std::function<void(const std::string& line)> log;  // rare events, one line each; may be null
 };
 
-// How many tcp connections a broker of this process could have: each takes one of the files that
-// the process may open, as each of `shared_segments` does.
+// How many tcp connections a broker of this process could have: each may take two of the files that
+// the process may open, and each of `shared_segments` takes one.
 std::uint64_t PossibleConnections(std::uint64_t shared_segments);
 
 class Broker {

@@ -18,6 +18,9 @@ struct ConnectionLimits {
   // How many bytes the unfinished messages of all clients of one key may have together. Beyond it,
   // the client with the largest message loses its session.
   std::uint64_t unfinished_bytes_of_key = 4ull << 30;
+  // If the space has less room for payloads than that, the limit is this room, but at least this.
+  // So what cannot be stored yet takes little memory besides what is stored.
+  std::uint64_t least_unfinished_bytes_of_key = 4ull << 30;
   // The bytes that one tcp connection may have sent and nobody has read yet.
   std::uint64_t unread_bytes = 1ull << 30;
   // The same for all connections together. Beyond it, the one with the most unread bytes is closed.

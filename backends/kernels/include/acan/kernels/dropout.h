@@ -3,10 +3,6 @@
 #ifndef ACAN_KERNELS_DROPOUT_H
 #define ACAN_KERNELS_DROPOUT_H
 
-/* Values of the variant. */
-#define ACAN_DROP_ELEMENTS 0
-#define ACAN_DROP_SAMPLES 1
-
 /* The number of counters that are drawn side by side. */
 #define ACAN_DRAWS 32
 

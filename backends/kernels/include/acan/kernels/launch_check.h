@@ -43,6 +43,12 @@ GemmShape CheckGemm(GemmForm form, std::int64_t block, const Matrix& a, const Ma
 // Checks that a view lies inside its buffer; `what` names it in the error.
 void CheckView(std::string_view what, const Matrix& matrix);
 
+// Checks a Device::CopyIn of `bytes`: the view, and that it has as many.
+void CheckCopyIn(std::size_t bytes, const Matrix& to);
+
+// Checks a Device::Download: the view, and that it is one of `buffer`.
+void CheckDownload(const Buffer& buffer, const Matrix& from);
+
 // Checks a Device::Copy: both views, that `from` is a view of `buffer`, equal shapes, and two
 // different buffers.
 void CheckCopy(const Buffer& buffer, const Matrix& from, const Matrix& to);

@@ -3,10 +3,6 @@
 #ifndef ACAN_KERNELS_NORMS_H
 #define ACAN_KERNELS_NORMS_H
 
-/* Values of the variant. */
-#define ACAN_LAYER_NORM 0
-#define ACAN_RMS_NORM 1
-
 /* out = (x - mean) * inverse * scale + bias. The flags are constants, so the loop has no branch. */
 ACAN_FN void acan_norm_row(const acan_args* a, acan_i64 r, float mean, float inverse, int scaled,
                            int biased) {

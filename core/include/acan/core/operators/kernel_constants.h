@@ -1,5 +1,6 @@
 /* Constants that the host and the kernels' single source share, in the subset of C that C++, OpenCL
- * C and CUDA compile: the limits of a call, and the activations. */
+ * C and CUDA compile: the limits of a call, and variants of kernels. The numbers of variants are
+ * sent as scalars of calls and must never change. */
 #ifndef ACAN_CORE_KERNEL_CONSTANTS_H
 #define ACAN_CORE_KERNEL_CONSTANTS_H
 
@@ -14,8 +15,8 @@
 
 /* X(number, enumerator, constant of the kernels, name in job files, input of the gradient)
  *
- * The number is sent as a scalar of calls and must never change. The gradient of an activation is
- * a function of its OUTPUT or of its INPUT; the manager keeps that one. */
+ * The gradient of an activation is a function of its OUTPUT or of its INPUT; the manager keeps that
+ * one. */
 #define ACAN_ACTIVATION_TABLE(X)                                     \
   X(0, kIdentity, ACAN_IDENTITY, "identity", OUTPUT)                 \
   X(1, kRelu, ACAN_RELU, "relu", OUTPUT)                             \
@@ -33,5 +34,10 @@
 #define ACAN_ACTIVATION_CONSTANT(number, enumerator, constant, word, takes) constant = number,
 enum { ACAN_ACTIVATION_TABLE(ACAN_ACTIVATION_CONSTANT) ACAN_ACTIVATION_COUNT };
 #undef ACAN_ACTIVATION_CONSTANT
+
+/* The kinds of norms over rows. */
+enum { ACAN_LAYER_NORM = 0, ACAN_RMS_NORM = 1 };
+/* What one draw of a dropout decides about. */
+enum { ACAN_DROP_ELEMENTS = 0, ACAN_DROP_SAMPLES = 1 };
 
 #endif /* ACAN_CORE_KERNEL_CONSTANTS_H */

@@ -15,7 +15,7 @@ namespace acan {
 
 // The inputs that a model takes: "x" and "labels" or "targets" for a multi-layer perceptron, as
 // model::Mlp names them; or a graph's inputs, in the graph's order.
-std::vector<WantedInput> WantedInputs(const Model& model);
+std::vector<WantedInput> WantedInputs(const Perceptron& model);
 std::vector<WantedInput> WantedInputs(const model::Graph& graph);
 
 // Reads and checks the job's data. Text of a job with initial weights is tokenized with the

@@ -131,9 +131,9 @@ struct GraphFile {
   Loss loss = Loss::kCrossEntropy;          // the graph's
 };
 
-// The options of [model], by its kind; Model is the multi-layer perceptron, "mlp".
+// The options of [model], by its kind; a Perceptron is "mlp".
 using ModelOptions =
-    std::variant<Model, model::GptOptions, model::LlamaOptions, model::BertOptions,
+    std::variant<Perceptron, model::GptOptions, model::LlamaOptions, model::BertOptions,
                  model::VitOptions, model::ResnetOptions, model::ConvnextOptions, GraphFile>;
 
 // The words of the kinds in job files, in the order of ModelOptions.
@@ -170,8 +170,8 @@ struct Job {
 
   // The options of a perceptron. Throws Error (usage) for any other kind of model; callers support
   // only perceptrons.
-  const Model& perceptron() const;
-  Model& perceptron();
+  const Perceptron& perceptron() const;
+  Perceptron& perceptron();
   // What the loss compares the outputs with: classes or values.
   Loss loss() const;
 };

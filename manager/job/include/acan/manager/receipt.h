@@ -35,10 +35,10 @@ struct AuditSummary {
 };
 
 // Two handlers gave different results for one task, so one of them computes wrongly or reports a
-// result that it did not compute.
+// result that it did not compute. Or a step was not finite, and was when it was computed again.
 struct ResultConflict {
-  std::string key;   // of the result
-  std::string text;  // names both handlers
+  std::string key;   // of the result; or "step 3"
+  std::string text;  // names both handlers, if they are known
 };
 
 // The first loss or weights of a run that were not finite: the run diverged.

@@ -19,12 +19,13 @@ struct TrainedModel {
 // message names the option ("model: n_head = 5 ...").
 std::shared_ptr<const TrainedModel> BuildModel(const Job& job);
 // The model of a perceptron in which every parameter is trained.
-std::shared_ptr<const TrainedModel> BuildModel(const Model& perceptron);
+std::shared_ptr<const TrainedModel> BuildModel(const Perceptron& perceptron);
 
-// Why batch norm's statistics fail for `samples` samples in batches of `batch`: one of the batches,
-// for example the last of an epoch, has one value per channel, so its variance is 0. PyTorch
-// refuses such a batch. Empty if there is no such batch.
-std::string BatchNormProblem(const TrainedModel& model, std::int64_t batch, std::int64_t samples);
+// Why a norm of the model computes only its bias in a training with `samples` samples: a group norm
+// has one value in each group; or one of the batches, for example the last of an epoch, has one
+// value per channel of a batch norm, so that the variance is 0. PyTorch refuses such a batch. Empty
+// if the training takes no such step. REQUIRES: samples > 0.
+std::string NormProblem(const TrainedModel& model, const Training& training, std::int64_t samples);
 
 // The job's model as the text of a graph file (acan/model/graph_text.h), which describes the same
 // model. Throws as BuildModel.

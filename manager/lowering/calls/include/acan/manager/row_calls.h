@@ -1,6 +1,6 @@
-// RowCalls: computes the rows of some positions of one sample, with the same calls that tasks are
-// made of. Attention reads the keys and values of earlier positions from caches, so text is
-// generated token by token with the bits of a whole pass:
+// RowCalls: computes the rows of some samples, or of some positions of one sample, with the same
+// calls that tasks are made of. For some positions, attention reads the keys and values of earlier
+// ones from caches, so text is generated token by token with the bits of a whole pass:
 //
 //                         positions
 //              0 .. first - 1      first .. end - 1
@@ -46,8 +46,11 @@ struct RowCalls {
 RowCalls CallsOfRows(const LoweredGraph& graph, const Training& training, int last_node,
                      const Range& positions);
 
-// As above for all positions of one sample, for any operators. There are no caches.
-RowCalls CallsOfSample(const LoweredGraph& graph, const Training& training, int last_node);
+// As above for all positions of the first `samples` samples, for any operators. There are no
+// caches. Inputs and the result have the rows of all samples, in their order. The bits of a
+// sample's rows do not depend on `samples`. REQUIRES: samples > 0.
+RowCalls CallsOfSamples(const LoweredGraph& graph, const Training& training, int last_node,
+                        std::int64_t samples);
 
 // Why the nodes up to `last_node` cannot be computed row by row: the end of a sentence about the
 // first node that needs later rows. Empty if they can.

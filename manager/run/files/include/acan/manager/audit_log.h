@@ -18,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nlohmann/json_fwd.hpp"
@@ -32,9 +33,12 @@ struct AuditLogCheck {
   bool torn = false;                   // the last line is incomplete, because its writer was killed
   std::optional<std::string> problem;  // with the first broken line; names its number
 };
+// Is called with each correct record, in order: its chain, and its JSON text.
+using OnAuditRecord = std::function<void(const std::string& chain, std::string_view record)>;
 // Throws Error (usage) if the file cannot be read. The file may be long: `go_on`, if set, is called
 // about once per MiB, and may throw to end the check.
-AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on = {});
+AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>& go_on = {},
+                            const OnAuditRecord& on_record = {});
 
 class AuditLog {
  public:

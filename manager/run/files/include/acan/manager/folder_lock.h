@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,12 @@ class FolderLock {
  public:
   // Null if another process has the lock; `*owner` is then set to it. `*said` is set if there is
   // something to tell the user: the folder was left by another host, or does not support locks.
-  // Throws Error (failure) if the file cannot be created.
+  // `make_room` is called while this process has the lock and the disk has no room for its text;
+  // true: try again. Throws DiskFull if there is still none, and Error (failure) if the file cannot
+  // be created or written.
   static std::unique_ptr<FolderLock> Take(const std::string& folder, const std::string& run,
-                                          FolderOwner* owner, std::string* said);
+                                          FolderOwner* owner, std::string* said,
+                                          const std::function<bool()>& make_room = {});
   // Takes the lock from any owner; the previous one notices through IsOwn(). REQUIRES: the broker
   // says that this process leads, and the owner does not.
   static std::unique_ptr<FolderLock> TakeOver(const std::string& folder, const std::string& run);
@@ -49,6 +53,7 @@ class FolderLock {
  private:
   FolderLock(std::string path, int descriptor);
   void Write(const std::string& run);
+  void WriteWithRoom(const std::string& run, const std::function<bool()>& make_room);
 
   const std::string path_;
   const int descriptor_;

@@ -48,7 +48,7 @@ MetricsLines LastLines(const std::string& path, std::size_t most_bytes);
 // throw to end it.
 struct StepsInFile {
   std::int64_t steps = 0;  // steps from 0 on that have lines, up to the first that has none
-  std::optional<double> last_loss = {};  // the last finite one
+  std::optional<double> last_loss = {};  // of the last of them; nullopt if it was not finite
 };
 StepsInFile CountSteps(const std::string& path, const std::function<void()>& go_on);
 

@@ -22,7 +22,8 @@ class NoteLog {
   NoteLog(std::string path, std::string job_id, const char* about)
       : path_(std::move(path)), job_id_(std::move(job_id)), about_(about) {}
 
-  // All readable lines. A last line that a kill has cut short is not readable.
+  // All whole lines; a kill may have cut the last one short. Throws Unreadable, as a missing note
+  // could make a wrong handler trusted again.
   std::vector<Note> Read() const;
   // Throws Error (failure).
   void Add(const Note& note) const;

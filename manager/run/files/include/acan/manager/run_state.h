@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,14 +35,21 @@ struct RunState {
   std::int64_t tasks_done = 0;
   double seconds = 0;         // of work so far, over all lives of the run
   std::int64_t failures = 0;  // how often it had to be resumed
-  // If the run has audits: the handlers (client ids) whose results may have contributed to the
-  // weights; sorted.
+  // The handlers (client ids) whose results may have contributed to the weights, without those
+  // whose results were all confirmed by audits; sorted.
   std::vector<std::string> contributors = {};
   std::int64_t audits_passed = 0, audits_skipped = 0;     // of all lives
   std::vector<ResultConflict> conflicts = {};             // of all lives
   HandlerTotals handlers = {};                            // of all lives
   std::int64_t tasks_reissued = 0, tasks_duplicated = 0;  // of all lives
   bool begun = true;  // false: a new run that waits for its first plan, and has not begun its files
+  bool unnamed_contributors = false;  // handlers that are not named may have contributed, too
+  double audit_share = 0;  // the least `tasks.audit` of all lives that contributed to the weights
+  bool audited = true;     // whether the life that wrote this had audits
+
+  // Whether a handler of `wrong` may have contributed to the weights. `wrong` has client ids, and
+  // keys ("name/") of which no client is trusted.
+  bool MayDependOn(const std::set<std::string>& wrong) const;
 };
 
 // As JSON.

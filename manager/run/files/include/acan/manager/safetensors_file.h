@@ -21,7 +21,8 @@ struct StoredTensor {
   std::int64_t bytes() const { return end - begin; }
 };
 
-// The constructor throws Error (usage) that names the file if it is truncated, malformed,
+// The constructor throws Unreadable if the system cannot open or read the file, and Error (usage)
+// that names it if it is truncated, malformed,
 // inconsistent, or has elements of another type than F32 and I64. Tensors may lie in any order, but
 // neither overlap nor leave gaps. Const methods may run on several threads.
 class SafetensorsFile {
@@ -35,8 +36,8 @@ class SafetensorsFile {
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Throws Error: failure if the system cannot read or if the file has been changed since it was
-  // opened, usage if it has been truncated.
+  // Throws Unreadable if the system cannot read, and Error: failure if the file has been changed
+  // since it was opened, usage if it has been truncated.
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
   // Whether the file is, bit for bit, the snapshot that was written. Reads the whole file, and
   // calls `go_on`, if set, after each MiB.

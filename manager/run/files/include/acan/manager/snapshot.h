@@ -27,11 +27,12 @@ class SnapshotFolder {
 
   // A writer for `state.version`. Creates the folder if needed. Throws Error (failure).
   std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
-  // Removes all but the newest `count` snapshots, and the remains of killed writers. For each
-  // handler that contributed to the newest snapshot it also keeps the newest one to which that
-  // handler did not contribute: the run goes back to it if the handler turns out to be wrong. Of
-  // these it keeps at most eight, whose distances grow with their age; then the run may have to go
-  // back further. REQUIRES: no writer is at work.
+  // Removes all but the newest `count` snapshots, and the remains of killed writers. If a life with
+  // audits wrote the newest one, this also keeps, for each handler that contributed to it, the
+  // newest one to which that handler did not contribute: the run goes back to it if the handler
+  // turns out to be wrong. Of these it keeps at most eight, whose distances grow with their age;
+  // then the run may have to go back further. Removes nothing if the system cannot read a file.
+  // REQUIRES: no writer is at work.
   void KeepNewest(std::size_t count) const;
   // Removes what killed writers left. Returns whether there was anything.
   bool RemoveUnfinished() const;
@@ -43,7 +44,8 @@ class SnapshotFolder {
   void RemoveAll() const;
   void Remove(std::int64_t version) const;
   void RemoveNewerThan(std::int64_t version) const;
-  // Removes the snapshots to which a handler of `wrong` contributed.
+  // Removes the snapshots to which a handler of `wrong` may have contributed. Throws Unreadable if
+  // the system cannot read one.
   void RemoveOf(const std::set<std::string>& wrong) const;
 
   struct Found {
@@ -53,15 +55,17 @@ class SnapshotFolder {
   };
   // The newest intact snapshot. Snapshots that are incomplete, damaged or of another training are
   // reported through `say` and skipped; `*others` is set to whether one of these is intact, so that
-  // another job or another version of acan may need it. Files may be large: `go_on` is called after
-  // each MiB, and may throw to end it.
+  // another job or another version of acan may need it. Throws Unreadable if the system cannot read
+  // one, as it may be intact and what begins without it removes it. Files may be large: `go_on` is
+  // called after each MiB, and may throw to end it.
   std::optional<Found> Newest(const std::function<void(const std::string&)>& say, bool* others,
                               const std::function<void()>& go_on = {}) const;
 
  private:
   std::string PathOf(std::int64_t version) const;
-  std::vector<std::string> Files(const char* suffix) const;  // newest first
-  std::vector<std::string> ContributorsOf(const std::string& path) const;
+  std::vector<std::string> Files(const char* suffix) const;        // newest first
+  void RemoveAllBut(std::size_t count) const;                      // KeepNewest; throws Unreadable
+  std::optional<RunState> StateOf(const std::string& path) const;  // nullopt: the file is damaged
   std::optional<RunState> ReadState(const SafetensorsFile& file, const std::function<void()>& go_on,
                                     std::string* problem, bool* others) const;
   std::shared_ptr<const ModelReader> ReadTensors(const std::shared_ptr<const SafetensorsFile>& file,

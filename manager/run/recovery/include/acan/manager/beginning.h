@@ -23,7 +23,7 @@ class Beginning {
     int earlier_lives = 0;  // in this process
     // If set, weights of later versions are not good.
     std::optional<std::int64_t> finite_through;
-    // What they counted, at the end of the last one. Counts if the run goes on.
+    // What they counted, at the end of the last one.
     std::optional<RunState> counted = {};
   };
   // The references must outlive it.
@@ -35,7 +35,8 @@ class Beginning {
   void OpenInitialWeights();
   // Finds the newest complete state: the newest snapshot, or what an earlier manager left in the
   // space, if that is newer; otherwise the beginning. Logs the one that it has chosen. `snapshots`
-  // is null without a folder.
+  // is null without a folder. The counts and the conflicts of all earlier lives become part of
+  // past(), even if none of their weights can be used.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs);
 
   // In this process.
@@ -49,7 +50,8 @@ class Beginning {
     weights_.reset();
     file_.reset();
   }
-  const RunState& past() const { return past_; }  // the state after earlier lives
+  // The state after earlier lives, which counts them. Version 0: begins anew.
+  const RunState& past() const { return past_; }
   // The version to begin with if a snapshot has it, otherwise 0.
   std::int64_t saved_version() const { return saved_version_; }
   EarlierMetrics TakeMetrics() { return std::move(metrics_); }  // call once; they may be many
@@ -59,6 +61,7 @@ class Beginning {
 
   void FindInSnapshots(const SnapshotFolder& snapshots, bool* others);
   void CountStepsInFile();
+  std::int64_t CountInSpace(const std::string& run);
   void FindInSpace(const std::string& run);
   void AddToPast(const RunState& state);
   bool FileMetricsAreOfThisJob() const;

@@ -23,7 +23,9 @@ class FolderClaim {
   // Acquires the lock, and waits for it as long as the settings allow; does nothing without a
   // folder. `poll` waits briefly and keeps the lead. Throws Error (failure) if another manager has
   // the lock. `earlier_runs` are runs of this job; they have no manager, because this one leads.
-  void Take(const std::vector<std::string>& earlier_runs, const std::function<void()>& poll);
+  // `make_room`: as for FolderLock::Take.
+  void Take(const std::vector<std::string>& earlier_runs, const std::function<void()>& poll,
+            const std::function<bool()>& make_room = {});
   void GiveUpIfWithoutLeadSince(std::int64_t since_us);
   void GiveUp() { lock_.reset(); }
 

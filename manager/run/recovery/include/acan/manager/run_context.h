@@ -30,10 +30,13 @@ struct RunLost {
 struct HandlersWrong {
   std::map<std::string, std::string> handlers;  // client ids, and the reasons
 };
-// The run diverged. Versions up to `finite_through` may be good, later ones are not. Begin another
-// life, which repeats the steps from the last good version, and keeps the last good weights.
+// The run diverged at `step`: its loss is not finite, or the weights that it made. Versions up to
+// `finite_through` may be good, later ones are not. Begin another life, which repeats the steps
+// from the last good version, and keeps the last good weights.
 struct NotFiniteFound {
   std::int64_t finite_through = 0;
+  NotFinite::What what = NotFinite::What::kWeights;
+  std::int64_t step = 0;
 };
 // Thrown by functions that wait, because of a StopRequest.
 struct Stopped {};
