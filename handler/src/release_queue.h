@@ -35,7 +35,7 @@ class ReleaseQueue {
   }
   std::vector<FlightId> Take() {
     const std::lock_guard lock(mutex_);
-    const std::vector<FlightId> flights = flights_;
+    std::vector<FlightId> flights = flights_;
     flights_.clear();  // keeps its room
     return flights;
   }

@@ -80,6 +80,9 @@ void Observer::OnRequest(const ClientId& client, std::uint64_t session, const Re
     trust_.OnGet(client, request.id, *get);
   }
   if (std::holds_alternative<Fail>(request.body)) trust_.OnFail(client);
+  if (const auto* release = std::get_if<Release>(&request.body)) {
+    if (tuples_.IsTask(release->lease.key)) trust_.OnReturned(client);
+  }
   if (auto asked = Note(request.body)) asked_[{client, request.id}] = std::move(*asked);
 }
 

@@ -30,6 +30,9 @@ class TrustChecker {
   // A lease of the client ended without its action, so it may have been benched. Nobody is told of
   // that if the manager that put the task is gone.
   void OnLeaseLost(const tuplespace::ClientId& client) { mistrusted_.insert(client); }
+  // The client gives a task back. If it had kept the task for long, it may have been benched as
+  // above.
+  void OnReturned(const tuplespace::ClientId& client) { mistrusted_.insert(client); }
   // The client reports a failed task. After many failures it may have been benched as above.
   void OnFail(const tuplespace::ClientId& client) {
     if (++fails_[client] >= kLimits.tasks_in_vain) mistrusted_.insert(client);

@@ -373,7 +373,7 @@ void SharedPool::SessionEnded() {
 
 std::vector<std::uint64_t> SharedPool::TakeDropped() {
   const std::lock_guard lock(mutex_);
-  const std::vector<std::uint64_t> dropped = dropped_;
+  std::vector<std::uint64_t> dropped = dropped_;
   dropped_.clear();  // keeps its room
   return dropped;
 }
