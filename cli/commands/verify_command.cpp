@@ -143,7 +143,7 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
     const std::string what = fmt::format("{} of the second training", field + 1);
     const nlohmann::json is = found.value(at, nlohmann::json());
     if (expected.contains(at)) {
-      const nlohmann::json said = expected.at(at);
+      const nlohmann::json& said = expected.at(at);
       verdict.Check(is == said, what, Comparison(text(is), text(said)));
     } else if (found.contains(at)) {
       PrintLine(

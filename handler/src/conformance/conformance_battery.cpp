@@ -182,7 +182,6 @@ KernelScalars WindowOf(const Convolved& of) {
 // Both passes of a convolution and the activation that follows: either as one call each, or as the
 // calls that it replaces.
 OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
-  constexpr std::int64_t kBlock = kConvolvedBlock;
   const std::int64_t results = ResultsOf(of), depth = kWindow * kWindow * of.channels;
   Operation op(device, fmt::format("a convolution of {} channels to {}", of.channels, of.outputs));
   const Matrix weight = op.In(of.outputs, depth, Values::kWide);
@@ -197,13 +196,13 @@ OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
   then.args.m = {op.Out(results, of.outputs), sums};
   then.args.scalars.i = {static_cast<std::int64_t>(Activation::kRelu)};
   if (in_one) {
-    device.Convolve(Precision::kExact, kBlock, unfold, weight, sums, &then);
-    device.ConvolveBack(Precision::kExact, kBlock, dy, weight, fold);
+    device.Convolve(Precision::kExact, kConvolvedBlock, unfold, weight, sums, &then);
+    device.ConvolveBack(Precision::kExact, kConvolvedBlock, dy, weight, fold);
   } else {
     device.Launch(Kernel::kUnfold, unfold);
-    device.Gemm(GemmForm::kForward, Precision::kExact, kBlock, unfold.m[0], weight, sums);
+    device.Gemm(GemmForm::kForward, Precision::kExact, kConvolvedBlock, unfold.m[0], weight, sums);
     device.Launch(then.kernel, then.args);
-    device.Gemm(GemmForm::kBackward, Precision::kExact, kBlock, dy, weight, fold.m[1]);
+    device.Gemm(GemmForm::kBackward, Precision::kExact, kConvolvedBlock, dy, weight, fold.m[1]);
     device.Launch(Kernel::kFold, fold);
   }
   return op.Finish();
@@ -211,7 +210,6 @@ OperationHash Convolution(Device& device, const Convolved& of, bool in_one) {
 
 // The gradient of the convolution's weights, from two groups of rows, in the same two ways.
 OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
-  constexpr std::int64_t kBlock = kConvolvedBlock;
   const std::int64_t results = ResultsOf(of), depth = kWindow * kWindow * of.channels;
   const std::int64_t group = (results + 1) / 2;
   Operation op(device, fmt::format("the weights' gradient of a convolution of {} channels to {}",
@@ -221,7 +219,8 @@ OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
   unfold.m = {op.Scratch(results, depth), op.In(kEdge * kEdge, of.channels, Values::kSpecial)};
   unfold.scalars = WindowOf(of);
   const Matrix out = op.Out(of.outputs, depth);
-  if (in_one && device.ConvolveWeights(Precision::kExact, kBlock, group, unfold, dy, out)) {
+  if (in_one &&
+      device.ConvolveWeights(Precision::kExact, kConvolvedBlock, group, unfold, dy, out)) {
     return op.Finish();
   }
   const auto rows = [](Matrix m, std::int64_t first, std::int64_t count) {
@@ -234,7 +233,7 @@ OperationHash WeightGradient(Device& device, const Convolved& of, bool in_one) {
   device.Launch(Kernel::kUnfold, unfold);
   for (const auto& [first, sum] : {std::pair{std::int64_t{0}, out}, {group, add.m[2]}}) {
     const std::int64_t count = first == 0 ? group : results - group;
-    device.Gemm(GemmForm::kGradient, Precision::kExact, kBlock, rows(dy, first, count),
+    device.Gemm(GemmForm::kGradient, Precision::kExact, kConvolvedBlock, rows(dy, first, count),
                 rows(unfold.m[0], first, count), sum);
   }
   device.Launch(Kernel::kAdd, add);
