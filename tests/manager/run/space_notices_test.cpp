@@ -9,6 +9,7 @@
 #include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/core/task.h"
+#include "lone_run.h"
 
 namespace acan {
 namespace {
@@ -18,23 +19,11 @@ using tuplespace::Notice;
 
 class SpaceNoticesTest : public ::testing::Test {
  protected:
-  static Job SmallJob() {
-    Job job;
-    job.model = Perceptron{{2, 2}};
-    return job;
-  }
   static Notice Parked() { return {Notice::Kind::kParked, Key{"task", 1}, "handler", "bad input"}; }
   static Notice Orphaned() { return {Notice::Kind::kOrphaned, Key{"task", 2}, "", "input"}; }
 
-  Job job_ = SmallJob();
-  Data data_;
-  // There is no broker; the test provides the notices.
-  RunContext context_{RunSettings(),
-                      {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}},
-                      job_,
-                      BuildModel(job_),
-                      data_};
-  SpaceNotices notices_{context_, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
+  LoneRun run_;  // the test provides the notices
+  SpaceNotices notices_{run_.context, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
 };
 
 TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
@@ -94,7 +83,7 @@ TEST_F(SpaceNoticesTest, AStepWithAnotherOutcomeIsAConflictInExactPrecisionOnly)
   ASSERT_EQ(notices_.conflicts().size(), 1u);
   EXPECT_EQ(notices_.conflicts()[0].key, "step 3");
   EXPECT_EQ(notices_.conflicts()[0].text, "the loss differs");
-  job_.training.precision = Precision::kFast;
+  run_.job.training.precision = Precision::kFast;
   notices_.OnNotRepeated(4, "the loss differs");
   EXPECT_EQ(notices_.conflicts().size(), 1u);
 }
