@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the fuzz targets (tests/fuzz) with clang, AddressSanitizer and UBSan, and runs each for a
-# number of seconds. Inputs that break something are kept in build/fuzz/crashes; inputs that reach
+# number of seconds, as many at once as there are processors. Inputs that break something are kept in build/fuzz/crashes; inputs that reach
 # new code are kept in build/fuzz/corpus for the next run.
 #
 #   ./scripts/fuzz.sh SECONDS [TARGET...]     for example: ./scripts/fuzz.sh 3600 wire task
@@ -53,12 +53,27 @@ mkdir -p "$crashes" "$build/seeds"
 
 # The targets' files are in memory if possible, and are deleted with the scratch folder.
 files=$scratch
-if [ -w /dev/shm ]; then
-  files=$(mktemp -d /dev/shm/acan-fuzz-XXXXXX)
-  trap 'rm -rf "$scratch" "$files"' EXIT
-fi
+[ ! -w /dev/shm ] || files=$(mktemp -d /dev/shm/acan-fuzz-XXXXXX)
+running=""  # words TARGET:PID
+trap 'for each in $running; do kill "${each#*:}" 2>/dev/null || true; done
+      wait; rm -rf "$scratch" "$files"' EXIT
 
 failed=""
+# Waits for the targets that run, and reports each.
+finish() {
+  for each in $running; do
+    target=${each%:*}
+    wait "${each#*:}" || failed="$failed $target"
+    log=$build/$target.log
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    state=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -n 1)
+    coverage=$(printf '%s' "$state" | sed -n 's/.* cov: \([0-9]*\).*/\1/p')
+    size=$(printf '%s' "$state" | sed -n 's/.* corp: \([0-9]*\).*/\1/p')
+    say "$target: ${runs:-?} executions, coverage ${coverage:-?}, corpus ${size:-?}"
+  done
+  running=""
+}
+
 for target in $targets; do
   program=$build/bin/fuzz_$target
   if [ ! -x "$program" ]; then
@@ -69,20 +84,17 @@ for target in $targets; do
   mkdir -p "$corpus"
   dictionary=""
   [ ! -f "tests/fuzz/dictionaries/$target.dict" ] || dictionary="-dict=tests/fuzz/dictionaries/$target.dict"
-  log=$build/$target.log
   # Inputs that are slow or need much memory count as defects, like crashes.
   # shellcheck disable=SC2086  # there may be no dictionary
   TMPDIR=$files nice "$program" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
     -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \
     -seed="${FUZZ_SEED:-0}" -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 \
     $dictionary \
-    >"$log" 2>&1 || failed="$failed $target"
-  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  state=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -n 1)
-  coverage=$(printf '%s' "$state" | sed -n 's/.* cov: \([0-9]*\).*/\1/p')
-  size=$(printf '%s' "$state" | sed -n 's/.* corp: \([0-9]*\).*/\1/p')
-  say "$target: ${runs:-?} executions, coverage ${coverage:-?}, corpus ${size:-?}"
+    >"$build/$target.log" 2>&1 &
+  running="$running $target:$!"
+  [ "$(printf '%s' "$running" | wc -w)" -lt "$(nproc)" ] || finish
 done
+finish
 
 if [ -n "$failed" ]; then
   say "FOUND something in:$failed"

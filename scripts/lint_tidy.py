@@ -10,10 +10,10 @@ A source is not checked again if nothing has changed since a run that found noth
 command that compiles the source, the source itself, and the project's headers that it includes. BUILD/lint keeps one
 empty file for each such state.
 
-Most of the time goes into the headers that a source includes, such as those of the standard library. So sources of one
-folder are checked together, as one source that includes up to N of them. Sources that define the same name are not
-combined; if clang finds another conflict, they are checked one by one. misc-unused-using-decls and
-misc-unused-alias-decls check only main files, so only --batch 1 shows their findings.
+Most of the time goes into the headers that a source includes, such as those of the standard library. So sources are
+checked together, as one source that includes up to N of them. Sources that define the same name are not combined; if
+clang finds another conflict, each half of them is checked alone. Macros that the build defines for one of them are
+defined for all. The checks in OF_MAIN_FILES need --batch 1.
 Exit code: 1 if something was found.
 """
 import argparse
@@ -26,11 +26,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHECKED = ("tuplespace", "core", "model", "backends", "handler", "manager", "generate", "cli",
            "bench")
+# Checks that find nothing in files that another one includes.
+OF_MAIN_FILES = ("misc-unused-using-decls", "misc-unused-alias-decls")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -74,10 +77,11 @@ def units_of(build):
     return units
 
 
-# The names that a source may define: identifiers in lines that start at column 0, and macros. A
-# name too many does no harm.
+# The names that a source may define: identifiers in lines that start at column 0, macros, and macros
+# that may define something. A name too many does no harm.
 OWN = re.compile(r"^(?:#[ \t]*define[ \t]+(\w+)|(?:struct|class|enum class|enum|union)[ \t]+(\w+)"
                  r"|using[ \t]+(\w+)[ \t]*="
+                 r"|([A-Z][A-Z0-9_]+)\("
                  r"|(?![ \t]|namespace\b|template\b|using\b|\})[\w:<>,&*\[\] \t]*?[&* \t](\w+)"
                  r"(?:\(|\[|\{|;|[ \t]=))", re.MULTILINE)
 
@@ -89,30 +93,41 @@ def own_names(file):
 SEARCHED = re.compile(r" -(?:I|isystem) ?\S+")
 
 
-def command_of(unit, file, source, searched):
-    """The unit's command with `source` in place of `file`, and with additional folders for headers."""
-    command = unit["command"].replace(str(file), str(source))
-    own = SEARCHED.findall(command)
-    return command.replace(" -c ", "".join(each for each in searched if each not in own) + " -c ")
+DEFINED = re.compile(r' -D(\w+)(?:=(?:"(?:\\.|[^"\\])*"|\\.|[^\s"\\])*)?')
+GENERATION = re.compile(r" -(?:O\d|fPIC|fno-math-errno|fno-trapping-math|ftree-vectorize)(?= )")
+
+
+def arguments_of(files, units):
+    """The compiler's arguments for a source that includes all of `files`: those of the first, with the others' folders
+    for headers and macros."""
+    command = re.sub(r" -o \S+", "", units[files[0]]["command"])
+    command = command.replace(" -c ", " ").replace(str(files[0]), "")
+    more = dict.fromkeys(each.group() for file in files for flag in (SEARCHED, DEFINED)
+                         for each in flag.finditer(units[file]["command"]) if each.group() not in command)
+    return shlex.split(command + "".join(more))[1:]
 
 
 def batches_of(units, waiting, limit):
-    """Splits the waiting sources into lists of at most `limit` without a conflict. The sources of a list have the
-    same top folder, and commands that differ only in the folders of headers."""
+    """Splits the waiting sources into lists of at most `limit` without a conflict. The commands of a list's sources
+    differ only in the folders of headers, in macros, and in flags for the generation of code."""
     groups = {}
     for file in waiting:
         command = units[file]["command"]
-        command = re.sub(r" -o \S+", "", SEARCHED.sub("", command)).replace(str(file), "")
-        batches = groups.setdefault((file.relative_to(ROOT).parts[0], command), [])
+        defined = {each.group(1): each.group() for each in DEFINED.finditer(command)}
+        for flag in (SEARCHED, DEFINED, GENERATION):
+            command = flag.sub("", command)
+        batches = groups.setdefault(re.sub(r" -o \S+", "", command).replace(str(file), ""), [])
         names = own_names(file)
-        for files, taken in batches:
-            if len(files) < limit and not names & taken:
+        for files, taken, macros in batches:
+            if (len(files) < limit and not names & taken
+                    and all(macros.get(name, flag) == flag for name, flag in defined.items())):
                 files.append(file)
                 taken |= names
+                macros |= defined
                 break
         else:
-            batches.append(([file], names))
-    return [files for batches in groups.values() for files, _ in batches]
+            batches.append(([file], names, defined))
+    return [files for batches in groups.values() for files, _, _ in batches]
 
 
 def project_files(file, folders, seen):
@@ -173,7 +188,7 @@ def parse():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--since")
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--batch", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=40)
     return parser.parse_args()
 
 
@@ -201,41 +216,35 @@ def main():
     states = {file: state(units[file], files[file], common) for file in waiting}
     waiting = [file for file in waiting if not (clean / states[file]).exists()]
     say(f"clang-tidy: {len(waiting)} of {total} sources are new or changed")
-    batches = batches_of(units, waiting, flags.batch)
-    with_batches = dict(units)
-    sources = {}  # for each batch: the files that clang-tidy reads
-    for number, files_together in enumerate(batches):
-        sources[number] = files_together[0]
-        if len(files_together) > 1:
-            sources[number] = clean / f"batch_{number}.cpp"
-            sources[number].write_text("".join(
-                f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n'
-                for file in files_together))
-            first = files_together[0]
-            searched = dict.fromkeys(each for file in files_together
-                                     for each in SEARCHED.findall(units[file]["command"]))
-            with_batches[sources[number]] = {
-                **units[first], "file": str(sources[number]),
-                "command": command_of(units[first], first, sources[number], searched)}
-    (clean / "compile_commands.json").write_text(json.dumps(list(with_batches.values())))
     end_s = time.monotonic() + flags.seconds
 
-    def tidy(source):
-        return subprocess.run([flags.tidy, "-p", str(clean), "--quiet", "--warnings-as-errors=*",
-                               f"--config-file={ROOT}/.clang-tidy", str(source)], capture_output=True, text=True, check=False)
+    def tidy(files):
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=clean) as together:
+            together.write("".join(f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n'
+                                   for file in files))
+            together.flush()
+            source, checks = str(files[0]), "-checks="
+            if len(files) > 1:
+                source, checks = together.name, "-checks=" + ",".join("-" + each for each in OF_MAIN_FILES)
+            return subprocess.run([flags.tidy, "--quiet", "--warnings-as-errors=*", checks,
+                                   f"--config-file={ROOT}/.clang-tidy", source, "--",
+                                   *arguments_of(files, units)],
+                                  cwd=units[files[0]]["directory"], capture_output=True, text=True,
+                                  check=False)
 
-    def check(number):
+    def check(files):
         """The results of a batch: (sources, result of clang-tidy or None)."""
         if time.monotonic() > end_s:
-            return [(batches[number], None)]
-        result = tidy(sources[number])
-        if len(batches[number]) == 1 or "[clang-diagnostic-error" not in result.stdout:
-            return [(batches[number], result)]
-        return [([file], tidy(file)) for file in batches[number]]
+            return [(files, None)]
+        result = tidy(files)
+        if len(files) == 1 or "[clang-diagnostic-error" not in result.stdout:
+            return [(files, result)]
+        half = len(files) // 2
+        return check(files[:half]) + check(files[half:])
 
     found = left = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for results in pool.map(check, range(len(batches))):
+        for results in pool.map(check, batches_of(units, waiting, flags.batch)):
             for checked, result in results:
                 if result is None:
                     left += len(checked)

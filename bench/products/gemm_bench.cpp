@@ -28,7 +28,7 @@ constexpr std::int64_t kBlock = 64;
 constexpr std::int64_t kMaxSize = 32768;
 constexpr double kFlopsPerRun = 5e8;  // small products are repeated up to this
 
-double Seconds(clockid_t clock) {
+double TimeOf(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
@@ -66,9 +66,9 @@ struct Shape {
 // Runs `body` as often as kFlopsPerRun requires, and returns GFLOP/s.
 template <typename Body>
 double Gflops(const Shape& shape, clockid_t clock, const Body& body) {
-  const double begin = Seconds(clock);
+  const double begin = TimeOf(clock);
   for (int i = 0; i < shape.Inner(); ++i) body();
-  return 1e-9 * shape.Flops() * shape.Inner() / (Seconds(clock) - begin);
+  return 1e-9 * shape.Flops() * shape.Inner() / (TimeOf(clock) - begin);
 }
 
 // One product on one device, with its operands.

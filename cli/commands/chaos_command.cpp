@@ -55,7 +55,7 @@ Examples:
   acan chaos job.toml --kill handlers --stop handlers,broker --pause 500ms --throttle manager
   acan chaos job.toml --kill everything --cut handlers,manager --undisturbed out/job/receipt.json)";
 
-std::vector<std::pair<Harm, Victim>> ParseFaults(const ChaosFlags& flags) {
+std::vector<std::pair<Harm, Victim>> FaultsOf(const ChaosFlags& flags) {
   const std::map<std::string, Victim> victims = {{"handlers", Victim::kHandlers},
                                                  {"broker", Victim::kBroker},
                                                  {"manager", Victim::kManager},
@@ -196,7 +196,7 @@ std::optional<ChaosReport> Disturb(const ChaosFlags& flags, LocalClusterOptions 
     options.handler_links = relays->handlers.get();
     options.manager_links = relays->manager.get();
   }
-  options.faults = ParseFaults(flags);
+  options.faults = FaultsOf(flags);
   options.every = ParseDuration("--every", flags.every);
   options.pause = ParseDuration("--pause", flags.pause);
   options.seed = flags.seed;
@@ -231,7 +231,7 @@ int RunChaos(const ChaosFlags& flags) {
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "chaos");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
-  ParseFaults(flags);
+  FaultsOf(flags);
   ParseDuration("--every", flags.every);
   ParseDuration("--pause", flags.pause);
   Job job = ReadJob(flags.job);

@@ -140,7 +140,7 @@ TEST_F(Devices, TenThatJoinOneAfterTheOtherTrainToTheSameBits) {
   }
   const std::string endpoint = "ipc://" + (folder_ / "space");
   Program broker({"broker", "--listen", endpoint});
-  const std::vector<std::string> more = {"--set", "train.epochs=150", "--set",
+  const std::vector<std::string> more = {"--set", "train.epochs=50", "--set",
                                          "tasks.size_bytes=16384"};
   std::vector<std::string> words = {"manager", "--connect", endpoint,       job_,
                                     "--json",  "--out",     folder_ / "out"};

@@ -26,7 +26,7 @@ Span Share(std::int64_t size, std::int64_t step, int parts, int part) {
           std::min(size, steps * (part + 1) / parts * step)};
 }
 
-std::int64_t Steps(std::int64_t size, std::int64_t step) {
+std::int64_t StepsOf(std::int64_t size, std::int64_t step) {
   return (size + step - 1) / step;
 }
 
@@ -50,7 +50,7 @@ Grid CutProduct(const GemmProblem& problem, int threads) {
   // As many parts as threads if the shape allows; of those choices, the one that packs least.
   for (int rows = 1; rows <= limit; ++rows) {
     const int cols = limit / rows;
-    if (rows > Steps(problem.m, kRowStep) || cols > Steps(problem.n, kColStep)) continue;
+    if (rows > StepsOf(problem.m, kRowStep) || cols > StepsOf(problem.n, kColStep)) continue;
     const double cost =
         static_cast<double>(problem.m) / rows + static_cast<double>(problem.n) / cols;
     if (rows * cols > best_parts || (rows * cols == best_parts && cost < best_cost)) {
@@ -84,7 +84,7 @@ Grid CutLaunch(const KernelRegion& region, int threads) {
   if (parts < 2) return {};
   const bool by_cols = region.space == KernelSpace::kColumn ||
                        (region.space == KernelSpace::kElement && region.rows < parts);
-  if (by_cols) return {1, static_cast<int>(std::min(parts, Steps(region.cols, 64)))};
+  if (by_cols) return {1, static_cast<int>(std::min(parts, StepsOf(region.cols, 64)))};
   return {static_cast<int>(std::min(parts, region.rows)), 1};
 }
 
