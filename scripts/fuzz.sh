@@ -19,7 +19,7 @@ if [ "${1:-}" = --if-possible ]; then
   shift
 fi
 case "${1:-}" in
-'' | *[!0-9]*)
+'' | 0 | *[!0-9]*)
   echo "usage: scripts/fuzz.sh [--if-possible] SECONDS [TARGET...]" >&2
   exit 2
   ;;
@@ -34,7 +34,9 @@ probe='extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long
 if ! printf '%s\n' "$probe" |
   clang++ -x c++ -fsanitize=fuzzer,address,undefined -o "$scratch/probe" - 2>"$scratch/why"; then
   why=$(head -n 1 "$scratch/why")
-  say "NOT RUN: clang++ with libFuzzer is missing ($why); Debian: clang and libclang-rt-14-dev"
+  version=$(clang++ -dumpversion 2>/dev/null || echo 14)
+  say "NOT RUN: clang++ with libFuzzer is missing ($why); Debian and Ubuntu: clang and" \
+    "libclang-rt-${version%%.*}-dev"
   [ "$if_possible" = yes ] && exit 0
   exit 1
 fi
@@ -47,6 +49,12 @@ targets=$*
 if [ -z "$targets" ]; then
   targets=$(for folder in tests/fuzz/corpus/*/; do basename "$folder"; done)
 fi
+for target in $targets; do
+  if [ ! -x "$build/bin/fuzz_$target" ]; then
+    say "there is no target $target" >&2
+    exit 2
+  fi
+done
 crashes=$build/crashes
 mkdir -p "$crashes" "$build/seeds"
 "$build/bin/fuzz_corpus_test" --write-seeds "$build/seeds"
@@ -75,18 +83,13 @@ finish() {
 }
 
 for target in $targets; do
-  program=$build/bin/fuzz_$target
-  if [ ! -x "$program" ]; then
-    say "there is no target $target" >&2
-    exit 2
-  fi
   corpus=$build/corpus/$target
   mkdir -p "$corpus"
   dictionary=""
   [ ! -f "tests/fuzz/dictionaries/$target.dict" ] || dictionary="-dict=tests/fuzz/dictionaries/$target.dict"
   # Inputs that are slow or need much memory count as defects, like crashes.
   # shellcheck disable=SC2086  # there may be no dictionary
-  TMPDIR=$files nice "$program" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
+  TMPDIR=$files nice "$build/bin/fuzz_$target" "$corpus" "tests/fuzz/corpus/$target" "$build/seeds/$target" \
     -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 \
     -seed="${FUZZ_SEED:-0}" -artifact_prefix="$crashes/$target-" -print_final_stats=1 -verbosity=1 \
     $dictionary \

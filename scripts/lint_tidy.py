@@ -8,7 +8,7 @@ then those that include a header that differs. After N seconds, it starts no mor
 
 A source is not checked again if nothing has changed since a run that found nothing: clang-tidy, .clang-tidy, the
 command that compiles the source, the source itself, and the project's headers that it includes. BUILD/lint keeps one
-empty file for each such state.
+empty file for each such state, and for each source whether it was checked alone.
 
 Most of the time goes into the headers that a source includes, such as those of the standard library. So sources are
 checked together, as one source that includes up to N of them. Sources that define the same name are not combined; if
@@ -34,6 +34,7 @@ CHECKED = ("tuplespace", "core", "model", "backends", "handler", "manager", "gen
            "bench")
 # Checks that find nothing in files that another one includes.
 OF_MAIN_FILES = ("misc-unused-using-decls", "misc-unused-alias-decls")
+ALONE = ".alone"  # the end of the file's name for a state in which a source was checked alone
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -201,6 +202,9 @@ def main():
     clean = build / "lint"
     clean.mkdir(exist_ok=True)
     units = units_of(build)
+    if not units:
+        say(f"{build}/compile_commands.json has no source of {ROOT}")
+        return 1
     version = subprocess.run([flags.tidy, "--version"], capture_output=True, check=True).stdout
     common = version + (ROOT / ".clang-tidy").read_bytes()
     files = {file: files_of(unit, file) for file, unit in units.items()}
@@ -214,7 +218,9 @@ def main():
                          key=lambda file: file not in changed)
     total = len(waiting)
     states = {file: state(units[file], files[file], common) for file in waiting}
-    waiting = [file for file in waiting if not (clean / states[file]).exists()]
+    waiting = [file for file in waiting
+               if not (clean / (states[file] + ALONE)).exists()
+               and (flags.batch == 1 or not (clean / states[file]).exists())]
     say(f"clang-tidy: {len(waiting)} of {total} sources are new or changed")
     end_s = time.monotonic() + flags.seconds
 
@@ -223,10 +229,12 @@ def main():
             together.write("".join(f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n'
                                    for file in files))
             together.flush()
-            source, checks = str(files[0]), "-checks="
+            source, more = str(files[0]), []
             if len(files) > 1:
-                source, checks = together.name, "-checks=" + ",".join("-" + each for each in OF_MAIN_FILES)
-            return subprocess.run([flags.tidy, "--quiet", "--warnings-as-errors=*", checks,
+                source = together.name
+                more = ["-checks=" + ",".join("-" + each for each in OF_MAIN_FILES)]
+            return subprocess.run([flags.tidy, "--quiet", "--warnings-as-errors=*", *more,
+                                   f"--header-filter=^{re.escape(str(ROOT))}/({'|'.join(CHECKED)})/",
                                    f"--config-file={ROOT}/.clang-tidy", source, "--",
                                    *arguments_of(files, units)],
                                   cwd=units[files[0]]["directory"], capture_output=True, text=True,
@@ -250,7 +258,7 @@ def main():
                     left += len(checked)
                 elif result.returncode == 0:
                     for file in checked:
-                        (clean / states[file]).touch()
+                        (clean / (states[file] + (ALONE if len(checked) == 1 else ""))).touch()
                 else:
                     found += 1
                     print(result.stdout.replace(f"{ROOT}/", ""), end="")

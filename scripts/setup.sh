@@ -58,8 +58,9 @@ fi
 
 missing_of() {
   for package in $1; do
-    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$status" = installed ] || printf '%s ' "$package"
+    # A line for each architecture.
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      printf '%s ' "$package"
   done
 }
 

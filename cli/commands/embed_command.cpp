@@ -18,6 +18,7 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "log.h"
 #include "predictor_flags.h"
 #include "process_setup.h"
 
@@ -86,20 +87,23 @@ std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
 }
 
 std::shared_ptr<const SampleSet> ReadSamples(const EmbedFlags& flags, const model::Graph& graph) {
-  Job job;
-  job.data.tokens.train = flags.tokens;
-  job.data.tokens.train_lengths = flags.lengths;
-  job.data.tokens.train_types = flags.token_types;
-  return LoadData(job, WantedInputs(graph)).train;
+  std::vector<std::string> warnings;
+  const auto samples =
+      LoadInputs(Job(), graph, {flags.tokens, flags.lengths, flags.token_types}, &warnings);
+  Log log(LogFormat::kText, "embed");
+  for (const std::string& warning : warnings) log.Warning(warning);
+  return samples;
 }
 
 int RunEmbed(const EmbedFlags& flags) try {
   RequireLimits("acan embed");
-  RequireOtherOutput(flags.predictor.out, {flags.tokens, flags.lengths, flags.token_types});
+  const std::filesystem::path folder = flags.folder;
+  RequireOtherOutput(flags.predictor.out,
+                     {flags.tokens, flags.lengths, flags.token_types,
+                      (folder / kModelName).string(), (folder / kConfigName).string()});
   const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
   const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
-  const ModelReader weights((std::filesystem::path(flags.folder) / kModelName).string(), *encoder,
-                            "bert.");
+  const ModelReader weights((folder / kModelName).string(), *encoder, "bert.");
   Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory),
                       encoder->evaluation, weights, flags.output);
   return WriteOutputs(predictor, *samples, flags.predictor.out,

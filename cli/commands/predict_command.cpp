@@ -61,6 +61,7 @@ int RunPredict(const PredictFlags& flags) try {
   const SampleFiles& files = flags.files;
   RequireOtherOutput(flags.predictor.out, {files.inputs, files.lengths, files.token_types});
   const FinishedRun run = ReadFinishedRun(flags.folder);
+  RequireOtherOutput(flags.predictor.out, {run.model_path, ReceiptPathIn(run.folder)});
   const model::Graph& graph = run.model->evaluation;
   const std::string output = OutputOf(flags, graph);
   std::vector<std::string> warnings;

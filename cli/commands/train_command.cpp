@@ -56,7 +56,7 @@ int ReportDone(const TrainFlags& flags, Log& log) {
     Job job = ReadJob(flags.job);
     HoldToInitialWeights(&job, JobOrigin::kUser);
     const Data data = LoadData(job, flags.resume);
-    RequireNoOtherFinishedRun(flags.resume,
+    RequireNoOtherFinishedRun(flags.resume, job,
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
   }
   log.Info(fmt::format("the run in {} is done already", flags.resume));

@@ -16,12 +16,14 @@ using tuplespace::Rule;
 namespace {
 
 // Many times what a handler needs: it puts a capacity and a report or two, and its open requests
-// are one Get and the inputs of the tasks that it has taken.
+// are a Get of tasks, one of the turn to measure its link, and the inputs of the tasks that it has
+// taken.
 tuplespace::ClientLimits HandlerLimits() {
   tuplespace::ClientLimits limits;
   limits.own_tuples = 64;
   limits.own_payload_bytes = 1 << 20;
   limits.open_requests = 256;
+  limits.open_gets = 8;
   limits.open_patterns = 65'536;
   limits.unread_bytes_of_key = 2ull << 30;
   limits.open_pattern_bytes = 32ull << 20;  // for this many keys of 400 bytes each
@@ -30,6 +32,7 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.watched_keys_of_key =
       1ull << 17;  // one for each Read, as handlers wait for all keys that they name
   limits.get_patterns_of_key = 16;  // all handlers of all jobs use the same one
+  limits.held_keys_of_key = 1ull << 20;
   limits.leases = 4096;
   limits.per_request = 4096;
   limits.leaves_nothing = true;

@@ -21,9 +21,16 @@ constexpr std::int64_t kChunk = 64;
 }
 
 // The loss operand that is compared with the labels.
-const model::Value& LogitsOf(const model::Graph& graph) {
+model::ValueId LogitsOf(const model::Graph& graph) {
   const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
-  return graph.value(loss.operands.front());
+  return loss.operands.front();
+}
+
+// Throws Error (usage) if the model is not a language model.
+OutputGraph GraphOfLogits(const FinishedRun& run) {
+  RequireLanguageModel(run);
+  const model::Graph& graph = run.model->evaluation;
+  return MakeOutputGraph(graph, LogitsOf(graph));
 }
 
 }  // namespace
@@ -40,45 +47,48 @@ void RequireLanguageModel(const FinishedRun& run) {
     tokens = &input;
   }
   const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
-  const model::Value& logits = LogitsOf(graph);
+  const model::Value& logits = graph.value(LogitsOf(graph));
   if (tokens == nullptr || !std::holds_alternative<model::CrossEntropy>(loss.op) ||
       logits.source != model::Source::kNode ||
       logits.shape.rows != graph.value(tokens->value).shape.rows ||
       logits.shape.features != tokens->bound) {
     NoText(run, "it does not predict a next token for each token (gpt and llama do)");
   }
-}
-
-Decoder::Decoder(std::unique_ptr<Device> device, const FinishedRun& run)
-    : device_(std::move(device)),
-      graph_(std::shared_ptr<const model::Graph>(run.model, &run.model->evaluation)),
-      training_(run.job.training) {
-  training_.precision = Precision::kExact;
-  FindNodes(run);
-  weights_ = UploadWeights(*device_, *run.OpenWeights());
-  tables_ = UploadTables(*device_, graph_);
-}
-
-void Decoder::FindNodes(const FinishedRun& run) {
-  RequireLanguageModel(run);
-  const model::Graph& graph = graph_.graph();
-  const model::Node& loss = graph.node(graph.value(graph.losses().front()).index);
-  const model::Value& logits = LogitsOf(graph);
-  positions_ = logits.shape.rows;
-  vocabulary_size_ = logits.shape.features;
-  output_node_ = graph_.value(loss.operands.front()).producer;
-  const std::string why = WhyNotByRows(graph_, output_node_);
-  if (!why.empty()) NoText(run, why);
-  for (int id = 0; id < output_node_; ++id) {
-    if (std::holds_alternative<model::Attention>(graph_.node(id).node->op)) last_attention_ = id;
+  const std::vector<bool> is_ancestor = AncestorsOf(graph, LogitsOf(graph));
+  for (const model::Input& input : graph.inputs()) {
+    if (&input == tokens || !is_ancestor[static_cast<std::size_t>(input.value)]) continue;
+    NoText(run, fmt::format("its logits are computed from the input \"{}\", which is unknown for a "
+                            "text that is yet to be written",
+                            input.name));
   }
 }
 
-// Computes the nodes up to `last_node` for the tokens. Returns the logits if that is output_node_.
+Decoder::Decoder(std::unique_ptr<Device> device, const FinishedRun& run)
+    : device_(std::move(device)), graph_(GraphOfLogits(run)), training_(run.job.training) {
+  training_.precision = Precision::kExact;
+  FindNodes(run);
+  weights_ = UploadWeights(*device_, *run.OpenWeights());
+  tables_ = UploadTables(*device_, graph_.lowered);
+}
+
+void Decoder::FindNodes(const FinishedRun& run) {
+  const LoweredGraph& graph = graph_.lowered;
+  const LoweredValue& logits = graph.value(graph.node(graph_.last_node).results.front());
+  positions_ = logits.rows;
+  vocabulary_size_ = logits.columns;
+  const std::string why = WhyNotByRows(graph, graph_.last_node);
+  if (!why.empty()) NoText(run, why);
+  for (int id = 0; id < graph_.last_node; ++id) {
+    if (std::holds_alternative<model::Attention>(graph.node(id).node->op)) last_attention_ = id;
+  }
+}
+
+// Computes the nodes up to `last_node` for the tokens. Returns the logits if that makes them.
 std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int last_node) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   assert(count > 0 && length_ + count <= positions_);
-  const RowCalls rows = CallsOfRows(graph_, training_, last_node, {length_, length_ + count});
+  const RowCalls rows =
+      CallsOfRows(graph_.lowered, training_, last_node, {length_, length_ + count});
   std::vector<BufferPtr> buffers(rows.task.buffers.size());
   for (const RowCalls::TaskInput& input : rows.inputs) {
     BufferPtr& buffer = buffers[input.buffer];
@@ -95,7 +105,7 @@ std::vector<float> Decoder::Compute(std::span<const std::int32_t> tokens, int la
     buffers[rows.caches[i]] = caches_[i];
   }
   length_ += count;
-  if (last_node == output_node_) return RunRows(*device_, rows, std::move(buffers));
+  if (last_node == graph_.last_node) return RunRows(*device_, rows, std::move(buffers));
   RunToEnd(*device_, rows, std::move(buffers));
   return {};
 }
@@ -110,7 +120,7 @@ std::vector<float> Decoder::Read(std::span<const std::int32_t> tokens) {
     before = before.subspan(count);
   }
   if (last_attention_ < 0) length_ += static_cast<std::int64_t>(before.size());
-  return Compute(tokens.last(1), output_node_);
+  return Compute(tokens.last(1), graph_.last_node);
 }
 
 }  // namespace acan

@@ -24,16 +24,16 @@ const model::GraphOutput& FindOutput(const model::Graph& graph, const std::strin
                                names.empty() ? "none" : names));
 }
 
-// A task keeps only values that a later node reads, so this adds a node that reads the output.
-model::Graph WithReader(model::Graph graph, model::ValueId output) {
-  std::string name = "predicted";
-  const auto is_taken = [&] {
-    return std::ranges::any_of(graph.values(), [&](const auto& v) { return v.name == name; }) ||
-           std::ranges::any_of(graph.outputs(), [&](const auto& o) { return o.name == name; });
-  };
-  while (is_taken()) name += "'";
-  graph.AddOutput(name, graph.Add(name, model::Scale{1.0f}, {output}));
-  return graph;
+OutputGraph GraphOfOutput(const model::Graph& graph, const std::string& name) {
+  OutputGraph made = MakeOutputGraph(graph, FindOutput(graph, name).value);
+  for (const model::Input& input : made.lowered.graph().inputs()) {
+    if (input.name != "labels" && input.name != "targets") continue;
+    throw UsageError(
+        fmt::format("the output \"{}\" is computed from the input \"{}\", which samples to predict "
+                    "do not have; expected an output that needs no labels and no targets",
+                    name, input.name));
+  }
+  return made;
 }
 
 // Limits for the samples that are computed at once. With 64 samples, reading the weights costs
@@ -41,13 +41,14 @@ model::Graph WithReader(model::Graph graph, model::ValueId output) {
 constexpr std::int64_t kMostSamples = 64;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 24;  // of a value: 64 MiB
 
-std::int64_t SamplesAtOnce(const LoweredGraph& graph, int last_node) {
+std::int64_t SamplesAtOnce(const OutputGraph& of) {
+  const LoweredGraph& graph = of.lowered;
   std::int64_t largest = 1;  // elements per sample
   const auto look = [&](int id) {
     if (id < 0 || !graph.value(id).IsOfSamples()) return;
     largest = std::max(largest, graph.value(id).rows * graph.value(id).columns);
   };
-  for (int id = 0; id <= last_node; ++id) {
+  for (int id = 0; id <= of.last_node; ++id) {
     std::ranges::for_each(graph.node(id).operands, look);
     std::ranges::for_each(graph.node(id).results, look);
   }
@@ -63,23 +64,22 @@ Training InExactPrecision(Training training) {
 
 Predictor::Predictor(std::unique_ptr<Device> device, const model::Graph& graph,
                      const ModelReader& weights, const std::string& output, Training training)
-    : device_(std::move(device)), training_(InExactPrecision(training)) {
-  const model::ValueId value = FindOutput(graph, output).value;
-  rows_ = graph.value(value).shape.rows;
-  features_ = graph.value(value).shape.features;
-  graph_ = std::make_unique<const LoweredGraph>(
-      std::make_shared<const model::Graph>(WithReader(graph, value)));
-  last_node_ = graph_->value(value).producer;
+    : device_(std::move(device)),
+      training_(InExactPrecision(training)),
+      graph_(GraphOfOutput(graph, output)) {
+  const model::Shape& shape = graph.value(FindOutput(graph, output).value).shape;
+  rows_ = shape.rows;
+  features_ = shape.features;
   of_parameters_ = UploadWeights(*device_, weights);
-  of_tables_ = UploadTables(*device_, *graph_);
-  samples_at_once_ = SamplesAtOnce(*graph_, last_node_);
+  of_tables_ = UploadTables(*device_, graph_.lowered);
+  samples_at_once_ = SamplesAtOnce(graph_);
 }
 
 const Predictor::Calls& Predictor::CallsFor(std::int64_t samples) {
   const auto [at, is_new] = calls_.try_emplace(samples);
   Calls& calls = at->second;
   if (!is_new) return calls;
-  calls.rows = CallsOfSamples(*graph_, training_, last_node_, samples);
+  calls.rows = CallsOfSamples(graph_.lowered, training_, graph_.last_node, samples);
   calls.buffers.resize(calls.rows.task.buffers.size());
   for (const RowCalls::TaskInput& input : calls.rows.inputs) {
     if (input.source == RowCalls::Source::kInput) continue;
@@ -95,7 +95,7 @@ std::vector<float> Predictor::Compute(const SampleSet& samples, const Range& of)
   std::vector<BufferPtr> buffers = calls.buffers;
   for (const RowCalls::TaskInput& input : calls.rows.inputs) {
     if (input.source != RowCalls::Source::kInput) continue;
-    const model::Graph& graph = graph_->graph();
+    const model::Graph& graph = graph_.lowered.graph();
     const model::Input& from = graph.inputs()[static_cast<std::size_t>(input.index)];
     const model::Shape& shape = graph.value(from.value).shape;
     const auto words_of_sample = static_cast<std::size_t>(shape.rows * shape.features);

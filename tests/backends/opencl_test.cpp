@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
@@ -330,6 +334,31 @@ TEST(OpenClDevices, TakeUploadsFromThreadsWhileTheyCompute) {
   buffers.clear();
   EXPECT_EQ(device->budget().used_bytes(),
             at_start + left.buffer->size_bytes() + c.buffer->size_bytes());
+}
+
+bool HasPoclCpu() {
+  cl_uint count = 0;
+  if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return false;
+  std::vector<cl_platform_id> platforms(count);
+  if (count == 0 || clGetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return false;
+  return std::any_of(platforms.begin(), platforms.end(), [](cl_platform_id platform) {
+    std::array<char, 256> name{};
+    clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1, name.data(), nullptr);
+    cl_uint cpus = 0;
+    return std::string(name.data()) == "Portable Computing Language" &&
+           clGetDeviceIDs(platform, CL_DEVICE_TYPE_CPU, 0, nullptr, &cpus) == CL_SUCCESS &&
+           cpus > 0;
+  });
+}
+
+// The other tests are skipped if acan says that no device is usable, so this asks the driver.
+TEST(OpenClDevices, OfPoclAreUsable) {
+  if (!HasPoclCpu()) GTEST_SKIP() << "there is no PoCL here";
+  const DeviceList list = ListDevices();
+  EXPECT_TRUE(std::any_of(list.devices.begin(), list.devices.end(), [](const auto& device) {
+    return device.unusable.empty();
+  })) << list.problem;
+  EXPECT_EQ(test::WhyMissing("opencl"), "");
 }
 
 TEST(OpenClDevices, BuffersOutliveThem) {

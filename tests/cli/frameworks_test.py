@@ -247,6 +247,16 @@ def check_embed(acan, folder, which):
         apart = numpy.abs(found - value.numpy()).max()
         assert apart <= 1e-5, f"{name} differs by {apart}"
         print(f"{which} {name:20} differs by {apart:.1e}")
+    model = (folder / "saved/model.safetensors").read_bytes()
+    refused = subprocess.run([acan, *words, "--out", folder / "saved/model.safetensors"],
+                             capture_output=True, text=True)
+    assert refused.returncode == 2 and "is the input file" in refused.stderr, refused.stderr
+    assert (folder / "saved/model.safetensors").read_bytes() == model
+    numbered = folder / "numbered.csv"
+    numbered.write_text("\n".join(",".join(map(str, row)) for row in [range(TOKENS), *tokens]) + "\n")
+    warned = subprocess.run([acan, "embed", folder / "saved", "--tokens", numbered, "--out",
+                             folder / "numbered.npy"], capture_output=True, text=True)
+    assert warned.returncode == 0 and "takes it for a sample" in warned.stderr, warned.stderr
 
 
 EMBEDDED = {

@@ -30,6 +30,7 @@ endforeach()
 
 set(file ${PROGRAM})  # the last one read above; modules may have no call that FORTIFY checks
 expect(dynamic "Flags:[^\n]* PIE" "is no position independent program (-pie)")
+expect(symbols "__assert_fail" "has no assertions (it was built with -DNDEBUG)")
 if(FORTIFIED)
   expect(symbols "__(memcpy|read|poll|vsnprintf|snprintf|fread|memset|realpath|fdelt|memmove)_chk"
     "calls nothing that FORTIFY checks (-D_FORTIFY_SOURCE)")

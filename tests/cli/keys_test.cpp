@@ -189,6 +189,14 @@ TEST_F(Keys, FilesThatAreWrongAreRefusedByFileAndField) {
   EXPECT_THAT(RunAcan({"broker", "--listen", "tcp://0.0.0.0:1"}).err, HasSubstr("admit anybody"));
 }
 
+TEST_F(Keys, AFileOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  constexpr uid_t kOther = 12345;
+  ASSERT_EQ(::chown(Key("handler").c_str(), kOther, 0), 0);
+  EXPECT_THAT(HandlerRefusal(Key("handler")),
+              AllOf(HasSubstr("handler.key: belongs to user 12345"), HasSubstr("this user (0)")));
+}
+
 TEST_F(Keys, ARevokedHandlerEndsAndTheJobGoesOnWithAnother) {
   EXPECT_EQ(Keygen({"--add", "handler", "--name", "gpu7"}).code, 0);
   const std::string copy = Edited("gpu7", "role", "role");  // keygen removes the original

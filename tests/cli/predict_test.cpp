@@ -221,6 +221,13 @@ TEST_F(Predict, RefusesFilesThatDoNotFit) {
   EXPECT_EQ(replaced.code, 2);
   EXPECT_THAT(replaced.err, HasSubstr("is the input file"));
   EXPECT_EQ(ReadFile(folder_ / "x"), inputs);
+  const std::string weights = ReadFile(out_ + "/model.safetensors");
+  for (const char* name : {"/model.safetensors", "/receipt.json"}) {
+    const Result own = RunAcan({"predict", out_, "--inputs", folder_ / "x", "--out", out_ + name});
+    EXPECT_EQ(own.code, 2);
+    EXPECT_THAT(own.err, HasSubstr("is the input file"));
+  }
+  EXPECT_EQ(ReadFile(out_ + "/model.safetensors"), weights);
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const Result pipe =
       RunAcan({"predict", out_, "--inputs", folder_ / "x", "--out", folder_ / "pipe"});

@@ -167,6 +167,7 @@ TEST(Roles, AManagerThatResumesLeavesAnotherFinishedRunAlone) {
   const Result other = resume({"--set", "train.seed=77"});
   EXPECT_EQ(other.code, 2) << other.out;
   EXPECT_THAT(other.err, HasSubstr("--resume cannot extend or change"));
+  EXPECT_THAT(other.err, HasSubstr("train.seed is 77, must be 1"));
   EXPECT_EQ(ReadFile(out + "/receipt.json"), receipt);
   EXPECT_EQ(ReadFile(out + "/model.safetensors"), model);
   const Result same = resume({});

@@ -8,6 +8,7 @@ namespace acan::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -24,7 +25,9 @@ TEST_P(SignalBeforeExec, EndsNeitherTheChildNorItsParent) {
       RunAcan({"train", job, "--handlers", "cpu:1@16MiB", "--out", folder / "out"},
               {{"TMPDIR", temporary.path()},
                {"LD_PRELOAD", ACAN_SIGNAL_AT_EXEC},
-               {"SIGNAL_AT_CALL", GetParam()}});
+               {"SIGNAL_AT_CALL", GetParam()},
+               {"SIGNAL_SENT", folder / "signal_sent"}});
+  EXPECT_THAT(folder.Names(), Contains("signal_sent"));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("restarting it")));
   EXPECT_THAT(temporary.Names(), IsEmpty());

@@ -44,18 +44,24 @@ TEST_F(GenerateTest, TheSeedDecidesTheText) {
 TEST_F(GenerateTest, ALongTextIsCroppedToTheLastPositions) {
   constexpr std::int64_t kCount = 100;  // the model has 72 positions
   const Sampling sampling{.temperature = 0.8, .top_k = 5, .seed = 3};
+  Decoder other = MakeDecoder();
+  // Reads the last tokens anew for each token.
+  const auto continued = [&](const std::vector<std::int32_t>& prompt, std::int64_t count) {
+    std::vector<std::int32_t> whole = prompt;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::span<const std::int32_t> last(whole);
+      last = last.last(std::min<std::size_t>(whole.size(), 72));
+      other.Clear();
+      whole.push_back(ChooseToken(other.Read(last), sampling, std::ssize(whole)));
+    }
+    return std::vector<std::int32_t>(whole.begin() + std::ssize(prompt), whole.end());
+  };
   std::vector<std::int32_t> whole{4, 8};
   const std::vector<std::int32_t> text = TextOf(whole, kCount, sampling);
-  Decoder other = MakeDecoder();
-  for (std::int64_t i = 0; i < kCount; ++i) {
-    std::span<const std::int32_t> last(whole);
-    last = last.last(std::min<std::size_t>(whole.size(), 72));
-    other.Clear();
-    whole.push_back(ChooseToken(other.Read(last), sampling, std::ssize(whole)));
-  }
-  EXPECT_EQ(text, std::vector<std::int32_t>(whole.begin() + 2, whole.end()));
+  EXPECT_EQ(text, continued(whole, kCount));
   // A prompt longer than the model's positions: only its last tokens count.
-  EXPECT_EQ(TextOf(whole, 3, sampling).size(), 3u);
+  whole.insert(whole.end(), text.begin(), text.end());
+  EXPECT_EQ(TextOf(whole, 3, sampling), continued(whole, 3));
 }
 
 TEST_F(GenerateTest, PromptsThatTheModelCannotReadAreRefused) {

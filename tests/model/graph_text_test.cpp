@@ -110,6 +110,20 @@ TEST(GraphTextTest, AFileByHandIsAGraph) {
   EXPECT_EQ(graph.value(graph.outputs().front().value).shape.features, 3);
 }
 
+// Their defaults are those of PyTorch: a stride of 1, and a slice from the beginning.
+TEST(GraphTextTest, AConvolutionsStrideAndASlicesBeginHaveDefaults) {
+  json file = SmallFile();
+  file["nodes"][2]["operator"] = "convolution";
+  file["nodes"][2]["attributes"] = {{"input", 1}, {"kernel", 1}};
+  file["nodes"][4] = {
+      {"name", "part"}, {"operator", "slice"}, {"inputs", {"relu"}}, {"attributes", {{"end", 2}}}};
+  file["outputs"]["part"] = "part";
+  const Graph without = ReadGraph(JsonText(file), "net.json", Mode::kTraining);
+  file["nodes"][2]["attributes"]["stride"] = 1;
+  file["nodes"][4]["attributes"]["begin"] = 0;
+  EXPECT_EQ(Dump(without), Dump(ReadGraph(JsonText(file), "net.json", Mode::kTraining)));
+}
+
 // A range of a truncated normal needs a quarter of the normal.
 TEST(GraphTextTest, RangesOfTruncatedNormals) {
   for (const char* range : {"[0, 0.02, -2, 2]", "[0, 1, -1, 1]", "[0, 1, 0, 1]", "[5, 1, 5, 9]",
@@ -195,6 +209,53 @@ const std::vector<Mistake>& Mistakes() {
       {"/nodes/3/attributes",
        "{\"order\": \"leaves\", \"ignored_label\": -1}",
        {"node 'loss' (cross_entropy)", "ignored_label", "every label is a class"}},
+      {"/nodes/4",
+       R"({"name": "d", "operator": "dropout", "inputs": ["relu"]})",
+       {"node 'd' (dropout): 'rate' is missing"}},
+      {"/nodes/4",
+       R"({"name": "d", "operator": "dropout", "inputs": ["relu"],
+           "attributes": {"unit": "sample"}})",
+       {"node 'd' (dropout): 'rate' is missing"}},
+      {"/nodes/4",
+       R"({"name": "p", "operator": "pooling", "inputs": ["relu"],
+           "attributes": {"input": 1, "kernel": 1}})",
+       {"node 'p' (pooling): 'stride' is missing"}},
+      {"/nodes/4",
+       R"({"name": "p", "operator": "pooling", "inputs": ["relu"],
+           "attributes": {"input": 1, "stride": 1}})",
+       {"node 'p' (pooling): 'kernel' is missing"}},
+      {"/nodes/4",
+       R"({"name": "p", "operator": "pooling", "inputs": ["relu"],
+           "attributes": {"kernel": 1, "stride": 1}})",
+       {"node 'p' (pooling): 'input' is missing"}},
+      {"/nodes/4",
+       R"({"name": "p", "operator": "patches", "inputs": ["relu"], "attributes": {"input": 1}})",
+       {"node 'p' (patches): 'patch' is missing"}},
+      {"/nodes/4",
+       R"({"name": "p", "operator": "patches", "inputs": ["relu"], "attributes": {"patch": 1}})",
+       {"node 'p' (patches): 'input' is missing"}},
+      {"/nodes/4",
+       R"({"name": "c", "operator": "convolution", "inputs": ["relu", "head.weight"],
+           "attributes": {"input": 1}})",
+       {"node 'c' (convolution): 'kernel' is missing"}},
+      {"/nodes/4",
+       R"({"name": "c", "operator": "convolution", "inputs": ["relu", "head.weight"],
+           "attributes": {"kernel": 1}})",
+       {"node 'c' (convolution): 'input' is missing"}},
+      {"/nodes/4",
+       R"({"name": "s", "operator": "slice", "inputs": ["relu"], "attributes": {"begin": 1}})",
+       {"node 's' (slice): 'end' is missing"}},
+      {"/nodes/4",
+       R"({"name": "r", "operator": "rotary", "inputs": ["relu"]})",
+       {"node 'r' (rotary): 'head_size' is missing"}},
+      {"/nodes/4",
+       R"({"name": "a", "operator": "attention", "inputs": ["relu", "relu", "relu"],
+           "attributes": {"key_value_heads": 1}})",
+       {"node 'a' (attention): 'heads' is missing"}},
+      {"/nodes/4",
+       R"({"name": "a", "operator": "attention", "inputs": ["relu", "relu", "relu"],
+           "attributes": {"heads": 1}})",
+       {"node 'a' (attention): 'key_value_heads' is missing"}},
       {"/outputs", "[]", {"'outputs'", "expected an object"}},
       {"/outputs/logits", "\"nothing\"", {"'outputs' names \"nothing\""}},
       {"/outputs/logits", "\"loss\"", {"output 'logits' is 'loss'", "a node that is not a loss"}},

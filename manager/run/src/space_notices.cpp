@@ -60,11 +60,13 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
 // In fast precision, devices of different kinds round differently, which is not an error.
 void SpaceNotices::OnConflict(const tuplespace::Notice& notice) {
   if (context_.job.training.precision != Precision::kExact) return;
+  const ResultConflict conflict{notice.key.ToString(), notice.text};
+  if (!AddConflict(conflict)) return;  // a client may repeat it for ever, and must not fill the log
   context_.Log(
       fmt::format("corruption: {} was put twice with different bytes, the second time by {}; "
                   "the first counts. {}",
                   notice.key.ToString(), notice.by, notice.text));
-  Keep({notice.key.ToString(), notice.text});
+  keep_(conflict);
 }
 
 void SpaceNotices::OnUndecided(const AuditConflict& conflict) {

@@ -40,6 +40,33 @@ void AppendNames(std::string* names) {
   }
 }
 
+struct RequiredAttributes {
+  std::string_view operator_name;
+  std::vector<const char*> names;
+};
+
+// The attributes without a default. PyTorch requires most of them, too. Its poolings step by their
+// kernel, so a stride that is left out must not mean 1 here.
+const std::vector<RequiredAttributes>& AllRequired() {
+  static const std::vector<RequiredAttributes> all = {
+      {Rotary::kName, {"head_size"}},
+      {Attention::kName, {"heads", "key_value_heads"}},
+      {Convolution::kName, {"input", "kernel"}},
+      {Pooling::kName, {"input", "kernel", "stride"}},
+      {Patches::kName, {"input", "patch"}},
+      {Slice::kName, {"end"}},
+      {Dropout::kName, {"rate"}},
+  };
+  return all;
+}
+
+void Require(const Fields& attributes, std::string_view operator_name) {
+  for (const RequiredAttributes& required : AllRequired()) {
+    if (required.operator_name != operator_name) continue;
+    for (const char* name : required.names) attributes.Get(name);  // throws if it is missing
+  }
+}
+
 // The share of the normal distribution that is in [low, high].
 double ShareInRange(const TruncatedNormal& n) {
   const auto below = [&n](float end) {
@@ -333,6 +360,7 @@ class Reader {
         },
         *op);
     attributes.AllowOnly(known);
+    Require(attributes, word);
     if (auto* dropout = std::get_if<Dropout>(&*op)) return AddDropout(fields, *dropout, operands);
     if (auto* attention = std::get_if<Attention>(&*op)) NumberDropout(attention);
     At(fields, [&] { Name(fields, name, graph_.Add(name, std::move(*op), operands)); });

@@ -160,6 +160,13 @@ std::vector<TestDevice> AllTestDevices() {
           CudaTiles("tile64", 1), CudaTiles("tile32", 2)};
 }
 
+std::string WhyMissing(const std::string& name) {
+  for (const TestDevice& device : AllTestDevices()) {
+    if (device.name == name) return device.missing();
+  }
+  return "there is no test device of this name";
+}
+
 std::vector<TestDevice> KernelTestDevices() {
   std::vector<TestDevice> devices = AllTestDevices();
   std::erase_if(devices, [](const TestDevice& device) {

@@ -40,6 +40,9 @@ std::vector<TestDevice> KernelTestDevices();
 // ones, which use CUDA's tiles for compute capability 8.0 and later.
 std::vector<TestDevice> ProductTestDevices();
 
+// Why this machine lacks the device of this name (of AllTestDevices); empty: it has it.
+std::string WhyMissing(const std::string& name);
+
 // Whether it is a fake GPU, which is about a thousand times slower than a CPU.
 inline bool IsFakeGpu([[maybe_unused]] const TestDevice& device) {
 #if defined(ACAN_TEST_FAKE_GPUS)

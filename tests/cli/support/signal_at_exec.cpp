@@ -1,7 +1,9 @@
 // Preloaded into a process: sends a signal to its child between fork and exec, at the call that
 // SIGNAL_AT_CALL names: "setpgid", the child's first call, or "execv", its last. The signal is
-// SIGSTOP if SIGNAL=STOP, otherwise SIGTERM.
+// SIGSTOP if SIGNAL=STOP, otherwise SIGTERM. It first creates the file that SIGNAL_SENT names, if
+// any, so that a test notices if the child no longer makes the call.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -16,9 +18,13 @@ const pid_t first_process = ::getpid();
 void SignalAt(const char* call) {
   const char* wanted = std::getenv("SIGNAL_AT_CALL");
   if (wanted == nullptr || std::strcmp(wanted, call) != 0) return;
+  if (::getpid() == first_process) return;
+  if (const char* sent = std::getenv("SIGNAL_SENT")) {
+    if (const int fd = ::open(sent, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); fd >= 0) ::close(fd);
+  }
   const char* signal = std::getenv("SIGNAL");
   const bool stop = signal != nullptr && std::strcmp(signal, "STOP") == 0;
-  if (::getpid() != first_process) ::kill(::getpid(), stop ? SIGSTOP : SIGTERM);
+  ::kill(::getpid(), stop ? SIGSTOP : SIGTERM);
 }
 
 template <typename Function>

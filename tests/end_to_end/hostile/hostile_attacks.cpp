@@ -91,14 +91,15 @@ void PutCapacity(HostileClient& hostile, const std::string& text) {
 
 }  // namespace
 
-// Claims to be as large and fast as the types allow, for as long as it can.
+// Claims to be as large and fast as a capacity may be, for as long as it can. Managers ignore
+// capacities with larger numbers (CapacityFromJson), so it would not be listed with them.
 void BeAbsurdlyLarge(HostileClient& hostile) {
   Capacity capacity;
   capacity.name = "the largest of all";
   capacity.device = "cpu:1";
-  capacity.limit_bytes = capacity.memory_bytes = std::numeric_limits<std::uint64_t>::max();
-  capacity.threads = std::numeric_limits<int>::max();
-  capacity.gflops = 1e300;
+  capacity.limit_bytes = capacity.memory_bytes = std::uint64_t{1} << 53;
+  capacity.threads = 1 << 20;
+  capacity.gflops = 9e15;
   capacity.exact = capacity.fast = true;
   PutCapacity(hostile, CapacityToJson(capacity));
   hostile.Settle();

@@ -142,8 +142,8 @@ class Cluster {
     }
     seconds_ = SecondsSince(began_);
     EXPECT_EQ(manager_->Wait(), 0) << Logs();
-    const auto receipt = nlohmann::json::parse(LastLine(manager_->out()), nullptr, false);
-    return receipt.is_object() ? receipt["weights_sha256"].get<std::string>() : "no receipt";
+    receipt_ = nlohmann::json::parse(LastLine(manager_->out()), nullptr, false);
+    return receipt_.is_object() ? receipt_["weights_sha256"].get<std::string>() : "no receipt";
   }
   bool OthersAreAlive() {
     bool alive = broker_->Runs();
@@ -176,6 +176,8 @@ class Cluster {
     EXPECT_EQ(broker_->Wait(), 128 + SIGTERM) << broker_->err();
   }
 
+  const nlohmann::json& receipt() const { return receipt_; }
+  const std::string& log() const { return manager_->err(); }
   const Counters& counters() const { return counters_; }
   double seconds() const { return seconds_; }
   std::string Logs() const {
@@ -213,6 +215,7 @@ class Cluster {
   std::list<Program> handlers_;
   Clock::time_point began_;
   double seconds_ = 0;
+  nlohmann::json receipt_;
   Counters counters_;
 };
 
@@ -249,7 +252,9 @@ class HostileTest : public ::testing::Test {
     };
     if (begins_ == Begins::kBeforeTheRun) {
       attack();
-      Await(*progress, [](const Progress::Counts& counts) { return counts.rounds > 0; });
+      Await(*progress, [this](const Progress::Counts& counts) {
+        return counts.rounds > 0 && (counts.stored > 0 || !listed_first_);
+      });
     }
     cluster.Begin();
     if (begins_ == Begins::kBeforeTheRun || cluster.WaitForTraining()) {
@@ -267,6 +272,8 @@ class HostileTest : public ::testing::Test {
     EXPECT_TRUE(cluster.OthersAreAlive()) << cluster.Logs();
     attackers.clear();
     counts_ = progress->counts();
+    receipt_ = cluster.receipt();
+    log_ = cluster.log();
     EXPECT_GT(counts_.rounds, 0u);
     cluster.ExpectNothingIsLeft();
     cluster.End();
@@ -301,7 +308,10 @@ class HostileTest : public ::testing::Test {
   Begins begins_ = Begins::kBeforeTheRun;
   enum class HonestWait { kNo, kUntilTasksAreTaken, kUntilKeyIsMistrusted };
   HonestWait honest_wait_ = HonestWait::kNo;
-  Progress::Counts counts_;  // what the last attack achieved
+  Progress::Counts counts_;    // what the last attack achieved
+  bool listed_first_ = false;  // the run begins when the space has an attacker's capacity
+  nlohmann::json receipt_;     // of the last attacked run
+  std::string log_;            // its manager's
   static std::string undisturbed_;
   static double undisturbed_seconds_;
 };
@@ -391,8 +401,13 @@ TEST_F(HostileTest, AnAbsurdCapacityMakesNoTaskTooLargeForOthers) {
 
 // All honest handlers have one key, so another key that is listed is asked for every audit.
 TEST_F(HostileTest, WhoIsListedAndNeverVotesStopsNoAuditedRun) {
-  job_ = std::string(kAttackedJob) + "[tasks]\naudit = 1\n";
+  job_ = std::string(kAttackedJob) + "[tasks]\naudit = 0.1\n";
+  listed_first_ = true;
   TrainUnder({{"evil", 1, {BeAbsurdlyLarge}}});
+  EXPECT_GT(counts_.stored, 0u);
+  ASSERT_TRUE(receipt_.is_object());
+  EXPECT_GT(receipt_["audits"]["passed"], 0);
+  EXPECT_THAT(log_, ::testing::HasSubstr("nobody takes an audit: evil/"));
 }
 
 TEST_F(HostileTest, AbsurdCapacitiesThatComeAndGoChangeNothing) {

@@ -47,7 +47,7 @@ cp -a /etc "$folder/etc"
 rm -rf "$folder"/etc/{acan,systemd,init.d,rc?.d}
 mkdir -p "$folder/etc/systemd/system"
 chmod 755 "$folder" "$folder/local" "$folder/local/bin" "$folder/var-lib"
-for target in sysinit basic network-online multi-user shutdown; do
+for target in sysinit basic network-online remote-fs multi-user shutdown; do
   printf '[Unit]\nDescription=%s\n' "$target" >"$folder/units/$target.target"
 done
 # There is no journal here, so the units append their lines to files.
@@ -114,6 +114,10 @@ stays_down() { [ "$(on systemctl is-failed acan-handler@cpu:none)" = failed ]; }
 until_true "a handler without a device is started again and again" stays_down
 
 # ---- a manager that cannot resolve its broker's host is started again for ever -------------------
+on systemctl show --property=After --value acan-manager@net | grep -q remote-fs.target ||
+  fail "the manager does not wait for file servers"
+! grep -qE '^(ProtectClock|DeviceAllow|DevicePolicy|PrivateDevices)=' "$deploy/acan-handler@.service" ||
+  fail "the handler's unit closes GPUs, ProtectClock before systemd 252"
 limit() { sed -n "s/^$1=//p" "$deploy/acan-manager@.service"; }
 tries_s=$((($(limit StartLimitBurst) - 1) * (60 + $(limit RestartSec))))
 [ "$(limit StartLimitIntervalSec)" -lt "$tries_s" ] ||

@@ -1,6 +1,6 @@
 // In a small job, one process is killed at the n-th call with an outside effect (a send; an fsync,
-// a rename or a removal of a file), for n = 1, 2, ... until the process ends unharmed. After a
-// restart the job must always end with the weights of the undisturbed run.
+// a rename, a truncation or a removal of a file), for n = 1, 2, ... until the process ends
+// unharmed. After a restart the job must always end with the weights of the undisturbed run.
 //
 // By default this tests each n up to 8 and then increasingly fewer; ACAN_ALL_CRASH_POINTS=1 tests
 // all.
@@ -12,6 +12,7 @@
 #include <iostream>
 #include <memory>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "program.h"
@@ -53,6 +54,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashPoints> {
     if (GetParam().victim != victim || call == 0) return environment;
     environment["LD_PRELOAD"] = ACAN_DIE_AT_CALL;
     environment["DIE_AT_CALL"] = std::to_string(call);
+    environment["COUNTED_CALLS"] = counted_calls_;
     return environment;
   }
   Process Broker(int call) const {
@@ -99,6 +101,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashPoints> {
   TestFolder folder_;
   std::string job_ = folder_.Write("job.toml", kCrashingJob);
   std::string out_ = folder_ / "out";
+  std::string counted_calls_ = folder_ / "counted_calls";
   std::string endpoint_ = "ipc://" + (folder_ / "space");
 };
 
@@ -118,6 +121,12 @@ TEST_P(CrashPointsTest, EachEndsWithTheSameWeights) {
     ++points;
   }
   EXPECT_GT(points, 8);
+  if (GetParam().victim == Victim::kManager) {
+    const std::string counted = "\n" + ReadFile(counted_calls_);
+    for (const char* function : {"rename", "fsync", "remove"}) {
+      EXPECT_THAT(counted, ::testing::HasSubstr("\n" + std::string(function) + "\n"));
+    }
+  }
   std::cout << points << " crash points\n";
 }
 

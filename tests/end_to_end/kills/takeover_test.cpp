@@ -255,7 +255,9 @@ TEST_F(KillTest, TheReceiptCountsAllLives) {
     }
     return counts;
   };
-  const int of_first_life = reissued_so_far().back();
+  const std::vector<int> counts_of_first_life = reissued_so_far();
+  ASSERT_FALSE(counts_of_first_life.empty());
+  const int of_first_life = counts_of_first_life.back();
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords());
   Program second(ManagerWords({"--resume"}));

@@ -66,20 +66,27 @@ nlohmann::json Train(const std::string& job, const std::string& out,
   return nlohmann::json::parse(LastLine(result.out));
 }
 
-std::string HashOfModelFile(const std::string& path) {
+std::map<std::string, std::string> TensorsOfModelFile(const std::string& path) {
   const std::string file = ReadFile(path);
   std::uint64_t header_bytes = 0;
-  if (file.size() < sizeof(header_bytes)) return "too short";
+  if (file.size() < sizeof(header_bytes)) return {};
   std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
   const auto header = nlohmann::json::parse(file.substr(sizeof(header_bytes), header_bytes));
   const std::string data = file.substr(sizeof(header_bytes) + header_bytes);
-  Sha256 sha256;
-  for (const auto& [name, tensor] : header.items()) {  // in the order of the names
+  std::map<std::string, std::string> tensors;
+  for (const auto& [name, tensor] : header.items()) {
     if (name == "__metadata__") continue;
     const auto offsets = tensor["data_offsets"].get<std::vector<std::size_t>>();
-    const std::string bytes = data.substr(offsets[0], offsets[1] - offsets[0]);
-    sha256.Add(bytes.data(), bytes.size());
+    tensors[name] = data.substr(offsets[0], offsets[1] - offsets[0]);
   }
+  return tensors;
+}
+
+std::string HashOfModelFile(const std::string& path) {
+  const std::map<std::string, std::string> tensors = TensorsOfModelFile(path);
+  if (tensors.empty()) return "no tensors";
+  Sha256 sha256;
+  for (const auto& [name, bytes] : tensors) sha256.Add(bytes.data(), bytes.size());
   return sha256.Hex();
 }
 

@@ -2,6 +2,7 @@
 // nothing.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ std::string WriteRaggedJob(const TestFolder& folder);
 // test and returns null.
 nlohmann::json Train(const std::string& job, const std::string& out,
                      const std::vector<std::string>& words, const Environment& environment = {});
+
+// The bytes of each tensor of a safetensors file by its name, from nothing but the file's format.
+// Empty if the file is too short.
+std::map<std::string, std::string> TensorsOfModelFile(const std::string& path);
 
 // Computes SHA-256 over the tensors of a safetensors file in the order of their names, from nothing
 // but the file's format.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/core/names.h"
@@ -67,6 +68,23 @@ TEST_F(SpaceNoticesTest, WhileTheRunGoesBackNoTaskOfBeforeEndsIt) {
   EXPECT_NO_THROW(notices_.FollowParked(nullptr));
   EXPECT_THROW(notices_.On(Parked(), nullptr), Error);
   EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
+}
+
+// A client may send the same wrong result as often as it likes.
+TEST_F(SpaceNoticesTest, AConflictIsLoggedOnce) {
+  const Notice notice{Notice::Kind::kConflict, Key{"result", 1}, "evil/1", "the hashes differ"};
+  std::vector<std::string> lines;
+  RunSettings settings;
+  settings.log = [&lines](const std::string& line) { lines.push_back(line); };
+  RunContext context{settings,
+                     {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}},
+                     run_.job,
+                     BuildModel(run_.job),
+                     run_.data};
+  SpaceNotices notices{context, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
+  for (int i = 0; i < 3; ++i) notices.On(Notice(notice), nullptr);
+  EXPECT_EQ(lines.size(), 1u);
+  EXPECT_EQ(notices.conflicts().size(), 1u);
 }
 
 TEST_F(SpaceNoticesTest, ADisputeThatAuditsForgetIsKeptAsAConflict) {

@@ -125,5 +125,40 @@ TEST_F(OutboxTest, PayloadsThatTheSpaceKeepsTakeNoMemoryOfAKey) {
   }
 }
 
+TEST_F(OutboxTest, TheOnlyMessageForAKeyMayHaveAnySize) {
+  EXPECT_EQ(Send(kClient, Payload::Copy(std::string(kGroup.limit_bytes + 1, 'b')), kGroup),
+            std::nullopt);
+  EXPECT_TRUE(outbox_.TakeOverLimit(0).empty());
+  EXPECT_TRUE(outbox_.Waits(kClient));
+}
+
+TEST_F(OutboxTest, APayloadThatTheSpaceLetsGoTakesMemoryOfAKey) {
+  constexpr std::int64_t kLookUs = 1'000'000;
+  constexpr int kReaders = 8;
+  // The space stands for most owners of each payload, so that its messages take little.
+  std::vector<std::vector<Payload>> space;
+  std::vector<zmq::socket_t> readers;
+  for (int i = 0; i < kReaders; ++i) {
+    const std::string reader = fmt::format("reader {}", i);
+    readers.push_back(Connect(reader));
+    space.emplace_back(7, Payload::Copy(std::string(kLimit, 'b')));
+    EXPECT_EQ(Send(reader, space.back().front(), kGroup), std::nullopt) << i;
+  }
+  std::int64_t now_us = 0;
+  EXPECT_TRUE(outbox_.TakeOverLimit(now_us).empty());
+  space.clear();
+  EXPECT_TRUE(outbox_.TakeOverLimit(now_us + kLookUs - 1).empty());
+  now_us += kLookUs;
+  const auto lost = outbox_.TakeOverLimit(now_us);
+  ASSERT_FALSE(lost.empty());
+  EXPECT_LT(lost.size(), static_cast<std::size_t>(kReaders)) << "the others are below the limit";
+  for (const auto& [client, why] : lost) {
+    EXPECT_THAT(why, HasSubstr("the limit for a key (unread_bytes_of_key)"));
+    outbox_.Forget(client);
+  }
+  EXPECT_TRUE(outbox_.TakeOverLimit(now_us + kLookUs).empty());
+  EXPECT_FALSE(outbox_.empty());
+}
+
 }  // namespace
 }  // namespace tuplespace

@@ -69,6 +69,46 @@ TEST(CourierTest, WhatPeersThatEndedWereSentIsNotUnderWayAnyMore) {
   }
 }
 
+// It says that it has received what it leaves in the holder's queue. Tickets that have expired show
+// when the holder has read everything before them.
+TEST(CourierTest, AReaderThatConfirmsWhatItDoesNotReadIsSentOnlyAWindow) {
+  constexpr std::uint64_t kBytes = 4 << 20;
+  constexpr std::uint64_t kWindow = 8 << 20;
+  constexpr std::uint64_t kKernels = 24 << 20;  // more than the sockets of both ends buffer
+  WakeUp wake;
+  Courier courier(CourierAt("tcp://127.0.0.1:*"), wake);
+  courier.SessionBegan(kCourierSession, MonotonicUs());
+  courier.Offer(kCourierTile, Payload::Copy(Repeated(kBytes, 5)));
+  const TicketClaims claims{kCourierSession, "reader", "", kCourierTile.bytes()};
+  const std::string& secret = courier.listening().secret;
+  FetchFrame fetch{1, MakeTicket(secret, claims, MonotonicUs() + kAnHourUs), 4 << 20, "reader",
+                   kCourierTile};
+  FetchFrame late = fetch;
+  late.ticket = MakeTicket(secret, claims, 1);
+  zmq::context_t context;
+  zmq::socket_t dealer(context, zmq::socket_type::dealer);
+  dealer.set(zmq::sockopt::linger, 0);
+  dealer.set(zmq::sockopt::rcvhwm, 1);
+  dealer.connect(courier.listening().endpoint);
+  const auto say = [&](const auto& frame) {
+    dealer.send(zmq::buffer(EncodePeer(frame)), zmq::send_flags::none);
+  };
+  std::uint64_t lates = 0;
+  for (int round = 0; round < 40; ++round, ++fetch.transfer) {
+    say(fetch);
+    late.transfer = UINT64_MAX - lates++;
+    say(late);
+    while (courier.counts().holder.expired < lates) std::this_thread::yield();
+    for (std::uint64_t at = kPieceBytes; at <= kBytes; at += kPieceBytes) {
+      say(MoreFrame{fetch.transfer, at});
+    }
+    late.transfer = UINT64_MAX - lates++;
+    say(late);
+    while (courier.counts().holder.expired < lates) std::this_thread::yield();
+  }
+  EXPECT_LE(courier.counts().holder.sent_bytes, kWindow + kKernels);
+}
+
 // The next end of a fetch.
 FetchedPayload NextFetched(Courier& courier, WakeUp& wake) {
   const std::int64_t until_us = MonotonicUs() + 60'000'000;

@@ -1,6 +1,4 @@
 // A holder, driven step by step: which tickets it accepts, what it sends when, and its limits.
-#include "peer_holder.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,68 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "holder_fixture.h"
+
 namespace tuplespace {
 namespace {
-
-constexpr std::uint64_t kSession = 12;
-constexpr std::int64_t kBrokerUs = 5'000'000'000;  // ahead of the holder's clock
-constexpr std::uint64_t kPiece = kPieceBytes;
-const Key kTile{"tile", 1};
-
-class PeerHolderTest : public ::testing::Test {
- protected:
-  PeerHolderTest() { Begin({}); }
-  void Begin(PeerHolderLimits limits) {
-    holder_.emplace(secret_, limits);
-    holder_->SessionBegan(kSession, kBrokerUs, now_us_);
-  }
-  std::string TicketFor(const Key& key, const std::string& reader = "reader",
-                        const std::string& public_key = "") const {
-    return MakeTicket(secret_, {kSession, reader, public_key, key.bytes()}, kBrokerUs + 60'000'000);
-  }
-  FetchFrame FetchOf(std::uint64_t number, const Key& key = kTile) const {
-    return {number, TicketFor(key), 4 * kPieceBytes, "reader", key};
-  }
-  template <typename Frame>
-  bool Say(const Frame& frame, const std::string& peer = "p", const std::string& public_key = "") {
-    return holder_->Receive(peer, public_key, EncodePeer(frame), now_us_);
-  }
-  void Provide(const Key& key, std::uint64_t bytes) {
-    holder_->Provide(key, Payload::Copy(std::string(bytes, 'x')), now_us_);
-  }
-  // Returns what was sent: the offset of each piece, or a negative number for the reason of a
-  // refusal.
-  std::vector<std::int64_t> Sent(const std::string& peer = "p") {
-    std::vector<std::int64_t> sent;
-    while (auto out = holder_->TakeOutput()) {
-      if (out->peer != peer) continue;
-      std::vector<std::byte> message = out->head;
-      message.insert(message.end(), out->body.begin(), out->body.end());
-      const auto frame = DecodeToReader(message);
-      if (!frame) {
-        ADD_FAILURE() << "what is sent cannot be read";
-      } else if (const auto* piece = std::get_if<PieceFrame>(&*frame)) {
-        sent.push_back(static_cast<std::int64_t>(piece->offset));
-      } else {
-        sent.push_back(-static_cast<std::int64_t>(std::get<RefusalFrame>(*frame).why));
-      }
-    }
-    return sent;
-  }
-  // The peers that are sent something, in this order.
-  std::string Served() {
-    std::string served;
-    while (const auto out = holder_->TakeOutput()) served += out->peer;
-    return served;
-  }
-  static std::int64_t Refused(FetchRefusal why) { return -static_cast<std::int64_t>(why); }
-
-  const std::string secret_ = MakeTicketSecret();
-  std::int64_t now_us_ = 1'000;
-  std::optional<PeerHolder> holder_;
-};
-
-using Offsets = std::vector<std::int64_t>;
 
 TEST_F(PeerHolderTest, SendsWhatATicketAllowsWithinTheWindow) {
   EXPECT_TRUE(Say(FetchOf(1)));
@@ -111,6 +51,48 @@ TEST_F(PeerHolderTest, DoesNotAskAgainForAPayloadThatIsBeingSent) {
   EXPECT_EQ(holder_->TakeAsked(), std::vector<Key>{kTile}) << "nothing has kept it";
 }
 
+// Each request to the client may cost a copy from a device.
+TEST_F(PeerHolderTest, WhoFetchesAndStopsAgainAndAgainIsAskedForOnceAndEnded) {
+  bool good = true;
+  for (std::uint64_t i = 1; i <= 1'000; ++i) {
+    Say(FetchOf(i));
+    good = Say(StopFrame{i});
+  }
+  EXPECT_FALSE(good);
+  EXPECT_EQ(holder_->TakeAsked(), std::vector<Key>{kTile});
+  Say(FetchOf(1), "q");
+  EXPECT_TRUE(holder_->TakeAsked().empty()) << "the client has not answered yet";
+  Provide(kTile, 100);
+  EXPECT_EQ(Served(), "q");
+}
+
+TEST_F(PeerHolderTest, WhatIsWithdrawnBeforeTheClientWasAskedIsAskedForAgain) {
+  Say(FetchOf(1));
+  holder_->Withdraw(kTile);
+  EXPECT_TRUE(holder_->TakeAsked().empty());
+  Say(FetchOf(2));
+  EXPECT_EQ(holder_->TakeAsked(), std::vector<Key>{kTile});
+}
+
+TEST_F(PeerHolderTest, TicketsOfANewSessionAreServedIfTheClientWasNotAskedInTheLastOne) {
+  Say(FetchOf(1));
+  holder_->SessionEnded();
+  holder_->SessionBegan(kHolderSession, kBrokerUs, now_us_);
+  Say(FetchOf(2));
+  EXPECT_EQ(holder_->TakeAsked(), std::vector<Key>{kTile});
+}
+
+TEST_F(PeerHolderTest, WhoGivesUpAFetchNowAndThenIsServedOn) {
+  for (std::uint64_t i = 1; i <= 1'000; i += 2) {
+    Say(FetchOf(i));
+    EXPECT_TRUE(Say(StopFrame{i}));
+    Say(FetchOf(i + 1));
+    Provide(kTile, kPiece);
+    EXPECT_EQ(Sent(), Offsets{0});
+    Say(MoreFrame{i + 1, kPiece});
+  }
+}
+
 TEST_F(PeerHolderTest, RefusesForgedExpiredAndForeignTickets) {
   FetchFrame fetch = FetchOf(1);
   fetch.ticket[20] = static_cast<char>(fetch.ticket[20] ^ 1);
@@ -137,7 +119,7 @@ TEST_F(PeerHolderTest, TicketsOfAnEndedSessionCountNoMore) {
   Provide(kTile, 2 * kPiece);
   holder_->SessionEnded();
   Say(FetchOf(2));
-  holder_->SessionBegan(kSession + 1, kBrokerUs, now_us_);
+  holder_->SessionBegan(kHolderSession + 1, kBrokerUs, now_us_);
   Say(FetchOf(3));
   const Offsets expected{Refused(FetchRefusal::kGone), Refused(FetchRefusal::kTicket),
                          Refused(FetchRefusal::kTicket)};

@@ -101,14 +101,18 @@ class FetchingTest : public ResidentTest {
     d->Join("third");
     EXPECT_THAT(d->GetNow("third", Every("task")), ::testing::IsEmpty());  // it could do the tasks
   }
-  // How long `other` may keep a task that needs the tile, by extending its lease.
-  std::int64_t KeptUs(std::int64_t number) {
+  // Lets the client take a task that needs the tile.
+  LeaseRef TakeFetching(std::int64_t number, const ClientId& client) {
     Tuple task = Task(Key{"task", number}, {kResidentTile});
     task.task->lease_us = kLeaseUs;
     d->PutOne("owner", task);
-    const LeaseRef lease = d->TakeNow("other", Every("task"));
+    return d->TakeNow(client, Every("task"));
+  }
+  // How long the client may keep such a task by extending its lease.
+  std::int64_t KeptUs(std::int64_t number, const ClientId& client = "other") {
+    const LeaseRef lease = TakeFetching(number, client);
     std::int64_t kept_us = 0;
-    while (d->Ask<LeaseReply>("other", Extend{lease, kLeaseUs}).lease == LeaseStatus::kOk) {
+    while (d->Ask<LeaseReply>(client, Extend{lease, kLeaseUs}).lease == LeaseStatus::kOk) {
       d->Advance(kLeaseUs / 2);
       kept_us += kLeaseUs / 2;
       if (kept_us > 200 * kLeaseUs) break;
@@ -131,6 +135,36 @@ TEST_F(FetchingTest, EachBenchHalvesThatTime) {
   EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kMistrusted));
   d->Advance(60'000'000);
   EXPECT_LE(KeptUs(3), 8 * kLeaseUs);
+}
+
+// Each new client could keep a task for as long again.
+TEST_F(FetchingTest, TheBenchesOfAKeyHalveThatTimeForItsNewClients) {
+  Make(kResidentTile);
+  d->Step(ClientJoined{"evil/0", "evil", {}});
+  const std::int64_t first_us = KeptUs(2, "evil/0");
+  d->Lose("evil/0");
+  d->Advance(60'000'000);
+  d->Step(ClientJoined{"evil/1", "evil", {}});
+  EXPECT_LE(KeptUs(3, "evil/1"), first_us / 2 + kLeaseUs);
+}
+
+TEST_F(FetchingTest, LeavingWhileItMayBeFetchingCountsFromTheSecondTimeOn) {
+  Make(kResidentTile);
+  for (std::int64_t i = 0; i < 2; ++i) {
+    EXPECT_THAT(Kinds("owner"), ::testing::IsEmpty());
+    const ClientId client = "evil/" + std::to_string(i);
+    d->Step(ClientJoined{client, "evil", {}});
+    d->PutOne("owner", Task(Key{"task", 100 + i}));
+    d->Done(client, d->TakeNow(client, Every("task")));
+    const LeaseRef lease = TakeFetching(200 + i, client);
+    for (int j = 0; j < 4; ++j) {
+      d->Ask<LeaseReply>(client, Extend{lease, kLeaseUs});
+      d->Advance(kLeaseUs / 2);
+    }
+    d->Lose(client);
+    d->Done("third", d->TakeNow("third", Every("task")));
+  }
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kMistrusted));
 }
 
 TEST_F(FetchingTest, WhatTheTakerHoldsItDoesNotFetch) {

@@ -11,9 +11,13 @@
 namespace tuplespace {
 namespace {
 
+using testing::Every;
 using testing::KeyTrustTest;
 using testing::kLeaseUs;
 using testing::kLimits;
+using testing::Making;
+using testing::Plain;
+using testing::Task;
 
 class KeyLeaseTest : public KeyTrustTest {
  protected:
@@ -33,6 +37,27 @@ class KeyLeaseTest : public KeyTrustTest {
     const std::int64_t held_us = d.now_us - since_us;
     CompleteOne("handler/0");
     d.Advance(kLimits.most_bench_us);
+    return held_us / kLeaseUs;
+  }
+  // The client takes a task and extends its lease once, as far as it may.
+  void TakeAndExtend(const ClientId& client) {
+    const std::vector<Grant> grants = Take(client);
+    ASSERT_EQ(grants.size(), 1u) << client;
+    const LeaseRef lease{grants[0].key, grants[0].fence};
+    d.Ask<LeaseReply>(client, Extend{lease, 3'600'000'000});
+  }
+  // A new client completes a task, takes another one and holds it almost for as long as it may.
+  // Then it leaves, and another client does the task. Returns the time as a multiple of the lease.
+  std::int64_t ClingAndLeave(const ClientId& client) {
+    Join(client);
+    PutTask();
+    CompleteOne(client);
+    PutTask();
+    TakeAndExtend(client);
+    const std::int64_t held_us = d.space.NextDeadlineUs() - d.now_us;
+    d.Advance(held_us - 1);
+    d.Lose(client);
+    CompleteOne("handler/0");
     return held_us / kLeaseUs;
   }
 };
@@ -140,6 +165,95 @@ TEST_F(KeyLeaseTest, ADoubledLeaseDoesNotLetAClientOnProbationExtendItsOwn) {
   d.Advance(kLeaseUs / 2);
   EXPECT_EQ(d.Ask<LeaseReply>("evil/2", Extend{lease, kLeaseUs}).lease, LeaseStatus::kStale);
 }
+
+// ---- leaving with a task ------------------------------------------------------------------------
+
+// The first one may have crashed.
+TEST_F(KeyLeaseTest, LeavingBeforeALeaseEndsCountsForTheKeyFromTheSecondTimeOn) {
+  int i = 0;
+  for (const std::int64_t times : {8, 8, 4, 2, 1, 1}) {
+    const ClientId client = "evil/" + std::to_string(i++);
+    EXPECT_EQ(ClingAndLeave(client), times) << client;
+  }
+  EXPECT_EQ(d.counters().benched, 3u) << "a lease that was not extended does not count";
+}
+
+TEST_F(KeyLeaseTest, LeavingIsFreeAgainAfterAWhile) {
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(ClingAndLeave("evil/" + std::to_string(i)), 8);
+    d.Advance(kLimits.key_forgiven_us);
+  }
+  EXPECT_EQ(d.counters().benched, 0u);
+}
+
+TEST_F(KeyLeaseTest, ClientsThatAreLostTogetherCountOnce) {
+  std::vector<ClientId> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back("other/" + std::to_string(i));
+    Join(clients.back());
+    PutTask();
+    CompleteOne(clients.back());
+  }
+  for (const ClientId& client : clients) {
+    PutTask();
+    TakeAndExtend(client);
+  }
+  d.Advance(2 * kLeaseUs);
+  for (const ClientId& client : clients) {
+    d.Lose(client);
+    d.Advance(kLeaseUs / 2);
+  }
+  EXPECT_EQ(d.counters().benched, 0u);
+  for (int i = 0; i < 8; ++i) CompleteOne("handler/0");
+  EXPECT_EQ(ClingAndLeave("other/9"), 8);
+  EXPECT_EQ(d.counters().benched, 1u);
+}
+
+TEST_F(KeyLeaseTest, WhoHasCompletedManyTasksMayLeaveWithAnother) {
+  for (int i = 0; i < 4; ++i) {
+    const ClientId client = "other/" + std::to_string(i);
+    Join(client);
+    for (std::uint32_t done = 0; done < kLimits.forgiven_after; ++done) {
+      PutTask();
+      CompleteOne(client);
+    }
+    PutTask();
+    TakeAndExtend(client);
+    d.Advance(7 * kLeaseUs);
+    d.Lose(client);
+    CompleteOne("handler/0");
+  }
+  EXPECT_EQ(d.counters().benched, 0u);
+}
+
+TEST_F(KeyLeaseTest, WhoLeavesWhileItWaitsForAPayloadOfAnotherHasKeptNothing) {
+  const Key input{"r", 1000};
+  d.PutOne("m", Making(Task(Key{"t", 1000}, {}, 1), {input}));
+  const LeaseRef made = d.TakeNow("handler/0", Every("t"));
+  Tuple resident = Plain(input);
+  resident.payload = {};
+  resident.resident_bytes = 5;
+  d.Done("handler/0", made, {resident});
+  Read read{{Pattern::Of(input)}};
+  read.wait_us = kForeverUs;
+  d.Send("m", read);  // so its maker is asked for it
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const ClientId client = "other/" + std::to_string(i);
+    Join(client);
+    PutTask();
+    CompleteOne(client);
+    Tuple task = Task(Key{"t", 2000 + i}, {input}, 1);
+    task.task->lease_us = kLeaseUs;
+    d.PutOne("m", task);
+    TakeAndExtend(client);
+    d.Advance(7 * kLeaseUs);
+    d.Lose(client);
+    d.Done("handler/0", d.TakeNow("handler/0", Every("t")));
+  }
+  EXPECT_EQ(d.counters().benched, 0u);
+}
+
+// ---- alone --------------------------------------------------------------------------------------
 
 TEST_F(KeyLeaseTest, WhoIsAloneExtendsALeaseOnAndOnAllTheSame) {
   Join("evil/0");

@@ -101,6 +101,25 @@ TEST_F(QuotaTest, OpenRequestsAndPatternsAreLimited) {
   EXPECT_EQ(d->space.GetStatistics().open_reads, 1u);
 }
 
+TEST_F(QuotaTest, OpenGetsAreLimited) {
+  ClientLimits limits;
+  limits.open_gets = 2;
+  d->Step(ClientJoined{"k/1", "k", limits});
+  const RequestId first = d->Send("k/1", GetOf(Every("t")));
+  d->Send("k/1", GetOf(Every("t")));
+  const RequestError error = d->Ask<RequestError>("k/1", GetOf(Every("t")));
+  EXPECT_EQ(error.code, ErrorCode::kBusy);
+  EXPECT_THAT(error.text, HasSubstr("open_gets of this client's role: 2"));
+  Read read{{Every("none")}};
+  read.wait_us = kForeverUs;
+  EXPECT_FALSE(d->ReplyTo("k/1", d->Send("k/1", read))) << "other requests do not count";
+  EXPECT_TRUE(d->GetNow("k/1", Every("t")).empty()) << "nor does a Get that does not wait";
+  d->Step(Incoming{"k/1", {first, GetOf(Every("t"))}});
+  EXPECT_FALSE(d->ReplyTo("k/1", first)) << "a new offer takes the place of the earlier one";
+  d->Ask<Ok>("k/1", Cancel{first});
+  EXPECT_FALSE(d->ReplyTo("k/1", d->Send("k/1", GetOf(Every("t")))));
+}
+
 TEST_F(QuotaTest, LeasesAreLimited) {
   for (int i = 0; i < 4; ++i) d->PutOne("m", Task(Key{"t", i}));
   const auto grants = d->GetNow("small", Every("t"), UINT64_MAX, 4);

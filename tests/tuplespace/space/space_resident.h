@@ -35,11 +35,11 @@ class ResidentTest : public ::testing::Test {
     d = std::make_unique<SpaceDriver>(limits);
     for (const char* client : {"owner", "gpu", "other"}) d->Join(client);
   }
-  // Lets `gpu` compute task `number` of `owner` and keep the result.
-  void Make(const Key& result, std::int64_t number = 1) {
+  // Lets `client` compute task `number` of `owner` and keep the result.
+  void Make(const Key& result, std::int64_t number = 1, const ClientId& client = "gpu") {
     ASSERT_EQ(d->PutOne("owner", Making(Task(Key{"task", number}), {result})), PutStatus::kStored);
     const CompleteReply reply =
-        d->Done("gpu", d->TakeNow("gpu", Every("task")), {Resident(result)});
+        d->Done(client, d->TakeNow(client, Every("task")), {Resident(result)});
     ASSERT_THAT(reply.results, ::testing::ElementsAre(PutStatus::kStored));
   }
   PutStatus SupplyOne(const ClientId& client, Tuple tuple) {

@@ -148,6 +148,28 @@ TEST_F(ResidentTest, WhoDoesNotSupplyGetsNoTasksAndIsWaitedForHalfAsLongNextTime
   }
 }
 
+TEST_F(ResidentTest, ANewClientOfAKeyThatDidNotSupplyIsWaitedForHalfAsLong) {
+  SpaceLimits limits;
+  limits.supply_us = 1'000;
+  limits.first_bench_us = 100;
+  Begin(limits);
+  EXPECT_THAT(d->GetNow("other", Every("task")), IsEmpty());  // so it could do the tasks
+  std::int64_t patience_us = limits.supply_us;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const ClientId client = "evil/" + std::to_string(i);
+    d->Step(ClientJoined{client, "evil", {}});
+    Make(Key{"tile", i}, i, client);
+    d->Send("other", ReadOf(Key{"tile", i}));
+    d->Advance(patience_us - 1);
+    EXPECT_THAT(d->notices["owner"], IsEmpty()) << i;
+    d->Advance(1);
+    EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost, Notice::Kind::kMistrusted));
+    d->notices["owner"].clear();
+    d->Advance(2 * limits.supply_us);  // longer than the bench
+    patience_us /= 2;
+  }
+}
+
 TEST_F(ResidentTest, WhoIsAloneIsNotBenchedForWhatItDoesNotSupply) {
   SpaceLimits limits;
   limits.supply_us = 1'000;

@@ -242,6 +242,7 @@ struct Broker::Impl {
   void RetryOutbox() {
     const auto knows = [this](const ClientId& client) { return core.Knows(client); };
     for (const ClientId& client : outbox.Retry(knows)) Lose(client, kEnded);
+    for (const auto& [client, why] : outbox.TakeOverLimit(clock.NowUs())) Lose(client, why);
   }
 
   void Wait() {

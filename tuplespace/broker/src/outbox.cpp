@@ -7,6 +7,21 @@
 
 namespace tuplespace {
 
+namespace {
+
+constexpr std::int64_t kLookUs = 1'000'000;
+constexpr std::uint64_t kMessagesPerLook =
+    65'536;  // so that looking takes a small part of the time
+
+std::string TooMuchOfKey(std::uint64_t limit_bytes) {
+  return fmt::format(
+      "the clients of its key do not read: their answers take {} bytes, the limit for a key "
+      "(unread_bytes_of_key)",
+      limit_bytes);
+}
+
+}  // namespace
+
 SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
                            std::span<const std::byte> control, std::span<const Payload> payloads,
                            SendProgress& progress) {
@@ -33,12 +48,7 @@ std::optional<std::string> Outbox::Send(const ClientId& client, std::uint64_t se
   Multipart multipart{std::vector<std::byte>(control.begin(), control.end()), std::move(payloads),
                       progress};
   const std::uint64_t bytes = multipart.Bytes();
-  if (IsOver(group, bytes)) {
-    return fmt::format(
-        "the clients of its key do not read: their answers take {} bytes, the limit for a key "
-        "(unread_bytes_of_key)",
-        group.limit_bytes);
-  }
+  if (IsOver(group, bytes)) return TooMuchOfKey(group.limit_bytes);
   Queue& queue = it == waiting_.end() ? waiting_[client] : it->second;
   // A single message may have any size, otherwise a client that reads would never get it.
   if (const std::uint64_t unsent = queue.UnsentBytes(); unsent > limit_bytes_) {
@@ -75,16 +85,57 @@ bool Outbox::IsOver(const Group& group, std::uint64_t bytes) {
 std::uint64_t Outbox::MemoryOf(const std::string& group) const {
   std::uint64_t bytes = 0;
   for (const auto& [client, queue] : waiting_) {
-    if (queue.group != group) continue;
-    for (const Message& message : queue.messages) {
-      bytes += sizeof(Message) + message.multipart.control.size();
-      for (const Payload& payload : message.multipart.payloads) {
-        const auto owners = static_cast<std::uint64_t>(payload.owner().use_count());
-        bytes += payload.size() / std::max<std::uint64_t>(1, owners);
-      }
+    if (queue.group == group) bytes += MemoryOf(queue);
+  }
+  return bytes;
+}
+
+std::uint64_t Outbox::MemoryOf(const Queue& queue) {
+  std::uint64_t bytes = 0;
+  for (const Message& message : queue.messages) {
+    bytes += sizeof(Message) + message.multipart.control.size();
+    for (const Payload& payload : message.multipart.payloads) {
+      const auto owners = static_cast<std::uint64_t>(payload.owner().use_count());
+      bytes += payload.size() / std::max<std::uint64_t>(1, owners);
     }
   }
   return bytes;
+}
+
+std::vector<Outbox::Lost> Outbox::TakeOverLimit(std::int64_t now_us) {
+  std::vector<Lost> lost;
+  if (now_us < next_look_us_) return lost;
+  std::uint64_t looked_at = 0;
+  for (const auto& [group, account] : groups_) {
+    if (account.bytes > account.limit_bytes) {
+      AddOverLimit(group, account.limit_bytes, &lost, &looked_at);
+    }
+  }
+  next_look_us_ = now_us + kLookUs * static_cast<std::int64_t>(1 + looked_at / kMessagesPerLook);
+  return lost;
+}
+
+// A payload that several of these clients wait for is charged to each in part. So losing the first
+// ones may free less than computed; then the next look finds more.
+void Outbox::AddOverLimit(const std::string& group, std::uint64_t limit_bytes,
+                          std::vector<Lost>* lost, std::uint64_t* looked_at) const {
+  std::vector<std::pair<std::uint64_t, ClientId>> by_memory;
+  std::uint64_t bytes = 0;
+  std::uint64_t messages = 0;
+  for (const auto& [client, queue] : waiting_) {
+    if (queue.group != group) continue;
+    by_memory.emplace_back(MemoryOf(queue), client);
+    bytes += by_memory.back().first;
+    messages += queue.messages.size();
+  }
+  *looked_at += messages;
+  if (messages == 1) return;  // it may have any size, otherwise the client would never get it
+  std::sort(by_memory.begin(), by_memory.end(), std::greater<>());
+  for (const auto& [memory, client] : by_memory) {
+    if (bytes <= limit_bytes) return;
+    lost->push_back({client, TooMuchOfKey(limit_bytes)});
+    bytes -= memory;
+  }
 }
 
 // A client that joins again may use another key while messages of its earlier session wait.
@@ -98,6 +149,7 @@ void Outbox::Charge(Queue& queue, const Group& group, std::uint64_t bytes) {
   if (group.name.empty()) return;
   Account& account = groups_[queue.group];
   account.bytes += bytes;
+  account.limit_bytes = group.limit_bytes;
   account.since_look += bytes;
 }
 

@@ -46,6 +46,16 @@ class Outbox {
   // false.
   std::vector<ClientId> Retry(const std::function<bool(const ClientId&)>& knows);
 
+  struct Lost {
+    ClientId client;
+    std::string why;
+  };
+  // The clients that must be lost, those with the largest memory first, because the messages for
+  // their group take more than its limit. Messages may take more memory without being added to: the
+  // other owners of their payloads let go. Looks once a second, or less often if there are many
+  // messages.
+  std::vector<Lost> TakeOverLimit(std::int64_t now_us);
+
  private:
   struct Message {
     std::uint64_t session = 0;
@@ -60,6 +70,7 @@ class Outbox {
   // The messages that wait for the clients of a group.
   struct Account {
     std::uint64_t bytes = 0;
+    std::uint64_t limit_bytes = UINT64_MAX;
     std::uint64_t since_look = 0;  // bytes added since their memory was last computed
   };
   using Queues = std::unordered_map<ClientId, Queue>;
@@ -70,8 +81,11 @@ class Outbox {
 
   // Whether the memory of a group's messages would exceed its limit with `bytes` more.
   bool IsOver(const Group& group, std::uint64_t bytes);
-  // The memory of this process that a group's waiting messages take.
+  // The memory of this process that the waiting messages of a group, or of a client, take.
   std::uint64_t MemoryOf(const std::string& group) const;
+  static std::uint64_t MemoryOf(const Queue& queue);
+  void AddOverLimit(const std::string& group, std::uint64_t limit_bytes, std::vector<Lost>* lost,
+                    std::uint64_t* looked_at) const;
   void Charge(Queue& queue, const Group& group, std::uint64_t bytes);
   void Uncharge(const Queue& queue, std::uint64_t bytes);
   Queues::iterator Erase(Queues::iterator queue);
@@ -81,6 +95,7 @@ class Outbox {
   const std::uint64_t limit_bytes_;
   Queues waiting_;
   std::unordered_map<std::string, Account> groups_;  // groups with waiting messages
+  std::int64_t next_look_us_ = INT64_MIN;            // of TakeOverLimit
   bool used_socket_ = false;
 };
 

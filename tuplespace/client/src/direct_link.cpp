@@ -12,7 +12,10 @@ namespace tuplespace {
 
 namespace {
 constexpr std::int64_t kSayFailedEveryUs = 30'000'000;
-}
+// Each may copy a payload from a device. In between, the client does its own work, such as
+// extending its leases.
+constexpr int kAskedAtOnce = 4;
+}  // namespace
 
 DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake, DirectReads::Submit submit,
                        DirectReads::Submit read_again)
@@ -123,7 +126,10 @@ int DirectLink::HandleEvents() {
     next_event_ = 0;
   }
   int handled = 0;
-  for (; next_event_ < events_.size(); ++handled) HandleEvent(std::move(events_[next_event_++]));
+  for (int asked = 0; next_event_ < events_.size() && asked < kAskedAtOnce; ++handled) {
+    if (std::holds_alternative<Courier::Asked>(events_[next_event_])) ++asked;
+    HandleEvent(std::move(events_[next_event_++]));
+  }
   return handled;
 }
 

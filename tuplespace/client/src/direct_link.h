@@ -50,7 +50,8 @@ class DirectLink {
   bool listens() const { return session_ != 0; }
   void Offer(const Key& key, Payload payload);
   void Withdraw(const Key& key);
-  // Returns how many there were. If a handler throws, later events remain for the next call.
+  // Returns how many were handled; 0: there were none. Only a few requests for payloads are handled
+  // at once. The others, and events after one whose handler throws, remain for the next call.
   int HandleEvents();
   DirectCounts counts() const;
 

@@ -18,6 +18,9 @@ namespace {
 constexpr int kListenerTurnMessages = 64;
 constexpr std::int64_t kSilenceUs = 120'000'000;  // of an idle connection; readers reconnect
 constexpr int kPeerBacklog = 128;
+// Of a connection. ZeroMQ may still count up to half of them when they have already left. A reader
+// of this library has fewer than 50 in flight: pieces, and the shorter ends of payloads.
+constexpr int kQueuedMessages = 256;
 
 std::string Announced(const std::string& bound, const std::string& address) {
   const std::size_t colon = bound.rfind(':');
@@ -30,6 +33,26 @@ std::string Announced(const std::string& bound, const std::string& address) {
 ConnectionLimits Possible(ConnectionLimits limits) {
   limits.connections = PeerConnections(DescriptorLimit(), limits.connections);
   return limits;
+}
+
+// Frees what counts the bytes as queued when ZeroMQ frees the bytes.
+zmq::message_t MessageOf(PeerHolder::Outgoing&& out) {
+  struct Kept {
+    std::unique_ptr<std::byte[]> bytes;
+    std::shared_ptr<const void> queued;
+  };
+  const std::size_t size = out.head.size() + out.body.size();
+  auto kept = std::make_unique<Kept>();
+  kept->bytes = std::make_unique_for_overwrite<std::byte[]>(size);
+  std::memcpy(kept->bytes.get(), out.head.data(), out.head.size());
+  if (!out.body.empty()) {
+    std::memcpy(kept->bytes.get() + out.head.size(), out.body.data(), out.body.size());
+  }
+  kept->queued = std::move(out.queued);
+  const auto free = [](void*, void* hint) { delete static_cast<Kept*>(hint); };
+  zmq::message_t message(kept->bytes.get(), size, free, kept.get());
+  static_cast<void>(kept.release());
+  return message;
 }
 
 }  // namespace
@@ -52,6 +75,7 @@ PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& option
               static_cast<std::int64_t>(kMaxToHolderBytes + kEncryptionBytes));
   router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kPeerConnections.handshake_us / 1000));
   router_.set(zmq::sockopt::backlog, kPeerBacklog);
+  router_.set(zmq::sockopt::sndhwm, kQueuedMessages);
   router_.set(zmq::sockopt::router_mandatory, true);
   monitor_ = std::make_unique<Monitor>(context, router_);
   const std::string address = ListenAddress(options.listen, has_keys_);
@@ -73,11 +97,8 @@ bool PeerListener::Work(std::int64_t now_us) {
   while (received < kListenerTurnMessages && ReceiveOne(now_us)) ++received;
   if (received < kListenerTurnMessages) connections_.Drained();
   holder_.Tick(now_us);
-  for (const std::string& peer : holder_.TakeStalledPeers()) {
-    const auto at = descriptor_of_.find(peer);
-    if (at != descriptor_of_.end()) connections_.DropSoon(at->second, now_us);
-  }
-  return SendAll() || received > 0;
+  for (const std::string& peer : holder_.TakeStalledPeers()) Drop(peer, now_us);
+  return SendAll(now_us) || received > 0;
 }
 
 void PeerListener::WatchConnections(std::int64_t now_us) {
@@ -139,20 +160,25 @@ bool PeerListener::ReceiveOne(std::int64_t now_us) {
   return true;
 }
 
-bool PeerListener::SendAll() {
+void PeerListener::Drop(const std::string& peer, std::int64_t now_us) {
+  const auto at = descriptor_of_.find(peer);
+  if (at != descriptor_of_.end()) connections_.DropSoon(at->second, now_us);
+}
+
+bool PeerListener::SendAll(std::int64_t now_us) {
   bool sent = false;
   while (std::optional<PeerHolder::Outgoing> out = holder_.TakeOutput()) {
-    zmq::message_t id(out->peer.data(), out->peer.size());
-    zmq::message_t body(out->head.size() + out->body.size());
-    std::memcpy(body.data(), out->head.data(), out->head.size());
-    if (!out->body.empty()) {
-      std::memcpy(body.data<std::byte>() + out->head.size(), out->body.data(), out->body.size());
-    }
-    // A full queue is treated like a connection that has ended, because the data in flight is
-    // bounded.
+    const std::string peer = out->peer;
+    zmq::message_t id(peer.data(), peer.size());
+    zmq::message_t body = MessageOf(std::move(*out));
+    // If the queue is full, the connection ends: a reader that takes what it asked for does not
+    // fill it.
     const bool there =
         SendFrame(router_, id, /*more=*/true) == 0 && SendFrame(router_, body, /*more=*/false) == 0;
-    if (!there) holder_.PeerGone(out->peer);
+    if (!there) {
+      Drop(peer, now_us);
+      holder_.PeerGone(peer);
+    }
     sent = true;
   }
   return sent;

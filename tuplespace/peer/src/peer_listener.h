@@ -40,7 +40,8 @@ class PeerListener {
 
  private:
   bool ReceiveOne(std::int64_t now_us);
-  bool SendAll();
+  bool SendAll(std::int64_t now_us);
+  void Drop(const std::string& peer, std::int64_t now_us);
   void WatchConnections(std::int64_t now_us);
   // Notes the connection from which this peer is heard. False: it has ended.
   bool NoteConnection(const std::string& peer, int descriptor, std::int64_t now_us);

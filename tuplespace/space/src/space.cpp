@@ -12,19 +12,6 @@ namespace tuplespace {
 
 using internal::Deadline;
 
-namespace {
-
-// The task that the client has held longest; null: it holds none.
-internal::Record* FirstTaskOf(const internal::ClientState& client) {
-  for (const internal::Lease* lease = client.leases.first(); lease != nullptr;
-       lease = lease->next) {
-    if (lease->deadline.record->task) return lease->deadline.record;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 Space::Space(SpaceLimits limits, std::uint64_t first_fence)
     : impl_(std::make_unique<Impl>(limits, first_fence)) {}
 Space::~Space() = default;
@@ -215,11 +202,6 @@ void Space::Impl::OnEvent(ClientLost&& event) {
   for (internal::Record* record : reading_.residency.LoseAllOf(client))
     lifecycle_.removal.Remove(record, false);
   matching_.holders.RemoveAllOf(client);
-  if (client.untried_of != nullptr) {
-    if (internal::Record* task = FirstTaskOf(client)) {
-      matching_.trust.NoteInVain(client, task, 1, "leaves with a task that it has not done");
-    }
-  }
   lifecycle_.lease_ends.ReturnAllOf(client);
   while (!client.ephemerals.empty())
     lifecycle_.removal.Remove(client.ephemerals.begin()->second, false);

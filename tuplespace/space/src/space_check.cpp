@@ -1,5 +1,7 @@
 #include "space_check.h"
 
+#include <algorithm>
+
 namespace tuplespace::internal {
 namespace {
 
@@ -108,7 +110,7 @@ std::optional<std::string> ContradictionOfGets(const GetGroups& groups, const Be
     if (waiter.benched != benches.IsBenched(client)) {
       return "a Get is benched without its client, or not with it";
     }
-    if (waiter.taker.group->waiters.contains(&waiter) == waiter.benched) {
+    if (waiter.taker.group->waiters.Contains(&waiter) == waiter.benched) {
       return "a Get waits nowhere, or on the bench and elsewhere";
     }
     if (waiter.benched) continue;
@@ -128,6 +130,10 @@ bool SameGauges(const Stats& a, const Stats& b) {
 
 std::optional<std::string> ContradictionOfTrees(const GetGroup& group) {
   if (!group.free.IsConsistent() || !group.late.IsConsistent()) return "a tree is out of order";
+  const auto others = static_cast<std::size_t>(
+      std::count_if(group.users.begin(), group.users.end(),
+                    [&](const ClientState* user) { return user->principal != group.principal; }));
+  if (others != group.other_users) return "the users of a group are miscounted";
   for (const auto& [client, tree] : group.preferred) {
     if (tree.empty() || !tree.IsConsistent()) return "a preferred tree is empty or out of order";
   }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "acan/core/device.h"
+#include "acan/generate/output_graph.h"
 #include "acan/manager/finished_run.h"
-#include "acan/manager/lowered_graph.h"
 #include "acan/manager/row_calls.h"
 
 namespace acan {
@@ -45,12 +45,11 @@ class Decoder {
   std::vector<float> Compute(std::span<const std::int32_t> tokens, int last_node);
 
   const std::unique_ptr<Device> device_;
-  const LoweredGraph graph_;
+  const OutputGraph graph_;  // of the logits
   Training training_;
   std::int64_t positions_ = 0;
   std::int64_t vocabulary_size_ = 0;
-  int output_node_ = -1;            // makes the logits
-  int last_attention_ = -1;         // the last attention before output_node_; -1: none
+  int last_attention_ = -1;         // its last attention; -1: none
   std::vector<BufferPtr> weights_;  // by parameter; null: not read
   std::vector<BufferPtr> tables_;   // cosines and sines of each table
   std::vector<BufferPtr> caches_;   // as RowCalls::caches

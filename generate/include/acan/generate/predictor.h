@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "acan/core/device.h"
-#include "acan/manager/lowered_graph.h"
+#include "acan/generate/output_graph.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/row_calls.h"
 #include "acan/manager/sample_set.h"
@@ -23,8 +23,9 @@ namespace acan {
 class Predictor {
  public:
   // Uploads the weights. `output` is one of the outputs of `graph`; if it is not, the constructor
-  // throws Error (usage) that lists them. `training` is that of the job; its block decides the
-  // order of sums. Throws OutOfMemory as Device does.
+  // throws Error (usage) that lists them, and so it does if the output needs labels or targets.
+  // `training` is that of the job; its block decides the order of sums. Throws OutOfMemory as
+  // Device does.
   Predictor(std::unique_ptr<Device> device, const model::Graph& graph, const ModelReader& weights,
             const std::string& output, Training training = {});
 
@@ -51,10 +52,9 @@ class Predictor {
 
   const std::unique_ptr<Device> device_;
   const Training training_;
+  const OutputGraph graph_;
   std::int64_t rows_ = 0;
   std::int64_t features_ = 0;
-  std::unique_ptr<const LoweredGraph> graph_;
-  int last_node_ = -1;
   std::vector<BufferPtr> of_parameters_;
   std::vector<BufferPtr> of_tables_;
   std::int64_t samples_at_once_ = 1;

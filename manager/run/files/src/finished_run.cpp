@@ -59,19 +59,21 @@ std::unique_ptr<ModelReader> FinishedRun::OpenWeights() const {
   return reader;
 }
 
-void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job_id) {
+void RequireNoOtherFinishedRun(const std::string& folder, const Job& job,
+                               const std::string& job_id) {
   std::error_code ignored;
   if (!std::filesystem::exists(PathIn(folder, kReceiptName), ignored)) return;
   const FinishedRun run = ReadFinishedRun(folder);
   const std::string its_id = TrainingIdOf(run.receipt, run.job);
   if (its_id == job_id) return;
   const bool same_numerics = run.receipt.numerics_revision == kNumericsRevision;
+  std::string why = FirstDifference(job, run.job);
+  if (why.empty()) why = same_numerics ? "its data differ" : "its numerics or its data differ";
   throw UsageError(fmt::format(
-      "the run in {} is done, and it trained another job{}: its id is {}, this job's "
-      "is {}. --resume cannot extend or change a finished run; a new run can start from "
+      "the run in {} is done, and it trained another job ({}): its id is {}, this job's is {}. "
+      "--resume cannot extend or change a finished run; a new run can start from "
       "its weights, with model.initial_weights = \"{}\" and another --out",
-      folder, same_numerics ? "" : ", or did so with another revision of the numerics", its_id,
-      job_id, run.model_path));
+      folder, why, its_id, job_id, run.model_path));
 }
 
 }  // namespace acan

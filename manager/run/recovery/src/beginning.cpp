@@ -34,6 +34,40 @@ std::optional<double> LossIn(const std::string& lines) {
   return json["loss"].get<double>();
 }
 
+// The job of the run whose files the folder has; nullopt if there is none.
+std::optional<Job> JobInFolder(const RunContext& context) {
+  if (!context.HasFolder()) return std::nullopt;
+  const std::string path = context.OutPath(kJobName);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
+  try {
+    const auto json = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
+    return JobFromJson(json, path);
+  } catch (const Unreadable&) {
+    throw;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Whether metrics.jsonl is of this job's training: the folder may belong to another run.
+bool FileMetricsAreOf(const RunContext& context) {
+  const std::optional<Job> job = JobInFolder(context);
+  return job && TrainingId(*job, context.data.train_sha256(), context.data.test_sha256()) ==
+                    context.job_id;
+}
+
+// Why --resume uses no snapshot although there are some of other trainings.
+Error OthersSnapshots(const RunContext& context) {
+  const std::optional<Job> theirs = JobInFolder(context);
+  std::string why = theirs ? FirstDifference(context.job, *theirs) : "";
+  if (!why.empty()) why = fmt::format(", and {} as in {}", why, context.OutPath(kJobName));
+  return UsageError(
+      fmt::format("none of the snapshots in {} can be used (see above){}: name the job that wrote "
+                  "them, or start over without --resume",
+                  context.OutPath(kSnapshotsName), why));
+}
+
 }  // namespace
 
 void Beginning::OpenInitialWeights() {
@@ -56,23 +90,6 @@ void Beginning::OpenInitialWeights() {
 void Beginning::GoOnFrom(std::unique_ptr<TileSource> weights) {
   weights_ = std::move(weights);
   source_ = Source::kEarlierLife;
-}
-
-// The folder may belong to another run; then its files say nothing about these weights.
-bool Beginning::FileMetricsAreOfThisJob() const {
-  if (!context_.HasFolder()) return false;
-  const std::string path = context_.OutPath(kJobName);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error) && !error) return false;
-  try {
-    const auto json = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
-    return TrainingId(JobFromJson(json, path), context_.data.train_sha256(),
-                      context_.data.test_sha256()) == context_.job_id;
-  } catch (const Unreadable&) {
-    throw;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 // What the runs before this one had committed. The file may have the lines of months.
@@ -161,7 +178,7 @@ void Beginning::Find(const SnapshotFolder* snapshots,
                      const std::vector<std::string>& earlier_runs) {
   bool others = false;
   if (snapshots != nullptr) FindInSnapshots(*snapshots, &others);
-  metrics_.keep_file = GoesOn() || FileMetricsAreOfThisJob();
+  metrics_.keep_file = GoesOn() || FileMetricsAreOf(context_);
   std::int64_t reached = 0;
   for (const std::string& run : earlier_runs) reached = std::max(reached, CountInSpace(run));
   if (limits_.counted) AddToPast(*limits_.counted);
@@ -184,16 +201,11 @@ void Beginning::Find(const SnapshotFolder* snapshots,
   }
   // Beginning anew removes the folder's content: a wrong job must not destroy another job's
   // snapshots. Damaged snapshots need no protection.
-  if (!GoesOn() && limits_.earlier_lives == 0 && others) {
-    throw UsageError(
-        fmt::format("none of the snapshots in {} can be used (see above): name the job that wrote "
-                    "them, or start over without --resume",
-                    context_.OutPath(kSnapshotsName)));
-  }
+  if (!GoesOn() && limits_.earlier_lives == 0 && others) throw OthersSnapshots(context_);
   // A standby manager may see the finished run before the one that its leader begins.
   const bool resumes = !context_.settings.standby && limits_.earlier_lives == 0;
   if (!GoesOn() && resumes && context_.HasFolder()) {
-    RequireNoOtherFinishedRun(context_.settings.out_dir, context_.job_id);
+    RequireNoOtherFinishedRun(context_.settings.out_dir, context_.job, context_.job_id);
   }
   if (!GoesOn()) OpenInitialWeights();
   past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);

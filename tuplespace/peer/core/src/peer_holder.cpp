@@ -7,7 +7,24 @@ namespace tuplespace {
 
 namespace {
 constexpr std::size_t kMaxPeersRemembered = 4096;
+// The thread that empties the queues says nothing. Only peers that have stopped transfers, or that
+// lie, wait for it.
+constexpr std::int64_t kLookAtQueuesUs = 10'000;
+
+using QueuedBytes = std::shared_ptr<std::atomic<std::uint64_t>>;
+
+// Counts these bytes until the result is freed.
+std::shared_ptr<const void> CountQueued(const QueuedBytes& of_peer, const QueuedBytes& of_all,
+                                        std::uint64_t bytes) {
+  *of_peer += bytes;
+  *of_all += bytes;
+  return {of_peer.get(), [of_peer, of_all, bytes](const void*) {
+            *of_peer -= bytes;
+            *of_all -= bytes;
+          }};
 }
+
+}  // namespace
 
 void PeerHolder::SessionBegan(std::uint64_t session, std::int64_t broker_us, std::int64_t now_us) {
   if (session_ != session) SessionEnded();
@@ -18,7 +35,8 @@ void PeerHolder::SessionBegan(std::uint64_t session, std::int64_t broker_us, std
 void PeerHolder::SessionEnded() {
   session_ = 0;
   while (!transfers_.empty()) EndRefused(transfers_.begin());
-  asked_.clear();
+  for (const Key& key : asks_.due) asks_.open.erase(key);
+  asks_.due.clear();
 }
 
 bool PeerHolder::Receive(const std::string& peer, std::string_view public_key,
@@ -35,8 +53,7 @@ bool PeerHolder::Receive(const std::string& peer, std::string_view public_key,
   if (const auto* more = std::get_if<MoreFrame>(&*decoded)) {
     OnMore(peer, *more);
   } else if (const auto* stop = std::get_if<StopFrame>(&*decoded)) {
-    const auto at = Find(peer, stop->transfer);
-    if (at != transfers_.end()) End(at);
+    return OnStop(peer, *stop);
   }
   return true;
 }
@@ -59,7 +76,7 @@ void PeerHolder::Begin(const std::string& peer, FetchFrame&& fetch) {
   at->window_bytes = std::min<std::uint64_t>(fetch.window_bytes, limits_.window_bytes);
   SomeTransfers& of_key = of_key_[at->key];
   if (of_key.empty()) {
-    asked_.push_back(at->key);
+    if (asks_.open.insert(at->key).second) asks_.due.push_back(at->key);
   } else {  // it has been asked for
     at->payload = of_key.front()->payload;
     at->hash = of_key.front()->hash;
@@ -67,7 +84,7 @@ void PeerHolder::Begin(const std::string& peer, FetchFrame&& fetch) {
   of_key.push_back(at);
   Peer& of_peer = peers_[peer];
   // A new peer waits for a round, or whoever connects again would be served before all others.
-  if (of_peer.turn == 0) of_peer.turn = ++turns_.last;
+  if (of_peer.transfers.empty()) of_peer.turn = ++turns_.last;
   of_peer.transfers.push_back(at);
   NoteReady(of_peer);
 }
@@ -99,7 +116,9 @@ std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
 bool PeerHolder::NoteRefused(const std::string& peer) {
   // ZeroMQ gives each connection an id of its own, so refused ones that have gone can be forgotten.
   if (peers_.size() >= kMaxPeersRemembered) {
-    std::erase_if(peers_, [](const auto& entry) { return entry.second.transfers.empty(); });
+    std::erase_if(peers_, [](const auto& entry) {
+      return entry.second.transfers.empty() && *entry.second.queued_bytes == 0;
+    });
   }
   return ++peers_[peer].refused < limits_.refused_per_peer;
 }
@@ -141,7 +160,18 @@ void PeerHolder::OnMore(const std::string& peer, const MoreFrame& more) {
   if (!at->payload || at->confirmed_bytes < at->payload->size()) return;
   ++counts_.sent_payloads;
   counts_.sent_bytes += at->payload->size();
+  if (of_peer.refused > 0) --of_peer.refused;
   End(at);
+}
+
+// A fetch may have made the client copy a payload from a device, and a stop costs the reader
+// nothing. Readers that give up a few of their fetches are honest.
+bool PeerHolder::OnStop(const std::string& peer, const StopFrame& stop) {
+  const auto at = Find(peer, stop.transfer);
+  if (at == transfers_.end()) return true;
+  const bool in_vain = at->confirmed_bytes == 0;
+  End(at);
+  return !in_vain || NoteRefused(peer);
 }
 
 void PeerHolder::Confirm(Transfer& transfer, Peer& peer, std::uint64_t bytes) {
@@ -157,7 +187,8 @@ void PeerHolder::End(Transfers::iterator at) {
     Confirm(*at, peer, at->in_flight());
     std::erase(peer.transfers, at);
     NoteReady(peer);
-    if (peer.transfers.empty() && peer.refused == 0) peers_.erase(of_peer);
+    const bool forget = peer.transfers.empty() && peer.refused == 0 && *peer.queued_bytes == 0;
+    if (forget) peers_.erase(of_peer);
   }
   if (const auto of_key = of_key_.find(at->key); of_key != of_key_.end()) {
     std::erase(of_key->second, at);
@@ -178,11 +209,12 @@ void PeerHolder::PeerGone(const std::string& peer) {
 }
 
 std::vector<Key> PeerHolder::TakeAsked() {
-  return std::exchange(asked_, {});
+  return std::exchange(asks_.due, {});
 }
 
 void PeerHolder::Provide(const Key& key, const Payload& payload, std::int64_t now_us) {
   now_us_ = now_us;
+  asks_.open.erase(key);
   std::optional<PayloadHash> hash;
   for (const auto at : OfKey(key)) {
     if (at->payload) continue;
@@ -199,7 +231,7 @@ void PeerHolder::Provide(const Key& key, const Payload& payload, std::int64_t no
 }
 
 void PeerHolder::Withdraw(const Key& key) {
-  std::erase(asked_, key);
+  if (std::erase(asks_.due, key) > 0) asks_.open.erase(key);
   for (const auto at : OfKey(key)) {
     ++counts_.gone;
     EndRefused(at);
@@ -218,12 +250,16 @@ PeerHolder::SomeTransfers::const_iterator PeerHolder::FirstToSend(const Peer& pe
   });
 }
 
+bool PeerHolder::HasRoom(const Bytes& queued, std::uint64_t limit) {
+  return *queued + kPieceBytes <= limit;
+}
+
 void PeerHolder::NoteReady(Peer& peer) {
-  if (FirstToSend(peer) == peer.transfers.end()) {
-    turns_.ready.erase(peer.turn);
-  } else {
-    turns_.ready.emplace(peer.turn, &peer);
-  }
+  turns_.ready.erase(peer.turn);
+  turns_.full.erase(peer.turn);
+  if (FirstToSend(peer) == peer.transfers.end()) return;
+  const bool has_room = HasRoom(peer.queued_bytes, limits_.in_flight_bytes_per_peer);
+  (has_room ? turns_.ready : turns_.full).emplace(peer.turn, &peer);
 }
 
 PeerHolder::Outgoing PeerHolder::NextPiece(Transfer& transfer, Peer& peer) {
@@ -238,7 +274,8 @@ PeerHolder::Outgoing PeerHolder::NextPiece(Transfer& transfer, Peer& peer) {
   transfer.sent_bytes += bytes;
   in_flight_bytes_ += bytes;
   peer.in_flight_bytes += bytes;
-  return {transfer.peer, EncodePeerHead(piece), piece.bytes, *transfer.payload};
+  return {transfer.peer, EncodePeerHead(piece), piece.bytes, *transfer.payload,
+          CountQueued(peer.queued_bytes, queued_bytes_, bytes)};
 }
 
 std::optional<PeerHolder::Outgoing> PeerHolder::TakeOutput() {
@@ -249,6 +286,7 @@ std::optional<PeerHolder::Outgoing> PeerHolder::TakeOutput() {
   }
   if (turns_.ready.empty()) return std::nullopt;
   if (in_flight_bytes_ + kPieceBytes > limits_.in_flight_bytes) return std::nullopt;
+  if (!HasRoom(queued_bytes_, limits_.in_flight_bytes)) return std::nullopt;
   const auto next = turns_.ready.begin();
   Peer& peer = *next->second;
   turns_.ready.erase(next);
@@ -262,23 +300,36 @@ std::optional<PeerHolder::Outgoing> PeerHolder::TakeOutput() {
 // none can have stalled before the time that was the next deadline.
 void PeerHolder::Tick(std::int64_t now_us) {
   now_us_ = now_us;
+  for (const auto& [turn, peer] : std::exchange(turns_.full, {})) NoteReady(*peer);
   if (now_us < next_deadline_us_) return;
   next_deadline_us_ = kForeverUs;
   std::vector<std::string> stalled;
-  for (const auto& [name, peer] : peers_) {
-    if (peer.in_flight_bytes == 0) continue;
-    const std::int64_t deadline_us = peer.heard_us + limits_.stall_us;
-    if (now_us >= deadline_us) {
-      stalled.push_back(name);
-    } else {
-      next_deadline_us_ = std::min(next_deadline_us_, deadline_us);
-    }
+  for (auto& [name, peer] : peers_) {
+    if (IsStalled(peer)) stalled.push_back(name);
   }
   for (std::string& name : stalled) {
     ++counts_.stalled;
     for (const auto at : OfPeer(name)) End(at);
     stalled_peers_.push_back(std::move(name));
   }
+}
+
+bool PeerHolder::IsStalled(Peer& peer) {
+  const std::uint64_t queued = *peer.queued_bytes;
+  if (peer.in_flight_bytes == 0 && queued == 0) return false;
+  // Nobody confirms what was stopped, but it leaves.
+  const std::uint64_t seen = std::exchange(peer.seen_queued_bytes, queued);
+  if (peer.in_flight_bytes == 0 && queued != seen) peer.heard_us = now_us_;
+  const std::int64_t deadline_us = peer.heard_us + limits_.stall_us;
+  if (now_us_ >= deadline_us) return true;
+  next_deadline_us_ = std::min(next_deadline_us_, deadline_us);
+  return false;
+}
+
+std::int64_t PeerHolder::NextDeadlineUs() const {
+  const bool all_full = !turns_.ready.empty() && !HasRoom(queued_bytes_, limits_.in_flight_bytes);
+  if (turns_.full.empty() && !all_full) return next_deadline_us_;
+  return std::min(next_deadline_us_, now_us_ + kLookAtQueuesUs);
 }
 
 std::vector<std::string> PeerHolder::TakeStalledPeers() {

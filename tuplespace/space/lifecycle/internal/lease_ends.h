@@ -38,6 +38,7 @@ class LeaseEnds {
   void AddBarred(TaskState& task, const ClientState& client) const;
   void BarUntilOthersTried(Record* record, const ClientState& client);
   void NoteLostWith(const ClientState& client);
+  Record* KeptFromOthers(const ClientState& client) const;
   bool Doubles(const ClientState& holder, TaskState& task) const;
   static Mishaps& MishapsOf(TaskState& task);
 

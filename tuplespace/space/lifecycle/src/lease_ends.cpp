@@ -45,7 +45,7 @@ bool LeaseEnds::MayBeFetching(const Record& record, const ClientState& holder) c
   if (bytes == 0) return false;
   const auto travels_us = static_cast<std::int64_t>(bytes / kMinBytesPerS) * 1'000'000;
   const std::int64_t most_us = std::min(kFetchUs + travels_us, state_.limits.supply_us) >>
-                               std::min(holder.trust.times_benched, kMaxFetchHalvings);
+                               std::min(BenchesThatCount(state_, holder), kMaxFetchHalvings);
   return state_.now_us - record.lease->granted_us < most_us;
 }
 
@@ -267,7 +267,24 @@ void LeaseEnds::NoteLostWith(const ClientState& client) {
                  "kernel's log (dmesg) of their hosts"});
 }
 
+// The task that `client`, which leaves, has kept from others; null: none. For a client that has
+// completed a task, only one counts that it has held for longer than its lease, and for which it
+// does not wait for somebody else. Time in which it may have been fetching an input counts as well,
+// as a client could leave just before that time ends.
+Record* LeaseEnds::KeptFromOthers(const ClientState& client) const {
+  for (const Lease* lease = client.leases.first(); lease != nullptr; lease = lease->next) {
+    Record* record = lease->deadline.record;
+    if (!record->task) continue;
+    if (client.untried_of != nullptr) return record;
+    const bool is_past = state_.now_us - lease->granted_us > lease->lease_us;
+    if (!is_past || !lease->extended || lease->lacked_room) continue;
+    if (!WaitsForAnother(*record, client)) return record;
+  }
+  return nullptr;
+}
+
 void LeaseEnds::ReturnAllOf(ClientState& client) {
+  if (Record* task = KeptFromOthers(client)) trust_.NoteLeft(client, task);
   NoteLostWith(client);
   while (!client.leases.empty()) {
     ++state_.counters.leases_returned;

@@ -62,7 +62,8 @@ class GetGroups {
   bool IsConsistent() const { return by_age_.size() == groups_.size(); }
 
  private:
-  bool EvictIdle(const std::string* principal);  // only groups of this principal; null: any
+  // Only groups that this principal began and that no other one uses; null: any.
+  bool EvictIdle(const std::string* principal);
   void Erase(GetGroup* group);
   void AddEntry(Record* record, GetGroup* group, NeedTree* tree);
   void DropEntry(TakeEntry* entry);

@@ -19,6 +19,7 @@ class Gets {
  private:
   std::optional<RequestError> ProblemOf(const ClientState& client,
                                         const Get& get) const;  // does not check its pattern
+  std::optional<RequestError> RoomProblemOf(const ClientState& client) const;
   std::optional<RequestError> BorrowProblemOf(const ClientState& client,
                                               const Pattern& pattern) const;
   std::optional<std::uint64_t> EndReplaced(ClientState& client, RequestId id);

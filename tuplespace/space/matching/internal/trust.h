@@ -12,6 +12,7 @@
 #include <string>
 
 #include "benches.h"
+#include "space_key_offences.h"
 
 namespace tuplespace::internal {
 
@@ -26,7 +27,7 @@ class Trust {
   // Whether the client gets only one task at a time because clients of its key were benched
   // recently.
   bool IsOnProbation(const ClientState& client) const {
-    return client.untried_of != nullptr && OffencesOf(*client.untried_of) > 0;
+    return client.untried_of != nullptr && OffencesOf(state_, *client.untried_of) > 0;
   }
   // How many times the task's lease `client` may hold a task by extending it, if others could do
   // the task. At least 1.
@@ -45,6 +46,8 @@ class Trust {
   // `client` gives back `task`, which others could do. Leases granted after the giving back have
   // fences of at least `next_fence`.
   void NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_fence);
+  // `client` leaves with `task`, which it has kept from others.
+  void NoteLeft(ClientState& client, Record* task);
   // NoteNotSupplied: a client was asked for a payload that stays with it and did not supply it.
   // NoteSupplied: it supplied one.
   void NoteNotSupplied(const Record& payload);
@@ -61,7 +64,6 @@ class Trust {
     bool others_than_untried = false;  // others than the new clients of its key could take tasks
   };
 
-  std::uint32_t OffencesOf(const KeyTrust& key) const;
   void EndTrial(ClientState& client);
   void Bench(ClientState& client, const Offence& offence);
   std::int64_t WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const;

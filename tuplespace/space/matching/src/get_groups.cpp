@@ -11,6 +11,12 @@ namespace {
 constexpr std::int64_t kMaxOwedUs = 1'000'000;
 constexpr std::uint64_t kExaminedForPlacement = 10;  // cost of a placement, in examined tuples
 
+// Whoever begins a pattern that others use, too, must not be able to remove it: the space would
+// forget that the others take such tuples.
+bool IsOnlyOf(const GetGroup& group, const std::string& principal) {
+  return group.principal == principal && group.other_users == 0;
+}
+
 }  // namespace
 
 // Every ready tuple enters each group that it matches. So a new group costs as much as the space
@@ -29,7 +35,7 @@ std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
   }
   const auto own = static_cast<std::uint64_t>(
       std::count_if(by_age_.begin(), by_age_.end(),
-                    [&](const auto& item) { return item.second->principal == client.principal; }));
+                    [&](const auto& item) { return IsOnlyOf(*item.second, client.principal); }));
   if (own >= client.limits.get_patterns_of_key && !EvictIdle(&client.principal)) {
     return busy("limits.get_patterns_of_key: Gets of " +
                 std::to_string(client.limits.get_patterns_of_key) + " different patterns of \"" +
@@ -60,7 +66,10 @@ GetGroup* GetGroups::Make(const ClientState& client, const Pattern& pattern) {
 }
 
 void GetGroups::ForgetUser(const ClientState& client) {
-  for (const auto& [sequence, group] : by_age_) group->users.erase(&client);
+  for (const auto& [sequence, group] : by_age_) {
+    const bool was_user = group->users.erase(&client) > 0;
+    if (was_user && client.principal != group->principal) --group->other_users;
+  }
 }
 
 Record* GetGroups::AnyKeptFor(const ClientState& client) const {
@@ -75,7 +84,7 @@ bool GetGroups::EvictIdle(const std::string* principal) {
   GetGroup* idle = nullptr;
   for (const auto& [sequence, group] : by_age_) {
     if (!group->waiters.empty() || group->benched > 0) continue;
-    if (principal != nullptr && group->principal != *principal) continue;
+    if (principal != nullptr && !IsOnlyOf(*group, *principal)) continue;
     if (idle == nullptr || group->last_used < idle->last_used) idle = group;
   }
   if (idle == nullptr) return false;
@@ -188,7 +197,7 @@ void GetGroups::Leave(GetWaiter& waiter) {
   if (std::exchange(waiter.benched, false)) {
     --group.benched;
   } else {
-    group.waiters.erase(&waiter);
+    group.waiters.Erase(&waiter);
   }
 }
 

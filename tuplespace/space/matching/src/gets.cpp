@@ -37,6 +37,15 @@ std::optional<RequestError> Gets::ProblemOf(const ClientState& client, const Get
   return std::nullopt;
 }
 
+// A task's placement may have to pass over the Gets of clients that must not have it.
+std::optional<RequestError> Gets::RoomProblemOf(const ClientState& client) const {
+  if (auto busy = state_.CheckRoomForOpenRequest(client)) return busy;
+  if (client.gets.size() < client.limits.open_gets) return std::nullopt;
+  return RequestError{ErrorCode::kBusy, "open_gets of this client's role: " +
+                                            std::to_string(client.limits.open_gets) +
+                                            " are open, the most allowed"};
+}
+
 // A client that only borrows plain tuples must not hold many places in the queue for one.
 std::optional<RequestError> Gets::BorrowProblemOf(const ClientState& client,
                                                   const Pattern& pattern) const {
@@ -89,7 +98,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
             " is that of an open Read, must be a new one or that of a Get"));
   }
   if (get.wait_us > 0) {
-    if (auto busy = state_.CheckRoomForOpenRequest(client))
+    if (auto busy = RoomProblemOf(client))
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
   }
   std::uint64_t examined = 0;
@@ -136,9 +145,7 @@ void Gets::StartWaiting(ClientState& client, RequestId id, const Get& get, Taker
   ++state_.gauges.open_gets;
   if (get.wait_us != kForeverUs) state_.deadlines.Set(&waiter.deadline, state_.After(get.wait_us));
   if (benches_.IsBenched(client)) return benches_.PutOnBench(waiter);
-  const bool is_new = waiter.taker.group->waiters.insert(&waiter).second;
-  assert(is_new);
-  static_cast<void>(is_new);
+  waiter.taker.group->waiters.Insert(&waiter);
 }
 
 // Tasks are reserved for clients that take tuples of this pattern. A client that asks for one exact
@@ -146,6 +153,7 @@ void Gets::StartWaiting(ClientState& client, RequestId id, const Get& get, Taker
 void Gets::MakeUser(const ClientState& client, GetGroup* group) {
   if (group->users.contains(&client) || group->pattern.AsExactKey()) return;
   group->users.insert(&client);
+  if (client.principal != group->principal) ++group->other_users;
   std::vector<const Holding*> held;
   for (const auto& [record, holding] : client.held) held.push_back(&holding);
   for (const Holding* holding : held) ready_.RequeueAffine(holding->record);

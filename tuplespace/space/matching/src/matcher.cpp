@@ -59,7 +59,7 @@ void Matcher::Place(Record* record) {
   }
   GetWaiter* waiter = BestWaiter(*record, candidates);
   if (waiter == nullptr) return groups_.Enter(record, candidates);
-  waiter->taker.group->waiters.erase(waiter);
+  waiter->taker.group->waiters.Erase(waiter);
   Take(waiter->taker, record);
   answering_.push_back(waiter);
 }
@@ -160,11 +160,8 @@ GetWaiter* Matcher::BestWaiter(const Record& record, const Candidates& candidate
     if (best != nullptr || record.placement == Placement::kReserved) return best;
   }
   for (const GetGroup* group : candidates.groups) {
-    for (auto at = group->waiters.lower_bound(need_bytes); at != group->waiters.end(); ++at) {
-      if (IsAmong(record.barred(), *(*at)->taker.client->id)) continue;
-      consider(*at);
-      break;
-    }
+    GetWaiter* waiter = group->waiters.First(need_bytes, record.barred());
+    if (waiter != nullptr) consider(waiter);
   }
   return best;
 }

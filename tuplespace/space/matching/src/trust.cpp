@@ -20,8 +20,9 @@ void Trust::JoinKey(ClientState& client, const std::string& name) {
   if (added.second) {
     std::erase_if(keys_, [&](const auto& entry) {
       const KeyTrust& key = entry.second;
-      const bool is_old = state_.now_us - key.in_vain_us >= state_.limits.key_forgiven_us;
-      return &key != &own && key.clients == 0 && is_old && OffencesOf(key) == 0;
+      const bool is_old =
+          std::max(key.in_vain_us, key.left_us) <= state_.now_us - state_.limits.key_forgiven_us;
+      return &key != &own && key.clients == 0 && is_old && OffencesOf(state_, key) == 0;
     });
   }
   client.key = &own;
@@ -35,21 +36,12 @@ void Trust::LeaveKey(ClientState& client) {
   if (client.key != nullptr) --client.key->clients;
 }
 
-std::uint32_t Trust::OffencesOf(const KeyTrust& key) const {
-  if (key.offences == 0 || IsPlanted(Planted::kNewIdsAreTrusted)) return 0;
-  const std::int64_t forgiven = (state_.now_us - key.offence_us) / state_.limits.key_forgiven_us;
-  return forgiven >= key.offences ? 0 : key.offences - static_cast<std::uint32_t>(forgiven);
-}
-
 std::int64_t Trust::ExtensionsOf(const ClientState& client) const {
   const SpaceLimits& limits = state_.limits;
   if (IsPlanted(Planted::kClingersExtendAsLong)) return limits.lease_extensions;
   std::int64_t most = limits.lease_extensions;
-  std::uint32_t times = client.trust.times_benched;
-  if (client.untried_of != nullptr) {
-    most = std::min(most, limits.untried_extensions);
-    times = std::max(times, OffencesOf(*client.untried_of));
-  }
+  if (client.untried_of != nullptr) most = std::min(most, limits.untried_extensions);
+  const std::uint32_t times = BenchesThatCount(state_, client);
   return std::max<std::int64_t>(1, most >> std::min(times, kMaxTrustHalvings));
 }
 
@@ -57,7 +49,8 @@ std::int64_t Trust::ExtensionsOf(const ClientState& client) const {
 // the key wait until this client has finished with it.
 void Trust::BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us) {
   KeyTrust& key = *client.untried_of;
-  if (OffencesOf(key) < kOffencesOfTrials || !benches_.OthersThanUntriedCouldTake(task, key))
+  if (OffencesOf(state_, key) < kOffencesOfTrials ||
+      !benches_.OthersThanUntriedCouldTake(task, key))
     return;
   key.trial_until_us = state_.After(lease_us);
   key.trial_fence = task.lease->fence;
@@ -80,7 +73,7 @@ void Trust::EndTrial(ClientState& client) {
   KeyTrust& key = *std::exchange(client.untried_of, nullptr);
   std::erase(key.untried, &client);
   key.given_back = 0;
-  client.trust.times_benched = std::max(client.trust.times_benched, OffencesOf(key));
+  client.trust.times_benched = std::max(client.trust.times_benched, OffencesOf(state_, key));
   benches_.EndGetsOf(client);
   if (state_.now_us >= key.trial_until_us) return;
   key.trial_until_us = state_.now_us;
@@ -93,7 +86,7 @@ void Trust::NoteOffence(ClientState& client, bool others_than_untried, std::int6
   const bool is_untried = client.untried_of != nullptr;
   // Many clients may suffer from one fault.
   if (is_untried && state_.now_us < key.benched_until_us) return;
-  key.offences = OffencesOf(key) + 1;
+  key.offences = OffencesOf(state_, key) + 1;
   key.offence_us = state_.now_us;
   if (!is_untried || !others_than_untried) return;
   key.benched_until_us = state_.After(bench_us);
@@ -104,7 +97,8 @@ void Trust::NoteCompleted(ClientState& client) {
   if (client.untried_of != nullptr) EndTrial(client);
   ClientTrust& trust = client.trust;
   trust.in_vain = trust.given_back = 0;
-  if (trust.times_benched == 0 || ++trust.completed < state_.limits.forgiven_after) return;
+  trust.completed = std::min(trust.completed + 1, state_.limits.forgiven_after);
+  if (trust.times_benched == 0 || trust.completed < state_.limits.forgiven_after) return;
   trust.completed = 0;
   --trust.times_benched;
 }
@@ -116,7 +110,7 @@ void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
   // Many tasks may suffer from one fault.
   if (state_.now_us < client.trust.benched_until_us) return;
   std::uint32_t* in_vain = &client.trust.in_vain;
-  if (KeyTrust* key = client.untried_of; key != nullptr && OffencesOf(*key) > 0) {
+  if (KeyTrust* key = client.untried_of; key != nullptr && OffencesOf(state_, *key) > 0) {
     weight = state_.limits.tasks_in_vain;
   } else if (key != nullptr) {
     in_vain = &key->in_vain;
@@ -152,6 +146,26 @@ void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_
   NoteInVain(client, task, 1, "gives back the tasks that it gets");
 }
 
+// A client could keep a task almost to the end of its lease, leave, and do the same under its next
+// id. But an honest client may crash, too, at any time. So the first such leaving of a key's
+// clients within a while is free, as are those of clients that had taken their tasks before the
+// last one: many clients may suffer from one fault. A client that has completed as many tasks as
+// make up for a bench may leave in any case.
+void Trust::NoteLeft(ClientState& client, Record* task) {
+  if (client.untried_of != nullptr) {
+    return NoteInVain(client, task, 1, "leaves with a task that it has not done");
+  }
+  if (client.key == nullptr || client.trust.completed >= state_.limits.forgiven_after) return;
+  KeyTrust& key = *client.key;
+  const std::int64_t granted_us = task->lease->granted_us;
+  if (granted_us < key.left_us) return;
+  const bool is_first = key.left_us <= granted_us - state_.limits.key_forgiven_us;
+  key.left_us = state_.now_us;
+  if (is_first && OffencesOf(state_, key) == 0) return;
+  NoteInVain(client, task, state_.limits.tasks_in_vain,
+             "leaves with a task whose lease it has extended");
+}
+
 // A client that waits for the payload waits in vain for longer than for most tasks, so one offence
 // is enough.
 void Trust::NoteNotSupplied(const Record& payload) {
@@ -172,9 +186,7 @@ void Trust::NoteSupplied(ClientState& client) {
 // The bench lasts at least `offence.least_us`, but no longer than limits.most_bench_us.
 void Trust::Bench(ClientState& client, const Offence& offence) {
   ClientTrust& trust = client.trust;
-  if (client.untried_of != nullptr) {
-    trust.times_benched = std::max(trust.times_benched, OffencesOf(*client.untried_of));
-  }
+  trust.times_benched = BenchesThatCount(state_, client);
   const std::int64_t bench_us = benches_.BenchUs(trust.times_benched++, offence.least_us);
   trust.completed = 0;
   trust.benched_until_us =

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "space_key_offences.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -15,7 +17,7 @@ constexpr std::int64_t kMaxSupplies = 10;
 // Each bench of the holder halves the patience: otherwise a holder that supplies nothing would stop
 // a run for as long again.
 std::int64_t Residency::PatienceUs(const ClientState& holder) const {
-  return state_.limits.supply_us >> std::min(holder.trust.times_benched, kMaxHalvings);
+  return state_.limits.supply_us >> std::min(BenchesThatCount(state_, holder), kMaxHalvings);
 }
 
 void Residency::Begin(ClientState& client, Record* record, std::uint64_t bytes,

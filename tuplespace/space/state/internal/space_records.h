@@ -20,6 +20,7 @@
 #include "space_key_order.h"
 #include "space_list.h"
 #include "space_need_tree.h"
+#include "space_waiters.h"
 #include "tuplespace/client_limits.h"
 #include "tuplespace/messages.h"
 
@@ -283,26 +284,16 @@ struct GetWaiter {
   Deadline deadline;
 };
 
-struct ByOffer {
-  using is_transparent = void;
-  static std::pair<std::uint64_t, std::uint64_t> Rank(const GetWaiter* waiter) {
-    return {waiter->taker.offer_bytes, waiter->sequence};
-  }
-  bool operator()(const GetWaiter* a, const GetWaiter* b) const { return Rank(a) < Rank(b); }
-  bool operator()(const GetWaiter* a, std::uint64_t need_bytes) const {
-    return a->taker.offer_bytes < need_bytes;
-  }
-};
-
 // All Gets of one pattern, and the ready tuples that match it.
 struct GetGroup {
   Pattern pattern;
   std::string principal;       // of the client that began it
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;
-  std::set<GetWaiter*, ByOffer> waiters;
+  Waiters waiters;
   std::size_t benched = 0;  // Gets of benched clients, which are not in `waiters`
   std::unordered_set<const ClientState*> users;  // connected clients that ever sent such a Get
+  std::size_t other_users = 0;                   // of `users`, those of other principals
 
   NeedTree free;
   NeedTree late;
@@ -323,7 +314,7 @@ struct ClientTrust {
   std::uint32_t given_back = 0;     // consecutive ones that it gave back, less those in in_vain
   std::uint64_t counted_fence = 0;  // older leases count as part of the last giving back
   std::uint32_t times_benched = 0;  // less those forgiven
-  std::uint32_t completed = 0;      // since the last bench was forgiven
+  std::uint32_t completed = 0;      // since its last bench, or one was forgiven; at most enough
   std::int64_t benched_until_us = INT64_MIN;
 };
 
@@ -337,6 +328,7 @@ struct KeyTrust {
   std::uint32_t in_vain = 0;          // tasks that untried clients took and did not do
   std::int64_t in_vain_us = 0;        // when the last of them was
   std::uint32_t given_back = 0;       // as in ClientTrust, by all untried clients
+  std::int64_t left_us = INT64_MIN;   // when one last left with a task whose lease it extended
   std::int64_t benched_until_us = INT64_MIN;  // until then untried clients get no tasks,
   std::int64_t trial_until_us = INT64_MIN;    // as one of them failed, or is on trial
   std::uint64_t trial_fence = 0;              // with the task that it holds under this fence

@@ -13,6 +13,7 @@ struct ClientLimits {
   std::uint64_t own_payload_bytes = UINT64_MAX;
   // Reads and Gets that wait, Lists and Counts in progress.
   std::uint64_t open_requests = UINT64_MAX;
+  std::uint64_t open_gets = UINT64_MAX;           // Gets that wait
   std::uint64_t open_patterns = UINT64_MAX;       // of all its waiting Reads together
   std::uint64_t open_pattern_bytes = UINT64_MAX;  // the memory that these patterns take
   // The same for all clients of its key together; patterns of waiting Reads that are not whole
@@ -20,8 +21,12 @@ struct ClientLimits {
   std::uint64_t open_pattern_bytes_of_key = UINT64_MAX;
   std::uint64_t read_patterns_of_key = UINT64_MAX;
   std::uint64_t watched_keys_of_key = UINT64_MAX;
-  // Different patterns of Gets of all clients of its key together.
+  // Different patterns of Gets of all clients of its key together, without those that clients of
+  // other keys use, too.
   std::uint64_t get_patterns_of_key = UINT64_MAX;
+  // Copies that all clients of its key together hold; the space does not remember more. Payloads
+  // that stay with them count, but are always remembered.
+  std::uint64_t held_keys_of_key = UINT64_MAX;
   // The broker's memory for answers that the clients of its key have not read yet, all together.
   std::uint64_t unread_bytes_of_key = UINT64_MAX;
   std::uint64_t leases = UINT64_MAX;

@@ -30,8 +30,9 @@ std::string ReceiptPathIn(const std::string& folder);
 // Throws Error (usage) as ReceiptPathIn does, or one that names what else is missing or wrong.
 FinishedRun ReadFinishedRun(const std::string& folder);
 
-// Called before --resume in `folder` with the job whose id is `job_id`. Throws Error (usage) if the
+// Called before --resume in `folder` with `job`, whose id is `job_id`. Throws Error (usage) if the
 // folder has a finished run of another training, which would be lost.
-void RequireNoOtherFinishedRun(const std::string& folder, const std::string& job_id);
+void RequireNoOtherFinishedRun(const std::string& folder, const Job& job,
+                               const std::string& job_id);
 
 }  // namespace acan

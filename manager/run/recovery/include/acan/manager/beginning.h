@@ -64,7 +64,6 @@ class Beginning {
   std::int64_t CountInSpace(const std::string& run);
   void FindInSpace(const std::string& run);
   void AddToPast(const RunState& state);
-  bool FileMetricsAreOfThisJob() const;
   void GoOnFrom(std::unique_ptr<TileSource> weights);
 
   RunContext& context_;

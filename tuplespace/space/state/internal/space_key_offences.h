@@ -1,0 +1,18 @@
+// How far the space still trusts a client: how often it was benched, or its key if the client has
+// not completed a task yet. Whatever time a client is given, each bench halves it.
+#pragma once
+
+#include <cstdint>
+
+#include "space_state.h"
+
+namespace tuplespace::internal {
+
+// The benches of the key's clients, less those that are forgiven by now.
+std::uint32_t OffencesOf(const SpaceState& state, const KeyTrust& key);
+
+// The benches that count for `client`. A client that has not completed a task yet has those of its
+// key: otherwise a new id would get more time than an old one.
+std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client);
+
+}  // namespace tuplespace::internal
