@@ -66,9 +66,11 @@ void RequireNoOtherFinishedRun(const std::string& folder, const Job& job,
   const FinishedRun run = ReadFinishedRun(folder);
   const std::string its_id = TrainingIdOf(run.receipt, run.job);
   if (its_id == job_id) return;
-  const bool same_numerics = run.receipt.numerics_revision == kNumericsRevision;
   std::string why = FirstDifference(job, run.job);
-  if (why.empty()) why = same_numerics ? "its data differ" : "its numerics or its data differ";
+  if (run.receipt.numerics_revision != kNumericsRevision) {
+    why += (why.empty() ? "" : ", ") + std::string("with another revision of the numerics");
+  }
+  if (why.empty()) why = "with other data";
   throw UsageError(fmt::format(
       "the run in {} is done, and it trained another job ({}): its id is {}, this job's is {}. "
       "--resume cannot extend or change a finished run; a new run can start from "
