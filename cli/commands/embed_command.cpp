@@ -88,7 +88,7 @@ std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
 
 std::shared_ptr<const SampleSet> ReadSamples(const EmbedFlags& flags, const model::Graph& graph) {
   std::vector<std::string> warnings;
-  const auto samples =
+  auto samples =
       LoadInputs(Job(), graph, {flags.tokens, flags.lengths, flags.token_types}, &warnings);
   Log log(LogFormat::kText, "embed");
   for (const std::string& warning : warnings) log.Warning(warning);

@@ -48,7 +48,7 @@ struct RequiredAttributes {
 // The attributes without a default. PyTorch requires most of them, too. Its poolings step by their
 // kernel, so a stride that is left out must not mean 1 here.
 const std::vector<RequiredAttributes>& AllRequired() {
-  static const std::vector<RequiredAttributes> all = {
+  static const std::vector<RequiredAttributes> kAll = {
       {Rotary::kName, {"head_size"}},
       {Attention::kName, {"heads", "key_value_heads"}},
       {Convolution::kName, {"input", "kernel"}},
@@ -57,7 +57,7 @@ const std::vector<RequiredAttributes>& AllRequired() {
       {Slice::kName, {"end"}},
       {Dropout::kName, {"rate"}},
   };
-  return all;
+  return kAll;
 }
 
 void Require(const Fields& attributes, std::string_view operator_name) {
