@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the fuzz targets (tests/fuzz) with clang, AddressSanitizer and UBSan, and runs each for a
-# number of seconds, as many at once as there are processors. Inputs that break something are kept in build/fuzz/crashes; inputs that reach
-# new code are kept in build/fuzz/corpus for the next run.
+# number of seconds, as many at once as there are processors. Inputs that break something are kept
+# in build/fuzz/crashes; inputs that reach new code are kept in build/fuzz/corpus for the next run.
 #
 #   ./scripts/fuzz.sh SECONDS [TARGET...]     for example: ./scripts/fuzz.sh 3600 wire task
 #   ./scripts/fuzz.sh --if-possible SECONDS   succeeds without clang and libFuzzer, and says so

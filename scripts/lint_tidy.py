@@ -94,7 +94,9 @@ def own_names(file):
 SEARCHED = re.compile(r" -(?:I|isystem) ?\S+")
 
 
+# A macro; its value may be quoted.
 DEFINED = re.compile(r' -D(\w+)(?:=(?:"(?:\\.|[^"\\])*"|\\.|[^\s"\\])*)?')
+# Flags that do not change what clang-tidy finds.
 GENERATION = re.compile(r" -(?:O\d|fPIC|fno-math-errno|fno-trapping-math|ftree-vectorize)(?= )")
 
 

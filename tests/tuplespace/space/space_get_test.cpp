@@ -253,29 +253,6 @@ TEST_F(GetTest, NobodyTakesThePatternsOfOthers) {
   EXPECT_EQ(d->GetNow("b", UpTo("t", 5)).size(), 1u);
 }
 
-// The space knows from the pattern that others could do a task.
-TEST_F(GetTest, APatternThatOthersUseIsNotRemovedByWhoBeganIt) {
-  ClientLimits limits;
-  limits.get_patterns_of_key = 2;
-  SpaceLimits of_space;
-  of_space.tasks_in_vain = 1;
-  Begin(of_space);
-  d->Lose("a");
-  d->Lose("b");
-  d->Step(ClientJoined{"evil/1", "evil", limits});
-  d->Step(ClientJoined{"good/1", "good", limits});
-  for (int i = 0; i < 2; ++i) d->PutOne("m", Task(Key{"t", i}));
-  EXPECT_EQ(d->GetNow("evil/1", Every("none")).size(), 0u);
-  const LeaseRef lease = d->TakeNow("evil/1", Every("t"));
-  EXPECT_EQ(d->GetNow("good/1", Every("t")).size(), 1u);  // it is busy with that task
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(d->GetNow("evil/1", UpTo("x", i)).size(), 0u);
-  d->Ask<LeaseReply>("evil/1", Fail{lease, "it does not want to"});
-  EXPECT_EQ(d->counters().benched, 1u);
-  // A pattern that nobody else uses any more makes room again.
-  d->Lose("good/1");
-  for (int i = 3; i < 6; ++i) EXPECT_EQ(d->GetNow("evil/1", UpTo("x", i)).size(), 0u);
-}
-
 TEST_F(GetTest, WhoseNewPatternsMoveManyTuplesWaitsForTheNext) {
   SpaceLimits limits;
   limits.examined_by_get_us = 1000;  // which suffices for few tuples
@@ -485,30 +462,6 @@ TEST_F(GetTest, HoldsAreForgottenWithTheTupleAndLimited) {
   EXPECT_EQ(d->space.GetStatistics().held_keys, 2u);
   d->Ask<RetireReply>("m", Retire{Every("tile"), false});
   EXPECT_EQ(d->space.GetStatistics().held_keys, 0u);
-}
-
-TEST_F(GetTest, HoldsOfAllClientsOfAKeyAreLimitedTogether) {
-  ClientLimits limits;
-  limits.held_keys_of_key = 2;
-  d->Step(ClientJoined{"k/1", "k", limits});
-  d->Step(ClientJoined{"k/2", "k", limits});
-  d->Step(ClientJoined{"other/1", "other", limits});
-  for (int i = 1; i <= 3; ++i) d->PutOne("m", Plain(Key{"tile", i}));
-  const auto held = [&] { return d->space.GetStatistics().held_keys; };
-  d->Ask<Ok>("k/1", Hold{{Key{"tile", 1}}, {}});
-  d->Ask<Ok>("k/2", Hold{{Key{"tile", 1}, Key{"tile", 2}, Key{"tile", 3}}, {}});
-  EXPECT_EQ(held(), 2u);
-  d->Ask<Ok>("other/1", Hold{{Key{"tile", 2}}, {}});
-  EXPECT_EQ(held(), 3u) << "another key has its own";
-  d->Ask<Ok>("k/2", Hold{{}, {Key{"tile", 1}}});
-  d->Ask<Ok>("k/1", Hold{{Key{"tile", 3}, Key{"tile", 2}}, {}});
-  EXPECT_EQ(held(), 3u) << "what is dropped makes room";
-  d->Lose("k/1");
-  d->Ask<RetireReply>("m", Retire{Every("tile"), false});
-  EXPECT_EQ(held(), 0u);
-  for (int i = 4; i <= 6; ++i) d->PutOne("m", Plain(Key{"tile", i}));
-  d->Ask<Ok>("k/2", Hold{{Key{"tile", 4}, Key{"tile", 5}, Key{"tile", 6}}, {}});
-  EXPECT_EQ(held(), 2u);
 }
 
 TEST_F(GetTest, ADuplicatePutThatIsHeldCountsAsAHold) {
