@@ -47,7 +47,7 @@ GROUPS = {
         Line("a loop around oneDNN", "training", [*WIDE, "acan exact / onednn loop"], 0.9),
         Line("PyTorch eager", "training", [*WIDE, EAGER], 1),
         Line("PyTorch eager, batch 128", "training", ["jobs", "wide, batch 128", "ratios", EAGER], 0.9),
-        Line("PyTorch eager, the first job", "training", ["jobs", "first job", "ratios", EAGER], 0.5),
+        Line("PyTorch eager, the first job", "training", ["jobs", "first job", "ratios", EAGER], 1),
         Line("PyTorch DDP over gloo", "training", [*WIDE, "acan exact / torch ddp gloo"], 1.5),
         Line("PyTorch eager, precision fast", "training", [*WIDE, "acan fast / torch eager fp32"], 2.5),
     ],

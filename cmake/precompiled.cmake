@@ -1,6 +1,6 @@
-# Precompiled headers. Parsing the standard library, fmt, nlohmann/json, CLI11 and gtest costs most
-# sources more than their own code does, so a few targets compile such headers once and others reuse
-# the result. Every source still includes what it uses, and builds with this option off.
+# Precompiled headers. Parsing the standard library, fmt, nlohmann/json and gtest costs most sources
+# more than their own code does, so a few targets compile such headers once and others reuse the
+# result. Every source still includes what it uses, and builds with this option off.
 option(ACAN_PRECOMPILED_HEADERS "Precompile the headers that most sources include" ON)
 
 set(ACAN_STANDARD_HEADERS

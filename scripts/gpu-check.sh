@@ -10,7 +10,7 @@
 #   scripts/gpu-check.sh [FOLDER]    on the GPU machine: writes results to FOLDER, else $OUT, else
 #                                    out/gpu-check: summary, devices, weights, gpu_bench (JSON),
 #                                    slower (text), comparisons (*_bench and gpt_*, JSON) and logs,
-#                                    both packed. They are few files, at most eight, because they
+#                                    both packed. They are few files, at most seven, because they
 #                                    may be copied to another machine
 #   scripts/gpu-check.sh --dry-run BUILD [FOLDER]
 #                                    without a GPU, in 2 minutes: the same steps with the programs

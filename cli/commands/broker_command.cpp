@@ -141,7 +141,10 @@ void WarnOfOthers(const std::vector<std::string>& endpoints, Log& log) {
 }
 
 int RunBroker(const BrokerFlags& flags) {
-  RequireLimits("acan broker", kMinDescriptors, kMinThreadsOfBroker);
+  // `acan train` starts its broker only for itself.
+  const bool guarded = flags.keys.set() && flags.role.parent == 0;
+  RequireLimits("acan broker", kMinDescriptors,
+                guarded ? kMinThreadsOfBrokerWithKeys : kMinThreadsOfBroker);
   RoleProcess role(flags.role, "broker");
   tuplespace::BrokerOptions options;
   options.listen = flags.listen;
@@ -152,8 +155,6 @@ int RunBroker(const BrokerFlags& flags) {
                                                   : DefaultEndpoint("--listen")};
   }
   for (const std::string& endpoint : options.listen) CheckEndpoint(endpoint, origin);
-  // `acan train` starts its broker only for itself.
-  const bool guarded = flags.keys.set() && flags.role.parent == 0;
   std::string known;
   if (guarded) {
     known = LookOf(flags.keys.value);

@@ -291,11 +291,13 @@ double CheckDevice(const HandlerDevice& chosen, Findings& findings) {
       MakeDevice(chosen.spec, chosen.memory_bytes, chosen.fast_math);
   const ConformanceResult conformance = RunConformance(*device);
   const std::string& name = device->info().name;
-  if (!conformance.exact) {
+  if (!device->info().exact || !conformance.exact) {
+    const std::string reason =
+        conformance.exact ? "it does not claim to"
+                          : "the first operation that differs is " + conformance.first_difference;
     findings.Add("device", State::kFailed,
-                 fmt::format("{} does not compute exactly: the first operation that differs is {}; "
-                             "it would get no tasks of exact jobs",
-                             name, conformance.first_difference));
+                 fmt::format("{} does not compute exactly: {}; it would get no tasks of exact jobs",
+                             name, reason));
     return 0;
   }
   const double gflops = MeasureGflops(*device);

@@ -1,8 +1,11 @@
 // acan manager: trains a job with the handlers that a broker has.
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
@@ -13,6 +16,9 @@
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
+#include "acan/manager/receipt.h"
+#include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "access_file.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -57,10 +63,16 @@ Examples:
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression
   acan manager --connect tcp://127.0.0.1:5555 examples/regression.toml --out out/regression --resume)";
 
-// The text of the receipt in `out_dir`; empty: there is none.
+// The text of the receipt in `out_dir`; empty: there is none. Throws Error.
 std::string ReceiptIn(const std::string& out_dir) {
-  std::ifstream file(std::filesystem::path(out_dir) / kReceiptName, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::string path = (std::filesystem::path(out_dir) / kReceiptName).string();
+  try {
+    return ReadTextFile(path, kMaxReceiptBytes, "a receipt");
+  } catch (const Unreadable&) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error) && !error) return "";
+    throw;
+  }
 }
 
 int RunManager(const ManagerFlags& flags) {

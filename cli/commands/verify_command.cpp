@@ -83,12 +83,10 @@ std::string OrNone(const std::string& sha256) {
 // initial weights may have such tensors, but no run writes them, and weights_sha256 does not cover
 // them.
 std::string NotOfTheRun(const SafetensorsFile& file, const ModelReader& reader,
-                        const TrainedModel& model, bool snapshot) {
+                        const TrainedModel& model) {
   std::set<std::string> written(model.training.step_counters().begin(),
                                 model.training.step_counters().end());
-  for (const TensorInfo& tensor : reader.Tensors()) {
-    if (snapshot || tensor.matrix.state == ParameterState::kValue) written.insert(tensor.name);
-  }
+  for (const TensorInfo& tensor : reader.Tensors()) written.insert(tensor.name);
   const auto extra = std::ranges::find_if(
       file.tensors(), [&](const auto& tensor) { return !written.contains(tensor.first); });
   return extra == file.tensors().end() ? "" : extra->first;
@@ -100,8 +98,9 @@ void CheckModel(const std::string& path, const Receipt& receipt, const Job& job,
   std::string sha256;
   try {
     const std::shared_ptr<const TrainedModel> model = BuildModel(job);
-    const ModelReader reader(file, *model);
-    const std::string extra = NotOfTheRun(*file, reader, *model, snapshot);
+    const ModelReader reader(
+        file, *model, snapshot ? ModelReader::Take::kWithStates : ModelReader::Take::kWeights);
+    const std::string extra = NotOfTheRun(*file, reader, *model);
     verdict.Check(extra.empty(), "tensors of " + path,
                   extra.empty() ? fmt::format("{}", reader.Tensors().size())
                                 : fmt::format("no run writes '{}' for this job", extra));
@@ -283,6 +282,9 @@ int RunVerify(const VerifyFlags& flags) {
   }
   if (!flags.job.path.empty() && !flags.rerun) {
     throw UsageError("--job names the job to train again: add --rerun, or leave out --job");
+  }
+  if (flags.rerun && flags.job.path.empty()) {
+    RequireNoOverrides(flags.job, "without --job the job of the receipt is trained again");
   }
   std::filesystem::path path = flags.path;
   if (std::filesystem::is_directory(path)) path = ReceiptPathIn(flags.path);

@@ -21,6 +21,7 @@ inline constexpr std::size_t kMinDescriptors = 64;
 // Threads of a device, and of transfers between hosts, are additional.
 inline constexpr std::size_t kMinThreads = 6;
 inline constexpr std::size_t kMinThreadsOfBroker = 3;
+inline constexpr std::size_t kMinThreadsOfBrokerWithKeys = 4;  // one watches the key file
 
 // Raises the limit of open files as far as possible. Throws Error (failure) if `who`, such as "acan
 // train", cannot then open `descriptors` files, cannot have the address space that its threads and

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -20,10 +22,20 @@ namespace acan::cli {
 namespace {
 
 // A socket's address holds 107 bytes; names inside the folder are short.
-constexpr std::size_t kMaxFolderPath = 80;
-// Earlier versions of acan made "acan-XXXXXX" without locks; such folders are left alone.
-constexpr std::string_view kPrefix = "acan-run-";
+constexpr std::size_t kMaxFolderPath = 90;
+constexpr std::string_view kFirst = "acan-run-";
 constexpr std::string_view kDraft = "XXXXXX";
+constexpr std::size_t kBootDigits = 8;
+
+// What the names of this boot's folders begin with: "acan-run-8c1f03ab-", with the first digits of
+// an id that is the same in all containers of a machine, and another one on each machine and after
+// each start. nullopt if the system does not tell it.
+std::optional<std::string> PrefixOfBoot() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  if (id.size() < kBootDigits) return std::nullopt;
+  return fmt::format("{}{}-", kFirst, id.substr(0, kBootDigits));
+}
 
 // Returns a descriptor that holds the lock of a folder. Returns -1 with errno if another process
 // has the lock (EWOULDBLOCK), if the folder is gone or is not a folder of this user, or if it
@@ -43,13 +55,16 @@ int Lock(const std::string& folder) {
   return -1;
 }
 
-void RemoveDead(const std::string& parent) {
+// Considers only the folders of this boot. On a network file system, where hosts may share $TMPDIR,
+// the lock of a folder is known only to its own host, so a folder of another host looks dead to all
+// others. Earlier versions of acan named no boot; such folders are left alone, too.
+void RemoveDead(const std::string& parent, const std::string& prefix) {
   namespace fs = std::filesystem;
   std::vector<std::string> found;
   std::error_code error;
   for (fs::directory_iterator at(parent, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name.size() == kPrefix.size() + kDraft.size() && name.starts_with(kPrefix)) {
+    if (name.size() == prefix.size() + kDraft.size() && name.starts_with(prefix)) {
       found.push_back(at->path().string());
     }
   }
@@ -61,21 +76,23 @@ void RemoveDead(const std::string& parent) {
   }
 }
 
-std::string ParentFolder() {
+std::string ParentFolder(const std::string& prefix) {
   const char* variable = ::getenv("TMPDIR");
   const std::string parent = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
   const std::string whole = std::filesystem::absolute(parent).string();
-  const std::size_t name = 1 + kPrefix.size() + kDraft.size();
+  const std::size_t name = 1 + prefix.size() + kDraft.size();
   return whole.size() + name > kMaxFolderPath ? "/tmp" : whole;
 }
 
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
-  const std::string parent = ParentFolder();
-  RemoveDead(parent);
+  const std::optional<std::string> of_boot = PrefixOfBoot();
+  const std::string prefix = of_boot.value_or(std::string(kFirst));
+  const std::string parent = ParentFolder(prefix);
+  if (of_boot) RemoveDead(parent, prefix);
   for (;;) {
-    path_ = fmt::format("{}/{}{}", parent, kPrefix, kDraft);
+    path_ = fmt::format("{}/{}{}", parent, prefix, kDraft);
     if (::mkdtemp(path_.data()) == nullptr) {
       throw FailureError("cannot make a temporary folder in " + parent + ": " +
                          SystemErrorText(errno) + "; set TMPDIR to a writable folder");

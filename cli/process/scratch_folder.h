@@ -7,8 +7,8 @@ namespace acan::cli {
 
 // Made with mode 0700 in $TMPDIR, or in /tmp if that is not set or its path is too long for a
 // socket's address. The destructor removes it with all files in it. It is locked while its process
-// lives. Making one also removes this user's folders that are not locked, because their processes
-// were killed.
+// lives. Making one also removes those folders of this user that are not locked, because their
+// processes were killed, and that were made since this machine was started.
 class ScratchFolder {
  public:
   ScratchFolder();  // throws Error (failure)

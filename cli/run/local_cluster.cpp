@@ -23,6 +23,7 @@
 #include "fmt/format.h"
 #include "machine.h"
 #include "own_processors.h"
+#include "poll_timeout.h"
 #include "process_setup.h"
 #include "role.h"
 #include "scratch_folder.h"
@@ -310,8 +311,7 @@ struct LocalCluster::Impl {
     }
     if (own_processors.CanKeep()) next = std::min(next, look_at);
     if (next == Clock::time_point::max()) return -1;
-    const auto wait = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
-    return static_cast<int>(std::max<std::int64_t>(0, wait));
+    return PollTimeoutMs(next, Clock::now());
   }
 
   void Supervise() {
@@ -347,9 +347,8 @@ struct LocalCluster::Impl {
       return std::any_of(children.begin(), children.end(),
                          [](Child* c) { return c->out_fd() >= 0; });
     };
-    while (alive() && Clock::now() < deadline) {
-      PollChildren(
-          static_cast<int>(std::chrono::ceil<milliseconds>(deadline - Clock::now()).count()));
+    for (auto now = Clock::now(); alive() && now < deadline; now = Clock::now()) {
+      PollChildren(PollTimeoutMs(deadline, now));
     }
     for (Child* child : children) {
       if (child->out_fd() >= 0) {

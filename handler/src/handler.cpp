@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -241,9 +242,16 @@ void Handler::Impl::PutReport(std::int64_t now_us) {
   Submit(tuplespace::Retire{ReportsBefore(client.id(), report_number), false});
 }
 
-void Handler::Impl::Apply(const std::vector<HandlerAction>& actions) {
-  for (const HandlerAction& action : actions) {
-    std::visit([this](const auto& a) { Do(a); }, action);
+void Handler::Impl::Apply(std::vector<HandlerAction> actions) {
+  const bool nested = !due.empty();  // then its first action is being carried out
+  std::move(actions.begin(), actions.end(), std::back_inserter(due));
+  if (nested) return;
+  struct Clear {
+    std::deque<HandlerAction>& all;
+    ~Clear() { all.clear(); }  // an exception ends the handler
+  } const clear{due};
+  for (; !due.empty(); due.pop_front()) {
+    std::visit([this](const auto& a) { Do(a); }, due.front());
   }
 }
 

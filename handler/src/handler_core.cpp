@@ -128,7 +128,7 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
     kept.push_back(i);
   }
   cache_.ShrinkTo(limit_bytes_ - std::min(limit_bytes_, reserved_bytes_), out);
-  for (const std::size_t i : kept) out.push_back(KeepArrived{id, i});
+  for (const std::size_t i : kept) out.push_back(KeepArrived{id, i, flight.inputs[i]});
 }
 
 void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {

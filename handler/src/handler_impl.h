@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,7 +59,11 @@ struct Handler::Impl {
   bool Turn(std::int64_t most_wait_us);
   HandlerReport Run();
   void SayIfDeviceIsStuck();
-  void Apply(const std::vector<HandlerAction>& actions);
+  // Carries out actions in the order of the core's decisions. If an action makes the core decide
+  // more, as a failed upload does, that follows all that was decided before: otherwise an older
+  // request for tasks would replace a newer one. So inside of an action, Step returns before its
+  // own actions are carried out; outside, everything is done when it returns.
+  void Apply(std::vector<HandlerAction> actions);
   void Step(const HandlerEvent& event) { Apply(core.Step(event, tuplespace::MonotonicUs())); }
   void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
   void OnGrant(tuplespace::Grant&& grant, bool current);
@@ -146,6 +151,7 @@ struct Handler::Impl {
   std::vector<FetchInputs> fetches;                    // these wait for something
   SupplyQueue supplies;            // of cached entries; those that are gone are skipped
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
+  std::deque<HandlerAction> due;   // decided, not carried out; the first one is in progress
   std::optional<tuplespace::RequestId> open_get;
   std::atomic<bool> stop{false};
   bool draining = false;

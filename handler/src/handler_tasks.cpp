@@ -94,10 +94,10 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   }
   flight.input_keys = event.inputs;
   arriving = std::move(flight);
-  const std::vector<HandlerAction> actions = core.Step(std::move(event), MonotonicUs());
+  std::vector<HandlerAction> actions = core.Step(std::move(event), MonotonicUs());
   flights[core.last_flight()] = std::move(*arriving);
   arriving.reset();
-  Apply(actions);
+  Apply(std::move(actions));
 }
 
 void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
@@ -287,20 +287,19 @@ void Handler::Impl::Do(const KeepInput& action) {
 
 void Handler::Impl::Do(const KeepArrived& action) {
   const auto it = flights.find(action.flight);
-  if (it == flights.end()) return;  // it failed, as another of its inputs had no room
-  Flight& flight = it->second;
-  TaskInput& input = flight.inputs[action.input];
-  const Key key = flight.input_keys[action.input];
+  // It failed, as another of its inputs had no room; the bytes of this one went with it.
+  if (it == flights.end()) return Step(NotKept{action.key});
+  TaskInput& input = it->second.inputs[action.input];
   try {
     input.buffer = device->Upload(input.payload);
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    Step(NotKept{key});
+    Step(NotKept{action.key});
     return OnTaskFailed(action.flight, error.what());
   }
   input.payload = {};
-  cached[key] = input.buffer;
+  cached[action.key] = input.buffer;
 }
 
 void Handler::Impl::Do(const DropCached& action) {

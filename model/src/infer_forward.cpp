@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "acan/core/error.h"
 #include "acan/core/rotary_angles.h"
@@ -32,6 +34,9 @@ GradientReads ReadsFor(ActivationKind kind) {
 namespace {
 
 using Shapes = std::vector<Shape>;
+
+// Labels are words of 32 bits in batches.
+constexpr std::int64_t kLeastLabel = std::numeric_limits<std::int32_t>::min();
 
 std::string Pixels(const Extent& extent) {
   return fmt::format("as the image has {}x{} pixels", extent.height, extent.width);
@@ -246,8 +251,10 @@ struct Forward {
   Shapes operator()(const CrossEntropy& op) const {
     in.ExpectAttribute(op.label_smoothing >= 0.0f && op.label_smoothing < 1.0f, "label_smoothing",
                        fmt::format("{}", op.label_smoothing), "at least 0 and below 1");
-    in.ExpectAttribute(op.ignored_label < 0, "ignored_label", fmt::format("{}", op.ignored_label),
-                       "negative, as it is no class");
+    in.ExpectAttribute(op.ignored_label >= kLeastLabel && op.ignored_label < 0, "ignored_label",
+                       fmt::format("{}", op.ignored_label),
+                       fmt::format("from {} to -1, a label of 32 bits that is no class",
+                                   kLeastLabel));
     in.ExpectAttribute(op.order == ExponentialOrder::kLanes || op.label_smoothing == 0.0f,
                        "label_smoothing", fmt::format("{}", op.label_smoothing),
                        "0 where the order is that of leaves");

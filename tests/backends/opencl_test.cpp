@@ -109,6 +109,20 @@ TEST(ProgramCache, TakesNothingOfEarlierVersionsAndSaysNothing) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
+// It can be opened, as a file on a bad disk can.
+TEST(ProgramCache, DoesWithoutAFileThatCannotBeRead) {
+  const OwnCache own;
+  const ProgramCache cache(CacheFolder());
+  fs::create_directories(cache.PathOf("key"));
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(cache.Load("key"), std::nullopt);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(cache.PathOf("key") + " cannot be read; it is rebuilt"));
+  cache.Store("key", "bytes");  // the folder stays in the way
+  EXPECT_TRUE(fs::is_directory(cache.PathOf("key")));
+  EXPECT_EQ(own.Files().size(), 1u) << "no draft is left";
+}
+
 TEST(ProgramCache, DoesWithoutAFolder) {
   const ProgramCache none("");
   none.Store("key", "bytes");

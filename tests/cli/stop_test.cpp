@@ -189,8 +189,9 @@ TEST_F(Training, LeavesNoChildWhenItIsKilled) {
   ExpectNothingLeft();
 }
 
-// If all processes of a run are killed, it cannot clean up. The next run does, and leaves files
-// with an owner alone.
+// If all processes of a run are killed, it cannot clean up. The next run does, and leaves folders
+// with an owner alone, and those of other hosts, whose locks it does not see where hosts share the
+// folder.
 TEST_F(Training, TheNextOneRemovesWhatAKilledOneLeft) {
   ASSERT_NO_FATAL_FAILURE(WaitUntilItTrains());
   const std::vector<std::string> of_first = temporary_.Names();
@@ -198,12 +199,20 @@ TEST_F(Training, TheNextOneRemovesWhatAKilledOneLeft) {
   const std::vector<std::string> words = {"train",       small,   "--handlers",
                                           "cpu:1@16MiB", "--out", folder_ / "small"};
   const Environment environment = {{"TMPDIR", temporary_.path()}};
-  std::filesystem::create_directory(temporary_ / "acan-run-ABCDEF");  // dead: nobody locks it
-  std::filesystem::create_directory(temporary_ / "acan-ABCDEF");      // not known to be dead
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  ASSERT_GE(boot.size(), 8u);
+  const std::string other = boot.starts_with("01234567") ? "76543210" : "01234567";
+  // Nobody locks them. Only the first one is known to be dead.
+  std::filesystem::create_directory(temporary_ / ("acan-run-" + boot.substr(0, 8) + "-ABCDEF"));
+  const std::vector<std::string> living = {"acan-run-" + other + "-ABCDEF", "acan-run-ABCDEF",
+                                           "acan-ABCDEF"};
+  for (const std::string& name : living) std::filesystem::create_directory(temporary_ / name);
   Result next = RunAcan(words, environment);
   EXPECT_EQ(next.code, 0) << next.err;
-  EXPECT_THAT(temporary_.Names(), UnorderedElementsAre(of_first.front(), "acan-ABCDEF"));
-  std::filesystem::remove(temporary_ / "acan-ABCDEF");
+  EXPECT_THAT(temporary_.Names(),
+              UnorderedElementsAre(of_first.front(), living[0], living[1], living[2]));
+  for (const std::string& name : living) std::filesystem::remove(temporary_ / name);
 
   for (const pid_t pid : children_) SignalProcess(pid, SIGSTOP);
   train_.Signal(SIGSTOP);

@@ -8,6 +8,21 @@
 #include "programs/planted_names.h"
 #include "programs/program.h"
 
+namespace {
+
+// What is wrong with the name of a bug; empty: nothing.
+std::string ProblemOfBug(const std::string& name) {
+  std::string names;
+  for (const cuda_on_cpu::PlantedName& each : cuda_on_cpu::kPlantedNames) {
+    if (name == each.name) return "";
+    names += names.empty() ? " " : ", ";
+    names += each.name;
+  }
+  return "\"" + name + "\" is not a bug; the bugs are" + names;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   std::uint64_t seed = 1;
   std::uint64_t count = 1;
@@ -16,7 +31,7 @@ int main(int argc, char** argv) {
   acan::cli::Command& program = line.program();
   program.AddOption("--seed", seed, "the first seed");
   program.AddOption("--count", count, "how many seeds");
-  program.AddOption("--plant", planted, "switch this bug on");
+  program.AddOption("--plant", planted, "switch this bug on").Check(ProblemOfBug);
   if (const std::optional<int> code = line.Parse(argc, argv)) return *code;
   for (const cuda_on_cpu::PlantedName& each : cuda_on_cpu::kPlantedNames) {
     if (planted == each.name) cuda_on_cpu::Plant(each.bug);

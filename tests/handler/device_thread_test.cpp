@@ -7,6 +7,7 @@
 #include <cstring>
 #include <future>
 #include <system_error>
+#include <utility>
 
 #include "acan/cpu/cpu_device.h"
 #include "forwarding_device.h"
@@ -282,6 +283,70 @@ TEST(DeviceThread, ALostDeviceIsHeardOfWithTheResults) {
   EXPECT_TRUE(all[0].lost);
   EXPECT_EQ(all[0].cause, "the device went away");
   EXPECT_TRUE(all[0].results.empty());
+}
+
+// As on OpenCL, the first command fails as it runs, which the next call that waits reports. The
+// driver refuses the second command at once.
+class RefusingDevice final : public DecoratedCpu {
+ public:
+  explicit RefusingDevice(bool is_lost) : is_lost_(is_lost) {}
+  void Launch(Kernel kernel, const KernelArgs& args) override {
+    ++launches_;
+    if (launches_ == 1) failed_ = true;
+    if (launches_ == 2) throw OutOfMemory("the driver refuses the command");
+    DecoratedCpu::Launch(kernel, args);
+  }
+  tuplespace::Payload Download(const BufferPtr& buffer, const Matrix& from) override {
+    Synchronize();
+    return DecoratedCpu::Download(buffer, from);
+  }
+  void Synchronize() override {
+    if (!std::exchange(failed_, false)) return;
+    if (is_lost_) throw DeviceLost("the first command ended the device");
+    throw OutOfMemory("the first command had no memory");
+  }
+
+ private:
+  const bool is_lost_;
+  int launches_ = 0;
+  bool failed_ = false;
+};
+
+DeviceJob JobOfTwoCalls() {
+  DeviceJob job = JobOf(1, 1.0f);
+  auto task = std::make_shared<Task>(*job.task);
+  task->calls.push_back(Call(task->calls.front()));
+  job.task = std::move(task);
+  return job;
+}
+
+TEST(DeviceThread, CommandsOfATaskThatFailedDoNotFailTheNextOne) {
+  RefusingDevice device(/*is_lost=*/false);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  thread.Add(JobOfTwoCalls());
+  thread.RunShortTasks();
+  const DeviceOutcome first = outcomes.Await(thread, 1).front();
+  EXPECT_TRUE(first.failed);
+  EXPECT_FALSE(first.lost);
+  EXPECT_EQ(first.cause, "the driver refuses the command");
+  thread.Add(JobOf(2, 2.0f));
+  thread.RunShortTasks();
+  const DeviceOutcome second = outcomes.Await(thread, 1).front();
+  ASSERT_FALSE(second.failed) << second.cause;
+  EXPECT_EQ(FirstOf(second), 2.0f);
+}
+
+TEST(DeviceThread, ADeviceThatIsLostWhileATaskFailsIsHeardOfWithThatTask) {
+  RefusingDevice device(/*is_lost=*/true);
+  Outcomes outcomes;
+  DeviceThread thread(device, [&] { outcomes.Wake(); });
+  thread.Add(JobOfTwoCalls());
+  thread.RunShortTasks();
+  const DeviceOutcome outcome = outcomes.Await(thread, 1).front();
+  EXPECT_TRUE(outcome.failed);
+  EXPECT_TRUE(outcome.lost);
+  EXPECT_EQ(outcome.cause, "the first command ended the device");
 }
 
 // Blocks tasks with 64 x 64 elements until LetGo.

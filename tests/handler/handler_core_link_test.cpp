@@ -49,6 +49,7 @@ TEST_F(HandlerCoreLinkTest, AnInputThatCameIsThereForTheNextTask) {
   const auto first = core_.Step(OverLink({Tile(1, 1), Tile(1, 2)}), 0);
   ASSERT_THAT(Of<KeepArrived>(first), SizeIs(2));
   EXPECT_EQ(Of<KeepArrived>(first)[1].input, 1u);
+  EXPECT_EQ(Of<KeepArrived>(first)[1].key, Tile(1, 2));
   EXPECT_THAT(Of<RunTask>(first), SizeIs(1));
   EXPECT_EQ(core_.cached_bytes(), 200u);
   EXPECT_EQ(core_.reserved_bytes(), 100u) << "what is cached counts once";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "acan/core/names.h"
 #include "acan/core/task.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
@@ -85,6 +87,29 @@ tuplespace::Tuple FillTile(std::int64_t number, std::uint64_t bytes, bool may_st
   return tuple;
 }
 
+// A task that adds the tile of this number to itself.
+tuplespace::Tuple DoubleTile(std::int64_t number, std::uint64_t bytes) {
+  constexpr std::int32_t kRows = 64;
+  const auto cols = static_cast<std::int32_t>(bytes / 4 / kRows);
+  Task task;
+  task.buffers = {{kRows, cols}, {kRows, cols}};
+  task.pieces = {{0, 0, 0, 0, kRows, cols}};
+  Call call;
+  call.kernel = Kernel::kAdd;
+  call.views = {{1, 0, 0, kRows, cols}, {0, 0, 0, kRows, cols}, {0, 0, 0, kRows, cols}};
+  task.calls = {call};
+  task.outputs = {{Tile(2, number), {1, 0, 0, kRows, cols}, false, false}};
+  tuplespace::Tuple tuple;
+  tuple.key = Key{"job", 2, "task", "exact", number};
+  tuple.payload = EncodeTask(task);
+  tuple.task.emplace();
+  tuple.task->inputs = {Tile(1, number)};
+  tuple.task->need_bytes = NeedBytes(task);
+  tuple.task->lease_us = 600'000'000;
+  tuple.task->results = {Tile(2, number)};
+  return tuple;
+}
+
 class HandlerSupplyTest : public testing::Test {
  protected:
   void Begin(tuplespace::BrokerOptions broker, std::uint64_t memory_bytes) {
@@ -119,6 +144,15 @@ class HandlerSupplyTest : public testing::Test {
     tiles.fields.push_back(tuplespace::FieldPattern::Any());
     tiles.fields.push_back(tuplespace::FieldPattern::Exact("tile"));
     return tiles;
+  }
+  // The ids of the handlers that have joined.
+  std::vector<tuplespace::ClientId> Joined() {
+    std::vector<tuplespace::ClientId> ids;
+    for (const tuplespace::FoundTuple& found :
+         client_->ListAll(AllHandlers(), /*metadata_only=*/true, tuplespace::kGenerous)) {
+      ids.push_back(found.put_by);
+    }
+    return ids;
   }
   // Of a payload that the broker brings.
   std::uint64_t BytesOfTile(std::int64_t number) {
@@ -205,6 +239,53 @@ TEST_F(HandlerSupplyTest, ResultsThatAreNotAnsweredTakeTheRoomOfFurtherTasks) {
   TurnFor(std::chrono::milliseconds(500));
   EXPECT_LE(counts_.fills, static_cast<int>(kMemoryBytes / kResultBytes));
   EXPECT_EQ(Tiles(), 0u);
+}
+
+// ---- another handler needs it
+
+// Each of two handlers may take only one of the tasks. The space asks the first one for its result
+// when it gives the second task to the other, which waits for a task by then.
+TEST_F(HandlerSupplyTest, AnotherHandlerThatNeedsAResultGetsItThroughTheSpace) {
+  Begin({}, 64 << 20);
+  ASSERT_TRUE(TurnUntil([&] { return Joined().size() == 1; }));
+  const tuplespace::ClientId maker = Joined().front();
+  DeviceCounts others;
+  HandlerOptions options;
+  options.endpoint = endpoint_;
+  options.name = "other";
+  options.device = std::make_unique<CountingDevice>(64 << 20, others);
+  options.direct = false;  // otherwise the bytes might not go through the space
+  options.context = &context_;
+  Handler other(std::move(options));
+  const auto both_turn_until = [&](const std::function<bool()>& done) {
+    return TurnUntil([&] {
+      other.Turn(std::chrono::milliseconds(1));
+      return done();
+    });
+  };
+  ASSERT_TRUE(both_turn_until([&] { return Joined().size() == 2; }));
+  const std::vector<tuplespace::ClientId> joined = Joined();
+  tuplespace::Tuple make = FillTile(0, kTileBytes, /*may_stay=*/true);
+  make.task->not_by = {joined.at(0) == maker ? joined.at(1) : joined.at(0)};
+  tuplespace::Tuple use = DoubleTile(0, kTileBytes);
+  use.task->not_by = {maker};
+  ASSERT_TRUE(client_->Put({make, use}, tuplespace::kGenerous));
+  const Pattern doubled = Pattern::Of(Tile(2, 0));
+  ASSERT_TRUE(both_turn_until(
+      [&] { return client_->CountOf(doubled, tuplespace::kGenerous).value_or(0) == 1; }));
+  EXPECT_EQ(counts_.fills, 1);
+  EXPECT_EQ(counts_.fetches, 1);
+  EXPECT_EQ(others.fetches, 0);
+  const auto statistics = client_->GetStatistics(tuplespace::kGenerous);
+  ASSERT_TRUE(statistics);
+  EXPECT_EQ(statistics->counters.stayed, 1u);
+  EXPECT_EQ(statistics->counters.wanted, 1u);
+  const auto found = client_->ReadOne(doubled, tuplespace::kGenerous);
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->payload.size(), kTileBytes);
+  float element = 0;
+  std::memcpy(&element, found->payload.data(), sizeof(element));
+  EXPECT_EQ(element, 2.0f);
 }
 
 // ---- a session that ends

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +126,14 @@ TEST(GraphTextTest, AConvolutionsStrideAndASlicesBeginHaveDefaults) {
   EXPECT_EQ(Dump(without), Dump(ReadGraph(JsonText(file), "net.json", Mode::kTraining)));
 }
 
+// The labels of a batch are words of 32 bits.
+TEST(GraphTextTest, TheIgnoredLabelMayBeTheLeastOf32Bits) {
+  json file = SmallFile();
+  file["nodes"][3]["attributes"]["ignored_label"] = std::numeric_limits<std::int32_t>::min();
+  const Graph graph = ReadGraph(JsonText(file), "net.json", Mode::kTraining);
+  EXPECT_THAT(Dump(graph), HasSubstr("ignored_label=-2147483648"));
+}
+
 // A range of a truncated normal needs a quarter of the normal.
 TEST(GraphTextTest, RangesOfTruncatedNormals) {
   for (const char* range : {"[0, 0.02, -2, 2]", "[0, 1, -1, 1]", "[0, 1, 0, 1]", "[5, 1, 5, 9]",
@@ -209,6 +219,13 @@ const std::vector<Mistake>& Mistakes() {
       {"/nodes/3/attributes",
        "{\"order\": \"leaves\", \"ignored_label\": -1}",
        {"node 'loss' (cross_entropy)", "ignored_label", "every label is a class"}},
+      {"/nodes/3/attributes",
+       "{\"ignored_label\": -2147483649}",
+       {"node 'loss' (cross_entropy)", "ignored_label is -2147483649",
+        "must be from -2147483648 to -1"}},
+      {"/nodes/3/attributes",
+       "{\"ignored_label\": 0}",
+       {"node 'loss' (cross_entropy)", "ignored_label is 0, but must be from"}},
       {"/nodes/4",
        R"({"name": "d", "operator": "dropout", "inputs": ["relu"]})",
        {"node 'd' (dropout): 'rate' is missing"}},

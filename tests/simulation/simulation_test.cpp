@@ -103,6 +103,22 @@ TEST(Simulation, AHandlerThatNeverVotesStopsNoAuditedRun) {
   EXPECT_EQ(RunSilentVoter(), "");
 }
 
+TEST(Simulation, OnlyFaultsThatAreGivenHappen) {
+  constexpr auto kGiven = static_cast<std::size_t>(Fault::kHandlerJoins);
+  std::uint64_t given = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const SeedResult result =
+        RunSeed({.seed = seed, .faults = {Fault::kHandlerJoins}, .trace = {}});
+    EXPECT_EQ(result.violation, "") << Again(seed) << " --fault '" << NameOf(Fault(kGiven)) << "'";
+    given += result.faults[kGiven];
+    for (std::size_t i = 0; i < kFaults; ++i) {
+      if (i == kGiven) continue;
+      EXPECT_EQ(result.faults[i], 0u) << seed << ": " << NameOf(Fault(i));
+    }
+  }
+  EXPECT_GT(given, 0u) << "else it shows nothing";
+}
+
 // A forked process, with another pid and other addresses, runs another seed first and then has the
 // same histories.
 TEST(Simulation, ASeedIsTheSameHistoryInEveryProcess) {

@@ -24,9 +24,9 @@ class AttentionTiles {
   // Allows the kernels to use all shared memory of a block. Throws what Check throws.
   AttentionTiles(int ordinal, const std::string& name);
 
-  // The launches that compute a call, in order. None for another kernel, and for heads that are too
-  // wide for this GPU or not a multiple of four columns wide; then the kernel of the table computes
-  // the same bits. rows: of the region. head_width: the columns of a head.
+  // The launches that compute a call, in order. None for another kernel, for heads wider than
+  // kMaxAttentionWidth or not a multiple of four columns wide, for more than MostAttentionRows, and
+  // where a block has too little shared memory; then the kernel of the table computes the same bits. rows: of the region. head_width: the columns of a head.
   std::vector<TileLaunch> Find(Kernel kernel, std::int64_t rows, const KernelScalars& scalars,
                                std::int64_t head_width) const;
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <iterator>
 
 namespace acan::opencl {
@@ -63,7 +64,13 @@ std::optional<std::string> ProgramCache::Load(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
   std::ifstream file(PathOf(key), std::ios::binary);
   if (!file) return std::nullopt;
-  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  std::string all;
+  try {
+    all = std::string(std::istreambuf_iterator<char>(file), {});
+  } catch (const std::ios_base::failure&) {  // thrown by the buffer, whatever file.exceptions() is
+    Warn(key, "cannot be read");
+    return std::nullopt;
+  }
   if (all.starts_with(kEarlierMagic)) return std::nullopt;
   const std::size_t head = kMagic.size() + kDigits;
   if (all.size() < head || !all.starts_with(kMagic)) {

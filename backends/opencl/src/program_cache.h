@@ -14,8 +14,8 @@ class ProgramCache {
  public:
   explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}
 
-  // The bytes stored under `key`. A file that is damaged, or was made for another key, is reported
-  // on stderr and counts as missing; it will be rewritten.
+  // The bytes stored under `key`. A file that is damaged, cannot be read, or was made for another
+  // key, is reported on stderr and counts as missing; it will be rewritten.
   std::optional<std::string> Load(const std::string& key) const;
   // Replaces the file atomically, so that processes may share the folder. Errors of writing are
   // ignored.

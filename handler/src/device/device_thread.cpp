@@ -20,6 +20,18 @@ void SetFailed(DeviceOutcome& outcome, const std::exception& error) {
   outcome.kept_input.reset();
 }
 
+// A command that the failed task has started may fail, too, and the device would report that to the
+// next task, whose own commands succeed.
+void EndCommands(Device& device, DeviceOutcome& failed) {
+  try {
+    device.Synchronize();
+  } catch (const DeviceLost& lost) {
+    SetFailed(failed, lost);
+  } catch (const std::exception&) {
+    // The task has failed already.
+  }
+}
+
 }  // namespace
 
 void DeviceThread::Add(DeviceJob job) {
@@ -90,6 +102,7 @@ StartedTask DeviceThread::Start(DeviceJob job) {
     held_.Look();
   } catch (const std::exception& error) {
     SetFailed(started.outcome, error);
+    if (!started.outcome.lost) EndCommands(device_, started.outcome);
   }
   stop_waiting();
   started.at_once = started.results.ready();

@@ -48,10 +48,11 @@ bool IsTemporaryName(std::string_view name, std::string_view final_name) {
 }
 
 // Locks a file for the time of writing, so that RemoveUnfinished does not remove it. False if
-// RemoveUnfinished got the lock first. On file systems without locks nothing is removed.
+// RemoveUnfinished got the lock first. On file systems without locks nothing is removed. A system
+// that forbids locks answers EACCES for every new name, so only EWOULDBLOCK makes another attempt.
 bool LockOwn(int descriptor) {
-  const Locked locked = TryLock(descriptor).locked;
-  if (locked != Locked::kYes) return locked == Locked::kNoLocks;
+  const LockTry tried = TryLock(descriptor);
+  if (tried.locked != Locked::kYes) return tried.error != EWOULDBLOCK;
   struct stat own = {};
   return ::fstat(descriptor, &own) != 0 || own.st_nlink > 0;
 }

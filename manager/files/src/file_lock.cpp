@@ -7,13 +7,18 @@
 
 namespace acan {
 
+// Linux's SMB client answers EACCES if another client holds the lock, as POSIX allows for fcntl(2).
+Locked LockedAfter(int error) {
+  return error == EWOULDBLOCK || error == EACCES ? Locked::kNo : Locked::kNoLocks;
+}
+
 LockTry TryLock(int descriptor, LockKind kind) {
   const int how = kind == LockKind::kShared ? LOCK_SH : LOCK_EX;
   for (;;) {
     if (::flock(descriptor, how | LOCK_NB) == 0) return {Locked::kYes, 0};
     const int error = errno;
     if (error == EINTR) continue;
-    return {error == EWOULDBLOCK ? Locked::kNo : Locked::kNoLocks, error};
+    return {LockedAfter(error), error};
   }
 }
 

@@ -41,9 +41,12 @@ InputFile::InputFile(const std::string& path, Packing packing) : path_(path) {
     throw Unreadable(error, fmt::format("{}: cannot open: {}", path, SystemErrorText(error)));
   }
   struct stat status {};
-  const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-  if (!regular) {
+  const int error = ::fstat(descriptor_, &status) == 0 ? 0 : errno;
+  if (error != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor_);
+    if (error != 0) {
+      throw Unreadable(error, fmt::format("{}: cannot read: {}", path, SystemErrorText(error)));
+    }
     throw UsageError(fmt::format("{}: is a directory or device, expected a data file", path));
   }
   file_bytes_ = status.st_size;

@@ -17,6 +17,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/descriptor.h"
+#include "acan/manager/unreadable.h"
 #include "headers.h"
 
 namespace acan {
@@ -110,11 +111,10 @@ class StoredArray::Bytes {
  public:
   explicit Bytes(std::vector<std::uint8_t> bytes) : memory_(std::move(bytes)), file_(-1) {}
   Bytes(const InputFile& file, std::int64_t offset)
-      : path_(file.path()), file_(file.Duplicate()), offset_(offset) {
-    struct stat status {};
-    if (::fstat(file_.get(), &status) != 0) Fail(SystemErrorText(errno));
-    modified_ = status.st_mtim;
-  }
+      : path_(file.path()),
+        file_(file.Duplicate()),
+        offset_(offset),
+        modified_(ModificationTime()) {}
 
   void Read(std::int64_t at, std::span<std::uint8_t> out) const {
     if (file_.get() < 0) {
@@ -125,22 +125,29 @@ class StoredArray::Bytes {
       const ssize_t got = ::pread(file_.get(), out.data() + done, out.size() - done,
                                   offset_ + at + static_cast<std::int64_t>(done));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) Fail(fmt::format("cannot read: {}", SystemErrorText(errno)));
-      if (got == 0) Fail("was truncated while it was in use");
+      if (got < 0) FailToRead(errno);
+      if (got == 0) FailAsChanged("was truncated");
       done += static_cast<std::size_t>(got);
     }
     // Checked after the read, so that earlier changes are noticed: the hash would not be that of
     // the values used for training.
-    struct stat status {};
-    const bool same = ::fstat(file_.get(), &status) == 0 &&
-                      status.st_mtim.tv_sec == modified_.tv_sec &&
-                      status.st_mtim.tv_nsec == modified_.tv_nsec;
-    if (!same) Fail("was changed while it was in use");
+    const struct timespec now = ModificationTime();
+    if (now.tv_sec != modified_.tv_sec || now.tv_nsec != modified_.tv_nsec) {
+      FailAsChanged("was changed");
+    }
   }
 
  private:
-  [[noreturn]] void Fail(const std::string& what) const {
-    throw FailureError(fmt::format("{}: {}", path_, what));
+  struct timespec ModificationTime() const {
+    struct stat status {};
+    if (::fstat(file_.get(), &status) != 0) FailToRead(errno);
+    return status.st_mtim;
+  }
+  [[noreturn]] void FailToRead(int error) const {
+    throw Unreadable(error, fmt::format("{}: cannot read: {}", path_, SystemErrorText(error)));
+  }
+  [[noreturn]] void FailAsChanged(const std::string& how) const {
+    throw Unreadable(EAGAIN, fmt::format("{}: {} while it was in use", path_, how));
   }
 
   std::vector<std::uint8_t> memory_;

@@ -68,7 +68,7 @@ bool IsBareWord(const std::string& text) {
 // The value of an override: TOML if it parses, otherwise a bare word.
 toml::table ParseOverrideValue(const std::string& value, const std::string& place) {
   if (const auto dots = TomlDotsProblem(value)) {
-    throw UsageError(fmt::format("--set: the value {}", *dots));
+    throw UsageError(fmt::format("{}: the value {}", Shortened(place), *dots));
   }
   std::string problem;
   try {

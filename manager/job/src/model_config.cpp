@@ -101,7 +101,8 @@ json ConfigOf(const model::BertOptions& o) {
       {"type_vocab_size", o.type_vocab_size},
       {"initializer_range", ShortNumber(o.initializer_range)},
       {"layer_norm_eps", ShortNumber(o.layer_norm_eps)},
-      {"pad_token_id", o.pad_token_id}};
+      // A negative number would count from the end of the table.
+      {"pad_token_id", o.pad_token_id < 0 ? json() : json(o.pad_token_id)}};
   if (!classifies) return config;
   // transformers takes the number of labels from their names.
   for (std::int64_t i = 0; i < o.num_labels; ++i) {

@@ -43,7 +43,9 @@ struct ReadKey {
   const Section& section;
 
   void operator()(const char* key, std::int64_t& value) const {
-    section.Integer(key, 0, kMaxCount, &value);
+    // -1 means that there is no such token.
+    const bool is_token = std::string_view(key) == "pad_token_id";
+    section.Integer(key, is_token ? -1 : 0, kMaxCount, &value);
   }
   void operator()(const char* key, float& value) const {
     double number = static_cast<double>(value);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -20,6 +22,8 @@ namespace acan {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kPaddingToken = "pad_token_id";
 
 // The fields of a config.json that decide what a model computes or trains, but not the shapes of
 // its tensors.
@@ -91,19 +95,41 @@ json ReadObject(const std::string& path, std::int64_t max_bytes, const char* wha
   return object.is_object() && !IsDeeperThan(object, kMaxJsonDepth) ? object : json::object();
 }
 
-// An empty object for a file that is none of transformers.
+// The fields of rotary positions that transformers uses: those of the first of these objects that
+// is not empty. Releases before 5 write the first one. An empty object if there is none.
+json RotaryFields(const json& config) {
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const auto fields = config.find(name);
+    if (fields != config.end() && fields->is_object() && !fields->empty()) return *fields;
+  }
+  return json::object();
+}
+
+// An empty object for a file that is none of transformers. The fields of rotary positions are those
+// of the releases before 5: rope_theta, and rope_scaling, which is null if it has no effect.
 json ReadConfig(const std::string& path) {
   constexpr std::int64_t kMaxBytes = 16 << 20;
   json config = ReadObject(path, kMaxBytes, "a config.json of transformers");
-  // transformers 5 has the fields of rotary positions in an object of their own.
-  const auto rope = config.find("rope_parameters");
-  if (rope == config.end() || !rope->is_object()) return config;
-  const json parameters = *rope;
-  if (parameters.contains("rope_theta")) config["rope_theta"] = parameters["rope_theta"];
-  if (parameters.value("rope_type", json("default")) != "default") {
-    config["rope_scaling"] = parameters;
-  }
+  const auto scaling = config.find("rope_scaling");
+  const bool is_known = scaling == config.end() || scaling->is_null() || scaling->is_object();
+  if (!is_known) return config;  // has an effect that acan does not know
+  const json rotary = RotaryFields(config);
+  // "type" is the older name.
+  const json type = rotary.value("rope_type", rotary.value("type", json("default")));
+  config["rope_scaling"] = nullptr;
+  if (type != "default") config["rope_scaling"] = rotary;
+  if (rotary.contains("rope_theta")) config["rope_theta"] = rotary["rope_theta"];
   return config;
+}
+
+// The number with which a job names the token that does not train BERT's embedding; -1: there is
+// none. `value` is that of a config.json, where null means none and PyTorch counts negative numbers
+// from the end of the table. Other values stay as they are.
+json PaddingToken(const json& value, std::int64_t vocab_size) {
+  if (value.is_null()) return -1;
+  if (!value.is_number_integer() || value.is_number_unsigned()) return value;
+  const auto token = value.get<std::int64_t>();
+  return token < 0 && token >= -vocab_size ? json(token + vocab_size) : value;
 }
 
 // Throws for a file that says `found` of the weights.
@@ -123,16 +149,31 @@ json DefaultOf(const json& config, std::string_view field) {
   return row == kClassDefaults.end() ? json(json::value_t::discarded) : json::parse(row->value);
 }
 
+// The config.json of the job's model, but with the padding token as the job names it.
+json OwnConfig(const ModelOptions& options) {
+  json config = TransformersConfig(options);
+  if (const auto* bert = std::get_if<model::BertOptions>(&options)) {
+    config[kPaddingToken] = bert->pad_token_id;
+  }
+  return config;
+}
+
 void RequireConfig(const ModelOptions& options, const std::string& path) {
   const json config = ReadConfig(path);
-  const json own = TransformersConfig(options);
+  const json own = OwnConfig(options);
   for (const std::string_view field : kCompared) {
     const bool given = config.contains(field);
-    const json value = given ? config[field] : DefaultOf(config, field);
-    if (!own.contains(field) || value.is_discarded() || value.is_null()) continue;
-    if (SameValue(value, own[field])) continue;
+    const json said = given ? config[field] : DefaultOf(config, field);
+    if (!own.contains(field) || said.is_discarded()) continue;
+    // Only that of BERT is in its own config.
+    const json value = field == kPaddingToken
+                           ? PaddingToken(said, own["vocab_size"].get<std::int64_t>())
+                           : said;
+    if (value.is_null() || SameValue(value, own[field])) continue;
+    const std::string in_job =
+        value == said ? "" : fmt::format(", which is {} in a job", JsonText(value));
     Refuse(path,
-           given ? fmt::format("{} = {}", field, JsonText(value))
+           given ? fmt::format("{} = {}{}", field, JsonText(said), in_job)
                  : fmt::format("no {}, which means {}", field, JsonText(value)),
            fmt::format("the job's model has {}", JsonText(own[field])));
   }
@@ -185,9 +226,8 @@ void TakeNamesOf(const std::string& path, json* config) {
     if (config->contains(token) && pretrained.contains(token)) (*config)[token] = pretrained[token];
   }
   // BERT's is that of the job.
-  constexpr const char* kPad = "pad_token_id";
-  if (config->value("model_type", json()) != "bert" && pretrained.contains(kPad)) {
-    (*config)[kPad] = pretrained[kPad];
+  if (config->value("model_type", json()) != "bert" && pretrained.contains(kPaddingToken)) {
+    (*config)[kPaddingToken] = pretrained[kPaddingToken];
   }
   for (const char* labels : {"id2label", "label2id"}) {
     const bool as_many = config->contains(labels) && pretrained.contains(labels) &&

@@ -76,8 +76,8 @@ class FixedPolicy final : public TaskPolicy {
 };
 
 // The paper's policy: it puts a pouch. When all its tasks are done, or its time-out is over, it
-// counts the completed ones, corrects the time-out, and begins the next pouch with the tasks that
-// are left.
+// counts the completed ones, corrects the time-out unless the job fixes it, and begins the next
+// pouch with the tasks that are left.
 class PaperPolicy final : public TaskPolicy {
  public:
   explicit PaperPolicy(const TaskLimits& limits);
@@ -96,9 +96,10 @@ class PaperPolicy final : public TaskPolicy {
 
  private:
   void BeginPouch(std::int64_t now_us);
-  void EndPouch(std::int64_t now_us);
+  void LearnTimeout(std::int64_t now_us);  // at the end of a pouch
 
   const std::int64_t pouch_;
+  const bool learns_timeout_;  // unless the job fixes it
   std::int64_t timeout_us_;
   std::int64_t begun_us_ = -1;  // when the current pouch began; -1: none
   std::int64_t size_ = 0;       // its tasks, including those left over from the pouch before

@@ -199,6 +199,7 @@ std::int64_t FixedPolicy::Room(std::int64_t waiting, std::int64_t) {
 
 PaperPolicy::PaperPolicy(const TaskLimits& limits)
     : pouch_(limits.pouch.value_or(kPaperPouch)),
+      learns_timeout_(!limits.timeout_ms),
       timeout_us_(TimeoutUs(limits).value_or(kPaperFirstTimeoutUs)) {}
 
 std::int64_t PaperPolicy::NextDeadlineUs() const {
@@ -215,7 +216,8 @@ void PaperPolicy::BeginPouch(std::int64_t now_us) {
 
 void PaperPolicy::OnTime(std::int64_t now_us) {
   if (begun_us_ < 0 || (in_flight_ > 0 && now_us < begun_us_ + timeout_us_)) return;
-  EndPouch(now_us);
+  if (learns_timeout_) LearnTimeout(now_us);
+  begun_us_ = -1;
   if (in_flight_ > 0) BeginPouch(now_us);
 }
 
@@ -233,7 +235,7 @@ void PaperPolicy::AfterPut(std::int64_t tasks, std::int64_t) {
 
 // If some tasks are missing, the next time-out is longer by their share. If all were done in time,
 // the time-out loses half of what was not needed.
-void PaperPolicy::EndPouch(std::int64_t now_us) {
+void PaperPolicy::LearnTimeout(std::int64_t now_us) {
   assert(size_ > 0);
   if (in_flight_ > 0) {
     const double missing = static_cast<double>(in_flight_) / static_cast<double>(size_);
@@ -243,7 +245,6 @@ void PaperPolicy::EndPouch(std::int64_t now_us) {
     timeout_us_ -= unused_us / 2;
   }
   timeout_us_ = std::clamp(timeout_us_, kMinTimeoutUs, kMaxTimeoutUs);
-  begun_us_ = -1;
 }
 
 void PaperPolicy::Forget() {

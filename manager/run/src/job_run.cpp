@@ -106,7 +106,6 @@ std::optional<Receipt> JobRun::Run() {
     if (auto done = Begin()) return done;
     stop_.OnTrainingBegun();
     while (!final_tiles_) Turn();
-    files_.CheckNotRemoved();  // there must be a folder for the model
     receipt_.seconds = SecondsSoFar();
     return Finish();
   } catch (const Stopped&) {

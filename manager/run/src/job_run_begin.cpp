@@ -1,6 +1,10 @@
 // JobRun: begins from the end of an earlier life, or anew.
 #include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
 
+#include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/planted.h"
@@ -59,9 +63,9 @@ std::optional<Receipt> JobRun::Begin() {
   const bool leads_first = !found_;
   ChooseWhatToBegin();
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
-  audits_.FindQuarantined(files_.snapshots(),
-                          resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
-  if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names());
+  const std::set<std::string> wrong = audits_.FindQuarantined(
+      files_.snapshots(), resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
+  if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names(), wrong);
   statistics_.GoOnFrom(beginning_.past());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);
@@ -124,12 +128,17 @@ std::optional<Receipt> JobRun::FinishedBefore() {
   for (const tuplespace::FoundTuple& found : context_.client.ListAll(receipt)) {
     const std::string text(found.payload.text()), where = found.key.ToString();
     if (std::ranges::find(found_->done, text) != found_->done.end()) continue;
-    Receipt its = ReceiptFromJson(ParseJsonOrDiscard(text), where);
-    if (context_.IsOfThisJob(its, where)) {
-      done = std::move(its);
-    } else {
+    try {
+      if (auto its = context_.ReceiptOfThisJob(ParseJsonOrDiscard(text), where)) {
+        done = std::move(its);
+        continue;
+      }
       context_.Log(
           fmt::format("the tuple {} has the receipt of another job; this job is not done", where));
+    } catch (const Error& error) {
+      // Anybody who may write the job's tuples can put anything there.
+      context_.Log(fmt::format("a tuple has no receipt that can be read, and does not count: {}",
+                               error.what()));
     }
   }
   // The file is checked last, at the moment when this manager begins to change files.

@@ -157,6 +157,8 @@ Receipt JobRun::Finish() {
   tuplespace::Client& client = context_.client;
   beginning_.ForgetWeights();
   files_.DropSnapshot([this] { takeover_.leadership().PollOnce(); });
+  // There must be a folder for the model, and a successor's model must stay.
+  files_.Check();
   if (!divergence_.kept_version()) WriteWeights();
   const bool ended_early = divergence_.kept_version().has_value();
   if (ended_early) WriteKept();

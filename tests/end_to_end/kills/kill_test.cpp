@@ -162,6 +162,31 @@ TEST_F(KillTest, ARunWhoseMetricsAreRemovedWritesThemAgain) {
   ExpectWholeMetrics();
 }
 
+TEST_F(KillTest, ARunWhoseMetricsAreRenamedInItsFolderWritesThemAgain) {
+  Program train(TrainWords());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  std::filesystem::rename(out_ + "/metrics.jsonl", out_ + "/old.jsonl");
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr(out_ + "/metrics.jsonl was moved to "));
+  EXPECT_THAT(train.err(), HasSubstr("/old.jsonl; the run makes it again"));
+  EXPECT_EQ(HashOf(train), undisturbed_);
+  ExpectWholeMetrics();
+}
+
+// As if a manager that this one cannot hear of had taken over. Writing the model would fail,
+// because a folder has its name.
+TEST_F(KillTest, AManagerWhoseMetricsWereReplacedWritesNoModel) {
+  std::vector<std::string> words = TrainWords();
+  words.insert(words.end(), {"--set", "snapshots.every_steps=0"});
+  Program train(words);
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  std::filesystem::create_directory(out_ + "/model.safetensors");
+  folder_.Write("metrics", "");
+  std::filesystem::rename(folder_ / "metrics", out_ + "/metrics.jsonl");
+  EXPECT_TRUE(train.WaitForErr("another manager has taken over: resuming")) << train.err();
+  train.Wait();
+}
+
 // Without snapshots, only the space has the weights.
 TEST_F(KillTest, ARunWhoseFolderIsMovedMakesItAgain) {
   std::vector<std::string> words = TrainWords();

@@ -7,17 +7,24 @@
 // can start only if the process then has at most the number of threads that the file contains;
 // without a number, none can. While the file FOLDER.processes exists, no process can start.
 // While the file FOLDER.held exists, a file that will be renamed to FOLDER/metrics.jsonl is not
-// written, as by a disk or file server that does not respond; the process says so.
+// written, as by a disk or file server that does not respond; the process says so. While the file
+// FOLDER.unsynced exists, FOLDER/metrics.jsonl does not reach the disk. While the file
+// FOLDER.server exists, all files seem to lie on a file server, and the process says when it first
+// syncs a file FILE while FILE.lock is locked.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -114,6 +121,28 @@ int Reserve(int fd, int mode, off_t offset, off_t bytes) {
   return next(fd, mode, offset, bytes);
 }
 
+// Whether there is the file FOLDER.NAME.
+bool IsSet(const char* name) {
+  const char* folder = std::getenv("LIMITED_DISK");
+  return folder != nullptr && ::access((std::string(folder) + "." + name).c_str(), F_OK) == 0;
+}
+
+// Whether a descriptor, which may be this process's own, has locked the file.
+bool IsLocked(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+  ::close(fd);
+  return locked;
+}
+
+void SayIfSyncedWhileLocked(int fd) {
+  static std::atomic_flag said;
+  const std::string path = PathOf(fd);
+  if (!IsLocked(path + ".lock") || said.test_and_set()) return;
+  ::dprintf(STDERR_FILENO, "%s is synced while it is locked\n", path.c_str());
+}
+
 void WaitWhileHeld(int fd) {
   const char* folder = std::getenv("LIMITED_DISK");
   if (folder == nullptr) return;
@@ -165,6 +194,24 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   if (most && Threads() >= *most) return EAGAIN;
   static auto* const next = Next<decltype(::pthread_create)>("pthread_create");
   return next(thread, attributes, begin, argument);
+}
+
+int fstatfs(int fd, struct statfs* info) noexcept {
+  static auto* const next = Next<decltype(::fstatfs)>("fstatfs");
+  const int result = next(fd, info);
+  if (result == 0 && IsSet("server")) info->f_type = NFS_SUPER_MAGIC;
+  return result;
+}
+
+int fdatasync(int fd) {
+  const char* folder = std::getenv("LIMITED_DISK");
+  if (IsSet("unsynced") && PathOf(fd) == std::string(folder) + "/metrics.jsonl") {
+    errno = EIO;
+    return -1;
+  }
+  if (IsSet("server")) SayIfSyncedWhileLocked(fd);
+  static auto* const next = Next<decltype(::fdatasync)>("fdatasync");
+  return next(fd);
 }
 
 pid_t fork() noexcept {

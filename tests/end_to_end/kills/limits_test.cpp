@@ -309,6 +309,31 @@ TEST_F(LimitsTest, AManagerHearsTheBrokerWhileItCopiesItsMetrics) {
   }
 }
 
+// ---- lines and records that the system accepts and does not keep --------------------------------
+
+// The system says it only once.
+TEST_F(LimitsTest, LinesThatDidNotReachTheDiskAreWrittenAgain) {
+  Program train(TrainWords(often_), Limited());
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  folder_.Write("out.unsynced", "");
+  ASSERT_TRUE(train.WaitForErr(out_ + "/metrics.jsonl: cannot sync, so lines may be lost: Input"));
+  std::filesystem::remove(out_ + ".unsynced");
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  EXPECT_THAT(train.err(), HasSubstr("; the run writes the file again: resuming"));
+  ExpectWhole(train, out_);
+}
+
+// Otherwise a successor on another host would append its records at the same place.
+TEST_F(LimitsTest, RecordsReachAFileServerBeforeOthersMayWrite) {
+  const std::string log = folder_ / "audit.jsonl";
+  folder_.Write("out.server", "");
+  std::vector<std::string> words = TrainWords(never_);
+  words.insert(words.end(), {"--audit-log", log});
+  const Result train = RunAcan(words, Limited());
+  EXPECT_EQ(train.code, 0) << train.err;
+  EXPECT_THAT(train.err, HasSubstr(log + " is synced while it is locked"));
+}
+
 // ---- threads -----------------------------------------------------------------------------------
 
 TEST_F(LimitsTest, WithoutThreadsSnapshotsFailAndTheRunGoesOn) {
@@ -329,6 +354,17 @@ TEST_F(LimitsTest, ACommandThatGetsNoThreadsSaysSo) {
     EXPECT_EQ(result.code, 1) << words[0];
     EXPECT_THAT(result.err, HasSubstr("pids.max")) << words[0];
   }
+}
+
+// One thread watches the key file. Without keys, three besides the main thread are enough.
+TEST_F(LimitsTest, ABrokerWithKeysThatGetsNoThreadToWatchThemSaysSoAtItsStart) {
+  ASSERT_EQ(RunAcan({"keygen", "--out", folder_ / "keys"}).code, 0);
+  LimitThreads(4);
+  const Result result = RunAcan(
+      {"broker", "--listen", endpoint_, "--keys", folder_ / "keys/broker.key"}, Limited());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("acan broker needs at least 4"));
+  EXPECT_EQ(result.out, "") << "it does not listen";
 }
 
 // There are threads for the handler itself, but only for some of its device.

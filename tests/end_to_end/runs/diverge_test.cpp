@@ -82,6 +82,24 @@ learning_rate = 1e6
     writer.Finish();
     return path;
   }
+  // Writes only the weights of a snapshot of `job`.
+  std::string CopyWeights(const std::string& job, const std::string& snapshot,
+                          const std::string& name) const {
+    const auto model = BuildModel(LoadJob(job, {}));
+    const ModelReader reader(snapshot, *model);
+    const std::string path = folder_ / name;
+    ModelWriter writer(path, *model);
+    std::size_t written = 0;
+    for (std::size_t i = 0; i < reader.Tensors().size(); ++i) {
+      const TensorInfo& tensor = reader.Tensors()[i];
+      if (tensor.matrix.state != ParameterState::kValue) continue;
+      std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols));
+      reader.Read(i, 0, 0, tensor.rows, tensor.cols, values);
+      writer.Write(written++, 0, 0, tensor.rows, tensor.cols, values);
+    }
+    writer.Finish();
+    return path;
+  }
 
   TestFolder folder_;
   std::string job_;
@@ -180,6 +198,57 @@ TEST_F(Diverge, TheWeightsThatItKeptCanBeGoneOnFrom) {
                                                "train.learning_rate=0", "--set", "train.epochs=1"});
   EXPECT_EQ(next.code, 0) << next.err;
   EXPECT_EQ(ReceiptIn(folder_ / "next")["weights_sha256"], ReceiptIn(out_)["weights_sha256"]);
+}
+
+// A target of the last step overflows its loss. The snapshot that the run keeps also has the state
+// of its optimizer. A job that starts from these weights does not read it: the id of that job
+// depends on the weights alone.
+TEST_F(Diverge, TheWeightsThatItKeptBeginWithANewOptimizer) {
+  std::string inputs, bad, good;
+  for (int i = 0; i < 8; ++i) {
+    inputs += std::to_string(i % 3) + ",2,-1\n";
+    bad += i == 7 ? "3e38\n" : "1\n";
+    good += "0.5\n";
+  }
+  folder_.Write("inputs.csv", inputs);
+  folder_.Write("bad.csv", bad);
+  folder_.Write("good.csv", good);
+  const std::string job = folder_.Write("own.toml",
+                                        "[model]\nlayers = [3, 8, 1]\nloss = \"mse\"\n"
+                                        "activation = \"tanh\"\n"
+                                        "[data]\ntrain_inputs = \"inputs.csv\"\n"
+                                        "train_targets = \"bad.csv\"\nshuffle = false\n"
+                                        "[train]\nbatch = 2\nepochs = 1\nlearning_rate = 0.05\n");
+  for (const std::string optimizer : {"momentum", "adamw"}) {
+    SCOPED_TRACE(optimizer);
+    const auto train = [&](const std::string& name, const std::vector<std::string>& more) {
+      std::vector<std::string> words = {"train", job, "--out", folder_ / (optimizer + name)};
+      words.insert(words.end(), {"--handlers", "cpu:1", "--set", "train.optimizer=" + optimizer});
+      words.insert(words.end(), more.begin(), more.end());
+      const Result result = RunAcan(words);
+      EXPECT_EQ(result.code, more.empty() ? 1 : 0) << result.err;
+      return ReceiptIn(folder_ / (optimizer + name));
+    };
+    const nlohmann::json receipt = train("", {});
+    ASSERT_TRUE(receipt.is_object());
+    EXPECT_EQ(receipt["not_finite"]["step"], 3);
+    EXPECT_EQ(receipt["not_finite"]["kept_version"], 2);
+    const std::string kept =
+        folder_ / optimizer + "/" + receipt["not_finite"]["kept"].get<std::string>();
+    EXPECT_NE(ReadFile(kept).find("layers.0.weight.state0"), std::string::npos);
+    const std::string copy = CopyWeights(job, kept, optimizer + ".safetensors");
+    const auto train_from = [&](const std::string& name, const std::string& weights) {
+      return train(name, {"--set", "model.initial_weights=" + weights, "--set",
+                          "data.train_targets=" + (folder_ / "good.csv")});
+    };
+    const nlohmann::json from_kept = train_from("-kept", kept);
+    const nlohmann::json from_copy = train_from("-copy", copy);
+    ASSERT_TRUE(from_kept.is_object() && from_copy.is_object());
+    const nlohmann::json::json_pointer start("/job/model/initial_weights_sha256");
+    EXPECT_EQ(from_kept.at(start), receipt["weights_sha256"]);
+    EXPECT_EQ(from_copy.at(start), receipt["weights_sha256"]);
+    EXPECT_EQ(from_kept["weights_sha256"], from_copy["weights_sha256"]);
+  }
 }
 
 TEST_F(Diverge, GoesOnWhenItIsToldTo) {

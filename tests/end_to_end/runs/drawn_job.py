@@ -1,10 +1,9 @@
 """Jobs for random_jobs.py and other scripts, drawn from a seed, with their data files."""
 import json
-import os
 import random
 import struct
 
-from job_files import csv, draw_sentencepiece, idx, npy
+from job_files import csv, draw_sentencepiece, idx, npy, with_states
 from job_run import Run
 from random_graphs import RandomGraph
 
@@ -379,13 +378,20 @@ class Job:
             self.train["evaluate_every"] = self.random.randint(1, 3)
 
     def draw_weights(self, arguments):
-        """Starts from the weights that another seed draws, read from a file, if that works."""
+        """Starts from the weights that another seed draws, read from a file, if that works. The file may also have the
+        state of an optimizer of other parameters, as a snapshot does, which does not matter."""
         run = Run(arguments, self, "cpu:1@4GiB", [f"train.seed={self.train['seed'] + 1}", "train.steps=0"])
         if run.code == 0:
             weights = self.folder / "weights.safetensors"
-            os.replace(self.folder / "out/model.safetensors", weights)
+            content = (self.folder / "out/model.safetensors").read_bytes()
+            if self.maybe(0.5):
+                content = with_states(content, self.may_have_state, 0.5)
+            weights.write_bytes(content)
             self.model["initial_weights"] = str(weights)
             (self.folder / "job.toml").write_text(self.text())
+
+    def may_have_state(self, name):
+        return not name.endswith((".running_mean", ".running_var", ".statistic")) and self.maybe(0.8)
 
     def text(self):
         sections = {"model": self.model, "data": self.data, "train": self.train, "output": self.output}

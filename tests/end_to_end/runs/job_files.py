@@ -1,6 +1,7 @@
 """Data files for the jobs that random_jobs.py draws, in the formats of docs/jobs.md, and their readers for
 torch_jobs.py. Written from the formats' specifications, independently of acan's code."""
 import gzip
+import json
 import pathlib
 import struct
 
@@ -87,6 +88,25 @@ def character_tokens(text, pieces):
         if token or not tokens or tokens[-1]:
             tokens.append(token)
     return tokens
+
+
+# ---- safetensors ---------------------------------------------------------------------------------
+
+def with_states(content, chosen, value):
+    """A file like the safetensors file `content` that also has optimizer state, as a snapshot does: two matrices of
+    `value` for each float32 tensor whose name is `chosen`."""
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header, values, end = json.loads(content[8:begin]), [content[begin:]], len(content) - begin
+    names = [name for name, tensor in header.items() if tensor.get("dtype") == "F32" and chosen(name)]
+    for name in names:
+        first, last = header[name]["data_offsets"]
+        for suffix in (".state0", ".state1"):
+            header[name + suffix] = {**header[name], "data_offsets": [end, end + last - first]}
+            values.append(struct.pack("<f", value) * ((last - first) // 4))
+            end += last - first
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(values)
 
 
 # ---- readers -------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ TEST_F(Outputs, VerifySaysThatATensorWasAdded) {
   std::memcpy(&length, model.data(), sizeof(length));
   auto header = nlohmann::json::parse(model.substr(8, length));
   const std::size_t data_bytes = model.size() - 8 - length;
-  header["transformer.h.0.attn.bias"] = {
+  header["layers.0.weight.state0"] = {
       {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {data_bytes, data_bytes + 4}}};
   const std::string text = header.dump();
   length = text.size();
@@ -226,7 +226,7 @@ TEST_F(Outputs, VerifySaysThatATensorWasAdded) {
   const Result result = RunAcan({"verify", out_});
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_THAT(result.out, AllOf(HasSubstr("DIFFERENT  tensors of"),
-                                HasSubstr("no run writes 'transformer.h.0.attn.bias'")));
+                                HasSubstr("no run writes 'layers.0.weight.state0'")));
 }
 
 TEST_F(Outputs, VerifySaysThatAReceiptWasChanged) {

@@ -350,7 +350,7 @@ class RandomGraph:
             if self.maybe(0.3):
                 more["label_smoothing"] = self.pick(0.1, 0.05)
             if self.maybe(0.3):
-                more["ignored_label"] = self.pick(-1, -2, -100000)
+                more["ignored_label"] = self.pick(-1, -2, -2**31)
         self.finish(logits, "cross_entropy", labels, **more)
         return None if "order" in more else more.get("ignored_label", -100)
 

@@ -81,7 +81,21 @@ void CheckTensors(const ModelReader& reader, const TrainedModel& model, std::uin
   Require(reader.WeightsSha256().size() == 64, "no hash of the weights");
 }
 
-void CheckSnapshots(const ModelReader& reader, const SafetensorsFile& as_file,
+// Returns how many states each trained parameter has; 0 if the file lacks a state of one.
+int CheckStates(const std::shared_ptr<const SafetensorsFile>& file, const TrainedModel& model,
+                const std::string& weights_sha256, std::uint64_t file_bytes) {
+  try {
+    const ModelReader reader(file, model, ModelReader::Take::kWithStates);
+    CheckTensors(reader, model, file_bytes);
+    Require(reader.WeightsSha256() == weights_sha256, "the hash depends on what is taken");
+    return reader.states();
+  } catch (const Error& refused) {
+    Require(refused.kind() == Error::Kind::kUsage, "{}", refused.what());
+    return 0;
+  }
+}
+
+void CheckSnapshots(int states, const SafetensorsFile& as_file,
                     std::shared_ptr<const TrainedModel> model, std::string_view file) {
   static const ScratchFolder folder;
   folder.Empty();
@@ -89,7 +103,7 @@ void CheckSnapshots(const ModelReader& reader, const SafetensorsFile& as_file,
   const auto& metadata = as_file.metadata();
   const auto id = metadata.find(kTrainingName);
   const std::string training = id == metadata.end() ? "" : id->second;
-  const SnapshotFolder snapshots(folder.path(), training, std::move(model), reader.states());
+  const SnapshotFolder snapshots(folder.path(), training, std::move(model), states);
   bool others = false;
   int said = 0;
   const auto newest = snapshots.Newest([&](const std::string&) { ++said; }, &others);
@@ -133,7 +147,9 @@ bool Run(std::string_view input) {
   }
   heap.RequireAtMost((256 << 10) + 512 * file.size());
   CheckTensors(*reader, *model, file.size());
-  CheckSnapshots(*reader, *opened, model, file);
+  Require(reader->Tensors().size() == model->training.parameters().size(), "states are taken");
+  const int states = CheckStates(opened, *model, reader->WeightsSha256(), file.size());
+  CheckSnapshots(states, *opened, model, file);
   return true;
 }
 

@@ -1,8 +1,15 @@
 // Text and streams of tokens: their tokens, the windows of an epoch, and each mistake.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "acan/core/text/json_text.h"
 #include "acan/manager/stored_array.h"
+#include "failing_status.h"
 #include "graph_jobs.h"
 #include "nlohmann/json.hpp"
 
@@ -191,6 +198,23 @@ TEST(TokenStreamTest, RawFilesAreNotUnpacked) {
   // Read as bytes of a text, all bytes are kept.
   folder.Write("text", "\x1f\x8b\x08 and more");
   EXPECT_EQ(OpenRaw(folder.Path("text"), NumberType::kUint8).count(), 12);
+}
+
+// A server that does not answer has not changed the file.
+TEST(TokenStreamTest, AFileWhoseStatusIsUnknownHasNotChanged) {
+  const TestFolder folder;
+  const std::string path = folder.Write("tokens", "abcd");
+  const StoredArray tokens = OpenRaw(path, NumberType::kUint8);
+  bool fails = false;
+  std::thread([&] {
+    fails = MakeStatusFail();
+    if (!fails) return;
+    std::vector<std::int64_t> read(4);
+    const std::vector<std::string> text = {path + ": cannot read: Connection timed out"};
+    ExpectError([&] { tokens.ReadIntegers(0, read); }, text, Error::Kind::kFailure);
+    ExpectError([&] { OpenRaw(path, NumberType::kUint8); }, text, Error::Kind::kFailure);
+  }).join();
+  if (!fails) GTEST_SKIP() << "the system has no filters of system calls (seccomp)";
 }
 
 TEST(TokenStreamTest, MistakesAreNamed) {

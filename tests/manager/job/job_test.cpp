@@ -356,6 +356,10 @@ TEST(JobTest, BadOverridesAreNamed) {
   refused("model.layers=[4, 3", {"is not a TOML value"});
   refused("train.seed=1\nbatch = 3", {"more than one line"});
   refused("train.optimizer.x=1", {"unknown key 'optimizer.x'"});
+  std::string many;
+  for (int i = 0; i < 1001; ++i) many += "a.";
+  refused("train.seed={" + many + "a=1}",
+          {"--set train.seed={a.a.", "...: the value has 1001 dots"});
 }
 
 TEST(JobTest, LoadJobResolvesPathsFromItsFile) {

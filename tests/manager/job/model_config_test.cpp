@@ -42,6 +42,17 @@ TEST(ModelConfigTest, TransformersLoadsWhatItHasAClassFor) {
       {"output.config", "a multiple of model.num_attention_heads: 10 is not a multiple of 3"});
 }
 
+// In a job, -1 is no token. In a config.json it would be the last one.
+TEST(ModelConfigTest, NoPaddingTokenIsNull) {
+  const Job job = JobWith("kind = \"bert\"\ntask = \"masked_language\"\npad_token_id = -1\n");
+  EXPECT_TRUE(TransformersConfig(job.model).at("pad_token_id").is_null());
+  EXPECT_EQ(JobToJson(job).at("model").at("pad_token_id"), -1);
+  EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")).dump(), JobToJson(job).dump());
+  ExpectError(
+      [] { JobWith("kind = \"bert\"\ntask = \"masked_language\"\npad_token_id = -2\n"); },
+      {"model.pad_token_id", "must be from -1"});
+}
+
 TEST(ModelConfigTest, ConfigsOfEveryActivationAreRead) {
   const TestFolder folder;
   for (const char* activation : {"gelu", "gelu_tanh", "silu", "tanh", "relu", "sigmoid"}) {
@@ -57,6 +68,9 @@ TEST(ModelConfigTest, ConfigsOfEveryActivationAreRead) {
   EXPECT_EQ(of(R"({"hidden_act": "swish"})"), model::ActivationKind::kSilu);
   EXPECT_EQ(of(R"({"hidden_act": "gelu_pytorch_tanh"})"), model::ActivationKind::kGeluTanh);
   EXPECT_EQ(of(R"({"hidden_act": "gelu_fast"})"), model::ActivationKind::kGeluTanh);
+  EXPECT_EQ(of(R"({"hidden_act": "gelu_python_tanh"})"), model::ActivationKind::kGeluTanh);
+  EXPECT_EQ(of(R"({"hidden_act": "gelu_accurate"})"), model::ActivationKind::kGeluTanh);
+  EXPECT_EQ(of(R"({"hidden_act": "gelu_python"})"), model::ActivationKind::kGelu);
   EXPECT_EQ(of(R"({"hidden_act": null, "is_decoder": null, "position_embedding_type": null})"),
             model::ActivationKind::kGelu);
   ExpectError([&] { of(R"({"hidden_act": "mish"})"); }, {"'hidden_act' is \"mish\"", "sigmoid"});

@@ -221,7 +221,7 @@ TEST(AutoPolicyTest, WantsReadyWhatIsDoneWhileMoreIsOnItsWay) {
 // ---- the paper's policy -------------------------------------------------------------------------
 
 TEST(PaperPolicyTest, PutsAPouchAndWaitsForItsEnd) {
-  PaperPolicy policy(Limits(Policy::kPaper, 100, 1000));
+  PaperPolicy policy(Limits(Policy::kPaper, 100));
   EXPECT_TRUE(policy.timed());
   EXPECT_EQ(policy.Room(500, 0), 100);
   policy.OnPut(100, 0);
@@ -237,13 +237,28 @@ TEST(PaperPolicyTest, PutsAPouchAndWaitsForItsEnd) {
 }
 
 TEST(PaperPolicyTest, WhatIsNotDoneInTimeBelongsToTheNextPouch) {
-  PaperPolicy policy(Limits(Policy::kPaper, 100, 1000));
+  PaperPolicy policy(Limits(Policy::kPaper, 100));
   policy.OnPut(policy.Room(500, 0), 0);
   policy.OnDone(60, {}, 500 * kMs);
   EXPECT_EQ(policy.Room(400, 999 * kMs), 0);
   EXPECT_EQ(policy.Room(400, kSecondUs), 60) << "40 are left over";
   EXPECT_EQ(policy.timeout_us(), 1400 * kMs) << "40 % were missing";
   EXPECT_EQ(policy.NextDeadlineUs(), kSecondUs + 1400 * kMs);
+}
+
+TEST(PaperPolicyTest, DoesNotLearnATimeoutThatTheJobFixes) {
+  PaperPolicy policy(Limits(Policy::kPaper, 100, 5));
+  policy.OnPut(policy.Room(500, 0), 0);
+  policy.OnDone(60, {}, 2 * kMs);
+  EXPECT_EQ(policy.Room(400, 5 * kMs), 60) << "40 are left over";
+  EXPECT_EQ(policy.pouches(), 2);
+  EXPECT_EQ(policy.LeaseUs({}), 5 * kMs);
+  EXPECT_EQ(policy.NextDeadlineUs(), 10 * kMs);
+  policy.OnPut(60, 5 * kMs);
+  policy.OnDone(100, {}, 6 * kMs);
+  EXPECT_EQ(policy.Room(400, 6 * kMs), 100) << "all were done in time";
+  EXPECT_EQ(policy.pouches(), 3);
+  EXPECT_EQ(policy.timeout_us(), 5 * kMs);
 }
 
 TEST(PaperPolicyTest, StopsWhenThereIsNothingToWaitFor) {

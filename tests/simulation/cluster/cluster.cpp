@@ -208,8 +208,7 @@ void Cluster::ManagerBody(std::size_t slot, bool standby) {
         world_.Report(fmt::format(
             "manager {} commits a step, and was not told that it leads since it joined", slot));
       }
-      // A kill between two writes to the manager's files.
-      if (faults_.go_on && random().OneIn(64)) {
+      if (KillsBetweenWrites()) {
         ++faults_.counts[static_cast<std::size_t>(Fault::kKillManager)];
         managers_[slot].process = nullptr;
         managers_[slot].running = nullptr;

@@ -80,6 +80,7 @@ class Cluster {
   void KeepAway(HandlerSlot& handler);
   bool SendHandlerAway(HandlerSlot& handler);
   bool KillManager(ManagerSlot& manager);
+  bool KillsBetweenWrites();
   bool SendManagerAway(ManagerSlot& manager);
   bool KillBroker();
   bool KillAll();

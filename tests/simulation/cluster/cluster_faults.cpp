@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -155,6 +156,15 @@ bool Cluster::KillManager(ManagerSlot& manager) {
   KillProcess(manager.process);
   world_.After(RestartDelayUs(), [this] { RestartManager(); });
   return true;
+}
+
+// Decides whether a manager that commits a step is killed between two writes to its files. A seed
+// that draws its faults may do so whichever it draws. If the faults are given, kKillManager must be
+// one of them. The random number is drawn in any case, so that only the kills differ.
+bool Cluster::KillsBetweenWrites() {
+  if (!faults_.go_on || !random().OneIn(64)) return false;
+  return !drawn_.faults_are_given ||
+         std::ranges::find(drawn_.faults, Fault::kKillManager) != drawn_.faults.end();
 }
 
 // Like a signal to stop. The manager is started again later, and resumes.

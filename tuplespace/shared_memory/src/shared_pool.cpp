@@ -20,7 +20,8 @@ namespace {
 // A free block may exceed the request by 1 / kWasteParts of its size.
 constexpr std::uint64_t kWasteParts = 4;
 // A new block below this size pays only if it is reused, as it costs three processes some system
-// calls and page faults each. So one is made only if there is room to keep it and as much again.
+// calls and page faults each. So one is made only if the pool may keep free blocks of kMinKept
+// times its size.
 constexpr std::uint64_t kMinUsedOnceBytes = 256 << 10;
 constexpr std::uint64_t kMinKept = 16;
 // A free block is idle after this many times as many blocks of its size were handed out as exist.

@@ -247,7 +247,8 @@ class CpuDevice final : public Device {
   using ConvolveFunction = decltype(cpu::IsaTable::convolve);
   bool ConvolveLines(ConvolveFunction convolve, cpu::ConvolutionProblem problem,
                      std::int64_t lines);
-  void GemmFast(const GemmShape& shape, const Matrix& a, const Matrix& b, const Matrix& c);
+  void GemmFast(const GemmShape& shape, std::int64_t block, const Matrix& a, const Matrix& b,
+                const Matrix& c);
 
   std::shared_ptr<HostMemory> memory_;
   const cpu::IsaTable& table_;
@@ -263,27 +264,29 @@ void CpuDevice::Gemm(GemmForm form, Precision precision, std::int64_t block, con
   const GemmShape shape = CheckGemm(form, block, a, b, c);
   CheckWritable("gemm result", c);
   if (precision == Precision::kFast) {
-    GemmFast(shape, a, b, c);
+    GemmFast(shape, block, a, b, c);
   } else {
     GemmExact(ProblemOf(shape, block, a, b, c));
   }
 }
 
-void CpuDevice::GemmFast(const GemmShape& shape, const Matrix& a, const Matrix& b,
-                         const Matrix& c) {
+// An exact product is valid as a fast one.
+void CpuDevice::GemmFast(const GemmShape& shape, std::int64_t block, const Matrix& a,
+                         const Matrix& b, const Matrix& c) {
   if (bf16_) {
     cpu::OneDnnMultiplyBf16({shape.m, shape.n, shape.k, Address(a), a.stride, shape.a_k_first,
                              Address(b), b.stride, !shape.b_k_first, Address(c), c.stride},
                             info_.threads);
     return;
   }
+  const cpu::OpenBlasLibrary* openblas = cpu::OpenBlasOrNull();
+  if (openblas == nullptr) return GemmExact(ProblemOf(shape, block, a, b, c));
   const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
-  const cpu::OpenBlasLibrary& openblas = cpu::OpenBlas();
-  openblas.set_num_threads(info_.threads);
-  openblas.sgemm(CblasRowMajor, shape.a_k_first ? CblasTrans : CblasNoTrans,
-                 shape.b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
-                 narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
-                 0.0f, Address(c), narrow(c.stride));
+  openblas->set_num_threads(info_.threads);
+  openblas->sgemm(CblasRowMajor, shape.a_k_first ? CblasTrans : CblasNoTrans,
+                  shape.b_k_first ? CblasNoTrans : CblasTrans, narrow(shape.m), narrow(shape.n),
+                  narrow(shape.k), 1.0f, Address(a), narrow(a.stride), Address(b), narrow(b.stride),
+                  0.0f, Address(c), narrow(c.stride));
 }
 
 void CpuDevice::GemmThen(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <thread>
 
@@ -34,8 +35,7 @@ std::string RoomProblem() {
   const std::uint64_t wanted = AddressSpaceInUse() + kBytesOfLibrary + threads * kBytesOfThread;
   if (limit.rlim_cur >= wanted) return "";
   return fmt::format(
-      "the limit on address space (ulimit -v) is {} KiB, it needs {} KiB: raise the limit, or set "
-      "train.precision = \"exact\"",
+      "the limit on address space (ulimit -v) is {} KiB, it needs {} KiB: raise the limit",
       limit.rlim_cur / 1024, wanted / 1024);
 }
 
@@ -60,16 +60,35 @@ OpenBlasLibrary Load() {
   return out;
 }
 
+const OpenBlasLibrary& LoadedOpenBlas() {
+  static const auto& library = *new OpenBlasLibrary(Load());  // never unloaded
+  return library;
+}
+
+std::string WhyNotOpenBlas() {
+  return fmt::format("fast products on the CPU need OpenBLAS ({}), which cannot be used: {}", kName,
+                     LoadedOpenBlas().problem);
+}
+
+const OpenBlasLibrary* UsableOpenBlas() {
+  if (LoadedOpenBlas().problem.empty()) return &LoadedOpenBlas();
+  // A device has no log.
+  std::fputs(
+      fmt::format("acan: warning: {}; exact products take their place\n", WhyNotOpenBlas()).c_str(),
+      stderr);
+  return nullptr;
+}
+
 }  // namespace
 
 const OpenBlasLibrary& OpenBlas() {
-  static const auto& library = *new OpenBlasLibrary(Load());  // never unloaded
-  if (!library.problem.empty()) {
-    throw FailureError(
-        fmt::format("fast products on the CPU need OpenBLAS ({}), which cannot be used: {}", kName,
-                    library.problem));
-  }
-  return library;
+  if (!LoadedOpenBlas().problem.empty()) throw FailureError(WhyNotOpenBlas());
+  return LoadedOpenBlas();
+}
+
+const OpenBlasLibrary* OpenBlasOrNull() {
+  static const OpenBlasLibrary* const kUsable = UsableOpenBlas();  // says it once
+  return kUsable;
 }
 
 }  // namespace acan::cpu

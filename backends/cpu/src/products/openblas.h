@@ -18,7 +18,10 @@ struct OpenBlasLibrary {
 };
 
 // Throws Error (failure) if OpenBLAS cannot be loaded, or if the limit of address space is too low
-// for it.
+// for it. Whether it can be used is decided at the first call of either function.
 const OpenBlasLibrary& OpenBlas();
+// As OpenBlas, but where that throws, returns null. The first such call says on stderr that exact
+// products take the place of fast ones, and why.
+const OpenBlasLibrary* OpenBlasOrNull();
 
 }  // namespace acan::cpu

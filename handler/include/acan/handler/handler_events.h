@@ -162,6 +162,7 @@ struct KeepInput {
 struct KeepArrived {
   FlightId flight = 0;
   std::size_t input = 0;
+  tuplespace::Key key;  // of the input; the flight may have failed by then
 };
 // A tuple that was fetched ahead is in the cache from now on.
 struct KeepAhead {

@@ -32,8 +32,8 @@ void RequireTokenizer(const TextData& data, const VocabularyFile& given);
 
 // Tokenizes only the test part, with the token numbers of `vocabulary`, which are those of training
 // even if the training text or the tokenizer's file has changed since. Does not read train_text.
-// REQUIRES: there is text for testing, and `vocabulary` is of data.tokenizer. Throws as
-// TokenizeText.
+// REQUIRES: there is text for testing (test_text, or text with a test_fraction above 0), and
+// `vocabulary` is of data.tokenizer. Throws as TokenizeText.
 StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary);
 
 // A SentencePiece model.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -242,6 +243,7 @@ TokenizedText TokenizeText(const TextData& data, const VocabularyFile* given) {
 }
 
 StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary) {
+  assert(data.text.empty() ? !data.test_text.empty() : data.test_fraction > 0);
   if (data.tokenizer == kBytes) {  // the bytes stay in the file
     return data.text.empty() ? OpenRaw(data.test_text, NumberType::kUint8)
                              : std::move(*ByteTokens(data).test);

@@ -19,6 +19,7 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/descriptor.h"
 #include "acan/manager/file_lock.h"
+#include "acan/manager/file_server.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/unreadable.h"
@@ -84,6 +85,21 @@ std::string RealPath(const std::string& path) {
 std::function<void()> WithoutWait(const AuditLog::GoOn& go_on) {
   if (!go_on) return {};
   return [&go_on] { go_on(std::chrono::microseconds(0)); };
+}
+
+// Returns 0, or the value of errno.
+int AppendAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(descriptor, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+
+int SyncToDisk(int descriptor) {
+  return ::fdatasync(descriptor) != 0 && errno != EINVAL ? errno : 0;
 }
 
 // The lock that keeps others from writing. Its file lies beside the log, and is removed when the
@@ -191,7 +207,10 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
 }
 
 AuditLog::AuditLog(const std::string& path, std::string* said, GoOn go_on)
-    : path_(path), go_on_(std::move(go_on)), descriptor_(OpenToAppend(path)) {
+    : path_(path),
+      go_on_(std::move(go_on)),
+      descriptor_(OpenToAppend(path)),
+      syncs_each_write_(KeepsWrittenBytesOnHost(descriptor_)) {
   try {
     WriteLock lock(path_, descriptor_);
     lock.Wait(go_on_);
@@ -263,20 +282,27 @@ void AuditLog::Flush() {
 }
 
 void AuditLog::FlushLocked(const GoOn& go_on) {
-  struct stat file = {};
-  if (::fstat(descriptor_, &file) != 0) Fail("read the size", errno);
-  if (file.st_size != bytes_ && !has_written_) {
+  const FileSize size = SizeOfFile(descriptor_, SizeSource::kServer);
+  if (!size.bytes) Fail("read the size", size.error);
+  if (*size.bytes != bytes_ && !has_written_) {
     // The manager that had the lead before wrote its last records after this log had been opened.
     ContinueFrom(CheckAuditLog(path_, WithoutWait(go_on)));
-  } else if (file.st_size != bytes_) {
+  } else if (*size.bytes != bytes_) {
     unwritten_.clear();
-    if (std::exchange(is_continued_, true)) FailContinued();
+    const End before = std::exchange(end_, *size.bytes < bytes_ ? End::kLost : End::kContinued);
+    if (before != End::kOwn) FailChanged();
     return;
   }
   Write();
 }
 
-void AuditLog::FailContinued() const {
+void AuditLog::FailChanged() const {
+  if (end_ == End::kLost) {
+    throw FailureError(
+        fmt::format("{}: records of this run are gone: another process truncated the file, or its "
+                    "disk or file server lost what it had accepted (is a disk or a quota full?)",
+                    path_));
+  }
   throw FailureError(
       fmt::format("{}: another process has added records, so this run's own would break the chain: "
                   "give each job an audit log of its own",
@@ -295,16 +321,12 @@ void AuditLog::Write() {
     text += fmt::format("{}{}{}{}}}\n", kChain, head, kRecord, words);
   }
   has_written_ = true;
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(descriptor_, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) {
-      const int error = errno;
-      // Otherwise the file would end in a part of these lines, and they would be added once more.
-      if (::ftruncate(descriptor_, bytes_) != 0) is_continued_ = true;
-      Fail("write", error);
-    }
-    done += static_cast<std::size_t>(wrote);
+  int error = AppendAll(descriptor_, text);
+  if (error == 0 && syncs_each_write_) error = SyncToDisk(descriptor_);
+  if (error != 0) {
+    // Otherwise the file would end in a part of these lines, and they would be added once more.
+    if (::ftruncate(descriptor_, bytes_) != 0) end_ = End::kContinued;
+    Fail("write", error);
   }
   bytes_ += static_cast<std::int64_t>(text.size());
   records_ = records;
@@ -318,7 +340,7 @@ void AuditLog::Sync() {
     lock.Wait(go_on_);
     FlushLocked(go_on_);
   }
-  if (is_continued_) FailContinued();
+  if (end_ != End::kOwn) FailChanged();
   SyncWritten();
 }
 
@@ -327,7 +349,7 @@ void AuditLog::DropUnwritten() {
 }
 
 void AuditLog::SyncWritten() const {
-  if (::fdatasync(descriptor_) != 0 && errno != EINVAL) Fail("write to the disk", errno);
+  if (const int error = SyncToDisk(descriptor_)) Fail("write to the disk", error);
 }
 
 }  // namespace acan

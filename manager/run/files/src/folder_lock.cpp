@@ -69,6 +69,13 @@ FolderOwner ReadOwner(int descriptor) {
   return owner;
 }
 
+// A file that cannot be read may name somebody. An SMB server lets nobody but the holder of a lock
+// read the locked file.
+bool IsEmptyFile(int descriptor) {
+  char first = 0;
+  return ::pread(descriptor, &first, 1, 0) == 0;
+}
+
 bool HasEnded(pid_t pid) {
   return ::kill(pid, 0) != 0 && errno == ESRCH;
 }
@@ -112,6 +119,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
       ::close(descriptor);
       continue;
     }
+    const bool was_empty = IsEmptyFile(descriptor);
     const FolderOwner before = ReadOwner(descriptor);
     std::unique_ptr<FolderLock> lock(new FolderLock(path, descriptor));
     if (tried.locked == Locked::kNoLocks) {
@@ -129,7 +137,7 @@ std::unique_ptr<FolderLock> FolderLock::Take(const std::string& folder, const st
       lock->WriteWithRoom(run, make_room);
     } catch (...) {
       // It names nobody, so it would only puzzle whoever finds it.
-      if (before.pid == 0) ::unlink(path.c_str());
+      if (was_empty) ::unlink(path.c_str());
       throw;
     }
     return lock;

@@ -55,7 +55,6 @@ std::string NotFiniteInitialWeight(const Job& job) {
   std::vector<float> values;
   for (std::size_t index = 0; index < reader.Tensors().size(); ++index) {
     const TensorInfo& tensor = reader.Tensors()[index];
-    if (tensor.matrix.state != ParameterState::kValue) continue;
     values.resize(static_cast<std::size_t>(tensor.cols));
     for (std::int64_t row = 0; row < tensor.rows; ++row) {
       reader.Read(index, row, 0, 1, tensor.cols, values);

@@ -8,15 +8,16 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/file_lock.h"
+#include "acan/manager/file_server.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/unreadable.h"
@@ -46,6 +47,10 @@ std::ifstream OpenIfThere(const std::string& path) {
   return file;
 }
 
+void RequireReadToEnd(const std::ifstream& file, const std::string& path) {
+  if (file.bad()) throw FailureError(fmt::format("{}: cannot read it to its end", path));
+}
+
 // Passes each line of a file that ends with '\n' to `on_line`, until it returns false. Calls
 // `go_on` after each block.
 template <class OnLine>
@@ -60,7 +65,7 @@ void ForEachLine(const std::string& path, const std::function<void()>& go_on,
     bytes = 0;
     if (go_on) go_on();
   }
-  if (file.bad()) throw FailureError(fmt::format("{}: cannot read it to its end", path));
+  RequireReadToEnd(file, path);
 }
 
 // Writes lines to the beginning of a file, in large pieces.
@@ -103,7 +108,10 @@ MetricsLines LastLines(const std::string& path, std::size_t most_bytes) {
   const std::size_t begin = bytes > most_bytes ? bytes - most_bytes : 0;
   std::ifstream file = OpenIfThere(path);
   file.seekg(static_cast<std::streamoff>(begin));
-  std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text(std::min(bytes, most_bytes), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  RequireReadToEnd(file, path);
+  text.resize(static_cast<std::size_t>(file.gcount()));
   MetricsLines lines = LinesByStep(text);
   // The first of them may have lost its evaluation line.
   if (begin > 0 && !lines.empty()) lines.erase(lines.begin());
@@ -193,9 +201,7 @@ MetricsLog::MetricsLog(MetricsCopy copy)
 }
 
 std::optional<std::int64_t> MetricsLog::Size() const {
-  struct stat own = {};
-  if (::fstat(lines_.descriptor(), &own) != 0 || !S_ISREG(own.st_mode)) return std::nullopt;
-  return own.st_size;
+  return SizeOfFile(lines_.descriptor(), SizeSource::kHost).bytes;
 }
 
 std::int64_t MetricsLog::NextWritten() const {
@@ -235,7 +241,10 @@ MetricsLog::Leads MetricsLog::WhereItLeads() const {
   if (::stat(path_.c_str(), &there) != 0) {
     return errno == ENOENT || errno == ENOTDIR ? Leads::kNowhere : Leads::kUnknown;
   }
-  if (::fstat(lines_.descriptor(), &own) != 0) return Leads::kUnknown;
+  if (::fstat(lines_.descriptor(), &own) != 0) {
+    // The file server no longer has this file, and the path leads to one that it has.
+    return errno == ESTALE ? Leads::kElsewhere : Leads::kUnknown;
+  }
   const bool same = own.st_ino == there.st_ino && own.st_dev == there.st_dev;
   return same ? Leads::kHere : Leads::kElsewhere;
 }
@@ -245,14 +254,27 @@ std::string MetricsLog::PresentPath() const {
   std::error_code ignored;
   const fs::path of_descriptor = "/proc/self/fd/" + std::to_string(lines_.descriptor());
   std::string path = fs::read_symlink(of_descriptor, ignored).string();
+  // A file server's client gives such a name to a file that is removed while it is open.
+  const std::string name = fs::path(path).filename().string();
+  if (name.starts_with(".nfs") || name.starts_with(".fuse_hidden")) return "";
   return IsFileOf(path, lines_.descriptor()) ? path : "";
 }
 
 void MetricsLog::Sync() const {
   lines_.CheckWritten();
-  // Pipes and devices may not support it.
-  if (::fdatasync(lines_.descriptor()) == 0 || errno == EINVAL || errno == EROFS) return;
-  lines_.Fail("sync", errno);
+  if (sync_error_ == 0) {
+    // Pipes and devices may not support it.
+    if (::fdatasync(lines_.descriptor()) == 0 || errno == EINVAL || errno == EROFS) return;
+    sync_error_ = errno;
+  }
+  // Not as a full disk: with more room, the lost lines would still be lost.
+  throw FailureError(SyncProblem());
+}
+
+std::string MetricsLog::SyncProblem() const {
+  const int error = sync_error_;
+  if (error == 0) return "";
+  return fmt::format("{}: cannot sync, so lines may be lost: {}", path_, SystemErrorText(error));
 }
 
 std::string MetricsLog::Write(const json& line) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <ranges>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "acan/core/text/json_text.h"
 #include "acan/manager/closest_word.h"
@@ -32,10 +34,30 @@ std::string FirstOf(const std::vector<std::string>& names, const char* which) {
   return fmt::format("{} tensors{} (the first is '{}')", names.size(), which, names.front());
 }
 
-// Masks and tables in transformers' files, which its classes recreate.
+// Whether a class of transformers loads models of this kind.
+bool HasTransformersClass(std::string_view kind) {
+  return kind == "gpt" || kind == "llama" || kind == "bert";
+}
+
+// Masks and tables in transformers' files, which its classes recreate. A model of another kind may
+// have weights with such names.
 bool IsBuffer(const std::string& name) {
   return name.ends_with("embeddings.position_ids") || name.ends_with(".attn.bias") ||
          name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+// The name of a layer norm's tensor in the BERT of TensorFlow; empty for other tensors.
+// transformers reads these names, and writes them again when it saves a model that it read from
+// such a file.
+std::string TensorFlowName(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+  for (const auto& [own, other] : kNames) {
+    if (name.ends_with(own)) {
+      return name.substr(0, name.size() - own.size()) + std::string(other);
+    }
+  }
+  return "";
 }
 
 // The prefix that transformers adds to the names of a base model inside a model with a head, if the
@@ -59,12 +81,18 @@ struct ModelReader::Impl {
 
   void Bind(const TrainedModel& model);
   void BindBase(const TrainedModel& model, const std::string& prefix_in_file);
+  void FindOtherNames(const model::Graph& graph);
   int CountStates(const model::Graph& graph) const;
+  void EraseStates(const model::Graph& graph, std::set<std::string>* names) const;
+  std::string HintOf(const std::vector<std::string>& missing, const TrainedModel& model) const;
   void CheckNames(const TrainedModel& model) const;
   void CheckTensor(const TensorInfo& tensor) const;
   void CheckTied(const std::string& name, const model::Parameter& parameter) const;
+  bool Has(const std::string& in_file) const { return file->tensors().contains(in_file); }
   // The file's name of a tensor of the model.
   std::string InFile(const std::string& name) const {
+    const auto other = other_names.find(name);
+    if (other != other_names.end()) return other->second;
     return added + (name.starts_with(prefix) ? name.substr(prefix.size()) : name);
   }
 
@@ -72,11 +100,28 @@ struct ModelReader::Impl {
   std::string prefix;    // as MissingPrefix
   std::string added;     // what the file has before the model's names
   bool is_base = false;  // the file may have tensors beyond the model's
+  Take take = Take::kWeights;
   int states = 0;
   std::vector<TensorInfo> tensors;
   std::vector<TensorPlace> places;                // of `tensors`
   std::map<std::string, TensorPlace> of_weights;  // parameters and step counters, by name
+  // The file's names of parameters that it has under another name than the model's.
+  std::map<std::string, std::string> other_names;
 };
+
+void ModelReader::Impl::FindOtherNames(const model::Graph& graph) {
+  for (const model::Parameter& parameter : graph.parameters()) {
+    const std::string usual = InFile(parameter.name);
+    if (Has(usual)) continue;
+    const std::string other = TensorFlowName(usual);
+    if (!other.empty() && Has(other)) other_names[parameter.name] = other;
+  }
+  // Of tied tensors, safetensors.torch.save_model keeps the one whose name comes first.
+  for (const model::TiedName& tied : graph.tied_names()) {
+    const std::string& name = graph.parameter(tied.parameter).name;
+    if (!Has(InFile(name)) && Has(tied.name)) other_names[name] = tied.name;
+  }
+}
 
 // The maximum number of optimizer states that a parameter has in the file.
 int ModelReader::Impl::CountStates(const model::Graph& graph) const {
@@ -89,6 +134,29 @@ int ModelReader::Impl::CountStates(const model::Graph& graph) const {
   return 0;
 }
 
+// Erases the file's names of optimizer state, of whatever parameters its run trained.
+void ModelReader::Impl::EraseStates(const model::Graph& graph, std::set<std::string>* names) const {
+  for (const model::Parameter& parameter : graph.parameters()) {
+    if (parameter.role == model::Role::kStatistic) continue;
+    for (const ParameterState state : StatesOf(kMaxOptimizerStates).subspan(1)) {
+      names->erase(InFile(parameter.name + StateSuffix(state)));
+    }
+  }
+}
+
+// For the end of a message about missing tensors: what the reason may be.
+std::string ModelReader::Impl::HintOf(const std::vector<std::string>& missing,
+                                      const TrainedModel& model) const {
+  if (std::string shards = file->ShardsHint(); !shards.empty()) return shards;
+  // The file of a tied model has one of them. A job that does not say so has another model.
+  const bool may_be_tied = std::ranges::any_of(missing, [](const std::string& name) {
+    return name == "lm_head.weight" || name == "model.embed_tokens.weight";
+  });
+  return model.kind == "llama" && may_be_tied && model.training.tied_names().empty()
+             ? "; is the model tied (model.tie_word_embeddings = true)?"
+             : "";
+}
+
 // Checks for tensors that the file lacks, and for those that are not the model's.
 void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
   std::set<std::string> unknown;
@@ -99,7 +167,8 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
   }
   for (const std::string& name : model.training.step_counters()) unknown.erase(name);
   for (const model::TiedName& tied : model.training.tied_names()) unknown.erase(tied.name);
-  std::erase_if(unknown, IsBuffer);
+  if (HasTransformersClass(model.kind)) std::erase_if(unknown, IsBuffer);
+  if (take == Take::kWeights) EraseStates(model.training, &unknown);
   if (is_base) unknown.clear();
   if (missing.empty() && unknown.empty()) return;
   std::string text;
@@ -116,21 +185,21 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
     }
   }
   file->Refuse(fmt::format("{}; the model is of kind \"{}\" and has {} tensors{}", text, model.kind,
-                           tensors.size(), file->ShardsHint()));
+                           tensors.size(), HintOf(missing, model)));
 }
 
 void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
-  const StoredTensor& stored = file->tensors().at(InFile(tensor.name));
+  const std::string name = InFile(tensor.name);
+  const StoredTensor& stored = file->tensors().at(name);
   if (stored.type != "F32") {
-    file->Refuse(fmt::format("tensor '{}' has dtype \"{}\", expected \"F32\"{}", tensor.name,
-                             stored.type,
+    file->Refuse(fmt::format("tensor '{}' has dtype \"{}\", expected \"F32\"{}", name, stored.type,
                              stored.type == "F16" || stored.type == "BF16" || stored.type == "F64"
                                  ? ": save the model with model.float().save_pretrained(...)"
                                  : ""));
   }
   if (stored.shape != tensor.shape) {
-    file->Refuse(fmt::format("tensor '{}' has shape {}, expected {}", tensor.name,
-                             ShapeText(stored.shape), ShapeText(tensor.shape)));
+    file->Refuse(fmt::format("tensor '{}' has shape {}, expected {}", name, ShapeText(stored.shape),
+                             ShapeText(tensor.shape)));
   }
 }
 
@@ -138,7 +207,7 @@ void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
 void ModelReader::Impl::CheckTied(const std::string& name,
                                   const model::Parameter& parameter) const {
   const auto second = file->tensors().find(name);
-  if (second == file->tensors().end()) return;
+  if (second == file->tensors().end() || name == InFile(parameter.name)) return;
   const StoredTensor& first = file->tensors().at(InFile(parameter.name));
   if (second->second.type != first.type) {
     file->Refuse(
@@ -166,7 +235,8 @@ void ModelReader::Impl::CheckTied(const std::string& name,
 
 void ModelReader::Impl::Bind(const TrainedModel& model) {
   prefix = MissingPrefix(*file, model.training);
-  states = CountStates(model.training);
+  FindOtherNames(model.training);
+  states = take == Take::kWithStates ? CountStates(model.training) : 0;
   tensors = ModelTensors(model, states);
   CheckNames(model);
   for (const TensorInfo& tensor : tensors) {
@@ -200,8 +270,10 @@ void ModelReader::Impl::BindBase(const TrainedModel& model, const std::string& p
 ModelReader::ModelReader(const std::string& path, const TrainedModel& model)
     : ModelReader(std::make_shared<const SafetensorsFile>(path), model) {}
 
-ModelReader::ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model)
+ModelReader::ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model,
+                         Take take)
     : impl_(std::make_unique<Impl>(std::move(file))) {
+  impl_->take = take;
   impl_->Bind(model);
 }
 

@@ -12,6 +12,8 @@
 #include <iterator>
 #include <set>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -63,12 +65,25 @@ void SafetensorsFile::Open() {
     throw Unreadable(
         error, fmt::format("{}: cannot open: {}{}", path_, SystemErrorText(error), ShardsHint()));
   }
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+  const struct stat status = Status();
+  if (!S_ISREG(status.st_mode)) {
     Refuse("is a directory or device, expected a safetensors file");
   }
   file_bytes_ = status.st_size;
   modified_ = status.st_mtim;
+}
+
+struct stat SafetensorsFile::Status() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) {
+    const int error = errno;
+    throw Unreadable(error, fmt::format("{}: cannot read: {}", path_, SystemErrorText(error)));
+  }
+  return status;
+}
+
+void SafetensorsFile::ThrowChanged(const std::string& how) const {
+  throw Unreadable(EAGAIN, fmt::format("{}: {} while it was in use", path_, how));
 }
 
 void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes) const {
@@ -80,17 +95,16 @@ void SafetensorsFile::ReadAt(std::int64_t offset, void* data, std::size_t bytes)
       const int error = errno;
       throw Unreadable(error, fmt::format("{}: cannot read: {}", path_, SystemErrorText(error)));
     }
-    if (got == 0) Refuse(fmt::format("was truncated to {} bytes while it was read", offset));
+    if (got == 0) ThrowChanged(fmt::format("was truncated to {} bytes", offset));
     to += got;
     offset += got;
     bytes -= static_cast<std::size_t>(got);
   }
   // Checked after the read, so that earlier changes are noticed: the hash that was computed would
   // not be that of the values.
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || status.st_mtim.tv_sec != modified_.tv_sec ||
-      status.st_mtim.tv_nsec != modified_.tv_nsec) {
-    throw FailureError(fmt::format("{}: was changed while it was in use", path_));
+  const struct stat status = Status();
+  if (status.st_mtim.tv_sec != modified_.tv_sec || status.st_mtim.tv_nsec != modified_.tv_nsec) {
+    ThrowChanged("was changed");
   }
 }
 
@@ -199,11 +213,10 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
   tensor.shape = Sizes(name, "shape", field("shape"), 0, kMaxTensorRank);
   std::int64_t elements = 1;
   for (const std::int64_t size : tensor.shape) {
-    if (size < 1 || size > kMaxElements / elements) {
-      file_.Refuse(
-          fmt::format("tensor '{}' has a dimension of {}, expected at least 1 and at most "
-                      "{} elements",
-                      name, size, kMaxElements));
+    // PyTorch also stores tensors without elements.
+    if (elements > 0 && size > kMaxElements / elements) {
+      file_.Refuse(fmt::format("tensor '{}' has a dimension of {}, expected at most {} elements",
+                               name, size, kMaxElements));
     }
     elements *= size;
   }
@@ -226,18 +239,21 @@ StoredTensor SafetensorsFile::Header::ParseTensor(const std::string& name,
 }
 
 void SafetensorsFile::Header::CheckPlaces() const {
-  std::vector<std::pair<std::int64_t, std::string>> order;
-  for (const auto& [name, tensor] : file_.tensors_) order.emplace_back(tensor.begin, name);
+  // A tensor without elements comes before the one that begins at the same byte.
+  std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> order;
+  for (const auto& [name, tensor] : file_.tensors_) {
+    order.emplace_back(tensor.begin, tensor.end, name);
+  }
   std::sort(order.begin(), order.end());
   std::int64_t end = file_.data_begin_;
-  for (const auto& [begin, name] : order) {
+  for (const auto& [begin, own_end, name] : order) {
     if (begin != end) {
       file_.Refuse(
           fmt::format("tensor '{}' begins at data byte {}, expected {}: tensors must neither "
                       "overlap nor leave gaps",
                       name, begin - file_.data_begin_, end - file_.data_begin_));
     }
-    end = file_.tensors_.at(name).end;
+    end = own_end;
   }
   if (end != file_.file_bytes_) {
     file_.Refuse(fmt::format("has {} bytes after its last tensor", file_.file_bytes_ - end));

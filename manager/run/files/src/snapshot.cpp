@@ -235,9 +235,12 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
 std::shared_ptr<const ModelReader> SnapshotFolder::ReadTensors(
     const std::shared_ptr<const SafetensorsFile>& file, bool* others) const {
   try {
-    auto reader = std::make_shared<const ModelReader>(file, *model_);
+    auto reader =
+        std::make_shared<const ModelReader>(file, *model_, ModelReader::Take::kWithStates);
     if (reader->states() == states_) return reader;
-  } catch (const Error&) {
+  } catch (const Unreadable&) {
+    throw;
+  } catch (const Error&) {  // it is of another model
   }
   *others = true;
   return nullptr;
@@ -245,13 +248,22 @@ std::shared_ptr<const ModelReader> SnapshotFolder::ReadTensors(
 
 std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
     const std::function<void(const std::string&)>& say, bool* others,
-    const std::function<void()>& go_on) const {
+    const std::function<void()>& go_on, const BarredSnapshots& barred) const {
   *others = false;
   for (const std::string& path : Files(kSuffix)) {
+    // Not read: it would not be used, whether or not the system can read it.
+    if (barred.newest && path > PathOf(*barred.newest)) {
+      say(fmt::format("snapshot {} is newer than the last good version, {}; skipping it", path,
+                      *barred.newest));
+      continue;
+    }
     std::string problem;
     try {
       const auto file = std::make_shared<const SafetensorsFile>(path);
-      if (const std::optional<RunState> state = ReadState(*file, go_on, &problem, others)) {
+      const std::optional<RunState> state = ReadState(*file, go_on, &problem, others);
+      if (state && state->MayDependOn(barred.wrong)) {
+        problem = "may depend on results of a quarantined handler";
+      } else if (state) {
         if (auto tensors = ReadTensors(file, others)) {
           return Found{path, *state, std::move(tensors)};
         }

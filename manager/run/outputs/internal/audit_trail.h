@@ -44,8 +44,10 @@ class AuditTrail {
   // Reads the quarantine, which the space keeps for the next manager of this job, too. Removes the
   // snapshots to which these handlers contributed, and those of `recorded`: what `keep` got in
   // earlier lives at any broker. A handler that is only recorded may work again, because somebody
-  // may have repaired it.
-  void FindQuarantined(const SnapshotFolder* snapshots, Handlers recorded);
+  // may have repaired it. Returns all of these handlers: the run must not continue from such a
+  // snapshot even if it could not be removed.
+  [[nodiscard]] std::set<std::string> FindQuarantined(const SnapshotFolder* snapshots,
+                                                      Handlers recorded);
   // A life begins in the state `past`.
   void Begin(const RunState& past);
 

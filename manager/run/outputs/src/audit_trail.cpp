@@ -48,7 +48,8 @@ void AuditTrail::Open(Leadership& leadership) {
   if (!said.empty()) context_.Log(said);
 }
 
-void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots, Handlers recorded) {
+std::set<std::string> AuditTrail::FindQuarantined(const SnapshotFolder* snapshots,
+                                                  Handlers recorded) {
   for (const auto& found : context_.client.ListAll(QuarantinedIn(context_.job_id))) {
     const auto id = std::get<std::string>(found.key.Fields().back());
     quarantined_.emplace(id, std::string(found.payload.text()));
@@ -68,6 +69,7 @@ void AuditTrail::FindQuarantined(const SnapshotFolder* snapshots, Handlers recor
   std::erase_if(recorded_, [&](const auto& handler) { return wrong.contains(handler.first); });
   for (const auto& [id, why] : recorded_) wrong.insert(id);
   if (snapshots != nullptr && !wrong.empty()) snapshots->RemoveOf(wrong);
+  return wrong;
 }
 
 void AuditTrail::Begin(const RunState& past) {

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/file_server.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tuplespace/clock.h"
@@ -85,18 +88,27 @@ void RunFiles::RequireRoomForModel() const {
 
 std::optional<std::string> RunFiles::ReceiptText() const {
   if (!context_.HasFolder()) return std::nullopt;
-  std::ifstream file(context_.OutPath(kReceiptName), std::ios::binary);
+  const std::string path = context_.OutPath(kReceiptName);
+  std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::string text;
+  std::array<char, 1 << 14> block{};
+  do {
+    file.read(block.data(), block.size());
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
+  if (file.bad()) {
+    const int error = errno;
+    throw Unreadable(error, fmt::format("{}: cannot read: {}", path, SystemErrorText(error)));
+  }
+  return text;
 }
 
 std::optional<Receipt> RunFiles::NewReceipt() const {
   const auto text = ReceiptText();
   if (!text || text == earlier_receipt_) return std::nullopt;
   const std::string path = context_.OutPath(kReceiptName);
-  Receipt receipt = ReadReceipt(path);
-  if (!context_.IsOfThisJob(receipt, path)) return std::nullopt;
-  return receipt;
+  return context_.ReceiptOfThisJob(ReadReceiptJson(path), path);
 }
 
 void RunFiles::WriteReceipt(const Receipt& receipt) const {
@@ -284,9 +296,13 @@ std::vector<StepRange> RunFiles::MissingMetrics() {
 void RunFiles::SayIfMetricsAreCut() const {
   if (!metrics_->TakeCut()) return;
   const std::vector<StepRange>& missing = metrics_->missing();
+  const bool may_be_lost = KeepsWrittenBytesOnHost(metrics_->lines().descriptor());
   context_.Log(fmt::format(
-      "{} was truncated by another process{}: leave the output folder alone until the job is done",
+      "{} was truncated by another process{}{}: leave the output folder alone until the job is "
+      "done",
       context_.OutPath(kMetricsName),
+      may_be_lost ? ", or its file server lost what it had accepted (is a disk or a quota full?),"
+                  : "",
       missing.empty() ? ""
                       : fmt::format(" and has no line for step {}, as the receipt will record",
                                     RangesText(missing))));
@@ -321,9 +337,12 @@ void RunFiles::FinishLines() {
 
 void RunFiles::Check() const {
   CheckNotRemoved();
-  if (metrics_ && metrics_->WhereItLeads() == MetricsLog::Leads::kElsewhere) {
+  if (!metrics_) return;
+  if (metrics_->WhereItLeads() == MetricsLog::Leads::kElsewhere) {
     throw RunLost{"another manager has taken over"};
   }
+  const std::string problem = metrics_->SyncProblem();
+  if (!problem.empty()) throw RunLost{problem + "; the run writes the file again"};
 }
 
 void RunFiles::CheckNotRemoved() const {
@@ -350,7 +369,8 @@ void RunFiles::OnRemoved(const std::string& moved_to) const {
   std::error_code ignored;
   const std::string& folder = context_.settings.out_dir;
   const std::string moved_folder = fs::path(moved_to).parent_path().string();
-  const bool moved_whole = !moved_to.empty() && fs::exists(moved_folder + "/" + kJobName, ignored);
+  const bool moved_whole = !moved_to.empty() && !fs::equivalent(moved_folder, folder, ignored) &&
+                           fs::exists(moved_folder + "/" + kJobName, ignored);
   const std::string metrics = context_.OutPath(kMetricsName);
   std::string what = fmt::format("the output folder {} was removed", folder);
   if (moved_whole) {

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -158,14 +161,16 @@ void Beginning::AddToPast(const RunState& state) {
   past_.conflicts.insert(past_.conflicts.end(), state.conflicts.begin(), state.conflicts.end());
 }
 
-void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
+void Beginning::FindInSnapshots(const SnapshotFolder& snapshots,
+                                const std::set<std::string>& wrong, bool* others) {
   if (limits_.finite_through) snapshots.RemoveNewerThan(*limits_.finite_through);
   const auto say = [this](const std::string& line) { context_.Log(line); };
   const auto go_on = [this] {
     context_.client.Poll(std::chrono::milliseconds(0));
     leadership_.Keep();
   };
-  auto found = snapshots.Newest(say, others, go_on);
+  auto found = snapshots.Newest(say, others, go_on,
+                                {.wrong = wrong, .newest = limits_.finite_through});
   if (!found) return;
   past_ = found->state;
   saved_version_ = past_.version;
@@ -175,9 +180,10 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, bool* others) {
 }
 
 void Beginning::Find(const SnapshotFolder* snapshots,
-                     const std::vector<std::string>& earlier_runs) {
+                     const std::vector<std::string>& earlier_runs,
+                     const std::set<std::string>& wrong) {
   bool others = false;
-  if (snapshots != nullptr) FindInSnapshots(*snapshots, &others);
+  if (snapshots != nullptr) FindInSnapshots(*snapshots, wrong, &others);
   metrics_.keep_file = GoesOn() || FileMetricsAreOf(context_);
   std::int64_t reached = 0;
   for (const std::string& run : earlier_runs) reached = std::max(reached, CountInSpace(run));

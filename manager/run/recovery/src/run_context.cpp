@@ -1,7 +1,9 @@
 #include "acan/manager/run_context.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "acan/manager/job.h"
 #include "acan/manager/pass_tasks.h"
@@ -30,10 +32,12 @@ RunContext::RunContext(RunSettings with, tuplespace::ClientOptions client_option
       client(std::move(client_options)),
       run(RunName(job_id, client.id())) {}
 
-bool RunContext::IsOfThisJob(const Receipt& receipt, const std::string& where) const {
+std::optional<Receipt> RunContext::ReceiptOfThisJob(const nlohmann::json& json,
+                                                    const std::string& where) const {
+  Receipt receipt = ReceiptFromJson(json, where, JobCheck::kLeftOut);
   if (TrainingIdOf(receipt.job, receipt.train_sha256, receipt.test_sha256,
                    receipt.numerics_revision) == job_id) {
-    return true;
+    return receipt;
   }
   // Another version of acan may write the same job in another way. The graph file that the receipt
   // names may be gone, or lie on another host, but this manager has the same one, or the job is
@@ -42,10 +46,11 @@ bool RunContext::IsOfThisJob(const Receipt& receipt, const std::string& where) c
   if (const nlohmann::json::json_pointer file("/model/file"); its.contains(file)) {
     const auto* graph = std::get_if<GraphFile>(&job.model);
     const nlohmann::json::json_pointer hash("/model/file_sha256");
-    if (graph == nullptr || its.value(hash, "") != graph->sha256) return false;
+    if (graph == nullptr || !its.contains(hash) || its[hash] != graph->sha256) return std::nullopt;
     its[file] = graph->path;
   }
-  return TrainingIdOf(receipt, JobFromJson(its, where)) == job_id;
+  if (TrainingIdOf(receipt, JobFromJson(its, where)) != job_id) return std::nullopt;
+  return receipt;
 }
 
 int RunContext::OptimizerStates() const {

@@ -418,7 +418,7 @@ enum class ExponentialOrder : std::uint8_t {
 struct CrossEntropy {
   static constexpr std::string_view kName = "cross_entropy";
   float label_smoothing = 0.0f;
-  std::int64_t ignored_label = -100;  // negative: no class
+  std::int64_t ignored_label = -100;  // from -2^31 to -1, a label of 32 bits that is no class
   // With kLeaves there is no label smoothing, and no label is ignored.
   ExponentialOrder order = ExponentialOrder::kLanes;
   template <class Self, class Visit>

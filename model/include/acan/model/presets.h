@@ -97,7 +97,7 @@ struct BertOptions {
   std::int64_t type_vocab_size = 2;
   float initializer_range = 0.02f;
   float layer_norm_eps = 1e-12f;
-  std::int64_t pad_token_id = 0;
+  std::int64_t pad_token_id = 0;     // its look-ups give no gradient; -1: all do
   std::int64_t num_labels = 2;       // kClassification only
   bool add_pooling_layer = true;     // kEncoder only; without it there is no "pooler_output"
   std::int64_t sequence_length = 0;  // of the samples; 0: max_position_embeddings

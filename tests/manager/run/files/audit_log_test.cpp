@@ -173,6 +173,21 @@ TEST_F(AuditLogTest, RecordsOfAManagerThatLostTheLeadDoNotBreakTheChain) {
   }
 }
 
+// A file server may accept records and lose them, as when a quota is full.
+TEST_F(AuditLogTest, RecordsThatAreGoneAreNotTakenForThoseOfAnotherProcess) {
+  AuditLog log(path_);
+  log.Add({{"value", 1}});
+  log.Flush();
+  std::filesystem::resize_file(path_, Text().size() - 3);
+  log.Add({{"value", 2}});
+  EXPECT_NO_THROW(log.Flush()) << "another manager may have taken over";
+  log.Add({{"value", 3}});
+  ExpectError([&] { log.Flush(); }, {path_, "records of this run are gone", "quota"},
+              Error::Kind::kFailure);
+  ExpectError([&] { log.Sync(); }, {path_, "records of this run are gone"},
+              Error::Kind::kFailure);
+}
+
 TEST_F(AuditLogTest, WhatWasDroppedIsNotWrittenAtTheEnd) {
   {
     AuditLog log(path_);

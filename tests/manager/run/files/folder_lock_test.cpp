@@ -194,6 +194,9 @@ TEST(FolderLockTest, AFileThatCannotBeWrittenIsLeftAsItWas) {
   };
   fails();
   EXPECT_EQ(folder.FileCount(), 0u) << "it would name nobody";
+  folder.Write("manager.lock", "{");
+  fails();
+  EXPECT_EQ(folder.FileCount(), 1u) << "it may be another manager's";
   const std::string text = R"({"host": "away", "pid": 17, "run": "other", "since": "2026-01-01"})";
   folder.Write("manager.lock", text);
   fails();

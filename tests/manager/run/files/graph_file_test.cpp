@@ -2,14 +2,15 @@
 // independent definition of each layout, element by element.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "acan/manager/model_file.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/snapshot.h"
+#include "graph_files.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -18,24 +19,6 @@ namespace {
 
 using model::FileLayout;
 using nlohmann::json;
-
-std::shared_ptr<const TrainedModel> Build(const ModelOptions& options,
-                                          std::vector<std::string> freeze = {}) {
-  Job job;
-  job.model = options;
-  job.freeze = std::move(freeze);
-  return BuildModel(job);
-}
-
-model::GptOptions SmallGpt() {
-  model::GptOptions options;
-  options.n_layer = 1;
-  options.n_head = 2;
-  options.n_embd = 6;
-  options.block_size = 5;
-  options.vocab_size = 7;
-  return options;
-}
 
 model::ResnetOptions SmallResnet() {
   model::ResnetOptions options;
@@ -78,72 +61,6 @@ std::vector<ModelCase> Models() {
           {"vit", Build(vit)},
           {"resnet", Build(SmallResnet())},
           {"convnext", Build(convnext)}};
-}
-
-// The value at a place of acan's matrix; all values differ.
-float GraphValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
-  return static_cast<float>(tensor) * 4096.0f + static_cast<float>(row) * 64.0f +
-         static_cast<float>(col) + 0.5f;
-}
-
-std::vector<float> Part(std::size_t tensor, std::int64_t row, std::int64_t col, std::int64_t rows,
-                        std::int64_t cols) {
-  std::vector<float> values;
-  for (std::int64_t r = row; r < row + rows; ++r) {
-    for (std::int64_t c = col; c < col + cols; ++c) values.push_back(GraphValueAt(tensor, r, c));
-  }
-  return values;
-}
-
-// Writes every tensor in tiles of at most `tile` x `tile`, the last tensor first.
-void WriteTiles(ModelWriter& writer, const std::vector<TensorInfo>& tensors, std::int64_t tile) {
-  for (std::size_t i = tensors.size(); i-- > 0;) {
-    for (std::int64_t row = 0; row < tensors[i].rows; row += tile) {
-      for (std::int64_t col = 0; col < tensors[i].cols; col += tile) {
-        const std::int64_t rows = std::min(tile, tensors[i].rows - row);
-        const std::int64_t cols = std::min(tile, tensors[i].cols - col);
-        writer.Write(i, row, col, rows, cols, Part(i, row, col, rows, cols));
-      }
-    }
-  }
-}
-
-std::string WriteGraphModel(const std::string& path, const TrainedModel& model, std::int64_t tile,
-                            std::int64_t steps = 0) {
-  ModelWriter writer(path, model, steps);
-  WriteTiles(writer, ModelTensors(model), tile);
-  return writer.Finish();
-}
-
-// The header and the values of a file, parsed without the product's reader.
-struct Parsed {
-  json header;
-  std::string values;
-
-  std::string Bytes(const std::string& name) const {
-    const auto& at = header.at(name).at("data_offsets");
-    return values.substr(at.at(0), at.at(1).get<std::size_t>() - at.at(0).get<std::size_t>());
-  }
-  std::string Whole() const {
-    const std::string text = header.dump();
-    std::string bytes;
-    for (int i = 0; i < 8; ++i) bytes += static_cast<char>(text.size() >> (8 * i) & 0xff);
-    return bytes + text + values;
-  }
-  void Append(const std::string& name, const std::string& type, const json& shape,
-              const std::string& bytes) {
-    header[name] = {{"dtype", type},
-                    {"shape", shape},
-                    {"data_offsets", {values.size(), values.size() + bytes.size()}}};
-    values += bytes;
-  }
-};
-
-Parsed Parse(const std::string& path) {
-  const std::string file = ReadWhole(path);
-  std::uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof(length));
-  return {json::parse(file.substr(8, length)), file.substr(8 + length)};
 }
 
 // The expected values of a tensor in the file, by the definitions of model/README.md.
@@ -293,34 +210,6 @@ TEST(GraphFileTest, ACounterOfAnotherTypeIsNamed) {
               {"/wrong", "bn1.num_batches_tracked", "dtype \"F32\" and shape [2]", "\"I64\""});
 }
 
-// transformers may write the head of a tied model as well.
-TEST(GraphFileTest, ATiedTensorMayBeThereTwiceIfItIsTheSame) {
-  const TestFolder folder;
-  const auto model = Build(SmallGpt());
-  const std::string path = folder.Path("model.safetensors");
-  const std::string hash = WriteGraphModel(path, *model, 9);
-  const Parsed file = Parse(path);
-  EXPECT_FALSE(file.header.contains("lm_head.weight"));
-  const std::string table = file.Bytes("transformer.wte.weight");
-  Parsed twice = file;
-  twice.Append("lm_head.weight", "F32", {7, 6}, table);
-  EXPECT_EQ(ModelReader(folder.Write("twice", twice.Whole()), *model).WeightsSha256(), hash);
-  Parsed differs = file;
-  std::string changed = table;
-  changed.back() = static_cast<char>(changed.back() ^ 1);
-  differs.Append("lm_head.weight", "F32", {7, 6}, changed);
-  ExpectError([&] { ModelReader(folder.Write("differs", differs.Whole()), *model); },
-              {"/differs", "'lm_head.weight' differs from 'transformer.wte.weight'"});
-  Parsed half = file;
-  half.Append("lm_head.weight", "F16", {7, 6}, table.substr(0, table.size() / 2));
-  ExpectError([&] { ModelReader(folder.Write("half", half.Whole()), *model); },
-              {"'lm_head.weight' has dtype \"F16\", expected \"F32\"", "tied"});
-  Parsed other = file;
-  other.Append("lm_head.weight", "F32", {6, 7}, table);
-  ExpectError([&] { ModelReader(folder.Write("other", other.Whole()), *model); },
-              {"/other", "'lm_head.weight' has shape [6,7], expected [7,6]", "tied"});
-}
-
 TEST(GraphFileTest, WrongFilesAreNamed) {
   const TestFolder folder;
   const auto gpt = Build(SmallGpt());
@@ -346,68 +235,6 @@ TEST(GraphFileTest, WrongFilesAreNamed) {
         ModelReader(path, *BuildModel(Perceptron{{7, 5, 3}}));
       },
       {"lacks 4", "has 16"});
-}
-
-// Like the file of OpenAI's GPT-2: names of the base model, and the masks of attention.
-TEST(GraphFileTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
-  const TestFolder folder;
-  const auto gpt = Build(SmallGpt());
-  const std::string path = folder.Path("model.safetensors");
-  WriteGraphModel(path, *gpt, 9);
-  const std::string sha256 = ModelReader(path, *gpt).WeightsSha256();
-  Parsed base = Parse(path);
-  base.Append("transformer.h.0.attn.bias", "BOOL", {4}, std::string(4, '\0'));
-  const std::string prefix = "transformer.";
-  nlohmann::json header = nlohmann::json::object();
-  for (const auto& [name, tensor] : base.header.items()) {
-    header[name.starts_with(prefix) ? name.substr(prefix.size()) : name] = tensor;
-  }
-  base.header = header;
-  EXPECT_EQ(ModelReader(folder.Write("base", base.Whole()), *gpt).WeightsSha256(), sha256);
-}
-
-// An encoder can be read from its own file, from one with a head, and without the pooling layer.
-TEST(GraphFileTest, TheBaseOfAModelIsReadFromFilesOfTheWhole) {
-  const TestFolder folder;
-  model::BertOptions options;
-  options.vocab_size = 7;
-  options.hidden_size = 4;
-  options.intermediate_size = 6;
-  options.num_hidden_layers = 1;
-  options.num_attention_heads = 2;
-  options.max_position_embeddings = 5;
-  const auto encoder = [&](bool pools) {
-    options.task = model::BertTask::kEncoder;
-    options.add_pooling_layer = pools;
-    TrainedModel model{"bert", {}, model::Bert(options, model::Mode::kEvaluation)};
-    model.training = model.evaluation;
-    return model;
-  };
-  const auto whole = [&](model::BertTask task) {
-    options.task = task;
-    const std::string path = folder.Path("whole");
-    WriteGraphModel(path, *Build(options), 9);
-    return path;
-  };
-  const TrainedModel with = encoder(true), without = encoder(false);
-  const std::string classifier = whole(model::BertTask::kClassification);
-  EXPECT_EQ(ModelReader(classifier, with, "bert.").Tensors().size(), 23u);
-  const ModelReader read(classifier, without, "bert.");
-  ASSERT_EQ(read.Tensors().size(), 21u);
-  const Parsed file = Parse(classifier);
-  for (std::size_t i = 0; i < read.Tensors().size(); ++i) {
-    const TensorInfo& tensor = read.Tensors()[i];
-    const std::string bytes = file.Bytes("bert." + tensor.name);
-    std::vector<float> values(bytes.size() / sizeof(float));
-    read.Read(i, 0, 0, tensor.rows, tensor.cols, values);
-    EXPECT_EQ(std::memcmp(values.data(), bytes.data(), bytes.size()), 0) << tensor.name;
-  }
-  ExpectError([&] { ModelReader(classifier, with); }, {"/whole", "lacks 23 tensors"});
-  // A masked language model has no pooling layer.
-  const std::string masked = whole(model::BertTask::kMaskedLanguage);
-  EXPECT_EQ(ModelReader(masked, without, "bert.").Tensors().size(), 21u);
-  ExpectError([&] { ModelReader(masked, with, "bert."); },
-              {"/whole", "lacks 2 tensors of the model (the first is 'pooler.dense.bias')"});
 }
 
 TEST(GraphFileTest, SnapshotsHaveStatesOfWhatIsTrainedOnly) {

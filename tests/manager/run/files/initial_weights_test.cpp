@@ -6,6 +6,9 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/manager/model_config.h"
@@ -100,6 +103,53 @@ TEST_F(InitialWeightsTest, ChangedWhileTheyAreReadAreRefused) {
               {path + ": was changed while it was in use"}, Error::Kind::kFailure);
 }
 
+// Returns the hash of all tensors. All weights are 1, and all optimizer state is 2.
+std::string WriteWithStates(const std::string& path, const TrainedModel& model, int states) {
+  SnapshotExtras extras;
+  extras.states = states;
+  ModelWriter writer(path, model, extras);
+  const std::vector<TensorInfo> tensors = ModelTensors(model, states);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_value = tensors[i].matrix.state == ParameterState::kValue;
+    const std::vector<float> values(static_cast<std::size_t>(tensors[i].rows * tensors[i].cols),
+                                    is_value ? 1.0f : 2.0f);
+    writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
+  }
+  return writer.Finish();
+}
+
+// A job may freeze other parameters than the run that wrote the snapshot.
+TEST_F(InitialWeightsTest, OfASnapshotAreReadWithoutTheOptimizersState) {
+  Job whole;
+  whole.model = Perceptron{{2, 4, 3}};
+  Job frozen = whole;
+  frozen.freeze = {"layers.0.*"};
+  const std::string path = folder_.Path("snapshot");
+  const std::string sha256 = WriteWithStates(folder_.Path("weights"), *BuildModel(whole), 0);
+  for (const auto& [run, next] : {std::pair(whole, frozen), std::pair(frozen, whole)}) {
+    SCOPED_TRACE(run.freeze.size());
+    WriteWithStates(path, *BuildModel(run), 2);
+    for (const Job& job : {run, next}) {
+      const ModelReader reader(path, *BuildModel(job));
+      EXPECT_EQ(reader.states(), 0);
+      EXPECT_EQ(reader.WeightsSha256(), sha256);
+      ASSERT_EQ(reader.Tensors().size(), 4u);
+      for (std::size_t i = 0; i < reader.Tensors().size(); ++i) {
+        std::array<float, 1> value{};
+        reader.Read(i, 0, 0, 1, 1, value);
+        EXPECT_EQ(value[0], 1.0f) << reader.Tensors()[i].name;
+      }
+    }
+    // The run itself goes on only with the state of all that it trains.
+    const auto file = std::make_shared<const SafetensorsFile>(path);
+    const auto with_states = [&file](const Job& job) {
+      return ModelReader(file, *BuildModel(job), ModelReader::Take::kWithStates).states();
+    };
+    EXPECT_EQ(with_states(run), 2);
+    ExpectError([&with_states, &job = next] { with_states(job); }, {"'layers.0.bias.state0'"});
+  }
+}
+
 model::LlamaOptions SmallLlama() {
   model::LlamaOptions llama;
   llama.vocab_size = 7;
@@ -146,6 +196,14 @@ TEST_F(WeightsOfAnotherModel, AreRefusedIfAConfigSaysSo) {
           {"rope_scaling", "acan does not scale rotary positions (only null)"});
   Refused(with("rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}),
           {"rope_theta = 5"});
+  Refused(with("rope_parameters", {{"type", "linear"}, {"factor", 2}, {"rope_theta", 10000}}),
+          {"rope_scaling", "acan does not scale rotary positions"});
+  Refused(with("rope_scaling", {{"type", "default"}, {"rope_theta", 5e5}}), {"rope_theta = 5"});
+  Refused(with("rope_scaling", "linear"), {"rope_scaling = \"linear\""});
+  // These scale nothing.
+  Accepted(with("rope_scaling", nlohmann::json::object()));
+  Accepted(with("rope_scaling", {{"type", "default"}}));
+  Accepted(with("rope_scaling", {{"rope_type", "default"}}));
   // What people change for a fine-tuning, and another name of the same function.
   Accepted(with("attention_dropout", 0.5));
   Accepted(with("hidden_act", "swish"));
@@ -169,12 +227,26 @@ TEST_F(WeightsOfAnotherModel, AreRefusedForAnotherPaddingToken) {
   job_.model = bert;
   Accepted({{"pad_token_id", 0}});
   Accepted({{"model_type", "bert"}});
-  Refused({{"pad_token_id", 5}}, {"pad_token_id = 5", "the job's model has 0"});
-  Accepted({{"pad_token_id", nullptr}});
-  bert.pad_token_id = 5;
-  job_.model = bert;
+  Refused({{"pad_token_id", 5}}, {"pad_token_id = 5, but the job's model has 0"});
+  // null means none, and -1 the last token; in a job, -1 means none.
+  Refused({{"pad_token_id", nullptr}},
+          {"pad_token_id = null, which is -1 in a job", "the job's model has 0"});
+  Refused({{"pad_token_id", -1}}, {"pad_token_id = -1, which is 30521 in a job"});
+  const auto set = [&](std::int64_t token) {
+    bert.pad_token_id = token;
+    job_.model = bert;
+  };
+  set(5);
   Accepted({{"pad_token_id", 5}});
   Refused({{"model_type", "bert"}}, {"no pad_token_id, which means 0"});
+  set(-1);
+  Accepted({{"pad_token_id", nullptr}});
+  Accepted(TransformersConfig(job_.model));
+  Refused({{"pad_token_id", -1}}, {"the job's model has -1"});
+  Refused({{"pad_token_id", -30523}}, {"pad_token_id = -30523, but the job's model has -1"});
+  set(bert.vocab_size - 1);
+  Accepted({{"pad_token_id", -1}});
+  Refused({{"pad_token_id", nullptr}}, {"the job's model has 30521"});
 }
 
 TEST_F(WeightsOfAnotherModel, AreRefusedIfTheJobOfTheirRunSaysSo) {

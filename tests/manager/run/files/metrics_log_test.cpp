@@ -329,6 +329,12 @@ TEST(MetricsLogTest, KnowsThatAnotherOneWasBegun) {
   std::filesystem::rename(path, moved);
   EXPECT_EQ(successor.WhereItLeads(), MetricsLog::Leads::kNowhere);
   EXPECT_EQ(successor.PresentPath(), std::filesystem::canonical(moved));
+  // So clients of file servers remove a file that is open.
+  for (const char* name : {".nfs0000000000000007", ".fuse_hidden00000007"}) {
+    std::filesystem::rename(moved, folder.Path(name));
+    EXPECT_EQ(successor.PresentPath(), "");
+    std::filesystem::rename(folder.Path(name), moved);
+  }
   std::filesystem::remove(moved);
   EXPECT_EQ(successor.PresentPath(), "");
 }

@@ -290,7 +290,8 @@ TEST(ModelReaderTest, WrongTensorsAreNamed) {
   ExpectHeaderRefused(set(weight, "shape", std::vector<int>(9, 1)), {weight, "0 to 8 sizes"});
   ExpectHeaderRefused(set(weight, "shape", {-3, 2}), {weight, "shape [-3,2]"});
   ExpectHeaderRefused(set(weight, "shape", {3.0, 2}), {weight, "shape [3.0,2]"});
-  ExpectHeaderRefused(set(weight, "shape", {0, 2}), {weight, "dimension of 0"});
+  ExpectHeaderRefused(set(weight, "shape", {0, 2}),
+                      {weight, "24 bytes", "[0,2] of \"F32\" needs 0"});
   ExpectHeaderRefused(set(weight, "shape", {std::int64_t{1} << 40, std::int64_t{1} << 40}),
                       {weight, "dimension of"});
   ExpectHeaderRefused(set(weight, "shape", "x"), {weight, "shape \"x\""});
@@ -317,12 +318,25 @@ TEST(ModelReaderTest, WrongTensorsAreNamed) {
         header["much"] = {{"dtype", "I64"}, {"shape", {1}}, {"data_offsets", {56, 64}}};
       },
       {"has 2 tensors, which the model lacks (the first is 'more')"}, 64);
+  // Optimizer state belongs to a parameter of the model.
+  ExpectHeaderRefused(
+      [](json& header) {
+        header["layers.9.bias.state0"] = {
+            {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {52, 56}}};
+      },
+      {"has the tensor 'layers.9.bias.state0', which the model lacks"}, 56);
   ExpectHeaderRefused([](json& header) { header["layers.99.bias"] = header["layers.1.bias"]; },
                       {"layers.99.bias"});
   ExpectHeaderRefused(set("layers.0.bias", "shape", {3, 1}),
                       {"layers.0.bias", "shape [3,1], expected [3]"});
   ExpectHeaderRefused(set("layers.1.weight", "shape", {3, 1}),
                       {"layers.1.weight", "shape [3,1], expected [1,3]"});
+  ExpectHeaderRefused(
+      [](json& header) {
+        header["layers.1.weight"] = {
+            {"dtype", "F32"}, {"shape", {0, 3}}, {"data_offsets", {40, 40}}};
+      },
+      {"layers.1.weight", "shape [0,3], expected [1,3]"}, 40);
   ExpectHeaderRefused(
       [](json& header) {
         header["layers.1.weight"] = {

@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 #include "descriptor_limit.h"
+#include "failing_status.h"
 #include "test_files.h"
 
 namespace acan {
@@ -320,6 +324,72 @@ TEST_F(SnapshotTest, OneThatCannotBeReadIsNotTakenForADamagedOne) {
   EXPECT_EQ(Newest()->path, PathOf("4"));
   Folder().RemoveOf({"evil/7"});
   EXPECT_EQ(Newest()->path, PathOf("3"));
+}
+
+// A server that does not answer says nothing about the file.
+TEST_F(SnapshotTest, OneWhoseStatusIsUnknownIsNotTakenForADamagedOne) {
+  model_ = BuildModel(Perceptron{{2000, 300, 3}});
+  Write(3);
+  Write(4);
+  struct NoFilters {};
+  bool fails = false;
+  const auto say = [](const std::string&) {};
+  const auto go_on = [&fails] {
+    if (!std::exchange(fails, true) && !MakeStatusFail()) throw NoFilters{};
+  };
+  std::thread([&] {
+    try {
+      ExpectError([&] { Folder().Newest(say, &others_, go_on); },
+                  {PathOf("4"), "Connection timed out", "may be intact"}, Error::Kind::kFailure);
+    } catch (const NoFilters&) {
+      fails = false;
+    }
+  }).join();
+  if (!fails) GTEST_SKIP() << "the system has no filters of system calls (seccomp)";
+  EXPECT_EQ(Newest()->path, PathOf("4"));
+}
+
+// It may be intact now, or when the other process has written it to its end.
+TEST_F(SnapshotTest, OneThatChangesWhileItIsReadIsNotTakenForADamagedOne) {
+  model_ = BuildModel(Perceptron{{2000, 300, 3}});
+  Write(3);
+  Write(4);
+  const auto say = [](const std::string&) {};
+  const auto change = [this] {
+    const auto written = std::filesystem::last_write_time(PathOf("4"));
+    std::filesystem::last_write_time(PathOf("4"), written + std::chrono::seconds(1));
+  };
+  ExpectError([&] { Folder().Newest(say, &others_, change); },
+              {PathOf("4"), "was changed while it was in use", "may be intact"},
+              Error::Kind::kFailure);
+  EXPECT_EQ(Newest()->path, PathOf("4"));
+  const auto cut = [this] { std::filesystem::resize_file(PathOf("4"), 100); };
+  ExpectError([&] { Folder().Newest(say, &others_, cut); },
+              {PathOf("4"), "was truncated", "may be intact"}, Error::Kind::kFailure);
+}
+
+// Some file systems refuse to remove a file, at least for a while.
+TEST_F(SnapshotTest, BarredOnesAreNotUsedEvenIfTheyAreThere) {
+  Write(1, "training", {"a"});
+  Write(2, "training", {"a", "evil/7"});
+  Write(3, "training", {"a", "evil/7"});
+  const auto newest = [this](const BarredSnapshots& barred) {
+    said_.clear();
+    const auto say = [this](const std::string& line) { said_ += line + "\n"; };
+    const auto found = Folder().Newest(say, &others_, {}, barred);
+    return found ? found->state.version : 0;
+  };
+  EXPECT_EQ(newest({}), 3);
+  EXPECT_EQ(newest({.wrong = {}, .newest = 2}), 2);
+  EXPECT_NE(said_.find(PathOf("3") + " is newer than the last good version, 2"), std::string::npos)
+      << said_;
+  EXPECT_EQ(newest({.wrong = {"evil/"}, .newest = {}}), 1);
+  EXPECT_NE(said_.find(PathOf("2") + " may depend on results of a quarantined handler"),
+            std::string::npos)
+      << said_;
+  EXPECT_EQ(newest({.wrong = {"a"}, .newest = {}}), 0);
+  EXPECT_FALSE(others_) << said_;
+  EXPECT_EQ(folder_.Names("snapshots").size(), 3u);
 }
 
 TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -90,6 +91,25 @@ class BeginningTest : public ::testing::Test {
     Halves values;
     TileMover(*earlier_, [] {}).Load(values, tiles);
   }
+  SnapshotFolder Snapshots() const {
+    const RunContext& context = manager_->context;
+    return {folder_.path() + "/snapshots", context.job_id, context.model,
+            context.OptimizerStates()};
+  }
+  void WriteSnapshot(const SnapshotFolder& snapshots, std::int64_t version,
+                     const std::vector<std::string>& contributors = {}) const {
+    const RunContext& context = manager_->context;
+    RunState state;
+    state.version = version;
+    state.contributors = contributors;
+    const std::unique_ptr<ModelWriter> writer = snapshots.Begin(state);
+    std::size_t index = 0;
+    for (const TensorInfo& tensor : ModelTensors(*context.model, context.OptimizerStates())) {
+      const std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols), 0.5F);
+      writer->Write(index++, 0, 0, tensor.rows, tensor.cols, values);
+    }
+    writer->Finish();
+  }
   void Submit(tuplespace::RequestBody body) {
     earlier_->Submit(std::move(body), [](tuplespace::ReplyBody&&) {});
   }
@@ -108,8 +128,9 @@ class BeginningTest : public ::testing::Test {
     kept.Put(state, 0);
     EXPECT_TRUE(earlier_->GetStatistics());
   }
-  const Beginning& Find(const SnapshotFolder* snapshots = nullptr) {
-    manager_->beginning.Find(snapshots, {kEarlierRun});
+  const Beginning& Find(const SnapshotFolder* snapshots = nullptr,
+                        const std::set<std::string>& wrong = {}) {
+    manager_->beginning.Find(snapshots, {kEarlierRun}, wrong);
     return manager_->beginning;
   }
   // The lines that say from where the run continues.
@@ -203,7 +224,7 @@ TEST_F(BeginningTest, TheCountsOfAnEarlierLifeStayWhenItBeginsAnew) {
   counted.tasks_done = 960;
   Beginning beginning(manager_->context, manager_->leadership,
                       {.earlier_lives = 1, .finite_through = {}, .counted = counted});
-  beginning.Find(nullptr, {});
+  beginning.Find(nullptr, {}, {});
   EXPECT_FALSE(beginning.GoesOn());
   EXPECT_EQ(beginning.past().version, 0);
   EXPECT_EQ(beginning.past().tasks_done, 960);
@@ -225,23 +246,22 @@ TEST_F(BeginningTest, WeightsOfManyStepsAreUsedWithoutMetrics) {
 
 // The snapshot is older than the weights, so its steps would read as lost if it were named, too.
 TEST_F(BeginningTest, OnlyTheChosenVersionIsNamed) {
-  const RunContext& context = manager_->context;
-  const SnapshotFolder snapshots(folder_.path() + "/snapshots", context.job_id, context.model,
-                                 context.OptimizerStates());
-  RunState state;
-  state.version = 30;
-  const std::unique_ptr<ModelWriter> writer = snapshots.Begin(state);
-  std::size_t index = 0;
-  for (const TensorInfo& tensor : ModelTensors(*context.model, context.OptimizerStates())) {
-    const std::vector<float> values(static_cast<std::size_t>(tensor.rows * tensor.cols), 0.5F);
-    writer->Write(index++, 0, 0, tensor.rows, tensor.cols, values);
-  }
-  writer->Finish();
+  const SnapshotFolder snapshots = Snapshots();
+  WriteSnapshot(snapshots, 30);
   PutMetrics(48);
   PutWeights(48);
   EXPECT_EQ(Find(&snapshots).saved_version(), 30);
   EXPECT_EQ(SaidToContinue(),
             std::vector<std::string>{"continuing from the weights in the space, after step 48"});
+}
+
+// On some file systems they cannot be removed, at least for a while.
+TEST_F(BeginningTest, SnapshotsOfWrongHandlersAreNotUsedEvenIfTheyAreThere) {
+  job_.tasks.audit = 1;
+  const SnapshotFolder snapshots = Snapshots();
+  WriteSnapshot(snapshots, 10, {"good/1"});
+  WriteSnapshot(snapshots, 20, {"good/1", "evil/1"});
+  EXPECT_EQ(Find(&snapshots, {"evil/1"}).past().version, 10);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ enum class Planted : std::uint8_t {
   kAnyResultMayStay,
   kBorrowedIsKept,
   kBorrowedIsCompleted,
+  kBorrowersWaitTwice,
   // ClientSession, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "tuplespace/planted.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -54,9 +56,10 @@ std::optional<RequestError> Gets::BorrowProblemOf(const ClientState& client,
   if (!key) return std::nullopt;
   const Record* record = state_.store.Find(key->bytes());
   const bool has = record != nullptr && record->lease && record->lease->client == &client;
-  const bool waits = std::any_of(client.gets.begin(), client.gets.end(), [](const auto& item) {
+  bool waits = std::any_of(client.gets.begin(), client.gets.end(), [](const auto& item) {
     return item.second.taker.group->pattern.AsExactKey().has_value();
   });
+  if (IsPlanted(Planted::kBorrowersWaitTwice)) waits = false;
   if (!has && !waits) return std::nullopt;
   return RequestError{ErrorCode::kBusy, "borrow_us of this client's role: it " +
                                             std::string(has ? "has borrowed" : "waits for") +

@@ -181,6 +181,8 @@ struct CountReply {
 // are there and need_bytes <= offer_bytes. Tasks whose affinity tuple this client holds come first;
 // then the order is priority, largest need, oldest. A Get waits until it can take a tuple. A Get
 // with the id of an open Get of the same client replaces that one (offers change as memory frees).
+// A client that may only borrow plain tuples (ClientLimits::borrow_us) gets kBusy for a Get that
+// names a whole key if it holds that tuple or has another such Get open.
 struct Get {
   Pattern pattern;
   std::uint64_t offer_bytes = UINT64_MAX;
@@ -250,8 +252,11 @@ struct Extend {
 struct Release {
   LeaseRef lease;
 };
-// The task failed on this device. It becomes ready again, first for other clients. After
-// limits.task_failures failures it is parked and its owner gets a Notice.
+// The task failed on this device. It becomes ready again, first for other clients. It is parked and
+// its owner gets a Notice when it has failed limits.task_failures times
+//  - without the failures of the key that reported most (a client without a key counts as one), or
+//  - in all, and on every client that could take it. If one of these failures came from a client
+//    with a key, limits.rounds_alone further rounds with growing pauses come first.
 struct Fail {
   LeaseRef lease;
   std::string cause;

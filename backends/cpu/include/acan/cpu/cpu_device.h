@@ -1,5 +1,7 @@
 // The CPU as a Device. Exact products and kernels run in AVX-512, AVX2 or portable code, chosen at
-// run time; all three give the same bits. Fast products use OpenBLAS, or oneDNN for bf16.
+// run time; all three give the same bits. Fast products use OpenBLAS, or oneDNN for bf16. If
+// OpenBLAS cannot be used, fast products in fp32 are the exact ones; the first one says so on
+// stderr.
 //
 // Memory. Buffers are charged to the budget by exactly their size. Packing scratch
 // (CpuScratchBytes) is charged once, at construction. So used_bytes() of a new device equals its

@@ -21,6 +21,9 @@ struct LockTry {
   int error = 0;  // the value of errno if it was not locked
 };
 
+// What it means that flock(2) failed with `error`, a value of errno other than EINTR.
+Locked LockedAfter(int error);
+
 // Does not wait.
 LockTry TryLock(int descriptor, LockKind kind = LockKind::kExclusive);
 

@@ -1,4 +1,4 @@
-// Unreadable: the system refused to open or to read a file.
+// Unreadable: the system refused to open or to read a file, or the file changed meanwhile.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace acan {
 
 // The content of the file is unknown: this says nothing about whether it is right or damaged. Usage
 // if another path or other rights would help, and failure for what may pass, such as a process
-// without descriptors, a disk error, or a file server that does not answer.
+// without descriptors, a disk error, a file server that does not answer, or another process that
+// writes to the file.
 class Unreadable : public Error {
  public:
   // `error` is a value of errno.

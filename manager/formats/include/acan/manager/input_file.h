@@ -20,7 +20,8 @@ enum class Packing { kByContent, kNone };
 
 class InputFile {
  public:
-  // Throws Unreadable if the file cannot be opened, and Error (usage) if it is not a regular file.
+  // Throws Unreadable if the system cannot open the file or tell its size, and Error (usage) if it
+  // is not a regular file.
   explicit InputFile(const std::string& path, Packing packing = Packing::kByContent);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -39,7 +39,7 @@ class StoredArray {
   StoredArray Part(std::int64_t first, std::int64_t count) const;
 
   // The bytes of values [first, ...). REQUIRES: `out` holds whole values that exist.
-  // Throws Error (failure) if the file has changed since it was opened, or cannot be read.
+  // Throws Unreadable if the file has changed since it was opened, or cannot be read.
   void ReadBytes(std::int64_t first, std::span<std::uint8_t> out) const;
   // Integers below 2^63; floats must be whole numbers. Throws Error (usage) for other values, and
   // as ReadBytes does.

@@ -102,9 +102,12 @@ enum class ReceiptHash : std::uint8_t {
   kNone,   // an earlier version of acan wrote it
 };
 ReceiptHash CheckReceiptHash(const nlohmann::json& json);
-// Checks every field, including the job. Throws Error (usage) that names `name`, the field, what
-// was found and what is expected. Unknown fields are ignored.
-Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name);
+// Whether the job of a receipt is checked, too. That opens the file of a graph's job.
+enum class JobCheck : std::uint8_t { kDone, kLeftOut };
+// Checks every field. Throws Error (usage) that names `name`, the field, what was found and what is
+// expected. Unknown fields are ignored.
+Receipt ReceiptFromJson(const nlohmann::json& json, const std::string& name,
+                        JobCheck job_check = JobCheck::kDone);
 
 // Writes the file atomically. Throws Error (failure) with the path and the system's message.
 void WriteReceipt(const std::string& path, const Receipt& receipt);

@@ -10,7 +10,8 @@
 // A manager that has lost the lead may not know it yet when its successor opens the log. So each
 // write happens under a lock, and only if the file still ends where this log left it. The lock is
 // that of a file beside the log, FILE.lock, which only those can open who may write to the log.
-// Thus nobody who can only read the log can delay a run.
+// Thus nobody who can only read the log can delay a run. On a file server, what was written reaches
+// the server before the lock is released, so that a successor on another host continues after it.
 #pragma once
 
 #include <chrono>
@@ -63,9 +64,9 @@ class AuditLog {
   // Never waits.
   void Add(nlohmann::json record);
   // Writes the buffer to the system: it survives the end of this process. If another process has
-  // the lock, it waits only if the buffer is large. The first time that others have added records
-  // since this log's last one, the buffer is dropped, because this manager has probably lost the
-  // lead; the second time, it throws Error (failure).
+  // the lock, it waits only if the buffer is large. The first time that the file does not end with
+  // this log's last record, the buffer is dropped, because this manager has probably lost the lead;
+  // the second time, it throws Error (failure).
   void Flush();
   // As Flush, and then to the disk: it survives a power failure. Throws Error (failure) if anything
   // that was added is not in the file.
@@ -78,8 +79,15 @@ class AuditLog {
   const std::string& head() const { return head_; }
 
  private:
+  // How the file ends.
+  enum class End : std::uint8_t {
+    kOwn,        // as this log left it
+    kContinued,  // others have added records since
+    kLost,       // records of this log are gone
+  };
+
   [[noreturn]] void Fail(const std::string& doing, int error) const;
-  [[noreturn]] void FailContinued() const;
+  [[noreturn]] void FailChanged() const;
   void ContinueFrom(const AuditLogCheck& check);
   void FlushIfFree();
   void FlushLocked(const GoOn& go_on);
@@ -88,12 +96,13 @@ class AuditLog {
   const std::string path_;
   const GoOn go_on_;
   int descriptor_ = -1;
+  bool syncs_each_write_ = false;  // the file may lie on a file server
   // The file, as this log left it.
   std::int64_t records_ = 0;
   std::int64_t bytes_ = 0;
   std::string head_;
   bool has_written_ = false;
-  bool is_continued_ = false;  // others have added records since
+  End end_ = End::kOwn;
   std::vector<nlohmann::json> unwritten_;
 };
 

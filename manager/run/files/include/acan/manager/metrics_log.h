@@ -1,6 +1,7 @@
 // MetricsLog: the metrics of a run's steps and evaluations, metrics.jsonl.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -93,11 +94,11 @@ class MetricsLog {
 
   // The file's writer, with the lines that wait.
   LineFile& lines() { return lines_; }
-  // In order: the steps before `first_step` that have no line, and, if another process truncated
-  // the file, the later ones that have none. Lines that wait are not missing.
+  // In order: the steps before `first_step` that have no line, and, if the file became shorter, the
+  // later ones that have none. Lines that wait are not missing.
   const std::vector<StepRange>& missing() const { return missing_; }
-  // Checks whether another process has truncated the file (as logrotate's copytruncate does). Each
-  // write checks it, too.
+  // Checks whether another process has truncated the file (as logrotate's copytruncate does), or a
+  // file server has lost its end. Each write checks it, too.
   void LookForCut();
   // Whether that was found since the last call.
   bool TakeCut() { return std::exchange(cut_, false); }
@@ -108,8 +109,11 @@ class MetricsLog {
   std::string Step(const StepMetrics& metrics);
   std::string Evaluation(const EvaluationMetrics& metrics);
   // Thread-safe. All lines are on disk when it returns. Throws Error (failure), also if a line
-  // waits.
+  // waits. The system reports lines that it could not write to the disk only once, so after such a
+  // failure it throws each time: only a new MetricsLog can save them.
   void Sync() const;
+  // Thread-safe. That failure, with the path; empty: there was none.
+  std::string SyncProblem() const;
   // What the path leads to. Thread-safe.
   enum class Leads : std::uint8_t {
     kHere,       // to this file
@@ -122,7 +126,7 @@ class MetricsLog {
   std::string PresentPath() const;
 
  private:
-  std::optional<std::int64_t> Size() const;  // nullopt: not a regular file
+  std::optional<std::int64_t> Size() const;  // nullopt: not a regular file, or unknown
   std::string Write(const nlohmann::json& line);
   std::int64_t NextWritten() const;  // the step after the last line that does not wait
 
@@ -130,6 +134,7 @@ class MetricsLog {
   LineFile lines_;
   std::int64_t next_step_ = 0;  // after the last line added
   bool cut_ = false;
+  mutable std::atomic<int> sync_error_ = 0;
   std::vector<StepRange> missing_;
   std::optional<StepMetrics> first_not_finite_;  // only `step` and `learning_rate` are set
 };

@@ -74,20 +74,29 @@ class ModelWriter {
 // Reads a model's tensors from a safetensors file piece by piece, in any order. The constructor
 // throws Error (usage) for a file that cannot be read (SafetensorsFile) or lacks tensors of the
 // model; it names the tensor, its shape and what was expected. A file may lack step counters, may
-// have the optimizer's state, may have masks and tables that classes of transformers recreate, may
-// lack the prefix of a base model ("bert."), and may have a tied tensor a second time if it is
-// equal; this check reads both. Const methods may run on several threads.
+// have the optimizer's state, may have masks and tables that classes of transformers recreate (of
+// models of their kinds), may lack the prefix of a base model ("bert."), may have the names that
+// TensorFlow gives to layer norms ("LayerNorm.gamma"), and may have a tied tensor under any of its
+// names, or under several if they are equal; this check reads both. Const methods may run on
+// several threads.
 class ModelReader {
  public:
+  // Only the run that wrote a snapshot needs the state of its optimizer. A new job that starts from
+  // the weights has its own optimizer, and may train other parameters.
+  enum class Take : std::uint8_t {
+    kWeights,     // the optimizer's state, if the file has any, is not read
+    kWithStates,  // if the file has state, it must have that of all trained parameters and no other
+  };
   ModelReader(const std::string& path, const TrainedModel& model);
-  ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model);
+  ModelReader(std::shared_ptr<const SafetensorsFile> file, const TrainedModel& model,
+              Take take = Take::kWeights);
   // `model` is the base of the file's model: its names may have the prefix `prefix` ("bert.") in
   // the file, and other tensors of the file, such as a head, are not read.
   ModelReader(const std::string& path, const TrainedModel& model, const std::string& prefix);
   ~ModelReader();
-  // ModelTensors of the model, with as many states as the file has.
+  // ModelTensors of the model, with states() states.
   const std::vector<TensorInfo>& Tensors() const;
-  int states() const;
+  int states() const;  // as many as the file has; 0 of kWeights
   void Read(std::size_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
             std::int64_t cols, std::span<float> out) const;
   // Over the parameters and step counters. `go_on`, if set, is called after each MiB read.

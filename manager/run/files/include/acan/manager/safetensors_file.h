@@ -1,6 +1,7 @@
 // SafetensorsFile: a safetensors file with a checked header, read piece by piece.
 #pragma once
 
+#include <sys/stat.h>
 #include <time.h>
 
 #include <cstdint>
@@ -14,17 +15,17 @@ namespace acan {
 // One tensor's entry in the header. Elements have 4 bytes, or 8 if `type` is "I64".
 struct StoredTensor {
   std::string type;                 // "F32" or "I64"
-  std::vector<std::int64_t> shape;  // of any rank; empty: one element
+  std::vector<std::int64_t> shape;  // of any rank; empty: one element; sizes may be 0
   std::int64_t begin = 0;           // of its bytes, as an offset in the file
   std::int64_t end = 0;             // exclusive
 
   std::int64_t bytes() const { return end - begin; }
 };
 
-// The constructor throws Unreadable if the system cannot open or read the file, and Error (usage)
-// that names it if it is truncated, malformed,
-// inconsistent, or has elements of another type than F32 and I64. Tensors may lie in any order, but
-// neither overlap nor leave gaps. Const methods may run on several threads.
+// The constructor throws Unreadable if the system cannot open or read the file, or the file changes
+// meanwhile, and Error (usage) that names it if it is truncated, malformed, inconsistent, or has
+// elements of another type than F32 and I64. Tensors may lie in any order, but neither overlap nor
+// leave gaps. Const methods may run on several threads.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::string path);
@@ -36,8 +37,8 @@ class SafetensorsFile {
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Throws Unreadable if the system cannot read, and Error: failure if the file has been changed
-  // since it was opened, usage if it has been truncated.
+  // Throws Unreadable if the system cannot read, or the file has been changed or truncated since it
+  // was opened.
   void ReadAt(std::int64_t offset, void* data, std::size_t bytes) const;
   // Whether the file is, bit for bit, the snapshot that was written. Reads the whole file, and
   // calls `go_on`, if set, after each MiB.
@@ -53,6 +54,9 @@ class SafetensorsFile {
   class Header;
 
   void Open();
+  struct stat Status() const;  // throws Unreadable
+  // Throws Unreadable: "PATH: how while it was in use".
+  [[noreturn]] void ThrowChanged(const std::string& how) const;
 
   const std::string path_;
   int descriptor_ = -1;

@@ -19,6 +19,12 @@
 
 namespace acan {
 
+// Snapshots from which a run must not continue, even if they are intact and could not be removed.
+struct BarredSnapshots {
+  std::set<std::string> wrong = {};         // those that depend on them: RunState::MayDependOn
+  std::optional<std::int64_t> newest = {};  // those of later versions
+};
+
 // Touches only snapshot files. Only one thread at a time may write or remove.
 class SnapshotFolder {
  public:
@@ -43,9 +49,9 @@ class SnapshotFolder {
   bool MakeRoom(const std::function<void()>& go_on) const;
   void RemoveAll() const;
   void Remove(std::int64_t version) const;
-  void RemoveNewerThan(std::int64_t version) const;
+  void RemoveNewerThan(std::int64_t version) const;  // those that can be removed
   // Removes the snapshots to which a handler of `wrong` may have contributed. Throws Unreadable if
-  // the system cannot read one.
+  // the system cannot read one. One that cannot be removed stays: see BarredSnapshots.
   void RemoveOf(const std::set<std::string>& wrong) const;
 
   struct Found {
@@ -53,13 +59,15 @@ class SnapshotFolder {
     RunState state;
     std::shared_ptr<const ModelReader> file;
   };
-  // The newest intact snapshot. Snapshots that are incomplete, damaged or of another training are
-  // reported through `say` and skipped; `*others` is set to whether one of these is intact, so that
-  // another job or another version of acan may need it. Throws Unreadable if the system cannot read
-  // one, as it may be intact and what begins without it removes it. Files may be large: `go_on` is
-  // called after each MiB, and may throw to end it.
+  // The newest intact snapshot that is not barred. Snapshots that are incomplete, damaged, barred
+  // or of another training are reported through `say` and skipped; `*others` is set to whether one
+  // of another training is intact, so that another job or another version of acan may need it.
+  // Throws Unreadable if the system cannot read one, or one changes meanwhile: it may be intact,
+  // and what begins without it removes it. Files may be large: `go_on` is called after each MiB,
+  // and may throw to end it.
   std::optional<Found> Newest(const std::function<void(const std::string&)>& say, bool* others,
-                              const std::function<void()>& go_on = {}) const;
+                              const std::function<void()>& go_on = {},
+                              const BarredSnapshots& barred = {}) const;
 
  private:
   std::string PathOf(std::int64_t version) const;

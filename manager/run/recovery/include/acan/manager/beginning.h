@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,14 +31,17 @@ class Beginning {
   Beginning(RunContext& context, Leadership& leadership, Limits limits)
       : context_(context), leadership_(leadership), limits_(std::move(limits)) {}
 
-  // Opens the initial weights, if the job names a file. Called before any file is changed, so that
-  // a run that cannot begin does not destroy the files of an earlier one. Throws Error (usage).
+  // Opens the initial weights, if the job names a file. The optimizer begins anew, even if the file
+  // is a snapshot with the state of another one. Called before any file is changed, so that a run
+  // that cannot begin does not destroy the files of an earlier one. Throws Error (usage).
   void OpenInitialWeights();
   // Finds the newest complete state: the newest snapshot, or what an earlier manager left in the
   // space, if that is newer; otherwise the beginning. Logs the one that it has chosen. `snapshots`
   // is null without a folder. The counts and the conflicts of all earlier lives become part of
-  // past(), even if none of their weights can be used.
-  void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs);
+  // past(), even if none of their weights can be used. Does not use a snapshot that may depend on a
+  // handler of `wrong`.
+  void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
+            const std::set<std::string>& wrong);
 
   // In this process.
   bool IsFirstLife() const { return limits_.earlier_lives == 0; }
@@ -59,7 +63,8 @@ class Beginning {
  private:
   enum class Source : std::uint8_t { kNothing, kInitialWeights, kEarlierLife };
 
-  void FindInSnapshots(const SnapshotFolder& snapshots, bool* others);
+  void FindInSnapshots(const SnapshotFolder& snapshots, const std::set<std::string>& wrong,
+                       bool* others);
   void CountStepsInFile();
   std::int64_t CountInSpace(const std::string& run);
   void FindInSpace(const std::string& run);

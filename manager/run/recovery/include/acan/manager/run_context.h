@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "acan/core/error.h"
@@ -15,6 +16,7 @@
 #include "acan/manager/receipt.h"
 #include "acan/manager/sample_set.h"
 #include "acan/manager/trained_model.h"
+#include "nlohmann/json_fwd.hpp"
 #include "tuplespace/client.h"
 
 namespace acan {
@@ -69,9 +71,10 @@ struct RunContext {
   bool HasFolder() const { return !settings.out_dir.empty(); }
   std::string OutPath(const char* name) const { return settings.out_dir + "/" + name; }
   int OptimizerStates() const;
-  // Whether it is a receipt of this job. `where` names it in the messages of errors, which are
-  // thrown as by JobFromJson.
-  bool IsOfThisJob(const Receipt& receipt, const std::string& where) const;
+  // The receipt, if it is one of this job. `where` names it in the messages of errors, which are
+  // thrown as by ReceiptFromJson. The graph file that it names need not be there.
+  std::optional<Receipt> ReceiptOfThisJob(const nlohmann::json& json,
+                                          const std::string& where) const;
 
   const RunSettings settings;
   const Job& job;
