@@ -145,6 +145,13 @@ std::string ReportText(const Outcome& outcome) {
   text += outcome.same() ? "the same weights as the undisturbed run\n"
                          : fmt::format("DIFFERENT from the undisturbed run's {}\n",
                                        outcome.undisturbed.weights_sha256);
+  const std::optional<NotFinite>& diverged = outcome.undisturbed.not_finite;
+  if (diverged && diverged->kept_version) {
+    text += fmt::format(
+        "the undisturbed run diverged and ended early at step {}: its weights are "
+        "the last good ones, after {} steps\n",
+        diverged->step, *diverged->kept_version);
+  }
   return text;
 }
 
@@ -238,7 +245,7 @@ int RunChaos(const ChaosFlags& flags) {
   HoldToInitialWeights(&job, JobOrigin::kUser);
   const std::string out_dir =
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
-  RequireOtherInputs(job, out_dir);
+  RequireOtherInputs(job, out_dir, RunStart::kAnew);
   CheckFolderIsFree(out_dir);
   Data data = LoadData(job);
   LogJob(job, data, log);

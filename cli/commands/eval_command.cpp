@@ -56,25 +56,35 @@ std::string WholePath(const char* flag, const std::string& given) {
   return path;
 }
 
+// The weights to evaluate.
+struct EvaluatedWeights {
+  std::string path;
+  std::string sha256;  // when the file was first read: it may be replaced or removed meanwhile
+};
+
 struct Evaluation {
   Job job;  // its initial weights are those to evaluate
   Data data;
-  // Describe the data that the model was trained on.
+  // Describe the run that trained the model. Nobody knows the steps of weights of --model.
   std::string train_sha256;
   std::optional<std::int64_t> train_samples;
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
 };
 
 FinishedRun RunOfFolder(const EvalFlags& flags) {
   RequireNoOverrides(flags.job, flags.job.path + " is a folder, whose job cannot be overridden");
-  FinishedRun run = ReadFinishedRun(flags.job.path);
-  if (!flags.model.empty()) run.model_path = flags.model;
+  return ReadFinishedRun(flags.job.path);
+}
+
+EvaluatedWeights WeightsOfFolder(const EvalFlags& flags, const FinishedRun& run) {
   if (flags.model.empty()) {
     run.OpenWeights();
-  } else {
-    const ModelReader reader(run.model_path, *run.model);
-    RequireModelOfWeights(run.job, run.model_path);
+    return {run.model_path, run.receipt.weights_sha256};
   }
-  return run;
+  const ModelReader reader(flags.model, *run.model);
+  RequireModelOfWeights(run.job, flags.model);
+  return {flags.model, reader.WeightsSha256()};
 }
 
 Job JobOfFile(const EvalFlags& flags) {
@@ -85,17 +95,18 @@ Job JobOfFile(const EvalFlags& flags) {
                     "output folder of a run needs no --model",
                     flags.job.path));
   }
-  const auto file = std::make_shared<const SafetensorsFile>(flags.model);
-  try {
-    const ModelReader reader(file, *BuildModel(job));
-  } catch (const Error& error) {
-    throw Error(
-        error.kind(),
-        fmt::format("{}; evaluate it with the job that trained it: {} describes another model",
-                    error.what(), flags.job.path));
-  }
-  RequireModelOfWeights(job, flags.model);
   return job;
+}
+
+// REQUIRES: --model is given.
+EvaluatedWeights WeightsForJob(const EvalFlags& flags, const Job& job) try {
+  const ModelReader reader(flags.model, *BuildModel(job));
+  RequireModelOfWeights(job, flags.model);
+  return {flags.model, reader.WeightsSha256()};
+} catch (const OtherTensors& error) {
+  throw UsageError(
+      fmt::format("{}; evaluate it with the job that trained it: {} describes another model",
+                  error.what(), flags.job.path));
 }
 
 bool HasOtherData(const EvalFlags& flags) {
@@ -145,10 +156,11 @@ bool HasTestData(const DataFiles& data) {
   return !data.generated.empty() || !data.test_inputs.empty();
 }
 
-// The job that evaluates `model` and trains nothing.
-Job EvaluationJob(const EvalFlags& flags, Job job, const std::string& model) {
-  job.initial_weights = WholePath(flags.model.empty() ? "the folder" : "--model", model);
-  job.initial_weights_sha256.clear();
+// The job that evaluates `weights` and trains nothing. It refuses the file if it was replaced since
+// it was read.
+Job EvaluationJob(const EvalFlags& flags, Job job, const EvaluatedWeights& weights) {
+  job.initial_weights = WholePath(flags.model.empty() ? "the folder" : "--model", weights.path);
+  job.initial_weights_sha256 = weights.sha256;
   if (HasOtherData(flags)) TakeOtherData(flags, &job.data);
   if (!HasTestData(job.data)) {
     throw UsageError(
@@ -221,11 +233,25 @@ std::shared_ptr<const Vocabulary> VocabularyFor(const EvalFlags& flags, const Fi
   return ParseVocabulary(vocabulary.text, vocabulary.path);
 }
 
+// The test data of the run, which may be elsewhere now, or those that are named instead.
+Data DataForFolder(const EvalFlags& flags, const FinishedRun& run, const Job& evaluation) {
+  const std::shared_ptr<const Vocabulary> vocabulary = VocabularyFor(flags, run);
+  try {
+    return LoadTestData(evaluation, vocabulary.get());
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kUsage || HasOtherData(flags)) throw;
+    throw UsageError(
+        fmt::format("{}; if the run's test data are elsewhere now: name them with --inputs (and "
+                    "--targets), or in a job file with --model",
+                    error.what()));
+  }
+}
+
 Evaluation OfFolder(const EvalFlags& flags) {
   const FinishedRun run = RunOfFolder(flags);
   Evaluation evaluation;
-  evaluation.job = EvaluationJob(flags, run.job, run.model_path);
-  evaluation.data = LoadTestData(evaluation.job, VocabularyFor(flags, run).get());
+  evaluation.job = EvaluationJob(flags, run.job, WeightsOfFolder(flags, run));
+  evaluation.data = DataForFolder(flags, run, evaluation.job);
   evaluation.train_sha256 = run.receipt.train_sha256;
   const std::string found = evaluation.data.test_sha256();
   if (!HasOtherData(flags) && found != run.receipt.test_sha256) {
@@ -235,6 +261,10 @@ Evaluation OfFolder(const EvalFlags& flags) {
   }
   evaluation.data.train = evaluation.data.test;  // no step trains on them
   evaluation.train_samples = run.receipt.train_samples;
+  if (flags.model.empty()) {
+    evaluation.steps = run.receipt.steps;
+    evaluation.epochs = run.receipt.epochs;
+  }
   // Test data are cut into batches, which have at most as many samples as there were to train on.
   std::int64_t& batch = evaluation.job.training.batch;
   batch = std::min(batch, evaluation.train_samples.value_or(batch));
@@ -254,7 +284,7 @@ Data DataForOtherText(Job job, const Job& evaluation) {
 Evaluation OfFile(const EvalFlags& flags) {
   Evaluation evaluation;
   const Job job = JobOfFile(flags);
-  evaluation.job = EvaluationJob(flags, job, flags.model);
+  evaluation.job = EvaluationJob(flags, job, WeightsForJob(flags, job));
   const bool replaces_a_part = HasOtherData(flags) && !job.data.text.text.empty();
   evaluation.data =
       replaces_a_part ? DataForOtherText(job, evaluation.job) : LoadData(evaluation.job);
@@ -276,8 +306,10 @@ int RunEval(const EvalFlags& flags) {
   if (!receipt) return 128 + signals.received();
   receipt->train_sha256 = evaluation.train_sha256;
   receipt->train_samples = evaluation.train_samples;
+  receipt->steps = evaluation.steps;
+  receipt->epochs = evaluation.epochs;
   // The run counts steps from 0 again, and the files of some models contain that number.
-  receipt->weights_sha256 = ModelReader(job.initial_weights, *BuildModel(job)).WeightsSha256();
+  receipt->weights_sha256 = job.initial_weights_sha256;
   PrintLine(TestText(*receipt));
   if (flags.json) PrintLine(JsonTextReplacing(ReceiptToJson(*receipt)));
   return 0;

@@ -99,14 +99,15 @@ int RunManager(const ManagerFlags& flags) {
   Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   HoldToInitialWeights(&job, JobOrigin::kUser);
-  RequireOtherInputs(job, options.out_dir);
+  const bool resumes = options.resume || options.standby;
+  RequireOtherInputs(job, options.out_dir, resumes ? RunStart::kResumed : RunStart::kAnew);
   const std::uintmax_t input_bytes = BytesOf(FilesOf(job));
   if (input_bytes >= kLargeInputBytes) {
     role.log().Info(fmt::format("reading {} of input files", SizeText(input_bytes)));
   }
-  Data data = LoadData(job, options.resume || options.standby ? options.out_dir : "");
+  Data data = LoadData(job, resumes ? options.out_dir : "");
   LogJob(job, data, role.log());
-  if (!options.resume && !options.standby) {
+  if (!resumes) {
     WarnOfReplacedRun(options.out_dir, job, data, "the same command with --resume", role.log());
   }
   const EmptyFolders empty_folders(options.out_dir);
@@ -135,8 +136,9 @@ int RunManager(const ManagerFlags& flags) {
     role.log().Info(fmt::format(
         "another manager finished the job: the outputs are in its --out, not in {}", out_dir));
   }
-  return ReportRun(*receipt, here ? out_dir : "", flags.json,
-                   written == earlier_receipt ? Outputs::kFound : Outputs::kWritten);
+  const Outputs outputs = written == earlier_receipt ? Outputs::kFound : Outputs::kWritten;
+  if (here && outputs == Outputs::kFound) RequireItsEnd(*receipt, job, out_dir);
+  return ReportRun(*receipt, here ? out_dir : "", flags.json, outputs);
 }
 
 }  // namespace

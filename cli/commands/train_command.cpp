@@ -1,5 +1,7 @@
 // acan train: trains a job on this machine with one command.
 #include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "acan/core/error.h"
 #include "acan/manager/finished_run.h"
@@ -50,6 +52,7 @@ Examples:
 
 // --resume of a finished run: with the same training there is nothing left to do.
 int ReportDone(const TrainFlags& flags, Log& log) {
+  const std::string path = (std::filesystem::path(flags.resume) / kReceiptName).string();
   if (flags.job.path.empty()) {
     RequireNoOverrides(flags.job, "the run in " + flags.resume + " is done");
   } else {
@@ -58,10 +61,10 @@ int ReportDone(const TrainFlags& flags, Log& log) {
     const Data data = LoadData(job, flags.resume);
     RequireNoOtherFinishedRun(flags.resume, job,
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
+    RequireItsEnd(ReadReceipt(path), job, flags.resume);
   }
   log.Info(fmt::format("the run in {} is done already", flags.resume));
-  const auto path = std::filesystem::path(flags.resume) / kReceiptName;
-  return ReportRun(ReadReceipt(path.string()), flags.resume, flags.json, Outputs::kFound);
+  return ReportRun(ReadReceipt(path), flags.resume, flags.json, Outputs::kFound);
 }
 
 // Loads the data of the job that a run keeps in its folder. They may be elsewhere now.
@@ -73,6 +76,13 @@ Data LoadKeptData(const Job& job, const std::string& folder) {
     throw UsageError(fmt::format("{}; if the job's files are elsewhere now: {}", error.what(),
                                  HowToNameJob(folder)));
   }
+}
+
+// Initial weights are not needed if the run can continue from a snapshot.
+bool HasSnapshots(const std::string& out_dir) {
+  const auto folder = std::filesystem::path(out_dir) / kSnapshotsName;
+  std::error_code error;
+  return std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error);
 }
 
 int RunTrain(const TrainFlags& flags) {
@@ -98,8 +108,9 @@ int RunTrain(const TrainFlags& flags) {
   const bool is_kept = flags.job.path.empty();
   Job job = is_kept ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   CheckFolderIsFree(out_dir);
+  if (is_kept && !HasSnapshots(out_dir)) RequireInitialWeightsFile(job, HowToNameJob(out_dir));
   HoldToInitialWeights(&job, is_kept ? JobOrigin::kRun : JobOrigin::kUser);
-  RequireOtherInputs(job, out_dir);
+  RequireOtherInputs(job, out_dir, resume ? RunStart::kResumed : RunStart::kAnew);
   Data data = is_kept ? LoadKeptData(job, out_dir) : LoadData(job, resume ? out_dir : "");
   LogJob(job, data, log);
   const std::string resume_command = fmt::format("acan train --resume {}", out_dir);

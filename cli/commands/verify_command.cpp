@@ -154,9 +154,15 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
                 Comparison(text(found["audits"]["share"]), text(expected["audits"]["share"])));
 }
 
+// What to do if the files that the receipt names were moved.
+std::string HowToNameJobOf(const VerifyFlags& flags) {
+  return fmt::format("acan verify {} --rerun --job JOB.toml", flags.path);
+}
+
 // The job to train again. `path` is the receipt, which has `job`.
 Job JobOfRerun(const VerifyFlags& flags, const std::string& path, const Receipt& receipt, Job job) {
   if (flags.job.path.empty()) {
+    RequireInitialWeightsFile(job, HowToNameJobOf(flags));
     HoldToInitialWeights(&job, JobOrigin::kRun);
     return job;
   }
@@ -176,9 +182,8 @@ Data LoadDataOf(const Job& job, const std::string& folder, const VerifyFlags& fl
     return LoadData(job, folder);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kUsage || !flags.job.path.empty()) throw;
-    throw UsageError(fmt::format(
-        "{}; if the job's files are elsewhere now: acan verify {} --rerun --job JOB.toml",
-        error.what(), flags.path));
+    throw UsageError(fmt::format("{}; if the job's files are elsewhere now: {}", error.what(),
+                                 HowToNameJobOf(flags)));
   }
 }
 

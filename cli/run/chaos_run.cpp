@@ -26,6 +26,11 @@ double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+bool IsReceipt(const std::string& line) {
+  const nlohmann::json json = ParseJsonOrDiscard(line);
+  return json.is_object() && json.contains("weights_sha256");
+}
+
 }  // namespace
 
 std::string FaultText(Harm harm, Victim victim) {
@@ -109,7 +114,9 @@ void ChaosRun::ManagerDied(Manager& manager) {
   const pid_t pid = manager.child.pid();
   std::erase_if(slowed_, [pid](const Slowed& slowed) { return slowed.pid == pid; });
   const Exit exit = manager.child.Wait();
-  if (exit.signal == 0 && exit.code == 0) {
+  // A manager whose run diverged, or whose weights are in doubt, prints a receipt and fails.
+  const bool failed_at_end = exit.code == 1 && IsReceipt(manager.last_line);
+  if (exit.signal == 0 && (exit.code == 0 || failed_at_end)) {
     if (!receipt_line_) receipt_line_ = std::move(manager.last_line);
     return;
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "acan/core/error.h"
@@ -77,6 +78,15 @@ void RequireNoOverrides(const JobFlags& flags, const std::string& kept) {
 std::string HowToNameJob(const std::string& folder) {
   return fmt::format("to continue from snapshots, name the job: acan train JOB.toml --resume {}",
                      folder);
+}
+
+void RequireInitialWeightsFile(const Job& job, const std::string& how) {
+  std::error_code error;
+  if (job.initial_weights.empty() || std::filesystem::exists(job.initial_weights, error)) return;
+  if (error) return;  // whoever opens the file reports this
+  throw UsageError(fmt::format(
+      "model.initial_weights: {}: cannot open: {}; if the job's files are elsewhere now: {}",
+      job.initial_weights, SystemErrorText(ENOENT), how));
 }
 
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags) {

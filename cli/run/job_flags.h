@@ -37,6 +37,9 @@ void AddStopWithin(Command& app, StopFlag& flag);
 void RequireNoOverrides(const JobFlags& flags, const std::string& kept);
 // Advice for a run in `folder` that cannot be resumed from the job that it keeps there.
 std::string HowToNameJob(const std::string& folder);
+// Called for a job whose run needs its initial weights. If the file that it names does not exist,
+// throws Error (usage), which ends with `how`: what to do if the job's files were moved.
+void RequireInitialWeightsFile(const Job& job, const std::string& how);
 // The job of the run in `folder` (its --out). Throws Error (usage).
 Job ReadKeptJob(const std::string& folder, const JobFlags& flags);
 // Reads the job. Flags override ACAN_SET ("key=value;key=value"), which overrides the file.

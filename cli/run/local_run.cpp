@@ -143,7 +143,8 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
         *found.kept_version, *found.kept_version == 1 ? "" : "s", kept, kept);
   }
   return text +
-         ". The same job would end here again; with train.stop_if_not_finite = false it continues";
+         ". The same job would end here again; with train.stop_if_not_finite = false and without "
+         "--resume, it trains all its steps";
 }
 
 std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
@@ -173,6 +174,18 @@ int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json, Out
   }
   if (!problem.empty()) throw FailureError(problem);
   return 0;
+}
+
+void RequireItsEnd(const Receipt& receipt, const Job& job, const std::string& out_dir) {
+  const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
+  if (!ended_early || job.stop_if_not_finite) return;
+  const std::string kept =
+      (std::filesystem::path(out_dir) / SnapshotName(*receipt.not_finite->kept_version)).string();
+  throw UsageError(
+      fmt::format("train.stop_if_not_finite = false: the run in {} ended early at step {} and is "
+                  "not continued: train anew without --resume, or from the weights that it kept, "
+                  "with --set model.initial_weights={} and another --out",
+                  out_dir, receipt.not_finite->step, kept));
 }
 
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs) {

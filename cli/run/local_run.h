@@ -46,6 +46,9 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outp
 // where, what it kept, and what to try.
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json,
               Outputs outputs = Outputs::kWritten);
+// Throws Error (usage) if the finished run in `out_dir` ended early because it diverged, but `job`
+// is to go on (train.stop_if_not_finite): nothing continues such a run.
+void RequireItsEnd(const Receipt& receipt, const Job& job, const std::string& out_dir);
 // "test accuracy 88.12 %, test loss 0.3412".
 std::string TestText(const Receipt& receipt);
 

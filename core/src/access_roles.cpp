@@ -55,6 +55,21 @@ tuplespace::ClientLimits ObserverLimits() {
   return limits;
 }
 
+// For managers that may do everything, but only with their own jobs. Many times what the manager of
+// a large job needs, so that such a key cannot use up what it shares with other managers.
+tuplespace::ClientLimits LimitedManagerLimits() {
+  tuplespace::ClientLimits limits;
+  limits.open_pattern_bytes_of_key = 512ull << 20;
+  limits.read_patterns_of_key = 256;
+  limits.watched_keys_of_key = 1ull << 18;
+  limits.get_patterns_of_key = 16;
+  limits.held_keys_of_key = 1ull << 20;
+  limits.watermarks_of_key = 256;
+  limits.exclusions_of_key = 256;
+  limits.judges_apart = true;
+  return limits;
+}
+
 constexpr std::size_t kRun =
     0;  // index in the keys of steps; the run begins with the id of the job
 constexpr std::size_t kJob = 1;  // index in the keys of ("leader", job) and the like
@@ -120,6 +135,7 @@ std::vector<Role> AccessRoles() {
                      HandlerLimits()};
 
   Role manager{kManagerRole, {Rule{AllOperations(), everything, {}}}, about_handlers};
+  manager.limited_limits = LimitedManagerLimits();
   manager.limited_rules.push_back(Rule{AllOperations(), everything, {}, kRun});
   manager.limited_rules.push_back(its_probes);
   AddJobRules(AllOperations(), manager.limited_rules);

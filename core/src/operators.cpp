@@ -26,6 +26,13 @@ std::uint64_t CountOf(const Expression& expression, const Dimensions& dimensions
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, ValueOf(expression, dimensions)));
 }
 
+// INT64_MAX if there are more than that.
+std::uint64_t FlopsAt(const OperatorRow& row, const Dimensions& dimensions) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, row.flops.ValueOf(dimensions).value_or(kMost)));
+}
+
 std::int64_t SizeOf(const OperandShape& shape, bool of_cols) {
   return of_cols ? shape.cols : shape.rows;
 }
@@ -185,14 +192,14 @@ void CheckScalars(const OperatorRow& row, const KernelScalars& scalars) {
 
 std::uint64_t FlopsOf(const OperatorRow& row, std::span<const OperandShape> operands,
                       const KernelScalars& scalars) {
-  return CountOf(row.flops, DimensionsOf(row, operands, scalars));
+  return FlopsAt(row, DimensionsOf(row, operands, scalars));
 }
 
 CallCost CostOf(const OperatorRow& row, std::span<const OperandShape> operands,
                 const KernelScalars& scalars) {
   const Dimensions dimensions = DimensionsOf(row, operands, scalars);
   CallCost cost;
-  cost.flops = CountOf(row.flops, dimensions);
+  cost.flops = FlopsAt(row, dimensions);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Operand& operand = row.operands[i];
     if (!operands[i].present) continue;

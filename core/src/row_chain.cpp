@@ -12,6 +12,9 @@ namespace acan {
 namespace {
 
 constexpr std::int64_t kMinRows = 16;  // kernels' operands that samples do not cut have fewer
+// Of a chain: each view is compared with all before it. Longer chains become several, which costs
+// little beside hundreds of calls.
+constexpr std::size_t kMostViews = 512;
 
 // The number of samples in the images of kUnfold or kFold.
 std::int64_t SamplesOf(const Call& call, const View& images) {
@@ -31,7 +34,7 @@ class Chain {
 
   RowChain From(std::size_t first) {
     std::size_t at = first, steps = 0;
-    while (at < task_.calls.size()) {
+    while (at < task_.calls.size() && used_.size() < kMostViews) {
       const std::size_t calls = Take(at);
       if (calls == 0) break;
       at += calls;

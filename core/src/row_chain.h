@@ -18,7 +18,8 @@ struct RowChain {
   std::int64_t bytes = 0;
 };
 
-// The longest chain of element kernels and convolutions from calls[first] on.
+// The longest chain of element kernels and convolutions from calls[first] on, within a few hundred
+// calls.
 RowChain FindRowChain(const Task& task, std::size_t first);
 
 // Restricts a call of a chain to `count` of its `samples`, starting at `first`.

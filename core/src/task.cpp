@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 
 #include "acan/core/operators/operators.h"
 #include "acan/core/task_limits.h"
@@ -23,6 +24,7 @@ static_assert(kKernels < kGemmCall);
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
 constexpr std::int32_t kMaxChunk = 1 << 20;
+constexpr std::uint64_t kMaxFlops = 1ull << 60;  // as counted; sums of a few cannot overflow
 constexpr std::uint64_t kMaxTaskBytes = 1ull
                                         << 60;  // small enough that sums of sizes cannot overflow
 
@@ -185,6 +187,15 @@ void CheckSizes(const Task& task) {
   }
 }
 
+// A handler keeps one matrix for each key.
+void CheckKeys(const Task& task) {
+  std::vector<std::string_view> keys;
+  keys.reserve(task.outputs.size());
+  for (const Output& output : task.outputs) keys.push_back(output.key.bytes());
+  std::sort(keys.begin(), keys.end());
+  if (std::adjacent_find(keys.begin(), keys.end()) != keys.end()) Bad("two results with one key");
+}
+
 // Returns Task::zeroed.
 std::vector<std::uint32_t> Check(const Task& task, std::size_t input_count) {
   CheckSizes(task);
@@ -206,6 +217,7 @@ std::vector<std::uint32_t> Check(const Task& task, std::size_t input_count) {
     if (buffers.StateOf(index) == BufferState::kEmpty) Bad("result that is never written");
     buffers.Read(view);
   }
+  CheckKeys(task);
   if (NeedBytes(task) > kMaxTaskBytes) {
     Bad(fmt::format("its matrices have more than {} bytes", kMaxTaskBytes));
   }
@@ -337,18 +349,21 @@ TaskMemory MemoryOf(const Task& task) {
   };
   TaskMemory memory;
   std::vector<bool> is_assembled(task.buffers.size(), false);
+  std::vector<bool> is_tuple(task.buffers.size(), false);  // an input, or a result
   for (const Piece& piece : task.pieces) {
     add(memory.gathering_bytes, BufferSpec{piece.rows, piece.cols}.bytes());
-    if (CoversBuffer(piece, task) || is_assembled[piece.buffer]) continue;
+    if (CoversBuffer(piece, task)) is_tuple[piece.buffer] = true;
+    if (is_tuple[piece.buffer] || is_assembled[piece.buffer]) continue;
     is_assembled[piece.buffer] = true;
     add(memory.gathering_bytes, task.buffers[piece.buffer].bytes());
   }
   for (const BufferSpec& buffer : task.buffers) add(memory.computing_bytes, buffer.bytes());
   for (const Output& output : task.outputs) {
-    const BufferSpec& buffer = task.buffers[static_cast<std::size_t>(output.view.buffer)];
-    if (output.view.rows != buffer.rows || output.view.cols != buffer.cols) {
-      add(memory.computing_bytes, output.view.bytes());  // only part of the buffer, so it is copied
-    }
+    const auto index = static_cast<std::size_t>(output.view.buffer);
+    const BufferSpec& buffer = task.buffers[index];
+    const bool is_part = output.view.rows != buffer.rows || output.view.cols != buffer.cols;
+    if (is_part || is_tuple[index]) add(memory.computing_bytes, output.view.bytes());
+    if (!is_part) is_tuple[index] = true;
   }
   return memory;
 }
@@ -367,7 +382,8 @@ std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs) {
 }
 
 std::vector<bool> WholeInputs(const Task& task, std::size_t inputs) {
-  std::vector<bool> whole(inputs, true);
+  std::vector<bool> whole(inputs, false);
+  for (const Piece& piece : task.pieces) whole[piece.input] = true;
   for (const Piece& piece : task.pieces) {
     if (!CoversBuffer(piece, task)) whole[piece.input] = false;
   }
@@ -377,7 +393,7 @@ std::vector<bool> WholeInputs(const Task& task, std::size_t inputs) {
 std::uint64_t Flops(const Task& task) {
   std::uint64_t flops = 0;
   for (const Call& call : task.calls) {
-    flops += FlopsOf(RowOf(call), Shapes(call), call.scalars);
+    flops = std::min(kMaxFlops, flops + FlopsOf(RowOf(call), Shapes(call), call.scalars));
   }
   return flops;
 }

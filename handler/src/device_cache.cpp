@@ -67,7 +67,7 @@ void DeviceCache::Pin(const Key& key, std::int64_t now_us) {
 std::optional<std::uint64_t> DeviceCache::PinIfHere(const Key& key, std::int64_t now_us,
                                                     Actions& out) {
   const auto it = entries_.find(key);
-  if (it == entries_.end()) return std::nullopt;
+  if (it == entries_.end() || it->second.forgotten) return std::nullopt;
   if (std::exchange(it->second.ahead, false)) BecomeNewest(key, out);
   Pin(it->second, now_us);
   return it->second.bytes;
@@ -102,6 +102,7 @@ void DeviceCache::Forget(const Key& key, Actions& out) {
   if (it == entries_.end()) return;
   assert(!it->second.owed);
   if (it->second.pins == 0) return Remove(key, out);
+  it->second.forgotten = true;
   if (!std::exchange(it->second.doomed, true)) newly_dropped_.push_back(key);
 }
 
@@ -186,7 +187,7 @@ void DeviceCache::AddOwed(const Key& key) {
   Entry& entry = entries_.at(key);
   if (!owed_.try_emplace(key, Supply::kNone).second) return;
   assert(entry.pins > 0);
-  entry.doomed = false;
+  entry.doomed = entry.forgotten = false;
   entry.owed = true;
   owed_bytes_ += entry.bytes;
 }

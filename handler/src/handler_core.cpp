@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "acan/handler/planted.h"
+#include "fmt/format.h"
 
 namespace acan {
 
@@ -102,7 +103,8 @@ void HandlerCore::DropSent(const TaskGranted& event) {
 }
 
 // Inputs that came over a link are kept for the handler's other tasks, too. A whole input was
-// counted as the task's; a piece is kept beside its copy if there is room. An input whose size
+// counted as the task's, at most with what the task is charged; the rest of it, and a piece, which
+// is kept beside its copy, need room. An input whose size
 // differs from the task's description was put by a client that lies: the task fails, and the input
 // is not kept, as a result of this handler may have the same key.
 void HandlerCore::KeepInputs(FlightId id, Flight& flight,
@@ -116,11 +118,12 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
     const bool whole = flight.whole.empty() || flight.whole[i];
     const std::uint64_t right_bytes = flight.right_bytes.empty() ? 0 : flight.right_bytes[i];
     const bool is_right = right_bytes == 0 || right_bytes == bytes;
-    if (!is_right || !cache_.IsNewest(key) || (!whole && FreeBytes() < bytes)) {
+    const std::uint64_t charged_bytes = whole ? std::min(flight.charge_bytes, bytes) : 0;
+    if (!is_right || !cache_.IsNewest(key) || FreeBytes() < bytes - charged_bytes) {
       cache_.AnnounceDropped(key);
       continue;
     }
-    if (whole) SetCharge(flight, flight.charge_bytes - std::min(flight.charge_bytes, bytes));
+    SetCharge(flight, flight.charge_bytes - charged_bytes);
     cache_.Add({key, bytes}, now_us, out);
     cache_.Pin(key, now_us);
     flight.pinned.push_back({key, bytes, i, whole});
@@ -255,6 +258,11 @@ void HandlerCore::On(const NotKept& event, std::int64_t, Actions& out) {
   cache_.Forget(event.key, out);
 }
 
+// What is owed is another task's result, which the space has, or it is released.
+void HandlerCore::On(const ResultRefused& event, std::int64_t, Actions& out) {
+  if (!cache_.Owes(event.key)) cache_.Forget(event.key, out);
+}
+
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
@@ -265,9 +273,22 @@ void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
   flights_.erase(it);
 }
 
+// No honest manager lets two tasks make results of one key and different sizes.
+std::optional<std::string> HandlerCore::ProblemOf(const std::vector<KeptResult>& results) const {
+  for (const KeptResult& result : results) {
+    if (!cache_.Contains(result.key) || cache_.BytesOf(result.key) == result.bytes) continue;
+    return fmt::format("its result {} has {} bytes, but the one that is here has {}",
+                       result.key.ToString(), result.bytes, cache_.BytesOf(result.key));
+  }
+  return std::nullopt;
+}
+
 void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& out) {
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end() && it->second.phase == Phase::kQueued);
+  if (const auto problem = ProblemOf(event.kept)) {
+    return On(TaskFailed{event.flight, *problem}, now_us, out);
+  }
   Flight& flight = it->second;
   EndWork(flight);
   demand_.NoteRun(flight.flops, event.took_us);
@@ -305,7 +326,7 @@ void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out)
   EndWork(it->second);
   Unpin(it->second, now_us, out);
   SetCharge(it->second, 0);
-  out.push_back(ReportFailed{it->second.lease, event.cause});
+  out.push_back(ReportFailed{it->second.lease, event.cause, event.flight});
   flights_.erase(it);
 }
 

@@ -69,7 +69,7 @@ struct Handler::Impl {
   void OnGrant(tuplespace::Grant&& grant, bool current);
   void OnOutcome(DeviceOutcome&& outcome);
   void OnTaskFailed(FlightId id, const std::string& cause);
-  void OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply);
+  void OnCompleted(const tuplespace::LeaseRef& lease, const Task& task, const ReplyBody& reply);
   bool BytesTravel() const;
   // ---- results that stay on the device (handler_resident.cpp)
   std::uint64_t ResidentBytes(const Task& task) const;

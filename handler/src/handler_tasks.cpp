@@ -4,6 +4,7 @@
 
 #include "handler_impl.h"
 #include "input_sizes.h"
+#include "task_keys.h"
 
 namespace acan {
 
@@ -44,6 +45,9 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
     if (NeedBytes(*flight.task) > grant.task->need_bytes) {
       throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
                                               grant.task->need_bytes, NeedBytes(*flight.task)));
+    }
+    if (const auto problem = ProblemOfKeys(*flight.task, grant.key)) {
+      throw std::invalid_argument(*problem);
     }
     const auto is_here = [this](const Key& key) { return cached.contains(key); };
     if (const auto problem = ProblemOfInputs(*flight.task, grant, is_here)) {
@@ -88,7 +92,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   }
   for (const Piece& piece : flight.task->pieces) {
     if (static_cast<std::int32_t>(piece.input) == grant.task->affinity &&
-        CoversBuffer(piece, *flight.task) && event.sent[piece.input]) {
+        event.whole[piece.input] && event.sent[piece.input]) {
       event.keep_input = flight.keep_input = piece.input;
     }
   }
@@ -235,22 +239,34 @@ void Handler::Impl::Do(const ReportDone& action) {
   flight.outcome = {};
   std::vector<Key> keys;
   for (const std::size_t i : resident) ++resident_puts[keys.emplace_back(complete.results[i].key)];
-  client.Submit(std::move(complete),
-                [this, lease = action.lease, resident, keys, token](ReplyBody&& reply) {
-                  OnCompleted(lease, reply);
-                  OnResident(resident, keys, reply);
-                });
+  client.Submit(std::move(complete), [this, lease = action.lease, task = flight.task, resident,
+                                      keys, token](ReplyBody&& reply) {
+    OnCompleted(lease, *task, reply);
+    OnResident(resident, keys, reply);
+  });
 }
 
 // If the broker never takes the results, the task has failed, and its owner should know; otherwise
-// it would be computed again for ever.
-void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const ReplyBody& reply) {
+// it would be computed again for ever. A kept result that the space did not take is forgotten, as
+// other tasks must read what the space has under that key.
+void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const Task& task,
+                                const ReplyBody& reply) {
+  if (const auto* done = std::get_if<tuplespace::CompleteReply>(&reply)) {
+    for (std::size_t i = 0; i < done->results.size() && i < task.outputs.size(); ++i) {
+      const tuplespace::PutStatus status = done->results[i];
+      const bool differs =
+          status == tuplespace::PutStatus::kRefused || status == tuplespace::PutStatus::kConflict;
+      if (differs) Step(ResultRefused{task.outputs[i].key});
+    }
+    return;
+  }
   const auto* error = std::get_if<tuplespace::RequestError>(&reply);
   if (error == nullptr) return;
   ++report.failed;
   const std::string cause = fmt::format("the broker refused its results: {}", error->text);
   Log(fmt::format("{}: {}", lease.key.ToString(), cause));
   Submit(tuplespace::Fail{lease, cause});
+  for (const Output& output : task.outputs) Step(ResultRefused{output.key});
 }
 
 // Uses memory beyond the limit, which is acceptable in experiments.
@@ -266,6 +282,10 @@ void Handler::Impl::Spoil(TaskResult& result) {
 }
 
 void Handler::Impl::Do(const ReportFailed& action) {
+  if (flights.erase(action.flight) > 0) {  // it was computed, and the core refused its results
+    ++report.failed;
+    Log(fmt::format("{} failed: {}", action.lease.key.ToString(), action.cause));
+  }
   if (IsPlanted(HandlerBug::kFailedTaskIsCompleted)) {
     return Submit(tuplespace::Complete{action.lease, {}});
   }

@@ -10,7 +10,8 @@
 
 namespace acan {
 
-// What is wrong with an input that did not come with the grant and is not here either. A handler
+// What is wrong with an input that no matrix of the task is made of, as nothing says how large it
+// may be; or with one that did not come with the grant and is not here either. A handler
 // sets memory aside for what the task says, so it must not fetch an input of another size: the
 // client that made the input lies, and its claim may be a thousand times as large. nullopt: all is
 // well, as far as the space knows. An input that stays with a client is no reason to fail the task:

@@ -14,6 +14,7 @@ constexpr std::int64_t kFetchMargin = 2;
 constexpr std::int64_t kSlackUs = 10'000;
 // The sizes of inputs differ, and the speed of a link changes.
 constexpr std::int64_t kPartOfRun = 4;
+constexpr double kMostRunUs = 1e13;  // sums of these fit into 64 bits
 
 }  // namespace
 
@@ -38,7 +39,8 @@ void Pace::NoteInputs(std::int64_t took_us) {
 
 std::int64_t Pace::RunUs(std::uint64_t flops) const {
   if (counted_flops_ == 0) return 0;
-  return static_cast<std::int64_t>(counted_us_ / counted_flops_ * static_cast<double>(flops));
+  const double us = counted_us_ / counted_flops_ * static_cast<double>(flops);
+  return static_cast<std::int64_t>(std::min(us, kMostRunUs));
 }
 
 std::int64_t Pace::LeadUs(std::int64_t run_us) const {

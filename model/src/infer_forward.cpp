@@ -251,10 +251,10 @@ struct Forward {
   Shapes operator()(const CrossEntropy& op) const {
     in.ExpectAttribute(op.label_smoothing >= 0.0f && op.label_smoothing < 1.0f, "label_smoothing",
                        fmt::format("{}", op.label_smoothing), "at least 0 and below 1");
-    in.ExpectAttribute(op.ignored_label >= kLeastLabel && op.ignored_label < 0, "ignored_label",
-                       fmt::format("{}", op.ignored_label),
-                       fmt::format("from {} to -1, a label of 32 bits that is no class",
-                                   kLeastLabel));
+    in.ExpectAttribute(
+        op.ignored_label >= kLeastLabel && op.ignored_label < 0, "ignored_label",
+        fmt::format("{}", op.ignored_label),
+        fmt::format("from {} to -1, a label of 32 bits that is no class", kLeastLabel));
     in.ExpectAttribute(op.order == ExponentialOrder::kLanes || op.label_smoothing == 0.0f,
                        "label_smoothing", fmt::format("{}", op.label_smoothing),
                        "0 where the order is that of leaves");

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -136,6 +138,18 @@ TEST(LaunchGrid, GivesEachRowOfANormABlock) {
   EXPECT_EQ(group.blocks.x, 4096u);
   EXPECT_EQ(group.threads.x, static_cast<unsigned>(kMaxRowThreads));
   EXPECT_EQ(GridOf(Kernel::kAttentionJoin, {KernelSpace::kRow, 70, 384}, {}).blocks.x, 70u);
+}
+
+// The rows of a group norm are samples times groups, which may exceed the axis of any matrix.
+TEST(LaunchGrid, RefusesMoreBlocksThanCudaLaunches) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  const auto grid = [](std::int64_t rows) {
+    return GridOf(Kernel::kGroupNorm, {KernelSpace::kRow, rows, 1}, {});
+  };
+  EXPECT_EQ(grid(kMost).blocks.x, static_cast<unsigned>(kMost));
+  for (const std::int64_t rows : {kMost + 1, (std::int64_t{1} << 32) + 1}) {
+    EXPECT_THROW(grid(rows), std::invalid_argument) << rows;
+  }
 }
 
 // The kernel splits the columns of a small table's words, so that there are blocks for the whole

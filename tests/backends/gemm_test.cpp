@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
+#include "acan/core/operators/operators.h"
 #include "acan/core/range.h"
 #include "acan/cpu/cpu_device.h"
 #include "reference.h"
@@ -279,6 +281,50 @@ TEST_P(GemmTest, ThenMayWriteWhatTheProductReads) {
   Host want = a;
   for (std::size_t i = 0; i < want.v.size(); ++i) want.v[i] += product.v[i];
   EXPECT_EQ(Difference(Fetch(*device, left), want), "");
+}
+
+// While a product is computed piece by piece, other elements of its result have what the memory had
+// before, and a kernel's writes to them would be lost.
+TEST_P(GemmTest, ThenMayTouchOtherElementsOfTheResult) {
+  const auto& [on, form] = GetParam();
+  ACAN_SKIP_WITHOUT(on);
+  const std::int64_t size = IsFakeGpu(on) ? 70 : 256;
+  const Host a = LeftOf(form, {size, size, 16, 16}, 23);
+  const Host b = RightOf(form, {size, size, 16, 16}, 24);
+  const Host w = Random(size, size, 25);
+  Host before(size, size);
+  std::fill(before.v.begin(), before.v.end(), NAN);
+  for (const int threads : on.threads) {
+    const auto device = on.make(threads, kRoomyBytes);
+    const OnDevice left = Put(*device, a);
+    const OnDevice right = Put(*device, b);
+    for (const Kernel kernel :
+         {Kernel::kTranspose, Kernel::kPlacePositions, Kernel::kCopyPositions}) {
+      const bool writes_c = kernel == Kernel::kCopyPositions;
+      const auto run = [&](bool together) {
+        const OnDevice c = Put(*device, before, 3);
+        const OnDevice other = Put(*device, w);
+        KernelArgs args;
+        args.m = {other.matrix, c.matrix};
+        if (writes_c) std::swap(args.m[0], args.m[1]);
+        // Each row of `other` is the next one of c, or each row of c the one before it of `other`.
+        if (kernel != Kernel::kTranspose) args.scalars.i = {size, size, writes_c ? 1 : -1};
+        if (together) {
+          device->GemmThen(form, Precision::kExact, 16, left.matrix, right.matrix, c.matrix, kernel,
+                           args);
+        } else {
+          device->Gemm(form, Precision::kExact, 16, left.matrix, right.matrix, c.matrix);
+          device->Launch(kernel, args);
+        }
+        return std::pair(Fetch(*device, c), Fetch(*device, other));
+      };
+      const auto [c, other] = run(false);
+      const auto [c_together, other_together] = run(true);
+      SCOPED_TRACE(testing::Message() << RowOf(kernel).name << ", " << threads << " threads");
+      EXPECT_EQ(Difference(c_together, c), "");
+      EXPECT_EQ(Difference(other_together, other), "");
+    }
+  }
 }
 
 TEST_P(GemmTest, FastAgreesUpToRounding) {

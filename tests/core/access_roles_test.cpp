@@ -182,5 +182,19 @@ TEST_F(AccessRolesTest, LimitedKeysStayWithinTheirJobs) {
   }
 }
 
+// It must neither keep the tasks of other jobs from handlers nor use up what their managers need.
+TEST(AccessRoles, LimitWhatAManagerWithALimitUses) {
+  const std::string limited = tuplespace::MakeKeyPair().public_key;
+  const std::string whole = tuplespace::MakeKeyPair().public_key;
+  const tuplespace::AccessList list(
+      AccessRoles(), {{"l", limited, kManagerRole, kJob}, {"w", whole, kManagerRole}});
+  const tuplespace::ClientLimits& limits = list.Find(limited)->role->limits;
+  EXPECT_TRUE(limits.judges_apart);
+  EXPECT_LE(limits.get_patterns_of_key, 16u);
+  EXPECT_LT(limits.watermarks_of_key, 1000u);
+  EXPECT_FALSE(list.Find(whole)->role->limits.judges_apart);
+  EXPECT_EQ(list.Find(whole)->role->limits.get_patterns_of_key, UINT64_MAX);
+}
+
 }  // namespace
 }  // namespace acan

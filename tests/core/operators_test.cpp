@@ -62,6 +62,16 @@ std::int64_t Dimension(const OperatorRow& row, const Dimensions& dimensions,
   return 0;
 }
 
+// Bit mask of the operands that a kernel touches only at the element of the space.
+std::uint32_t AtElement(Kernel kernel) {
+  std::uint32_t bits = 0;
+  const auto& operands = RowOf(kernel).operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].at_element) bits |= 1u << i;
+  }
+  return bits;
+}
+
 TEST(ShapeLanguage, IndexesBringADimensionThatNothingElseHas) {
   const Shapes shapes = {{true, 6, 32}, {true, 6, 1}, {true, 5000, 32}};
   const Dimensions dimensions = CheckCall(kEmbedding, shapes, {});
@@ -108,6 +118,23 @@ TEST(ShapeLanguage, ResultsMayBeOperandsWhoseShapesAreWrittenAlike) {
   EXPECT_EQ(RowOf(Kernel::kAttentionGradient).operands[0].may_be, 0u) << "by tiles";
   EXPECT_EQ(RowOf(Kernel::kMaxPoolingGradient).operands[0].may_be, 0u) << "its meaning says so";
   EXPECT_EQ(RowOf(GemmForm::kForward).operands[2].may_be, 0u);
+}
+
+TEST(ShapeLanguage, OperandsAreTouchedAtTheElementWhereTheirShapesAreWrittenAsTheSpace) {
+  EXPECT_EQ(AtElement(Kernel::kAdd), 0b111u);
+  EXPECT_EQ(AtElement(Kernel::kBiasActivation), 0b1011u) << "a bias may have the shape by chance";
+  EXPECT_EQ(AtElement(Kernel::kColumnNorm), 0b11u);
+  EXPECT_EQ(AtElement(Kernel::kTranspose), 0b1u);
+  EXPECT_EQ(AtElement(Kernel::kPlacePositions), 0b1u);
+  EXPECT_EQ(AtElement(Kernel::kCopyPositions), 0b10u) << "what it updates is at other positions";
+  EXPECT_EQ(AtElement(Kernel::kDropout), 0u) << "by rows";
+  // The calls that the manager puts behind products run with them, part by part.
+  EXPECT_EQ(AtElement(Kernel::kActivationGradient), 0b111u);
+  EXPECT_EQ(AtElement(Kernel::kSgd), 0b111u);
+  EXPECT_EQ(AtElement(Kernel::kMomentum), 0b11111u);
+  EXPECT_EQ(AtElement(Kernel::kAdamW), 0b1111111u);
+  EXPECT_EQ(AtElement(Kernel::kBiasResidual), 0b1011u);
+  EXPECT_EQ(AtElement(Kernel::kSwiGluGradient), 0b11111u);
 }
 
 TEST(ShapeLanguage, StatisticsOfRowsMayBeAbsent) {

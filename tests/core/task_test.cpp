@@ -124,6 +124,32 @@ TEST(TaskTest, NeedIsThatOfGatheringOrOfComputing) {
   EXPECT_EQ(WholeInputs(task, 4), (std::vector<bool>{false, false, true, true}));
 }
 
+// A handler keeps each tuple as if it had its own memory.
+TEST(TaskTest, TuplesThatAreOneBufferCountMoreThanOnce) {
+  Task task;
+  task.block = 16;
+  task.buffers = {{4, 8}, {4, 8}};
+  task.pieces = {{0, 0, 0, 0, 4, 8}};
+  task.calls = {FillOf({1, 0, 0, 4, 8})};
+  const std::uint64_t buffer = task.buffers[0].bytes();
+  const auto need = [&](const std::vector<std::int32_t>& whole_results) {
+    task.outputs.clear();
+    for (const std::int32_t of : whole_results) {
+      const auto number = static_cast<std::int64_t>(task.outputs.size());
+      task.outputs.push_back({Key{"job", std::int64_t{3}, "act", number}, {of, 0, 0, 4, 8}, true});
+    }
+    return NeedBytes(DecodeTask(EncodeTask(task), 1));
+  };
+  EXPECT_EQ(need({1}), 2 * buffer);
+  EXPECT_EQ(need({1, 1, 1}), 4 * buffer);
+  EXPECT_EQ(need({0}), 3 * buffer) << "an input and a result";
+}
+
+TEST(TaskTest, AnInputWithoutPiecesIsNoBuffer) {
+  EXPECT_EQ(WholeInputs(Sample(), kInputs + 1),
+            (std::vector<bool>{false, false, true, true, false}));
+}
+
 TEST(TaskTest, RefusesWhatCannotBeRun) {
   const std::vector<std::pair<const char*, std::function<void(Task&)>>> damages = {
       {"piece of an input that is not there", [](Task& t) { t.pieces[3].input = 4; }},
@@ -163,6 +189,7 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
       {"result outside", [](Task& t) { t.outputs[1].view.col = 3; }},
       {"result of no buffer", [](Task& t) { t.outputs[1].view.buffer = -1; }},
       {"result without a key", [](Task& t) { t.outputs[1].key = Key(); }},
+      {"two results with one key", [](Task& t) { t.outputs[1].key = t.outputs[0].key; }},
   };
   for (const auto& [what, damage] : damages) {
     Task task = Sample();

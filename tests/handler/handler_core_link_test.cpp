@@ -108,6 +108,25 @@ TEST_F(HandlerCoreLinkTest, APieceIsKeptIfThereIsRoomBesideTheTask) {
   EXPECT_THAT(Dropped(actions), ElementsAre(Tile(1, 1))) << "the space believes that it is here";
 }
 
+// The task says that the tile has fewer bytes than it has, so it is charged too little. It fails
+// when it runs.
+TEST_F(HandlerCoreLinkTest, NoInputIsKeptBeyondTheLimit) {
+  TaskGranted first = Grant(900, {Tile(1, 1)});
+  first.input_bytes = {900};
+  first.kept_from_bytes = 100;
+  core_.Step(first, 0);
+  Finish(1);
+  ASSERT_EQ(core_.cached_bytes(), 900u);
+  TaskGranted next = Grant(300, {Tile(1, 1), Tile(1, 2)}, 2);
+  next.sent = {false, true};
+  next.input_bytes = {0, 200};
+  next.kept_from_bytes = 100;
+  const auto actions = core_.Step(next, 0);
+  EXPECT_THAT(Of<RunTask>(actions), SizeIs(1));
+  EXPECT_THAT(Of<KeepArrived>(actions), IsEmpty());
+  EXPECT_THAT(Dropped(actions), ElementsAre(Tile(1, 2)));
+}
+
 TEST_F(HandlerCoreLinkTest, WhatCameWithATaskThatGoesBackIsNotHeld) {
   core_.Step(Drain{}, 0);
   const auto actions = core_.Step(OverLink({Tile(1, 1)}), 0);

@@ -112,6 +112,12 @@ TEST_F(HandlerCoreResidentTest, GoesWhenItIsReleased) {
   EXPECT_THAT(core_.Step(KeptReleased{Tile(1, 1)}, 0), IsEmpty()) << "it is not here";
 }
 
+TEST_F(HandlerCoreResidentTest, StaysIfAnotherTaskWithThatResultIsRefused) {
+  MakeOneResident(Tile(1, 1));
+  EXPECT_THAT(Of<DropCached>(core_.Step(ResultRefused{Tile(1, 1)}, 0)), IsEmpty());
+  EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
+}
+
 TEST_F(HandlerCoreResidentTest, GoesWithTheTaskThatUsesItWhenItIsReleased) {
   MakeOneResident(Tile(1, 1));
   TaskGranted grant = Grant(300, {Tile(1, 1)}, 2);

@@ -194,6 +194,41 @@ TEST(HandlerCoreTest, DrainFinishesWhatRunsAndPutsBackTheRest) {
   EXPECT_TRUE(core.drained());
 }
 
+// The tasks of one manager may have made both.
+TEST(HandlerCoreTest, AResultOfAnotherSizeThanTheOneThatIsHereFailsItsTask) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  core.Step(Grant(300, {}, 2), 0);
+  const auto actions = core.Step(TaskFinished{2, 200, {{Tile(1, 7), 200}}}, 0);
+  EXPECT_TRUE(Of<ReportDone>(actions).empty());
+  const auto failed = Of<ReportFailed>(actions);
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].flight, 2u);
+  EXPECT_NE(failed[0].cause.find("has 200 bytes, but the one that is here has 100"),
+            std::string::npos)
+      << failed[0].cause;
+  core.Step(Released{1}, 0);
+  EXPECT_TRUE(core.IsCached(Tile(1, 7)));
+  EXPECT_EQ(core.cached_bytes(), 100u);
+  EXPECT_EQ(core.reserved_bytes(), 0u);
+}
+
+TEST(HandlerCoreTest, AResultThatWasRefusedIsNotUsed) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  core.Step(ResultRefused{Tile(1, 7)}, 0);
+  TaskGranted reader = Grant(200, {Tile(1, 7)}, 2);
+  reader.sent = {false};
+  EXPECT_EQ(Of<FetchInputs>(core.Step(reader, 0)).size(), 1u) << "its bytes are still leaving";
+  EXPECT_EQ(Of<DropCached>(core.Step(Released{1}, 0)).size(), 1u);
+  EXPECT_FALSE(core.IsCached(Tile(1, 7)));
+  EXPECT_TRUE(Of<DropCached>(core.Step(ResultRefused{Tile(1, 8)}, 0)).empty()) << "not here";
+}
+
 TEST(HandlerCoreTest, SaysAgainWhatItHoldsToANewSpace) {
   HandlerCore core(1000, 2);
   core.Start();

@@ -121,10 +121,9 @@ class HandlerUploadTest : public testing::Test {
     return client_->CountOf(result, tuplespace::kGenerous).value_or(0) == 1;
   }
   std::size_t Failures() const {
-    return static_cast<std::size_t>(
-        std::count_if(log_.begin(), log_.end(), [](const std::string& line) {
-          return line.find("task failed") != std::string::npos;
-        }));
+    return static_cast<std::size_t>(std::count_if(
+        log_.begin(), log_.end(),
+        [](const std::string& line) { return line.find("task failed") != std::string::npos; }));
   }
   bool TurnUntil(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + tuplespace::kGenerous;
@@ -138,9 +137,8 @@ class HandlerUploadTest : public testing::Test {
   void RunLargeTasksOfWhichTheFirstFailsOnce() {
     Refuse(1, 1);
     for (const std::int64_t number : {0, 1}) {
-      ASSERT_TRUE(
-          client_->Put({TileOfOnes(number, kLargeCols), SumOfTiles(number, 1, kLargeCols)},
-                       tuplespace::kGenerous));
+      ASSERT_TRUE(client_->Put({TileOfOnes(number, kLargeCols), SumOfTiles(number, 1, kLargeCols)},
+                               tuplespace::kGenerous));
       ASSERT_TRUE(TurnUntil([&] { return IsDone(number); })) << "task " << number;
     }
     EXPECT_EQ(Failures(), 1u);

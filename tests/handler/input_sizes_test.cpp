@@ -70,8 +70,17 @@ TEST_F(InputSizes, WhatStaysWithAClientMayStillBeLost) {
 
 TEST_F(InputSizes, AnUnknownSizeIsNoProblem) {
   grant_.inputs[0].payload_bytes = 0;
-  task_.pieces.resize(1);  // the second input is only waited for
   EXPECT_EQ(Problem(), std::nullopt);
+}
+
+// The handler sets no memory aside for it, whether it came with the grant or is fetched.
+TEST_F(InputSizes, AnInputThatNoMatrixHasIsRefused) {
+  task_.pieces.resize(1);
+  for (const bool sent : {false, true}) {
+    grant_.input_sent[1] = sent;
+    ASSERT_TRUE(Problem()) << sent;
+    EXPECT_THAT(*Problem(), ::testing::HasSubstr(kRight.ToString() + " is no part of"));
+  }
 }
 
 }  // namespace

@@ -35,6 +35,13 @@ TEST(PaceTest, PredictsFromOperations) {
   EXPECT_NEAR(static_cast<double>(pace.RunUs(1000)), 1500, 10) << "it became slower";
 }
 
+// A task may claim any number of operations.
+TEST(PaceTest, ItsPredictionsHaveABound) {
+  Pace pace;
+  pace.NoteRun(1, 1000 * kMs);
+  EXPECT_EQ(pace.RunUs(std::uint64_t{1} << 60), 10'000'000'000'000);
+}
+
 // Per operation, adding two matrices takes a hundred times as long as a product.
 TEST(PaceTest, ShortTasksTellNothingOfLongOnes) {
   Pace pace;

@@ -26,7 +26,8 @@ class AttentionTiles {
 
   // The launches that compute a call, in order. None for another kernel, for heads wider than
   // kMaxAttentionWidth or not a multiple of four columns wide, for more than MostAttentionRows, and
-  // where a block has too little shared memory; then the kernel of the table computes the same bits. rows: of the region. head_width: the columns of a head.
+  // where a block has too little shared memory; then the kernel of the table computes the same
+  // bits. rows: of the region. head_width: the columns of a head.
   std::vector<TileLaunch> Find(Kernel kernel, std::int64_t rows, const KernelScalars& scalars,
                                std::int64_t head_width) const;
 

@@ -1,8 +1,12 @@
 #include "launch_grid.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
+#include <stdexcept>
 
 #include "acan/core/operators/kernel_constants.h"
 #include "kernel_args.h"
@@ -11,7 +15,13 @@ namespace acan::cuda {
 
 namespace {
 
+// Blocks or threads. More blocks than CUDA launches could be few in 32 bits, and the others would
+// leave results that have what the memory had before.
 unsigned Size(std::int64_t value) {
+  if (value > std::numeric_limits<std::int32_t>::max()) {
+    throw std::invalid_argument(
+        fmt::format("a launch of {} blocks; CUDA has at most 2^31 - 1", value));
+  }
   return static_cast<unsigned>(value);
 }
 

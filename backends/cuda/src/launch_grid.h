@@ -15,7 +15,8 @@ struct Grid {
   dim3 blocks, threads;
 };
 
-// head_width: the columns of a head, for kernels over tiles.
+// head_width: the columns of a head, for kernels over tiles. Throws std::invalid_argument if the
+// region takes more blocks than CUDA launches at once.
 Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars,
             std::int64_t head_width = 64);
 

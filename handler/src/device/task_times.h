@@ -18,23 +18,36 @@ class TaskTimes {
   void Note(TaskKind kind, std::uint64_t flops, std::int64_t us, bool at_once) {
     last_.at(static_cast<std::size_t>(kind)) = {std::max<std::int64_t>(1, us), flops, at_once};
   }
-  // Whether `task` takes less than `us`. False if there was no task of its kind.
+  // Whether `task` takes less than `us`. False if there was no task of its kind, or if the task is
+  // too large to trust that one: the last one may have had operations that are counted and not
+  // computed, such as those of a window beyond its image, and the next one others.
   bool IsShorter(const Task& task, std::int64_t us) const {
     const std::optional<Took>& took = Last(task);
     if (!took) return false;
+    const std::uint64_t flops = Flops(task);
+    if (flops > kMostFlops || BufferBytes(task) > kMostBytes) return false;
     const double us_per_flop = static_cast<double>(took->us) / static_cast<double>(took->flops);
-    return static_cast<double>(Flops(task)) * us_per_flop < static_cast<double>(us);
+    return static_cast<double>(flops) * us_per_flop < static_cast<double>(us);
   }
   // Whether its results are complete when its operations have been called. False if there was no
   // task of its kind.
   bool EndsAtOnce(const Task& task) const { return Last(task) && Last(task)->at_once; }
 
  private:
+  // More than a thread computes, and reads and writes, in a fraction of a millisecond.
+  static constexpr std::uint64_t kMostFlops = 1 << 26;
+  static constexpr std::uint64_t kMostBytes = 8 << 20;
+
   struct Took {
     std::int64_t us = 0;
     std::uint64_t flops = 1;
     bool at_once = false;
   };
+  static std::uint64_t BufferBytes(const Task& task) {
+    std::uint64_t bytes = 0;
+    for (const BufferSpec& buffer : task.buffers) bytes += buffer.bytes();
+    return bytes;
+  }
   const std::optional<Took>& Last(const Task& task) const {
     return last_.at(static_cast<std::size_t>(task.kind));
   }

@@ -15,8 +15,8 @@ struct ActivationSynonym {
 
 inline constexpr std::array kActivationSynonyms = {
     ActivationSynonym{"gelu_pytorch_tanh", "gelu_new"}, ActivationSynonym{"gelu_fast", "gelu_new"},
-    ActivationSynonym{"gelu_python_tanh", "gelu_new"}, ActivationSynonym{"gelu_python", "gelu"},
-    ActivationSynonym{"gelu_accurate", "gelu_new"}, ActivationSynonym{"swish", "silu"}};
+    ActivationSynonym{"gelu_python_tanh", "gelu_new"},  ActivationSynonym{"gelu_python", "gelu"},
+    ActivationSynonym{"gelu_accurate", "gelu_new"},     ActivationSynonym{"swish", "silu"}};
 
 inline std::string OneActivation(const std::string& word) {
   const auto row =

@@ -166,9 +166,8 @@ void RequireConfig(const ModelOptions& options, const std::string& path) {
     const json said = given ? config[field] : DefaultOf(config, field);
     if (!own.contains(field) || said.is_discarded()) continue;
     // Only that of BERT is in its own config.
-    const json value = field == kPaddingToken
-                           ? PaddingToken(said, own["vocab_size"].get<std::int64_t>())
-                           : said;
+    const json value =
+        field == kPaddingToken ? PaddingToken(said, own["vocab_size"].get<std::int64_t>()) : said;
     if (value.is_null() || SameValue(value, own[field])) continue;
     const std::string in_job =
         value == said ? "" : fmt::format(", which is {} in a job", JsonText(value));

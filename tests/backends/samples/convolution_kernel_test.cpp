@@ -218,6 +218,35 @@ TEST_P(ConvolutionKernelTest, ConvolutionsAreProductsWithUnfoldedImages) {
   });
 }
 
+// A convolution is computed in bands of lines. What touches other lines must wait for all of them.
+TEST_P(ConvolutionKernelTest, WhatFollowsMayReadOtherLinesOfTheResult) {
+  ForAll([](Device& device, MakeHost make) {
+    const Images at{1, 48, 34, 3, 3, 1, 1, 1, 1, 64};
+    constexpr std::int64_t kChannels = 64, kOutputs = 8;
+    const OnDevice x = Put(device, make(at.pixels(), kChannels, 43));
+    const OnDevice weight = Put(device, make(kOutputs, at.taps() * kChannels, 44));
+    const OnDevice unfolded = Space(device, at.results(), at.taps() * kChannels);
+    const Host nothing(at.results(), kOutputs);
+    const OnDevice apart = Put(device, nothing), together = Put(device, nothing);
+    const OnDevice shifted = Put(device, nothing), shifted_together = Put(device, nothing);
+    const KernelScalars shift{.f = {}, .i = {at.results(), at.results(), -1}};
+    Launch(device, Kernel::kUnfold, {unfolded.matrix, x.matrix}, at.scalars(1));
+    device.Gemm(GemmForm::kForward, Precision::kExact, at.block, unfolded.matrix, weight.matrix,
+                apart.matrix);
+    Launch(device, Kernel::kPlacePositions, {shifted.matrix, apart.matrix}, shift);
+
+    KernelArgs unfold;
+    unfold.m = {unfolded.matrix, x.matrix};
+    unfold.scalars = at.scalars(1);
+    Device::Following following{Kernel::kPlacePositions, {}};
+    following.args.m = {shifted_together.matrix, together.matrix};
+    following.args.scalars = shift;
+    device.Convolve(Precision::kExact, at.block, unfold, weight.matrix, together.matrix,
+                    &following);
+    EXPECT_EQ(Difference(Fetch(device, shifted_together), Fetch(device, shifted)), "");
+  });
+}
+
 // The weight gradient as one call: lines of several whole vectors and of none; outputs of several
 // tiles; groups of several images, one image, part of a leaf, and several bands; one pixel, channel
 // and output; a window wider than its image; strides that skip pixels.

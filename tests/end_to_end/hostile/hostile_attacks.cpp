@@ -7,6 +7,8 @@
 
 #include "acan/core/names.h"
 #include "acan/core/task.h"
+#include "acan/cpu/cpu_device.h"
+#include "device/executor.h"
 #include "hostile_client.h"
 
 namespace acan::testing {
@@ -33,6 +35,7 @@ constexpr std::uint32_t kMaxAtOnce = 4096;      // tasks in one request
 constexpr std::uint64_t kSmallOffer = 4 << 20;  // smaller than other offers, enough for any task
 constexpr std::chrono::seconds kGivesBackFor{1};
 constexpr std::size_t kMuchAboutItself = 1'000'000;  // bytes
+constexpr std::uint64_t kComputesWith = 64 << 20;    // bytes of memory
 const Pattern kEverything{{FieldPattern::Any()}, true};
 const Pattern kReceipts{{FieldPattern::Exact("done")}, true};  // of jobs that are done
 
@@ -51,6 +54,27 @@ std::vector<Tuple> DeclaredResults(const Grant& grant) {
   std::vector<Tuple> results;
   for (const Output& output : DecodeTask(grant.payload, grant.task->inputs.size()).outputs) {
     results.push_back(Plain(output.key, output.view.bytes()));
+  }
+  return results;
+}
+
+// The right results of the task; none if its inputs do not come.
+std::vector<Tuple> ComputedResults(HostileClient& hostile, const Grant& grant) {
+  std::vector<Pattern> patterns;
+  for (const Key& input : grant.task->inputs) patterns.push_back(Pattern::Of(input));
+  std::vector<TaskInput> inputs;
+  if (!patterns.empty()) {
+    for (auto& found : hostile.client().ReadAll(patterns, HostileClient::kWait)) {
+      inputs.push_back({std::move(found.payload), {}});
+    }
+  }
+  if (inputs.size() != patterns.size()) return {};
+  const auto device = MakeCpuDevice({.threads = 1, .memory_limit_bytes = kComputesWith, .isa = {}});
+  std::vector<Tuple> results;
+  const Task task = DecodeTask(grant.payload, inputs.size());
+  for (TaskResult& result : RunTaskOn(*device, task, std::move(inputs))) {
+    results.push_back(
+        {.key = std::move(result.key), .payload = std::move(result.payload), .task = {}});
   }
   return results;
 }
@@ -166,6 +190,25 @@ void CompleteWithOtherResults(HostileClient& hostile) {
     hostile.Send(Complete{LeaseOf(grant), std::move(results)});
   }
   hostile.Settle();
+}
+
+void TakeResultsAlong(HostileClient& hostile) {
+  for (const Grant& grant : hostile.Take(1)) {
+    std::vector<Tuple> results = ComputedResults(hostile, grant);
+    if (results.empty()) {
+      GiveBack(hostile, {grant});
+      continue;
+    }
+    for (Tuple& result : results) result.ephemeral = true;
+    const std::size_t count = results.size();
+    const auto reply =
+        hostile.client().CompleteTask(LeaseOf(grant), std::move(results), HostileClient::kWait);
+    if (reply && reply->lease == tuplespace::LeaseStatus::kOk) {
+      hostile.progress()->Add({.stored = count});
+    }
+  }
+  hostile.Settle();
+  hostile.Leave();
 }
 
 void FailTasks(HostileClient& hostile) {

@@ -109,6 +109,7 @@ std::vector<Attack> AttacksOfAHandler() {
   return {CompleteInventedTasks,
           CompleteWithoutResults,
           CompleteWithOtherResults,
+          TakeResultsAlong,
           FailTasks,
           ExtendLeases,
           TakeAndSayNothing,

@@ -31,7 +31,7 @@ class Progress {
     std::uint64_t rounds = 0, refusals = 0;  // refusals: rounds that the broker refused
     std::uint64_t taken = 0;                 // tasks
     std::uint64_t answered = 0;              // requests, other than with an error
-    std::uint64_t stored = 0;                // capacities
+    std::uint64_t stored = 0;                // capacities, and results that it computed
     std::uint64_t open_reads = 0;            // in the space, the most at any time
   };
 
@@ -117,6 +117,7 @@ using Attack = void (*)(HostileClient&);
 void CompleteInventedTasks(HostileClient& hostile);  // with weights 1, 2 and 59 steps ahead
 void CompleteWithoutResults(HostileClient& hostile);
 void CompleteWithOtherResults(HostileClient& hostile);
+void TakeResultsAlong(HostileClient& hostile);  // right ones, which must stay when it leaves
 void FailTasks(HostileClient& hostile);
 void ExtendLeases(HostileClient& hostile);
 void TakeAndSayNothing(HostileClient& hostile);  // only keeps its connection alive

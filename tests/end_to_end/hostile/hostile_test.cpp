@@ -333,6 +333,12 @@ TEST_F(HostileTest, TasksCompletedWithOtherResultsAreDoneByOthers) {
   EXPECT_GT(TrainUnder({{"evil", 2, {CompleteWithOtherResults}}}).false_completions, 0u);
 }
 
+TEST_F(HostileTest, ResultsStayWhenTheirMakerLeaves) {
+  honest_wait_ = HonestWait::kUntilTasksAreTaken;
+  TrainUnder({{"evil", 2, {TakeResultsAlong}}});
+  EXPECT_GT(counts_.stored, 0u);
+}
+
 TEST_F(HostileTest, TasksThatOneFailsAreDoneByOthers) {
   honest_wait_ = HonestWait::kUntilTasksAreTaken;
   const Counters counters = TrainUnder({{"evil", 2, {FailTasks}}});

@@ -360,8 +360,8 @@ TEST_F(LimitsTest, ACommandThatGetsNoThreadsSaysSo) {
 TEST_F(LimitsTest, ABrokerWithKeysThatGetsNoThreadToWatchThemSaysSoAtItsStart) {
   ASSERT_EQ(RunAcan({"keygen", "--out", folder_ / "keys"}).code, 0);
   LimitThreads(4);
-  const Result result = RunAcan(
-      {"broker", "--listen", endpoint_, "--keys", folder_ / "keys/broker.key"}, Limited());
+  const Result result =
+      RunAcan({"broker", "--listen", endpoint_, "--keys", folder_ / "keys/broker.key"}, Limited());
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("acan broker needs at least 4"));
   EXPECT_EQ(result.out, "") << "it does not listen";

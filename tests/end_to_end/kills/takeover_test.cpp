@@ -25,6 +25,21 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// The id of its job that a manager has printed.
+std::string IdSaidBy(const Program& manager) {
+  const std::string said = "the job's id is ";
+  return manager.err().substr(manager.err().find(said) + said.size(), 16);
+}
+
+// Puts `receipt` as that of the job `id`.
+void PutDone(tuplespace::Client& client, const std::string& id,
+             const tuplespace::Payload& receipt) {
+  tuplespace::Tuple done;
+  done.key = tuplespace::Key{"done", id};
+  done.payload = receipt;
+  ASSERT_TRUE(client.Put({done}));
+}
+
 // The standby has its own folder, as on another host, without the lines that the first manager
 // wrote.
 TEST_F(KillTest, TheManagerWhileOneOfAnotherHostStandsBy) {
@@ -125,8 +140,6 @@ TEST_F(KillTest, AReceiptOfAnotherJobInTheSpaceEndsNothing) {
   ASSERT_TRUE(first.WaitForErr("epoch 2/"));
   first.Signal(SIGKILL);
   first.Wait();
-  const std::string said = "the job's id is ";
-  const std::string id = first.err().substr(first.err().find(said) + said.size(), 16);
   {
     tuplespace::ClientOptions options;
     options.endpoint = endpoint_;
@@ -135,15 +148,66 @@ TEST_F(KillTest, AReceiptOfAnotherJobInTheSpaceEndsNothing) {
         {tuplespace::FieldPattern::Exact("done"), tuplespace::FieldPattern::Any()}, false};
     const auto found = client.ReadOne(receipts);
     ASSERT_TRUE(found);
-    tuplespace::Tuple foreign;
-    foreign.key = tuplespace::Key{"done", id};
-    foreign.payload = found->payload;
-    ASSERT_TRUE(client.Put({foreign}));
+    PutDone(client, IdSaidBy(first), found->payload);
   }
   Program second(ManagerWords({"--resume"}));
   EXPECT_EQ(second.Wait(), 0) << second.err();
   EXPECT_THAT(second.err(), HasSubstr("has the receipt of another job"));
   EXPECT_EQ(HashOf(second), undisturbed_);
+}
+
+// As that of a newer acan may be.
+TEST_F(KillTest, AReceiptInTheSpaceThatCannotBeReadEndsNothing) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  first.Signal(SIGKILL);
+  first.Wait();
+  {
+    tuplespace::ClientOptions options;
+    options.endpoint = endpoint_;
+    tuplespace::Client client(options);
+    PutDone(client, IdSaidBy(first), tuplespace::Payload::Copy("{}"));
+  }
+  Program second(ManagerWords({"--resume"}));
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("a tuple has no receipt that can be read"));
+  EXPECT_EQ(HashOf(second), undisturbed_);
+}
+
+// The receipt names the graph file of the first manager's host, which the standby cannot open.
+TEST_F(KillTest, AStandbyWithItsOwnCopyOfTheGraphFileEndsWithTheJob) {
+  const Result graph = RunAcan({"graph", job_});
+  ASSERT_EQ(graph.code, 0) << graph.err;
+  const auto words_on = [&](const std::string& host) {
+    folder_.Write(host + "/net.json", graph.out);
+    const std::string job = folder_.Write(host + "/job.toml", R"([model]
+kind = "graph"
+file = "net.json"
+[data]
+generated = "regression"
+samples = 4000
+[train]
+batch = 37
+epochs = 2
+learning_rate = 0.05
+)");
+    return std::vector<std::string>{
+        "manager", "--connect", endpoint_, job, "--out", folder_ / (host + "/out"), "--json"};
+  };
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(words_on("a"));
+  ASSERT_TRUE(first.WaitForErr("plan:"));
+  std::filesystem::remove(folder_ / "a/net.json");
+  std::vector<std::string> standby_words = words_on("b");
+  standby_words.emplace_back("--standby");
+  Program standby(standby_words);
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("the job is done already"));
+  EXPECT_EQ(HashOf(standby), HashOf(first));
 }
 
 // The standby must not claim to have written files that are on another host.

@@ -189,6 +189,23 @@ TEST_F(Diverge, ResumingSaysThatItWouldEndThereAgain) {
   EXPECT_THAT(resumed.err, AllOf(HasSubstr("the run in " + out_ + " ended at step"),
                                  HasSubstr("The same job would end here again")));
   EXPECT_EQ(ReadFile(out_ + "/receipt.json"), receipt);
+  // A finished run is not continued in another way, either.
+  const Result anew = RunAcan({"train", job_, "--resume", out_, "--handlers", "cpu:1", "--set",
+                               "train.stop_if_not_finite=false"});
+  EXPECT_EQ(anew.code, 2) << anew.out;
+  EXPECT_THAT(anew.err, AllOf(HasSubstr("train.stop_if_not_finite = false: the run in " + out_),
+                              HasSubstr("without --resume")));
+  EXPECT_EQ(ReadFile(out_ + "/receipt.json"), receipt);
+}
+
+// The run may end before the first fault, which the exit code says.
+TEST_F(Diverge, AlsoUnderFaultsAndKeepsTheSameWeights) {
+  const Result result = RunAcan({"chaos", job_, "--handlers", "cpu:1@64MiB", "--out", out_,
+                                 "--stop", "handlers", "--pause", "1ms", "--every", "20ms"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("the same weights as the undisturbed run"),
+                                HasSubstr("the undisturbed run diverged and ended early at step")))
+      << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("restarting it")));
 }
 
 TEST_F(Diverge, TheWeightsThatItKeptCanBeGoneOnFrom) {

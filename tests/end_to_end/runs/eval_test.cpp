@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Eval : public ::testing::Test {
  protected:
@@ -151,6 +152,8 @@ TEST_F(Eval, NeedsTheTestDataOfItsRunAlone) {
   Refused({folder_ / "test-inputs" + " and " + (folder_ / "test-labels"),
            "the test data have changed since the run"});
   EXPECT_NE(Evaluated(other)["test_loss"], receipt["test_loss"]);
+  std::filesystem::remove(folder_ / "test-labels");
+  Refused({folder_ / "test-labels", "elsewhere now", "name them with --inputs"});
 }
 
 TEST_F(Eval, WarnsOfInputsOfAnotherType) {
@@ -183,6 +186,55 @@ TEST_F(Eval, CutsTheTestDataAsTrainingDid) {
   const nlohmann::json evaluated = Evaluated();
   EXPECT_EQ(evaluated["test_loss"], receipt["test_loss"]);
   EXPECT_EQ(evaluated["data"], receipt["data"]);
+  EXPECT_EQ(evaluated["steps"], receipt["steps"]);
+  EXPECT_EQ(evaluated["epochs"], receipt["epochs"]);
+}
+
+// As when a run removes its older snapshots, or a new run replaces its model.
+TEST_F(Eval, ReportsTheWeightsThatItHasReadWhateverHappensToTheirFile) {
+  const std::string job = WriteRaggedJob(folder_);
+  const nlohmann::json receipt =
+      Train(job, out_, {"--handlers", "cpu:1@64MiB", "--set", "train.epochs=1"});
+  ASSERT_TRUE(receipt.is_object());
+  const std::string model = ReadFile(out_ + "/model.safetensors");
+  std::string others = model;
+  others.back() = static_cast<char>(others.back() ^ 1);
+  for (const bool replaced : {false, true}) {
+    SCOPED_TRACE(replaced);
+    const std::string weights = folder_.Write("weights.safetensors", model);
+    const std::string other = folder_.Write("other.safetensors", others);
+    Program eval({"eval", job, "--model", weights, "--handlers", "cpu:1@64MiB", "--json"},
+                 {{"ACAN_THROTTLE", "0.05"}});
+    ASSERT_TRUE(eval.WaitForErr("plan:"));
+    if (replaced) {
+      std::filesystem::rename(other, weights);
+    } else {
+      std::filesystem::remove(weights);
+    }
+    ASSERT_EQ(eval.Wait(), 0) << eval.err();
+    EXPECT_EQ(nlohmann::json::parse(LastLine(eval.out()))["weights_sha256"],
+              receipt["weights_sha256"]);
+  }
+}
+
+// Tensors of the right names and shapes are not those of another model.
+TEST_F(Eval, BlamesTheJobForOtherTensorsOnly) {
+  const std::string job = WriteRaggedJob(folder_);
+  const nlohmann::json receipt =
+      Train(job, out_, {"--handlers", "cpu:1@64MiB", "--set", "train.epochs=0"});
+  ASSERT_TRUE(receipt.is_object());
+  std::string model = ReadFile(out_ + "/model.safetensors");
+  const auto refused = [&](const std::string& layers) {
+    const Result result = RunAcan({"eval", job, "--model", folder_.Write("w.safetensors", model),
+                                   "--set", "model.layers=" + layers});
+    EXPECT_EQ(result.code, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(refused("[97, 64, 10]"), HasSubstr("describes another model"));
+  const std::string type = R"("F32")";
+  model.replace(model.find(type), type.size(), R"("I32")");
+  EXPECT_THAT(refused("[97, 211, 53, 10]"),
+              AllOf(HasSubstr(R"(expected "F32")"), Not(HasSubstr("another model"))));
 }
 
 }  // namespace

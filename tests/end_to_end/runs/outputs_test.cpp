@@ -359,6 +359,26 @@ TEST_F(Outputs, VerifyTrainsAgainWhereTheDataIsElsewhere) {
                                  HasSubstr("train.seed is 77, must be ")));
 }
 
+TEST_F(Outputs, NeedTheInitialWeightsOfTheRunAndSayHowToNameThem) {
+  const std::string start =
+      folder_.Write("start.safetensors", ReadFile(out_ + "/model.safetensors"));
+  const std::string next = folder_ / "next";
+  const nlohmann::json receipt =
+      Train(job_, next, {"--handlers", "cpu:1@64MiB", "--set", "model.initial_weights=" + start});
+  ASSERT_TRUE(receipt.is_object());
+  std::filesystem::remove(start);
+  const auto refused = [&start](const std::vector<std::string>& words, const std::string& advice) {
+    const Result result = RunAcan(words);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("model.initial_weights: " + start), HasSubstr(advice)));
+  };
+  refused({"verify", next, "--rerun"}, "--rerun --job JOB.toml");
+  // As after a kill before the first snapshot.
+  std::filesystem::remove(next + "/receipt.json");
+  std::filesystem::remove_all(next + "/snapshots");
+  refused({"train", "--resume", next}, "acan train JOB.toml --resume " + next);
+}
+
 TEST_F(Outputs, VerifyNeedsAReceipt) {
   const Result result = RunAcan({"verify", folder_ / "nothing"});
   EXPECT_EQ(result.code, 2);

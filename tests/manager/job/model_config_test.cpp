@@ -48,9 +48,8 @@ TEST(ModelConfigTest, NoPaddingTokenIsNull) {
   EXPECT_TRUE(TransformersConfig(job.model).at("pad_token_id").is_null());
   EXPECT_EQ(JobToJson(job).at("model").at("pad_token_id"), -1);
   EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")).dump(), JobToJson(job).dump());
-  ExpectError(
-      [] { JobWith("kind = \"bert\"\ntask = \"masked_language\"\npad_token_id = -2\n"); },
-      {"model.pad_token_id", "must be from -1"});
+  ExpectError([] { JobWith("kind = \"bert\"\ntask = \"masked_language\"\npad_token_id = -2\n"); },
+              {"model.pad_token_id", "must be from -1"});
 }
 
 TEST(ModelConfigTest, ConfigsOfEveryActivationAreRead) {

@@ -30,7 +30,7 @@ void TupleChecker::OnPut(const ClientId& client, const std::vector<Tuple>& tuple
     if (status[i] == PutStatus::kStored) {
       if (own) CheckQuota(client, tuples[i].key);
       OnStored(client, tuples[i], hashes[i], results);
-    } else if (status[i] == PutStatus::kDuplicate && !tuples[i].ephemeral && !own) {
+    } else if (status[i] == PutStatus::kDuplicate && (results || !tuples[i].ephemeral) && !own) {
       OnDuplicate(tuples[i], hashes[i]);
     }
   }
@@ -58,7 +58,10 @@ void TupleChecker::OnStored(const ClientId& client, const Tuple& tuple, std::uin
   }
   if (tuple.task) tasks_[tuple.key] = *tuple.task;
   const bool own = !results && context_.IsLimited(client);
-  if (!tuple.ephemeral && !own) there_[tuple.key] = {hash, resident ? client : ClientId(), false};
+  const bool goes_with_client = tuple.ephemeral && !results;
+  if (!goes_with_client && !own) {
+    there_[tuple.key] = {hash, resident ? client : ClientId(), false};
+  }
   if (results && !resident) CheckResult(tuple.key, hash);
 }
 

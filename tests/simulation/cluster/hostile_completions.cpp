@@ -51,6 +51,8 @@ Complete HostileHandler::AnyLie(const LeaseRef& lease, const Observer& observer)
     }
     if (random_.OneIn(16)) tuple.payload = Payload();  // all its clients may tell this lie
     tuple.held = random_.OneIn(4);
+    // Without a random number, so that the seeds do not change. The results must stay nevertheless.
+    tuple.ephemeral = lies_told_.size() % 2 == 0;
     complete.results.push_back(std::move(tuple));
   }
   return complete;

@@ -215,7 +215,8 @@ void Courier::Withdraw(const Key& key) {
   impl_->Send();
 }
 
-void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place) {
+void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place,
+                    const ClientId& /*holder*/) {
   impl_->Fetch({id, key, bytes, place.ticket, impl_->options.client}, place);
 }
 

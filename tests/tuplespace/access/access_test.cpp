@@ -215,6 +215,16 @@ TEST(Limits, NarrowWhatLeavesTheFieldOpenAndRefuseWhatNamesAnother) {
   EXPECT_TRUE(RefusalOf(master, "m/1", body));
 }
 
+TEST(Limits, MayBringLimitsOfClients) {
+  const std::string limited = MakeKeyPair().public_key;
+  const std::string whole = MakeKeyPair().public_key;
+  std::vector<Role> roles = RolesWithLimits();
+  roles[1].limited_limits.emplace().leases = 3;
+  const AccessList list(roles, {{"l", limited, "master", "a"}, {"w", whole, "master"}});
+  EXPECT_EQ(list.Find(limited)->role->limits.leases, 3u);
+  EXPECT_EQ(list.Find(whole)->role->limits.leases, UINT64_MAX);
+}
+
 TEST(Limits, ThatARoleDoesNotKnowAreRefused) {
   const std::string key = MakeKeyPair().public_key;
   EXPECT_THAT(

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "broker_core.h"
 #include "session_messages.h"
@@ -87,6 +89,37 @@ TEST_F(LogOfAKey, IsLimitedWhateverIdsItsClientsUse) {
   Join("evil", kSeconds * 2'000'000);
   EXPECT_THAT(core_.TakeLog(),
               Contains(AllOf(HasSubstr("evil/"), HasSubstr("lines about clients of \"evil\""))));
+}
+
+// A key may have been revoked because of its tasks.
+TEST(KeysThatJudgeApart, LeaveNoTasksWhenTheyEnd) {
+  Role role{"manager", {Rule{{Operation::kPutTask}, {{FieldPattern::Any()}, true}, {}}}};
+  role.limits.judges_apart = true;
+  const std::vector<AllowedPeer> peers = {{"one", std::string(40, 'a'), "manager"},
+                                          {"two", std::string(40, 'b'), "manager"}};
+  const AccessList list({role}, peers);
+  BrokerCore core{BrokerCoreOptions{}};
+  for (const AllowedPeer& peer : peers) {
+    const AccessList::Entry* who = list.Find(peer.public_key);
+    const ClientId client = peer.name + "/1";
+    ToBroker hello;
+    hello.messages.emplace_back(Hello{.nonce = 1, .name = "x"});
+    core.Receive(client, std::move(hello), 0, who);
+    ToBroker put;
+    put.session = core.TakeOutput().at(0).envelope.session;
+    Tuple tuple;
+    tuple.key = {peer.name, 1};
+    tuple.task.emplace();
+    put.messages.emplace_back(Request{1, Put{{std::move(tuple)}}});
+    core.Receive(client, std::move(put), 0, who);
+    core.TakeOutput();
+  }
+  core.SendAwayOthers(list, 0);
+  EXPECT_EQ(core.GetStatistics().tuples, 2u);
+  core.SendAwayOthers(AccessList({role}, {peers[1]}), 0);
+  EXPECT_EQ(core.GetStatistics().tuples, 1u);
+  EXPECT_FALSE(core.Knows("one/1"));
+  EXPECT_TRUE(core.Knows("two/1"));
 }
 
 }  // namespace

@@ -257,6 +257,23 @@ class LinksOfCourier : public ::testing::Test {
   std::uint64_t fetches_ = 0;
 };
 
+// Anybody may also name the right key for it, but cannot make tickets for it: the connection ends.
+TEST_F(LinksOfCourier, WhoNamesThePlaceOfAnotherDoesNotMakeThatUnreachable) {
+  Begin(2);
+  FakeListener listener(/*keys=*/false);
+  const Place place = OneHolder::PlaceAt(listener.listening(/*keys=*/false));
+  courier_->Fetch(++fetches_, kCourierTile, 4, place, "attacker");
+  std::optional<FetchFrame> fetch;
+  while (!(fetch = listener.Fetched())) std::this_thread::yield();
+  const std::string longer = "longer than was said";
+  const auto bytes = std::as_bytes(std::span(longer));
+  listener.Send({fetch->transfer, bytes.size(), 0, HashOf(bytes), bytes});
+  EXPECT_THAT(Await().why, HasSubstr("were due"));
+  courier_->Fetch(++fetches_, kCourierTile, 4, place, "attacker");
+  EXPECT_THAT(Await().why, HasSubstr("recently unreachable"));
+  FetchFrom(listener);  // for which it stays with somebody else
+}
+
 // A hostile holder could name one place after the other until no more sockets can be made.
 TEST_F(LinksOfCourier, OnlySoManyAreOpen) {
   constexpr std::size_t kMost = 2;

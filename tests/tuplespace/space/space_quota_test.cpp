@@ -81,6 +81,7 @@ TEST_F(QuotaTest, ResultsOfTasksAreTheTasks) {
     keys.push_back(Key{"r", i});
     results.push_back(Plain(keys.back(), "12345"));
   }
+  results[0].ephemeral = true;  // whatever it says
   d->PutOne("m", testing::Making(Task(Key{"t", 1}), keys));
   EXPECT_EQ(d->Done("small", d->TakeNow("small", Every("t")), results).lease, LeaseStatus::kOk);
   d->Lose("small");

@@ -104,7 +104,9 @@ void Trial::CheckALateComerGetsAll() {
 }
 
 void Trial::JoinOne(const ClientId& client) {
-  d_.Join(client);
+  ClientJoined joining{client, {}, {}};
+  joining.limits.judges_apart = client == "m";
+  d_.Step(joining);
   joined_.insert(client);
   if (Below(2) == 0) {
     d_.Step(ClientListens{client});

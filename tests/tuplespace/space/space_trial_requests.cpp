@@ -123,7 +123,9 @@ void Trial::CompleteOne(const ClientId& client) {
     } else if (!declared && result.resident_bytes > 0) {
       expected.results.push_back(PutStatus::kRefused);
     } else {
-      expected.results.push_back(model_.PutOne(client, result));
+      Tuple stored = result;
+      if (declared) stored.ephemeral = false;  // it is the task's
+      expected.results.push_back(model_.PutOne(client, stored));
     }
   }
   const auto reply = Ask<CompleteReply>(client, complete);
@@ -143,6 +145,7 @@ std::vector<Tuple> Trial::ResultsFor(const LeaseRef& lease) {
   for (const Key& key : keys) {
     results.push_back(Below(3) == 0 ? Resident(key)
                                     : Plain(key, Below(12) == 0 ? "other" : "same"));
+    results.back().ephemeral = results.size() == 2 && results.back().resident_bytes == 0;
   }
   return results;
 }

@@ -46,6 +46,16 @@ class WaitersTest : public ::testing::Test {
   Waiters waiters_;
 };
 
+TEST_F(WaitersTest, ClientsThatAreSkippedDoNotComeFirst) {
+  for (int i = 0; i < 100; ++i) Add("evil/" + std::to_string(i), 100);
+  GetWaiter* const good = Add("good/1", 200);
+  const auto skips = [](const ClientState& client) { return client.id->starts_with("evil/"); };
+  EXPECT_EQ(waiters_.First(50, {}, nullptr, skips), good);
+  EXPECT_EQ(waiters_.First(50, {"good/"}, nullptr, skips), nullptr);
+  Add("evil/good", 90);
+  EXPECT_EQ(waiters_.First(50, {}, nullptr, skips), good);
+}
+
 TEST_F(WaitersTest, ABarredKeyCostsLittleHoweverManyGetsItHas) {
   for (int i = 0; i < 10'000; ++i) Add("evil/" + std::to_string(i % 100), 100);
   GetWaiter* const good = Add("good/1", 200);

@@ -144,7 +144,7 @@ Role Limited(const Role& role, const AllowedPeer& peer) {
         fmt::format("peer \"{}\" has the limit \"{}\", but its role \"{}\" has no limits",
                     peer.name, peer.limit, role.name));
   }
-  Role limited{role.name, role.limited_rules, {}, role.limits};
+  Role limited{role.name, role.limited_rules, {}, role.limited_limits.value_or(role.limits)};
   for (Rule& rule : limited.rules) {
     if (rule.limited_field) {
       rule.pattern.fields[*rule.limited_field] = FieldPattern::Prefix(peer.limit);

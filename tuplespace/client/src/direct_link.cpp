@@ -25,7 +25,8 @@ DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake, DirectReads::
               .read_again = std::move(read_again),
               .fetch =
                   [this](std::uint64_t fetch, const FoundTuple& found) {
-                    courier_->Fetch(fetch, found.key, found.payload_bytes, *found.place);
+                    courier_->Fetch(fetch, found.key, found.payload_bytes, *found.place,
+                                    found.put_by);
                   },
               .forget = [this](std::uint64_t fetch) { courier_->Forget(fetch); },
               .now_us = [] { return MonotonicUs(); }}) {}

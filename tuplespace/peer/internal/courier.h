@@ -10,10 +10,10 @@
 // clients, and CourierOptions::most_links those to them. Whatever peers send, the process does not
 // end, and these limits bound its memory and its descriptors.
 // Errors: a failure ends a fetch without its payload, and the caller reads it through the broker. A
-// holder (an endpoint with a key) that could not be reached is not tried again for kUnreachableUs,
-// doubled each time up to kMaxUnreachableUs, until it has sent a whole payload. A courier that
-// finds no memory or no sockets for its own work dies: it reports Died, refuses connections and
-// fails every fetch.
+// holder (a client, an endpoint and a key) that could not be reached is not tried again for
+// kUnreachableUs, doubled each time up to kMaxUnreachableUs, until it has sent a whole payload. A
+// courier that finds no memory or no sockets for its own work dies: it reports Died, refuses
+// connections and fails every fetch.
 #pragma once
 
 #include <cstdint>
@@ -99,8 +99,11 @@ class Courier {
   // Nothing here keeps the payload's bytes any more; if a reader is fetching it, soon.
   void Withdraw(const Key& key);
 
-  // REQUIRES: bytes > 0. FetchedPayload reports the end, unless Forget comes first.
-  void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place);
+  // `holder`: the client that the broker says has put it there (FoundTuple::put_by). A client that
+  // names the place of another one shares neither its link nor its pauses. REQUIRES: bytes > 0.
+  // FetchedPayload reports the end, unless Forget comes first.
+  void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place,
+             const ClientId& holder = {});
   void Forget(std::uint64_t id);
 
   CourierCounts counts() const;

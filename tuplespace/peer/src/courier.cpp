@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "offered.h"
@@ -29,31 +30,36 @@ constexpr std::size_t kMaxUnreachable = 1024;
 constexpr std::size_t kThreads = 3;  // its own, and two of its ZeroMQ context
 constexpr const char* kNoLongerFetches = "this client no longer fetches payloads";
 
-// An endpoint and a public key. Another process may listen at the endpoint later, and any holder
-// may name the endpoint of another one with a wrong key.
-using EndpointAndKey = std::pair<std::string, std::string>;
+// The client that holds payloads there, as the broker says; an endpoint; a public key. Another
+// process may listen at the endpoint later. Any client may name the endpoint of another one, with a
+// wrong key or with the right one, and then its tickets are bad there.
+using Holder = std::tuple<ClientId, std::string, std::string>;
+
+Holder HolderOf(const ClientId& client, const Place& place) {
+  return {client, place.endpoint, place.public_key};
+}
 
 // The holders that could not be reached, and until when they are not tried.
 class Unreachable {
  public:
-  bool Has(const EndpointAndKey& holder, std::int64_t now_us) const {
+  bool Has(const Holder& holder, std::int64_t now_us) const {
     const auto at = until_.find(holder);
     return at != until_.end() && now_us < at->second.until_us;
   }
-  void Add(const EndpointAndKey& holder, std::int64_t now_us) {
+  void Add(const Holder& holder, std::int64_t now_us) {
     if (until_.size() >= kMaxUnreachable) until_.clear();
     Entry& entry = until_[holder];
     entry.pause_us = std::clamp(2 * entry.pause_us, kUnreachableUs, kMaxUnreachableUs);
     entry.until_us = now_us + entry.pause_us;
   }
-  void Remove(const EndpointAndKey& holder) { until_.erase(holder); }
+  void Remove(const Holder& holder) { until_.erase(holder); }
 
  private:
   struct Entry {
     std::int64_t until_us = 0;
     std::int64_t pause_us = 0;
   };
-  std::map<EndpointAndKey, Entry> until_;
+  std::map<Holder, Entry> until_;
 };
 
 // Signals are for the threads of the program that uses this library. Signals that a thread raises
@@ -145,7 +151,7 @@ struct Courier::Impl {
 
     bool IsIdle() const { return link->reader().idle(); }
   };
-  using Links = std::map<EndpointAndKey, Link>;
+  using Links = std::map<Holder, Link>;
 
   Links::iterator Look(Links::iterator at, std::int64_t now_us) {
     Link& link = at->second;
@@ -162,14 +168,14 @@ struct Courier::Impl {
     return over ? links.erase(at) : std::next(at);
   }
 
-  // Throws if there is no link to this place, and none can be made.
-  PeerReader& ReaderAt(const Place& place, std::int64_t now_us) {
-    const auto known = links.find({place.endpoint, place.public_key});
+  // Throws if there is no link to this place of `holder`, and none can be made.
+  PeerReader& ReaderAt(const Holder& holder, const Place& place, std::int64_t now_us) {
+    const auto known = links.find(holder);
     if (known != links.end()) return known->second.link->reader();
     MakeRoomForLink();
     auto link = std::make_unique<PeerLink>(context, options, place);
     PeerReader& reader = link->reader();
-    links[{place.endpoint, place.public_key}] = {std::move(link), now_us};
+    links[holder] = {std::move(link), now_us};
     return reader;
   }
 
@@ -190,18 +196,19 @@ struct Courier::Impl {
     links.erase(longest_idle);
   }
 
-  void Fetch(WantedPayload wanted, const Place& place) {
+  void Fetch(WantedPayload wanted, const Place& place, const ClientId& client) {
     const std::int64_t now_us = MonotonicUs();
     const std::uint64_t id = wanted.id;
     if (is_dead()) return Say(FetchedPayload{id, {}, kNoLongerFetches});
-    if (unreachable.Has({place.endpoint, place.public_key}, now_us)) {
+    const Holder holder = HolderOf(client, place);
+    if (unreachable.Has(holder, now_us)) {
       return Say(FetchedPayload{id, {}, "it was recently unreachable"});
     }
     try {
       if (wanted.ticket.size() != kTicketBytes || wanted.bytes == 0) {
         throw std::invalid_argument("the place has no ticket, or no bytes");
       }
-      ReaderAt(place, now_us).Fetch(std::move(wanted), now_us);
+      ReaderAt(holder, place, now_us).Fetch(std::move(wanted), now_us);
     } catch (const std::exception& error) {
       Say(FetchedPayload{id, {}, error.what()});
     }
@@ -365,10 +372,11 @@ void Courier::Withdraw(const Key& key) {
   impl_->Do([impl = impl_.get(), key] { impl->listener.holder().Withdraw(key); });
 }
 
-void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place) {
-  impl_->Do([impl = impl_.get(), place,
+void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place,
+                    const ClientId& holder) {
+  impl_->Do([impl = impl_.get(), place, holder,
              wanted = WantedPayload{id, key, bytes, place.ticket, impl_->options.client}] {
-    impl->Fetch(wanted, place);
+    impl->Fetch(wanted, place, holder);
   });
 }
 

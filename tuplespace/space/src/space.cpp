@@ -188,6 +188,9 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   if (!event.principal.empty()) matching_.trust.JoinKey(*client, event.principal);
   client->principal = event.principal.empty() ? event.client : std::move(event.principal);
   client->limits = event.limits;
+  if (client->limits.judges_apart) {
+    client->judge = std::make_shared<const std::string>(client->principal);
+  }
   matching_.matcher.NoteJoined(*client);
   state_.clients.emplace(std::move(event.client), std::move(client));
 }

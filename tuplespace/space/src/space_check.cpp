@@ -119,10 +119,9 @@ std::optional<std::string> ContradictionOfGets(const GetGroups& groups, const Be
       return "a Get of " + *client.id + " waits beside its tuple";
     }
   }
-  const auto whole_keys =
-      std::count_if(client.gets.begin(), client.gets.end(), [](const auto& get) {
-        return get.second.taker.group->pattern.AsExactKey().has_value();
-      });
+  const auto whole_keys = std::count_if(
+      client.gets.begin(), client.gets.end(),
+      [](const auto& get) { return get.second.taker.group->pattern.AsExactKey().has_value(); });
   if (whole_keys > 1 && client.limits.borrow_us != kForeverUs) {
     return *client.id + " may only borrow tuples, and waits for " + std::to_string(whole_keys);
   }

@@ -30,7 +30,9 @@ class Space::Impl {
   std::optional<ClientId> HolderOf(const Pattern& pattern) const;
   std::uint64_t places_changed() const { return places_changed_; }
   std::uint64_t ExaminedByReads() const { return reading_.reads.examined(); }
-  std::uint64_t ExaminedByScans() const { return reading_.scans.examined(); }
+  std::uint64_t ExaminedByScans() const {
+    return reading_.scans.examined() + lifecycle_.removal.examined();
+  }
   std::optional<std::string> FindContradiction() const;
 
  private:
@@ -41,6 +43,7 @@ class Space::Impl {
   void OnEvent(ClientLost&& event);
   void OnEvent(ClientListens&& event);
   void OnEvent(ClientSends&& event);
+  void OnEvent(KeyEnded&& event) { lifecycle_.removal.RemoveTasksOf(event.principal); }
   void OnEvent(Incoming&& event);
   void OnEvent(Tick&&) { reading_.scans.Continue(); }
   void ExpireDue();

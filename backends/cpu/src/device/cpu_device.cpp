@@ -102,18 +102,20 @@ bool SameView(const Matrix& x, const Matrix& y) {
 }
 
 // Whether `kernel` may run on a part of c while the product still computes others: it works element
-// by element over c's shape, writes nothing that the product reads, and of c's own buffer reads
-// only the element at which it is.
+// by element over c's shape, writes nothing that the product reads, and of c's own buffer reads and
+// writes only the element at which it is. Shapes alone do not tell: kTranspose of a square c reads
+// elements that are not computed yet, which have what the buffer's memory had before.
 bool RunsByParts(Kernel kernel, const KernelArgs& args, const Matrix& a, const Matrix& b,
                  const Matrix& c) {
   const KernelRegion region = CheckLaunch(kernel, args);
   if (region.space != KernelSpace::kElement || region.rows != c.rows || region.cols != c.cols) {
     return false;
   }
-  for (std::size_t i = 0; i < args.m.size(); ++i) {
+  const auto& operands = RowOf(kernel).operands;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
     const Matrix& m = args.m[i];
     if (m.buffer == nullptr) continue;
-    if (m.buffer == c.buffer && !SameView(m, c)) return false;
+    if (m.buffer == c.buffer && !(operands[i].at_element && SameView(m, c))) return false;
     const bool read_by_product = m.buffer == a.buffer || m.buffer == b.buffer;
     if (read_by_product && IsWritten(kernel, i)) return false;
   }

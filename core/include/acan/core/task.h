@@ -106,27 +106,29 @@ bool CoversBuffer(const Piece& piece, const Task& task);
 // were copied into a buffer before it makes the other buffers.
 struct TaskMemory {
   std::uint64_t gathering_bytes = 0;  // all inputs, and the buffers that some are copied into
-  std::uint64_t computing_bytes =
-      0;  // all buffers, and copies of results that are part of a buffer
+  // All buffers, copies of results that are part of a buffer, and results that are the same whole
+  // buffer as an input or another result: a handler keeps each tuple as if it had its own memory.
+  std::uint64_t computing_bytes = 0;
 };
 TaskMemory MemoryOf(const Task& task);
 // The maximum at any time. This is TaskSpec::need_bytes.
 std::uint64_t NeedBytes(const Task& task);
 // For each of `inputs` inputs, its size in bytes according to its pieces; 0: it has no piece.
 std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs);
-// For each of `inputs` inputs, whether every piece of it covers its buffer. Such an input is a
-// buffer until the task ends. The others are released once the inputs are gathered.
+// For each of `inputs` inputs, whether it has pieces and each of them covers its buffer. Such an
+// input is a buffer until the task ends. The others are released once the inputs are gathered.
 std::vector<bool> WholeInputs(const Task& task, std::size_t inputs);
 
-// The number of floating-point operations, as the rows of the calls count them.
+// The number of floating-point operations, as the rows of the calls count them; 2^60 if there are
+// more.
 std::uint64_t Flops(const Task& task);
 
 tuplespace::Payload EncodeTask(const Task& task);
 
 // Decodes the task and checks everything, because it comes from another process: indexes,
-// rectangles, shapes of products and kernels, that every buffer is written before it is read, and
-// that no input is written. Throws std::invalid_argument that says what is wrong. `input_count` is
-// the number of inputs in the TaskSpec.
+// rectangles, shapes of products and kernels, that every buffer is written before it is read, that
+// no input is written, and that no two results have one key. Throws std::invalid_argument that says
+// what is wrong. `input_count` is the number of inputs in the TaskSpec.
 Task DecodeTask(const tuplespace::Payload& bytes, std::size_t input_count);
 
 }  // namespace acan

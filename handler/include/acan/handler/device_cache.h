@@ -37,21 +37,20 @@ class DeviceCache {
   std::uint64_t owed_bytes() const { return owed_bytes_; }
 
   // Adds an entry that nothing uses yet. A newer version replaces the older one. False: the entry
-  // was here already.
+  // was here already. REQUIRES: then it has the same size.
   bool Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
   // Adds an entry that a later step will need. It replaces an older version when it is first used.
   // REQUIRES: it is not here.
   void AddAhead(const tuplespace::Key& key, std::uint64_t bytes, std::int64_t now_us);
   // Whether no newer version is here.
   bool IsNewest(const tuplespace::Key& key) const;
-  // Pins the entry and returns its bytes; nullopt: it is not here.
+  // Pins the entry and returns its bytes; nullopt: it is not here, or was forgotten.
   std::optional<std::uint64_t> PinIfHere(const tuplespace::Key& key, std::int64_t now_us,
                                          Actions& out);
   // Both REQUIRE: the entry is here.
   void Pin(const tuplespace::Key& key, std::int64_t now_us);
   void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
-  // The entry has no bytes: it goes with its last pin and must not be used. REQUIRES: it is not
-  // owed.
+  // The entry has no bytes, or wrong ones: it goes with its last pin. REQUIRES: it is not owed.
   void Forget(const tuplespace::Key& key, Actions& out);
   // Removes an entry that only the caller has pinned. False: it must stay.
   bool Take(const tuplespace::Key& key);
@@ -93,6 +92,7 @@ class DeviceCache {
   // Until at least this many bytes are being supplied.
   void SupplySome(std::uint64_t enough_bytes, Actions& out);
   bool IsSupplying() const { return under_way_ > 0; }
+  bool Owes(const tuplespace::Key& key) const { return owed_.contains(key); }
   bool OwesNothing() const { return owed_.empty(); }
   bool HasFailedSupplies() const { return failed_ > 0; }
   bool OwesWhatWasNotTried() const { return under_way_ + failed_ < owed_.size(); }
@@ -101,7 +101,8 @@ class DeviceCache {
   struct Entry {
     std::uint64_t bytes = 0;
     int pins = 0;
-    bool doomed = false;  // superseded while pinned: goes with its last pin
+    bool doomed = false;     // superseded while pinned: goes with its last pin
+    bool forgotten = false;  // doomed, and no further task may use it
     bool owed = false;
     bool ahead = false;  // fetched ahead and not used yet
     std::int64_t last_used_us = 0;

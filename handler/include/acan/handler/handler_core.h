@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "acan/handler/device_cache.h"
@@ -105,6 +106,7 @@ class HandlerCore {
   void On(const InputsArrived& event, std::int64_t now_us, Actions& out);
   void On(const AheadArrived& event, std::int64_t now_us, Actions& out);
   void On(const NotKept& event, std::int64_t now_us, Actions& out);
+  void On(const ResultRefused& event, std::int64_t now_us, Actions& out);
   void On(const GivenUp& event, std::int64_t now_us, Actions& out);
   void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
   void On(const TaskFailed& event, std::int64_t now_us, Actions& out);
@@ -135,6 +137,7 @@ class HandlerCore {
                   const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
                   std::int64_t now_us, Actions& out);
   void FetchSome(const std::vector<Ahead>& ahead, Actions& out);
+  std::optional<std::string> ProblemOf(const std::vector<KeptResult>& results) const;
   // ---- work
   void EndWork(Flight& flight);
   void ExtendLeases(std::int64_t now_us, Actions& out);

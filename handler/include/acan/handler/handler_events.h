@@ -55,6 +55,11 @@ struct AheadArrived {
 struct NotKept {
   tuplespace::Key key;
 };
+// The space has refused a result of a task, or has other bytes for it, so no task may use what is
+// here.
+struct ResultRefused {
+  tuplespace::Key key;
+};
 // The task cannot or will not be run here, and goes back.
 struct GivenUp {
   FlightId flight = 0;
@@ -67,7 +72,7 @@ struct KeptResult {
 struct TaskFinished {
   FlightId flight = 0;
   std::uint64_t result_bytes = 0;  // held until Released, with the kept ones
-  std::vector<KeptResult> kept;    // results that stay on the device
+  std::vector<KeptResult> kept;    // results that stay on the device, each with a key of its own
   std::int64_t took_us = 0;        // on the device
 };
 struct TaskFailed {
@@ -109,9 +114,9 @@ struct Drain {};  // take no more tasks, and put back those that have not begun
 struct TimePassed {};
 
 using HandlerEvent =
-    std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept, GivenUp, TaskFinished,
-                 TaskFailed, Released, ConnectionLost, KeptWanted, KeptSupplied, SupplyFailed,
-                 EarlierReleased, KeptReleased, Drain, TimePassed>;
+    std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept, ResultRefused,
+                 GivenUp, TaskFinished, TaskFailed, Released, ConnectionLost, KeptWanted,
+                 KeptSupplied, SupplyFailed, EarlierReleased, KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
@@ -144,6 +149,7 @@ struct ReportDone {
 struct ReportFailed {
   tuplespace::LeaseRef lease;
   std::string cause;
+  FlightId flight = 0;
 };
 struct PutBack {
   FlightId flight = 0;

@@ -4,12 +4,11 @@
 
 #include <filesystem>
 
-#include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/initial_weights.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/output_names.h"
-#include "acan/manager/text_file.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -39,19 +38,6 @@ void ConfigFile::TakeNames(const std::string& path) {
   text_ = JsonText(config, 2) + "\n";
 }
 
-// The folder may have another run, which this one replaces.
-bool ConfigFile::IsOfRunIn(const std::string& folder) const {
-  const nlohmann::json::json_pointer hash("/model/initial_weights_sha256");
-  const std::string path = InFolder(folder, kJobName);
-  if (weights_sha256_.empty() || !Exists(path)) return false;
-  try {
-    const auto job = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
-    return job.is_object() && job.contains(hash) && job[hash] == weights_sha256_;
-  } catch (const Error&) {
-    return false;  // what cannot be read is of no run
-  }
-}
-
 std::string ConfigFile::Begin(const std::string& folder, bool resumes) {
   const std::string path = InFolder(folder, kConfigName);
   if (text_.empty()) {
@@ -59,7 +45,7 @@ std::string ConfigFile::Begin(const std::string& folder, bool resumes) {
     return "";
   }
   std::string warning;
-  if (resumes && Exists(path) && IsOfRunIn(folder)) {
+  if (resumes && Exists(path) && BeganFromWeights(weights_sha256_, folder)) {
     TakeNames(path);
   } else if (resumes && !weights_.empty() && !Exists(weights_)) {
     warning =

@@ -8,8 +8,12 @@
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/core/text/json_text.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/text_file.h"
+#include "nlohmann/json.hpp"
 
 namespace acan {
 namespace {
@@ -42,6 +46,19 @@ void HoldToInitialWeights(Job* job, JobOrigin origin) {
   const std::string found = HashOf(*job, origin);
   if (has_hash) RequireHash(*job, found);
   job->initial_weights_sha256 = found;
+}
+
+bool BeganFromWeights(const std::string& weights_sha256, const std::string& folder) {
+  const nlohmann::json::json_pointer hash("/model/initial_weights_sha256");
+  const std::string path = (std::filesystem::path(folder) / kJobName).string();
+  std::error_code ignored;
+  if (weights_sha256.empty() || !std::filesystem::exists(path, ignored)) return false;
+  try {
+    const auto job = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
+    return job.is_object() && job.contains(hash) && job[hash] == weights_sha256;
+  } catch (const Error&) {
+    return false;  // what cannot be read is of no run
+  }
 }
 
 void RequireWeightsOf(const Job& job, const ModelReader& file, const std::function<void()>& go_on) {

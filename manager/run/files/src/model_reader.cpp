@@ -184,8 +184,9 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
       text += fmt::format(" (near '{}')", near);
     }
   }
-  file->Refuse(fmt::format("{}; the model is of kind \"{}\" and has {} tensors{}", text, model.kind,
-                           tensors.size(), HintOf(missing, model)));
+  throw OtherTensors(fmt::format("{}: {}; the model is of kind \"{}\" and has {} tensors{}",
+                                 file->path(), text, model.kind, tensors.size(),
+                                 HintOf(missing, model)));
 }
 
 void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
@@ -198,8 +199,8 @@ void ModelReader::Impl::CheckTensor(const TensorInfo& tensor) const {
                                  : ""));
   }
   if (stored.shape != tensor.shape) {
-    file->Refuse(fmt::format("tensor '{}' has shape {}, expected {}", name, ShapeText(stored.shape),
-                             ShapeText(tensor.shape)));
+    throw OtherTensors(fmt::format("{}: tensor '{}' has shape {}, expected {}", file->path(), name,
+                                   ShapeText(stored.shape), ShapeText(tensor.shape)));
   }
 }
 

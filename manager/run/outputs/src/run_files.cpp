@@ -48,7 +48,8 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
       config_(context.job) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
-  RequireOtherInputs(context_.job, out_dir);
+  const bool resumes = context_.settings.resume || context_.settings.standby;
+  RequireOtherInputs(context_.job, out_dir, resumes ? RunStart::kResumed : RunStart::kAnew);
   std::error_code error;
   std::filesystem::create_directories(out_dir, error);
   if (error) {

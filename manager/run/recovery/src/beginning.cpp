@@ -161,16 +161,16 @@ void Beginning::AddToPast(const RunState& state) {
   past_.conflicts.insert(past_.conflicts.end(), state.conflicts.begin(), state.conflicts.end());
 }
 
-void Beginning::FindInSnapshots(const SnapshotFolder& snapshots,
-                                const std::set<std::string>& wrong, bool* others) {
+void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, const std::set<std::string>& wrong,
+                                bool* others) {
   if (limits_.finite_through) snapshots.RemoveNewerThan(*limits_.finite_through);
   const auto say = [this](const std::string& line) { context_.Log(line); };
   const auto go_on = [this] {
     context_.client.Poll(std::chrono::milliseconds(0));
     leadership_.Keep();
   };
-  auto found = snapshots.Newest(say, others, go_on,
-                                {.wrong = wrong, .newest = limits_.finite_through});
+  auto found =
+      snapshots.Newest(say, others, go_on, {.wrong = wrong, .newest = limits_.finite_through});
   if (!found) return;
   past_ = found->state;
   saved_version_ = past_.version;
@@ -179,8 +179,7 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots,
   found_in_ = "snapshot " + found->path;
 }
 
-void Beginning::Find(const SnapshotFolder* snapshots,
-                     const std::vector<std::string>& earlier_runs,
+void Beginning::Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
                      const std::set<std::string>& wrong) {
   bool others = false;
   if (snapshots != nullptr) FindInSnapshots(*snapshots, wrong, &others);

@@ -184,8 +184,7 @@ TEST_F(AuditLogTest, RecordsThatAreGoneAreNotTakenForThoseOfAnotherProcess) {
   log.Add({{"value", 3}});
   ExpectError([&] { log.Flush(); }, {path_, "records of this run are gone", "quota"},
               Error::Kind::kFailure);
-  ExpectError([&] { log.Sync(); }, {path_, "records of this run are gone"},
-              Error::Kind::kFailure);
+  ExpectError([&] { log.Sync(); }, {path_, "records of this run are gone"}, Error::Kind::kFailure);
 }
 
 TEST_F(AuditLogTest, WhatWasDroppedIsNotWrittenAtTheEnd) {

@@ -13,6 +13,8 @@
 #include "acan/core/error.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
+#include "acan/manager/output_names.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/training_id.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
@@ -101,6 +103,25 @@ TEST_F(InitialWeightsTest, ChangedWhileTheyAreReadAreRefused) {
   std::filesystem::last_write_time(path, written + std::chrono::seconds(1));
   ExpectError([&] { reader.Read(0, 0, 0, 1, 3, values); },
               {path + ": was changed while it was in use"}, Error::Kind::kFailure);
+}
+
+// These files may be the only copies: a new run in their folder would remove or replace them.
+TEST_F(InitialWeightsTest, KeepTheFilesBesideThem) {
+  const Job job = HeldJob(Write("start", 1));
+  EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path(), RunStart::kAnew));
+  for (const char* name : {kConfigName, kVocabularyName, kJobName}) {
+    SCOPED_TRACE(name);
+    const std::string path = folder_.Write(name, "{}");
+    ExpectError([&] { RequireOtherInputs(job, folder_.path(), RunStart::kAnew); },
+                {"model.initial_weights: " + path, "describes these weights", "another --out"});
+    EXPECT_NO_THROW(RequireOtherInputs(job, folder_.Path("out"), RunStart::kAnew));
+    EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path(), RunStart::kResumed));
+    std::filesystem::remove(path);
+  }
+  // Those of a run that began from the same weights are its own.
+  folder_.Write(kJobName, JobToJson(job).dump());
+  folder_.Write(kVocabularyName, "{}");
+  EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path(), RunStart::kAnew));
 }
 
 // Returns the hash of all tensors. All weights are 1, and all optimizer state is 2.

@@ -126,8 +126,8 @@ TEST(OtherNamesTest, AWeightOfAGraphIsNotTakenForAMask) {
   model.kind = "graph";
   model::Graph& graph = model.training;
   const auto x = graph.AddInput("x", model::InputRole::kNumbers, 1, 2);
-  const auto weight = graph.AddParameter(
-      model::MatrixParameter("decoder.attn.weight", 3, 2, model::Constant{}));
+  const auto weight =
+      graph.AddParameter(model::MatrixParameter("decoder.attn.weight", 3, 2, model::Constant{}));
   graph.AddOutput("y", graph.Add("decoder.attn", model::Linear{}, {x, weight}));
   const std::string path = folder.Path("model.safetensors");
   WriteGraphModel(path, model, 9);
@@ -169,8 +169,8 @@ TEST(OtherNamesTest, FilesOfBaseModelsLackAPrefixAndHaveMasks) {
   const std::string sha256 = ModelReader(path, *gpt).WeightsSha256();
   Parsed base = Parse(path);
   base.Append("transformer.h.0.attn.bias", "BOOL", {4}, std::string(4, '\0'));
-  base = WithNames(base,
-                   [](const std::string& name) { return Replaced(name, "transformer.", ""); });
+  base =
+      WithNames(base, [](const std::string& name) { return Replaced(name, "transformer.", ""); });
   EXPECT_EQ(ModelReader(folder.Write("base", base.Whole()), *gpt).WeightsSha256(), sha256);
 }
 

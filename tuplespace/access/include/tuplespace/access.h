@@ -67,6 +67,8 @@ struct Role {
   // Replaces `rules` for peers with a limit. Empty: peers with a limit cannot have this role.
   std::vector<Rule> limited_rules = {};
   ClientLimits limits = {};
+  // Replaces `limits` for peers with a limit, if set.
+  std::optional<ClientLimits> limited_limits = {};
 };
 
 inline constexpr std::int64_t kNoEnd = INT64_MAX;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,7 +71,7 @@ class BrokerCore {
   // Bye: then its session ends when its waiting requests have been served.
   void Lost(const ClientId& client, const std::string& why, std::int64_t now_us);
   // Loses clients, and tells them so, whose key is not on this list, has ended, or means something
-  // else there than when they joined.
+  // else there than when they joined. Removes the tasks that such keys leave if they judged apart.
   void SendAwayOthers(const AccessList& list, std::int64_t now_us);
   // The counts of the caller, for the statistics.
   void SetConnectionCounts(std::uint64_t refused_connections, std::uint64_t failed_connections) {
@@ -119,6 +120,7 @@ class BrokerCore {
                std::int64_t now_us);
   std::optional<RequestError> CheckRoomFor(const AccessList::Entry* who) const;
   bool TooManyOf(const AllowedPeer& key) const;
+  void EndJudges(const AccessList& list, std::int64_t now_us);
   Peers::iterator Join(const ClientId& client, Hello& hello, const AccessList::Entry* who,
                        std::int64_t now_us);
   // False: the client sends faster than any client can be served.
@@ -153,6 +155,8 @@ class BrokerCore {
   Turns turns_;
   BrokerStatistics statistics_;
   std::vector<EndedSession> ended_;
+  // Keys with which clients have joined that judge apart: their names and public keys.
+  std::map<std::string, std::string> judges_;
   std::uint64_t next_session_;
   std::int64_t next_silence_check_us_ = 0;
 };

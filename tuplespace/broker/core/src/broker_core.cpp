@@ -176,8 +176,8 @@ bool BrokerCore::Defer(const ClientId& client, Peer& peer, Request&& request, st
 }
 
 // How much a request makes the space examine is known only afterwards: any number of tuples may
-// precede a pattern's match, a List or Count may have any number of matches, and any number of
-// waiting Reads may name a tuple.
+// precede a pattern's match, a List, Count or Retire may have any number of matches, and any number
+// of waiting Reads may name a tuple.
 std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Request&& request,
                                 std::uint64_t cost, std::int64_t now_us) {
   Event event(std::in_place_type<Incoming>);
@@ -216,14 +216,6 @@ void BrokerCore::Leave(Peers::iterator peer, std::int64_t now_us) {
   ended_.push_back({client, peer->second.session});
   peers_.Erase(peer);
   Step(ClientLost{client}, now_us);
-}
-
-bool BrokerCore::TooManyOf(const AllowedPeer& key) const {
-  std::uint64_t count = 0;
-  for (const auto& [id, peer] : peers_.all()) {
-    if (peer.key && peer.key->public_key == key.public_key) ++count;
-  }
-  return count >= options_.clients_per_key;
 }
 
 void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList::Entry* who,
@@ -277,21 +269,6 @@ void BrokerCore::OnHello(const ClientId& client, Hello&& hello, const AccessList
                       options_.first_session});
 }
 
-std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* who) const {
-  if (peers_.all().size() >= options_.limits.clients) {
-    return RequestError{ErrorCode::kBusy,
-                        fmt::format("the limit clients = {} is reached", options_.limits.clients)};
-  }
-  if (who != nullptr && TooManyOf(who->peer)) {
-    return RequestError{
-        ErrorCode::kBusy,
-        fmt::format(
-            "{} clients with the key \"{}\" have joined, the most allowed (clients_per_key)",
-            options_.clients_per_key, who->peer.name)};
-  }
-  return std::nullopt;
-}
-
 BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hello,
                                              const AccessList::Entry* who, std::int64_t now_us) {
   const auto it = peers_.Add(client);
@@ -307,6 +284,7 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
     joining.principal = who->peer.name;
     joining.limits = who->role->limits;
     it->second.unread_bytes_of_key = joining.limits.unread_bytes_of_key;
+    if (joining.limits.judges_apart) judges_[who->peer.name] = who->peer.public_key;
   }
   Step(std::move(joining), now_us);
   return it;
@@ -369,21 +347,6 @@ void BrokerCore::Refuse(const ClientId& client, Peer& peer, RequestId id, std::s
                                 peers_.Describe(client), refusal, statistics_.refused_requests()));
   }
   peers_.Send(client, peer, Reply{id, RequestError{ErrorCode::kForbidden, std::move(refusal)}});
-}
-
-void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
-  for (const ClientId& client : Clients()) {
-    const Peer& peer = peers_.Find(client)->second;
-    const AccessList::Entry* who = peer.key ? list.Find(peer.key->public_key) : nullptr;
-    const bool same = who != nullptr && who->peer.name == peer.key->name &&
-                      who->peer.role == peer.key->role && who->peer.limit == peer.key->limit;
-    if (same) continue;
-    const std::string why = peer.key && list.IsEnded(peer.key->public_key)
-                                ? list.WhyNot(peer.key->public_key)
-                                : "this key was revoked, or its entry on the list has changed";
-    peers_.SendStray(client, peer.session, RequestError{ErrorCode::kForbidden, why});
-    LogAndLose(client, why, now_us);
-  }
 }
 
 void BrokerCore::Lost(const ClientId& client, const std::string& why, std::int64_t now_us) {

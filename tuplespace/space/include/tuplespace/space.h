@@ -40,9 +40,9 @@ class Space {
   // How much was examined for Reads so far, to answer them and while they wait. A broker learns
   // from it which clients' requests cost more than they seem to.
   std::uint64_t ExaminedByReads() const;
-  // How much Lists and Counts have ever looked at as part of the step in which they came. A listed
-  // tuple counts as several looks, because it is copied. Slices of later steps do not count: in
-  // those all clients have their turns already.
+  // How much Lists, Counts and Retires have ever looked at as part of the step in which they came.
+  // A tuple that is listed or removed counts as several looks. Slices of later steps do not count:
+  // in those all clients have their turns already.
   std::uint64_t ExaminedByScans() const;
 
   // A violated invariant, or nullopt. For tests: visits everything.

@@ -25,6 +25,8 @@ class PutChecks {
 
  private:
   std::optional<RequestError> ProblemOf(const Tuple& tuple) const;
+  std::optional<RequestError> ExclusionProblemOf(const ClientState& client,
+                                                 std::span<const Tuple> tuples) const;
 
   const SpaceState& state_;
   const Watermarks& watermarks_;

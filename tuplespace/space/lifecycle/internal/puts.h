@@ -13,6 +13,7 @@ namespace tuplespace::internal {
 // For a task's result: the owner of the task, how long it took and how often it was taken.
 struct Origin {
   OwnerId task_owner = nullptr;
+  Judge judge = nullptr;  // of the task
   std::uint32_t took_us = 0;
   std::uint32_t times_taken = 0;
 };
@@ -46,7 +47,7 @@ class Puts {
   static bool SameBytes(const Record& record, const Tuple& tuple);
 
  private:
-  void AttachTask(Record* record, TaskSpec&& spec);
+  void AttachTask(const ClientState& client, Record* record, TaskSpec&& spec);
   void CountForDependents(Record* record);
   PutStatus SupplyOne(ClientState& client, Tuple&& tuple);
 

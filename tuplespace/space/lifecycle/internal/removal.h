@@ -27,9 +27,13 @@ class Removal {
   void Handle(ClientState& client, RequestId id, Retire&& retire);
   // Removes the tuple. With `remember`, its key stays known as that of a done task.
   void Remove(Record* record, bool remember);
+  // Removes the tasks of this judge that nobody has taken. Visits everything.
+  void RemoveTasksOf(const std::string& judge);
   // No client gets the task any more, and its owner gets a notice with the reason.
   void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);
   void Orphan(Record* task, const Key& input);
+  // How much all Retires looked at; a tuple that they removed counts as several looks.
+  std::uint64_t examined() const { return examined_; }
 
  private:
   std::optional<RequestError> ProblemOf(const Retire& retire) const;
@@ -42,6 +46,7 @@ class Removal {
   Holders& holders_;
   Residency& residency_;
   Watermarks& watermarks_;
+  std::uint64_t examined_ = 0;
 };
 
 }  // namespace tuplespace::internal

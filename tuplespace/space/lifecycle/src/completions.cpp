@@ -80,9 +80,11 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   // For a client on probation, only after it has supplied the payload that stays with it.
   const bool stays = std::any_of(complete.results.begin(), complete.results.end(),
                                  [](const Tuple& tuple) { return tuple.resident_bytes > 0; });
-  if (!stays || !trust_.IsOnProbation(client)) trust_.NoteCompleted(client);
+  const bool probation = trust_.IsOnProbation(client) || trust_.IsOnProbationFor(client, *task);
+  if (!stays || !probation) trust_.NoteCompleted(client, *task);
   Origin origin;
   origin.task_owner = task->put_by;
+  origin.judge = task->judge();
   origin.took_us = Saturated(state_.now_us - granted_us);
   origin.times_taken = task->task->times_taken;
   RememberOthers(client, task, complete.lease.fence);
@@ -91,6 +93,7 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   reply.lease = status;
   reply.results.reserve(complete.results.size());
   for (Tuple& tuple : complete.results) {
+    tuple.ephemeral = false;  // it is the task's, so it does not go with the client that made it
     reply.results.push_back(puts_.PutOne(client, std::move(tuple), origin));
   }
   state_.answers.Answer(client, id, std::move(reply));

@@ -44,8 +44,9 @@ bool LeaseEnds::MayBeFetching(const Record& record, const ClientState& holder) c
   }
   if (bytes == 0) return false;
   const auto travels_us = static_cast<std::int64_t>(bytes / kMinBytesPerS) * 1'000'000;
+  const std::uint32_t benches = BenchesThatCount(state_, holder, record.judge());
   const std::int64_t most_us = std::min(kFetchUs + travels_us, state_.limits.supply_us) >>
-                               std::min(BenchesThatCount(state_, holder), kMaxFetchHalvings);
+                               std::min(benches, kMaxFetchHalvings);
   return state_.now_us - record.lease->granted_us < most_us;
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tuplespace::internal {
 
@@ -93,7 +95,28 @@ std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
       return problem;
     }
   }
-  return std::nullopt;
+  return ExclusionProblemOf(client, tuples);
+}
+
+// Every Get looks at each list, so a key that decides only about some tasks may not have many.
+std::optional<RequestError> PutChecks::ExclusionProblemOf(const ClientState& client,
+                                                          std::span<const Tuple> tuples) const {
+  const std::uint64_t most = client.limits.exclusions_of_key;
+  if (!client.judge || most == UINT64_MAX) return std::nullopt;
+  std::set<std::vector<ClientId>> more;
+  for (const Tuple& tuple : tuples) {
+    if (!tuple.task || tuple.task->not_by.empty()) continue;
+    std::vector<ClientId> list = tuple.task->not_by;
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    if (!state_.exclusions.Has(*client.judge, list)) more.insert(std::move(list));
+  }
+  const std::uint64_t there = state_.exclusions.CountOf(*client.judge);
+  if (more.empty() || there + more.size() <= most) return std::nullopt;
+  return RequestError{more.size() <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
+                      "exclusions_of_key of this client's role: " + std::to_string(more.size()) +
+                          " more lists not_by with " + std::to_string(there) + " there, at most " +
+                          std::to_string(most)};
 }
 
 std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,

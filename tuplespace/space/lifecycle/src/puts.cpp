@@ -74,12 +74,13 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
     client.own_payload_bytes += record->payload.size();
   }
   if (tuple.task) {
-    AttachTask(record, std::move(*tuple.task));
+    AttachTask(client, record, std::move(*tuple.task));
   } else {
     ready_.MakeReady(record);
   }
   if (tuple.resident_bytes > 0) {
     residency_.Begin(client, record, tuple.resident_bytes, origin.task_owner);
+    record->residence->judge = origin.judge;
     holders_.Add(client, record, /*always=*/true);
   } else if (tuple.held) {
     holders_.Add(client, record);
@@ -131,7 +132,7 @@ PutStatus Puts::PutAgain(ClientState& client, Record* record, const Tuple& tuple
   return PutStatus::kConflict;
 }
 
-void Puts::AttachTask(Record* record, TaskSpec&& spec) {
+void Puts::AttachTask(const ClientState& client, Record* record, TaskSpec&& spec) {
   assert(!record->task);
   record->task = std::make_unique<TaskState>(record);
   TaskState& task = *record->task;
@@ -140,6 +141,8 @@ void Puts::AttachTask(Record* record, TaskSpec&& spec) {
   std::sort(not_by.begin(), not_by.end());
   not_by.erase(std::unique(not_by.begin(), not_by.end()), not_by.end());
   task.barred = not_by;
+  task.judge = client.judge;
+  if (task.judge) state_.exclusions.Add(*task.judge, not_by);
   task.links = std::vector<InputLink>(task.spec.inputs.size());
   const Key* never = nullptr;
   for (std::size_t i = 0; i < task.links.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <utility>
+#include <vector>
 
 #include "tuplespace/planted.h"
 
@@ -11,6 +12,8 @@ namespace tuplespace::internal {
 namespace {
 
 using Op = FieldPattern::Op;
+
+constexpr std::uint64_t kRemovedAsLooks = 4;  // what removing a tuple takes
 
 }  // namespace
 
@@ -36,7 +39,7 @@ void Removal::Handle(ClientState& client, RequestId id, Retire&& retire) {
     return state_.answers.Answer(client, id, RetireReply{.lease = LeaseStatus::kStale});
   }
   if (retire.watermark && !IsPlanted(Planted::kWatermarkIsNotRaised)) {
-    watermarks_.Raise(retire.pattern);
+    watermarks_.Raise(client, retire.pattern);
   }
   state_.answers.Answer(client, id, RetireReply{RemoveMatching(retire)});
 }
@@ -48,9 +51,10 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
     matched.push_back(record);
     return true;
   };
-  state_.store.ScanStored(retire.pattern, collect);
+  examined_ += state_.store.ScanStored(retire.pattern, collect);
   const std::size_t stored = matched.size();
-  state_.store.ScanShadows(retire.pattern, collect);
+  examined_ += state_.store.ScanShadows(retire.pattern, collect);
+  examined_ += kRemovedAsLooks * matched.size();
 
   // Tasks first, so that no owner gets a notice about a task that the same request removes.
   const auto middle =
@@ -83,6 +87,21 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
   return stored;
 }
 
+void Removal::RemoveTasksOf(const std::string& judge) {
+  std::vector<Record*> found;
+  state_.store.ScanStored(Pattern{{}, true}, [&](Record* record) {
+    if (!record->judge() || *record->judge() != judge || record->lease) return true;
+    ++record->pins;
+    found.push_back(record);
+    return true;
+  });
+  for (Record* record : found) Remove(record, false);
+  for (Record* record : found) {
+    --record->pins;
+    state_.store.EraseIfUnused(record);
+  }
+}
+
 // Removes the tuple. With `remember`, its key stays known as that of a done task.
 void Removal::Remove(Record* record, bool remember) {
   assert(record->stored());
@@ -91,6 +110,7 @@ void Removal::Remove(Record* record, bool remember) {
   if (record->lease) leases_.Drop(record);
   groups_.Withdraw(record);
   if (record->task) UnlinkInputs(record);
+  if (record->judge()) state_.exclusions.Remove(*record->judge(), record->task->spec.not_by);
   if (record->residence) residency_.End(record);
   state_.SetState(record, remember ? RecordState::kDone : RecordState::kWanted);
   record->task.reset();

@@ -14,6 +14,8 @@ class Benches {
   Benches(SpaceState& state, GetGroups& groups) : state_(state), groups_(groups) {}
 
   bool IsBenched(const ClientState& client) const { return state_.now_us < BenchEndUs(client); }
+  // Whether the client does not get this tuple now because it is benched, if only for such tuples.
+  bool IsBenchedFor(const ClientState& client, const Record& record) const;
   // The length of a bench. It doubles each time, is at least `least_us`, and never exceeds
   // limits.most_bench_us.
   std::int64_t BenchUs(std::uint32_t times, std::int64_t least_us) const;
@@ -22,6 +24,12 @@ class Benches {
   void PutOnBench(GetWaiter& waiter);
   void BenchUntried(const KeyTrust& key);
   void EndGetsOf(ClientState& client);  // the Gets that wait on the bench
+  // While a client is benched for the tasks of one judge, its Gets wait for others. But they end
+  // with this bench at the latest, and the client asks again. LimitWait: for one Get. ShortenWaits:
+  // for all of a client that was just benched. EndWaits: the bench has ended early.
+  void LimitWait(GetWaiter& waiter);
+  void ShortenWaits(ClientState& client);
+  void EndWaits(ClientState& client);
 
   enum class When : bool { kNow, kSomeDay };  // kSomeDay: benches will have ended
   // Whether there is a client, other than `but`, that asks for such tasks, has offered enough

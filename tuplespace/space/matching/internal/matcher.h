@@ -37,7 +37,7 @@ class Matcher {
 
  private:
   void Place(Record* record);
-  ClientState* NamedIn(const TaskSpec& spec, const Candidates& candidates) const;
+  ClientState* NamedIn(const Record& record, const Candidates& candidates) const;
   void FindCandidates(Record* record, Candidates* found) const;
   std::int64_t StealAfterUs(const TaskState& task, const Candidates& candidates) const;
   GetWaiter* BestWaiter(const Record& record, const Candidates& candidates) const;

@@ -5,6 +5,9 @@
 // clients for a while. Clients of a key that have not completed a task yet share one record; they
 // are on probation while the key has offences. Clients that have completed a task may be honest
 // users of the same key and are not affected.
+//
+// Tasks of a client that judges apart (ClientLimits::judges_apart) have a record of their own for
+// each such client's key: who fails them gets none of these for a while, and all others.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +32,20 @@ class Trust {
   bool IsOnProbation(const ClientState& client) const {
     return client.untried_of != nullptr && OffencesOf(state_, *client.untried_of) > 0;
   }
-  // How many times the task's lease `client` may hold a task by extending it, if others could do
+  // The same for what its key did with the tasks of the judge of `record`, if that has one.
+  bool IsOnProbationFor(const ClientState& client, const Record& record) const;
+  // How many times the task's lease `client` may hold `task` by extending it, if others could do
   // the task. At least 1.
-  std::int64_t ExtensionsOf(const ClientState& client) const;
-  // `client`, which has not completed a task yet, got `task`.
+  std::int64_t ExtensionsOf(const ClientState& client, const Record& task) const;
+  // `client`, which has not completed a task yet, got `task`, which has no judge.
   void BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us);
   // The lease of a client on trial is over or about to be, so the other clients of its key get
   // tasks.
   void EndTrialOn(const Lease& lease);
-  // NoteCompleted: `client` has completed a task. NoteInVain: `client` has kept a task from others
+  // NoteCompleted: `client` has completed `task`. NoteInVain: `client` has kept a task from others
   // without doing it, which counts as `weight` failures. A resulting bench lasts at least
   // `least_us`.
-  void NoteCompleted(ClientState& client);
+  void NoteCompleted(ClientState& client, const Record& task);
   void NoteInVain(ClientState& client, Record* task, std::uint32_t weight, const std::string& what,
                   std::int64_t least_us = 0);
   // `client` gives back `task`, which others could do. Leases granted after the giving back have
@@ -63,6 +68,17 @@ class Trust {
     std::int64_t least_us = 0;         // minimum length of the bench
     bool others_than_untried = false;  // others than the new clients of its key could take tasks
   };
+
+  // What was done with tasks that have a judge. These have no effect on other tasks.
+  void NoteCompletedApart(ClientState& client, const Judge& judge) const;
+  void NoteInVainApart(ClientState& client, Record* task, std::uint32_t weight,
+                       const std::string& what, std::int64_t least_us);
+  void NoteLeftApart(ClientState& client, Record* task);
+  void BenchApart(ClientState& client, const Judge& judge, const Offence& offence);
+  void TakeOverApart(ClientState& client, KeyTrust& key) const;
+  void EndApartBenchesIfNobodyIsLeft();
+  // Counts the giving back, and returns whether it is one too many.
+  bool GivesBackTooOften(ClientState& client, const Record& task, std::uint64_t next_fence);
 
   void EndTrial(ClientState& client);
   void Bench(ClientState& client, const Offence& offence);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <utility>
+#include <vector>
+
+#include "space_key_offences.h"
 
 namespace tuplespace::internal {
 
@@ -41,6 +44,33 @@ void Benches::EndGetsOf(ClientState& client) {
   for (GetWaiter* waiter : ended) groups_.EndGet(waiter);
 }
 
+bool Benches::IsBenchedFor(const ClientState& client, const Record& record) const {
+  const Judge& judge = record.judge();
+  return IsBenched(client) || (judge && IsBenchedBy(state_, client, *judge));
+}
+
+void Benches::LimitWait(GetWaiter& waiter) {
+  const std::int64_t end_us = FirstApartEndUs(state_, *waiter.taker.client);
+  if (end_us == kForeverUs) return;
+  if (!waiter.deadline.set() || waiter.deadline.when_us > end_us) {
+    state_.deadlines.Set(&waiter.deadline, end_us);
+  }
+}
+
+void Benches::ShortenWaits(ClientState& client) {
+  for (auto& [id, waiter] : client.gets) {
+    if (waiter.taker.got.grants.empty()) LimitWait(waiter);
+  }
+}
+
+void Benches::EndWaits(ClientState& client) {
+  std::vector<GetWaiter*> ended;
+  for (auto& [id, waiter] : client.gets) {
+    if (!waiter.benched && waiter.taker.got.grants.empty()) ended.push_back(&waiter);
+  }
+  for (GetWaiter* waiter : ended) groups_.EndGet(waiter);
+}
+
 std::int64_t Benches::BenchUs(std::uint32_t times, std::int64_t least_us) const {
   const std::uint32_t doublings = std::min(times, kMaxBenchDoublings);
   const bool most = state_.limits.first_bench_us > state_.limits.most_bench_us >> doublings;
@@ -51,7 +81,7 @@ std::int64_t Benches::BenchUs(std::uint32_t times, std::int64_t least_us) const 
 
 bool Benches::AnotherCouldTake(const Record& record, const ClientState* but, When when) const {
   return AnyUserCouldTake(record, [&](const ClientState* user) {
-    return user != but && (when == When::kSomeDay || !IsBenched(*user));
+    return user != but && (when == When::kSomeDay || !IsBenchedFor(*user, record));
   });
 }
 
@@ -60,13 +90,13 @@ bool Benches::AnotherCouldTake(const Record& record, const ClientState* but, Whe
 bool Benches::AnotherMayTake(const Record& record, const ClientState& holder) const {
   return AnyUser(record, [&](const ClientState* user) {
     const std::vector<ClientId>& never = record.task->spec.not_by;
-    return user != &holder && !IsBenched(*user) && !IsAmong(never, *user->id);
+    return user != &holder && !IsBenchedFor(*user, record) && !IsAmong(never, *user->id);
   });
 }
 
 bool Benches::OthersThanUntriedCouldTake(const Record& record, const KeyTrust& key) const {
   return AnyUserCouldTake(record, [&](const ClientState* user) {
-    return user->untried_of != &key && !IsBenched(*user);
+    return user->untried_of != &key && !IsBenchedFor(*user, record);
   });
 }
 

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "space_key_offences.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -74,8 +76,10 @@ void GetGroups::ForgetUser(const ClientState& client) {
 
 Record* GetGroups::AnyKeptFor(const ClientState& client) const {
   for (const auto& [sequence, group] : by_age_) {
-    const auto kept = group->preferred.find(&client);
-    if (kept != group->preferred.end()) return kept->second.root()->record;
+    const auto kept = group->preferred.lower_bound({&client, std::string()});
+    if (kept != group->preferred.end() && kept->first.first == &client) {
+      return kept->second.root()->record;
+    }
   }
   return nullptr;
 }
@@ -109,12 +113,12 @@ void GetGroups::Erase(GetGroup* group) {
 
 void GetGroups::EnterOne(Record* record, GetGroup* group) {
   assert(record->placement == Placement::kFree || record->placement == Placement::kBarred);
-  const std::vector<ClientId>& barred = record->barred();
-  AddEntry(record, group, barred.empty() ? &group->free : &group->free_but[barred]);
+  KeptFrom from = record->kept_from();
+  AddEntry(record, group, from.nobody() ? &group->free : &group->free_but[std::move(from)]);
 }
 
 void GetGroups::Enter(Record* record, const Candidates& candidates) {
-  const std::vector<ClientId>& barred = record->barred();
+  const KeptFrom from = record->kept_from();
   for (GetGroup* group : candidates.groups) {
     switch (record->placement) {
       case Placement::kFree:
@@ -122,7 +126,7 @@ void GetGroups::Enter(Record* record, const Candidates& candidates) {
         EnterOne(record, group);
         continue;
       case Placement::kLate:
-        AddEntry(record, group, barred.empty() ? &group->late : &group->late_but[barred]);
+        AddEntry(record, group, from.nobody() ? &group->late : &group->late_but[from]);
         break;
       case Placement::kReserved:
         break;
@@ -130,7 +134,7 @@ void GetGroups::Enter(Record* record, const Candidates& candidates) {
         assert(false);
     }
     for (const ClientState* holder : candidates.holders) {
-      AddEntry(record, group, &group->preferred[holder]);
+      AddEntry(record, group, &group->preferred[{holder, from.judge}]);
       record->entries.back()->preferred_by = holder;
     }
   }
@@ -154,16 +158,19 @@ void GetGroups::DropEntry(TakeEntry* entry) {
   NeedTree* tree = entry->tree;
   tree->Erase(entry);
   if (tree->empty() && entry->preferred_by != nullptr) {
-    group->preferred.erase(entry->preferred_by);
+    group->preferred.erase({entry->preferred_by, record->kept_from().judge});
   } else if (tree->empty() && tree != &group->free && tree != &group->late) {
+    // Whoever may not take the tuple is the same as when the tuple entered the tree.
+    const KeptFrom from = record->kept_from();
     for (auto* trees : {&group->free_but, &group->late_but}) {
-      std::erase_if(*trees, [](const auto& item) { return item.second.empty(); });
+      const auto at = trees->find(from);
+      if (at != trees->end() && &at->second == tree) trees->erase(at);
     }
   }
-  const std::size_t at = entry->at;
-  assert(record->entries.at(at).get() == entry);
-  std::swap(record->entries[at], record->entries.back());
-  record->entries[at]->at = at;
+  const std::size_t place = entry->at;
+  assert(record->entries.at(place).get() == entry);
+  std::swap(record->entries[place], record->entries.back());
+  record->entries[place]->at = place;
   record->entries.pop_back();
 }
 
@@ -175,20 +182,26 @@ void GetGroups::Withdraw(Record* record) {
 
 Record* GetGroups::NextFor(const Taker& taker) const {
   const GetGroup& group = *taker.group;
-  if (const auto own = group.preferred.find(taker.client); own != group.preferred.end()) {
-    if (const TakeEntry* entry = own->second.FirstThatFits(taker.offer_bytes)) return entry->record;
-  }
-  const auto first = [&taker](const NeedTree& all, const auto& but) {
-    const TakeEntry* best = all.FirstThatFits(taker.offer_bytes);
-    for (const auto& [barred, tree] : but) {
-      if (IsAmong(barred, *taker.client->id)) continue;
-      const TakeEntry* entry = tree.FirstThatFits(taker.offer_bytes);
-      if (entry != nullptr && (best == nullptr || entry->Before(*best))) best = entry;
-    }
-    return best;
+  const ClientState* client = taker.client;
+  const TakeEntry* best = nullptr;
+  const auto consider = [&](const NeedTree& tree) {
+    const TakeEntry* entry = tree.FirstThatFits(taker.offer_bytes);
+    if (entry != nullptr && (best == nullptr || entry->Before(*best))) best = entry;
   };
-  const TakeEntry* best = first(group.free, group.free_but);
-  if (best == nullptr) best = first(group.late, group.late_but);
+  for (auto own = group.preferred.lower_bound({client, std::string()});
+       own != group.preferred.end() && own->first.first == client; ++own) {
+    if (!IsBenchedBy(state_, *client, own->first.second)) consider(own->second);
+  }
+  if (best != nullptr) return best->record;
+  const auto consider_all = [&](const NeedTree& all, const auto& but) {
+    consider(all);
+    for (const auto& [from, tree] : but) {
+      if (IsAmong(from.barred, *client->id)) continue;
+      if (!IsBenchedBy(state_, *client, from.judge)) consider(tree);
+    }
+  };
+  consider_all(group.free, group.free_but);
+  if (best == nullptr) consider_all(group.late, group.late_but);
   return best != nullptr ? best->record : nullptr;
 }
 

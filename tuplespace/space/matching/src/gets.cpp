@@ -148,6 +148,7 @@ void Gets::StartWaiting(ClientState& client, RequestId id, const Get& get, Taker
   ++state_.gauges.open_gets;
   if (get.wait_us != kForeverUs) state_.deadlines.Set(&waiter.deadline, state_.After(get.wait_us));
   if (benches_.IsBenched(client)) return benches_.PutOnBench(waiter);
+  benches_.LimitWait(waiter);
   waiter.taker.group->waiters.Insert(&waiter);
 }
 

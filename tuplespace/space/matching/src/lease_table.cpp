@@ -106,8 +106,9 @@ std::int64_t LeaseTable::LastEndUs(const Record& record) const {
     return borrow_us > kForeverUs - granted_us ? kForeverUs : granted_us + borrow_us;
   }
   const std::int64_t asked_us = OrDefaultLease(record.task->spec.lease_us);
-  const std::int64_t longest_us =
-      std::max(Times(trust_.ExtensionsOf(*record.lease->client), asked_us), record.lease->lease_us);
+  const std::int64_t extended_us =
+      Times(trust_.ExtensionsOf(*record.lease->client, record), asked_us);
+  const std::int64_t longest_us = std::max(extended_us, record.lease->lease_us);
   const std::int64_t from_us = record.lease->counted_from_us;
   return longest_us > kForeverUs - from_us ? kForeverUs : from_us + longest_us;
 }

@@ -98,10 +98,13 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
 }
 
 // The client that the task prefers by name, if it could take the task.
-ClientState* Matcher::NamedIn(const TaskSpec& spec, const Candidates& candidates) const {
+ClientState* Matcher::NamedIn(const Record& record, const Candidates& candidates) const {
+  const TaskSpec& spec = record.task->spec;
   if (spec.prefers.empty() || IsAmong(spec.not_by, spec.prefers)) return nullptr;
   const auto at = state_.clients.find(spec.prefers);
-  if (at == state_.clients.end() || benches_.IsBenched(*at->second)) return nullptr;
+  if (at == state_.clients.end() || benches_.IsBenchedFor(*at->second, record)) return nullptr;
+  // Otherwise tasks that it cannot take would count as tasks for which it did not come.
+  if (at->second->most_offered_bytes < spec.need_bytes) return nullptr;
   const bool asks =
       std::any_of(candidates.groups.begin(), candidates.groups.end(),
                   [&](const GetGroup* group) { return group->users.contains(at->second.get()); });
@@ -118,7 +121,7 @@ void Matcher::FindCandidates(Record* record, Candidates* found) const {
     return true;
   });
   if (!record->task) return;
-  if (ClientState* named = NamedIn(record->task->spec, candidates)) {
+  if (ClientState* named = NamedIn(*record, candidates)) {
     candidates.holders.push_back(named);
     candidates.is_named = true;
     return;
@@ -148,7 +151,7 @@ GetWaiter* Matcher::BestWaiter(const Record& record, const Candidates& candidate
       record.placement == Placement::kReserved || record.placement == Placement::kLate;
   if (prefers) {
     for (ClientState* holder : candidates.holders) {
-      if (benches_.IsBenched(*holder)) continue;
+      if (benches_.IsBenchedFor(*holder, record)) continue;
       for (auto& [id, waiter] : holder->gets) {
         const bool waits = waiter.taker.got.grants.empty();  // otherwise it is being answered
         if (waits && waiter.taker.offer_bytes >= need_bytes &&
@@ -159,8 +162,12 @@ GetWaiter* Matcher::BestWaiter(const Record& record, const Candidates& candidate
     }
     if (best != nullptr || record.placement == Placement::kReserved) return best;
   }
+  Waiters::Skips skips;
+  if (record.judge()) {
+    skips = [&](const ClientState& client) { return benches_.IsBenchedFor(client, record); };
+  }
   for (const GetGroup* group : candidates.groups) {
-    GetWaiter* waiter = group->waiters.First(need_bytes, record.barred());
+    GetWaiter* waiter = group->waiters.First(need_bytes, record.barred(), nullptr, skips);
     if (waiter != nullptr) consider(waiter);
   }
   return best;
@@ -184,11 +191,14 @@ void Matcher::Fill(Taker& taker) {
     Record* record = groups_.NextFor(taker);
     if (record == nullptr) return;
     Take(taker, record);
+    if (trust_.IsOnProbationFor(*taker.client, *record)) return;
   }
 }
 
-// `taker` takes a task that may name a client.
+// `taker` takes a task that may name a client. A judge that takes its own tasks must not shorten
+// the time for which the tasks of everybody are reserved for that client.
 void Matcher::NoteWhoCame(ClientState& taker, const Record& record) {
+  if (record.judge() && *record.judge() == taker.principal) return;
   const ClientId& prefers = record.task->spec.prefers;
   if (prefers == *taker.id) {
     NamedWaits::NoteCame(taker);
@@ -233,7 +243,7 @@ void Matcher::Take(Taker& taker, Record* record) {
   Grant& grant = taker.got.grants.emplace_back();
   grant.lease_us = lease_us;
   FillGrant(taker, record, &grant);
-  if (record->task && taker.client->untried_of != nullptr) {
+  if (record->task && !record->judge() && taker.client->untried_of != nullptr) {
     trust_.BeginTrial(*taker.client, *record, lease_us);
   }
 }

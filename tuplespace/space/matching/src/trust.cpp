@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "tuplespace/planted.h"
 
@@ -20,9 +22,16 @@ void Trust::JoinKey(ClientState& client, const std::string& name) {
   if (added.second) {
     std::erase_if(keys_, [&](const auto& entry) {
       const KeyTrust& key = entry.second;
-      const bool is_old =
-          std::max(key.in_vain_us, key.left_us) <= state_.now_us - state_.limits.key_forgiven_us;
-      return &key != &own && key.clients == 0 && is_old && OffencesOf(state_, key) == 0;
+      const std::int64_t old_us = state_.now_us - state_.limits.key_forgiven_us;
+      const bool is_old = std::max(key.in_vain_us, key.left_us) <= old_us;
+      const bool is_old_apart =
+          std::all_of(key.apart.begin(), key.apart.end(), [&](const auto& item) {
+            const ApartTrust& apart = item.second;
+            return std::max(apart.in_vain_us, apart.left_us) <= old_us &&
+                   OffencesOf(state_, apart) == 0;
+          });
+      return &key != &own && key.clients == 0 && is_old && is_old_apart &&
+             OffencesOf(state_, key) == 0;
     });
   }
   client.key = &own;
@@ -36,12 +45,12 @@ void Trust::LeaveKey(ClientState& client) {
   if (client.key != nullptr) --client.key->clients;
 }
 
-std::int64_t Trust::ExtensionsOf(const ClientState& client) const {
+std::int64_t Trust::ExtensionsOf(const ClientState& client, const Record& task) const {
   const SpaceLimits& limits = state_.limits;
   if (IsPlanted(Planted::kClingersExtendAsLong)) return limits.lease_extensions;
   std::int64_t most = limits.lease_extensions;
   if (client.untried_of != nullptr) most = std::min(most, limits.untried_extensions);
-  const std::uint32_t times = BenchesThatCount(state_, client);
+  const std::uint32_t times = BenchesThatCount(state_, client, task.judge());
   return std::max<std::int64_t>(1, most >> std::min(times, kMaxTrustHalvings));
 }
 
@@ -74,6 +83,7 @@ void Trust::EndTrial(ClientState& client) {
   std::erase(key.untried, &client);
   key.given_back = 0;
   client.trust.times_benched = std::max(client.trust.times_benched, OffencesOf(state_, key));
+  TakeOverApart(client, key);
   benches_.EndGetsOf(client);
   if (state_.now_us >= key.trial_until_us) return;
   key.trial_until_us = state_.now_us;
@@ -93,8 +103,9 @@ void Trust::NoteOffence(ClientState& client, bool others_than_untried, std::int6
   benches_.BenchUntried(key);
 }
 
-void Trust::NoteCompleted(ClientState& client) {
+void Trust::NoteCompleted(ClientState& client, const Record& task) {
   if (client.untried_of != nullptr) EndTrial(client);
+  if (task.judge()) return NoteCompletedApart(client, task.judge());
   ClientTrust& trust = client.trust;
   trust.in_vain = trust.given_back = 0;
   trust.completed = std::min(trust.completed + 1, state_.limits.forgiven_after);
@@ -107,6 +118,7 @@ void Trust::NoteCompleted(ClientState& client) {
 void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
                        const std::string& what, std::int64_t least_us) {
   if (task->lease) EndTrialOn(*task->lease);
+  if (task->judge()) return NoteInVainApart(client, task, weight, what, least_us);
   // Many tasks may suffer from one fault.
   if (state_.now_us < client.trust.benched_until_us) return;
   std::uint32_t* in_vain = &client.trust.in_vain;
@@ -137,13 +149,24 @@ void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_
     return NoteInVain(client, task, static_cast<std::uint32_t>(weight),
                       "keeps tasks and gives them back", lease.extended ? kept_us : 0);
   }
-  if (lease.fence < client.trust.counted_fence) return;  // many tasks may suffer from one fault
-  client.trust.counted_fence = next_fence;
-  std::uint32_t& given_back = client.untried_of != nullptr ? client.untried_of->given_back  //
-                                                           : client.trust.given_back;
-  if (++given_back < state_.limits.returns_in_vain) return;
-  given_back = 0;
+  if (!GivesBackTooOften(client, *task, next_fence)) return;
   NoteInVain(client, task, 1, "gives back the tasks that it gets");
+}
+
+bool Trust::GivesBackTooOften(ClientState& client, const Record& task, std::uint64_t next_fence) {
+  KeyTrust* const untried_of = client.untried_of;
+  const Judge& judge = task.judge();
+  ApartTrust* const own = judge ? &client.apart[*judge] : nullptr;
+  std::uint64_t& counted_fence = own != nullptr ? own->counted_fence : client.trust.counted_fence;
+  if (task.lease->fence < counted_fence) return false;  // many tasks may suffer from one fault
+  counted_fence = next_fence;
+  std::uint32_t* given_back = own != nullptr ? &own->given_back : &client.trust.given_back;
+  if (untried_of != nullptr) {
+    given_back = own != nullptr ? &untried_of->apart[*judge].given_back : &untried_of->given_back;
+  }
+  if (++*given_back < state_.limits.returns_in_vain) return false;
+  *given_back = 0;
+  return true;
 }
 
 // A client could keep a task almost to the end of its lease, leave, and do the same under its next
@@ -155,7 +178,9 @@ void Trust::NoteLeft(ClientState& client, Record* task) {
   if (client.untried_of != nullptr) {
     return NoteInVain(client, task, 1, "leaves with a task that it has not done");
   }
-  if (client.key == nullptr || client.trust.completed >= state_.limits.forgiven_after) return;
+  if (client.key == nullptr) return;
+  if (task->judge()) return NoteLeftApart(client, task);
+  if (client.trust.completed >= state_.limits.forgiven_after) return;
   KeyTrust& key = *client.key;
   const std::int64_t granted_us = task->lease->granted_us;
   if (granted_us < key.left_us) return;
@@ -170,13 +195,21 @@ void Trust::NoteLeft(ClientState& client, Record* task) {
 // is enough.
 void Trust::NoteNotSupplied(const Record& payload) {
   ClientState& client = *payload.residence->with;
-  if (state_.now_us < client.trust.benched_until_us) return;
-  if (!AnyGetsTasks([&](const ClientState* user) { return user != &client; })) return;
+  const Judge& judge = payload.residence->judge;
+  const auto is_benched = [&](const ClientState& user) {
+    return judge && IsBenchedBy(state_, user, *judge);
+  };
+  if (state_.now_us < client.trust.benched_until_us || is_benched(client)) return;
+  const auto gets_tasks = [&](const ClientState* user) {
+    return user != &client && !is_benched(*user);
+  };
+  if (!AnyGetsTasks(gets_tasks)) return;
   const bool others = client.untried_of != nullptr && AnyGetsTasks([&](const ClientState* user) {
-                        return user->untried_of != client.untried_of;
+                        return user->untried_of != client.untried_of && !is_benched(*user);
                       });
-  Bench(client, {payload.key, payload.residence->made_for, "does not supply a result that it holds",
-                 state_.limits.supply_us, others});
+  const Offence offence{payload.key, payload.residence->made_for,
+                        "does not supply a result that it holds", state_.limits.supply_us, others};
+  judge ? BenchApart(client, judge, offence) : Bench(client, offence);
 }
 
 void Trust::NoteSupplied(ClientState& client) {
@@ -214,11 +247,11 @@ std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::int64_t bench
          state_.now_us;
 }
 
-// Checks the clients that ever asked for tasks.
+// Checks the clients that ever asked for tasks, without those that take their own ones at most.
 template <class Accept>
 bool Trust::AnyGetsTasks(Accept accept) const {
   const auto gets_tasks = [&](const ClientState* user) {
-    return accept(user) && !benches_.IsBenched(*user);
+    return !user->judge && accept(user) && !benches_.IsBenched(*user);
   };
   return std::any_of(groups_.by_age().begin(), groups_.by_age().end(), [&](const auto& entry) {
     const GetGroup& group = *entry.second;
@@ -226,8 +259,142 @@ bool Trust::AnyGetsTasks(Accept accept) const {
   });
 }
 
+// ---- tasks that are judged apart
+
+bool Trust::IsOnProbationFor(const ClientState& client, const Record& record) const {
+  const Judge& judge = record.judge();
+  if (!judge || client.untried_of == nullptr) return false;
+  const auto at = client.untried_of->apart.find(*judge);
+  return at != client.untried_of->apart.end() && OffencesOf(state_, at->second) > 0;
+}
+
+void Trust::NoteCompletedApart(ClientState& client, const Judge& judge) const {
+  ApartTrust& own = client.apart[*judge];
+  own.in_vain = own.given_back = 0;
+  own.completed = std::min(own.completed + 1, state_.limits.forgiven_after);
+  if (own.offences == 0 || own.completed < state_.limits.forgiven_after) return;
+  own.completed = 0;
+  --own.offences;
+}
+
+void Trust::NoteInVainApart(ClientState& client, Record* task, std::uint32_t weight,
+                            const std::string& what, std::int64_t least_us) {
+  const Judge& judge = task->judge();
+  ApartTrust& own = client.apart[*judge];
+  if (state_.now_us < own.benched_until_us) return;
+  ApartTrust* counted = &own;
+  if (client.untried_of != nullptr) {
+    counted = &client.untried_of->apart[*judge];
+    if (OffencesOf(state_, *counted) > 0) weight = state_.limits.tasks_in_vain;
+    if (state_.now_us - counted->in_vain_us >= state_.limits.key_forgiven_us) counted->in_vain = 0;
+    counted->in_vain_us = state_.now_us;
+  }
+  counted->in_vain += weight;
+  if (counted->in_vain < state_.limits.tasks_in_vain ||
+      !benches_.AnotherCouldTake(*task, &client)) {
+    return;
+  }
+  counted->in_vain = 0;
+  const bool others = client.untried_of != nullptr &&
+                      benches_.OthersThanUntriedCouldTake(*task, *client.untried_of);
+  BenchApart(client, judge, {task->key, task->put_by, what, least_us, others});
+}
+
+void Trust::NoteLeftApart(ClientState& client, Record* task) {
+  const Judge& judge = task->judge();
+  if (client.apart[*judge].completed >= state_.limits.forgiven_after) return;
+  ApartTrust& of_key = client.key->apart[*judge];
+  const std::int64_t granted_us = task->lease->granted_us;
+  if (granted_us < of_key.left_us) return;
+  const bool is_first = of_key.left_us <= granted_us - state_.limits.key_forgiven_us;
+  of_key.left_us = state_.now_us;
+  if (is_first && OffencesOf(state_, of_key) == 0) return;
+  NoteInVainApart(client, task, state_.limits.tasks_in_vain,
+                  "leaves with a task whose lease it has extended", 0);
+}
+
+void Trust::BenchApart(ClientState& client, const Judge& judge, const Offence& offence) {
+  ApartTrust& own = client.apart[*judge];
+  own.offences = BenchesThatCount(state_, client, judge);
+  const std::int64_t bench_us = benches_.BenchUs(own.offences++, offence.least_us);
+  own.offence_us = state_.now_us;
+  own.completed = 0;
+  own.benched_until_us = state_.After(bench_us);
+  ++state_.counters.benched;
+  benches_.ShortenWaits(client);
+  std::int64_t until_us = own.benched_until_us;
+  if (client.key != nullptr) {
+    ApartTrust& of_key = client.key->apart[*judge];
+    const bool is_untried = client.untried_of != nullptr;
+    // Many clients may suffer from one fault.
+    if (!is_untried || state_.now_us >= of_key.benched_until_us) {
+      of_key.offences = OffencesOf(state_, of_key) + 1;
+      of_key.offence_us = state_.now_us;
+      if (is_untried && offence.others_than_untried) {
+        of_key.benched_until_us = own.benched_until_us;
+        for (ClientState* other : client.key->untried) benches_.ShortenWaits(*other);
+      }
+    }
+    if (is_untried) until_us = std::max(until_us, of_key.benched_until_us);
+  }
+  if (offence.owner == nullptr) return;
+  state_.answers.Notify(
+      offence.owner, Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
+                            "client \"" + *client.id + "\" " + offence.what +
+                                ": it receives no tasks of key \"" + *judge + "\" for the next " +
+                                std::to_string((until_us - state_.now_us) / 1000) + " ms"});
+}
+
+// `client` has completed its first task: see EndTrial.
+void Trust::TakeOverApart(ClientState& client, KeyTrust& key) const {
+  bool was_benched = false;
+  for (auto& [judge, of_key] : key.apart) {
+    of_key.given_back = 0;
+    was_benched = was_benched || state_.now_us < of_key.benched_until_us;
+    const std::uint32_t offences = OffencesOf(state_, of_key);
+    if (offences == 0) continue;
+    ApartTrust& own = client.apart[judge];
+    if (OffencesOf(state_, own) >= offences) continue;
+    own.offences = offences;
+    own.offence_us = state_.now_us;
+  }
+  if (was_benched) benches_.EndWaits(client);
+}
+
+void Trust::EndApartBenchesIfNobodyIsLeft() {
+  std::set<std::string> judges;
+  const auto add_all = [&](const ApartTrusts& apart) {
+    for (const auto& [judge, trust] : apart) {
+      if (state_.now_us < trust.benched_until_us) judges.insert(judge);
+    }
+  };
+  for (const auto& [id, client] : state_.clients) {
+    add_all(client->apart);
+    if (client->untried_of != nullptr) add_all(client->untried_of->apart);
+  }
+  const auto end = [this](ApartTrusts& apart, const std::string& judge) {
+    const auto at = apart.find(judge);
+    if (at == apart.end()) return;
+    at->second.benched_until_us = std::min(at->second.benched_until_us, state_.now_us);
+  };
+  for (const std::string& judge : judges) {
+    if (AnyGetsTasks([&](const ClientState* user) { return !IsBenchedBy(state_, *user, judge); }))
+      continue;
+    std::vector<ClientState*> benched;
+    for (const auto& [id, client] : state_.clients) {
+      if (IsBenchedBy(state_, *client, judge)) benched.push_back(client.get());
+    }
+    for (ClientState* client : benched) {
+      end(client->apart, judge);
+      if (client->untried_of != nullptr) end(client->untried_of->apart, judge);
+    }
+    for (ClientState* client : benched) benches_.EndWaits(*client);
+  }
+}
+
 // If the clients from which tasks were kept are gone, the benched ones are better than none.
 void Trust::EndBenchesIfNobodyIsLeft() {
+  EndApartBenchesIfNobodyIsLeft();
   std::vector<ClientState*> benched;
   for (const auto& [id, client] : state_.clients) {
     if (benches_.IsBenched(*client)) benched.push_back(client.get());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "space_state.h"
 
@@ -14,5 +15,16 @@ std::uint32_t OffencesOf(const SpaceState& state, const KeyTrust& key);
 // The benches that count for `client`. A client that has not completed a task yet has those of its
 // key: otherwise a new id would get more time than an old one.
 std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client);
+
+// The same for what was done with the tasks of one judge. `judge` null: with all tasks that are not
+// judged apart.
+std::uint32_t OffencesOf(const SpaceState& state, const ApartTrust& trust);
+std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client,
+                               const Judge& judge);
+
+// Whether `client` gets no tasks of this judge now. `judge` empty: false.
+bool IsBenchedBy(const SpaceState& state, const ClientState& client, std::string_view judge);
+// When the first of these benches of `client` ends; kForeverUs: it has none.
+std::int64_t FirstApartEndUs(const SpaceState& state, const ClientState& client);
 
 }  // namespace tuplespace::internal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,6 +33,19 @@ struct GetGroup;
 struct ReadGroup;
 
 using OwnerId = std::shared_ptr<const ClientId>;  // shared by all tuples that a client put
+// The principal of a client whose tasks are judged apart (ClientLimits::judges_apart), shared by
+// its tasks; null: its tasks are judged with all others.
+using Judge = std::shared_ptr<const std::string>;
+
+// Who may not take a ready tuple although its group's pattern matches: clients and keys (sorted,
+// see IsAmong), and those that are benched by this judge (empty: none).
+struct KeptFrom {
+  std::string judge;
+  std::vector<ClientId> barred;
+
+  bool nobody() const { return judge.empty() && barred.empty(); }
+  friend auto operator<=>(const KeptFrom&, const KeptFrom&) = default;
+};
 
 // Links one input of a task into the lists of that input's record, as long as the task may need it
 // (it waits, is ready, or is leased).
@@ -107,6 +122,7 @@ struct TaskState {
   std::uint32_t times_doubled = 0;     // how often its lease doubled because one ran out
   std::vector<PastLease> past_leases;  // the last few
   std::unique_ptr<Mishaps> mishaps;    // null: none
+  Judge judge;
   // Sorted, without duplicates: spec.not_by, and the clients on which the task failed.
   std::vector<ClientId> barred;
   std::int64_t ready_since_us = 0;
@@ -120,6 +136,7 @@ struct Residence {
   explicit Residence(Record* record) : deadline(record, Deadline::Kind::kSupply) {}
   ClientState* with = nullptr;
   OwnerId made_for;  // the owner of the task that made it; null: no task did
+  Judge judge;       // of that task; null: none
   std::uint64_t bytes = 0;
   bool wanted = false;
   std::int64_t wanted_us = 0;
@@ -161,6 +178,11 @@ struct Record {
     if (!task) return kNobody;
     return placement == Placement::kBarred ? task->barred : task->spec.not_by;
   }
+  const Judge& judge() const {
+    static const Judge kNone;
+    return task ? task->judge : kNone;
+  }
+  KeptFrom kept_from() const { return {judge() ? *judge() : std::string(), barred()}; }
 
   Key key;
   std::size_t hash = 0;
@@ -297,15 +319,17 @@ struct GetGroup {
 
   NeedTree free;
   NeedTree late;
-  std::unordered_map<const ClientState*, NeedTree> preferred;  // by holder of the affinity input
+  // By holder of the affinity input, and by judge (empty: none).
+  std::map<std::pair<const ClientState*, std::string>, NeedTree> preferred;
   // As `free` and `late`, for tuples that some clients may not take; by these clients.
-  std::map<std::vector<ClientId>, NeedTree> free_but;
-  std::map<std::vector<ClientId>, NeedTree> late_but;
+  std::map<KeptFrom, NeedTree> free_but;
+  std::map<KeptFrom, NeedTree> late_but;
 };
 
 struct Watermark {
   Pattern pattern;              // its kAtMost value is the mark
   std::uint64_t raised_at = 0;  // order of the last raising
+  std::string owner = {};       // the principal whose watermarks are limited; empty: nobody
 };
 
 // How reliably a client does the tasks that it takes.
@@ -317,6 +341,21 @@ struct ClientTrust {
   std::uint32_t completed = 0;      // since its last bench, or one was forgiven; at most enough
   std::int64_t benched_until_us = INT64_MIN;
 };
+
+// How reliably a client, or all untried clients of a key together, do the tasks of one judge. The
+// benches of a key are those of all its clients; they count for untried ones.
+struct ApartTrust {
+  std::uint32_t in_vain = 0;         // as in ClientTrust
+  std::int64_t in_vain_us = 0;       // when the last of them was
+  std::uint32_t given_back = 0;      // as in ClientTrust
+  std::uint64_t counted_fence = 0;   // likewise
+  std::uint32_t completed = 0;       // likewise
+  std::uint32_t offences = 0;        // benches as of `offence_us`; see OffencesOf
+  std::int64_t offence_us = 0;       // when the last one began
+  std::int64_t left_us = INT64_MIN;  // as in KeyTrust
+  std::int64_t benched_until_us = INT64_MIN;
+};
+using ApartTrusts = std::map<std::string, ApartTrust, std::less<>>;  // by judge
 
 // What the clients of one key did. A client is untried until it completes a task. As the owner of a
 // key can make any number of untried clients, the space trusts them together like one client.
@@ -332,6 +371,7 @@ struct KeyTrust {
   std::int64_t benched_until_us = INT64_MIN;  // until then untried clients get no tasks,
   std::int64_t trial_until_us = INT64_MIN;    // as one of them failed, or is on trial
   std::uint64_t trial_fence = 0;              // with the task that it holds under this fence
+  ApartTrusts apart;
 };
 
 struct ClientState {
@@ -339,8 +379,10 @@ struct ClientState {
   std::string principal;
   KeyTrust* key = nullptr;         // null: the client has no key and is its own principal
   KeyTrust* untried_of = nullptr;  // `key`, until the client completes a task
+  Judge judge;                     // of the tasks that it puts
   ClientLimits limits;
   ClientTrust trust;
+  ApartTrusts apart;
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
   std::deque<Scan> scans;                       // the first one is in progress

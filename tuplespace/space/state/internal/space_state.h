@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,6 +24,20 @@
 namespace tuplespace::internal {
 
 using ClientTable = std::unordered_map<ClientId, std::unique_ptr<ClientState>>;
+
+// The different lists TaskSpec::not_by of the tasks of each judge, without the empty one.
+class Exclusions {
+ public:
+  using List = std::vector<ClientId>;  // sorted, without duplicates
+
+  void Add(const std::string& judge, const List& list);
+  void Remove(const std::string& judge, const List& list);  // REQUIRES: it was added
+  std::size_t CountOf(const std::string& judge) const;
+  bool Has(const std::string& judge, const List& list) const;
+
+ private:
+  std::map<std::string, std::map<List, std::uint64_t>> tasks_;  // how many, by judge and list
+};
 
 // The messages that the current event produces, and their receivers.
 class Answers {
@@ -77,6 +94,7 @@ struct SpaceState {
   DeadlineHeap deadlines;
   ClientTable clients;
   Answers answers;
+  Exclusions exclusions;
 };
 
 }  // namespace tuplespace::internal

@@ -45,10 +45,10 @@ class Store {
   bool IsConsistent() const { return stored_.IsConsistent() && shadows_.IsConsistent(); }
 
   // Calls f(Record*) for each stored record that matches, in key order, until it returns false.
-  // `f` must not add, show, hide or erase.
+  // Returns how many records were examined. `f` must not add, show, hide or erase.
   template <typename F>
-  void ScanStored(const Pattern& pattern, F f) const {
-    Scan(stored_, pattern, f);
+  std::uint64_t ScanStored(const Pattern& pattern, F f) const {
+    return Scan(stored_, pattern, f);
   }
   // As ScanStored, but examines at most `*most` records, matching or not, beginning with the key
   // `*next` (empty: the first). Subtracts 1 from `*most` for each. False: there are more, from
@@ -73,8 +73,8 @@ class Store {
   }
   // As ScanStored, for records in the states kWanted and kDone.
   template <typename F>
-  void ScanShadows(const Pattern& pattern, F f) const {
-    Scan(shadows_, pattern, f);
+  std::uint64_t ScanShadows(const Pattern& pattern, F f) const {
+    return Scan(shadows_, pattern, f);
   }
 
  private:
@@ -87,14 +87,17 @@ class Store {
   static Range RangeOf(const Pattern& pattern);
 
   template <typename F>
-  static void Scan(const KeyOrder& order, const Pattern& pattern, F& f) {
+  static std::uint64_t Scan(const KeyOrder& order, const Pattern& pattern, F& f) {
     const Range range = RangeOf(pattern);
     KeySplit split;
+    std::uint64_t examined = 0;
     order.ScanFrom(range.first, [&](const KeyPlace& place) {
       if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
+      ++examined;
       return !SplitKey(place.bytes, &split) || !PatternMatches(pattern, place.bytes, split) ||
              f(place.record);
     });
+    return examined;
   }
 
   // One slot of the hash table. The stored hash avoids loading records with other keys.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 
 namespace tuplespace::internal {
 
+struct ClientState;
 struct GetWaiter;
 
 struct ByOffer {
@@ -28,11 +30,13 @@ class Waiters {
   // change.
   void Insert(GetWaiter* waiter);
   void Erase(GetWaiter* waiter);
-  // The first one that offers at least `need_bytes` and is not of `barred` (sorted, as for
-  // IsAmong); null: none. Adds the number of waiters that were examined to `examined`, if not null.
-  // A barred key costs only few of them, however many Gets its clients have.
+  using Skips = std::function<bool(const ClientState&)>;
+  // The first one that offers at least `need_bytes`, is not of `barred` (sorted, as for IsAmong),
+  // and whose client `skips` (if set) does not skip; null: none. Adds the number of waiters that
+  // were examined to `examined`, if not null. A barred key costs only few of them, however many
+  // Gets its clients have.
   GetWaiter* First(std::uint64_t need_bytes, const std::vector<ClientId>& barred,
-                   std::uint64_t* examined = nullptr) const;
+                   std::uint64_t* examined = nullptr, const Skips& skips = {}) const;
 
  private:
   // By the key in their clients' ids, then as ByOffer.
@@ -48,7 +52,7 @@ class Waiters {
     bool operator()(const GetWaiter* a, const Place& b) const;
   };
   GetWaiter* FirstByKey(std::uint64_t need_bytes, const std::vector<ClientId>& barred,
-                        std::uint64_t& examined) const;
+                        std::uint64_t& examined, const Skips& skips) const;
 
   std::set<GetWaiter*, ByOffer> by_offer_;
   std::set<GetWaiter*, ByKey> by_key_;  // the same ones

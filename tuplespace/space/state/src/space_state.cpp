@@ -40,6 +40,31 @@ void Answers::Notify(const OwnerId& owner, Notice notice) {
   if (clients_.contains(*owner)) out_.push_back({*owner, std::move(notice)});
 }
 
+void Exclusions::Add(const std::string& judge, const List& list) {
+  if (!list.empty()) ++tasks_[judge][list];
+}
+
+void Exclusions::Remove(const std::string& judge, const List& list) {
+  if (list.empty()) return;
+  const auto of_judge = tasks_.find(judge);
+  assert(of_judge != tasks_.end());
+  const auto at = of_judge->second.find(list);
+  assert(at != of_judge->second.end());
+  if (--at->second > 0) return;
+  of_judge->second.erase(at);
+  if (of_judge->second.empty()) tasks_.erase(of_judge);
+}
+
+std::size_t Exclusions::CountOf(const std::string& judge) const {
+  const auto of_judge = tasks_.find(judge);
+  return of_judge == tasks_.end() ? 0 : of_judge->second.size();
+}
+
+bool Exclusions::Has(const std::string& judge, const List& list) const {
+  const auto of_judge = tasks_.find(judge);
+  return of_judge != tasks_.end() && of_judge->second.contains(list);
+}
+
 std::optional<RequestError> SpaceState::CheckRoomForOpenRequest(const ClientState& client) const {
   const std::size_t open = client.reads.size() + client.gets.size() + client.scans.size();
   if (open >= limits.open_requests_per_client) {

@@ -14,6 +14,12 @@ namespace {
 // So many barred waiters are passed over one by one. Beyond that a look for each key is cheaper.
 constexpr std::uint64_t kMaxPassedOver = 32;
 
+bool IsPassedOver(const GetWaiter& waiter, const std::vector<ClientId>& barred,
+                  const Waiters::Skips& skips) {
+  const ClientState& client = *waiter.taker.client;
+  return IsAmong(barred, *client.id) || (skips && skips(client));
+}
+
 }  // namespace
 
 bool ByOffer::operator()(const GetWaiter* a, const GetWaiter* b) const {
@@ -50,20 +56,22 @@ void Waiters::Erase(GetWaiter* waiter) {
 }
 
 GetWaiter* Waiters::First(std::uint64_t need_bytes, const std::vector<ClientId>& barred,
-                          std::uint64_t* examined) const {
+                          std::uint64_t* examined, const Skips& skips) const {
   std::uint64_t ignored = 0;
   std::uint64_t& count = examined != nullptr ? *examined : ignored;
   std::uint64_t passed_over = 0;
   for (auto at = by_offer_.lower_bound(need_bytes); at != by_offer_.end(); ++at) {
     ++count;
-    if (!IsAmong(barred, *(*at)->taker.client->id)) return *at;
-    if (++passed_over == kMaxPassedOver) return FirstByKey(need_bytes, barred, count);
+    if (!IsPassedOver(**at, barred, skips)) return *at;
+    if (++passed_over == kMaxPassedOver) {
+      return FirstByKey(need_bytes, barred, count, skips);
+    }
   }
   return nullptr;
 }
 
 GetWaiter* Waiters::FirstByKey(std::uint64_t need_bytes, const std::vector<ClientId>& barred,
-                               std::uint64_t& examined) const {
+                               std::uint64_t& examined, const Skips& skips) const {
   GetWaiter* best = nullptr;
   auto at = by_key_.begin();
   while (at != by_key_.end()) {
@@ -74,7 +82,7 @@ GetWaiter* Waiters::FirstByKey(std::uint64_t need_bytes, const std::vector<Clien
     if (!is_barred) {
       const auto is_of_key = [&] { return at != by_key_.end() && ByKey::PlaceOf(*at).key == key; };
       at = by_key_.lower_bound(Place{key, need_bytes, 0});
-      while (is_of_key() && IsAmong(barred, *(*at)->taker.client->id)) {
+      while (is_of_key() && IsPassedOver(**at, barred, skips)) {
         ++at;
         ++examined;
       }

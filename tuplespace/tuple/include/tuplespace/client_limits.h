@@ -39,6 +39,16 @@ struct ClientLimits {
   // Everything that it puts is ephemeral, whatever it says, because no other client would remove
   // it.
   bool leaves_nothing = false;
+  // Watermarks that clients of its key raised; beyond that, the one of these that was raised
+  // longest ago is dropped.
+  std::uint64_t watermarks_of_key = UINT64_MAX;
+  // Only with `judges_apart`: different lists TaskSpec::not_by, without the empty one, of the tasks
+  // of its key that are not done. Each costs every Get a look.
+  std::uint64_t exclusions_of_key = UINT64_MAX;
+  // What others do with the tasks of its key counts only for these tasks: who keeps them without
+  // doing them gets none of them for a while, and all others. For clients that decide only about
+  // some tasks, and must not be able to keep the others from anybody.
+  bool judges_apart = false;
 };
 
 }  // namespace tuplespace

@@ -61,8 +61,9 @@ struct Tuple {
   Key key;
   Payload payload;
   std::optional<TaskSpec> task;  // nullopt: a plain tuple
-  bool ephemeral = false;        // removed when the client that put it is lost
-  bool held = false;             // the client that puts it keeps a copy (affinity, see Hold)
+  // Removed when the client that put it is lost. Not so for the results of a task.
+  bool ephemeral = false;
+  bool held = false;  // the client that puts it keeps a copy (affinity, see Hold)
   // Not 0: the payload has this size and stays with the client that puts the tuple. The client
   // holds it until it has supplied it (see Supply) or has received kReleased (see Notice). Until
   // then the tuple exists for tasks and for metadata readers; a reader of the bytes waits while the

@@ -29,6 +29,10 @@ struct Operand {
   Expression touched;  // elements that the call reads or writes; empty: all
   // For a written operand: bit mask of the operands that may be the same matrix.
   std::uint32_t may_be = 0;
+  // At element (r, c) of its space, the kernel reads and writes at most element (r, c) of this
+  // operand: it iterates by ELEMENT, and the shapes of the operand and of the space are the same
+  // expressions.
+  bool at_element = false;
 
   constexpr bool reads() const { return access != Access::kWrite; }
   constexpr bool writes() const { return access != Access::kRead; }
@@ -130,7 +134,7 @@ void CheckScalars(const OperatorRow& row, const KernelScalars& scalars);
 // operation.
 void CheckBlock(std::string_view what, std::int64_t block);
 
-// The cost of a call with these operands. REQUIRES: they fit the row.
+// The cost of a call with these operands; at most INT64_MAX operations. REQUIRES: they fit the row.
 std::uint64_t FlopsOf(const OperatorRow& row, std::span<const OperandShape> operands,
                       const KernelScalars& scalars);
 CallCost CostOf(const OperatorRow& row, std::span<const OperandShape> operands,

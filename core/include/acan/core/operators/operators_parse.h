@@ -169,11 +169,15 @@ constexpr std::uint32_t MayBe(const OperatorRow& row, const Operand& written) {
   return bits;
 }
 
-// Sets which operands each written operand may be the same matrix as.
+// Sets which operands each written operand may be the same matrix as, and which are touched only at
+// the element of the space.
 constexpr void FindMeetings(OperatorRow& row) {
   Few<Operand, ACAN_KERNEL_MATRICES> operands;
   for (Operand operand : row.operands) {
     if (operand.access == Access::kWrite) operand.may_be = MayBe(row, operand);
+    operand.at_element = row.space == KernelSpace::kElement &&
+                         operand.rows.IsSameAs(row.space_rows) &&
+                         operand.cols.IsSameAs(row.space_cols);
     operands.Add(operand);
   }
   row.operands = operands;

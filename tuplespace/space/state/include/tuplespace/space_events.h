@@ -29,12 +29,18 @@ struct ClientListens {
 struct ClientSends {
   ClientId client;
 };
+// The key of this name is not valid any more. If its clients judged apart (ClientLimits), the tasks
+// that they put and that nobody has taken yet are removed.
+struct KeyEnded {
+  std::string principal;
+};
 struct Incoming {
   ClientId client;
   Request request;
 };
 struct Tick {};
-using Event = std::variant<ClientJoined, ClientLost, ClientListens, ClientSends, Incoming, Tick>;
+using Event =
+    std::variant<ClientJoined, ClientLost, ClientListens, ClientSends, KeyEnded, Incoming, Tick>;
 
 struct Outgoing {
   ClientId client;

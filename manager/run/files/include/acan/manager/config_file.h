@@ -23,7 +23,6 @@ class ConfigFile {
 
  private:
   void TakeNames(const std::string& path);
-  bool IsOfRunIn(const std::string& folder) const;
 
   const std::string weights_, weights_sha256_;  // empty: random initial weights
   std::string text_;                            // empty: there is no file

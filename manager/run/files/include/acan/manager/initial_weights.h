@@ -19,6 +19,10 @@ enum class JobOrigin { kUser, kRun };
 // run that has begun may have changed since.
 void HoldToInitialWeights(Job* job, JobOrigin origin);
 
+// Whether the job.json in `folder` is that of a run that began from weights with this hash. The
+// folder may have another run. False for an empty hash, and if the file cannot be read.
+bool BeganFromWeights(const std::string& weights_sha256, const std::string& folder);
+
 // Throws UsageError if the weights of `file` are not those of the job's hash: the file has been
 // replaced since. `go_on`: as for ModelReader::WeightsSha256.
 void RequireWeightsOf(const Job& job, const ModelReader& file,

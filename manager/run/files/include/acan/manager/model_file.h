@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "acan/core/error.h"
 #include "acan/core/parameter.h"
 #include "acan/manager/safetensors_file.h"
 #include "acan/manager/trained_model.h"
@@ -71,14 +72,21 @@ class ModelWriter {
   std::unique_ptr<Impl> impl_;
 };
 
+// The file lacks tensors of the model, or has others, or other shapes: it may be that of another
+// model.
+class OtherTensors : public Error {
+ public:
+  explicit OtherTensors(const std::string& text) : Error(Kind::kUsage, text) {}
+};
+
 // Reads a model's tensors from a safetensors file piece by piece, in any order. The constructor
-// throws Error (usage) for a file that cannot be read (SafetensorsFile) or lacks tensors of the
-// model; it names the tensor, its shape and what was expected. A file may lack step counters, may
-// have the optimizer's state, may have masks and tables that classes of transformers recreate (of
-// models of their kinds), may lack the prefix of a base model ("bert."), may have the names that
-// TensorFlow gives to layer norms ("LayerNorm.gamma"), and may have a tied tensor under any of its
-// names, or under several if they are equal; this check reads both. Const methods may run on
-// several threads.
+// throws Error (usage) for a file that cannot be read (SafetensorsFile) or does not have the
+// tensors of the model (OtherTensors); it names the tensor, its shape and what was expected. A file
+// may lack step counters, may have the optimizer's state, may have masks and tables that classes of
+// transformers recreate (of models of their kinds), may lack the prefix of a base model ("bert."),
+// may have the names that TensorFlow gives to layer norms ("LayerNorm.gamma"), and may have a tied
+// tensor under any of its names, or under several if they are equal; this check reads both. Const
+// methods may run on several threads.
 class ModelReader {
  public:
   // Only the run that wrote a snapshot needs the state of its optimizer. A new job that starts from

@@ -1,0 +1,19 @@
+// The keys that a task's description names, compared with the key of the task.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "acan/core/task.h"
+#include "tuplespace/key.h"
+
+namespace acan {
+
+// What is wrong with the keys of the task's results and of the tuples to fetch ahead; nullopt: all
+// of them are of the same run as `key`, the task's own. The broker lets a manager whose key has a
+// limit put tasks of its jobs only, but it does not read descriptions. Without this check such a
+// task could replace tuples of other jobs in the memory of the handler that takes it. REQUIRES:
+// `key` is not empty.
+std::optional<std::string> ProblemOfKeys(const Task& task, const tuplespace::Key& key);
+
+}  // namespace acan

@@ -1,0 +1,89 @@
+// Which tasks count as short: a handler runs these on the thread that talks to the space.
+#include "device/task_times.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace acan {
+namespace {
+
+constexpr std::int64_t kShortUs = 200;
+constexpr std::int32_t kLongAxis = 1 << 24;  // the longest axis of a matrix
+
+Task OneCall(Kernel kernel, std::vector<View> views) {
+  Task task;
+  task.block = 16;
+  for (const View& view : views) task.buffers.push_back({view.rows, view.cols});
+  Call call;
+  call.kernel = kernel;
+  call.views = std::move(views);
+  task.calls = {call};
+  return task;
+}
+
+Task FillTask(std::int32_t rows, std::int32_t cols) {
+  return OneCall(Kernel::kFill, {{0, 0, 0, rows, cols}});
+}
+
+// A window of 2^62 pixels over an image of one pixel: all others are padding and take no time.
+Task PoolingTask(std::int32_t channels) {
+  Task task = OneCall(Kernel::kAveragePooling, {{0, 0, 0, 1, channels}, {1, 0, 0, 1, channels}});
+  const std::int64_t scalars[] = {1,         1,         INT32_MAX, INT32_MAX,
+                                  INT32_MAX, INT32_MAX, 1 << 30,   1 << 30};
+  std::copy(std::begin(scalars), std::end(scalars), task.calls[0].scalars.i.begin());
+  return task;
+}
+
+// Over all pairs of kLongAxis queries and keys.
+Task AttentionTask() {
+  const auto matrix = [](std::int32_t buffer, std::int32_t cols) {
+    return View{buffer, 0, 0, kLongAxis, cols};
+  };
+  Task task = OneCall(Kernel::kAttention,
+                      {matrix(0, 1), matrix(1, 2), matrix(2, 1), matrix(3, 1), matrix(4, 1)});
+  task.calls[0].views.push_back({});
+  const std::int64_t scalars[] = {0, kLongAxis, kLongAxis, 1, 1};
+  std::copy(std::begin(scalars), std::end(scalars), task.calls[0].scalars.i.begin());
+  return task;
+}
+
+TEST(TaskTimes, ATaskIsShortIfTheLastOneOfItsKindSaysSo) {
+  TaskTimes times;
+  EXPECT_FALSE(times.IsShorter(FillTask(64, 64), kShortUs)) << "there was none";
+  times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 10, true);
+  EXPECT_TRUE(times.IsShorter(FillTask(64, 64), kShortUs));
+  EXPECT_TRUE(times.EndsAtOnce(FillTask(64, 64)));
+  EXPECT_FALSE(times.IsShorter(FillTask(64, 64 * 32), kShortUs));
+  Task other = FillTask(64, 64);
+  other.kind = TaskKind::kUpdate;
+  EXPECT_FALSE(times.IsShorter(other, kShortUs));
+}
+
+// Otherwise the handler would not talk to the space until such a task ends.
+TEST(TaskTimes, ALargeTaskIsNotShortWhateverTheLastOneTook) {
+  TaskTimes times;
+  times.Note(TaskKind::kForward, Flops(PoolingTask(1)), 5, true);
+  EXPECT_TRUE(times.IsShorter(FillTask(64, 64), kShortUs));
+  EXPECT_GE(Flops(AttentionTask()), std::uint64_t{1} << 50);
+  EXPECT_FALSE(times.IsShorter(AttentionTask(), kShortUs));
+  EXPECT_FALSE(times.IsShorter(FillTask(4096, 4096), kShortUs)) << "64 MiB";
+}
+
+// Calls that are counted as none because of an overflow would be short ones.
+TEST(TaskTimes, OperationsBeyond64BitsAreCounted) {
+  EXPECT_EQ(Flops(PoolingTask(3)), std::uint64_t{1} << 60);
+  Task two = PoolingTask(3);
+  two.calls.push_back(Call(two.calls.front()));
+  EXPECT_EQ(Flops(two), std::uint64_t{1} << 60);
+  TaskTimes times;
+  times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
+  EXPECT_FALSE(times.IsShorter(two, kShortUs));
+}
+
+}  // namespace
+}  // namespace acan
