@@ -1,6 +1,10 @@
 // Handler: tasks, from grant to result.
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
 
 #include "handler_impl.h"
 #include "input_sizes.h"
@@ -12,6 +16,26 @@ using tuplespace::Key;
 using tuplespace::MonotonicUs;
 using tuplespace::Payload;
 using tuplespace::ReplyBody;
+
+namespace {
+
+// The task that was granted. `is_here`: whether a tuple is cached. Throws std::exception with the
+// reason if no handler may run it.
+std::shared_ptr<Task> TaskOf(const tuplespace::Grant& grant,
+                             const std::function<bool(const Key&)>& is_here) {
+  if (!grant.task) throw std::invalid_argument("the tuple is not a task");
+  auto task = std::make_shared<Task>(DecodeTask(grant.payload, grant.task->inputs.size()));
+  if (NeedBytes(*task) > grant.task->need_bytes) {
+    throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
+                                            grant.task->need_bytes, NeedBytes(*task)));
+  }
+  std::optional<std::string> problem = ProblemOfKeys(*task, grant.key);
+  if (!problem) problem = ProblemOfInputs(*task, grant, is_here);
+  if (problem) throw std::invalid_argument(*problem);
+  return task;
+}
+
+}  // namespace
 
 void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
   const bool current = open_get == get;
@@ -37,22 +61,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.lease_us = grant.lease_us;
   event.current = current;
   try {
-    if (!grant.task) throw std::invalid_argument("the tuple is not a task");
-    flight.task = std::make_shared<Task>(DecodeTask(grant.payload, grant.task->inputs.size()));
-    const TaskMemory memory = MemoryOf(*flight.task);
-    event.gathering_bytes = memory.gathering_bytes;
-    event.computing_bytes = memory.computing_bytes;
-    if (NeedBytes(*flight.task) > grant.task->need_bytes) {
-      throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
-                                              grant.task->need_bytes, NeedBytes(*flight.task)));
-    }
-    if (const auto problem = ProblemOfKeys(*flight.task, grant.key)) {
-      throw std::invalid_argument(*problem);
-    }
-    const auto is_here = [this](const Key& key) { return cached.contains(key); };
-    if (const auto problem = ProblemOfInputs(*flight.task, grant, is_here)) {
-      throw std::invalid_argument(*problem);
-    }
+    flight.task = TaskOf(grant, [this](const Key& key) { return cached.contains(key); });
   } catch (const std::exception& error) {
     ++report.failed;
     Log(fmt::format("cannot run {}: {}", grant.key.ToString(), error.what()));
@@ -60,6 +69,9 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
     if (current) Step(GetEnded{});
     return;
   }
+  const TaskMemory memory = MemoryOf(*flight.task);
+  event.gathering_bytes = memory.gathering_bytes;
+  event.computing_bytes = memory.computing_bytes;
   event.timed = flight.task->timed;
   event.need_bytes = grant.task->need_bytes;
   event.flops = Flops(*flight.task);
