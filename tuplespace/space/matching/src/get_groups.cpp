@@ -113,12 +113,13 @@ void GetGroups::Erase(GetGroup* group) {
 
 void GetGroups::EnterOne(Record* record, GetGroup* group) {
   assert(record->placement == Placement::kFree || record->placement == Placement::kBarred);
-  KeptFrom from = record->kept_from();
-  AddEntry(record, group, from.nobody() ? &group->free : &group->free_but[std::move(from)]);
+  const bool is_free = record->is_kept_from_nobody();
+  AddEntry(record, group, is_free ? &group->free : &group->free_but[record->kept_from()]);
 }
 
 void GetGroups::Enter(Record* record, const Candidates& candidates) {
-  const KeptFrom from = record->kept_from();
+  const bool is_kept = !record->is_kept_from_nobody();
+  const std::string judge = record->judge() ? *record->judge() : std::string();
   for (GetGroup* group : candidates.groups) {
     switch (record->placement) {
       case Placement::kFree:
@@ -126,7 +127,7 @@ void GetGroups::Enter(Record* record, const Candidates& candidates) {
         EnterOne(record, group);
         continue;
       case Placement::kLate:
-        AddEntry(record, group, from.nobody() ? &group->late : &group->late_but[from]);
+        AddEntry(record, group, is_kept ? &group->late_but[record->kept_from()] : &group->late);
         break;
       case Placement::kReserved:
         break;
@@ -134,7 +135,7 @@ void GetGroups::Enter(Record* record, const Candidates& candidates) {
         assert(false);
     }
     for (const ClientState* holder : candidates.holders) {
-      AddEntry(record, group, &group->preferred[{holder, from.judge}]);
+      AddEntry(record, group, &group->preferred[{holder, judge}]);
       record->entries.back()->preferred_by = holder;
     }
   }

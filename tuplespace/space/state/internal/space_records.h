@@ -43,7 +43,6 @@ struct KeptFrom {
   std::string judge;
   std::vector<ClientId> barred;
 
-  bool nobody() const { return judge.empty() && barred.empty(); }
   friend auto operator<=>(const KeptFrom&, const KeptFrom&) = default;
 };
 
@@ -162,6 +161,9 @@ enum class Placement : std::uint8_t {
 };
 
 struct Record {
+  static inline const std::vector<ClientId> kNobody;
+  static inline const Judge kNoJudge;
+
   explicit Record(Key k) : key(std::move(k)) {}
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;
@@ -174,15 +176,13 @@ struct Record {
   std::int64_t priority() const { return task ? task->spec.priority : 0; }
   // The clients that may not take it now; sorted.
   const std::vector<ClientId>& barred() const {
-    static const std::vector<ClientId> kNobody;
     if (!task) return kNobody;
     return placement == Placement::kBarred ? task->barred : task->spec.not_by;
   }
-  const Judge& judge() const {
-    static const Judge kNone;
-    return task ? task->judge : kNone;
-  }
+  const Judge& judge() const { return task ? task->judge : kNoJudge; }
   KeptFrom kept_from() const { return {judge() ? *judge() : std::string(), barred()}; }
+  // Whether kept_from() is empty. That one copies names, and nearly every task is kept from nobody.
+  bool is_kept_from_nobody() const { return !judge() && barred().empty(); }
 
   Key key;
   std::size_t hash = 0;
