@@ -3,21 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-#include <zmq.hpp>
 
 #include "acan/core/task.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
-#include "broker_fixture.h"
+#include "handler_beside_broker.h"
 #include "handler_core_fixture.h"
 #include "task_keys.h"
 
@@ -74,23 +71,12 @@ tuplespace::Tuple TupleOf(std::int64_t number, const Task& task, const Key& decl
   return tuple;
 }
 
-class HandlerRefusalsTest : public testing::Test {
+class HandlerRefusalsTest : public HandlerBesideBroker {
  protected:
   HandlerRefusalsTest() {
-    tuplespace::BrokerOptions broker;
-    broker.listen = {endpoint_};
-    broker.context = &context_;
-    broker_ = std::make_unique<tuplespace::BrokerThread>(std::move(broker));
     HandlerOptions options;
-    options.endpoint = endpoint_;
-    options.name = "handler";
     options.device = MakeCpuDevice({1, kRefusingDeviceBytes, std::nullopt});
-    options.context = &context_;
-    options.log = [this](const std::string& line) { log_.push_back(line); };
-    handler_ = std::make_unique<Handler>(std::move(options));
-    tuplespace::ClientOptions client = tuplespace::ClientAt(endpoint_);
-    client.context = &context_;
-    client_ = std::make_unique<tuplespace::Client>(client);
+    Start(std::move(options));
   }
   void Put(tuplespace::Tuple tuple) {
     std::vector<tuplespace::Tuple> tuples;
@@ -105,14 +91,6 @@ class HandlerRefusalsTest : public testing::Test {
       return line.find(text) != std::string::npos;
     });
   }
-  bool TurnUntil(const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + tuplespace::kGenerous;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      handler_->Turn(std::chrono::milliseconds(1));
-    }
-    return true;
-  }
   // Of a matrix in the space, all of whose elements are equal; 0: it is not there.
   float ElementOf(const Key& key) {
     const auto found = client_->ReadOne(Pattern::Of(key), tuplespace::kGenerous);
@@ -122,13 +100,6 @@ class HandlerRefusalsTest : public testing::Test {
     }
     return element;
   }
-
-  const std::string endpoint_ = "inproc://refusals";
-  zmq::context_t context_{1};
-  std::vector<std::string> log_;
-  std::unique_ptr<tuplespace::BrokerThread> broker_;
-  std::unique_ptr<Handler> handler_;
-  std::unique_ptr<tuplespace::Client> client_;
 };
 
 TEST_F(HandlerRefusalsTest, ATaskMakesNoTupleOfAnotherRun) {

@@ -12,14 +12,13 @@
 #include <thread>
 #include <utility>
 #include <vector>
-#include <zmq.hpp>
 
 #include "acan/core/names.h"
 #include "acan/core/task.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
-#include "broker_fixture.h"
 #include "forwarding_device.h"
+#include "handler_beside_broker.h"
 #include "handler_core_fixture.h"
 #include "supply_queue.h"
 
@@ -110,25 +109,15 @@ tuplespace::Tuple DoubleTile(std::int64_t number, std::uint64_t bytes) {
   return tuple;
 }
 
-class HandlerSupplyTest : public testing::Test {
+class HandlerSupplyTest : public HandlerBesideBroker {
  protected:
   void Begin(tuplespace::BrokerOptions broker, std::uint64_t memory_bytes) {
-    broker.listen = {endpoint_};
-    broker.context = &context_;
-    broker_ = std::make_unique<tuplespace::BrokerThread>(std::move(broker));
     HandlerOptions options;
-    options.endpoint = endpoint_;
-    options.name = "handler";
     options.device = std::make_unique<CountingDevice>(memory_bytes, counts_);
     budget_ = &options.device->budget();
     options.bytes_travel = true;  // then it is idle for seconds before it supplies unasked
-    options.context = &context_;
-    options.log = [this](const std::string& line) { log_.push_back(line); };
-    handler_ = std::make_unique<Handler>(std::move(options));
+    Start(std::move(options), std::move(broker));
     counts_.fills = 0;  // those that have proved the device
-    tuplespace::ClientOptions client = tuplespace::ClientAt(endpoint_);
-    client.context = &context_;
-    client_ = std::make_unique<tuplespace::Client>(client);
   }
   // Tiles of 8 MiB each stay with the handler.
   void MakeTiles(int count) {
@@ -170,14 +159,6 @@ class HandlerSupplyTest : public testing::Test {
     }));
     return bytes;
   }
-  bool TurnUntil(const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + tuplespace::kGenerous;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      handler_->Turn(std::chrono::milliseconds(1));
-    }
-    return true;
-  }
   void TurnFor(std::chrono::milliseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
     while (std::chrono::steady_clock::now() < end) handler_->Turn(std::chrono::milliseconds(1));
@@ -193,14 +174,8 @@ class HandlerSupplyTest : public testing::Test {
         [&](const std::string& line) { return line.find(with) != std::string::npos; }));
   }
 
-  const std::string endpoint_ = "inproc://supply";
-  zmq::context_t context_{1};
   DeviceCounts counts_;
   const MemoryBudget* budget_ = nullptr;  // of the device
-  std::vector<std::string> log_;
-  std::unique_ptr<tuplespace::BrokerThread> broker_;
-  std::unique_ptr<Handler> handler_;
-  std::unique_ptr<tuplespace::Client> client_;
 };
 
 // All at once they would take as much of the host's memory as of the device's, and pass what a

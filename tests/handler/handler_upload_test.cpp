@@ -4,22 +4,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-#include <zmq.hpp>
 
 #include "acan/core/task.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/handler.h"
-#include "broker_fixture.h"
 #include "forwarding_device.h"
+#include "handler_beside_broker.h"
 #include "handler_core_fixture.h"
 
 namespace acan {
@@ -91,24 +88,13 @@ tuplespace::Tuple SumOfTiles(std::int64_t first, std::int32_t count, std::int32_
   return tuple;
 }
 
-class HandlerUploadTest : public testing::Test {
+class HandlerUploadTest : public HandlerBesideBroker {
  protected:
   void Begin(bool bytes_travel) {
-    tuplespace::BrokerOptions broker;
-    broker.listen = {endpoint_};
-    broker.context = &context_;
-    broker_ = std::make_unique<tuplespace::BrokerThread>(std::move(broker));
     HandlerOptions options;
-    options.endpoint = endpoint_;
-    options.name = "handler";
     options.device = std::make_unique<FullDevice>(faults_);
     options.bytes_travel = bytes_travel;
-    options.context = &context_;
-    options.log = [this](const std::string& line) { log_.push_back(line); };
-    handler_ = std::make_unique<Handler>(std::move(options));
-    tuplespace::ClientOptions client = tuplespace::ClientAt(endpoint_);
-    client.context = &context_;
-    client_ = std::make_unique<tuplespace::Client>(client);
+    Start(std::move(options));
   }
   // Numbers from 1 on, as from now on.
   void Refuse(int first, int count) {
@@ -125,14 +111,6 @@ class HandlerUploadTest : public testing::Test {
         log_.begin(), log_.end(),
         [](const std::string& line) { return line.find("task failed") != std::string::npos; }));
   }
-  bool TurnUntil(const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + tuplespace::kGenerous;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      handler_->Turn(std::chrono::milliseconds(1));
-    }
-    return true;
-  }
   // Two tasks, one after the other, each of which needs more than half of the memory.
   void RunLargeTasksOfWhichTheFirstFailsOnce() {
     Refuse(1, 1);
@@ -144,13 +122,7 @@ class HandlerUploadTest : public testing::Test {
     EXPECT_EQ(Failures(), 1u);
   }
 
-  const std::string endpoint_ = "inproc://upload";
-  zmq::context_t context_{1};
   UploadFaults faults_;
-  std::vector<std::string> log_;
-  std::unique_ptr<tuplespace::BrokerThread> broker_;
-  std::unique_ptr<Handler> handler_;
-  std::unique_ptr<tuplespace::Client> client_;
 };
 
 // All three inputs were to be kept when the second one had no room.
