@@ -1,12 +1,11 @@
-// Tests of what is specific to CUDA: its errors, which devices it refuses and why, which kernel it
-// chooses, and whether the module loads. On a GPU (a fake one, tests/cuda_on_cpu, unless
-// ACAN_TEST_GPU is "real"): the memory limit, and uploads and downloads during computation. The
-// tests that run on all devices cover what it computes.
+// Tests of what is specific to CUDA: its errors, which devices it refuses and why, its grids, and
+// whether the module loads. On a GPU (a fake one, tests/cuda_on_cpu, unless ACAN_TEST_GPU is
+// "real"): the memory limit, and uploads and downloads during computation. Tests that run on all
+// devices cover what it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <stdexcept>
@@ -224,148 +223,6 @@ TEST(LaunchGrid, GivesLongColumnsSeveralThreads) {
     EXPECT_EQ(grid.threads.x, want.columns) << want.rows;
     EXPECT_EQ(grid.blocks.x, (want.cols + want.columns - 1) / want.columns) << want.rows;
   }
-}
-
-GemmGpu OldGpu(int multiprocessors) {
-  return {multiprocessors, false, 64 << 10, 64 << 10, 32 << 20};
-}
-// An H200, or a partition of one.
-GemmGpu NewGpu(int multiprocessors = 132) {
-  return {multiprocessors, true, 227 << 10, 228 << 10, 32 << 20};
-}
-// A GPU with little shared memory: compute capability 8.6.
-GemmGpu LittleSharedGpu() {
-  return {84, true, 99 << 10, 100 << 10, 32 << 20};
-}
-
-Product ProductOf(std::int64_t m, std::int64_t n, std::int64_t k = 1024) {
-  Product p;
-  p.m = m;
-  p.n = n;
-  p.k = k;
-  p.block = 64;
-  p.a.k_stride = p.b.k_stride = 1;
-  return p;
-}
-
-TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
-  const auto tile = [](std::int64_t m, std::int64_t n) {
-    return PlanOf(ProductOf(m, n), OldGpu(132)).tile;
-  };
-  EXPECT_EQ(tile(4096, 4096), GemmTile::k128);
-  EXPECT_EQ(tile(512, 8192), GemmTile::k128);
-  EXPECT_EQ(tile(128, 1024), GemmTile::k32);
-  EXPECT_EQ(tile(16, 16), GemmTile::k32);
-  // There are a few more tiles than multiprocessors, so a second round of large tiles would leave
-  // most of them idle.
-  EXPECT_EQ(tile(1024, 2176), GemmTile::k64);
-  for (const std::int64_t n : {1, 33, 300, 5000}) {
-    for (const int multiprocessors : {1, 20, 132}) {
-      for (const GemmGpu& gpu : {OldGpu(multiprocessors), NewGpu(multiprocessors)}) {
-        const std::vector<GemmTile> tiles = TilesOf(gpu);
-        EXPECT_THAT(tiles, ::testing::Contains(PlanOf(ProductOf(n, n), gpu).tile));
-      }
-    }
-  }
-}
-
-TEST(GemmChoice, OnlyTheSmallestTileHasLevelsForManyLeaves) {
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64), OldGpu(132)).tile, GemmTile::k128);
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), OldGpu(132)).tile, GemmTile::k32);
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64), NewGpu()).tile, GemmTile::kRing128);
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 256 * 64 + 1), NewGpu()).tile, GemmTile::kRing32);
-  for (const GemmTile tile : TilesOf(LittleSharedGpu())) {
-    const Product most = ProductOf(8192, 8192, MostLeaves(tile, LittleSharedGpu()) * 64);
-    EXPECT_EQ(PlanOf(most, LittleSharedGpu(), {tile, false}).tile, tile);
-  }
-}
-
-TEST(GemmChoice, ALevelOfTheTreeIsSharedWhereAsManyBlocksFit) {
-  EXPECT_EQ(SharedQuarters(kRingDesign128, NewGpu()), 4);
-  // Two blocks together take all of the 164 KiB of an A100.
-  const GemmGpu a100{108, true, 163 << 10, 164 << 10, 32 << 20};
-  EXPECT_EQ(SharedQuarters(kRingDesign128, a100), 3);
-  EXPECT_EQ(2 * (SharedBytes(kRingDesign128, a100) + 1024), 164u << 10);
-  EXPECT_EQ(SharedQuarters(kRingDesign64, a100), 3);
-  EXPECT_EQ(SharedQuarters(kRingDesign32, a100), 1);
-  EXPECT_EQ(SharedQuarters(kRingDesign128, LittleSharedGpu()), 1);
-  EXPECT_EQ(SharedQuarters(kRingDesign64, LittleSharedGpu()), 1) << "three blocks of 30 KiB";
-  EXPECT_EQ(SharedQuarters(kRingDesign32, LittleSharedGpu()), 1) << "five blocks of 20 KiB";
-  EXPECT_EQ(SharedBytes(kRingDesign128, NewGpu()), 99'328u);
-  EXPECT_FALSE(MayHaveTile(OldGpu(132), GemmTile::kRing32));
-  EXPECT_TRUE(MayHaveTile(NewGpu(), GemmTile::k64));
-}
-
-// The parts are nodes of the tree, and all of them fit into the workspace.
-TEST(GemmChoice, SmallProductsAreCutAtNodesOfTheTree) {
-  EXPECT_EQ(PlanOf(ProductOf(4096, 4096, 4096), NewGpu()).parts, 1);
-  EXPECT_GT(PlanOf(ProductOf(128, 1024, 1024), NewGpu()).parts, 1);
-  EXPECT_EQ(PlanOf(ProductOf(128, 1024, 64), NewGpu()).parts, 1) << "a leaf is not cut";
-  EXPECT_EQ(PlanOf(ProductOf(128, 1024, 1024), OldGpu(132)).parts, 1);
-  GemmGpu poor = NewGpu();
-  poor.workspace_bytes = 2 * 128 * 1024 * 4;
-  EXPECT_LE(PlanOf(ProductOf(128, 1024, 1024), poor).parts, 2);
-  poor.workspace_bytes = 0;
-  EXPECT_EQ(PlanOf(ProductOf(128, 1024, 1024), poor).parts, 1);
-  for (std::int64_t k = 1; k < 5000; k += 61) {
-    const GemmPlan plan = PlanOf(ProductOf(64, 64, k), NewGpu(), {GemmTile::kRing64, true});
-    EXPECT_EQ(plan.parts, (k + plan.part_k - 1) / plan.part_k);
-    EXPECT_LE(plan.parts, kMaxParts);
-    if (k <= 64) continue;
-    EXPECT_GT(plan.parts, 1);
-    EXPECT_EQ(plan.part_k % 64, 0);
-    EXPECT_TRUE(std::has_single_bit(static_cast<std::uint64_t>(plan.part_k / 64))) << plan.part_k;
-  }
-}
-
-TEST(GemmChoice, CopiesOfOneWordNeedNoAlignment) {
-  alignas(16) static float memory[8];
-  Product p = ProductOf(30, 30, 61);
-  p.a = {memory + 1, 61, 1};
-  p.b = {memory + 3, 65, 1};
-  p.c = memory + 1;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowRow);
-  p.b = {memory, 1, 32};
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny) << "a quad of rows would reach over the end";
-  p.n = 32;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kRowK);
-  p.b.data = memory + 1;
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny);
-  p = ProductOf(256, 30, 61);
-  p.a = {memory, std::int64_t{1} << 22, 1};
-  p.b = {memory, 61, 1};
-  EXPECT_EQ(RingLayoutOf(p), GemmLayout::kAny) << "rows of a tile are more than 4 GiB apart";
-}
-
-TEST(GemmChoice, QuadsNeedAlignedOperands) {
-  alignas(16) static float memory[8];
-  Product p;
-  p.a = {memory, 64, 1};
-  p.b = {memory, 64, 1};
-  p.c = memory;
-  p.c_stride = 32;
-  p.m = p.n = 30;
-  p.k = 61;
-  EXPECT_EQ(LayoutOf(p), GemmLayout::kRowRow);
-  Product other = p;
-  other.b = {memory, 1, 32};
-  other.n = 32;
-  EXPECT_EQ(LayoutOf(other), GemmLayout::kRowK);
-  other.n = 30;  // a quad of rows would reach past the end
-  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
-  other.n = 32;
-  other.a = {memory, 1, 32};
-  other.m = 32;
-  EXPECT_EQ(LayoutOf(other), GemmLayout::kKK);
-  other = p;
-  other.a.data = memory + 1;
-  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
-  other = p;
-  other.b.row_stride = 66;
-  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
-  other = p;
-  other.c_stride = 30;
-  EXPECT_EQ(LayoutOf(other), GemmLayout::kAny);
 }
 
 // ---- on a GPU ----------------------------------------------------------------------------------

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/operators/operators.h"
@@ -338,6 +340,45 @@ TEST(Conformance, NamesTheFirstOperationThatDiffers) {
   EXPECT_EQ(result.first_difference, "kMomentum");
   WrongDevice softmax(Kernel::kSoftmaxCrossEntropy);
   EXPECT_EQ(RunConformance(softmax).first_difference, "kSoftmaxCrossEntropy");
+}
+
+// Gradients over groups of rows in one call are wrong in one of the device's two ways.
+class WrongGroups final : public ForwardingDevice {
+ public:
+  // -1: in the way that it chooses itself.
+  explicit WrongGroups(int wrong_way) : ForwardingDevice(Make(64 << 10)), wrong_way_(wrong_way) {}
+  int ExactWays() const override { return 2; }
+  void UseExactWay(int way) override { way_ = way; }
+  int way() const { return way_; }
+  bool GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows, const Matrix& a,
+                  const Matrix& b, const Matrix& c) override {
+    if (!inner_->GemmGroups(precision, block, group_rows, a, b, c)) return false;
+    if (way_ != wrong_way_) return true;
+    Matrix first = c;
+    first.rows = first.cols = 1;
+    KernelArgs add;
+    add.m = {first, first, first};
+    inner_->Launch(Kernel::kAdd, add);
+    return true;
+  }
+
+ private:
+  const int wrong_way_;
+  int way_ = -1;
+};
+
+TEST(Conformance, TriesGroupsOfRowsInEveryWay) {
+  for (const auto& [way, where] :
+       {std::pair{-1, ""}, std::pair{0, " in way 1 of 2"}, std::pair{1, " in way 2 of 2"}}) {
+    WrongGroups device(way);
+    const ConformanceResult result = RunConformance(device);
+    EXPECT_FALSE(result.exact);
+    EXPECT_EQ(result.first_difference,
+              std::string("a gradient over groups of 33 rows in one call") + where);
+    EXPECT_EQ(device.way(), -1);
+  }
+  WrongGroups right(2);
+  EXPECT_TRUE(RunConformance(right).exact);
 }
 
 TEST(Conformance, CoversEveryKernel) {

@@ -387,20 +387,26 @@ class GemmLargeTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(GemmLargeTest, SpotChecksEqualTheDefinition) {
   ACAN_SKIP_WITHOUT(GetParam());
-  if (IsFakeGpu(GetParam())) GTEST_SKIP() << "takes minutes on a fake GPU, needs a real one";
+  std::vector<Shape> shapes = {{515, 1030, 2100, 64},
+                               {1, 3000, 2500, 64},
+                               {130, 2050, 1000, 64},
+                               {1500, 1300, 130, 64},
+                               {300, 700, 5000, 32}};
+  // With several tiles of every size along both axes, and many leaves.
+  if (IsFakeGpu(GetParam())) shapes = {{131, 261, 530, 64}, {70, 134, 1030, 32}};
   const auto roomy = GetParam().make(2, kRoomyBytes);
   // On CPUs, these limits leave scratch for some spans of k, and for fewer.
   const auto tight = GetParam().make(2, std::uint64_t{80} << 20);
   const auto tighter = GetParam().make(2, std::uint64_t{40} << 20);
   for (const GemmForm form : kForms) {
-    for (const Shape& s :
-         {Shape{515, 1030, 2100, 64}, Shape{1, 3000, 2500, 64}, Shape{130, 2050, 1000, 64},
-          Shape{1500, 1300, 130, 64}, Shape{300, 700, 5000, 32}}) {
+    for (const Shape& s : shapes) {
       const Host a = LeftOf(form, s, 11);
       const Host b = RightOf(form, s, 12);
       const Host c = Product(*roomy, form, s.block, a, b, 0);
-      EXPECT_EQ(Difference(Product(*tight, form, s.block, a, b, 0), c), "") << s;
-      EXPECT_EQ(Difference(Product(*tighter, form, s.block, a, b, 0), c), "") << s;
+      if (!IsFakeGpu(GetParam())) {
+        EXPECT_EQ(Difference(Product(*tight, form, s.block, a, b, 0), c), "") << s;
+        EXPECT_EQ(Difference(Product(*tighter, form, s.block, a, b, 0), c), "") << s;
+      }
       for (std::int64_t spot = 0; spot < 500; ++spot) {
         const std::int64_t i = spot * 7919 % s.m;
         const std::int64_t j = spot * 104729 % s.n;
@@ -424,16 +430,18 @@ INSTANTIATE_TEST_SUITE_P(Devices, GemmLargeTest, ::testing::ValuesIn(LargeTestDe
                          [](const auto& test) { return test.param.name; });
 
 // Kept operands are packed in groups (on CPUs, of 132 rows or up to 144 columns). With these sizes,
-// the last group has fewer rows or columns than one tile of the groups before it.
+// the last group has fewer rows or columns than one tile of the groups before it. On fake GPUs,
+// this holds for the last tile.
 class GemmLastGroupTest : public ::testing::TestWithParam<TestDevice> {};
 
 TEST_P(GemmLastGroupTest, EqualsTheDefinition) {
   ACAN_SKIP_WITHOUT(GetParam());
-  if (IsFakeGpu(GetParam())) GTEST_SKIP() << "takes minutes on a fake GPU, needs a real one";
   const auto device = GetParam().make(1, std::uint64_t{1} << 30);
   constexpr std::int64_t kDepth = 2, kLast = 40;
+  std::vector<std::int64_t> sizes = {721, 728, 1453, 1458, 4096, 5677};
+  if (IsFakeGpu(GetParam())) sizes = {129, 161, 223};
   for (const GemmForm form : kForms) {
-    for (const std::int64_t size : {721, 728, 1453, 1458, 4096, 5677}) {
+    for (const std::int64_t size : sizes) {
       for (const Shape& s : {Shape{size, size, kDepth, 16}, Shape{size + 7, size, kDepth, 16}}) {
         const Host a = LeftOf(form, s, 13), b = RightOf(form, s, 14);
         const Host c = Product(*device, form, s.block, a, b, 0);

@@ -24,15 +24,16 @@ std::ostream& operator<<(std::ostream& out, const Shape& s) {
              << ", block " << s.block;
 }
 
-// One group, a power of two of groups, and other numbers; a short last group; groups of one leaf
-// that devices can compute in one product, leaves that are too short for that, and groups of
-// several leaves.
+// One group, a power of two of groups, and other numbers, up to more than a device adds at once; a
+// short last group; groups of one leaf that devices can compute in one product, leaves that are too
+// short for that, and groups of several leaves.
 const Shape kShapes[] = {
     {50, 100, 13, 35, 64},    {50, 1600, 40, 70, 64},   {50, 370, 25, 33, 64},
     {33, 140, 12, 32, 64},    {63, 700, 150, 9, 64},    {17, 200, 30, 31, 32},
     {16, 500, 7, 66, 64},     {9, 100, 20, 20, 16},     {65, 400, 21, 40, 64},
     {197, 800, 14, 50, 64},   {100, 1000, 33, 17, 128}, {50, 50, 13, 35, 64},
-    {49, 1225, 260, 140, 64},
+    {49, 1225, 260, 140, 64}, {3, 118, 12, 20, 16},     {2, 599, 8, 9, 16},
+    {70, 500, 24, 36, 64},
 };
 
 enum : std::int32_t { kDy, kX, kFirstSum };
@@ -207,7 +208,7 @@ TEST_P(GroupCallsTest, OtherSumsAreOthers) {
   Compare(*device, unfinished, sums);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, GroupCallsTest, ::testing::ValuesIn(AllTestDevices()),
+INSTANTIATE_TEST_SUITE_P(Devices, GroupCallsTest, ::testing::ValuesIn(ProductTestDevices()),
                          [](const auto& test) { return test.param.name; });
 
 // The CPU computes groups of one leaf as one product and does not write the groups' own results.

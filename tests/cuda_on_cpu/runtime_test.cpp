@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "device_functions.h"
 #include "fake_gpu.h"
+#include "forbidden_access.h"
 #include "kernel_registry.h"
 
 namespace cuda_on_cpu {
@@ -144,6 +145,16 @@ void CopyIsLate(float* data) {
   AwaitCopies(0);
 }
 
+#if defined(ACAN_HAS_ADDRESS_SANITIZER)
+// These read memory of 250 words and do not tell the fake GPU of it.
+void ReadsLastWord(float* data) {
+  late = data[249];
+}
+void ReadsWordBehind(float* data) {
+  late = data[250];
+}
+#endif
+
 class FakeGpu : public testing::Test {
  protected:
   FakeGpu() {
@@ -269,6 +280,17 @@ TEST_F(FakeGpu, FindsMemoryThatIsNotThere) {
   EXPECT_NE(cudaFree(device_), cudaSuccess);
   EXPECT_THAT(findings_.Take(), Contains(HasSubstr("cudaFree of")));
 }
+
+#if defined(ACAN_HAS_ADDRESS_SANITIZER)
+// The hooks are off in such a build. The piece ends within a page.
+TEST_F(FakeGpu, AddressSanitizerFindsTheWordBehindAPiece) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 250 * sizeof(float)), cudaSuccess);
+  auto* const data = static_cast<float*>(memory);
+  EXPECT_THAT(FoundBy(&ReadsLastWord, data), IsEmpty());
+  EXPECT_DEATH(FoundBy(&ReadsWordBehind, data), "use-after-poison");
+}
+#endif
 
 TEST_F(FakeGpu, FindsCopiesThatCannotBe) {
   float own[4] = {};

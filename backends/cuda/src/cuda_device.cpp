@@ -101,6 +101,20 @@ std::size_t PitchOf(const Matrix& matrix) {
   return static_cast<std::size_t>(matrix.rows == 1 ? matrix.cols : matrix.stride) * 4;
 }
 
+// Checks a product and returns it.
+Product CheckedProduct(GemmForm form, std::int64_t block, const Matrix& a, const Matrix& b,
+                       const Matrix& c) {
+  const GemmShape shape = CheckGemm(form, block, a, b, c);
+  CheckWritable("gemm result", c);
+  const auto operand = [](const Matrix& m, bool k_first) {
+    return Operand{DataOf(m), k_first ? 1 : m.stride, k_first ? m.stride : 1};
+  };
+  return {operand(a, shape.a_k_first), operand(b, shape.b_k_first), DataOf(c), c.stride, shape.m,
+          shape.n, shape.k,
+          // A leaf is not longer than the sum.
+          std::min(block, std::int64_t{1} << 30)};
+}
+
 // The columns of a head of attention; 1 for other kernels.
 std::int64_t HeadWidthOf(Kernel kernel, const KernelArgs& args) {
   const bool forward = kernel == Kernel::kAttention;
@@ -316,15 +330,7 @@ class CudaDevice final : public Device {
 
   void Gemm(GemmForm form, Precision precision, std::int64_t block, const Matrix& a,
             const Matrix& b, const Matrix& c) override {
-    const GemmShape shape = CheckGemm(form, block, a, b, c);
-    CheckWritable("gemm result", c);
-    const auto operand = [](const Matrix& m, bool k_first) {
-      return Operand{DataOf(m), k_first ? 1 : m.stride, k_first ? m.stride : 1};
-    };
-    const Product product{operand(a, shape.a_k_first), operand(b, shape.b_k_first), DataOf(c),
-                          c.stride, shape.m, shape.n, shape.k,
-                          // A leaf is not longer than the sum.
-                          std::min(block, std::int64_t{1} << 30)};
+    const Product product = CheckedProduct(form, block, a, b, c);
     gpu_->Enter();
     if (!IsPlanted(CudaBug::kGemmForgetsItsUploads)) {
       AwaitUpload(a);
@@ -335,6 +341,21 @@ class CudaDevice final : public Device {
     } else {
       exact_->Run(product);
     }
+  }
+
+  bool GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows, const Matrix& a,
+                  const Matrix& b, const Matrix& c) override {
+    if (precision != Precision::kExact || group_rows <= 0) return false;
+    const Product product = CheckedProduct(GemmForm::kGradient, block, a, b, c);
+    const std::optional<GroupsPlan> plan = exact_->PlanOfGroups(product, group_rows);
+    if (!plan) return false;
+    gpu_->Enter();
+    if (!IsPlanted(CudaBug::kGroupsForgetTheirUploads)) {
+      AwaitUpload(a);
+      AwaitUpload(b);
+    }
+    exact_->RunGroups(product, *plan);
+    return true;
   }
 
   // The operands determine the layout, so the ways differ only in tiles and cuts.

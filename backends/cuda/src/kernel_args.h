@@ -63,7 +63,8 @@ struct RingProduct {
   Product product;
   unsigned tiles_down = 0, tiles_across = 0;
   int shared_quarters = 0;  // of the tree's lowest level, in shared memory after the stages
-  // part_k: elements of k in a part, which is a node of the tree; with one part, k or more.
+  // part_k: elements of k in a part, which is a node of the tree or a group of rows; with one part,
+  // k or more.
   // part_words: words of c between the sums of neighbouring parts; with one part, any number.
   std::int64_t part_k = 0;
   std::int64_t part_words = 0;
@@ -91,18 +92,21 @@ const void* Ring128(GemmLayout layout);
 const void* Ring64(GemmLayout layout);
 const void* Ring32(GemmLayout layout);
 
-// Adds the parts of c, each of them packed, as neighbours in the tree.
+// Adds parts, each of them packed, as neighbours in the tree. Up to kMaxParts of them are a chunk,
+// which is a node of the tree. The sum of a chunk may replace its first part.
 constexpr int kMaxParts = 16;
 struct Parts {
   const float* from = nullptr;
   int count = 0;
-  unsigned words = 0;  // of a part
-  unsigned cols = 0;   // of c
-  float* c = nullptr;
+  unsigned words = 0;           // of a part
+  unsigned cols = 0;            // of c
+  std::int64_t part_words = 0;  // from one part to the next one
+  float* c = nullptr;           // the sum of the first chunk
   std::int64_t c_stride = 0;
+  std::int64_t chunk_words = 0;  // from the sum of one chunk to the next one
 };
 constexpr int kPartsThreads = 256;
-// The kernel's parameter: Parts. It runs with any number of blocks.
+// The kernel's parameter: Parts. Its blocks: any number (x) for each chunk (y).
 const void* AddPartsKernel();
 
 // ---- attention by tiles of queries or keys: kernels/attention_tile.cuh --------------------------

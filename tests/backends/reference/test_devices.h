@@ -52,6 +52,16 @@ inline bool IsFakeGpu([[maybe_unused]] const TestDevice& device) {
 #endif
 }
 
+// As ProductTestDevices, but without fake GPUs that differ from "cuda" only in their products. Only
+// cuda_tile32 stays of these, as another GPU. For tests of whole models, which take long there.
+inline std::vector<TestDevice> ModelTestDevices() {
+  std::vector<TestDevice> devices = ProductTestDevices();
+  std::erase_if(devices, [](const TestDevice& device) {
+    return IsFakeGpu(device) && DiffersByProducts(device) && device.name != "cuda_tile32";
+  });
+  return devices;
+}
+
 }  // namespace acan::test
 
 // Skips the rest of a test, with the reason, if this machine lacks the device.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "acan/cuda/cuda_devices.h"
 #include "fake_gpu.h"
+#include "words.h"
 
 namespace cuda_on_cpu {
 namespace {
@@ -27,9 +27,6 @@ using acan::Matrix;
 using acan::PendingDownload;
 using acan::Precision;
 using tuplespace::Payload;
-
-// Small integers, whose sums and products are exact in any order and in bf16.
-using Words = std::vector<float>;
 
 // A matrix on a device and its expected elements.
 struct Value {
@@ -108,7 +105,7 @@ class Program {
     options.index = machine.gpu;
     options.memory_limit_bytes = machine.limit_bytes;
     if (Draw(2) == 0) {
-      const auto tile = acan::cuda::GemmTile(Draw(7));
+      const auto tile = acan::cuda::GemmTile(Draw(6));
       if (acan::cuda::HasTile(machine.gpu, tile)) options.tile = tile;
     }
     if (Draw(2) == 0) options.cut_k = Draw(4) != 0;
@@ -178,7 +175,7 @@ class Program {
   }
 
   void Step(Machine& machine) {
-    switch (Draw(13)) {
+    switch (Draw(14)) {
       case 0:
       case 1:
         return Upload(machine);
@@ -199,19 +196,25 @@ class Program {
         return Fetch(machine);
       case 10:
         return DropDownload(machine);
+      case 11:
+        return MultiplyGroups(machine);
       default:
         return Release(machine);
     }
   }
 
-  void Upload(Machine& machine) {
-    const std::int64_t rows = Size();
-    const std::int64_t cols = Size();
+  Value Uploaded(Machine& machine, std::int64_t rows, std::int64_t cols) {
     Value value;
     value.want = Drawn(rows, cols);
     value.uploaded = true;
     Anywhere([&] { value.buffer = machine.device->Upload(PayloadOf(value.want)); });
     value.view = {value.buffer.get(), 0, rows, cols, cols};
+    return value;
+  }
+
+  void Upload(Machine& machine) {
+    const std::int64_t rows = Size();
+    Value value = Uploaded(machine, rows, Size());
     if (Draw(3) != 0) machine.values.push_back(std::move(value));
   }
 
@@ -272,41 +275,58 @@ class Program {
     machine.values.push_back(std::move(out));
   }
 
+  // Another matrix for which `fits` holds, or null if none is found.
+  template <typename Fits>
+  Value* AnyThat(Machine& machine, Fits fits) {
+    for (int i = 0; i < 8; ++i) {
+      Value* const each = Any(machine);
+      if (fits(*each)) return each;
+    }
+    return nullptr;
+  }
+
   void Multiply(Machine& machine) {
     const Value* const a = Any(machine);
     if (a == nullptr) return;
-    const Value* b = nullptr;
-    for (int i = 0; i < 8 && b == nullptr; ++i) {
-      const Value* const each = Any(machine);
-      if (each->view.cols == a->view.cols) b = each;
-    }
+    const Value* const b =
+        AnyThat(machine, [&](const Value& each) { return each.view.cols == a->view.cols; });
     if (b == nullptr) return CopyIn(machine, 1);
-    const std::int64_t m = a->view.rows;
-    const std::int64_t n = b->view.rows;
-    const std::int64_t k = a->view.cols;
-    Value out = Space(machine, m, n);
-    out.want.resize(static_cast<std::size_t>(m * n));
-    for (std::int64_t i = 0; i < m; ++i) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        float sum = 0;
-        for (std::int64_t x = 0; x < k; ++x) {
-          sum += a->want[static_cast<std::size_t>(i * k + x)] *
-                 b->want[static_cast<std::size_t>(j * k + x)];
-        }
-        out.want[static_cast<std::size_t>(i * n + j)] = sum;
-      }
-    }
     // Values too large to stay exact in bf16, or as integers, are not multiplied again.
-    const auto most = [](const Words& words) {
-      float largest = 0;
-      for (const float word : words) largest = std::max(largest, std::fabs(word));
-      return largest;
-    };
-    if (most(a->want) > 200 || most(b->want) > 200) return;
+    if (!MayBeMultiplied(a->want) || !MayBeMultiplied(b->want)) return;
+    const std::int64_t k = a->view.cols;
+    Value out = Space(machine, a->view.rows, b->view.rows);
+    out.want = ProductOf(a->want, {k, 1}, b->want, {k, 1}, out.view.rows, out.view.cols, k);
     machine.device->Gemm(GemmForm::kForward, Draw(4) == 0 ? Precision::kFast : Precision::kExact,
                          Draw(2) == 0 ? 16 : 64, a->view, b->view, out.view);
-    // Treats -0 as 0.
-    for (float& word : out.want) word += 0.0f;
+    machine.values.push_back(std::move(out));
+  }
+
+  // A gradient over groups of rows, which may be many and short. Some devices lack this call.
+  void MultiplyGroups(Machine& machine) {
+    Value a, b;
+    if (Draw(2) == 0) {
+      const std::int64_t rows = 100 + static_cast<std::int64_t>(Draw(200));
+      a = Uploaded(machine, rows, Size());
+      b = Uploaded(machine, rows, Size());
+    } else if (const Value* const first = Any(machine); first != nullptr) {
+      const Value* const second =
+          AnyThat(machine, [&](const Value& each) { return each.view.rows == first->view.rows; });
+      if (second == nullptr) return;
+      a = *first;
+      b = *second;
+    } else {
+      return;
+    }
+    if (!MayBeMultiplied(a.want) || !MayBeMultiplied(b.want)) return;
+    const std::int64_t m = a.view.cols, n = b.view.cols, k = a.view.rows;
+    const std::uint64_t most = Draw(2) == 0 ? 3u : static_cast<std::uint64_t>(k);
+    const auto group_rows = static_cast<std::int64_t>(1 + Draw(most));
+    Value out = Space(machine, m, n);
+    if (!machine.device->GemmGroups(Precision::kExact, Draw(2) == 0 ? 16 : 64, group_rows, a.view,
+                                    b.view, out.view)) {
+      return;
+    }
+    out.want = ProductOf(a.want, {1, m}, b.want, {1, n}, m, n, k);
     machine.values.push_back(std::move(out));
   }
 

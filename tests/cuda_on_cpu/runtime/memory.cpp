@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "forbidden_access.h"
 #include "state.h"
 
 namespace cuda_on_cpu {
@@ -39,7 +40,8 @@ std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-// The gaps before and after every piece are never accessible.
+// The pages before and after every piece are never accessible. AddressSanitizer also finds accesses
+// to the rest of the first and the last page; without it, the kernels' hooks do (access_hooks.cpp).
 void* NewPiece(Piece piece) {
   Pieces& pieces = ThePieces();
   const Arena& arena = TheArena();
@@ -56,6 +58,8 @@ void* NewPiece(Piece piece) {
   }
   std::memset(memory, kPoison, pages);
   piece.begin = at + shift;
+  ForbidAccess(at, shift);
+  ForbidAccess(piece.begin + piece.bytes, pages - shift - piece.bytes);
   pieces.by_begin[piece.begin] = piece;
   return reinterpret_cast<void*>(piece.begin);
 }

@@ -208,6 +208,7 @@ Counts CountsOf(int device) {
   counts.pinned = pieces.pinned;
   counts.pinned_made = pieces.pinned_made;
   counts.operations = gpu.operations;
+  counts.launches = gpu.launches;
   return counts;
 }
 

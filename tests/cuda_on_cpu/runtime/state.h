@@ -69,6 +69,7 @@ struct Gpu {
   std::uint64_t local_bytes_a_thread = 0;
   std::uint64_t local_resizes = 0;
   std::uint64_t operations = 0;
+  std::uint64_t launches = 0;
   std::map<const void*, std::uint64_t> dynamic_shared_bytes;  // requested by kernels
   std::uint64_t LocalBytes() const {
     return local_bytes_a_thread * static_cast<std::uint64_t>(model.multiprocessors) *

@@ -54,8 +54,8 @@ int Attribute(cudaDeviceAttr attribute, int ordinal, const std::string& name) {
   return value;
 }
 
-std::int64_t Tiles(std::int64_t elements, int edge) {
-  return (elements + edge - 1) / edge;
+std::int64_t Quotient(std::int64_t count, std::int64_t size) {  // rounded up
+  return (count + size - 1) / size;
 }
 
 }  // namespace
@@ -111,17 +111,44 @@ void ExactProducts::Run(const Product& product) {
   const GemmPlan plan = PlanOf(product, gpu_, way_);
   if (DesignOf(plan.tile) == nullptr) {
     RunQuads(product, plan.tile);
-    return;
+  } else {
+    RunParts(product, plan, workspace_);
   }
-  RunRing(product, plan);
-  if (plan.parts > 1) AddParts(product, plan.parts);
+}
+
+void ExactProducts::RunGroups(const Product& product, const GroupsPlan& plan) {
+  const std::int64_t words = product.m * product.n;
+  const std::int64_t batches = Quotient(plan.groups, plan.batch);
+  const std::int64_t batch_rows = plan.batch * plan.group_rows;
+  // The sums of batches come first in the workspace, then the parts of one batch.
+  float* const parts = batches == 1 ? workspace_ : workspace_ + batches * words;
+  for (std::int64_t i = 0; i < batches; ++i) {
+    Product batch = product;
+    batch.a.data += i * batch_rows * product.a.k_stride;
+    batch.b.data += i * batch_rows * product.b.k_stride;
+    batch.k = std::min(batch_rows, product.k - i * batch_rows);
+    if (batches > 1) {
+      batch.c = workspace_ + (IsPlanted(CudaBug::kBatchesShareTheirSum) ? 0 : i * words);
+      batch.c_stride = product.n;
+    }
+    const std::int64_t whole = batch.k / plan.group_rows;
+    const bool less = IsPlanted(CudaBug::kShortGroupIsLeftOut) && whole > 0;
+    const std::int64_t groups = less ? whole : Quotient(batch.k, plan.group_rows);
+    RunParts(batch, {plan.tile, static_cast<int>(groups), plan.group_rows}, parts);
+  }
+  if (batches > 1) AddParts(product, batches, workspace_);
+}
+
+void ExactProducts::RunParts(const Product& product, const GemmPlan& plan, float* parts) {
+  RunRing(product, plan, parts);
+  if (plan.parts > 1) AddParts(product, plan.parts, parts);
 }
 
 void ExactProducts::RunQuads(const Product& product, GemmTile tile) {
   const TileShape shape = ShapeOf(tile);
   const bool less = IsPlanted(CudaBug::kLastTilesAreLeftOut) && product.m > shape.rows;
-  const std::int64_t down = less ? product.m / shape.rows : Tiles(product.m, shape.rows);
-  auto across = static_cast<unsigned>(Tiles(product.n, shape.cols));
+  const std::int64_t down = less ? product.m / shape.rows : Quotient(product.m, shape.rows);
+  auto across = static_cast<unsigned>(Quotient(product.n, shape.cols));
   if (down > INT32_MAX / std::int64_t{across}) {
     throw std::invalid_argument(
         fmt::format("gemm: a result [{}, {}] is too large for {}", product.m, product.n, name_));
@@ -132,11 +159,11 @@ void ExactProducts::RunQuads(const Product& product, GemmTile tile) {
          static_cast<unsigned>(2 * shape.rows), parameters, 0);
 }
 
-void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
+void ExactProducts::RunRing(const Product& product, const GemmPlan& plan, float* parts) {
   const RingDesign& design = *DesignOf(plan.tile);
   const bool less = IsPlanted(CudaBug::kLastTilesAreLeftOut) && product.m > design.rows;
-  const std::int64_t down = less ? product.m / design.rows : Tiles(product.m, design.rows);
-  const std::int64_t across = Tiles(product.n, design.cols);
+  const std::int64_t down = less ? product.m / design.rows : Quotient(product.m, design.rows);
+  const std::int64_t across = Quotient(product.n, design.cols);
   // The kernel counts tiles, also those of 16 rows of tiles, and steps of k in 32 bits.
   if (across > INT32_MAX / 16 || down > INT32_MAX / across || product.k > INT64_C(8) * INT32_MAX) {
     throw std::invalid_argument(fmt::format("gemm: a product [{}, {}] over {} is too large for {}",
@@ -149,7 +176,7 @@ void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
   ring.shared_quarters = SharedQuarters(design, gpu_);
   ring.part_k = plan.part_k;
   if (plan.parts > 1) {
-    ring.product.c = workspace_;
+    ring.product.c = parts;
     ring.product.c_stride = product.n;
     ring.part_words = product.m * product.n;
   }
@@ -159,19 +186,38 @@ void ExactProducts::RunRing(const Product& product, const GemmPlan& plan) {
          static_cast<unsigned>(design.threads), parameters, SharedBytes(design, gpu_));
 }
 
-void ExactProducts::AddParts(const Product& product, int parts) {
+void ExactProducts::AddParts(const Product& product, std::int64_t count, float* parts) {
+  if (IsPlanted(CudaBug::kLastPartIsLeftOut)) --count;
+  Parts all;
+  all.from = parts;
+  all.words = static_cast<unsigned>(product.m * product.n);
+  all.cols = static_cast<unsigned>(product.n);
+  all.part_words = product.m * product.n;
+  // A chunk has a power of two of parts, so its sum is a node of the tree, and the tree over chunks
+  // is the rest of the tree over parts.
+  for (; count > kMaxParts; count = Quotient(count, kMaxParts)) {
+    all.count = static_cast<int>(count);
+    all.c = parts;
+    all.c_stride = product.n;
+    all.chunk_words = IsPlanted(CudaBug::kChunksShareTheirSum) ? 0 : kMaxParts * all.part_words;
+    LaunchAddition(all);
+    all.part_words *= kMaxParts;
+  }
+  all.count = static_cast<int>(count);
+  all.c = product.c;
+  all.c_stride = product.c_stride;
+  LaunchAddition(all);
+}
+
+void ExactProducts::LaunchAddition(const Parts& parts) {
   constexpr std::int64_t kMaxBlocks = 1 << 16;  // the kernel loops over further words
-  const std::int64_t words = product.m * product.n;
-  const bool less = IsPlanted(CudaBug::kLastPartIsLeftOut);
-  Parts all{workspace_,
-            less ? parts - 1 : parts,
-            static_cast<unsigned>(words),
-            static_cast<unsigned>(product.n),
-            product.c,
-            product.c_stride};
-  void* parameters[] = {&all};
+  Parts copy = parts;
+  void* parameters[] = {&copy};
+  const std::int64_t words = parts.words;
   const std::int64_t blocks = std::min((words + kPartsThreads - 1) / kPartsThreads, kMaxBlocks);
-  Launch(AddPartsKernel(), {static_cast<unsigned>(blocks)}, kPartsThreads, parameters, 0);
+  Launch(AddPartsKernel(),
+         {static_cast<unsigned>(blocks), static_cast<unsigned>(Quotient(parts.count, kMaxParts))},
+         kPartsThreads, parameters, 0);
 }
 
 void ExactProducts::Launch(const void* kernel, dim3 blocks, unsigned threads, void** parameters,

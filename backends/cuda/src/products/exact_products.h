@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,22 @@ class ExactProducts {
   // launch may have blocks.
   void Run(const Product& product);
 
+  // The plan for a sum over groups of rows; nullopt: there is no implementation for it. REQUIRES:
+  // group_rows > 0.
+  std::optional<GroupsPlan> PlanOfGroups(const Product& product, std::int64_t group_rows) const {
+    return GroupsPlanOf(product, group_rows, gpu_, way_);
+  }
+  // Enqueues it in the stream. Throws as Run. REQUIRES: the plan is that of this product.
+  void RunGroups(const Product& product, const GroupsPlan& plan);
+
  private:
   void RunQuads(const Product& product, GemmTile tile);
-  void RunRing(const Product& product, const GemmPlan& plan);
-  void AddParts(const Product& product, int parts);
+  // `parts`: memory for the parts if there are several.
+  void RunRing(const Product& product, const GemmPlan& plan, float* parts);
+  void RunParts(const Product& product, const GemmPlan& plan, float* parts);
+  // c = the sum of the parts, in whose memory sums replace parts.
+  void AddParts(const Product& product, std::int64_t count, float* parts);
+  void LaunchAddition(const Parts& parts);
   void Launch(const void* kernel, dim3 blocks, unsigned threads, void** parameters,
               std::uint64_t shared_bytes);
 

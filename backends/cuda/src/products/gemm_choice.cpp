@@ -125,6 +125,24 @@ const TileSpeed& SpeedOf(GemmTile tile) {
                        [&](const TileSpeed& each) { return each.tile == tile; });
 }
 
+// How many matrices like c fit into the workspace.
+std::int64_t RoomFor(const Product& p, const GemmGpu& gpu) {
+  const auto words = static_cast<std::int64_t>(gpu.workspace_bytes / 4);
+  return words / p.m / p.n;
+}
+
+// The groups of a launch, where the workspace has room for so many parts and sums of batches.
+// 0: too few to pay.
+std::int64_t BatchOf(std::int64_t groups, std::int64_t room) {
+  constexpr std::int64_t kMaxGroups = 65'535;  // blocks of a launch along y
+  constexpr std::int64_t kLeastBatch = 4;
+  if (groups <= std::min(room, kMaxGroups)) return groups;
+  auto batch = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::min(room, kMaxGroups))));
+  while (batch >= kLeastBatch && batch + Cut(groups, batch) > room) batch /= 2;
+  return batch >= kLeastBatch ? batch : 0;
+}
+
 }  // namespace
 
 std::uint64_t WorkspaceBytesOf(std::uint64_t limit_bytes) {
@@ -224,6 +242,29 @@ GemmPlan PlanOf(const Product& p, const GemmGpu& gpu, const GemmWay& way) {
       best_cycles = cycles;
     }
     if (way.tile && best_cycles != 0) break;
+  }
+  return best;
+}
+
+std::optional<GroupsPlan> GroupsPlanOf(const Product& p, std::int64_t group_rows,
+                                       const GemmGpu& gpu, const GemmWay& way) {
+  const bool other_tile = way.tile && DesignOf(*way.tile) == nullptr;
+  if (!gpu.has_ring || other_tile || way.cut_k == false) return std::nullopt;
+  const std::int64_t groups = Cut(p.k, group_rows);
+  const std::int64_t batch = BatchOf(groups, RoomFor(p, gpu));
+  if (groups < 2 || batch == 0) return std::nullopt;
+  const std::int64_t leaves = Cut(std::min(p.k, group_rows), p.block);
+  std::optional<GroupsPlan> best;
+  double best_cycles = 0;
+  for (const GemmTile tile : TilesOf(gpu)) {
+    const bool last = tile == GemmTile::kRing32;  // it takes the place of one that lacks levels
+    if (way.tile && *way.tile != tile && (best || !last)) continue;
+    if (leaves > MostLeaves(tile, gpu)) continue;
+    const double cycles =
+        CyclesOf(p, gpu, SpeedOf(tile), {tile, static_cast<int>(batch), group_rows});
+    if (best && cycles >= best_cycles) continue;
+    best = GroupsPlan{tile, group_rows, groups, batch};
+    best_cycles = cycles;
   }
   return best;
 }

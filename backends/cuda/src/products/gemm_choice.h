@@ -18,7 +18,7 @@ struct GemmGpu {
   // Bytes of shared memory: the most of one block, and those of a multiprocessor.
   std::uint64_t block_shared_bytes = 0;
   std::uint64_t shared_bytes = 0;
-  std::uint64_t workspace_bytes = 0;  // for the parts of a product
+  std::uint64_t workspace_bytes = 0;  // for the parts of products and groups of rows
 };
 
 // For a device with this limit of bytes: a sixteenth of it, at most 32 MiB, which NVIDIA recommends
@@ -56,12 +56,25 @@ struct GemmPlan {
   std::int64_t part_k = 0;
 };
 // A requested way, in place of the one with the best estimate. `cut_k`: cut into as many parts as
-// possible.
+// possible. If it is false, groups of rows are no parts, either.
 struct GemmWay {
   std::optional<GemmTile> tile;
   std::optional<bool> cut_k;
 };
 // Takes the smallest tile if the requested one lacks levels.
 GemmPlan PlanOf(const Product& product, const GemmGpu& gpu, const GemmWay& way = {});
+
+// How a sum over groups of rows is computed: each group is a part of k. A launch has the parts of
+// one batch: all groups, or a power of two of them, which are a node of the tree over groups. The
+// workspace has room for them and, if there are several batches, for a sum of each.
+struct GroupsPlan {
+  GemmTile tile = GemmTile::kRing32;
+  std::int64_t group_rows = 0;
+  std::int64_t groups = 0;  // the last one may have fewer rows
+  std::int64_t batch = 0;   // groups of a launch
+};
+// nullopt: the calls one by one are needed, or as good. REQUIRES: group_rows > 0.
+std::optional<GroupsPlan> GroupsPlanOf(const Product& product, std::int64_t group_rows,
+                                       const GemmGpu& gpu, const GemmWay& way = {});
 
 }  // namespace acan::cuda

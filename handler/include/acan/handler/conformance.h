@@ -34,7 +34,8 @@ std::vector<OperationHash> RunConformanceProducts(Device& device);
 // Holds less than 48 KiB of the device at once. Throws what the device throws.
 std::string ConformanceOfConvolutions(Device& device);
 
-// The same for gradients over groups of rows (Device::GemmGroups).
+// The same for gradients over groups of rows (Device::GemmGroups), with every implementation of
+// exact products. Afterwards the device chooses the implementations.
 std::string ConformanceOfGroups(Device& device);
 
 // Compares the battery with the table, its products with every implementation of the device

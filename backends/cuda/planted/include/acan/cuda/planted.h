@@ -15,6 +15,7 @@ enum class CudaBug : std::uint8_t {
   kUploadIsNotAwaited,
   kUploadEndIsNotRecorded,
   kGemmForgetsItsUploads,
+  kGroupsForgetTheirUploads,
   kCopyForgetsItsUpload,
   kFetchForgetsItsUpload,
   kFetchDoesNotWait,
@@ -51,9 +52,12 @@ enum class CudaBug : std::uint8_t {
   kNoBarrierBeforeTheFirstStep,
   kNoBarrierBetweenSteps,
   kHalfTheThreadsSkipABarrier,
-  // copies into shared memory, products that are cut along k
+  // copies into shared memory, products that are cut along k, sums over groups of rows
   kOneCopyLessIsAwaited,
   kLastPartIsLeftOut,
+  kChunksShareTheirSum,
+  kShortGroupIsLeftOut,
+  kBatchesShareTheirSum,
   kCount,
 };
 
