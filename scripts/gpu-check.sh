@@ -9,9 +9,9 @@
 #                                    acan is built there, with nvcc and acan's packages
 #   scripts/gpu-check.sh [FOLDER]    on the GPU machine: writes results to FOLDER, else $OUT, else
 #                                    out/gpu-check: summary, devices, weights, gpu_bench (JSON),
-#                                    slower (text), comparisons (*_bench and gpt_*, JSON) and logs,
-#                                    both packed. They are few files, at most seven, because they
-#                                    may be copied to another machine
+#                                    slower (text), and, packed, comparisons (*_bench, gpt_* and
+#                                    attention, JSON) and logs. They are few files, at most seven,
+#                                    because they may be copied to another machine
 #   scripts/gpu-check.sh --dry-run BUILD [FOLDER]
 #                                    without a GPU, in 2 minutes: the same steps with the programs
 #                                    of an existing build folder on a fake GPU, with fewer tests
@@ -374,13 +374,20 @@ gpt() {
     --handlers cuda:0@16GiB --steps "$2" --rounds 1 --json "$comparisons/$name_of_gpt.json" || true
   pack_comparisons
 }
+# Compares the attention that gpu_bench measured with PyTorch's in float32 on the same GPU.
+attention() {
+  step attention 45 python3 bench/compare/gpu_attention.py "$measured" \
+    --json "$comparisons/attention.json" || true
+  pack_comparisons
+}
 if $dry_run; then
-  say "PyTorch has no fake GPU: no GPT is compared"
+  say "PyTorch has no fake GPU: no GPT or attention is compared"
 elif python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   gpt 6x384/256/16 60
+  [ ! -s "$measured" ] || attention
   gpt 12x768/1024/8 15
 else
-  say "there is no PyTorch with CUDA: no GPT is compared"
+  say "there is no PyTorch with CUDA: no GPT or attention is compared"
 fi
 
 # sharded NAME SECONDS PROGRAM FILTER: runs the program's tests in as many processes as is useful.

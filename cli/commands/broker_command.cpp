@@ -205,8 +205,10 @@ void AddBroker(Command& app, Chosen& chosen) {
   if (variable != nullptr && *variable != '\0') flags->listen_variable = {variable, "ACAN_LISTEN"};
   AddKeys(command, flags->keys,
           "the broker's key file; required for addresses other than ipc and loopback");
-  command.AddFlag("--check-payloads", flags->check_payloads,
-                  "checks the hash of each payload when it arrives, not only where it is used");
+  command.AddFlag(
+      "--check-payloads", flags->check_payloads,
+      "checks the hash of each payload when it arrives, not only where it is used (with "
+      "keys, those of handlers are always checked)");
   AddSetting(
       command, flags->shared_memory, "--shared-memory", "ACAN_SHARED_MEMORY",
       "off sends payloads over the sockets even between processes of this host (default: on)")

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -25,6 +27,7 @@
 #include "process_setup.h"
 #include "scratch_folder.h"
 #include "standard_output.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -242,12 +245,14 @@ int RunChaos(const ChaosFlags& flags) {
   ParseDuration("--every", flags.every);
   ParseDuration("--pause", flags.pause);
   Job job = ReadJob(flags.job);
+  std::optional<Watchdog> reading(std::in_place, OfReading(log));
   HoldToInitialWeights(&job, JobOrigin::kUser);
   const std::string out_dir =
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
-  RequireOtherInputs(job, out_dir, RunStart::kAnew);
+  RequireOtherInputs(job, out_dir);
   CheckFolderIsFree(out_dir);
   Data data = LoadData(job);
+  reading.reset();
   LogJob(job, data, log);
   WarnOfReplacedRun(out_dir, job, data, "acan train --resume " + out_dir, log);
   Outcome outcome;

@@ -26,6 +26,7 @@
 #include "reach.h"
 #include "standard_output.h"
 #include "tuplespace/client.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -73,6 +74,7 @@ class Findings {
 
   void Add(const std::string& check, State state, const std::string& text) {
     failed_ = failed_ || state == State::kFailed;
+    watchdog_.Beat();
     if (!json_) PrintLine(fmt::format("{:<11} {:<7} {}", check, WordOf(state), text));
     list_.push_back({{"check", check}, {"state", WordOf(state)}, {"text", text}});
   }
@@ -87,6 +89,9 @@ class Findings {
 
  private:
   bool json_;
+  Watchdog watchdog_{Watchdog::OnStderr(
+      "acan check",
+      "it waits for a name server, the broker or the device's driver, or measures the device")};
   bool failed_ = false;
   nlohmann::json list_ = nlohmann::json::array();
   nlohmann::json measured_ = nlohmann::json::object();

@@ -1,6 +1,5 @@
 // acan devices: lists, measures and proves the devices of this machine.
 #include <algorithm>
-#include <cstdio>
 
 #include "acan/core/text/json_text.h"
 #include "acan/handler/conformance.h"
@@ -170,12 +169,8 @@ std::string DeviceText(const nlohmann::json& device) {
 int RunDevices(bool json, Depth depth) {
   RequireLimits("acan devices");
   ListAllDevices();
-  Watchdog watchdog({"acan devices", "it is measuring a device, or a driver does not respond",
-                     [](const std::string& line) {
-                       const std::string whole = line + "\n";
-                       std::fputs(whole.c_str(),
-                                  stderr);  // if it cannot be written, nobody reads it
-                     }});
+  Watchdog watchdog(
+      Watchdog::OnStderr("acan devices", "it is measuring a device, or a driver does not respond"));
   nlohmann::json devices = nlohmann::json::array();
   bool exact = true;
   const auto add = [&](nlohmann::json device) {

@@ -21,6 +21,7 @@
 #include "log.h"
 #include "predictor_flags.h"
 #include "process_setup.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -101,12 +102,13 @@ int RunEmbed(const EmbedFlags& flags) try {
   RequireOtherOutput(flags.predictor.out,
                      {flags.tokens, flags.lengths, flags.token_types,
                       (folder / kModelName).string(), (folder / kConfigName).string()});
+  Watchdog watchdog(OfPredictor("acan embed"));
   const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
   const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
   const ModelReader weights((folder / kModelName).string(), *encoder, "bert.");
   Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory),
                       encoder->evaluation, weights, flags.output);
-  return WriteOutputs(predictor, *samples, flags.predictor.out,
+  return WriteOutputs(predictor, *samples, flags.predictor.out, watchdog,
                       flags.output == kSentence ? DivideByNorm : nullptr);
 } catch (const OutOfMemory& error) {
   throw FailureError(NoRoomText(flags.folder, error));

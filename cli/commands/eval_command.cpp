@@ -21,6 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "standard_output.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -298,8 +299,10 @@ int RunEval(const EvalFlags& flags) {
   StopSignals signals(StopSignals::Mode::kAll);
   Log log(ParseLogFormat(flags.log_format), "eval");
   const LocalClusterOptions cluster = ParseCluster(flags.cluster);
+  std::optional<Watchdog> reading(std::in_place, OfReading(log));
   Evaluation evaluation =
       std::filesystem::is_directory(flags.job.path) ? OfFolder(flags) : OfFile(flags);
+  reading.reset();
   const Job& job = evaluation.job;
   auto receipt = RunLocally({cluster, "", flags.job.path, false}, job, std::move(evaluation.data),
                             log, signals);

@@ -16,8 +16,10 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "predictor_flags.h"
 #include "process_setup.h"
 #include "standard_output.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -108,6 +110,7 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
 int RunGenerate(const GenerateFlags& flags) try {
   RequireLimits("acan generate");
   Sampling sampling{flags.temperature, flags.top_k, ParseSeed(flags.seed)};
+  Watchdog watchdog(OfPredictor("acan generate"));
   const FinishedRun run = ReadFinishedRun(flags.folder);
   const std::shared_ptr<const Vocabulary> vocabulary = VocabularyOf(flags, run);
   const std::vector<std::int32_t> prompt = vocabulary
@@ -121,7 +124,8 @@ int RunGenerate(const GenerateFlags& flags) try {
   }
   // A model may have more tokens than its vocabulary; no text has those.
   if (vocabulary) sampling.tokens = vocabulary->size();
-  Generate(decoder, prompt, flags.tokens, sampling, [&vocabulary](std::int32_t token) {
+  Generate(decoder, prompt, flags.tokens, sampling, [&](std::int32_t token) {
+    watchdog.Beat();
     if (vocabulary) return Print(vocabulary->TextOf(token));
     PrintLine(fmt::format("{}", token));
   });

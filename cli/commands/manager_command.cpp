@@ -75,6 +75,14 @@ std::string ReceiptIn(const std::string& out_dir) {
   }
 }
 
+// What a user should know of a run that was stopped.
+std::string StoppedText(const Manager& manager) {
+  if (!manager.HasBegun()) return "stopped before the first step: no file was written or replaced";
+  const std::string how = "to continue, run the same command with --resume";
+  if (!manager.LeftStepsInSpace()) return "stopped; " + how;
+  return "stopped; the space has the last steps as long as the broker runs: " + how;
+}
+
 int RunManager(const ManagerFlags& flags) {
   RequireLimits("acan manager");
   RoleProcess role(flags.role, "manager");
@@ -98,17 +106,21 @@ int RunManager(const ManagerFlags& flags) {
   }
   Job job = ReadJob(flags.job);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
-  HoldToInitialWeights(&job, JobOrigin::kUser);
+  std::optional<Watchdog> reading(std::in_place, OfReading(role.log()));
   const bool resumes = options.resume || options.standby;
-  RequireOtherInputs(job, options.out_dir, resumes ? RunStart::kResumed : RunStart::kAnew);
+  HoldToInitialWeights(&job, JobOrigin::kUser, resumes ? options.out_dir : "");
+  RequireOtherInputs(job, options.out_dir);
   const std::uintmax_t input_bytes = BytesOf(FilesOf(job));
   if (input_bytes >= kLargeInputBytes) {
     role.log().Info(fmt::format("reading {} of input files", SizeText(input_bytes)));
   }
   Data data = LoadData(job, resumes ? options.out_dir : "");
+  reading.reset();
   LogJob(job, data, role.log());
   if (!resumes) {
     WarnOfReplacedRun(options.out_dir, job, data, "the same command with --resume", role.log());
+  } else if (options.standby) {
+    WarnOfOthersRun(options.out_dir, job, data, role.log());
   }
   const EmptyFolders empty_folders(options.out_dir);
   Watchdog watchdog(OfManager(role.log()));
@@ -124,9 +136,7 @@ int RunManager(const ManagerFlags& flags) {
       role.Serve([&] { receipt = manager.Run(); }, [&] { manager.Stop(flags.stop.within()); });
   role.log().terminal().EndLive();
   if (!receipt) {
-    role.log().Info(manager.HasBegun()
-                        ? "stopped; to continue, run the same command with --resume"
-                        : "stopped before the first step: no file was written or replaced");
+    role.log().Info(StoppedText(manager));
     return code == 0 ? 1 : code;
   }
   // Another manager may have finished the job, with its own folder.

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "predictor_flags.h"
 #include "process_setup.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -60,6 +61,7 @@ int RunPredict(const PredictFlags& flags) try {
   RequireLimits("acan predict");
   const SampleFiles& files = flags.files;
   RequireOtherOutput(flags.predictor.out, {files.inputs, files.lengths, files.token_types});
+  Watchdog watchdog(OfPredictor("acan predict"));
   const FinishedRun run = ReadFinishedRun(flags.folder);
   RequireOtherOutput(flags.predictor.out, {run.model_path, ReceiptPathIn(run.folder)});
   const model::Graph& graph = run.model->evaluation;
@@ -71,7 +73,7 @@ int RunPredict(const PredictFlags& flags) try {
   const std::unique_ptr<ModelReader> weights = run.OpenWeights();
   Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory), graph,
                       *weights, output, run.job.training);
-  return WriteOutputs(predictor, *samples, flags.predictor.out);
+  return WriteOutputs(predictor, *samples, flags.predictor.out, watchdog);
 } catch (const OutOfMemory& error) {
   throw FailureError(NoRoomText(flags.folder, error));
 }

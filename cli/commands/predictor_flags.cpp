@@ -42,8 +42,15 @@ void RequireOtherOutput(const std::string& out, const std::vector<std::string>& 
   }
 }
 
+Watchdog::Options OfPredictor(const std::string& name) {
+  return Watchdog::OnStderr(
+      name,
+      "it is computing or reading, or a device's driver, a disk or a file server does not "
+      "respond");
+}
+
 int WriteOutputs(Predictor& predictor, const SampleSet& samples, const std::string& out,
-                 const std::function<void(std::span<float>)>& change) {
+                 Watchdog& watchdog, const std::function<void(std::span<float>)>& change) {
   StopSignals signals(StopSignals::Mode::kAll);
   std::atomic<bool> stops = false;
   const StopGuard guard(
@@ -54,6 +61,7 @@ int WriteOutputs(Predictor& predictor, const SampleSet& samples, const std::stri
   const auto per_sample = static_cast<std::size_t>(predictor.rows() * predictor.features());
   for (std::int64_t first = 0; first < samples.samples();) {
     if (stops) return 128 + signals.received();
+    watchdog.Beat();
     const std::int64_t end = std::min(first + predictor.samples_at_once(), samples.samples());
     std::vector<float> values = predictor.Predict(samples, {first, end});
     for (std::size_t i = 0; change && i < values.size(); i += per_sample) {

@@ -9,6 +9,7 @@
 #include "acan/generate/predictor.h"
 #include "acan/manager/sample_set.h"
 #include "flags.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 
@@ -25,9 +26,12 @@ void RequireOtherOutput(const std::string& out, const std::vector<std::string>& 
 
 // Writes the output for all samples as an NPY file [samples x rows, features], and says so.
 // `change` is applied to each sample's output; null: nothing. Returns the exit code; after a signal
-// to stop there is no file.
+// to stop there is no file. `watchdog` is that of the command.
 int WriteOutputs(Predictor& predictor, const SampleSet& samples, const std::string& out,
-                 const std::function<void(std::span<float>)>& change = nullptr);
+                 Watchdog& watchdog, const std::function<void(std::span<float>)>& change = nullptr);
+
+// Reports that the command `name` reads or computes for long.
+Watchdog::Options OfPredictor(const std::string& name);
 
 // The text of `error`, with what to do.
 std::string NoRoomText(const std::string& folder, const OutOfMemory& error);

@@ -1,7 +1,9 @@
 // acan train: trains a job on this machine with one command.
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/manager/finished_run.h"
@@ -18,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "out_folder.h"
 #include "process_setup.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -57,7 +60,7 @@ int ReportDone(const TrainFlags& flags, Log& log) {
     RequireNoOverrides(flags.job, "the run in " + flags.resume + " is done");
   } else {
     Job job = ReadJob(flags.job);
-    HoldToInitialWeights(&job, JobOrigin::kUser);
+    HoldToInitialWeights(&job, JobOrigin::kUser, flags.resume);
     const Data data = LoadData(job, flags.resume);
     RequireNoOtherFinishedRun(flags.resume, job,
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
@@ -78,11 +81,28 @@ Data LoadKeptData(const Job& job, const std::string& folder) {
   }
 }
 
-// Initial weights are not needed if the run can continue from a snapshot.
 bool HasSnapshots(const std::string& out_dir) {
   const auto folder = std::filesystem::path(out_dir) / kSnapshotsName;
   std::error_code error;
   return std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error);
+}
+
+// The job of a run does without its initial weights if there are snapshots: the file may be gone,
+// or another one by now. If no snapshot can be used, the run itself checks the file.
+void HoldKeptJob(Job* job, const std::string& out_dir) {
+  const bool has_snapshots = HasSnapshots(out_dir);
+  if (has_snapshots && !job->initial_weights_sha256.empty()) return;
+  if (!has_snapshots) RequireInitialWeightsFile(*job, HowToNameJob(out_dir));
+  HoldToInitialWeights(job, JobOrigin::kRun);
+}
+
+// What a user should know of a run that was stopped. Its broker has ended, so only snapshots are
+// left.
+std::string StoppedTrainText(bool can_resume, const std::string& out_dir,
+                             const std::string& resume_command) {
+  if (!can_resume) return "stopped before the first step: no file was written or replaced";
+  if (HasSnapshots(out_dir)) return "stopped; to continue: " + resume_command;
+  return "stopped; there is no snapshot, so this begins anew: " + resume_command;
 }
 
 int RunTrain(const TrainFlags& flags) {
@@ -108,10 +128,15 @@ int RunTrain(const TrainFlags& flags) {
   const bool is_kept = flags.job.path.empty();
   Job job = is_kept ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
   CheckFolderIsFree(out_dir);
-  if (is_kept && !HasSnapshots(out_dir)) RequireInitialWeightsFile(job, HowToNameJob(out_dir));
-  HoldToInitialWeights(&job, is_kept ? JobOrigin::kRun : JobOrigin::kUser);
-  RequireOtherInputs(job, out_dir, resume ? RunStart::kResumed : RunStart::kAnew);
+  std::optional<Watchdog> reading(std::in_place, OfReading(log));
+  if (is_kept) {
+    HoldKeptJob(&job, out_dir);
+  } else {
+    HoldToInitialWeights(&job, JobOrigin::kUser, flags.resume);
+  }
+  RequireOtherInputs(job, out_dir);
   Data data = is_kept ? LoadKeptData(job, out_dir) : LoadData(job, resume ? out_dir : "");
+  reading.reset();
   LogJob(job, data, log);
   const std::string resume_command = fmt::format("acan train --resume {}", out_dir);
   if (!resume) WarnOfReplacedRun(out_dir, job, data, resume_command, log);
@@ -122,8 +147,7 @@ int RunTrain(const TrainFlags& flags) {
       {cluster, out_dir, source, resume, flags.audit_log, flags.stop.within(), &can_resume}, job,
       std::move(data), log, signals);
   if (!receipt) {
-    log.Info(can_resume ? "stopped; to continue: " + resume_command
-                        : "stopped before the first step: no file was written or replaced");
+    log.Info(StoppedTrainText(can_resume, out_dir, resume_command));
     return 128 + signals.received();
   }
   return ReportRun(*receipt, out_dir, flags.json);

@@ -29,6 +29,7 @@
 #include "nlohmann/json.hpp"
 #include "process_setup.h"
 #include "standard_output.h"
+#include "watchdog.h"
 
 namespace acan::cli {
 namespace {
@@ -195,7 +196,9 @@ int Rerun(const VerifyFlags& flags, const std::string& folder, const Receipt& re
   Log log(ParseLogFormat(flags.log_format), "verify");
   ClusterFlags cluster = flags.cluster;
   if (!cluster.handlers.set()) cluster.handlers = {"cpu:1", "--handlers"};
+  std::optional<Watchdog> reading(std::in_place, OfReading(log));
   Data data = LoadDataOf(job, folder, flags);
+  reading.reset();
   // Reported before hours of training.
   verdict.Check(data.train_sha256() == receipt.train_sha256, "training data",
                 Comparison(data.train_sha256(), receipt.train_sha256));
@@ -291,6 +294,7 @@ int RunVerify(const VerifyFlags& flags) {
   if (flags.rerun && flags.job.path.empty()) {
     RequireNoOverrides(flags.job, "without --job the job of the receipt is trained again");
   }
+  std::optional<Watchdog> reading(std::in_place, Watchdog::OnStderr("acan verify", kReadingText));
   std::filesystem::path path = flags.path;
   if (std::filesystem::is_directory(path)) path = ReceiptPathIn(flags.path);
   const nlohmann::json json = ReadReceiptJson(path.string());
@@ -310,8 +314,9 @@ int RunVerify(const VerifyFlags& flags) {
   }
   if (flags.rerun) {
     const std::string folder = std::filesystem::absolute(path).parent_path().string();
-    const int code =
-        Rerun(flags, folder, receipt, JobOfRerun(flags, path.string(), receipt, job), verdict);
+    const Job job_again = JobOfRerun(flags, path.string(), receipt, job);
+    reading.reset();
+    const int code = Rerun(flags, folder, receipt, job_again, verdict);
     if (code != 0) return code;
   }
   return verdict.exit_code();

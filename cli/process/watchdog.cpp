@@ -1,10 +1,18 @@
 #include "watchdog.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "fmt/format.h"
 
 namespace acan::cli {
+
+Watchdog::Options Watchdog::OnStderr(std::string what, std::string why) {
+  return {std::move(what), std::move(why), [](const std::string& line) {
+            const std::string whole = line + "\n";
+            std::fputs(whole.c_str(), stderr);  // if it cannot be written, nobody reads it
+          }};
+}
 
 Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { Watch(); }) {}
 

@@ -22,6 +22,9 @@ class Watchdog {
     std::chrono::milliseconds again{30'000};
     std::chrono::milliseconds look_every{1'000};
   };
+  // Reports on stderr, for commands without a log.
+  static Options OnStderr(std::string what, std::string why);
+
   explicit Watchdog(Options options);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -81,6 +81,10 @@ Watchdog::Options OfManager(Log& log) {
           [&log](const std::string& line) { log.Warning(line); }};
 }
 
+Watchdog::Options OfReading(Log& log) {
+  return {"the command", kReadingText, [&log](const std::string& line) { log.Warning(line); }};
+}
+
 void LogJob(const Job& job, const Data& data, Log& log) {
   const std::string problem = NormProblem(*BuildModel(job), job.training, data.train_samples());
   if (!problem.empty()) log.Warning(problem);

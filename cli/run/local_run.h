@@ -35,6 +35,11 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
 // Reports a manager that makes no progress (ManagerOptions::alive). `log` must outlive it.
 Watchdog::Options OfManager(Log& log);
 
+// Reports that reading the files of a job takes long. `log` must outlive it.
+Watchdog::Options OfReading(Log& log);
+inline constexpr const char* kReadingText =
+    "it is reading files, or a disk or file server does not respond";
+
 // Logs the resolved job, the sizes of its data, and anything unusual about their combination.
 void LogJob(const Job& job, const Data& data, Log& log);
 // Whether this command has written the outputs, or found those of a finished run.

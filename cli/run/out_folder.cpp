@@ -31,4 +31,10 @@ void WarnOfReplacedRun(const std::string& out_dir, const Job& job, const Data& d
   if (!text.empty()) log.Warning(text);
 }
 
+void WarnOfOthersRun(const std::string& out_dir, const Job& job, const Data& data, Log& log) {
+  const std::string id = TrainingId(job, data.train_sha256(), data.test_sha256());
+  const std::string text = OthersRunText(out_dir, id);
+  if (!text.empty()) log.Warning(text);
+}
+
 }  // namespace acan::cli

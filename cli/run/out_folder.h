@@ -27,5 +27,8 @@ class EmptyFolders {
 // the command that continues an unfinished run.
 void WarnOfReplacedRun(const std::string& out_dir, const Job& job, const Data& data,
                        const std::string& resume, Log& log);
+// Warns if a manager that stands by for the job replaces a run of another job in the folder when it
+// takes over.
+void WarnOfOthersRun(const std::string& out_dir, const Job& job, const Data& data, Log& log);
 
 }  // namespace acan::cli

@@ -36,6 +36,7 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.leases = 4096;
   limits.per_request = 4096;
   limits.leaves_nothing = true;
+  limits.checks_payloads = true;
   limits.borrow_us = kProbeTurnUs;
   return limits;
 }
@@ -59,6 +60,7 @@ tuplespace::ClientLimits ObserverLimits() {
 // a large job needs, so that such a key cannot use up what it shares with other managers.
 tuplespace::ClientLimits LimitedManagerLimits() {
   tuplespace::ClientLimits limits;
+  limits.unread_bytes_of_key = 2ull << 30;  // as much as the broker keeps for one client
   limits.open_pattern_bytes_of_key = 512ull << 20;
   limits.read_patterns_of_key = 256;
   limits.watched_keys_of_key = 1ull << 18;
@@ -108,9 +110,7 @@ void AddJobRules(const std::vector<Operation>& operations, std::vector<Rule>& ru
 
 std::vector<Role> AccessRoles() {
   const Pattern everything{{FieldPattern::Any()}, true};
-  // (run, step, what, ...). Keys of other tuples have a string as the second field.
-  const Pattern of_steps{
-      {FieldPattern::Any(), FieldPattern::AtLeast(INT64_MIN), FieldPattern::Any()}, true};
+  const Pattern of_steps = AllOfSteps();
   // What handlers publish about themselves.
   const std::vector<Rule> about_handlers{Rule{{Operation::kRead}, AllHandlers(), {}},
                                          Rule{{Operation::kRead}, AllReports(), {}}};

@@ -250,6 +250,10 @@ Pattern ReportsBefore(const std::string& id, std::int64_t number) {
           false};
 }
 
+Pattern AllOfSteps() {
+  return {{FieldPattern::Any(), FieldPattern::AtLeast(INT64_MIN), FieldPattern::Any()}, true};
+}
+
 std::string WithoutStep(const Key& key) {
   return key.FieldCount() > 2 ? key.BytesWithout(1) : key.bytes();
 }

@@ -13,6 +13,7 @@
 #include "acan/core/task_limits.h"
 #include "fmt/format.h"
 #include "task_generated.h"
+#include "tuplespace/space_limits.h"
 #include "views.h"
 #include "written_parts.h"
 
@@ -23,6 +24,9 @@ constexpr std::uint8_t kGemmCall = 255;
 static_assert(kKernels < kGemmCall);
 constexpr std::size_t kMaxBuffers = 65'536;
 constexpr std::size_t kMaxCalls = 65'536;
+constexpr std::size_t kMaxPieces = 65'536;
+// The space takes no task that declares more.
+constexpr std::size_t kMaxOutputs = tuplespace::SpaceLimits{}.task_results;
 constexpr std::int32_t kMaxChunk = 1 << 20;
 constexpr std::uint64_t kMaxFlops = 1ull << 60;  // as counted; sums of a few cannot overflow
 constexpr std::uint64_t kMaxTaskBytes = 1ull
@@ -173,12 +177,7 @@ bool IsTooLong(const BufferSpec& buffer) {
 }
 
 void CheckSizes(const Task& task) {
-  if (task.buffers.empty() || task.buffers.size() > kMaxBuffers) {
-    Bad(fmt::format("{} buffers, must be 1 to {}", task.buffers.size(), kMaxBuffers));
-  }
-  if (task.calls.size() > kMaxCalls) {
-    Bad(fmt::format("{} operations, at most {}", task.calls.size(), kMaxCalls));
-  }
+  if (task.buffers.empty()) Bad("no buffers");
   for (const BufferSpec& buffer : task.buffers) {
     if (buffer.rows <= 0 || buffer.cols <= 0 || IsTooLong(buffer)) {
       Bad(fmt::format("buffer of [{}, {}], must be 1 to {} of each", buffer.rows, buffer.cols,
@@ -306,6 +305,20 @@ Ahead DecodeAhead(const wire::Ahead& in, Budget& budget) {
   return {DecodeKey(*in.key(), budget), in.bytes()};
 }
 
+// Before anything is copied, as a description may be large. Most parts of it are far smaller than
+// what they cause: a tuple to fetch ahead is a request to the broker.
+void CheckCounts(const wire::Task& in) {
+  const auto check = [](const auto* parts, std::size_t most, const char* what) {
+    if (parts == nullptr || parts->size() <= most) return;
+    Bad(fmt::format("{} {}, at most {}", parts->size(), what, most));
+  };
+  check(in.buffers(), kMaxBuffers, "buffers");
+  check(in.pieces(), kMaxPieces, "pieces of inputs");
+  check(in.calls(), kMaxCalls, "operations");
+  check(in.outputs(), kMaxOutputs, "results");
+  check(in.ahead(), kMaxAhead, "tuples to fetch ahead");
+}
+
 bool IsTaskKind(std::uint8_t number) {
   switch (static_cast<TaskKind>(number)) {
     case TaskKind::kInitialize:
@@ -335,59 +348,13 @@ const char* TaskKindName(TaskKind kind) {
 
 bool IsWithinLimits(const Task& task) {
   return task.buffers.size() <= kMaxBuffers && task.calls.size() <= kMaxCalls &&
+         task.pieces.size() <= kMaxPieces && task.outputs.size() <= kMaxOutputs &&
          std::none_of(task.buffers.begin(), task.buffers.end(), IsTooLong);
 }
 
 bool CoversBuffer(const Piece& piece, const Task& task) {
   const BufferSpec& buffer = task.buffers[piece.buffer];
   return piece.row == 0 && piece.col == 0 && piece.rows == buffer.rows && piece.cols == buffer.cols;
-}
-
-TaskMemory MemoryOf(const Task& task) {
-  const auto add = [](std::uint64_t& sum, std::uint64_t more) {
-    sum = more > UINT64_MAX - sum ? UINT64_MAX : sum + more;
-  };
-  TaskMemory memory;
-  std::vector<bool> is_assembled(task.buffers.size(), false);
-  std::vector<bool> is_tuple(task.buffers.size(), false);  // an input, or a result
-  for (const Piece& piece : task.pieces) {
-    add(memory.gathering_bytes, BufferSpec{piece.rows, piece.cols}.bytes());
-    if (CoversBuffer(piece, task)) is_tuple[piece.buffer] = true;
-    if (is_tuple[piece.buffer] || is_assembled[piece.buffer]) continue;
-    is_assembled[piece.buffer] = true;
-    add(memory.gathering_bytes, task.buffers[piece.buffer].bytes());
-  }
-  for (const BufferSpec& buffer : task.buffers) add(memory.computing_bytes, buffer.bytes());
-  for (const Output& output : task.outputs) {
-    const auto index = static_cast<std::size_t>(output.view.buffer);
-    const BufferSpec& buffer = task.buffers[index];
-    const bool is_part = output.view.rows != buffer.rows || output.view.cols != buffer.cols;
-    if (is_part || is_tuple[index]) add(memory.computing_bytes, output.view.bytes());
-    if (!is_part) is_tuple[index] = true;
-  }
-  return memory;
-}
-
-std::uint64_t NeedBytes(const Task& task) {
-  const TaskMemory memory = MemoryOf(task);
-  return std::max(memory.gathering_bytes, memory.computing_bytes);
-}
-
-std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs) {
-  std::vector<std::uint64_t> bytes(inputs, 0);
-  for (const Piece& piece : task.pieces) {
-    bytes[piece.input] = BufferSpec{piece.rows, piece.cols}.bytes();
-  }
-  return bytes;
-}
-
-std::vector<bool> WholeInputs(const Task& task, std::size_t inputs) {
-  std::vector<bool> whole(inputs, false);
-  for (const Piece& piece : task.pieces) whole[piece.input] = true;
-  for (const Piece& piece : task.pieces) {
-    if (!CoversBuffer(piece, task)) whole[piece.input] = false;
-  }
-  return whole;
 }
 
 std::uint64_t Flops(const Task& task) {
@@ -460,6 +427,7 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   }
   if (!IsTaskKind(in.kind())) Bad("unknown kind");
   if (in.precision() > static_cast<std::uint8_t>(Precision::kFast)) Bad("unknown precision");
+  CheckCounts(in);
   Task task;
   task.kind = static_cast<TaskKind>(in.kind());
   task.precision = static_cast<Precision>(in.precision());

@@ -159,7 +159,7 @@ HandlerCore::Flight HandlerCore::NewFlight(const TaskGranted& event, std::int64_
 }
 
 void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out) {
-  demand_.NoteGrant(event, now_us);
+  const bool is_wanted = demand_.NoteGrant(event, now_us);
   if (working_ == 0) progress_us_ = now_us;
   const FlightId id = next_flight_++;
   Flight flight = NewFlight(event, now_us);
@@ -179,8 +179,9 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
                                           !cache_.Contains(event.inputs[*keep])) {
     flight.input_to_keep = KeptResult{event.inputs[*keep], event.input_bytes[*keep]};
   }
-  if (draining_ || !Reserve(event, id, flight, out)) {
-    // Granted for an older, larger offer, or while stopping: it goes back unchanged.
+  if (draining_ || !is_wanted || !Reserve(event, id, flight, out)) {
+    // Granted for an older, larger offer, with the rest of a chunk, or while stopping: it goes back
+    // unchanged.
     Unpin(flight, now_us, out);
     DropSent(event);
     out.push_back(PutBack{id, flight.lease});
@@ -232,6 +233,7 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& o
 // results.
 void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
   for (const auto& [key, bytes] : ahead) {
+    if (coming_.size() >= kMaxComing) return;
     const std::uint64_t taken = std::min(limit_bytes_, HeldBytes() + MostNeeded());
     if (bytes == 0 || bytes > limit_bytes_ - taken || cache_.Contains(key)) continue;
     if (!coming_.emplace(key, bytes).second) continue;

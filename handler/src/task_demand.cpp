@@ -2,20 +2,38 @@
 
 #include <algorithm>
 
+#include "acan/core/names.h"
+
 namespace acan {
 
 namespace {
 constexpr std::uint64_t kShortTasksFit = 4;  // the memory for many tasks must hold this many
 }  // namespace
 
-void TaskDemand::NoteGrant(const TaskGranted& event, std::int64_t now_us) {
+// What a task uses counts, because it may declare any need.
+bool TaskDemand::NoteGrant(const TaskGranted& event, std::int64_t now_us) {
   if (event.current) {
     asking_ = false;
     pace_.NoteFetch(now_us - asked_us_);
   }
+  largest_need_.Note(event.lease.key, std::max(event.gathering_bytes, event.computing_bytes));
+  if (!TakesPart(event)) return false;
   chunked_ = event.chunk > 0;
-  chunk_left_ = chunk_left_ > 0 ? chunk_left_ - 1 : std::max(0, event.chunk - 1);
-  largest_need_bytes_ = std::max(largest_need_bytes_, event.need_bytes);
+  return true;
+}
+
+// Counts a task of the chunk in progress, or begins another chunk. Returns whether to keep it.
+bool TaskDemand::TakesPart(const TaskGranted& event) {
+  const tuplespace::Key& task = event.lease.key;
+  if (chunk_left_ > 0 && task.bytes().starts_with(chunk_run_.bytes())) {
+    --chunk_left_;
+    return true;
+  }
+  if (rest_ == Rest::kEnded) return false;
+  if (rest_ == Rest::kAskedFor) rest_ = Rest::kEnded;
+  chunk_left_ = std::max(0, event.chunk - 1);
+  if (chunk_left_ > 0) chunk_run_ = RunOf(task);
+  return true;
 }
 
 // Whether a waiting task may need more than the open get offers.
@@ -42,7 +60,7 @@ TaskDemand::Want TaskDemand::Wanted(const Workload& work, std::int64_t now_us) {
   const std::uint64_t half_bytes =
       std::min(work.free_bytes, limit_bytes_ / 2 - std::min(limit_bytes_ / 2, work.reserved_bytes));
   if (!chunked_ && pace_.MeanUs() > 0 && 2 * work.all_us < lead_us &&
-      2 * work.working <= kMaxAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes_ &&
+      2 * work.working <= kMaxAskedAtOnce && half_bytes >= kShortTasksFit * largest_need_bytes() &&
       !IsInVain(work, now_us)) {
     const std::int64_t most = kMaxAskedAtOnce - work.working;
     const std::int64_t count = std::min((lead_us - work.all_us) / pace_.MeanUs(), most);
@@ -60,12 +78,13 @@ void TaskDemand::Ask(const Workload& work, std::int64_t now_us, std::vector<Hand
   if (want.count == 0) return EndGet(out);
   // A larger offer is worth a message only if the open one excludes a task of the usual size, or is
   // not taken up.
-  const bool too_small = asked_.offer_bytes < largest_need_bytes_ || work.is_empty;
+  const bool too_small = asked_.offer_bytes < largest_need_bytes() || work.is_empty;
   if (!asking_ ||
       (want.offer_bytes > asked_.offer_bytes && (too_small || IsInVain(work, now_us)))) {
     asking_ = true;
     asked_ = {want.offer_bytes, want.count, want.share, work.ns_per_kib};
     asked_us_ = now_us;
+    rest_ = chunk_left_ > 0 ? Rest::kAskedFor : Rest::kNotAskedFor;
     out.emplace_back(asked_);
   }
   if (OffersLess(work)) ask_at_us_ = asked_us_ + kOfferInVainUs;

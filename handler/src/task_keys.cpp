@@ -9,15 +9,21 @@ using tuplespace::Key;
 
 std::optional<std::string> ProblemOfKeys(const Task& task, const Key& key) {
   const Key run = RunOf(key);
-  const auto is_of_run = [&](const Key& named) { return named.bytes().starts_with(run.bytes()); };
+  const tuplespace::Pattern of_steps = AllOfSteps();
+  const auto problem_of = [&](const Key& named) -> const char* {
+    if (!named.bytes().starts_with(run.bytes())) return "belongs to another run";
+    return of_steps.Matches(named) ? nullptr : "is no tuple of a step";
+  };
   for (const Output& output : task.outputs) {
-    if (is_of_run(output.key)) continue;
-    return fmt::format("task: its result {} belongs to another run", output.key.ToString());
+    if (const char* problem = problem_of(output.key)) {
+      return fmt::format("task: its result {} {}", output.key.ToString(), problem);
+    }
   }
   for (const Ahead& tuple : task.ahead) {
-    if (is_of_run(tuple.key)) continue;
-    return fmt::format("task: {}, which it says to fetch ahead, belongs to another run",
-                       tuple.key.ToString());
+    if (const char* problem = problem_of(tuple.key)) {
+      return fmt::format("task: {}, which it says to fetch ahead, {}", tuple.key.ToString(),
+                         problem);
+    }
   }
   return std::nullopt;
 }

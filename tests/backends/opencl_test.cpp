@@ -3,6 +3,7 @@
 // what it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -121,6 +122,26 @@ TEST(ProgramCache, DoesWithoutAFileThatCannotBeRead) {
   cache.Store("key", "bytes");  // the folder stays in the way
   EXPECT_TRUE(fs::is_directory(cache.PathOf("key")));
   EXPECT_EQ(own.Files().size(), 1u) << "no draft is left";
+}
+
+// Opening a pipe waits for a writer, and /dev/zero has no end.
+TEST(ProgramCache, OpensNoPipesAndNoDevices) {
+  const OwnCache own;
+  const ProgramCache cache(CacheFolder());
+  fs::create_directories(CacheFolder());
+  const auto expect_rebuilt = [&] {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(cache.Load("key"), std::nullopt);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                HasSubstr(cache.PathOf("key") + " is no file; it is rebuilt"));
+    cache.Store("key", "bytes");
+    EXPECT_EQ(cache.Load("key"), "bytes");
+    fs::remove(cache.PathOf("key"));
+  };
+  ASSERT_EQ(::mkfifo(cache.PathOf("key").c_str(), 0600), 0);
+  expect_rebuilt();
+  fs::create_symlink("/dev/zero", cache.PathOf("key"));
+  expect_rebuilt();
 }
 
 TEST(ProgramCache, DoesWithoutAFolder) {

@@ -288,6 +288,45 @@ TEST(AManagerWithoutABroker, StopsCleanlyBySigterm) {
   }
 }
 
+TEST(AManagerWithoutTimeToSave, SaysWhereItsStepsAreAndTheNextOneContinues) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  const std::string endpoint = "ipc://" + (folder / "space");
+  const auto words = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"manager", "--connect", endpoint, job, "--out", folder / "out"};
+    all.insert(all.end(), {"--set", "snapshots.every_steps=1000000"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  Program broker({"broker", "--listen", endpoint});
+  Program handler({"handler", "--connect", endpoint, "--device", "cpu:1", "--memory", "16MiB"});
+  Program first(words({"--stop-within", "0"}));
+  ASSERT_TRUE(first.WaitForErr("epoch 1/"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 128 + SIGTERM) << first.err();
+  EXPECT_THAT(first.err(),
+              AllOf(HasSubstr("without a snapshot of it: it was not written within the time"),
+                    HasSubstr("stopped; the space has the last steps as long as the broker runs")));
+  Program second(words({"--resume"}));
+  EXPECT_TRUE(second.WaitForErr("continuing from the weights in the space, after step"));
+  second.Signal(SIGTERM);
+  EXPECT_EQ(second.Wait(), 128 + SIGTERM) << second.err();
+}
+
+// Its broker ends with it.
+TEST(ATrainingWithoutSnapshots, SaysThatItWouldBeginAnew) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  Program train({"train", job, "--handlers", "cpu:1@16MiB", "--out", folder / "out", "--set",
+                 "snapshots.every_steps=0"});
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  train.Signal(SIGTERM);
+  EXPECT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
+  EXPECT_THAT(train.err(),
+              AllOf(HasSubstr("snapshots.every_steps = 0 turns snapshots off"),
+                    HasSubstr("there is no snapshot, so this begins anew: acan train --resume ")));
+}
+
 // ---- separate roles that get their signals at the same time, as from a batch system
 
 class SeparateRoles : public ::testing::Test {

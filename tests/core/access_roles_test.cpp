@@ -1,9 +1,12 @@
 // What keys of each role may do with acan's tuples.
 #include "acan/core/access_roles.h"
 
+#include <cstdint>
+
 #include "acan/core/names.h"
 #include "access_list.h"
 #include "gtest/gtest.h"
+#include "tuplespace/broker.h"
 
 namespace acan {
 namespace {
@@ -192,8 +195,29 @@ TEST(AccessRoles, LimitWhatAManagerWithALimitUses) {
   EXPECT_TRUE(limits.judges_apart);
   EXPECT_LE(limits.get_patterns_of_key, 16u);
   EXPECT_LT(limits.watermarks_of_key, 1000u);
+  // Its clients together may use no more than a part of anything.
+  for (const std::uint64_t of_key :
+       {limits.open_pattern_bytes_of_key, limits.read_patterns_of_key, limits.watched_keys_of_key,
+        limits.held_keys_of_key, limits.unread_bytes_of_key, limits.exclusions_of_key}) {
+    EXPECT_LT(of_key, UINT64_MAX);
+  }
+  EXPECT_LE(limits.unread_bytes_of_key, tuplespace::BrokerOptions{}.client_queue_bytes);
   EXPECT_FALSE(list.Find(whole)->role->limits.judges_apart);
   EXPECT_EQ(list.Find(whole)->role->limits.get_patterns_of_key, UINT64_MAX);
+}
+
+// A key's clients may together have a part of the space, which hostile ones would use up. As many
+// honest ones as a broker admits need far less, also if it has the memory of a small machine.
+TEST(AccessRoles, LetAllHandlersOfAKeySayWhatTheyHaveToSay) {
+  constexpr std::uint64_t kOfEach = 4;  // what it is, two reports and a probe
+  constexpr std::uint64_t kProbeBytes = 768 << 10;
+  constexpr std::uint64_t kPayloadBytes = 768ull << 20;  // the default with 1 GiB of memory
+  const tuplespace::SpaceLimits space;
+  const std::uint64_t handlers = tuplespace::BrokerOptions{}.clients_per_key;
+  EXPECT_GE(space.tuples / space.own_part_of_key, handlers * kOfEach);
+  // One of them measures its link at a time.
+  EXPECT_GE(kPayloadBytes / space.own_part_of_key,
+            handlers * (kMaxCapacityBytes + 2 * kMaxReportBytes) + kProbeBytes);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "acan/core/names.h"
+#include "acan/core/task_limits.h"
 
 namespace acan {
 namespace {
@@ -196,6 +197,43 @@ TEST(TaskTest, RefusesWhatCannotBeRun) {
     damage(task);
     EXPECT_THROW(DecodeTask(EncodeTask(task), kInputs), std::invalid_argument) << what;
   }
+}
+
+// Each of them may cause far more work than its bytes suggest.
+TEST(TaskTest, LimitsTheNumberOfEachKindOfPart) {
+  const auto is_taken = [](const Task& task) {
+    try {
+      DecodeTask(EncodeTask(task), kInputs);
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  const auto key = [](std::size_t number) {
+    return Key{"job", std::int64_t{4}, "act", static_cast<std::int64_t>(number)};
+  };
+  constexpr std::size_t kMostResults = 4096;  // as many as a space takes
+  Task makes = Sample();
+  const auto add_result = [&] {
+    makes.outputs.push_back({key(makes.outputs.size()), {2, 0, 0, 1, 1}, false});
+  };
+  while (makes.outputs.size() < kMostResults) add_result();
+  EXPECT_TRUE(is_taken(makes) && IsWithinLimits(makes));
+  add_result();
+  EXPECT_FALSE(is_taken(makes) || IsWithinLimits(makes));
+
+  constexpr std::size_t kMostPieces = 65536;
+  Task gathers = Sample();
+  gathers.pieces.resize(kMostPieces, Sample().pieces[0]);
+  EXPECT_TRUE(is_taken(gathers) && IsWithinLimits(gathers));
+  gathers.pieces.push_back(Sample().pieces[0]);
+  EXPECT_FALSE(is_taken(gathers) || IsWithinLimits(gathers));
+
+  Task tells = Sample();
+  while (tells.ahead.size() < kMaxAhead) tells.ahead.push_back({key(tells.ahead.size()), 512});
+  EXPECT_TRUE(is_taken(tells));
+  tells.ahead.push_back({key(kMaxAhead), 512});
+  EXPECT_FALSE(is_taken(tells));
 }
 
 // A column norm of two rows, so that its statistics have the shape of its result.

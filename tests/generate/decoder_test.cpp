@@ -21,9 +21,6 @@ class DecoderTest : public ::testing::TestWithParam<std::tuple<TestDevice, Small
 TEST_P(DecoderTest, LogitsOfEachPositionAreThoseOfAWholePass) {
   const auto& [device, model] = GetParam();
   ACAN_SKIP_WITHOUT(device);
-  if (IsFakeGpu(device) && (device.name != "cuda" || model.name != "gpt_without_bias")) {
-    GTEST_SKIP() << "takes minutes on a fake GPU, needs a real one";
-  }
   const TestFolder folder;
   SmallRun run(folder, model.keys);
   Decoder decoder(device.make(1, kDecoderLimit), run.run());
@@ -44,9 +41,15 @@ TEST_P(DecoderTest, LogitsOfEachPositionAreThoseOfAWholePass) {
     decoder.Clear();
     EXPECT_EQ(decoder.Read(of_sample), row(positions - 1));
     EXPECT_EQ(decoder.length(), model.positions);
-    // Token by token, from the cached keys and values.
+    // Token by token, from the cached keys and values. A fake GPU is slow, so of long samples it
+    // gets only the tokens around the end of a leaf of keys one by one.
+    const bool is_short = !IsFakeGpu(device) || positions <= 64;
+    const std::size_t begin = is_short ? 0 : 60, end = is_short ? positions : 70;
     decoder.Clear();
-    for (std::size_t p = 0; p < positions; ++p) {
+    if (begin > 0) {
+      ASSERT_EQ(decoder.Read(of_sample.first(begin)), row(begin - 1));
+    }
+    for (std::size_t p = begin; p < end; ++p) {
       ASSERT_EQ(decoder.Read(of_sample.subspan(p, 1)), row(p)) << "position " << p;
     }
     // In chunks that do not match leaves.
@@ -60,7 +63,7 @@ TEST_P(DecoderTest, LogitsOfEachPositionAreThoseOfAWholePass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DecoderTest,
-                         ::testing::Combine(::testing::ValuesIn(ProductTestDevices()),
+                         ::testing::Combine(::testing::ValuesIn(ModelTestDevices()),
                                             ::testing::ValuesIn(SmallModels())),
                          [](const auto& of) {
                            return std::get<0>(of.param).name + "_" + std::get<1>(of.param).name;

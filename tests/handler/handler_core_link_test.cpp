@@ -194,10 +194,24 @@ TEST_F(HandlerCoreLinkTest, WhatIsAheadTakesTheOlderVersionsPlaceWhenItIsUsed) {
 
 TEST_F(HandlerCoreLinkTest, NothingIsFetchedAheadWithoutRoomForTheTwoLargestTasks) {
   TaskGranted grant = Telling({{Tile(2, 1), 301}, {Tile(2, 2), 200}, {Tile(2, 3), 0}});
-  grant.need_bytes = 250;  // it has 200 itself, and 500 are reserved for others
+  grant.need_bytes = grant.computing_bytes = 250;  // and 500 are reserved for others
   const auto told = core_.Step(grant, 0);
   ASSERT_THAT(Of<FetchAhead>(told), SizeIs(1));
   EXPECT_EQ(Of<FetchAhead>(told)[0].key, Tile(2, 2));
+}
+
+// The broker would refuse the requests for tasks while so many others wait.
+TEST_F(HandlerCoreLinkTest, OnlySoManyComeAheadAtATime) {
+  HandlerCore core(kMiB, 3);
+  core.Step(ConnectionLost{true}, 0);
+  std::vector<Ahead> many;
+  for (std::size_t i = 0; i < 2 * kMaxComing; ++i) {
+    many.push_back({Tile(2, static_cast<std::int64_t>(i)), 100});
+  }
+  EXPECT_THAT(Of<FetchAhead>(core.Step(Telling(many), 0)), SizeIs(kMaxComing));
+  EXPECT_THAT(Of<FetchAhead>(core.Step(Telling(many, 2), 0)), IsEmpty());
+  core.Step(AheadArrived{Tile(2, 0), 0}, 0);
+  EXPECT_THAT(Of<FetchAhead>(core.Step(Telling(many, 3), 0)), SizeIs(1));
 }
 
 TEST_F(HandlerCoreLinkTest, WhatDoesNotComeOrIsSomethingElseIsNotKept) {

@@ -87,6 +87,39 @@ TEST_F(HandlerCoreResidentTest, NothingMoreStaysThanLeavesRoomForTasks) {
   EXPECT_FALSE(run[0].resident);
 }
 
+// Whether the result of a task of 300 bytes stays, which then fails.
+bool Stays(HandlerCore& core) {
+  const auto run = Of<RunTask>(core.Step(Resident(300), 0));
+  core.Step(TaskFailed{core.last_flight(), "on purpose"}, 0);
+  return run.size() == 1 && run[0].resident;
+}
+
+// Otherwise one large task would keep results from staying for as long as the handler lives.
+TEST_F(HandlerCoreResidentTest, ALargeTaskOfARunThatIsOverIsForgotten) {
+  TaskGranted large = Grant(1000);
+  large.lease.key = tuplespace::Key{"other", std::int64_t{0}, "task"};
+  core_.Step(large, 0);
+  core_.Step(TaskFailed{core_.last_flight(), "on purpose"}, 0);
+  for (std::uint64_t i = 1; i < LargestNeed::kForgottenAfter; ++i) {
+    ASSERT_FALSE(Stays(core_)) << i;
+  }
+  EXPECT_TRUE(Stays(core_));
+  core_.Step(Grant(1000), 0);
+  core_.Step(TaskFailed{core_.last_flight(), "on purpose"}, 0);
+  for (std::uint64_t i = 0; i < 2 * LargestNeed::kForgottenAfter; ++i) {
+    ASSERT_FALSE(Stays(core_)) << "that one is of the same run";
+  }
+}
+
+// The space believes what a task declares.
+TEST_F(HandlerCoreResidentTest, ATaskNeedsWhatItUsesWhateverItDeclares) {
+  TaskGranted declares = Grant(10);
+  declares.need_bytes = UINT64_MAX;
+  core_.Step(declares, 0);
+  core_.Step(TaskFailed{core_.last_flight(), "on purpose"}, 0);
+  EXPECT_TRUE(Stays(core_));
+}
+
 TEST_F(HandlerCoreResidentTest, TasksThatRunCountToo) {
   for (std::int64_t i = 0; i < 3; ++i) MakeOneResident(Tile(1, i));
   EXPECT_TRUE(Of<RunTask>(core_.Step(Resident(300, {}, 7), 0)).at(0).resident);

@@ -149,14 +149,21 @@ TEST_F(HandlerRefusalsTest, AResultOfAnotherSizeFailsItsTask) {
   EXPECT_TRUE(TurnUntil([&] { return IsThere(Tile(1, 1)); })) << "it goes on";
 }
 
-TEST(TaskKeysTest, AllKeysAreOfTheRun) {
+TEST(TaskKeysTest, AllKeysAreOfStepsOfTheRun) {
   const Key key{"job-1", 3, "task", "exact", "update"};
   Task task;
   task.outputs = {{Key{"job-1", 4, "tile", 0}, {}, false}};
   task.ahead = {{Key{"job-1", 4, "act", 0}, 64}};
   EXPECT_EQ(ProblemOfKeys(task, key), std::nullopt) << "steps may differ";
-  const std::vector<Key> others = {Key{"job-2", 4, "tile", 0}, Key{"job-10", 4, "tile", 0},
-                                   Key{"job-", 4, "tile", 0}, Key{3, "tile"}, Key{"report"}};
+  // A handler may read and make only tuples of steps.
+  const std::vector<Key> others = {Key{"job-2", 4, "tile", 0},
+                                   Key{"job-10", 4, "tile", 0},
+                                   Key{"job-", 4, "tile", 0},
+                                   Key{3, "tile"},
+                                   Key{"report"},
+                                   Key{"job-1"},
+                                   Key{"job-1", 4},
+                                   Key{"job-1", "act", 0}};
   for (const Key& other : others) {
     Task makes = task;
     makes.outputs.push_back({other, {}, false});

@@ -1,15 +1,17 @@
 // A handler whose results stay on its device, beside a broker: what it supplies, and when.
 #include <gtest/gtest.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,7 @@ struct DeviceCounts {
   std::atomic<int> fetches{0};
   std::atomic<bool> has_room{true};  // in the host's memory
   std::atomic<bool> may_end{true};   // fills do not end before
+  std::atomic<pid_t> filled_on{0};   // the thread that ended the last fill
 };
 
 class CountingDevice final : public test::ForwardingDevice {
@@ -57,6 +60,7 @@ class CountingDevice final : public test::ForwardingDevice {
     if (kernel == Kernel::kFill) ++counts_.fills;
     counts_.may_end.wait(false);
     inner_->Launch(kernel, args);
+    if (kernel == Kernel::kFill) counts_.filled_on = gettid();
   }
 
  private:
@@ -118,6 +122,7 @@ class HandlerSupplyTest : public HandlerBesideBroker {
     options.bytes_travel = true;  // then it is idle for seconds before it supplies unasked
     Start(std::move(options), std::move(broker));
     counts_.fills = 0;  // those that have proved the device
+    counts_.filled_on = 0;
   }
   // Tiles of 8 MiB each stay with the handler.
   void MakeTiles(int count) {
@@ -162,6 +167,18 @@ class HandlerSupplyTest : public HandlerBesideBroker {
   void TurnFor(std::chrono::milliseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
     while (std::chrono::steady_clock::now() < end) handler_->Turn(std::chrono::milliseconds(1));
+  }
+  // Whether the fill has ended and its thread waits for work again: then the handler's next turn
+  // finds the result.
+  bool FillIsDone() const {
+    const pid_t thread = counts_.filled_on;
+    if (thread == 0) return false;
+    // The line is "ID (NAME) STATE ..."; S is the state of a thread that waits.
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const std::size_t name_end = line.rfind(") ");
+    return name_end != std::string::npos && line.substr(name_end + 2, 1) == "S";
   }
   // Meanwhile the handler has no turn, so the broker hears nothing of it.
   bool WaitUntilTheHandlerIsLost() {
@@ -307,7 +324,7 @@ TEST_F(HandlerSupplyTest, AResultThatIsPutAgainIsSuppliedWhenSomebodyAsks) {
   counts_.may_end = true;
   counts_.may_end.notify_all();
   // The handler puts the result before it hears that its session has ended.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ASSERT_TRUE(tuplespace::PollUntil(*client_, [this] { return FillIsDone(); }));
   ASSERT_TRUE(TurnUntil([&] { return Tiles() == 1; }));
   EXPECT_EQ(Lines("joined"), 2u);
   EXPECT_EQ(counts_.fetches, 0);

@@ -249,6 +249,61 @@ TEST(HandlerChunkTest, MemoryBoundsAChunk) {
   }
 }
 
+TaskGranted GrantOfAnotherRun(std::uint64_t fence) {
+  TaskGranted grant = GrantOf(0, fence);
+  grant.lease.key = tuplespace::Key{"other", std::int64_t{0}, "task", std::int64_t{1}};
+  return grant;
+}
+
+// Otherwise the handler would take the tasks of all runs, until it had as many as the chunk.
+TEST(HandlerChunkTest, EndsWithATaskOfAnotherRun) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  TaskGranted first = GrantOf(0, 1);
+  first.chunk = 1000;
+  auto asked = Of<AskForTask>(core.Step(first, 0));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].count, static_cast<std::uint32_t>(kMaxAskedAtOnce));
+  TaskGranted second = GrantOf(0, 2);
+  second.chunk = 1000;
+  second.current = false;
+  EXPECT_EQ(Of<RunTask>(core.Step(second, 1)).size(), 1u);
+  for (std::uint64_t fence = 3; fence <= 6; ++fence) {  // in the same answer
+    TaskGranted other = GrantOfAnotherRun(fence);
+    other.current = fence == 6;
+    const auto actions = core.Step(other, 1);
+    EXPECT_EQ(Of<RunTask>(actions).size(), fence == 3 ? 1u : 0u) << fence;
+    EXPECT_EQ(Of<PutBack>(actions).size(), fence == 3 ? 0u : 1u) << fence;
+    EXPECT_TRUE(Of<AskForTask>(actions).empty()) << fence << ": three tasks are here";
+  }
+  asked = Of<AskForTask>(core.Step(Finished(1, 1), 2));
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_TRUE(asked[0].share) << "this is not for a chunk";
+  for (std::uint64_t fence = 7; fence <= 9; ++fence) {
+    TaskGranted other = GrantOfAnotherRun(fence);
+    other.current = fence == 9;
+    EXPECT_EQ(Of<RunTask>(core.Step(other, 3)).size(), 1u) << fence;
+  }
+}
+
+TEST(HandlerChunkTest, AChunkOfAnotherRunMayFollowAtOnce) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  TaskGranted first = GrantOf(0, 1);
+  first.chunk = 1000;
+  core.Step(first, 0);
+  for (std::uint64_t fence = 2; fence <= 5; ++fence) {
+    TaskGranted other = GrantOfAnotherRun(fence);
+    other.chunk = 5;
+    other.current = fence == 5;
+    const auto actions = core.Step(other, 1);
+    EXPECT_EQ(Of<RunTask>(actions).size(), 1u) << fence;
+    if (fence < 5) continue;
+    ASSERT_EQ(Of<AskForTask>(actions).size(), 1u);
+    EXPECT_EQ(Of<AskForTask>(actions)[0].count, 1u) << "the fifth task is missing";
+  }
+}
+
 TEST(HandlerLeaseTest, IsExtendedWhileTheDeviceMakesProgress) {
   HandlerCore core(1000, 3);
   core.Start();

@@ -52,6 +52,11 @@ Task AttentionTask() {
   return task;
 }
 
+Task EmbeddingGradientTask(std::int32_t words, std::int32_t rows, std::int32_t cols) {
+  return OneCall(Kernel::kEmbeddingGradient,
+                 {{0, 0, 0, words, cols}, {1, 0, 0, rows, 1}, {2, 0, 0, rows, cols}});
+}
+
 TEST(TaskTimes, ATaskIsShortIfTheLastOneOfItsKindSaysSo) {
   TaskTimes times;
   EXPECT_FALSE(times.IsShorter(FillTask(64, 64), kShortUs)) << "there was none";
@@ -72,6 +77,17 @@ TEST(TaskTimes, ALargeTaskIsNotShortWhateverTheLastOneTook) {
   EXPECT_GE(Flops(AttentionTask()), std::uint64_t{1} << 50);
   EXPECT_FALSE(times.IsShorter(AttentionTask(), kShortUs));
   EXPECT_FALSE(times.IsShorter(FillTask(4096, 4096), kShortUs)) << "64 MiB";
+}
+
+// Plans rest on Flops, which does not count that each word may be searched in all rows.
+TEST(TaskTimes, ATaskWithALongSearchIsNotShort) {
+  TaskTimes times;
+  times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
+  EXPECT_TRUE(times.IsShorter(EmbeddingGradientTask(64, 64, 16), kShortUs));
+  const Task search = EmbeddingGradientTask(1 << 16, 1 << 16, 1);
+  EXPECT_EQ(Flops(search), std::uint64_t{1} << 17);
+  EXPECT_FALSE(times.IsShorter(search, kShortUs)) << "2^32 comparisons";
+  EXPECT_TRUE(times.IsShorter(EmbeddingGradientTask(1, 1 << 16, 1), kShortUs));
 }
 
 // Calls that are counted as none because of an overflow would be short ones.

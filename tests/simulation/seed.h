@@ -76,7 +76,8 @@ struct SeedResult {
   std::uint64_t trace_hash = 0;
   std::uint64_t requests = 0;
   std::uint64_t conflicts_made = 0;
-  std::uint64_t hostile = 0;  // messages of a hostile handler; 0: none
+  std::uint64_t hostile = 0;          // messages of a hostile handler; 0: none
+  std::uint64_t hostile_manager = 0;  // messages of a hostile manager; 0: none
   std::size_t quarantined = 0;
   bool unaudited = false;  // the liar was alone at times, so weights were not compared
   std::array<std::uint64_t, kFaults> faults{};

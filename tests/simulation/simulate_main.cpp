@@ -77,7 +77,7 @@ void Plant(const std::string& name) {
 
 struct Totals {
   std::uint64_t seeds = 0, findings = 0, requests = 0, events = 0, conflicts = 0, quarantined = 0;
-  std::uint64_t unaudited = 0, hostile = 0;  // seeds
+  std::uint64_t unaudited = 0, hostile = 0, hostile_managers = 0;  // seeds
   std::uint64_t hostile_messages = 0;
   double virtual_s = 0;
   Moves moves;
@@ -92,6 +92,7 @@ struct Totals {
     quarantined += result.quarantined;
     unaudited += result.unaudited ? 1 : 0;
     hostile += result.hostile > 0 ? 1 : 0;
+    hostile_managers += result.hostile_manager > 0 ? 1 : 0;
     hostile_messages += result.hostile;
     virtual_s += static_cast<double>(result.virtual_us) * 1e-6;
     moves.Add(result.moves);
@@ -113,6 +114,7 @@ nlohmann::json ToJson(const Totals& totals, std::uint64_t first, double wall_s) 
           {"quarantined", totals.quarantined},
           {"unaudited", totals.unaudited},
           {"hostile_seeds", totals.hostile},
+          {"hostile_manager_seeds", totals.hostile_managers},
           {"hostile_messages", totals.hostile_messages},
           {"fetched", totals.moves.fetched},
           {"failed_fetches", totals.moves.failed_fetches},

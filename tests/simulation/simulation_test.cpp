@@ -18,6 +18,7 @@
 #include "scenarios/former_leader.h"
 #include "scenarios/idle_handler.h"
 #include "scenarios/late_supply.h"
+#include "scenarios/leaving_clients.h"
 #include "scenarios/lost_version.h"
 #include "scenarios/scenarios.h"
 #include "seed.h"
@@ -38,7 +39,7 @@ class Seeds : public testing::TestWithParam<std::uint64_t> {};
 // What happened in some seeds. Without it, finding nothing would show nothing.
 struct Happened {
   std::array<std::uint64_t, kFaults> faults{};
-  std::uint64_t conflicts = 0, hostile = 0;
+  std::uint64_t conflicts = 0, hostile = 0, hostile_manager = 0;
   std::uint64_t quarantined = 0;  // handlers that computed wrong results, all of them audited
   Moves moves;
 
@@ -46,6 +47,7 @@ struct Happened {
     for (std::size_t i = 0; i < kFaults; ++i) faults[i] += result.faults[i];
     conflicts += result.conflicts_made;
     hostile += result.hostile;
+    hostile_manager += result.hostile_manager;
     if (!result.unaudited) quarantined += result.quarantined;
     moves.Add(result.moves);
   }
@@ -62,6 +64,7 @@ TEST_P(Seeds, FindNothingAlthoughEveryFaultHappens) {
   for (std::size_t i = 0; i < kFaults; ++i) EXPECT_GT(happened.faults[i], 0u) << NameOf(Fault(i));
   EXPECT_GT(happened.conflicts, 0u);
   EXPECT_GT(happened.hostile, 0u);
+  EXPECT_GT(happened.hostile_manager, 0u);
   EXPECT_GT(happened.quarantined, 0u);
   EXPECT_GT(happened.moves.fetched, 0u);
   EXPECT_GT(happened.moves.failed_fetches, 0u);
@@ -101,6 +104,10 @@ TEST(Simulation, AHandlerThatDidOneTaskAndThenNoneStopsNoRun) {
 
 TEST(Simulation, AHandlerThatNeverVotesStopsNoAuditedRun) {
   EXPECT_EQ(RunSilentVoter(), "");
+}
+
+TEST(Simulation, ClientsThatLeaveWithTasksThatTheyKeptAreBenched) {
+  EXPECT_EQ(RunLeavingClients(), "");
 }
 
 TEST(Simulation, OnlyFaultsThatAreGivenHappen) {

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <list>
 #include <random>
 #include <string>
@@ -23,6 +24,13 @@
 #include <vector>
 
 namespace tuplespace {
+
+// How often a test loses each link: 20 times, or as often as the environment variable
+// ACAN_BROKEN_LINKS says.
+inline int Losses() {
+  const char* text = std::getenv("ACAN_BROKEN_LINKS");
+  return text == nullptr ? 20 : std::atoi(text);
+}
 
 class CuttingRelay {
  public:

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
+#include <system_error>
 
 namespace acan::opencl {
 namespace {
@@ -62,7 +63,14 @@ std::string ProgramCache::PathOf(const std::string& key) const {
 
 std::optional<std::string> ProgramCache::Load(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
-  std::ifstream file(PathOf(key), std::ios::binary);
+  const std::string path = PathOf(key);
+  std::error_code ignored;
+  // Opening a pipe would wait for a writer, and a device may have no end.
+  if (fs::is_fifo(path, ignored) || fs::is_character_file(path, ignored)) {
+    Warn(key, "is no file");
+    return std::nullopt;
+  }
+  std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   std::string all;
   try {

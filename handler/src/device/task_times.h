@@ -26,6 +26,9 @@ class TaskTimes {
     if (!took) return false;
     const std::uint64_t flops = Flops(task);
     if (flops > kMostFlops || BufferBytes(task) > kMostBytes) return false;
+    if (static_cast<double>(flops) + Comparisons(task) > static_cast<double>(kMostFlops)) {
+      return false;
+    }
     const double us_per_flop = static_cast<double>(took->us) / static_cast<double>(took->flops);
     return static_cast<double>(flops) * us_per_flop < static_cast<double>(us);
   }
@@ -34,7 +37,8 @@ class TaskTimes {
   bool EndsAtOnce(const Task& task) const { return Last(task) && Last(task)->at_once; }
 
  private:
-  // More than a thread computes, and reads and writes, in a fraction of a millisecond.
+  // More than a thread computes, and reads and writes, in a fraction of a millisecond. Comparisons
+  // count as operations.
   static constexpr std::uint64_t kMostFlops = 1 << 26;
   static constexpr std::uint64_t kMostBytes = 8 << 20;
 
@@ -47,6 +51,21 @@ class TaskTimes {
     std::uint64_t bytes = 0;
     for (const BufferSpec& buffer : task.buffers) bytes += buffer.bytes();
     return bytes;
+  }
+  // Upper bound of the comparisons of searches. Flops does not count them, because plans depend on
+  // it. For each word, kEmbeddingGradient searches all rows. It searches them again for each column
+  // of a word that is in more rows than its list holds.
+  static double Comparisons(const Task& task) {
+    constexpr double kListedRows = 128;  // the least ACAN_FOUND_ROWS of kernels
+    double comparisons = 0;
+    for (const Call& call : task.calls) {
+      if (call.gemm || call.kernel != Kernel::kEmbeddingGradient) continue;
+      const double words = call.views[0].rows;
+      const double cols = call.views[0].cols;
+      const double rows = call.views[1].rows;
+      comparisons += rows * (words + cols * std::min(words, rows / kListedRows));
+    }
+    return comparisons;
   }
   const std::optional<Took>& Last(const Task& task) const {
     return last_.at(static_cast<std::size_t>(task.kind));

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -66,10 +65,6 @@ void ThrowFileError(const std::string& path, const std::string& doing, int error
 }
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path) {
-  if (path.empty()) {
-    OpenNameless();
-    return;
-  }
   // Otherwise only the rename at the end would fail.
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) Fail("write", EISDIR);
@@ -86,21 +81,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path) {
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
-void AtomicFile::OpenNameless() {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  path_ = folder / "acan-XXXXXX";
-  if (error) Fail("make a temporary file", error.value());
-  descriptor_ = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-  if (descriptor_ >= 0) return;
-  // The file system cannot make a file without a name, so it gets one for a moment.
-  std::string name = path_;
-  descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor_ < 0) Fail("make a temporary file", errno);
-  ::unlink(name.c_str());
+  ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::Fail(const std::string& doing, int error) const {
@@ -152,7 +133,6 @@ void AtomicFile::Sync() {
 }
 
 void AtomicFile::Commit(const std::function<void()>& before_rename) {
-  if (temporary_.empty()) return;
   Sync();
   if (before_rename) before_rename();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) Fail("rename", errno);

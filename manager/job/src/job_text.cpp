@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
@@ -11,6 +13,9 @@
 #include "acan/manager/job.h"
 #include "acan/manager/json_depth.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/sha256.h"
+#include "acan/manager/text_file.h"
+#include "acan/model/graph_text.h"
 #include "job_words.h"
 #include "model_keys.h"
 #include "nlohmann/json.hpp"
@@ -223,17 +228,31 @@ std::string SectionsToToml(const json& sections, const std::string& name) {
 constexpr const char* kGraphFile = "/model/file";
 constexpr const char* kGraphHash = "/model/file_sha256";
 
+// False if the file cannot be read: whoever opens it reports that.
+bool HasSha256(const std::string& path, const std::string& sha256) try {
+  const std::string text = ReadTextFile(path, model::kMaxGraphFileBytes, "a graph file");
+  Sha256 hash;
+  hash.Add(text.data(), text.size());
+  return hash.Hex() == sha256;
+} catch (const Error&) {
+  return false;
+}
+
 // The output folder of a run has a copy of the graph file beside `name`. The path of the copy, if
-// the original is not there and the job has the hash that the copy must have.
+// the original is not there any more, or was edited since, for another run. The job must have the
+// hash that the copy must have.
 std::optional<std::string> KeptGraph(const json& sections, const std::string& name) {
   const json::json_pointer file(kGraphFile);
+  const json::json_pointer hash(kGraphHash);
   if (!sections.contains(file) || !sections[file].is_string()) return std::nullopt;
-  if (!sections.contains(json::json_pointer(kGraphHash))) return std::nullopt;
+  if (!sections.contains(hash) || !sections[hash].is_string()) return std::nullopt;
   namespace fs = std::filesystem;
-  std::error_code error;
-  if (fs::exists(sections[file].get<std::string>(), error)) return std::nullopt;
   const fs::path copy = fs::path(name).parent_path() / kGraphName;
+  std::error_code error;
   if (!fs::exists(copy, error)) return std::nullopt;
+  if (HasSha256(sections[file].get<std::string>(), sections[hash].get<std::string>())) {
+    return std::nullopt;
+  }
   return copy.string();
 }
 

@@ -24,6 +24,8 @@ class CoreDriver {
 
   // Null: there is no plan yet, or the core has not begun.
   const Plan* plan() const { return core_ && core_->plan() ? &*core_->plan() : nullptr; }
+  // 0: the core has not begun.
+  std::int64_t committed_steps() const { return core_ ? core_->committed_steps() : 0; }
 
   void Post(ManagerEvent event) { events_.push_back(std::move(event)); }
   template <class Event>

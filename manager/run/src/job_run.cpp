@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -112,7 +113,9 @@ std::optional<Receipt> JobRun::Run() {
     // These records are of steps that the next life repeats, and it may have begun already.
     audits_.DropUnflushed();
     SayStopped();
-    if (!IsSnapshotMissing()) takeover_.LeaveToOthers();
+    // As after a kill, the next manager can continue from them.
+    if (!HasUnsavedSteps()) takeover_.LeaveToOthers();
+    EndSnapshot();
     return std::nullopt;
   } catch (const RunLost&) {
     audits_.DropUnflushed();
@@ -380,32 +383,56 @@ void JobRun::KeepVersion(std::int64_t version, const NotFinite& found) {
   final_tiles_ = std::move(whole->tiles);
 }
 
-// Whether a stop should have saved the newest version and could not, as on a full disk, so that
-// only the space has it.
-bool JobRun::IsSnapshotMissing() const {
-  const bool wanted =
-      files_.snapshots() != nullptr && context_.job.snapshots.every_steps.value_or(1) > 0;
-  return wanted && stop_.trains() &&
-         stop_.SavedOf(driver_.core().committed_steps()) == StopRequest::Saved::kNotAll;
+// ---- a stop ------------------------------------------------------------------------------------
+
+// Whether only the space has the last steps. No manager continues from version 0.
+bool JobRun::HasUnsavedSteps() const {
+  const std::int64_t done = driver_.committed_steps();
+  return done > 0 && done > std::max(driver_.core().saved_version(), beginning_.saved_version());
+}
+
+// Without the lead it is unknown whether the space still has them. With audits, a manager continues
+// only from a snapshot.
+bool JobRun::LeftStepsInSpace() const {
+  return HasUnsavedSteps() && takeover_.leadership().leads() && context_.job.tasks.audit == 0;
+}
+
+std::string JobRun::WhyUnsaved() const {
+  if (!context_.client.connected()) return "there is no connection to the broker";
+  if (final_tiles_) return "the outputs were not written within the time limit (see --stop-within)";
+  if (context_.job.snapshots.every_steps == 0) {
+    return "snapshots.every_steps = 0 turns snapshots off";
+  }
+  if (divergence_.IsSought()) return "while a run looks for its last good weights, it writes none";
+  const std::int64_t done = driver_.committed_steps();
+  return stop_.SavedOf(done) == StopRequest::Saved::kNotAll
+             ? "it could not be written"
+             : "it was not written within the time limit (see --stop-within)";
 }
 
 void JobRun::SayStopped() const {
-  if (!stop_.trains() || !begun_) return;
-  const std::int64_t done = driver_.core().committed_steps();
-  const StopRequest::Saved saved = stop_.SavedOf(done);
-  if (saved == StopRequest::Saved::kAll) {
+  if (!stop_.trains() || !begun_ || files_.snapshots() == nullptr) return;
+  const std::int64_t done = driver_.committed_steps();
+  if (HasUnsavedSteps()) {
+    context_.Log(
+        fmt::format("stopped after step {} without a snapshot of it: {}", done, WhyUnsaved()));
+  } else {
     context_.Log(fmt::format("stopped after step {}: no work is lost", done));
-  } else if (saved == StopRequest::Saved::kNothing && files_.snapshots() != nullptr) {
-    context_.Log(fmt::format("stopped after step {} without a snapshot of it: {}", done,
-                             context_.client.connected()
-                                 ? "it was not written within the time limit (see --stop-within)"
-                                 : "there is no connection to the broker"));
-  } else if (IsSnapshotMissing()) {
-    context_.Log(fmt::format("stopped after step {} without a snapshot of it: {}", done,
-                             divergence_.IsSought()
-                                 ? "while a run looks for its last good weights, it writes none"
-                                 : "it could not be written"));
   }
+}
+
+// Waits for the thread of snapshots, which may be at a disk that does not respond. The destructor
+// would wait as well, but say nothing.
+void JobRun::EndSnapshot() {
+  context_.client.SetInterrupt(nullptr);
+  files_.DropSnapshot([this] {
+    if (options_.alive) options_.alive();
+    try {
+      context_.client.Poll(std::chrono::microseconds(Leadership::kPollUs));
+    } catch (const std::exception&) {  // the reason why the run ends is known already
+    } catch (const RunLost&) {
+    }
+  });
 }
 
 }  // namespace acan

@@ -54,7 +54,7 @@ class JobRun {
   JobRun(const ManagerOptions& options, const Job& job, std::shared_ptr<const TrainedModel> model,
          const Data& data, EarlierLives earlier);
 
-  // nullopt if stopped. Throws Error, RunLost, HandlersWrong, NotFiniteFound.
+  // nullopt if stopped. Throws Error, RunLost, FilesLost, HandlersWrong, NotFiniteFound.
   std::optional<Receipt> Run();
   // Thread-safe. Run saves the progress of a training, for at most this long, and ends.
   void Stop(std::int64_t within_us) { stop_.Want(within_us); }
@@ -71,6 +71,9 @@ class JobRun {
   std::optional<std::string> earlier_receipt() const { return files_.earlier_receipt(); }
   const std::optional<FoundAtFirst>& found() const { return found_; }
   std::optional<RunState> Counted() const;  // nullopt: it was lost before it could begin
+  // Those of the run that are done, with those of earlier lives from which it continued.
+  std::int64_t committed_steps() const { return driver_.committed_steps(); }
+  bool LeftStepsInSpace() const;  // as Manager::LeftStepsInSpace
 
  private:
   // ---- where it begins (job_run_begin.cpp)
@@ -79,6 +82,7 @@ class JobRun {
   bool AnotherHasBegun();
   void NoteReceiptsInSpace();
   std::optional<Receipt> FinishedBefore();
+  std::optional<Receipt> StartOver();  // the receipt, if the job is done by then
   void BeginOutputs();
   void BeginNewRun();
   void BeginFiles();
@@ -115,7 +119,9 @@ class JobRun {
   void OnFinite(std::int64_t step);
   void KeepVersion(std::int64_t version, const NotFinite& found);
   void SayStopped() const;
-  bool IsSnapshotMissing() const;
+  bool HasUnsavedSteps() const;
+  std::string WhyUnsaved() const;
+  void EndSnapshot();
   void SendProgress(const Progress& progress) const;
   void NoteTuning(bool at_once = false);
   RunState StateAt(std::int64_t version) const;

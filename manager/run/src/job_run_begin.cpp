@@ -77,7 +77,7 @@ std::optional<Receipt> JobRun::Begin() {
   if (leads_first && !resumes_) NoteReceiptsInSpace();
   if (auto done = FinishedBefore()) return done;
   if (resumes_ && !beginning_.GoesOn()) {
-    context_.Log("nothing is left of an earlier run: starting over");
+    if (auto done = StartOver()) return done;
   }
   for (const std::string& warning : context_.data.warnings) {
     context_.Log("warning: " + warning);
@@ -89,6 +89,16 @@ std::optional<Receipt> JobRun::Begin() {
   // For a successor of this manager, before there are weights from which it could continue.
   KeepState(beginning_.past().version);
   driver_.Begin(std::move(config));
+  return std::nullopt;
+}
+
+// The initial weights of a job that is done may be gone, so they are opened only now. That may take
+// long, so whatever may have changed meanwhile is checked again.
+std::optional<Receipt> JobRun::StartOver() {
+  beginning_.OpenInitialWeights();
+  takeover_.leadership().Confirm();
+  if (auto done = FinishedBefore()) return done;
+  context_.Log("nothing is left of an earlier run: starting over");
   return std::nullopt;
 }
 

@@ -54,17 +54,19 @@ bool JobRun::MakeRoomForLock() {
   return true;
 }
 
-// Writes the fully trained model.
+// Writes the fully trained model. Without a folder there is only its hash.
 void JobRun::WriteWeights() {
   const Job& job = context_.job;
-  const std::string path = context_.HasFolder() ? context_.OutPath(kModelName) : "";
+  const std::int64_t steps = driver_.core().total_steps();
   const TileMover::Written written = WithRoom(kModelName, [&] {
-    return space_.Mover().WriteModel(path, *context_.model, driver_.core().total_steps(),
-                                     *final_tiles_, job.stop_if_not_finite);
+    TileMover mover = space_.Mover();
+    if (!context_.HasFolder()) return mover.HashModel(*context_.model, steps, *final_tiles_);
+    return mover.WriteModel(context_.OutPath(kModelName), *context_.model, steps, *final_tiles_,
+                            job.stop_if_not_finite);
   });
   WithRoom(kConfigName, [&] { files_.WriteConfig(); });
   receipt_.weights_sha256 = written.weights_sha256;
-  receipt_.steps = driver_.core().total_steps();
+  receipt_.steps = steps;
   receipt_.epochs = WholeEpochs(receipt_.steps);
   if (written.finite) return;
   NotFinite found{NotFinite::What::kWeights, 0, job.training.learning_rate, std::nullopt};
@@ -79,7 +81,7 @@ void JobRun::WriteWeights() {
 void JobRun::WriteKept() {
   const std::int64_t version = *divergence_.kept_version();
   const TileMover::Written written =
-      space_.Mover().WriteModel("", *context_.model, version, *final_tiles_, true);
+      space_.Mover().HashModel(*context_.model, version, *final_tiles_);
   if (!written.finite && version > 0) {
     throw NotFiniteFound{version - 1, NotFinite::What::kWeights, version - 1};
   }

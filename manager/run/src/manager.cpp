@@ -7,6 +7,7 @@
 #include "acan/manager/folder_lock.h"
 #include "fmt/format.h"
 #include "job_run.h"
+#include "lost_files.h"
 
 namespace acan {
 
@@ -30,6 +31,7 @@ struct Manager::Impl {
   std::shared_ptr<const TrainedModel> model;
   Data data;
   EarlierLives earlier;
+  LostFiles lost_files;
   std::mutex mutex;  // protects `life` and `stop_within_us`, which Stop uses
   std::unique_ptr<JobRun> life;
   std::optional<std::int64_t> stop_within_us;
@@ -39,6 +41,10 @@ std::optional<Receipt> Manager::Impl::Run() {
   for (;;) {
     try {
       return life->Run();
+    } catch (const FilesLost& lost) {
+      lost_files.OnLost(lost, life->committed_steps());
+      if (!life->SeeksGoodWeights()) earlier.diverged.reset();
+      BeginAgain({lost.why + "; the run writes the file again"});
     } catch (const RunLost& lost) {
       if (!life->SeeksGoodWeights()) earlier.diverged.reset();
       BeginAgain(lost);
@@ -101,6 +107,10 @@ std::optional<Receipt> Manager::Run() {
 
 bool Manager::HasBegun() const {
   return impl_->life->Resumes() || impl_->life->HasBegun();
+}
+
+bool Manager::LeftStepsInSpace() const {
+  return impl_->life->LeftStepsInSpace();
 }
 
 void Manager::Stop(std::chrono::microseconds within) {

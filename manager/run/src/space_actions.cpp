@@ -25,6 +25,8 @@ constexpr std::int64_t kSamplesOrderedAtOnce = 1 << 20;  // they take some 10 ms
 constexpr std::uint32_t kStalledTasksNamed = 3;
 constexpr std::size_t kWorkersNamed = 10;
 constexpr std::uint64_t kBytesCopiedAtOnce = 1 << 20;  // of weights that stay with handlers
+// So many damaged results in a row are no accident, and the run ends.
+constexpr int kMostDamaged = 3;
 
 void ThrowErrors(ReplyBody&& reply) {
   if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
@@ -78,13 +80,21 @@ tuplespace::RequestId SpaceActions::SubmitRead(tuplespace::Read read, ReadsInTur
       std::move(read), [this, id, then = std::move(then)](ReplyBody&& reply) {
         open_reads_.erase(*id);
         if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-          throw tuplespace::SpaceError(error->code, error->text);
+          return OnReadFailed(*error);
         }
         auto& found = std::get<tuplespace::Found>(reply);
         if (!found.timed_out) then(std::move(found));  // otherwise it was cancelled
       });
   open_reads_.insert(*id);
   return *id;
+}
+
+// A result that does not have its hash, however often it is read, is made again like one that is
+// lost: a bit may have flipped in its maker's memory, or in the broker's.
+void SpaceActions::OnReadFailed(const tuplespace::RequestError& error) {
+  const bool is_damaged = error.code == tuplespace::ErrorCode::kDamaged;
+  if (is_damaged && ++damaged_in_a_row_ < kMostDamaged) return post_(ResultsLost{error.text});
+  throw tuplespace::SpaceError(error.code, error.text);
 }
 
 void SpaceActions::CancelReads() {
@@ -207,6 +217,7 @@ void SpaceActions::Do(const ReadLosses& action) {
   for (const Key& key : action.keys) read.patterns.push_back(Pattern::Of(key));
   SubmitRead(std::move(read),
              [this, unit = action.unit, generation = action.generation](tuplespace::Found&& found) {
+               damaged_in_a_row_ = 0;
                LossesRead losses{unit, generation, {}, {}};
                for (const tuplespace::FoundTuple& tuple : found.tuples) {
                  // A wrong size becomes an empty sum, which is wrong for every job. The core knows

@@ -85,6 +85,7 @@ class SpaceActions {
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
   void CopyNext(const std::shared_ptr<Copying>& copying, std::size_t begin);
   tuplespace::RequestId SubmitRead(tuplespace::Read read, ReadsInTurn::Then then);
+  void OnReadFailed(const tuplespace::RequestError& error);
 
   RunContext& context_;
   Leadership& leadership_;
@@ -95,7 +96,8 @@ class SpaceActions {
   KeptState kept_state_;
   std::int64_t tasks_put_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
-  ReadsInTurn reports_;  // of completed tasks
+  int damaged_in_a_row_ = 0;  // payloads that were read
+  ReadsInTurn reports_;       // of completed tasks
   std::shared_ptr<Copying> copying_;
   // Reads of the results of votes, by the vote's task: a case has one vote after another, and the
   // results of a dropped one may arrive late.

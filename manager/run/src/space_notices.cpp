@@ -1,11 +1,14 @@
 #include "space_notices.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/manager/excluded.h"
 #include "fmt/format.h"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -33,8 +36,7 @@ void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
     case tuplespace::Notice::Kind::kConflict:
       return OnConflict(notice);
     case tuplespace::Notice::Kind::kMistrusted:
-      context_.Log(notice.text);
-      return;
+      return OnMistrusted(notice);
     case tuplespace::Notice::Kind::kWanted:
     case tuplespace::Notice::Kind::kReleased:
       return;  // KeptData follows these
@@ -47,14 +49,24 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
     if (audits != nullptr && !audits->InputsAreDecided(notice.key)) continue;
     if (notice.text.starts_with(kOfDescription)) {
       throw JobFailed(
-          fmt::format("task {} cannot run on any handler, because its description is refused ({}): "
-                      "the fault is in the plan that acan made for this job, not in a handler. "
-                      "Report this as a defect of acan, with the job",
-                      notice.key.ToString(), notice.text));
+          fmt::format("task {} cannot run, because its description is refused ({}), at last by "
+                      "\"{}\". Unless only this handler refuses it, the fault is in the plan that "
+                      "acan made for this job: report this as a defect of acan, with the job",
+                      notice.key.ToString(), notice.text, notice.by));
     }
     throw JobFailed(fmt::format("task {} failed too often; the last error, of handler {}: {}",
                                 notice.key.ToString(), notice.by, notice.text));
   }
+}
+
+// A client may be mistrusted several times a second, and the holder of a key may have many.
+void SpaceNotices::OnMistrusted(const tuplespace::Notice& notice) {
+  const std::string owner = OwnerOf(notice.by);
+  const auto left_out = mistrusted_.Take(owner, tuplespace::MonotonicUs());
+  if (!left_out) return;
+  if (*left_out == 0) return context_.Log(notice.text);
+  context_.Log(fmt::format("{} ({} lines like this about clients of \"{}\" are left out)",
+                           notice.text, *left_out, owner));
 }
 
 // In fast precision, devices of different kinds round differently, which is not an error.

@@ -1,5 +1,5 @@
-// SpaceNotices: handles the space's notices to a manager: tasks that fail or can never run, and
-// results that are lost or differ.
+// SpaceNotices: handles the space's notices to a manager: tasks that fail or can never run, results
+// that are lost or differ, and clients that the space mistrusts.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "acan/manager/manager_events.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/run_context.h"
+#include "tuplespace/log_quota.h"
 
 namespace acan {
 
@@ -59,6 +60,7 @@ class SpaceNotices {
 
  private:
   void OnConflict(const tuplespace::Notice& notice);
+  void OnMistrusted(const tuplespace::Notice& notice);
   void Keep(const ResultConflict& conflict);
 
   const RunContext& context_;
@@ -66,6 +68,7 @@ class SpaceNotices {
   const std::function<void(const ResultConflict&)> keep_;
   std::vector<ResultConflict> conflicts_;   // of all lives
   std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may explain it
+  tuplespace::LogQuota mistrusted_;         // lines about each key
   bool results_lost_ = false;               // until the run has gone back
   bool goes_back_ = false;
   bool begins_anew_ = false;

@@ -32,6 +32,7 @@ class Takeover {
   FolderClaim& folder() { return folder_; }
   const FolderClaim& folder() const { return folder_; }
   Leadership& leadership() { return leadership_; }
+  const Leadership& leadership() const { return leadership_; }
   EarlierRuns& earlier_runs() { return earlier_runs_; }
   const EarlierRuns& earlier_runs() const { return earlier_runs_; }
 

@@ -21,6 +21,7 @@ tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
       tuple.task->due.push_back(static_cast<std::uint32_t>(tuple.task->results.size()));
     }
     tuple.task->results.push_back(output.key);
+    tuple.task->most_result_bytes += output.view.bytes();
   }
   return tuple;
 }

@@ -202,6 +202,11 @@ std::vector<ClumsyCase> GraphFileCases() {
        "$ACAN verify out && grep -q '/g.json' out/receipt.json",
        0,
        {"equal      weights_sha256 of the second training", "is done already"}},
+      {"graph: its file is edited after the training",
+       "$ACAN train graph.toml && echo >> g.json && rm out/receipt.json && "
+       "$ACAN train --resume out && $ACAN verify out",
+       0,
+       {"equal      weights_sha256"}},
       {"graph: its file is gone, and the copy is another one",
        "$ACAN train graph.toml && rm g.json && echo >> out/graph.json && $ACAN verify out",
        2,

@@ -1,6 +1,8 @@
 // Preloaded into a process: simulates a disk that does not answer. A sync of a file whose path
-// contains the text in BLOCK_AT_SYNC_OF never returns, as if a disk or a file server was gone.
+// contains the text in BLOCK_AT_SYNC_OF never returns, as if a disk or a file server was gone. Nor
+// does an fstat, which follows when a file was opened, with the text in BLOCK_AT_STAT_OF.
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,8 +12,8 @@
 
 namespace {
 
-void BlockIfWanted(int fd) {
-  const char* wanted = std::getenv("BLOCK_AT_SYNC_OF");
+void BlockIfWanted(int fd, const char* variable) {
+  const char* wanted = std::getenv(variable);
   if (wanted == nullptr) return;
   std::array<char, 4096> path{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -31,13 +33,18 @@ Function* Next(const char* name) {
 extern "C" {
 
 int fsync(int fd) {
-  BlockIfWanted(fd);
+  BlockIfWanted(fd, "BLOCK_AT_SYNC_OF");
   return Next<decltype(::fsync)>("fsync")(fd);
 }
 
 int fdatasync(int fd) {
-  BlockIfWanted(fd);
+  BlockIfWanted(fd, "BLOCK_AT_SYNC_OF");
   return Next<decltype(::fdatasync)>("fdatasync")(fd);
+}
+
+int fstat(int fd, struct stat* status) noexcept {
+  BlockIfWanted(fd, "BLOCK_AT_STAT_OF");
+  return Next<int(int, struct stat*)>("fstat")(fd, status);
 }
 
 }  // extern "C"

@@ -18,6 +18,7 @@ inline constexpr const char* kSessions = "tuplespace/client/session_test.cpp";
 inline constexpr const char* kBrokers = "tuplespace/broker/broker_test.cpp";
 inline constexpr const char* kHere = "cli/waits/waits_test.cpp";
 inline constexpr const char* kFiles = "cli/clumsy/clumsy_file_cases.cpp";
+inline constexpr const char* kDevices = "end_to_end/devices/devices_test.cpp";
 // It stops, kills and cuts off each process at random, and reports jobs that do not end.
 inline constexpr const char* kSimulation = "simulation/simulation_test.cpp";
 inline constexpr const char* kSeeds = "TEST_P(Seeds, FindNothingAlthoughEveryFaultHappens)";
@@ -50,20 +51,19 @@ inline constexpr std::array kWaits = {
     Wait{"the next task, after 1 GiB of results that are not answered",
          "handler/handler_core_resident_test.cpp", "NoTaskIsAskedForWhileMuchWaitsForItsAnswer"},
     Wait{"`Handler::Run`", kCommands, "CommandsThatConnect, WithAStoppedBroker"},
-    Wait{"a task on the device's threads", "end_to_end/devices/devices_test.cpp",
+    Wait{"a task on the device's threads", kDevices,
          "FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody"},
-    Wait{"a task on the handler's own thread", "cli/parts/watchdog_test.cpp",
-         "SaysThatNothingComesRoundAndThenThatItGoesOn"},
-    Wait{"the proof at the start", "cli/parts/watchdog_test.cpp",
-         "SaysThatNothingComesRoundAndThenThatItGoesOn"},
+    Wait{"a task on the handler's own thread", kDevices,
+         "FaultyDevice, ThatHangsOnTheHandlersOwnThreadIsSpokenOf"},
+    Wait{"the proof at the start", kDevices, "FaultyDevice, ThatHangsInItsProofIsSpokenOf"},
     Wait{"an input that stays with another one", kSimulation, kSeeds},
     Wait{"the turn to measure its link", "end_to_end/in_process/resident_test.cpp",
          "AHandlerMeasuresItsLinkWhenNobodyElseDoes"},
     Wait{"to stop", kCommands, "CommandsThatConnect, WithAStoppedBroker"},
     Wait{"the same under `acan train`", kHere,
          "OfAHandlerWhoseTrainWasKilledAndWhoseBrokerIsStoppedEnd"},
-    Wait{"threads of a CPU device", "cli/parts/watchdog_test.cpp",
-         "SaysThatNothingComesRoundAndThenThatItGoesOn"},
+    Wait{"threads of a CPU device", kDevices,
+         "FaultyDevice, ThatHangsOnTheHandlersOwnThreadIsSpokenOf"},
     // The manager
     Wait{"a broker", kCommands, "CommandsThatConnect, WithNobodyThere"},
     Wait{"any request", kCommands, "CommandsThatConnect, WithAStoppedBroker"},
@@ -78,7 +78,8 @@ inline constexpr std::array kWaits = {
     Wait{"a snapshot", kHere, "ForADiskAreSpokenOfAndASecondSignalEndsThem"},
     Wait{"the connection of a snapshot", "manager/run/transfer/snapshot_writer_test.cpp",
          "WithoutTheBrokersSocketItFails"},
-    Wait{"its end, where it is dropped", kHere, "ForADiskAreSpokenOfAndASecondSignalEndsThem"},
+    Wait{"its end, where it is dropped", kHere,
+         "ForADiskAfterAStopAreSpokenOfAndASecondSignalEndsThem"},
     Wait{"the model's file", kHere, "ForADiskAreSpokenOfAndASecondSignalEndsThem"},
     Wait{"the last answers of a run", kSimulation, kSeeds},
     Wait{"the lines of earlier metrics, and their copy", kHere,
@@ -93,6 +94,8 @@ inline constexpr std::array kWaits = {
     Wait{"a job or receipt that is a pipe", kFiles,
          "is a pipe into which nobody has written for 5 s"},
     Wait{"data files, key files", kFiles, "data: a pipe"},
+    Wait{"the files of a job, while they are read", kHere,
+         "ForAFileOfAJobAreSpokenOfAndASignalEndsThem"},
     // The commands
     Wait{"the broker's host", "cli/parts/broker_host_test.cpp",
          "BrokerHosts, ThatNeverGetOneAreGivenUp"},
@@ -110,8 +113,9 @@ inline constexpr std::array kWaits = {
     Wait{"`keygen`", nullptr, "it never waits"},
     Wait{"`auto`, `devices`: the devices of a backend", "cli/program_test.cpp",
          "Devices, AreAbsentIfTheirDriverEndsItsProcess"},
-    Wait{"`devices`", "cli/parts/watchdog_test.cpp",
-         "SaysThatNothingComesRoundAndThenThatItGoesOn"},
+    Wait{"`devices`", kDevices, "FaultyDevice, ThatHangsInItsProofIsSpokenOf"},
+    Wait{"`check`, `predict`, `embed`, `generate`", kDevices,
+         "FaultyDevice, ThatHangsInItsProofIsSpokenOf"},
     Wait{"`bench`", "cli/bench_test.cpp", "BenchTrain, EndsIfOneOfItsProcessesDies"},
     Wait{"stdout and stderr", kHere, "ForAReaderOfTheOutputEndWithASecondSignal"},
 };

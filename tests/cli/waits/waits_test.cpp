@@ -204,6 +204,52 @@ TEST(Waits, ForADiskAreSpokenOfAndASecondSignalEndsThem) {
   }
 }
 
+// The run has ended without its last snapshot, whose thread is still at the disk.
+TEST(Waits, ForADiskAfterAStopAreSpokenOfAndASecondSignalEndsThem) {
+  const TestFolder folder;
+  Program train(
+      {"train", folder.Write("job.toml", EndlessJob()), "--handlers", "cpu:1@16MiB", "--out",
+       folder / "out", "--set", "snapshots.every_steps=5", "--stop-within", "0.5"},
+      {{"LD_PRELOAD", ACAN_BLOCK_AT_SYNC}, {"BLOCK_AT_SYNC_OF", "/snapshots/"}});
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  const std::set<pid_t> children = train.Descendants();
+  train.Signal(SIGTERM);
+  ASSERT_TRUE(train.WaitForErr("without a snapshot of it: it was not written within the time"));
+  const std::size_t stopped = train.err().find("without a snapshot of it");
+  const auto is_said = [&] {
+    return train.err().find("a snapshot is still being written after", stopped) !=
+           std::string::npos;
+  };
+  while (!is_said() && train.Runs()) ::poll(nullptr, 0, 5);  // until the test's time limit
+  EXPECT_TRUE(is_said()) << train.err();
+  train.Signal(SIGINT);
+  EXPECT_THAT(train.Wait(), AnyOf(128 + SIGTERM, 128 + SIGINT)) << train.err();
+  EXPECT_TRUE(AllGone(children));
+}
+
+TEST(Waits, ForAFileOfAJobAreSpokenOfAndASignalEndsThem) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", EndlessJob());
+  const std::string weights = folder.Write("weights.safetensors", "of a file server");
+  const auto words = [&](const Words& command) {
+    Words all = command;
+    all.insert(all.end(), {job, "--set", "model.initial_weights=" + weights});
+    return all;
+  };
+  std::list<Program> programs;
+  for (const Words& command :
+       {Words{"train", "--handlers", "cpu:1"}, Words{"chaos", "--handlers", "cpu:1"},
+        Words{"manager", "--connect", "ipc://" + (folder / "space")}}) {
+    programs.emplace_back(words(command), Environment{{"LD_PRELOAD", ACAN_BLOCK_AT_SYNC},
+                                                      {"BLOCK_AT_STAT_OF", "/weights."}});
+  }
+  for (Program& program : programs) {
+    EXPECT_TRUE(program.WaitForErr("the command has made no progress for"));
+    program.Signal(SIGTERM);
+    EXPECT_EQ(program.Wait(), 128 + SIGTERM) << program.err();
+  }
+}
+
 // ---- nobody reads the output --------------------------------------------------------------------
 
 // The program with a full pipe as its stdout and stderr.

@@ -1,17 +1,19 @@
 // The bits do not depend on the kind of device, and a device that fails does not stop a job.
 #include <signal.h>
 
-#include <cstdlib>
 #include <deque>
 #include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "job_fixture.h"
+#include "offered_devices.h"
 #include "ragged_job.h"
 
 namespace acan::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -27,26 +29,6 @@ class Devices : public ::testing::Test {
   std::string job_;
   std::string reference_;
 };
-
-// Variables of this program that name fake GPUs (offer_gpus.cpp). Tests pass them on explicitly
-// because the programs that a test starts inherit no variables of acan.
-Environment OfferedGpus() {
-  Environment offered;
-  for (const char* name : {"ACAN_MODULE_PATH", "ACAN_FAKE_GPUS"}) {
-    if (const char* value = std::getenv(name)) offered[name] = value;
-  }
-  return offered;
-}
-
-// The first usable device of a backend; null if there is none.
-nlohmann::json UsableDevice(const std::string& backend, const Environment& environment) {
-  const Result listed = RunAcan({"devices", "--json"}, environment);
-  EXPECT_EQ(listed.code, 0) << listed.err;
-  for (const nlohmann::json& device : nlohmann::json::parse(listed.out)) {
-    if (device["backend"] == backend && device["usable"].get<bool>()) return device;
-  }
-  return nullptr;
-}
 
 class MixedDevices : public Devices, public ::testing::WithParamInterface<const char*> {};
 
@@ -131,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, MixedDevices, ::testing::Values("opencl", "cu
 // Handlers for all available kinds of devices join a running job one after the other. Fake GPUs are
 // left out because they are so slow that the job would end before they get a task.
 TEST_F(Devices, TenThatJoinOneAfterTheOtherTrainToTheSameBits) {
+  CompileKernels();
   std::vector<std::string> kinds = {"cpu:1", "cpu:2"};
   for (const char* backend : {"opencl", "cuda"}) {
     const nlohmann::json device = UsableDevice(backend, {});
@@ -270,6 +253,42 @@ TEST_F(FaultyDevice, ThatHangsIsSpokenOfAndKeepsNobody) {
   EXPECT_TRUE(faulty.WaitForErr("a second signal ends this process at once"));
   faulty.Signal(SIGINT);
   EXPECT_EQ(faulty.Wait(), 128 + SIGINT);
+}
+
+// Predict does not prove the device, but computes on it by itself.
+TEST_F(FaultyDevice, ThatHangsInItsProofIsSpokenOf) {
+  struct Hanging {
+    std::vector<std::string> words;
+    const char* says;
+  };
+  const std::vector<Hanging> commands = {
+      {HandlerWords("opencl:0"), "handler opencl:0 has made no progress for"},
+      {{"devices"}, "acan devices has made no progress for"},
+      {{"check", "--connect", endpoint_, "--device", "opencl:0", "--memory", "64MiB"},
+       "acan check has made no progress for"},
+      {{"predict", folder_ / "reference", "--inputs", folder_ / "test-inputs", "--out",
+        folder_ / "logits.npy", "--device", "opencl:0", "--memory", "64MiB"},
+       "acan predict has made no progress for"}};
+  std::deque<Program> programs;
+  for (const Hanging& command : commands) programs.emplace_back(command.words, Fault("proof:0"));
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    EXPECT_TRUE(programs[i].WaitForErr(commands[i].says));
+  }
+  programs[0].Signal(SIGTERM);
+  EXPECT_EQ(programs[0].Wait(), 128 + SIGTERM) << programs[0].err();
+}
+
+// The tasks are so short that the handler does not give them to the device's threads.
+TEST_F(FaultyDevice, ThatHangsOnTheHandlersOwnThreadIsSpokenOf) {
+  const std::string endless = folder_.Write("endless.toml", EndlessJob());
+  Program faulty(HandlerWords("opencl:0"), Fault("own:0"));
+  ASSERT_TRUE(faulty.WaitForErr("joined"));
+  Program manager({"manager", "--connect", endpoint_, endless, "--out", folder_ / "out", "--set",
+                   "train.batch=4"});
+  EXPECT_TRUE(faulty.WaitForErr("handler opencl:0 has made no progress for"));
+  faulty.Signal(SIGTERM);
+  faulty.Signal(SIGINT);
+  EXPECT_THAT(faulty.Wait(), AnyOf(128 + SIGTERM, 128 + SIGINT)) << faulty.err();
 }
 
 // There are no tasks for other devices, so the job cannot continue, and its error says why.

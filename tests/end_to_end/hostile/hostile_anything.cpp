@@ -1,4 +1,5 @@
 // Random requests: any type with any fields.
+#include <optional>
 #include <utility>
 
 #include "hostile_client.h"
@@ -63,6 +64,10 @@ tuplespace::TaskSpec AnyTask(HostileClient& hostile) {
   task.priority = static_cast<std::int64_t>(hostile.Below(100)) - 50;
   task.lease_us = AnyDurationUs(hostile);
   task.affinity = static_cast<std::int32_t>(hostile.Below(4)) - 1;
+  if (hostile.OneIn(2)) task.not_by = {hostile.client().id(), "somebody/"};
+  if (hostile.OneIn(2)) task.due = {static_cast<std::uint32_t>(hostile.Below(4))};
+  if (hostile.OneIn(2)) task.prefers = hostile.client().id();
+  task.prefer_us = AnyDurationUs(hostile);
   return task;
 }
 
@@ -90,6 +95,11 @@ LeaseRef AnyLease(HostileClient& hostile) {
   return {grant.key, grant.fence};
 }
 
+std::optional<LeaseRef> AnyUnder(HostileClient& hostile) {
+  if (!hostile.OneIn(4)) return std::nullopt;
+  return AnyLease(hostile);
+}
+
 tuplespace::Get AnyGet(HostileClient& hostile) {
   tuplespace::Get get;
   get.pattern = AnyPattern(hostile);
@@ -115,7 +125,7 @@ tuplespace::Complete AnyComplete(HostileClient& hostile) {
 RequestBody AnyRequest(HostileClient& hostile) {
   switch (hostile.Below(14)) {
     case 0:
-      return tuplespace::Put{AnyTuples(hostile)};
+      return tuplespace::Put{AnyTuples(hostile), AnyUnder(hostile)};
     case 1: {
       tuplespace::Read read;
       for (std::uint64_t i = hostile.Below(4); i > 0; --i) {
@@ -124,6 +134,8 @@ RequestBody AnyRequest(HostileClient& hostile) {
       read.all = hostile.OneIn(2);
       read.metadata_only = hostile.OneIn(2);
       read.wait_us = AnyDurationUs(hostile);
+      read.in_space = hostile.OneIn(2);
+      read.direct = hostile.OneIn(2);
       return read;
     }
     case 2:
@@ -141,7 +153,7 @@ RequestBody AnyRequest(HostileClient& hostile) {
     case 8:
       return tuplespace::Fail{AnyLease(hostile), std::string(hostile.Below(10'000), '\n')};
     case 9:
-      return tuplespace::Retire{AnyPattern(hostile), hostile.OneIn(2)};
+      return tuplespace::Retire{AnyPattern(hostile), hostile.OneIn(2), AnyUnder(hostile)};
     case 10:
       return tuplespace::Hold{AnyKeys(hostile), AnyKeys(hostile)};
     case 11:

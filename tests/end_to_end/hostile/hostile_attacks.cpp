@@ -4,6 +4,9 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "acan/core/names.h"
 #include "acan/core/task.h"
@@ -174,7 +177,7 @@ void CompleteWithoutResults(HostileClient& hostile) {
 void CompleteWithOtherResults(HostileClient& hostile) {
   for (const Grant& grant : hostile.Take(4)) {
     std::vector<Tuple> results = DeclaredResults(grant);
-    switch (hostile.Below(4)) {
+    switch (hostile.Below(5)) {
       case 0:
         results.push_back(Plain(Ahead(results[0].key, 1), results[0].payload.size()));
         break;
@@ -184,8 +187,29 @@ void CompleteWithOtherResults(HostileClient& hostile) {
       case 2:
         results.pop_back();
         break;
+      case 3:
+        results[0].payload = Bytes(results[0].payload.size() + 1);
+        break;
       default:
         for (Tuple& result : results) result.key = Ahead(result.key, 1);
+    }
+    hostile.Send(Complete{LeaseOf(grant), std::move(results)});
+  }
+  hostile.Settle();
+}
+
+// Audits compare hashes, and would pass these results; whoever reads them finds them damaged.
+void CompleteWithWrongBytes(HostileClient& hostile) {
+  hostile.UseSockets();
+  for (const Grant& grant : hostile.Take(2)) {
+    std::vector<Tuple> results = ComputedResults(hostile, grant);
+    if (results.empty()) GiveBack(hostile, {grant});
+    if (results.empty()) continue;
+    for (Tuple& result : results) {
+      const tuplespace::PayloadHash hash = tuplespace::HashOf(result.payload.bytes());
+      std::string wrong(result.payload.text());
+      if (!wrong.empty()) wrong.front() = static_cast<char>(wrong.front() ^ 1);
+      result.payload = Payload::Copy(wrong).WithHash(hash);
     }
     hostile.Send(Complete{LeaseOf(grant), std::move(results)});
   }

@@ -1,6 +1,7 @@
 #include "hostile_client.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "acan/core/names.h"
 #include "acan/core/task.h"
@@ -25,7 +26,7 @@ std::unique_ptr<Client> HostileClient::MakeClient(const ClientAccess& access,
   options.name = "honestly a handler";
   options.access = access;
   options.context = context;
-  options.shared_memory = OneIn(2);
+  options.shared_memory = OneIn(2) && !sockets_only_;
   return std::make_unique<Client>(std::move(options));
 }
 
@@ -46,6 +47,10 @@ void HostileClient::Leave() {
 void HostileClient::Vanish() {
   if (context_) context_->shutdown();
   Leave();
+}
+
+void HostileClient::UseSockets() {
+  if (!std::exchange(sockets_only_, true)) Leave();
 }
 
 std::vector<Grant> HostileClient::Take(std::uint32_t count) {

@@ -2,8 +2,9 @@
 // send. An attack is what it does in one round. It repeats rounds as long as the job that it
 // attacks runs.
 //
-// It never completes a task that it holds with all declared results and wrong bytes in them.
-// Without audits this cannot be detected (docs/reliability.md, "What is not covered").
+// It never completes a task that it holds with all declared results, wrong bytes in them and the
+// hashes of these bytes. Without audits this cannot be detected (docs/reliability.md, "What is not
+// covered").
 #pragma once
 
 #include <algorithm>
@@ -76,6 +77,7 @@ class HostileClient {
   tuplespace::Client& client();  // connects first if necessary
   void Leave();                  // says goodbye and forgets the leases that it holds
   void Vanish();                 // drops the connection without a goodbye
+  void UseSockets();             // shares no memory with the broker any more
   const tuplespace::ClientAccess& access() const { return access_; }
   std::unique_ptr<tuplespace::Client> MakeClient(const tuplespace::ClientAccess& access,
                                                  zmq::context_t* context = nullptr);
@@ -104,6 +106,7 @@ class HostileClient {
   std::mt19937_64 random_;
   std::unique_ptr<zmq::context_t> context_;
   std::unique_ptr<tuplespace::Client> client_;
+  bool sockets_only_ = false;
   std::deque<tuplespace::Key> seen_;
   std::vector<tuplespace::Grant> held_;
   std::shared_ptr<Progress> progress_;
@@ -117,7 +120,8 @@ using Attack = void (*)(HostileClient&);
 void CompleteInventedTasks(HostileClient& hostile);  // with weights 1, 2 and 59 steps ahead
 void CompleteWithoutResults(HostileClient& hostile);
 void CompleteWithOtherResults(HostileClient& hostile);
-void TakeResultsAlong(HostileClient& hostile);  // right ones, which must stay when it leaves
+void CompleteWithWrongBytes(HostileClient& hostile);  // with the hashes of the right ones
+void TakeResultsAlong(HostileClient& hostile);        // right ones, which must stay when it leaves
 void FailTasks(HostileClient& hostile);
 void ExtendLeases(HostileClient& hostile);
 void TakeAndSayNothing(HostileClient& hostile);  // only keeps its connection alive

@@ -86,20 +86,26 @@ void RunCommand(const std::vector<std::string>& words) {
 // A broker, two handlers and a manager, each a process with a key, and the keys of the attackers.
 class Cluster {
  public:
-  explicit Cluster(const std::string& job = kAttackedJob, const std::string& memory = "16MiB")
+  // `handler_keys`: the names of the keys of the two handlers.
+  explicit Cluster(const std::string& job = kAttackedJob, const std::string& memory = "16MiB",
+                   const std::vector<std::string>& handler_keys = {"handler", "handler"})
       : job_(folder_.Write("job.toml", job)) {
     RunCommand({"keygen", "--out", folder_ / "keys"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "handler", "--name", "evil"});
     RunCommand({"keygen", "--out", folder_ / "keys", "--add", "observer", "--name", "watch"});
+    for (const std::string& key : handler_keys) {
+      if (key == "handler") continue;
+      RunCommand({"keygen", "--out", folder_ / "keys", "--add", "handler", "--name", key});
+    }
     broker_.emplace(std::vector<std::string>{"broker", "--listen", endpoints_[0], "--listen",
                                              "tcp://127.0.0.1:*", "--keys", KeyFile("broker")});
     EXPECT_TRUE(broker_->WaitForOut("tcp://"));
     const std::size_t at = broker_->out().find("tcp://");
     endpoints_.push_back(broker_->out().substr(at, broker_->out().find('\n', at) - at));
-    for (int i = 0; i < 2; ++i) {
-      handlers_.emplace_back(std::vector<std::string>{
-          "handler", "--connect", endpoints_[static_cast<std::size_t>(i)], "--device", "cpu:1",
-          "--memory", memory, "--keys", KeyFile("handler")});
+    for (std::size_t i = 0; i < 2; ++i) {
+      handlers_.emplace_back(std::vector<std::string>{"handler", "--connect", endpoints_[i],
+                                                      "--device", "cpu:1", "--memory", memory,
+                                                      "--keys", KeyFile(handler_keys.at(i))});
     }
     for (Program& handler : handlers_) EXPECT_TRUE(handler.WaitForErr("joined"));
   }
@@ -204,7 +210,7 @@ class Cluster {
     const std::vector<tuplespace::Field> fields = key.Fields();
     const auto* what = std::get_if<std::string>(&fields[0]);
     if (what == nullptr) return false;
-    if (*what == "handler" || *what == "report") return put_by.starts_with("handler/");
+    if (*what == "handler" || *what == "report") return put_by.starts_with("handler");
     return *what == "done" && put_by.starts_with("manager/");
   }
 
@@ -240,7 +246,7 @@ class HostileTest : public ::testing::Test {
   // Trains while all waves attack; returns the counters of the broker.
   Counters TrainUnder(const std::vector<Wave>& waves, std::uint64_t seed = 1) {
     const std::set<std::string> shared_memory = SharedMemoryNames();
-    Cluster cluster(job_, memory_);
+    Cluster cluster(job_, memory_, handler_keys_);
     const auto progress = std::make_shared<Progress>();
     std::list<Attacker> attackers;
     const auto attack = [&] {
@@ -304,6 +310,7 @@ class HostileTest : public ::testing::Test {
 
   std::string job_ = kAttackedJob;
   std::string memory_ = "16MiB";  // of each honest handler
+  std::vector<std::string> handler_keys_ = {"handler", "handler"};
   enum class Begins { kBeforeTheRun, kWithinTheRun };
   Begins begins_ = Begins::kBeforeTheRun;
   enum class HonestWait { kNo, kUntilTasksAreTaken, kUntilKeyIsMistrusted };
@@ -414,6 +421,14 @@ TEST_F(HostileTest, WhoIsListedAndNeverVotesStopsNoAuditedRun) {
   ASSERT_TRUE(receipt_.is_object());
   EXPECT_GT(receipt_["audits"]["passed"], 0);
   EXPECT_THAT(log_, ::testing::HasSubstr("nobody takes an audit: evil/"));
+}
+
+TEST_F(HostileTest, RightHashesOfWrongBytesEndNoAuditedRun) {
+  job_ = std::string(kAttackedJob) + "[tasks]\naudit = 1\n";
+  handler_keys_ = {"handler", "handler2"};
+  honest_wait_ = HonestWait::kUntilKeyIsMistrusted;
+  EXPECT_GT(TrainUnder({{"evil", 1, {CompleteWithWrongBytes}}}).false_completions, 0u);
+  EXPECT_THAT(log_, ::testing::HasSubstr("brings results that do not have their hashes"));
 }
 
 TEST_F(HostileTest, AbsurdCapacitiesThatComeAndGoChangeNothing) {

@@ -143,5 +143,42 @@ INSTANTIATE_TEST_SUITE_P(
                       CrashPoints{Victim::kManager, false}, CrashPoints{Victim::kHandler, false}),
     VictimName);
 
+// Without the receipt that shows that it is done, --resume would train the earlier run again. It is
+// one with another seed, whose folder the new run takes.
+TEST(CrashWhileBeginningTest, LeavesNoJobOfAnEarlierRunWithoutItsReceipt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer wants to be the first library of a process";
+#endif
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", kCrashingJob);
+  const std::string earlier = folder / "earlier", out = folder / "out";
+  const std::string endpoint = "ipc://" + (folder / "space");
+  const Result trained = RunAcan(
+      {"train", job, "--set", "train.seed=5", "--handlers", "cpu:1@4MiB", "--out", earlier});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string earlier_job = ReadFile(earlier + "/job.json");
+  int points = 0;
+  for (const char* function : {"remove", "fsync", "rename"}) {
+    for (int call = 1;; ++call) {
+      std::filesystem::remove_all(out);
+      std::filesystem::copy(earlier, out, std::filesystem::copy_options::recursive);
+      Program broker({"broker", "--listen", endpoint});
+      Program handler({"handler", "--connect", endpoint, "--memory", "4MiB"});
+      Program manager({"manager", "--connect", endpoint, job, "--out", out},
+                      {{"LD_PRELOAD", ACAN_DIE_AT_CALL},
+                       {"DIE_AT_CALL", std::to_string(call)},
+                       {"DIE_AT_FUNCTION", function}});
+      const int code = manager.Wait();
+      const bool has_job = std::filesystem::exists(out + "/job.json");
+      if (has_job && ReadFile(out + "/job.json") != earlier_job) break;  // the new run has begun
+      ASSERT_EQ(code, -SIGKILL) << manager.err();
+      ++points;
+      EXPECT_TRUE(!has_job || std::filesystem::exists(out + "/receipt.json"))
+          << "killed at call " << call << " of " << function;
+    }
+  }
+  EXPECT_GT(points, 4);
+}
+
 }  // namespace
 }  // namespace acan::testing

@@ -3,6 +3,8 @@
 // messages counts, too, because by then the process may have written to shared memory. So counting
 // reaches every state in which a process can leave the others.
 //
+// With DIE_AT_FUNCTION=NAME, only calls of this function count.
+//
 // The first call of each function adds a line with its name to the file COUNTED_CALLS, so that a
 // test notices a function that the process no longer calls by this name.
 #include <dlfcn.h>
@@ -16,6 +18,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 namespace {
@@ -40,7 +43,9 @@ void NoteOnce(const char* function, std::atomic_flag& noted) {
 void Count(const char* function, std::atomic_flag& noted) {
   static const long death_at = DeathAt();
   static std::atomic<long> calls{0};
+  static const char* const only = std::getenv("DIE_AT_FUNCTION");
   NoteOnce(function, noted);
+  if (only != nullptr && std::strcmp(only, function) != 0) return;
   if (++calls == death_at) ::kill(::getpid(), SIGKILL);
 }
 

@@ -46,14 +46,21 @@ class KillTest : public ::testing::Test {
   }
   // Checks that each step has its line in the metrics, once and in order.
   void ExpectWholeMetrics() const { EXPECT_EQ(StepsIn(out_), kSteps); }
+  // The lines of the metrics in this folder.
+  static std::vector<nlohmann::json> MetricsIn(const std::string& out) {
+    std::vector<nlohmann::json> metrics;
+    std::istringstream lines(ReadFile(out + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      metrics.push_back(nlohmann::json::parse(line));
+    }
+    return metrics;
+  }
   // Returns one more than the last step in the metrics. REQUIRES: the first line is that of step
   // `next`.
   static int StepsIn(const std::string& out, int next = 0) {
-    std::istringstream lines(ReadFile(out + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const auto json = nlohmann::json::parse(line);
-      if (!json.contains("loss")) continue;
-      EXPECT_EQ(json["step"], next++);
+    for (const nlohmann::json& line : MetricsIn(out)) {
+      if (!line.contains("loss")) continue;
+      EXPECT_EQ(line.at("step"), next++);
     }
     return next;
   }

@@ -291,10 +291,8 @@ TEST_F(KillTest, MetricsThatWereLostOrDamagedAreNamed) {
     EXPECT_EQ(HashOf(resumed), undisturbed_);
     const auto receipt = nlohmann::json::parse(ReadFile(out_ + "/receipt.json"));
     std::set<int> steps;
-    std::istringstream lines(ReadFile(out_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const auto json = nlohmann::json::parse(line);
-      if (json.contains("loss")) steps.insert(json["step"].get<int>());
+    for (const nlohmann::json& line : MetricsIn(out_)) {
+      if (line.contains("loss")) steps.insert(line.at("step").get<int>());
     }
     ASSERT_FALSE(receipt["metrics_missing"].empty()) << resumed.err();
     std::size_t missing = 0;

@@ -8,9 +8,10 @@
 // without a number, none can. While the file FOLDER.processes exists, no process can start.
 // While the file FOLDER.held exists, a file that will be renamed to FOLDER/metrics.jsonl is not
 // written, as by a disk or file server that does not respond; the process says so. While the file
-// FOLDER.unsynced exists, FOLDER/metrics.jsonl does not reach the disk. While the file
-// FOLDER.server exists, all files seem to lie on a file server, and the process says when it first
-// syncs a file FILE while FILE.lock is locked.
+// FOLDER.unsynced exists, FOLDER/metrics.jsonl does not reach the disk. If the file FOLDER.unlogged
+// exists, a file audit.jsonl does not reach the disk. The system says this only once, so the sync
+// that fails removes FOLDER.unlogged. While the file FOLDER.server exists, all files seem to lie on
+// a file server, and the process says when it first syncs a file FILE while FILE.lock is locked.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -206,6 +207,11 @@ int fstatfs(int fd, struct statfs* info) noexcept {
 int fdatasync(int fd) {
   const char* folder = std::getenv("LIMITED_DISK");
   if (IsSet("unsynced") && PathOf(fd) == std::string(folder) + "/metrics.jsonl") {
+    errno = EIO;
+    return -1;
+  }
+  if (IsSet("unlogged") && PathOf(fd).ends_with("/audit.jsonl")) {
+    ::unlink((std::string(folder) + ".unlogged").c_str());
     errno = EIO;
     return -1;
   }

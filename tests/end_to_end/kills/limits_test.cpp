@@ -279,6 +279,21 @@ TEST_F(LimitsTest, TheOlderSnapshotGoesForTheLockOfTheFolder) {
   ExpectWhole(second, out_);
 }
 
+// Otherwise the whole evaluation, or the whole second training, would be in vain.
+TEST_F(LimitsTest, CommandsThatWriteNothingNeedNoRoomForTheModel) {
+  const Result train = RunAcan(TrainWords(never_));
+  ASSERT_EQ(train.code, 0) << train.err;
+  const std::string temporary = folder_ / "tmp";
+  std::filesystem::create_directory(temporary);
+  folder_.Write("tmp.bytes", "10000");
+  const Environment limited = {
+      {"LD_PRELOAD", ACAN_LIMITED_SYSTEM}, {"LIMITED_DISK", temporary}, {"TMPDIR", temporary}};
+  const Result eval = RunAcan({"eval", out_, "--handlers", "cpu:1@4MiB"}, limited);
+  EXPECT_EQ(eval.code, 0) << eval.err;
+  const Result verify = RunAcan({"verify", out_, "--rerun"}, limited);
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+}
+
 // ---- a disk that does not respond ---------------------------------------------------------------
 
 // The copy of the metrics takes longer than the broker waits for a manager, or than there is a
@@ -321,6 +336,44 @@ TEST_F(LimitsTest, LinesThatDidNotReachTheDiskAreWrittenAgain) {
   EXPECT_EQ(train.Wait(), 0) << train.err();
   EXPECT_THAT(train.err(), HasSubstr("; the run writes the file again: resuming"));
   ExpectWhole(train, out_);
+}
+
+// With audits, each life begins at the last snapshot, and none can follow it.
+TEST_F(LimitsTest, ADiskThatKeepsNoLinesEndsTheRunAndItsSnapshotsStay) {
+  const std::vector<std::string> words = {"train",      often_,         "--set", "tasks.audit=0.1",
+                                          "--handlers", "2xcpu:1@4MiB", "--json"};
+  const auto with = [&](const std::string& flag) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {flag, out_});
+    return all;
+  };
+  Program first(with("--out"), Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  folder_.Write("out.unsynced", "");
+  EXPECT_EQ(first.Wait(), 1) << first.err();
+  EXPECT_THAT(first.err(), HasSubstr("lives of the run ended with this and did no new step"));
+  std::filesystem::remove(out_ + ".unsynced");
+  Program second(with("--resume"), Limited());
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("continuing from snapshot"));
+  ExpectWhole(second, out_);
+}
+
+// The records that are lost cannot be written again.
+TEST_F(LimitsTest, RecordsThatDidNotReachTheDiskEndTheRun) {
+  const std::string log = folder_ / "audit.jsonl";
+  std::vector<std::string> words = TrainWords(often_);
+  words.insert(words.end(), {"--audit-log", log});
+  Program first(words, Limited());
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  folder_.Write("out.unlogged", "");
+  EXPECT_EQ(first.Wait(), 1) << first.err();
+  EXPECT_THAT(first.err(), HasSubstr(log + ": cannot sync, so records may be lost: Input"));
+  words = ResumeWords();
+  words.insert(words.end(), {"--audit-log", folder_ / "other.jsonl"});
+  Program second(words);
+  EXPECT_EQ(second.Wait(), 0) << second.err();
+  ExpectWhole(second, out_);
 }
 
 // Otherwise a successor on another host would append its records at the same place.

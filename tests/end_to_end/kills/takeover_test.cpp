@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -128,6 +127,83 @@ TEST_F(KillTest, AStandbyEndsWithTheJob) {
   EXPECT_EQ(standby.Wait(), 0) << standby.err();
   EXPECT_THAT(standby.err(), HasSubstr("the job is done already"));
   EXPECT_EQ(HashOf(standby), HashOf(first));
+}
+
+// As the default output folder of another host may have it.
+TEST_F(KillTest, AFinishedRunOfAnotherJobIsNotReplacedUnawares) {
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program other(ManagerWords({"--set", "train.epochs=1", "--set", "train.seed=5"}));
+  ASSERT_EQ(other.Wait(), 0) << other.err();
+  const std::string receipt = ReadFile(out_ + "/receipt.json");
+  Program first(ManagerWordsFor(folder_ / "first"));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(ManagerWords({"--standby"}));
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  EXPECT_THAT(standby.err(), HasSubstr(out_ + " has a finished run of another job"));
+  for (Program* manager : {&standby, &first}) {
+    manager->Signal(SIGKILL);
+    manager->Wait();
+  }
+  Program second(ManagerWords({"--resume"}));
+  EXPECT_EQ(second.Wait(), 2) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("is done, and it trained another job"));
+  EXPECT_EQ(ReadFile(out_ + "/receipt.json"), receipt);
+  Program third(ManagerWordsFor(folder_ / "third", {"--resume"}));
+  EXPECT_EQ(third.Wait(), 0) << third.err();
+  EXPECT_GE(BeganAfter(third.err(), "the weights in the space"), 100) << third.err();
+  EXPECT_EQ(HashOf(third), undisturbed_);
+}
+
+// A standby may wait for weeks. The job needs them only if it begins anew.
+TEST_F(KillTest, AStandbyEndsWithTheJobWithoutTheInitialWeights) {
+  const Result start = RunAcan({"train", job_, "--set", "train.epochs=1", "--set", "train.seed=5",
+                                "--handlers", "cpu:1", "--out", folder_ / "start"});
+  ASSERT_EQ(start.code, 0) << start.err;
+  const std::string weights = folder_ / "weights.safetensors";
+  std::filesystem::copy_file(folder_ / "start/model.safetensors", weights);
+  const std::vector<std::string> from_weights = {"--set", "model.initial_weights=" + weights};
+  std::vector<std::string> standby_words = ManagerWords(from_weights);
+  standby_words.emplace_back("--standby");
+  Program broker({"broker", "--listen", endpoint_});
+  Program handler(HandlerWords());
+  Program first(ManagerWords(from_weights));
+  ASSERT_TRUE(first.WaitForErr("epoch 2/"));
+  Program standby(standby_words);
+  ASSERT_TRUE(standby.WaitForErr("waiting to take over"));
+  std::filesystem::remove(weights);
+  ASSERT_EQ(first.Wait(), 0) << first.err();
+  EXPECT_EQ(standby.Wait(), 0) << standby.err();
+  EXPECT_THAT(standby.err(), HasSubstr("the job is done already"));
+  EXPECT_EQ(HashOf(standby), HashOf(first));
+}
+
+TEST_F(KillTest, SnapshotsAreEnoughWithoutTheInitialWeights) {
+  const std::string weights = folder_ / "weights.safetensors";
+  const auto words_with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", "--handlers", "cpu:1@4MiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const auto stop = [](Program& train, const std::string& at) {
+    ASSERT_TRUE(train.WaitForErr(at)) << train.err();
+    train.Signal(SIGTERM);
+    ASSERT_EQ(train.Wait(), 128 + SIGTERM) << train.err();
+  };
+  const Result start = RunAcan(words_with(
+      {job_, "--set", "train.epochs=1", "--set", "train.seed=5", "--out", folder_ / "start"}));
+  ASSERT_EQ(start.code, 0) << start.err;
+  std::filesystem::copy_file(folder_ / "start/model.safetensors", weights);
+  const std::string from_weights = "model.initial_weights=" + weights;
+  Program first(words_with({job_, "--set", from_weights, "--out", out_}));
+  ASSERT_NO_FATAL_FAILURE(stop(first, "epoch 3/"));
+  folder_.Write("weights.safetensors", "something else");
+  Program second(words_with({"--resume", out_}));
+  ASSERT_NO_FATAL_FAILURE(stop(second, "continuing from snapshot"));
+  std::filesystem::remove(weights);
+  Program third(words_with({job_, "--set", from_weights, "--resume", out_}));
+  EXPECT_EQ(third.Wait(), 0) << third.err();
+  EXPECT_THAT(third.err(), HasSubstr("continuing from snapshot"));
 }
 
 // Anybody who may write the job's tuples can put any receipt there.
@@ -312,10 +388,8 @@ TEST_F(KillTest, TheReceiptCountsAllLives) {
   }
   const auto reissued_so_far = [this] {
     std::vector<int> counts;
-    std::istringstream lines(ReadFile(out_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const auto metrics = nlohmann::json::parse(line);
-      if (metrics.contains("reissued")) counts.push_back(metrics["reissued"]);
+    for (const nlohmann::json& line : MetricsIn(out_)) {
+      if (line.contains("reissued")) counts.push_back(line.at("reissued").get<int>());
     }
     return counts;
   };

@@ -1,4 +1,4 @@
-// The jobs whose trained weights golden_test.cpp pins. They are at least one of each kind of model,
+// The jobs whose trained weights golden_hashes.h has. They are at least one of each kind of model,
 // with every optimizer and schedule, and with what a training draws from its seed. Together they
 // run every kernel and product.
 #pragma once

@@ -157,6 +157,20 @@ TEST_F(Outputs, CannotReplaceWhatTheJobReads) {
   EXPECT_EQ(result.code, 0) << result.err;
 }
 
+// They may be the only copies. Units pass --resume at the first start, too.
+TEST_F(Outputs, DoNotReplaceWhatDescribesInitialWeights) {
+  const std::string start =
+      folder_.Write("next/start.safetensors", ReadFile(out_ + "/model.safetensors"));
+  const std::string vocabulary = folder_.Write("next/vocabulary.json", "{}");
+  for (const char* flag : {"--out", "--resume"}) {
+    const Result result = RunAcan({"train", job_, flag, folder_ / "next", "--handlers",
+                                   "cpu:1@64MiB", "--set", "model.initial_weights=" + start});
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(vocabulary + " describes these weights"));
+    EXPECT_EQ(ReadFile(vocabulary), "{}");
+  }
+}
+
 TEST_F(Outputs, OfARunThatIsDoneStayAsTheyAre) {
   const std::string receipt = ReadFile(out_ + "/receipt.json");
   const auto resume = [&](const std::vector<std::string>& more, const Environment& environment) {

@@ -5,16 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdlib>
-
 #include "test_files.h"
 
 namespace acan {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAreArray;
 
 class AtomicFileTest : public testing::Test {
@@ -45,27 +41,6 @@ TEST_F(AtomicFileTest, NamesThatAnEarlierLifeHasTakenArePassedOver) {
   EXPECT_EQ(Names().size(), 4u);
   RemoveUnfinished(path_);
   EXPECT_THAT(Names(), ElementsAre("receipt.json"));
-}
-
-// If unnamed files are not supported, the file's name is removed at once.
-TEST_F(AtomicFileTest, OneWithoutANameLeavesNothing) {
-  const char* before = std::getenv("TMPDIR");
-  const std::string restored = before == nullptr ? "" : before;
-  ::setenv("TMPDIR", folder_.path().c_str(), 1);
-  {
-    AtomicFile file("");
-    file.Reserve(100);
-    file.WriteAt(40, "some bytes", 10);
-    std::array<char, 10> bytes{};
-    file.ReadAt(40, bytes.data(), bytes.size());
-    EXPECT_EQ(std::string(bytes.data(), bytes.size()), "some bytes");
-    EXPECT_THAT(Names(), IsEmpty());
-    file.Commit();
-    EXPECT_THAT(Names(), IsEmpty());
-  }
-  ::setenv("TMPDIR", "/no/such/folder", 1);
-  EXPECT_THROW(AtomicFile(""), Error);
-  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", restored.c_str(), 1);
 }
 
 TEST_F(AtomicFileTest, OnlyUnfinishedFilesOfTheNameAreRemoved) {

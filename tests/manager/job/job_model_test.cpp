@@ -12,28 +12,18 @@
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
 #include "fmt/format.h"
+#include "job_model_cases.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
 namespace acan {
 namespace {
 
-constexpr const char* kData = "[data]\ntrain_inputs = \"x.npy\"\ntrain_labels = \"y.npy\"\n";
 constexpr const char* kPerceptron = "[model]\nlayers = [4, 3]\n";
 
-Job ParseModel(const std::string& model, const std::string& rest = "",
-               const std::vector<std::string>& overrides = {}) {
-  return ParseJob("[model]\n" + model + kData + rest, "job.toml", "/jobs", overrides);
-}
-
 Job ParseTraining(const std::string& train, const std::vector<std::string>& overrides = {}) {
-  return ParseJob(kPerceptron + std::string(kData) + "[train]\n" + train, "job.toml", "/jobs",
+  return ParseJob(kPerceptron + std::string(kModelData) + "[train]\n" + train, "job.toml", "/jobs",
                   overrides);
-}
-
-void ExpectModelRefused(const std::string& model, const std::vector<std::string>& parts) {
-  SCOPED_TRACE(model);
-  ExpectError([&] { ParseModel(model); }, parts);
 }
 
 void ExpectTrainingRefused(const std::string& train, const std::vector<std::string>& parts) {
@@ -41,53 +31,13 @@ void ExpectTrainingRefused(const std::string& train, const std::vector<std::stri
   ExpectError([&] { ParseTraining(train); }, parts);
 }
 
-struct KindCase {
-  std::string kind;
-  std::string model;  // of [model]; values differ from the defaults where possible
-};
-
-const std::vector<KindCase>& Kinds() {
-  static const std::vector<KindCase> kinds = {
-      {"gpt",
-       "kind = \"gpt\"\nn_layer = 2\nn_head = 4\nn_embd = 16\nblock_size = 8\nvocab_size = 11\n"
-       "sequence_length = 6\ndropout = 0.1\nbias = false\nactivation = \"gelu\"\n"
-       "label_smoothing = 0.05\n"},
-      {"llama",
-       "kind = \"llama\"\nvocab_size = 11\nhidden_size = 16\nintermediate_size = 24\n"
-       "num_hidden_layers = 2\nnum_attention_heads = 4\nnum_key_value_heads = 2\nhead_dim = 6\n"
-       "max_position_embeddings = 8\nsequence_length = 6\nrms_norm_eps = 1e-5\n"
-       "rope_theta = 500000\ninitializer_range = 0.03\nattention_dropout = 0.1\n"
-       "attention_bias = true\nmlp_bias = true\ntie_word_embeddings = true\n"
-       "label_smoothing = 0.05\n"},
-      {"bert",
-       "kind = \"bert\"\ntask = \"classification\"\nvocab_size = 11\nhidden_size = 16\n"
-       "num_hidden_layers = 2\nnum_attention_heads = 4\nintermediate_size = 24\n"
-       "hidden_act = \"gelu_tanh\"\nhidden_dropout_prob = 0.2\n"
-       "attention_probs_dropout_prob = 0.3\nmax_position_embeddings = 8\ntype_vocab_size = 3\n"
-       "initializer_range = 0.03\nlayer_norm_eps = 1e-5\npad_token_id = 1\nnum_labels = 5\n"
-       "sequence_length = 6\nlabel_smoothing = 0.05\n"},
-      {"vit",
-       "kind = \"vit\"\nimage_size = [8, 12]\nchannels = 1\npatch_size = 4\nnum_layers = 2\n"
-       "num_heads = 2\nhidden_dim = 8\nmlp_dim = 16\ndropout = 0.1\nattention_dropout = 0.2\n"
-       "num_classes = 7\nlabel_smoothing = 0.05\n"},
-      {"resnet",
-       "kind = \"resnet\"\nimage_size = 32\nchannels = 1\nwidths = [8, 16]\nblocks = [1, 2]\n"
-       "block = \"bottleneck\"\nstem = \"small\"\nnorm = \"group\"\nnorm_groups = 4\n"
-       "num_classes = 7\nlabel_smoothing = 0.05\n"},
-      {"convnext",
-       "kind = \"convnext\"\nimage_size = [16, 8]\nchannels = 1\npatch_size = 2\n"
-       "widths = [8, 16]\nblocks = [1, 2]\nlayer_scale = 1e-5\nstochastic_depth_prob = 0.2\n"
-       "num_classes = 7\nlabel_smoothing = 0.05\n"}};
-  return kinds;
-}
-
 std::size_t LinesIn(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
 TEST(JobModelTest, EveryKeyOfEveryKindIsReadAndWritten) {
-  ASSERT_EQ(Kinds().size() + 2, std::size(kModelKinds));  // mlp, and graph below
-  for (const auto& [kind, model] : Kinds()) {
+  ASSERT_EQ(ModelKindCases().size() + 2, std::size(kModelKinds));  // not mlp and graph
+  for (const auto& [kind, model] : ModelKindCases()) {
     SCOPED_TRACE(kind);
     const Job job = ParseModel(model);
     EXPECT_EQ(KindOf(job.model), kind);
@@ -107,7 +57,7 @@ TEST(JobModelTest, EveryKeyOfEveryKindIsReadAndWritten) {
 }
 
 TEST(JobModelTest, ValuesArriveInTheirFields) {
-  const auto gpt = std::get<model::GptOptions>(ParseModel(Kinds()[0].model).model);
+  const auto gpt = std::get<model::GptOptions>(ParseModel(ModelKindCases()[0].model).model);
   EXPECT_EQ(gpt.n_layer, 2);
   EXPECT_EQ(gpt.n_head, 4);
   EXPECT_EQ(gpt.n_embd, 16);
@@ -117,16 +67,16 @@ TEST(JobModelTest, ValuesArriveInTheirFields) {
   EXPECT_EQ(gpt.dropout, 0.1f);
   EXPECT_FALSE(gpt.bias);
   EXPECT_EQ(gpt.activation, model::ActivationKind::kGelu);
-  const auto vit = std::get<model::VitOptions>(ParseModel(Kinds()[3].model).model);
+  const auto vit = std::get<model::VitOptions>(ParseModel(ModelKindCases()[3].model).model);
   EXPECT_EQ(vit.image_size, (model::Extent{8, 12}));
-  const auto resnet = std::get<model::ResnetOptions>(ParseModel(Kinds()[4].model).model);
+  const auto resnet = std::get<model::ResnetOptions>(ParseModel(ModelKindCases()[4].model).model);
   EXPECT_EQ(resnet.image_size, (model::Extent{32, 32}));
   EXPECT_EQ(resnet.widths, (std::vector<std::int64_t>{8, 16}));
   EXPECT_EQ(resnet.block, model::ResnetBlock::kBottleneck);
 }
 
 TEST(JobModelTest, ReceiptsHaveShortNumbers) {
-  const nlohmann::json json = JobToJson(ParseModel(Kinds()[1].model)).at("model");
+  const nlohmann::json json = JobToJson(ParseModel(ModelKindCases()[1].model)).at("model");
   EXPECT_EQ(json.at("rms_norm_eps").dump(), "1e-05");
   EXPECT_EQ(json.at("attention_dropout").dump(), "0.1");
 }
@@ -210,12 +160,12 @@ TEST(JobModelTest, ValuesThatMakeNoModelAreRefused) {
   ExpectModelRefused("kind = \"resnet\"\nwidths = [8]\n",
                      {"line 3 of job.toml: model.widths has 1 entries and blocks 4"});
   ExpectModelRefused("kind = \"vit\"\ndropout = 1\n", {"line 3 of job.toml: model.dropout = 1"});
-  ExpectError([] { ParseModel(Kinds()[0].model, "", {"model.n_head=3"}); },
+  ExpectError([] { ParseModel(ModelKindCases()[0].model, "", {"model.n_head=3"}); },
               {"--set model.n_head=3: model.n_head = 3 does not divide"});
 }
 
 TEST(JobModelTest, OtherKindsHaveNoPerceptron) {
-  for (const auto& [kind, model] : Kinds()) {
+  for (const auto& [kind, model] : ModelKindCases()) {
     const Job job = ParseModel(model);
     ExpectError([&] { job.perceptron(); },
                 {"model.kind = \"" + kind + "\"", "only models of kind \"mlp\""});
@@ -247,36 +197,8 @@ TEST(JobModelTest, ModelsOfLanguageHaveAPerplexity) {
   EXPECT_FALSE(of(gpt, 701).has_value());
   EXPECT_FALSE(of(gpt, std::nan("")).has_value());
   EXPECT_FALSE(of(gpt + "label_smoothing = 0.1\n", 1).has_value());
-  EXPECT_FALSE(of(Kinds()[3].model, 1).has_value());  // a model of images
+  EXPECT_FALSE(of(ModelKindCases()[3].model, 1).has_value());  // a model of images
   EXPECT_FALSE(of("layers = [4, 3]\n", 1).has_value());
-}
-
-// ---- graph files -------------------------------------------------------------------------------
-
-Job ParseGraph(const std::string& path, const std::string& more = "") {
-  return ParseModel("kind = \"graph\"\nfile = \"" + path + "\"\n" + more);
-}
-
-TEST(GraphFileJobTest, TheJobHasTheFileAsItWas) {
-  const TestFolder folder;
-  const Job preset = ParseModel(Kinds()[0].model);
-  const std::string path = folder.Write("net.json", GraphTextOf(preset));
-  const Job job = ParseGraph(path);
-  EXPECT_EQ(model::Dump(BuildModel(job)->training), model::Dump(BuildModel(preset)->training));
-  EXPECT_EQ(model::Dump(BuildModel(job)->evaluation), model::Dump(BuildModel(preset)->evaluation));
-  EXPECT_EQ(BuildModel(job)->kind, "graph");
-  const nlohmann::json json = JobToJson(job).at("model");
-  EXPECT_EQ(json.at("file"), path);
-  EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})), JobToJson(job));
-  EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")), JobToJson(job));
-  // The id depends on the file's content, not on its path.
-  const auto id = [](const Job& of) { return TrainingId(of, "a", "b"); };
-  EXPECT_EQ(id(ParseGraph(folder.Write("moved.json", GraphTextOf(preset)))), id(job));
-  EXPECT_NE(id(ParseGraph(folder.Write("other.json", GraphTextOf(preset) + "\n"))), id(job));
-  folder.Write("net.json", GraphTextOf(preset) + "\n");
-  EXPECT_EQ(GraphTextOf(job), GraphTextOf(preset));
-  ExpectError([&] { JobFromJson(JobToJson(job), "receipt.json"); },
-              {path + ": the file has changed: its SHA-256 is ", json.at("file_sha256")});
 }
 
 // Sines of larger angles are not defined.
@@ -294,57 +216,6 @@ TEST(LlamaJobTest, PositionsHaveAngles) {
                      {"model.max_position_embeddings = 1048577 must be at most 1048576"});
   ExpectModelRefused(llama + "max_position_embeddings = 9999999\nsequence_length = 1048577\n",
                      {"model.sequence_length = 1048577 must be at most 1048576"});
-}
-
-TEST(GraphFileJobTest, HashesAreOf64Digits) {
-  const TestFolder folder;
-  const std::string path = folder.Write("net.json", GraphTextOf(ParseModel(Kinds()[0].model)));
-  const auto sha256 = JobToJson(ParseGraph(path)).at("model").at("file_sha256").get<std::string>();
-  const auto with = [&](const std::string& digits) {
-    return ParseGraph(path, "file_sha256 = \"" + digits + "\"\n");
-  };
-  std::string upper = sha256;
-  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  EXPECT_EQ(JobToJson(with(upper)), JobToJson(with(sha256)));
-  ExpectError([&] { with(std::string(64, '0')); }, {"the file has changed"});
-  for (const std::string& wrong : {std::string(), std::string("ABC"), sha256.substr(1) + "g"}) {
-    ExpectError([&] { with(wrong); },
-                {"model.file_sha256 = \"" + wrong.substr(0, 40), "64 hexadecimal"});
-    ExpectModelRefused(
-        "layers = [4, 2]\ninitial_weights = \"w\"\ninitial_weights_sha256 = \"" + wrong + "\"\n",
-        {"model.initial_weights_sha256", "64 hexadecimal"});
-  }
-}
-
-TEST(GraphFileJobTest, MistakesAreNamed) {
-  const TestFolder folder;
-  ExpectModelRefused("kind = \"graph\"\n", {"job.toml has no model.file"});
-  ExpectModelRefused("kind = \"gpt\"\nfile = \"x\"\n", {"model.file", "kind = \"graph\""});
-  ExpectModelRefused("kind = \"graph\"\nfile = \"x\"\nn_layer = 2\n", {"model.n_layer"});
-  ExpectError([&] { ParseGraph(folder.Path("none.json")); }, {"none.json: cannot open"});
-  ExpectError([&] { ParseGraph(folder.path()); }, {"is a directory"});
-  const std::string path = folder.Write("net.json", "{\"format\": \"acan-graph-1\"}");
-  ExpectError([&] { ParseGraph(path); }, {path + ": 'inputs' is missing"});
-  // A job whose loss depends on no parameter is refused.
-  folder.Write("net.json", R"({"format": "acan-graph-1",
-    "inputs": [{"name": "x", "role": "numbers"}, {"name": "targets", "role": "targets"}],
-    "parameters": [], "outputs": {},
-    "nodes": [{"name": "loss", "operator": "squared_error", "inputs": ["x", "targets"]}],
-    "loss": "loss"})");
-  ExpectError([&] { ParseGraph(path); }, {"job.toml: the model has no parameter to train"});
-}
-
-TEST(GraphFileJobTest, TheLossSaysWhatTheDataAre) {
-  const TestFolder folder;
-  Job of_values;
-  of_values.model = Perceptron{.layers = {4, 3}, .loss = Loss::kMeanSquaredError};
-  const std::string path = folder.Write("net.json", GraphTextOf(of_values));
-  const std::string model = "[model]\nkind = \"graph\"\nfile = \"" + path + "\"\n";
-  EXPECT_EQ(
-      ParseJob(model + "[data]\ngenerated = \"regression\"\nsamples = 9\n", "job.toml", "/jobs", {})
-          .loss(),
-      Loss::kMeanSquaredError);
-  ExpectError([&] { ParseGraph(path); }, {"data.train_labels"});
 }
 
 TEST(JobModelTest, StepsTakeThePlaceOfEpochs) {
@@ -378,14 +249,14 @@ TEST(JobModelTest, WhenItIsEvaluatedIsNoPartOfTheId) {
 TEST(JobModelTest, RulesOfATraining) {
   const std::string rules =
       "[train]\nclip_norm = 0.5\ndecay = \"matrices\"\nfreeze = [\"transformer.wte.*\"]\n";
-  const Job job = ParseModel(Kinds()[0].model, rules);
+  const Job job = ParseModel(ModelKindCases()[0].model, rules);
   EXPECT_EQ(job.training.clip_norm, 0.5);
   EXPECT_EQ(job.decay, model::DecayRule::kMatrices);
   EXPECT_EQ(job.freeze, std::vector<std::string>{"transformer.wte.*"});
   EXPECT_EQ(JobToJson(ParseJob(JobToToml(job), "again", "/", {})).dump(), JobToJson(job).dump());
   const auto refused = [](const std::string& train, const std::vector<std::string>& parts) {
     SCOPED_TRACE(train);
-    ExpectError([&] { ParseModel(Kinds()[0].model, "[train]\n" + train); }, parts);
+    ExpectError([&] { ParseModel(ModelKindCases()[0].model, "[train]\n" + train); }, parts);
   };
   refused("clip_norm = -1\n", {"train.clip_norm = -1"});
   refused("decay = \"none\"\n", {"must be one of everything, matrices"});
@@ -434,8 +305,8 @@ TEST(JobModelTest, ExtremeNumbersAreRefusedOrMakeAModel) {
                                            "nan",        "inf",
                                            "1e308",      "1e-300",
                                            "-0.0",       "9223372036854775807"};
-  for (const auto& [kind, model] : Kinds()) {
-    const std::string sections = "[model]\n" + model + kData;
+  for (const auto& [kind, model] : ModelKindCases()) {
+    const std::string sections = "[model]\n" + model + kModelData;
     std::istringstream lines(model);
     for (std::string line; std::getline(lines, line);) {
       const std::string key = line.substr(0, line.find(' '));
@@ -473,7 +344,7 @@ TEST(JobModelTest, ABatchHasNoMoreRowsThanTasksCount) {
 }
 
 TEST(BuildModelTest, BothGraphsHaveTheSameParameters) {
-  for (const auto& [kind, text] : Kinds()) {
+  for (const auto& [kind, text] : ModelKindCases()) {
     SCOPED_TRACE(kind);
     const auto model = BuildModel(ParseModel(text));
     EXPECT_EQ(model->kind, kind);
@@ -496,8 +367,9 @@ TEST(BuildModelTest, AWeightOfAPerceptronComesBeforeTheBiasOfItsLayer) {
 }
 
 TEST(BuildModelTest, FreezeAndDecayAreApplied) {
-  const auto model = BuildModel(ParseModel(
-      Kinds()[0].model, "[train]\nfreeze = [\"transformer.wte.*\"]\ndecay = \"matrices\"\n"));
+  const auto model =
+      BuildModel(ParseModel(ModelKindCases()[0].model,
+                            "[train]\nfreeze = [\"transformer.wte.*\"]\ndecay = \"matrices\"\n"));
   for (const model::Graph* graph : {&model->training, &model->evaluation}) {
     for (const model::Parameter& parameter : graph->parameters()) {
       EXPECT_EQ(parameter.frozen, parameter.name == "transformer.wte.weight") << parameter.name;

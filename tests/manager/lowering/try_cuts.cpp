@@ -1,6 +1,6 @@
 // Trains the models of graph files under many cuts (tried_model.h). Run it by hand:
 //
-//   python3 tests/end_to_end/runs/random_jobs.py --graphs graphs --seed 1 --count 100
+//   python3 tests/end_to_end/random_jobs/random_jobs.py --graphs graphs --seed 1 --count 100
 //   build/ci/bin/lowering_try_cuts graphs/*.json
 #include <fstream>
 #include <iterator>

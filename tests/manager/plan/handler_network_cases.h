@@ -28,6 +28,13 @@ inline Capacity FarHandler(const std::string& host, std::uint32_t ns_per_kib, do
   return capacity;
 }
 
+inline Capacity OnMachine(Capacity capacity, const std::string& machine, std::vector<int> cpus) {
+  capacity.machine = machine;
+  capacity.cpus = std::move(cpus);
+  capacity.busy_cpus = capacity.threads;
+  return capacity;
+}
+
 inline std::map<std::string, Capacity> OneOnEachHost(int hosts, std::uint32_t ns_per_kib) {
   std::map<std::string, Capacity> handlers;
   for (int i = 0; i < hosts; ++i) {

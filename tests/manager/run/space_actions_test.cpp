@@ -106,5 +106,28 @@ TEST_F(SpaceActionsTest, ALateAnswerToADroppedVoteLeavesTheNextVoteAlone) {
   EXPECT_EQ(context_.client.unanswered(), 0u);
 }
 
+// As a handler with faulty memory may put it.
+TEST_F(SpaceActionsTest, ALossThatIsDamagedIsComputedAgainAFewTimes) {
+  tuplespace::Client other(ClientNamed("handler"));
+  tuplespace::Tuple loss;
+  loss.key = Key{"run", 5, "loss"};
+  loss.payload = tuplespace::Payload::Copy("loss").WithHash(
+      tuplespace::HashOf(tuplespace::Payload::Copy("others").bytes()));
+  ASSERT_TRUE(other.Put({loss}));
+  const ReadLosses read{1, 0, {loss.key}};
+  for (std::size_t times = 1; times <= 2; ++times) {
+    space_.Do(read);
+    while (posted_.size() < times) context_.client.Poll(std::chrono::milliseconds(10));
+    const auto* lost = std::get_if<ResultsLost>(&posted_.back());
+    ASSERT_NE(lost, nullptr);
+    EXPECT_NE(lost->why.find(other.id()), std::string::npos) << lost->why;
+  }
+  space_.Do(read);
+  const auto await = [this] {
+    while (posted_.size() == 2) context_.client.Poll(std::chrono::milliseconds(10));
+  };
+  EXPECT_THROW(await(), tuplespace::SpaceError);
+}
+
 }  // namespace
 }  // namespace acan

@@ -32,7 +32,7 @@ TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
   EXPECT_THROW(notices_.On(Orphaned(), nullptr), JobFailed);
 }
 
-// Every handler refuses such a task, so the last one to do so is not to blame.
+// Every handler refuses such a task, so the last one to do so is named, but not to blame.
 TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
   Notice notice = Parked();
   try {
@@ -46,6 +46,7 @@ TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("a defect of acan"), std::string::npos) << text;
+    EXPECT_NE(text.find("\"handler\""), std::string::npos) << "it may be the only one: " << text;
     EXPECT_EQ(text.find("handler handler"), std::string::npos) << text;
   }
 }
@@ -85,6 +86,29 @@ TEST_F(SpaceNoticesTest, AConflictIsLoggedOnce) {
   for (int i = 0; i < 3; ++i) notices.On(Notice(notice), nullptr);
   EXPECT_EQ(lines.size(), 1u);
   EXPECT_EQ(notices.conflicts().size(), 1u);
+}
+
+// A key may have any number of clients, and each may be mistrusted again and again.
+TEST_F(SpaceNoticesTest, TheClientsOfOneKeyDoNotFillTheLog) {
+  std::vector<std::string> lines;
+  RunSettings settings;
+  settings.log = [&lines](const std::string& line) { lines.push_back(line); };
+  RunContext context{settings,
+                     {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}},
+                     run_.job,
+                     BuildModel(run_.job),
+                     run_.data};
+  SpaceNotices notices{context, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
+  constexpr std::size_t kNotices = 10'000;
+  for (std::size_t i = 0; i < kNotices; ++i) {
+    notices.On({Notice::Kind::kMistrusted, Key{"task", 1}, "evil/" + std::to_string(i), "no"},
+               nullptr);
+  }
+  EXPECT_GE(lines.size(), 1u);
+  EXPECT_LT(lines.size(), kNotices / 10) << "some lines at once, and then one in a second";
+  const std::size_t before = lines.size();
+  notices.On({Notice::Kind::kMistrusted, Key{"task", 1}, "other/1", "no"}, nullptr);
+  EXPECT_EQ(lines.size(), before + 1);
 }
 
 TEST_F(SpaceNoticesTest, ADisputeThatAuditsForgetIsKeptAsAConflict) {

@@ -82,12 +82,19 @@ void BrokerHost::Start() {
   ++life_;
   Join(kObserver);
   Join(kLiar);
-  if (hostile_ != nullptr) {
+  observer_->SetHostile([](const ClientId& client) {
+    return HostileHandler::Is(client) || HostileManager::Is(client);
+  });
+  observer_->SetJudgedApart(HostileManager::Owns);
+  if (hostile_.handler != nullptr) {
     observer_->SetLimits([this](const ClientId& client) { return KeyOf(client) != nullptr; },
-                         hostile_->who().role->limits);
-    observer_->SetHostile(HostileHandler::Is);
-    hostile_->OnBroker();
-    LetHostileAct();
+                         hostile_.handler->who().role->limits);
+    hostile_.handler->OnBroker();
+    LetAct(*hostile_.handler, &BrokerHost::ActHostileHandler);
+  }
+  if (hostile_.manager != nullptr) {
+    hostile_.manager->OnBroker();
+    LetAct(*hostile_.manager, &BrokerHost::ActHostileManager);
   }
   SetTimer();
 }
@@ -143,7 +150,8 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
     if (request == nullptr) continue;
     ++totals_.requests;
     observer_->OnRequest(from->client(), envelope.session, *request);
-    if (hostile_ != nullptr) hostile_->Overhear(*request);
+    if (hostile_.handler != nullptr) hostile_.handler->Overhear(*request);
+    if (hostile_.manager != nullptr) hostile_.manager->Overhear(from->client(), *request);
     const auto* complete = std::get_if<tuplespace::Complete>(&request->body);
     if (complete != nullptr) liar_.Overhear(*complete, world_.random());
   }
@@ -152,7 +160,7 @@ void BrokerHost::Handle(const std::shared_ptr<Connection>& from, Frames&& frames
   if (known && !core_->Knows(from->client())) OnLost(from->client());  // it sent Bye
   Flush(from->client());
   Lie();
-  if (hostile_ != nullptr && hostile_->Joins()) ActHostile();
+  if (hostile_.handler != nullptr && hostile_.handler->Joins()) ActHostileHandler();
   if (world_.random().OneIn(kProbeOneIn)) Probe();
   Tick();
 }
@@ -233,7 +241,10 @@ void BrokerHost::Flush(const ClientId& active) {
 
 void BrokerHost::Deliver(const BrokerCore::Delivery& delivery) {
   if (HostileHandler::Is(delivery.client)) {
-    return hostile_->OnAnswer(delivery.client, delivery.envelope);
+    return hostile_.handler->OnAnswer(delivery.client, delivery.envelope);
+  }
+  if (HostileManager::Is(delivery.client)) {
+    return hostile_.manager->OnAnswer(delivery.envelope);
   }
   if (!routes_.Has(delivery.client)) return;
   routes_.Send(delivery.client, delivery.envelope, observer_->TakeLead(delivery.client));
@@ -359,28 +370,28 @@ void BrokerHost::Lie() {
 
 // The hostile handler's key if `client` has it, which honest handlers may share; null: no key.
 const tuplespace::AccessList::Entry* BrokerHost::KeyOf(const ClientId& client) const {
-  if (hostile_ == nullptr) return nullptr;
-  if (HostileHandler::Is(client)) return &hostile_->who();
-  const bool has_copy = key_is_shared_ && routes_.LeadsToHandler(client);
-  return has_copy ? &hostile_->who() : nullptr;
+  if (hostile_.handler == nullptr) return nullptr;
+  const tuplespace::AccessList::Entry& key = hostile_.handler->who();
+  const bool has_copy = hostile_.key_is_shared && routes_.LeadsToHandler(client);
+  return (HostileHandler::Is(client) || has_copy) ? &key : nullptr;
 }
 
-// ---- a hostile handler, connected directly ------------------------------------------------------
+// ---- a hostile handler and a hostile manager, connected directly --------------------------------
 
-void BrokerHost::LetHostileAct() {
-  world_.After(hostile_->NextDelayUs(), [this, life = life_] {
+template <class Actor>
+void BrokerHost::LetAct(Actor& actor, void (BrokerHost::*act)()) {
+  world_.After(actor.NextDelayUs(), [this, &actor, act, life = life_] {
     if (life != life_ || !running()) return;
     if (!stopped()) {
-      ActHostile();
+      (this->*act)();
       Tick();
     }
-    LetHostileAct();
+    LetAct(actor, act);
   });
 }
 
-void BrokerHost::ActHostile() {
-  HostileHandler::Said said = hostile_->Say(*observer_);
-  ++totals_.hostile;
+bool BrokerHost::ReceiveHostile(HostileHandler::Said& said,
+                                const tuplespace::AccessList::Entry& who) {
   world_.Note(fmt::format("{}: {}", said.client, said.what));
   Trace(said.client, said.envelope);
   for (const ClientMessage& message : said.envelope.messages) {
@@ -389,13 +400,25 @@ void BrokerHost::ActHostile() {
   }
   const bool known = core_->Knows(said.client);
   HashPayloads(said.envelope);
-  core_->Receive(said.client, std::move(said.envelope), NowUs(), &hostile_->who());
-  if (known && !core_->Knows(said.client)) {
-    OnLost(said.client);
-    CheckNothingIsLeftOf(said.client);
-  }
+  core_->Receive(said.client, std::move(said.envelope), NowUs(), &who);
+  const bool left = known && !core_->Knows(said.client);
+  if (left) OnLost(said.client);
+  return left;
+}
+
+void BrokerHost::ActHostileHandler() {
+  HostileHandler::Said said = hostile_.handler->Say(*observer_);
+  ++totals_.hostile;
+  if (ReceiveHostile(said, hostile_.handler->who())) CheckNothingIsLeftOf(said.client);
   Flush(said.client);
   CheckReportsOf(said.client);  // after the answers, which are attributed to the active client
+}
+
+void BrokerHost::ActHostileManager() {
+  HostileManager::Said said = hostile_.manager->Say();
+  ++totals_.hostile_manager;
+  ReceiveHostile(said, hostile_.manager->who());
+  Flush(said.client);
 }
 
 // Managers read the reports of handlers.

@@ -17,14 +17,16 @@
 #include "broker_core.h"
 #include "checkers/observer.h"
 #include "cluster/hostile_handler.h"
+#include "cluster/hostile_manager.h"
 #include "world/network.h"
 
 namespace acan::simulation {
 
 struct BrokerTotals {
   std::uint64_t requests = 0;
-  std::uint64_t conflicts_made = 0;  // by the liar
-  std::uint64_t hostile = 0;         // messages of the hostile handler
+  std::uint64_t conflicts_made = 0;   // by the liar
+  std::uint64_t hostile = 0;          // messages of the hostile handler
+  std::uint64_t hostile_manager = 0;  // and of the hostile manager
   std::uint64_t most_payload_bytes = 0;
 };
 
@@ -46,8 +48,12 @@ class BrokerHost final : public Listener {
   // Adds a hostile handler to the next broker and to those after it. `key_is_shared`: honest
   // handlers have the same key.
   void SetHostile(std::unique_ptr<HostileHandler> hostile, bool key_is_shared) {
-    hostile_ = std::move(hostile);
-    key_is_shared_ = key_is_shared;
+    hostile_.handler = std::move(hostile);
+    hostile_.key_is_shared = key_is_shared;
+  }
+  // Adds a hostile manager in the same way.
+  void SetHostileManager(std::unique_ptr<HostileManager> manager) {
+    hostile_.manager = std::move(manager);
   }
   // Writes each message to and from clients into the trace.
   void TraceMessages() { traces_messages_ = true; }
@@ -78,8 +84,12 @@ class BrokerHost final : public Listener {
   void Probe();
   void CheckSpace();
   const tuplespace::AccessList::Entry* KeyOf(const tuplespace::ClientId& client) const;
-  void LetHostileAct();
-  void ActHostile();
+  template <class Actor>
+  void LetAct(Actor& actor, void (BrokerHost::*act)());
+  void ActHostileHandler();
+  void ActHostileManager();
+  // Returns whether the client has left by that.
+  bool ReceiveHostile(HostileHandler::Said& said, const tuplespace::AccessList::Entry& who);
   void CheckNothingIsLeftOf(const tuplespace::ClientId& client);
   void CheckReportsOf(const tuplespace::ClientId& client);
   tuplespace::ReplyBody Ask(tuplespace::RequestBody body);
@@ -99,8 +109,12 @@ class BrokerHost final : public Listener {
   ClientRoutes routes_;
   OwnClients own_clients_;
   Liar liar_;
-  std::unique_ptr<HostileHandler> hostile_;  // may be null
-  bool key_is_shared_ = false;
+  struct Hostile {
+    std::unique_ptr<HostileHandler> handler;  // may be null
+    bool key_is_shared = false;               // honest handlers have its key
+    std::unique_ptr<HostileManager> manager;  // may be null
+  };
+  Hostile hostile_;
   bool traces_messages_ = false;
   BrokerTotals totals_;
 };

@@ -20,10 +20,15 @@ struct CheckContext {
   tuplespace::ClientLimits limits_of_key = {};
   // Whether a client is hostile; all others must behave well. May be null.
   std::function<bool(const tuplespace::ClientId&)> is_hostile = nullptr;
+  // Whether a tuple belongs to a manager whose tasks are judged apart. May be null.
+  std::function<bool(const tuplespace::Key&)> is_judged_apart = nullptr;
 
   bool IsLimited(const tuplespace::ClientId& client) const { return have_key && have_key(client); }
   bool IsHostile(const tuplespace::ClientId& client) const {
     return is_hostile && is_hostile(client);
+  }
+  bool IsJudgedApart(const tuplespace::Key& key) const {
+    return is_judged_apart && is_judged_apart(key);
   }
 };
 

@@ -39,6 +39,9 @@ class Observer {
   void SetHostile(std::function<bool(const tuplespace::ClientId&)> is_hostile) {
     context_.is_hostile = std::move(is_hostile);
   }
+  void SetJudgedApart(std::function<bool(const tuplespace::Key&)> is_judged_apart) {
+    context_.is_judged_apart = std::move(is_judged_apart);
+  }
 
   // Call this before the broker handles the request.
   void OnRequest(const tuplespace::ClientId& client, std::uint64_t session,

@@ -10,7 +10,8 @@ namespace acan::simulation {
 using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
-constexpr const char* kIsBenched = "receives no tasks for the next";
+constexpr const char* kIsBenched = "receives no tasks";
+constexpr const char* kBenchedApart = "receives no tasks of key";  // but all others
 constexpr std::int64_t kNotSaidUs = 999;  // notices round to whole milliseconds
 constexpr std::int64_t kRememberedUs = kLimits.key_forgiven_us - kLimits.most_bench_us;
 }  // namespace
@@ -48,16 +49,18 @@ bool TrustChecker::IsOnProbation(const ClientId& client, std::int64_t now_us) co
 Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, const TaskSpec* task,
                                       std::int64_t now_us) const {
   Extensions extensions;
-  if (!context_.IsLimited(client) && !mistrusted_.contains(client)) {
+  if (!HasKey(client) && !mistrusted_.contains(client)) {
     extensions.least = kLimits.lease_extensions;
   }
   if (IsUntried(client)) extensions.most = kLimits.untried_extensions;
-  if (IsOnProbation(client, now_us)) extensions.most = kLimits.untried_extensions / 2;
+  // What it did with the tasks of others does not count for those that are judged apart.
+  const bool probation = !context_.IsJudgedApart(key) && IsOnProbation(client, now_us);
+  if (probation) extensions.most = kLimits.untried_extensions / 2;
   if (task == nullptr) return extensions;  // its needs are unknown
   const auto asks = [&](const Pattern& pattern) { return pattern.Matches(key); };
   const auto could_take = [&](const auto& other) {
-    return other.first != client && !context_.IsLimited(other.first) &&
-           !mistrusted_.contains(other.first) && other.second.offer_bytes >= task->need_bytes &&
+    return other.first != client && !HasKey(other.first) && !mistrusted_.contains(other.first) &&
+           other.second.offer_bytes >= task->need_bytes &&
            std::any_of(other.second.patterns.begin(), other.second.patterns.end(), asks);
   };
   extensions.another_could_take =
@@ -68,8 +71,14 @@ Extensions TrustChecker::ExtensionsOf(const ClientId& client, const Key& key, co
 // The broker must answer the client's waiting Gets once the time that the notice names has passed.
 void TrustChecker::OnMistrusted(const Notice& notice, std::int64_t now_us) {
   if (notice.text.find(kIsBenched) == std::string::npos) return;  // it is about a task
+  const bool apart = notice.text.find(kBenchedApart) != std::string::npos;
+  if (apart != context_.IsJudgedApart(notice.key)) {
+    context_.report(fmt::format("{} gets {} because of what it did with {}", notice.by,
+                                apart ? "only tasks of others" : "no tasks at all",
+                                notice.key.ToString()));
+  }
   mistrusted_.insert(notice.by);
-  if (context_.IsLimited(notice.by)) offence_us_ = now_us;
+  if (context_.IsLimited(notice.by) && !apart) offence_us_ = now_us;
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
   const std::int64_t said_us = 1000 * std::stoll(notice.text.substr(number, unit - number));

@@ -1,6 +1,6 @@
-// TrustChecker: checks that benches end in time, and that clients of a key that offended get one
-// task at a time until they have completed one. It also knows how far a client may extend its
-// leases.
+// TrustChecker: checks that benches end in time, that clients of a key that offended get one task
+// at a time until they have completed one, and that what a client does with tasks that are judged
+// apart has no effect on others. It also knows how far a client may extend its leases.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,10 @@ class TrustChecker {
   void OnTime(std::int64_t now_us) const;
 
  private:
+  // A client with a key may have the benches of other clients of that key.
+  bool HasKey(const tuplespace::ClientId& client) const {
+    return context_.IsLimited(client) || context_.IsHostile(client);
+  }
   bool IsUntried(const tuplespace::ClientId& client) const {
     return context_.IsLimited(client) && !tried_.contains(client);
   }

@@ -296,6 +296,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
   result.job = job_index_;
   try {
     DrawHostile();
+    DrawHostileManager();
     Begin();
     DrawFaults();
     result.options = DescribeDrawn();
@@ -303,7 +304,8 @@ SeedResult Cluster::Run(const Outcome* expected) {
       world_.Remark(result.options.substr(at, end - at));
       at = end + 1;
     }
-    const std::int64_t patience_us = hostile() ? kHostilePatienceUs : kPatienceUs;
+    const bool is_slowed = hostile() || !drawn_.hostile_manager.empty();
+    const std::int64_t patience_us = is_slowed ? kHostilePatienceUs : kPatienceUs;
     const std::int64_t end_us = world_.now_us() + 130 * kSecondUs + patience_us;
     // Other managers end, too, without changing anything.
     const auto done = [this] { return finished_ && !AnyManager(); };
@@ -319,6 +321,7 @@ SeedResult Cluster::Run(const Outcome* expected) {
   result.requests = broker_.totals().requests;
   result.conflicts_made = broker_.totals().conflicts_made;
   result.hostile = broker_.totals().hostile;
+  result.hostile_manager = broker_.totals().hostile_manager;
   result.faults = faults_.counts;
   result.moves = {.fetched = network_.direct().fetched,
                   .failed_fetches = network_.direct().failed,
@@ -336,11 +339,11 @@ std::string Cluster::DescribeDrawn() {
 // Only these may remain: what the space begins with, what connected handlers put about themselves,
 // their probes of links, and the marks that the job is done and that a manager wanted to lead it,
 // since that manager may have been killed. After a restart, a broker may also get results of a run
-// that it does not know.
+// that it does not know. A hostile manager may leave whatever it likes for its own jobs.
 void Cluster::CheckNothingIsLeft() {
   if (broker_.life() > 1 || !tidied_up_) return;
   for (const tuplespace::Key& key : broker_.Keys()) {
-    if (key == ProbeTurnKey()) continue;
+    if (key == ProbeTurnKey() || HostileManager::Owns(key)) continue;
     const std::vector<tuplespace::Field> fields = key.Fields();
     const auto* kind = std::get_if<std::string>(&fields.front());
     if (kind != nullptr && (*kind == "done" || *kind == "leader")) continue;

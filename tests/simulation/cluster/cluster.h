@@ -73,6 +73,7 @@ class Cluster {
   std::string Reproducible(std::string text) const;
 
   void DrawHostile();
+  void DrawHostileManager();
   void DrawFaults();
   void NextFault();
   bool Do(Fault fault);

@@ -10,7 +10,8 @@ namespace {
 
 // ZeroMQ's heartbeats end a connection after this time of silence.
 constexpr std::int64_t kHeartbeatEndUs = 5 * kSecondUs;
-constexpr std::uint64_t kHostileOneIn = 3;  // seeds
+constexpr std::uint64_t kHostileOneIn = 3;         // seeds
+constexpr std::uint64_t kHostileManagerOneIn = 6;  // likewise
 
 }  // namespace
 
@@ -25,6 +26,16 @@ void Cluster::DrawHostile() {
   world_.Note("a hostile handler, " + drawn_.hostile +
               (drawn_.key_is_shared ? " with the key of all handlers" : ""));
   broker_.SetHostile(std::move(handler), drawn_.key_is_shared);
+}
+
+// As DrawHostile. Does not happen if the faults are given.
+void Cluster::DrawHostileManager() {
+  Random random(drawn_.seed ^ 0x3a13);
+  if (!random.OneIn(kHostileManagerOneIn) || !disturbed_ || drawn_.faults_are_given) return;
+  auto manager = std::make_unique<HostileManager>(random.Next());
+  drawn_.hostile_manager = manager->Describe();
+  world_.Note(drawn_.hostile_manager);
+  broker_.SetHostileManager(std::move(manager));
 }
 
 // A seed has only some of the faults: some defects show only while other faults do not happen.

@@ -70,6 +70,7 @@ std::string Describe(const Drawn& drawn) {
                            ? "none"
                            : fmt::format("puts one result in {} again, with other bytes",
                                          drawn.lies_one_in));
+  text += Line("limited", drawn.hostile_manager.empty() ? "none" : drawn.hostile_manager);
   text += Line("hostile", drawn.hostile.empty() ? "none" : drawn.hostile);
   if (!drawn.hostile.empty()) {
     text +=

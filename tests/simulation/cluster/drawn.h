@@ -41,6 +41,7 @@ struct Drawn {
   std::string hostile;               // what the hostile handler does; empty: there is none
   bool key_is_shared = false;        // all honest handlers have the hostile handler's key
   bool adds_hostile = false;         // SeedOptions::hostile
+  std::string hostile_manager;       // what the hostile manager does; empty: there is none
 };
 
 // Returns a block of lines that names each option.

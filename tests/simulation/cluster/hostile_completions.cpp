@@ -71,6 +71,7 @@ Complete HostileHandler::AnyKeeping(const LeaseRef& lease, const Observer& obser
     } else {
       // With the right size, if it has overheard a similar result.
       tuple.resident_bytes = std::max<std::uint64_t>(BytesLike(key).size(), 1);
+      NoteKept(key, tuple.resident_bytes);
     }
     complete.results.push_back(std::move(tuple));
   }

@@ -82,6 +82,7 @@ HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
   }
   DrawKeeping(Random(seed ^ 0x4ee9));
   DrawBorrowing(Random(seed ^ 0xb0440));
+  DrawFields(Random(seed ^ 0xf1e1d5));
   OnBroker();
 }
 
@@ -95,7 +96,7 @@ void HostileHandler::DrawKeeping(Random random) {
   }
   weights_[static_cast<std::size_t>(Deed::kKeep)] = 1ull << random.Below(6);
   if (!lies_) weights_[static_cast<std::size_t>(Deed::kSupply)] = 0;
-  listens_ = random.OneIn(2);
+  if (random.OneIn(2)) listens_in_.emplace();
 }
 
 // As DrawKeeping.
@@ -114,9 +115,10 @@ std::string HostileHandler::Describe() const {
     const char* between = deeds.empty() ? "" : ", ";
     deeds += fmt::format("{}{} {}", between, NameOf(static_cast<Deed>(i)), weights_[i]);
   }
-  return fmt::format("acts every {:.0f} ms and after one in {} messages{}, with these weights: {}",
-                     static_cast<double>(pause_us_) * 1e-3, after_one_in_,
-                     listens_ ? ", listens and sends nothing" : "", deeds);
+  return fmt::format(
+      "acts every {:.0f} ms and after one in {} messages{}{}, with these weights: {}",
+      static_cast<double>(pause_us_) * 1e-3, after_one_in_,
+      listens_in_ ? ", listens and sends nothing" : "", fields_ ? ", sets all fields" : "", deeds);
 }
 
 std::int64_t HostileHandler::NextDelayUs() {
@@ -180,8 +182,8 @@ HostileHandler::Said HostileHandler::Say(const Observer& observer) {
   said.client = at->first;
   said.envelope.session = !clings_ && random_.OneIn(64) ? random_.Next() : at->second;
   if (at->second == 0) said.envelope.messages.emplace_back(Hello{++nonce_, said.client});
-  if (listens_ && at->second != 0 && said.envelope.session == at->second &&
-      listens_in_.insert(at->second).second) {
+  if (listens_in_ && at->second != 0 && said.envelope.session == at->second &&
+      listens_in_->insert(at->second).second) {
     said.envelope.messages.emplace_back(
         Listening{kHostileEndpoint, std::string(40, '0'), std::string(kHostileSecretBytes, 's')});
     said.what = "listen";
@@ -228,34 +230,31 @@ void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
       return Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
     }
     case Deed::kPutCapacity:
-      return Ask(said, Put{{Capacity(said->client)}});
+      return Ask(said, Put{{Capacity(said->client)}, AnyUnder()});
     case Deed::kPutReports: {
-      Put put;
+      Put put{{}, AnyUnder()};
       for (std::uint64_t i = random_.Below(40); i > 0; --i) {
         put.tuples.push_back(Report(said->client));
       }
       return Ask(said, std::move(put));
     }
     case Deed::kPutAnything:
-      return Ask(said, Put{{AnyTuple()}});
+      return Ask(said, Put{{AnyTuple()}, AnyUnder()});
     case Deed::kRead:
       return Ask(said, AnyRead());
     case Deed::kListOrCount:
       return Ask(said, AnyListOrCount());
     case Deed::kRetire: {
       const Pattern reports = ReportsBefore(said->client, random_.Between(-10, 200));
-      return Ask(said, Retire{random_.OneIn(2) ? reports : AnyPattern(), random_.OneIn(2)});
+      return Ask(said,
+                 Retire{random_.OneIn(2) ? reports : AnyPattern(), random_.OneIn(2), AnyUnder()});
     }
     case Deed::kHold:
       return Ask(said, AnyHold());
     case Deed::kCancel:
       return Ask(said, Cancel{random_.Below(next_request_ + 2)});
-    case Deed::kSupply: {
-      Tuple tuple;
-      tuple.key = AnyKey();
-      tuple.payload = AnyPayload();
-      return Ask(said, Supply{{std::move(tuple)}});
-    }
+    case Deed::kSupply:
+      return Ask(said, AnySupply());
     case Deed::kFlood:
       // Sometimes more requests than the broker handles in one turn.
       for (std::uint64_t i = random_.OneIn(8) ? 1500 : 40; i > 0; --i) Ask(said, GetStats{});
@@ -296,6 +295,7 @@ RequestBody HostileHandler::AnyGet() {
   get.lease_us = random_.OneIn(4) ? AnyDuration() : 0;
   get.wait_us = random_.OneIn(4) ? AnyDuration() : random_.OneIn(2) ? kForeverUs : 0;
   get.share = random_.OneIn(4);
+  SetFields(&get);
   return get;
 }
 
@@ -305,6 +305,7 @@ RequestBody HostileHandler::AnyRead() {
   read.all = random_.OneIn(2);
   read.metadata_only = random_.OneIn(2);
   read.wait_us = random_.OneIn(2) ? kForeverUs : AnyDuration();
+  SetFields(&read);
   return read;
 }
 
@@ -316,6 +317,7 @@ RequestBody HostileHandler::AnyBorrowing(const ClientId& client) {
     get.pattern = Pattern::Of(ProbeTurnKey());
     get.lease_us = AnyDuration();
     get.wait_us = random_.OneIn(4) ? AnyDuration() : kForeverUs;
+    SetFields(&get);
     return get;
   }
   if (random_.OneIn(8)) return Complete{turn->second, {}};
@@ -391,6 +393,7 @@ Tuple HostileHandler::AnyTuple() {
     tuple.task.emplace();
     tuple.task->inputs = {AnyKey()};
     tuple.task->results = {AnyKey()};
+    SetFields(&*tuple.task);
   }
   return tuple;
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -84,11 +85,19 @@ class HostileHandler {
 
   void DrawKeeping(Random random);
   void DrawBorrowing(Random random);
+  void DrawFields(Random random);
 
   Deed Draw();
   void Do(Deed deed, const Observer& observer, Said* said);
   void Ask(Said* said, tuplespace::RequestBody body);
   void AskAgain(Said* said, tuplespace::RequestId id, tuplespace::RequestBody body);
+  // Sets the fields that only some seeds set.
+  void SetFields(tuplespace::Get* get);
+  void SetFields(tuplespace::Read* read);
+  void SetFields(tuplespace::TaskSpec* task);
+  std::optional<tuplespace::LeaseRef> AnyUnder();
+  void NoteKept(const tuplespace::Key& result, std::uint64_t bytes);
+  tuplespace::Supply AnySupply();
   tuplespace::RequestBody AnyGet();
   tuplespace::RequestBody AnyBorrowing(const tuplespace::ClientId& client);
   tuplespace::RequestBody AnyRead();
@@ -121,9 +130,12 @@ class HostileHandler {
     std::map<tuplespace::ClientId, tuplespace::LeaseRef> turns;            // to measure the link
     std::vector<tuplespace::LeaseRef> leases;                              // of others
     std::vector<std::pair<tuplespace::Key, tuplespace::Payload>> results;  // of others
+    // Results that it has kept last, and the sizes that it claimed. Only with `fields_`.
+    std::vector<std::pair<tuplespace::Key, std::uint64_t>> kept;
   };
 
   Random random_;
+  std::optional<Random> fields_;  // draws the fields that only some seeds set, if this one does
   const bool lies_;
   bool clings_ = false;  // only takes tasks and extends their leases for as long as it may
   tuplespace::AccessList access_;
@@ -131,8 +143,8 @@ class HostileHandler {
   std::int64_t pause_us_ = 0;
   std::uint64_t after_one_in_ = 1;
   std::vector<std::uint64_t> weights_;  // of its deeds
-  bool listens_ = false;                // at kHostileEndpoint
-  std::set<std::uint64_t> listens_in_;  // the sessions in which it has said so
+  // If it listens at kHostileEndpoint: the sessions in which it has said so.
+  std::optional<std::set<std::uint64_t>> listens_in_;
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::uint64_t nonce_ = 0;
   tuplespace::RequestId next_request_ = 1;

@@ -13,6 +13,7 @@
 #include "scenarios/former_leader.h"
 #include "scenarios/idle_handler.h"
 #include "scenarios/late_supply.h"
+#include "scenarios/leaving_clients.h"
 #include "scenarios/lost_version.h"
 #include "seed.h"
 #include "tuplespace/planted.h"
@@ -88,6 +89,8 @@ inline const std::array kPlantedNames = {
                 2,
                 nullptr,
                 {.hostile = true}},
+    PlantedName{tuplespace::Planted::kJudgesAreIgnored, "JudgesAreIgnored", 5},
+    PlantedName{tuplespace::Planted::kLeavingIsFree, "LeavingIsFree", 1, RunLeavingClients},
     PlantedName{tuplespace::Planted::kRejoiningKeepsLeases, "RejoiningKeepsLeases", 2},
     PlantedName{tuplespace::Planted::kSessionDoesNotResend, "SessionDoesNotResend", 11},
     PlantedName{HandlerBug::kBudgetIsIgnored, "BudgetIsIgnored", 1},

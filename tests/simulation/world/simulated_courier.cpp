@@ -167,6 +167,7 @@ struct Courier::Impl {
   }
 
   const CourierOptions options;
+  ClientId fetches_as = options.client;
   WakeUp& owner;
   Process& process;
   const std::uint64_t number;
@@ -184,6 +185,10 @@ Courier::~Courier() = default;
 
 const Listening& Courier::listening() const {
   return impl_->listening;
+}
+
+void Courier::ChangeClient(ClientId client) {
+  impl_->fetches_as = std::move(client);
 }
 
 void Courier::SessionBegan(std::uint64_t session, std::int64_t broker_us) {
@@ -216,8 +221,8 @@ void Courier::Withdraw(const Key& key) {
 }
 
 void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place,
-                    const ClientId& /*holder*/) {
-  impl_->Fetch({id, key, bytes, place.ticket, impl_->options.client}, place);
+                    const ClientId& /*holder*/, const std::optional<PayloadHash>& hash) {
+  impl_->Fetch({id, key, bytes, place.ticket, impl_->fetches_as, hash}, place);
 }
 
 void Courier::Forget(std::uint64_t id) {

@@ -16,6 +16,7 @@ namespace tuplespace {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using F = FieldPattern;
 
@@ -83,6 +84,9 @@ class Guarded : public ::testing::TestWithParam<std::string> {
   const KeyPair other_keys_ = MakeKeyPair();
   std::unique_ptr<BrokerThread> broker_;
 };
+
+// For what takes some seconds.
+class GuardedOverTcp : public Guarded {};
 
 TEST_P(Guarded, RolesDoWhatTheyMay) {
   Client master(As("master", master_keys_));
@@ -342,6 +346,21 @@ TEST_P(Guarded, AnIdThatBecomesFreeIsNotAnothers) {
             ErrorCode::kForbidden);
 }
 
+// The broker ignores a second connection with its id, for as long as the first one is there.
+TEST_P(GuardedOverTcp, AClientWhoseIdAnotherOneHasTakesANewOne) {
+  std::vector<std::string> said;
+  Client worker(As("w", worker_keys_));  // connects when it is polled
+  const ClientId id = worker.id();
+  zmq::socket_t other = Dealer(id, worker_keys_);
+  Send(other, Hello{1, "other"});
+  ASSERT_TRUE(std::holds_alternative<Welcome>(Answer(other)));
+  worker.OnDelay([&](const std::string& text) { said.push_back(text); });
+  EXPECT_TRUE(worker.GetStatistics(kGenerous));
+  EXPECT_NE(worker.id(), id);
+  EXPECT_TRUE(worker.id().starts_with("w/"));
+  EXPECT_THAT(said, Contains(AllOf(HasSubstr(id), HasSubstr(worker.id()))));
+}
+
 TEST_P(Guarded, OtherVersionsAreToldBothNumbers) {
   zmq::socket_t dealer = Dealer("w/future", worker_keys_);
   Send(dealer, Hello{1, "future"}, 7);
@@ -434,6 +453,8 @@ TEST_P(Guarded, UnfinishedMessagesMakeRoomForTuples) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Guarded, ::testing::Values("ipc", "tcp"),
+                         [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(Transports, GuardedOverTcp, ::testing::Values("tcp"),
                          [](const auto& one) { return one.param; });
 
 TEST(BrokersWithKeys, ServeAnyAddressButNoInproc) {

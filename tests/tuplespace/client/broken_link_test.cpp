@@ -1,9 +1,8 @@
 // A broker, a link or a peer is lost at any point of large messages in both directions. No process
 // may end because of that, and the remaining ones must continue. Each kind of loss happens 20 times
-// in each role, or as often as the environment variable ACAN_BROKEN_LINKS says.
+// in each role (see Losses).
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -17,11 +16,6 @@ namespace {
 constexpr int kTiles = 3;
 constexpr std::size_t kTileBytes = 900'001;
 constexpr std::uint64_t kMaxBytes = 2ull * kTiles * kTileBytes;
-
-int Losses() {
-  const char* text = std::getenv("ACAN_BROKEN_LINKS");
-  return text == nullptr ? 20 : std::atoi(text);
-}
 
 enum class Lost : std::uint8_t { kBroker, kLink, kPeer };
 enum class LoadedRole : std::uint8_t { kHandler, kManager };

@@ -301,6 +301,32 @@ TEST_F(SessionTest, AHelloWithoutAnswerLeadsToANewLink) {
   EXPECT_EQ(CountEvents<RelinkWanted>(), 1);
 }
 
+// Another connection may have the client's id.
+TEST_F(SessionTest, HellosThatABrokerIgnoresAreCounted) {
+  const auto ignore = [&](bool established) {
+    session_.LinkUp(now_us_);
+    if (established) session_.LinkEstablished();
+    TakeHello();
+    now_us_ = session_.NextDeadlineUs();
+    session_.Tick(now_us_);
+  };
+  for (int i = 0; i < 10; ++i) ignore(false);
+  EXPECT_FALSE(session_.TakeIgnored()) << "nobody was there";
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(session_.TakeIgnored()) << i;
+    ignore(true);
+  }
+  EXPECT_TRUE(session_.TakeIgnored());
+  EXPECT_FALSE(session_.TakeIgnored()) << "it counts anew";
+  for (int i = 0; i < 3; ++i) ignore(true);
+  session_.LinkUp(now_us_);
+  session_.LinkEstablished();
+  TakeHello();
+  session_.Receive(From(0, RequestError{ErrorCode::kBusy, "full"}), now_us_);
+  ignore(true);
+  EXPECT_FALSE(session_.TakeIgnored()) << "that was an answer";
+}
+
 TEST_F(SessionTest, OtherVersionsEndIt) {
   session_.LinkUp(now_us_);
   TakeHello();

@@ -81,6 +81,34 @@ TEST_F(PeerReaderTest, APayloadWithoutItsHashIsNotUsed) {
   EXPECT_FALSE(reader_->failed()) << "the next payload may be whole";
 }
 
+// Each costs a whole transfer, and comes through the broker after that.
+TEST_F(PeerReaderTest, WhoSendsTwoPayloadsInARowWithoutTheirHashesFails) {
+  const std::string payload(100, 'a');
+  for (const std::uint64_t id : {1, 2, 3, 4}) {
+    Fetch(id, payload.size());
+    const bool right = id == 2;
+    Receive(payload, id, 0, payload.size(),
+            right ? std::nullopt : std::optional(PayloadHash{1, 2}));
+    EXPECT_EQ(reader_->TakeFetched().at(0).payload.empty(), !right) << id;
+    EXPECT_EQ(reader_->failed(), id == 4) << id;
+  }
+}
+
+TEST_F(PeerReaderTest, OtherBytesThanTheSpaceHasAreNotFetchedToTheirEnd) {
+  const std::string whole(3 * kReadPiece, 'x');
+  for (const std::uint64_t id : {1, 2}) {
+    reader_->Fetch(
+        {id, kReadTile, whole.size(), std::string(kTicketBytes, 't'), "reader", PayloadHash{3, 4}},
+        now_us_);
+    Receive(whole, id, 0, kReadPiece);
+    const auto fetched = reader_->TakeFetched();
+    ASSERT_EQ(fetched.size(), 1u) << id;
+    EXPECT_TRUE(fetched[0].payload.empty()) << id;
+    EXPECT_NE(fetched[0].why.find("other bytes"), std::string::npos) << fetched[0].why;
+    EXPECT_EQ(reader_->failed(), id == 2) << id;
+  }
+}
+
 TEST_F(PeerReaderTest, WhoSendsAnotherSizeOrOrderFails) {
   for (const int lie : {0, 1, 2}) {
     reader_ = std::make_unique<PeerReader>(PeerReaderLimits());

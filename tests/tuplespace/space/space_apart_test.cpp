@@ -206,6 +206,39 @@ TEST_F(ApartTest, OneThatTakesItsOwnTasksShortensNobodysReservations) {
   EXPECT_FALSE(d.ReplyTo("a/1", elsewhere));
 }
 
+// It could name a client for tasks that others take late.
+TEST_F(ApartTest, ItsTasksShortenOnlyTheirOwnReservations) {
+  const auto put = [&](const ClientId& owner, std::int64_t number, const ClientId& prefers) {
+    Tuple task = Task(Key{"t", number}, {}, 1);
+    task.task->prefers = prefers;
+    task.task->prefer_us = 1'000'000;
+    d.PutOne(owner, task);
+  };
+  const auto expect_kept = [&](std::int64_t kept_us) {
+    d.Advance(kept_us - 1);
+    EXPECT_EQ(Take("b/1").size(), 0u);
+    d.Advance(1);
+    EXPECT_EQ(Take("b/1").size(), 1u);
+  };
+  d.Send("a/1", GetOf(Every("u")));
+  put("limited/1", 100, "a/1");
+  expect_kept(1'000'000);
+  put("limited/1", 101, "a/1");
+  expect_kept(250'000);
+  put("m/1", 102, "a/1");
+  expect_kept(1'000'000);
+
+  put("limited/1", 103, "a/1");  // it leaves while this one waits for it
+  d.Lose("a/1");
+  EXPECT_EQ(Take("b/1").size(), 1u);
+  JoinTaker("a/2");
+  d.Send("a/2", GetOf(Every("u")));
+  put("m/1", 104, "a/2");
+  expect_kept(250'000);  // because of task 102
+  put("limited/1", 105, "a/2");
+  expect_kept(15'625);
+}
+
 // The space must keep it for no client that cannot take it.
 TEST_F(ApartTest, ATaskThatDoesNotFitItsNamedClientIsNotKeptForIt) {
   Join("c/1");
@@ -232,7 +265,100 @@ TEST_F(ApartTest, WhenItsKeyEndsItsTasksGoThatNobodyHas) {
   EXPECT_EQ(d.Done("a/1", lease, {Plain(result)}).lease, LeaseStatus::kOk);
 }
 
+// A task that is always leased would go on for ever otherwise.
+TEST_F(ApartTest, WhenItsKeyEndsTakenTasksGoWithTheirLeases) {
+  JoinTaker("c/1");
+  for (int i = 0; i < 4; ++i) PutTask("limited/1");
+  const LeaseRef released = d.TakeNow("a/1", Every("t"));
+  const LeaseRef failed = d.TakeNow("a/1", Every("t"));
+  d.TakeNow("b/1", Every("t"));
+  d.TakeNow("c/1", Every("t"));
+  d.Lose("limited/1");
+  d.Step(KeyEnded{"limited"});
+  EXPECT_EQ(d.CountOf("m/1", Every("t")), 4u);
+  EXPECT_EQ(d.Ask<LeaseReply>("a/1", Release{released}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d.CountOf("m/1", Every("t")), 3u);
+  EXPECT_EQ(d.Ask<LeaseReply>("a/1", Fail{failed, "cause"}).lease, LeaseStatus::kOk);
+  EXPECT_EQ(d.CountOf("m/1", Every("t")), 2u);
+  d.Lose("b/1");
+  EXPECT_EQ(d.CountOf("m/1", Every("t")), 1u);
+  d.Advance(kApartLeaseUs);
+  EXPECT_EQ(d.CountOf("m/1", Every("t")), 0u);
+}
+
+TEST_F(ApartTest, WhenItsKeyEndsATaskThatFailsOnceMoreIsNotParked) {
+  for (const char* client : {"c/1", "d/1"}) JoinTaker(client);
+  PutTask("limited/1");
+  for (const char* client : {"a/1", "b/1", "c/1"}) {
+    d.Ask<LeaseReply>(client, Fail{d.TakeNow(client, Every("t")), "cause"});
+  }
+  const LeaseRef last = d.TakeNow("d/1", Every("t"));
+  d.Lose("limited/1");
+  d.Step(KeyEnded{"limited"});
+  d.Ask<LeaseReply>("d/1", Fail{last, "cause"});
+  EXPECT_EQ(d.counters().parked, 0u);
+  EXPECT_EQ(d.CountOf("m/1", Every("t")), 0u);
+}
+
+// A key with the same name may follow. What it puts has nothing to do with the old tasks.
+TEST_F(ApartTest, TheNextKeyOfThisNameKeepsItsOwnTasks) {
+  PutTask("limited/1");
+  const LeaseRef old = d.TakeNow("a/1", Every("t"));
+  d.Lose("limited/1");
+  d.Step(KeyEnded{"limited"});
+  ClientLimits limits;
+  limits.judges_apart = true;
+  d.Step(ClientJoined{"limited/2", "limited", limits});
+  const Key next = PutTask("limited/2");
+  const LeaseRef lease = d.TakeNow("b/1", Every("t"));
+  EXPECT_EQ(lease.key, next);
+  d.Ask<LeaseReply>("b/1", Release{lease});
+  d.Ask<LeaseReply>("a/1", Release{old});
+  EXPECT_EQ(Take("b/1", 9), std::vector<Key>{next});
+}
+
 // ---- what it may use ----------------------------------------------------------------------------
+
+// Each list of clients for which failed tasks are barred costs every Get a look, too.
+TEST_F(ApartTest, ListsOfBarredClientsAreLimited) {
+  for (const char* client : {"c/1", "d/1"}) JoinTaker(client);
+  std::vector<Key> tasks;
+  for (int i = 0; i < 3; ++i) tasks.push_back(PutTask("limited/1"));
+  std::vector<LeaseRef> leases;
+  for (const char* client : {"a/1", "b/1", "c/1"}) leases.push_back(d.TakeNow(client, Every("t")));
+  d.Ask<LeaseReply>("a/1", Fail{leases[0], "cause"});
+  d.Ask<LeaseReply>("b/1", Fail{leases[1], "cause"});
+  d.Ask<LeaseReply>("c/1", Fail{leases[2], "cause"});
+  EXPECT_EQ(Take("c/1", 9), tasks) << "nobody waits for others with the third one";
+  // The lists end with the time for which tasks are barred, or when somebody takes them.
+  const Key fourth = PutTask("limited/1");
+  const LeaseRef lease = d.TakeNow("a/1", Every("t"));
+  EXPECT_EQ(lease.key, fourth);
+  d.Ask<LeaseReply>("a/1", Fail{lease, "cause"});
+  EXPECT_EQ(Take("a/1").size(), 0u);
+  EXPECT_EQ(Take("d/1"), std::vector<Key>{fourth});
+}
+
+// A task that has failed on all clients is barred for these between two attempts.
+TEST_F(ApartTest, WithoutRoomForItsListATaskThatAllFailIsParked) {
+  for (const char* client : {"a/1", "b/1"}) d.Lose(client);
+  const auto fail_alone = [&](const ClientId& client, std::int64_t number,
+                              std::vector<ClientId> not_by) {
+    JoinTaker(client);
+    Tuple task = Task(Key{"t", number}, {}, 1);
+    task.task->not_by = std::move(not_by);
+    EXPECT_EQ(d.PutOne("limited/1", task), PutStatus::kStored);
+    for (int i = 0; i < 3; ++i) {
+      d.Ask<LeaseReply>(client, Fail{d.TakeNow(client, Every("t")), "cause"});
+    }
+    d.Lose(client);
+  };
+  fail_alone("c/1", 1, {"d/1", "e/1"});
+  fail_alone("d/1", 2, {"e/1"});
+  EXPECT_EQ(d.counters().parked, 0u);
+  fail_alone("e/1", 3, {});
+  EXPECT_EQ(d.counters().parked, 1u);
+}
 
 TEST_F(ApartTest, ListsOfExcludedClientsAreLimited) {
   const auto task = [](std::int64_t number, std::vector<ClientId> not_by) {

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "space_driver.h"
@@ -208,6 +210,23 @@ TEST_F(BorrowTest, ItCannotBeTakenForGood) {
   Take("b");
 }
 
+// It would give the others back at once and get them again, as they precede most tasks.
+TEST_F(BorrowTest, OnlyAWholeKeyBringsATupleThatIsNoTask) {
+  d->PutOne("m", Plain(Key{"t", 1}));
+  d->PutOne("m", Task(Key{"t", 2}));
+  const auto grants = d->GetNow("a", Every("t"), UINT64_MAX, 5);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].key, (Key{"t", 2}));
+  const RequestId open = d->Send("b", GetOf(Every("t")));
+  d->PutOne("m", Plain(Key{"t", 3}));
+  EXPECT_FALSE(d->ReplyTo("b", open));
+  EXPECT_EQ(d->GetNow("c", Pattern::Of(Key{"t", 3})).size(), 1u);
+  // Who may take everything does so with the same pattern.
+  EXPECT_EQ(d->GetNow("m", Every("t"), UINT64_MAX, 5).size(), 1u);
+  d->PutOne("m", Task(Key{"t", 4}));
+  EXPECT_EQ(d->Granted("b", open).key, (Key{"t", 4}));
+}
+
 TEST_F(BorrowTest, AClientThatIsLostGivesItBack) {
   Take("a");
   const RequestId next = d->Send("b", Wanted());
@@ -356,6 +375,31 @@ TEST_F(QuotaTest, APatternThatOthersUseIsNotRemovedByWhoBeganIt) {
   for (int i = 3; i < 6; ++i) EXPECT_EQ(d->GetNow("evil/1", UpTo("x", i)).size(), 0u);
 }
 
+// Otherwise two keys could use all patterns that the space has.
+TEST_F(QuotaTest, APatternThatOthersUseStillCountsForWhoBeganIt) {
+  ClientLimits limits;
+  limits.get_patterns_of_key = 2;
+  for (const char* client : {"evil/1", "evil/2"}) d->Step(ClientJoined{client, "evil", limits});
+  d->Step(ClientJoined{"friend/1", "friend", limits});
+  std::vector<RequestId> open;
+  for (int i = 0; i < 2; ++i) {
+    open.push_back(d->Send("evil/1", GetOf(UpTo("x", i))));
+    EXPECT_FALSE(d->ReplyTo("evil/1", open.back()));
+    EXPECT_EQ(d->GetNow("friend/1", UpTo("x", i)).size(), 0u);
+  }
+  for (const char* client : {"evil/1", "evil/2"}) {
+    const RequestError error = d->Ask<RequestError>(client, GetOf(UpTo("x", 2)));
+    EXPECT_EQ(error.code, ErrorCode::kBusy);
+    EXPECT_THAT(error.text, HasSubstr("limits.get_patterns_of_key"));
+  }
+  EXPECT_EQ(d->GetNow("friend/1", UpTo("x", 2)).size(), 0u) << "this one is not of its making";
+  // It gets room again when nobody else uses a pattern for which it does not wait.
+  d->Ask<Ok>("evil/1", Cancel{open[0]});
+  EXPECT_EQ(d->Ask<RequestError>("evil/1", GetOf(UpTo("x", 3))).code, ErrorCode::kBusy);
+  d->Lose("friend/1");
+  EXPECT_FALSE(d->ReplyTo("evil/1", d->Send("evil/1", GetOf(UpTo("x", 3)))));
+}
+
 TEST_F(QuotaTest, HoldsOfAllClientsOfAKeyAreLimitedTogether) {
   ClientLimits limits;
   limits.held_keys_of_key = 2;
@@ -378,6 +422,66 @@ TEST_F(QuotaTest, HoldsOfAllClientsOfAKeyAreLimitedTogether) {
   for (int i = 4; i <= 6; ++i) d->PutOne("m", Plain(Key{"tile", i}));
   d->Ask<Ok>("k/2", Hold{{Key{"tile", 4}, Key{"tile", 5}, Key{"tile", 6}}, {}});
   EXPECT_EQ(held(), 2u);
+}
+
+// Many clients of a key must not fill the space.
+TEST_F(QuotaTest, OwnTuplesOfAllClientsOfAKeyAreAPartOfTheSpace) {
+  SpaceLimits of_space;
+  of_space.tuples = 40;
+  Begin(of_space);
+  ClientLimits limits;
+  limits.leaves_nothing = true;
+  for (const char* client : {"k/1", "k/2"}) d->Step(ClientJoined{client, "k", limits});
+  d->Step(ClientJoined{"other/1", "other", limits});
+  for (int i = 0; i < 8; ++i) d->PutOne("k/1", Plain(Key{"first", i}));
+  for (int i = 0; i < 2; ++i) d->PutOne("k/2", Plain(Key{"second", i}));
+  const auto more = [&](const ClientId& client) {
+    return d->Ask<RequestError>(client, Put{{Plain(Key{"second", 9})}});
+  };
+  for (const char* client : {"k/1", "k/2"}) {
+    EXPECT_EQ(more(client).code, ErrorCode::kBusy);
+    EXPECT_THAT(more(client).text, HasSubstr("own tuples of all clients of this key"));
+    EXPECT_THAT(more(client).text, HasSubstr("1 more with 10 there, at most 10"));
+  }
+  EXPECT_EQ(d->PutOne("other/1", Plain(Key{"third", 1})), PutStatus::kStored)
+      << "another key has its own";
+  d->Ask<RetireReply>("m", Retire{Pattern::Of(Key{"first", 0}), false});
+  EXPECT_EQ(d->PutOne("k/2", Plain(Key{"second", 9})), PutStatus::kStored) << "there is room again";
+  d->Lose("k/1");
+  for (int i = 2; i < 9; ++i) {
+    EXPECT_EQ(d->PutOne("k/2", Plain(Key{"second", i})), PutStatus::kStored);
+  }
+  EXPECT_EQ(more("k/2").code, ErrorCode::kBusy);
+  std::vector<Tuple> too_many;
+  for (int i = 0; i < 11; ++i) too_many.push_back(Plain(Key{"third", i}));
+  EXPECT_EQ(d->Ask<RequestError>("other/1", Put{too_many}).code, ErrorCode::kTooLarge);
+}
+
+TEST_F(QuotaTest, ManyClientsOfAKeyLeaveRoomForThePayloadsOfOthers) {
+  constexpr std::size_t kKiB = 1024;
+  SpaceLimits of_space;
+  of_space.payload_bytes = 400 * kKiB;
+  Begin(of_space);
+  ClientLimits limits;
+  limits.leaves_nothing = true;
+  limits.own_payload_bytes = 50 * kKiB;
+  int stored = 0;
+  for (int i = 0; i < 8; ++i) {
+    const ClientId client = "k/" + std::to_string(i);
+    d->Step(ClientJoined{client, "k", limits});
+    const Tuple probe = Plain(Key{"probe", client}, std::string(50 * kKiB, 'p'));
+    const RequestId id = d->Send(client, Put{{probe}});
+    const auto reply = d->ReplyTo(client, id);
+    ASSERT_TRUE(reply);
+    if (const auto* error = std::get_if<RequestError>(&*reply)) {
+      EXPECT_EQ(error->code, ErrorCode::kBusy);
+      EXPECT_THAT(error->text, HasSubstr("own payload bytes of all clients of this key"));
+    } else {
+      ++stored;
+    }
+  }
+  EXPECT_EQ(stored, 2) << "a quarter of the space";
+  EXPECT_EQ(d->PutOne("m", Plain(Key{"tile"}, std::string(300 * kKiB, 't'))), PutStatus::kStored);
 }
 
 }  // namespace

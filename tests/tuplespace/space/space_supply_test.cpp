@@ -9,6 +9,7 @@
 namespace tuplespace {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::Every;
 using ::testing::HasSubstr;
@@ -84,6 +85,66 @@ TEST_F(ResidentTest, APayloadThatArrivesForEverIsLost) {
   }
   EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
   EXPECT_EQ(waited_us, 10'000);
+}
+
+// Of a role that may read any whole key.
+ClientLimits OfHandlers() {
+  ClientLimits limits;
+  limits.leaves_nothing = true;
+  return limits;
+}
+
+TEST_F(ResidentTest, AReadOfAClientWithoutATaskStartsNoClock) {
+  SpaceLimits limits;
+  limits.supply_us = 1'000;
+  Begin(limits);
+  d->Step(ClientJoined{"evil/1", "evil", OfHandlers()});
+  Make(kResidentTile, 1);
+  Make(Key{"tile", 2}, 2);
+  d->Ask<Found>("evil/1", Read{{Pattern::Of(kResidentTile), Pattern::Of(Key{"tile", 2})}});
+  EXPECT_THAT(Kinds("gpu"), ElementsAre(Notice::Kind::kWanted, Notice::Kind::kWanted));
+  d->Advance(100 * limits.supply_us);
+  EXPECT_THAT(d->notices["owner"], IsEmpty());
+  EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 2}, "bytes")), PutStatus::kStored);
+  d->Advance(limits.supply_us);
+  d->Send("other", ReadOf(kResidentTile));
+  EXPECT_THAT(Kinds("gpu"), SizeIs(2)) << "it was asked before";
+  d->Advance(limits.supply_us - 1);
+  EXPECT_THAT(d->notices["owner"], IsEmpty());
+  d->Advance(1);
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kLost));
+}
+
+TEST_F(ResidentTest, AReadForATaskStartsTheClock) {
+  SpaceLimits limits;
+  limits.supply_us = 1'000;
+  Begin(limits);
+  d->Step(ClientJoined{"key/1", "key", OfHandlers()});
+  Make(kResidentTile);
+  d->PutOne("owner", Task(Key{"task", 2}, {kResidentTile}));
+  d->TakeNow("key/1", Every("task"));
+  d->Send("key/1", ReadOf(kResidentTile));
+  d->Advance(limits.supply_us);
+  EXPECT_THAT(Kinds("owner"), Contains(Notice::Kind::kLost));
+}
+
+// Otherwise what is needed would have to wait for what one client reads ahead.
+TEST_F(ResidentTest, LittleIsAskedForAhead) {
+  SpaceLimits limits;
+  limits.asked_ahead_bytes = 8;
+  Begin(limits);
+  d->Step(ClientJoined{"key/1", "key", OfHandlers()});
+  for (std::int64_t i = 1; i <= 3; ++i) {
+    Make(Key{"tile", i}, i);
+    d->Send("key/1", ReadOf(Key{"tile", i}));
+  }
+  EXPECT_THAT(d->notices["gpu"], SizeIs(2));
+  d->Send("other", ReadOf(Key{"tile", 3}));
+  EXPECT_THAT(d->notices["gpu"], SizeIs(3)) << "others do not wait for that";
+  EXPECT_EQ(SupplyOne("gpu", Plain(Key{"tile", 1}, "bytes")), PutStatus::kStored);
+  Make(Key{"tile", 4}, 4);
+  d->Send("key/1", ReadOf(Key{"tile", 4}));
+  EXPECT_THAT(d->notices["gpu"], SizeIs(4));
 }
 
 // Their lengths are limited, and others could do the task meanwhile.
@@ -194,6 +255,24 @@ TEST_F(ResidentTest, APayloadThatIsDueMayNotStay) {
   EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
   const CompleteReply reply = d->Done("other", d->TakeNow("other", Every("task")),
                                       {Plain(Key{"tile", 2}, "bytes"), Resident(Key{"tile", 1})});
+  EXPECT_THAT(reply.results, ElementsAre(PutStatus::kStored, PutStatus::kStored));
+}
+
+TEST_F(ResidentTest, ResultsHaveNoMoreBytesThanTheTaskSays) {
+  EXPECT_THAT(d->GetNow("other", Every("task")), IsEmpty());  // so it could do the task
+  Tuple task = Making(Task(Key{"task", 1}), {Key{"tile", 1}, Key{"tile", 2}});
+  task.task->most_result_bytes = 10;
+  d->PutOne("owner", task);
+  const LeaseRef lease = d->TakeNow("gpu", Every("task"));
+  const RequestError error = d->Ask<RequestError>(
+      "gpu", Complete{lease, {Plain(Key{"tile", 1}, "12345"), Resident(Key{"tile", 2}, 6)}});
+  EXPECT_EQ(error.code, ErrorCode::kBadRequest);
+  EXPECT_THAT(error.text, HasSubstr("brings results of 11 bytes, they have at most 10"));
+  EXPECT_EQ(d->CountOf("owner", Every("tile")), 0u);
+  EXPECT_EQ(d->counters().benched, 1u);
+  const CompleteReply reply =
+      d->Done("other", d->TakeNow("other", Every("task")),
+              {Plain(Key{"tile", 1}, "12345"), Resident(Key{"tile", 2}, 5)});
   EXPECT_THAT(reply.results, ElementsAre(PutStatus::kStored, PutStatus::kStored));
 }
 

@@ -100,6 +100,7 @@ class Generator {
     }
     if (Coin()) task.prefers = Text(64);
     task.prefer_us = Duration();
+    task.most_result_bytes = Number();
     return task;
   }
   std::vector<Tuple> Tuples() {
@@ -263,6 +264,7 @@ inline void Same(const std::optional<TaskSpec>& a, const std::optional<TaskSpec>
   EXPECT_EQ(a->prefers, b->prefers);
   EXPECT_EQ(a->prefer_us, b->prefer_us);
   EXPECT_EQ(a->due, b->due);
+  EXPECT_EQ(a->most_result_bytes, b->most_result_bytes);
 }
 inline void Same(const Tuple& a, const Tuple& b) {
   EXPECT_EQ(a.key, b.key);

@@ -191,6 +191,20 @@ TEST(Wire, AFlippedBitInAPutIsFoundByABrokerThatChecks) {
   EXPECT_EQ(malformed.code, ErrorCode::kDamaged);
   EXPECT_EQ(malformed.id, 3u);
   EXPECT_THAT(malformed.text, HasSubstr("(\"r\", 1)"));
+  EXPECT_FALSE(malformed.damaged_results_of);
+}
+
+TEST(Wire, ADamagedResultComesWithTheLeaseOfItsTask) {
+  const Complete complete{{Key{"t", 1}, 7},
+                          {{Key{"r", 1}, Payload::Copy(std::string(5000, 'r')), {}, false, false}}};
+  const Frames frames = Encode(Request{3, complete});
+  const auto flipped = WithABitFlipped(frames.payloads);
+  const auto decoded = DecodeToBroker(frames.control, flipped, kControlLimit, nullptr, true);
+  const auto& malformed = std::get<Malformed>(std::get<ToBroker>(decoded).messages.at(0));
+  EXPECT_EQ(malformed.code, ErrorCode::kDamaged);
+  ASSERT_TRUE(malformed.damaged_results_of);
+  EXPECT_EQ(malformed.damaged_results_of->key, (Key{"t", 1}));
+  EXPECT_EQ(malformed.damaged_results_of->fence, 7u);
 }
 
 TEST(Wire, AFlippedBitInAnAnswerIsFoundAndThePayloadLeftOut) {

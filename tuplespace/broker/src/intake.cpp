@@ -135,8 +135,9 @@ void Intake::Understand(const ReceivedMultipart& from, const AccessList::Entry* 
   const auto control = decompressor_.Open(from.control(), control_frame_bytes_);
   if (const auto* error = std::get_if<RequestError>(&control))
     return OnUnreadable(client, *error, now_us);
+  const bool checks = check_payloads_ || (who != nullptr && who->role->limits.checks_payloads);
   auto decoded = DecodeToBroker(std::get<0>(control), from.payloads, control_frame_bytes_,
-                                segments_.From(client), check_payloads_);
+                                segments_.From(client), checks);
   if (const auto* error = std::get_if<RequestError>(&decoded))
     return OnUnreadable(client, *error, now_us);
   auto& envelope = std::get<ToBroker>(decoded);

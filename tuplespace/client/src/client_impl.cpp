@@ -35,7 +35,8 @@ std::shared_ptr<SharedPool> PoolOf(const ClientOptions& options) {
 }  // namespace
 
 Client::Impl::Impl(ClientOptions given)
-    : options(CheckedOptions(std::move(given))),
+    : changes_id(given.id.empty() && given.access.has_value()),
+      options(CheckedOptions(std::move(given))),
       endpoints(options.endpoint, options.access.has_value()),
       own_context(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context(own_context ? *own_context : *options.context),
@@ -68,6 +69,7 @@ Client::Impl::~Impl() {
 
 void Client::Impl::OpenLink() {
   CloseLink(0);
+  if (changes_id && session.TakeIgnored()) ChangeId();
   endpoints.BeginAttempt();
   const std::string& address = endpoints.address();
   try {
@@ -92,6 +94,18 @@ void Client::Impl::OpenLink() {
     session.LinkUp(MonotonicUs());
     session.LinkDown(error.what(), MonotonicUs());
   }
+}
+
+// The broker ignores a connection with an id that another one has. Ids are no secrets, so that one
+// may belong to another client of the same key, which keeps it.
+void Client::Impl::ChangeId() {
+  const ClientId before = std::exchange(options.id, GeneratedId(options));
+  direct.ChangeId();
+  if (!on_delay) return;
+  on_delay(
+      fmt::format("broker at {}: it does not answer client \"{}\", whose id another connection may "
+                  "have. From now on this client is \"{}\"",
+                  endpoints.endpoint(), before, options.id));
 }
 
 void Client::Impl::CloseLink(int linger_ms) {
@@ -235,6 +249,7 @@ void Client::Impl::CheckLink() {
   if (!monitor || !std::exchange(monitor_ready, false)) return;
   const Monitor::Seen seen = monitor->Drain();
   direct.NoteAddress(seen.local_address);
+  if (seen.handshakes > 0) session.LinkEstablished();
   if (seen.refused > 0 && options.access) {
     const std::int64_t until = options.access->until_unix_s;
     session.ReceiveBad(

@@ -32,6 +32,7 @@ struct Client::Impl {
   std::optional<ReplyBody> Call(RequestBody body, Duration wait);
 
   void OpenLink();
+  void ChangeId();
   void CloseLink(int linger_ms);
   int ReceiveAll();
   ReceiveResult ReceiveNext();
@@ -62,6 +63,8 @@ struct Client::Impl {
                std::span<const Payload> payloads, SendProgress& progress);
   void ThrowIfFailed() const;
 
+  // The id was generated, and the broker, which has keys, lets no connection take over an id.
+  bool changes_id;
   ClientOptions options;
   EndpointList endpoints;
   std::unique_ptr<zmq::context_t> own_context;

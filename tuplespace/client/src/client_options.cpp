@@ -25,6 +25,10 @@ ClientId RandomId() {
   return id;
 }
 
+std::string PrefixOf(const ClientOptions& options) {
+  return options.access ? ClientIdPrefix(options.access->name) : "";
+}
+
 void CheckAccess(const ClientAccess& access) {
   if (const auto problem = PeerNameProblem(access.name)) {
     throw std::invalid_argument(fmt::format("the name \"{}\" of a key {}", access.name, *problem));
@@ -39,10 +43,14 @@ void CheckAccess(const ClientAccess& access) {
 
 }  // namespace
 
+ClientId GeneratedId(const ClientOptions& options) {
+  return PrefixOf(options) + RandomId();
+}
+
 ClientOptions CheckedOptions(ClientOptions options) {
   if (options.access) CheckAccess(*options.access);
-  const std::string prefix = options.access ? ClientIdPrefix(options.access->name) : "";
-  if (options.id.empty()) options.id = prefix + RandomId();
+  const std::string prefix = PrefixOf(options);
+  if (options.id.empty()) options.id = GeneratedId(options);
   if (!options.id.starts_with(prefix)) {
     throw std::invalid_argument(fmt::format(
         "the client id \"{}\" was given; with this key it begins with \"{}\"", options.id, prefix));

@@ -5,6 +5,9 @@
 
 namespace tuplespace {
 
+// A new id that no other client has.
+ClientId GeneratedId(const ClientOptions& options);
+
 // Adds an id if there is none. Throws std::invalid_argument for inconsistent options.
 ClientOptions CheckedOptions(ClientOptions options);
 

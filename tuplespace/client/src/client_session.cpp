@@ -157,6 +157,7 @@ void ClientSession::Leave() {
 void ClientSession::LinkUp(std::int64_t now_us) {
   if (state_ == State::kFailed || state_ == State::kLeft) return;
   link_.relink_at_us = kForeverUs;
+  joining_.established = false;
   if (joining_.nonce == options_.first_nonce) delays_.alone_since_us = now_us;  // the first attempt
   BeginHello(now_us);
 }
@@ -234,6 +235,7 @@ void ClientSession::OnWelcome(const Welcome& welcome, std::int64_t now_us) {
   joining_.hello_due = false;
   joining_.deadline_us = joining_.retry_at_us = kForeverUs;
   joining_.timeout_us = options_.hello_timeout_us;
+  joining_.ignored = 0;
   joining_.busy_delay_us = 0;
   requests_.to_send.clear();
   requests_.retries.clear();
@@ -257,6 +259,7 @@ void ClientSession::OnSessionError(RequestError&& error, std::uint64_t session,
     BeginHello(now_us);
   } else if (error.code == ErrorCode::kBusy) {
     if (state_ != State::kJoining) return;
+    joining_.ignored = 0;
     joining_.busy_delay_us = std::clamp(2 * joining_.busy_delay_us, options_.min_busy_delay_us,
                                         options_.max_busy_delay_us);
     joining_.retry_at_us = now_us + joining_.busy_delay_us;
@@ -348,6 +351,7 @@ void ClientSession::Tick(std::int64_t now_us) {
   if (state_ == State::kJoining && now_us >= joining_.retry_at_us) BeginHello(now_us);
   if (state_ == State::kJoining && now_us >= joining_.deadline_us) {
     joining_.timeout_us = std::min(2 * joining_.timeout_us, options_.max_hello_timeout_us);
+    if (joining_.established) ++joining_.ignored;
     LinkDown("no welcome", now_us);
   }
   if (state_ == State::kNoLink || state_ == State::kJoining) NoteAlone(now_us);

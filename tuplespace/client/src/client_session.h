@@ -73,6 +73,8 @@ class ClientSession {
   // A new connection was begun. Messages sent before may be lost. Messages sent from here on arrive
   // in order, or the connection is lost.
   void LinkUp(std::int64_t now_us);
+  // This connection has reached a broker.
+  void LinkEstablished() { joining_.established = true; }
   void LinkDown(const std::string& why, std::int64_t now_us);
   // The broker was heard, though not yet with a whole message: a part of one has come.
   void Heard(std::int64_t now_us);
@@ -83,6 +85,12 @@ class ClientSession {
   // A frame that cannot be decoded has come. The session fails with `error`.
   void ReceiveBad(const RequestError& error);
   void Tick(std::int64_t now_us);
+  // Whether several Hellos in a row over established connections had no answer. Then counts anew.
+  bool TakeIgnored() {
+    if (joining_.ignored < kMostIgnored) return false;
+    joining_.ignored = 0;
+    return true;
+  }
   std::int64_t NextDeadlineUs() const;  // when the next Tick is due; kForeverUs: never
   // When a caller should give up that waits for the answer to `id` until `deadline_us`: later than
   // that if the answer may be on its way.
@@ -110,6 +118,10 @@ class ClientSession {
   std::uint64_t unanswered_bytes() const { return requests_.kept_bytes; }
 
  private:
+  // A broker that ignores so many Hellos is not only busy for a moment, and has given up an earlier
+  // connection of this client by then.
+  static constexpr int kMostIgnored = 4;
+
   enum class State : std::uint8_t { kNoLink, kJoining, kJoined, kFailed, kLeft };
   struct Pending {
     Request request;
@@ -132,6 +144,8 @@ class ClientSession {
     std::int64_t deadline_us = kForeverUs;
     std::int64_t retry_at_us = kForeverUs;  // after a kBusy answer
     std::int64_t busy_delay_us = 0;
+    bool established = false;  // the connection has reached a broker
+    int ignored = 0;           // Hellos over such connections, in a row, without an answer
   };
   // When the next connection is made, and the traffic of the current one.
   struct Link {

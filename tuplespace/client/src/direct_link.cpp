@@ -26,7 +26,7 @@ DirectLink::DirectLink(const ClientOptions& options, WakeUp& wake, DirectReads::
               .fetch =
                   [this](std::uint64_t fetch, const FoundTuple& found) {
                     courier_->Fetch(fetch, found.key, found.payload_bytes, *found.place,
-                                    found.put_by);
+                                    found.put_by, found.hash);
                   },
               .forget = [this](std::uint64_t fetch) { courier_->Forget(fetch); },
               .now_us = [] { return MonotonicUs(); }}) {}
@@ -68,6 +68,10 @@ void DirectLink::Open() {
   } catch (const std::exception& error) {
     NoteNone(error.what());
   }
+}
+
+void DirectLink::ChangeId() {
+  if (courier_) courier_->ChangeClient(options_.id);
 }
 
 void DirectLink::NoteNone(const std::string& why) {

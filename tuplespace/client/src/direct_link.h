@@ -34,6 +34,7 @@ class DirectLink {
   // The local address of this client's connection to the broker.
   void NoteAddress(const std::string& address);
   const std::string& address() const { return address_; }
+  void ChangeId();  // the options have another one now
   // To be called repeatedly. `session`: the client's current one, 0: none. `shares`: the client
   // shares memory with the broker.
   void Follow(std::uint64_t session, bool shares);

@@ -77,6 +77,8 @@ class Courier {
   Courier& operator=(const Courier&) = delete;
 
   const Listening& listening() const;  // for the broker
+  // The broker knows this client by another id from the next session on.
+  void ChangeClient(ClientId client);
 
   // The broker's clock is `broker_us` now. A repeated call in the same session only sets the clock.
   void SessionBegan(std::uint64_t session, std::int64_t broker_us);
@@ -100,10 +102,11 @@ class Courier {
   void Withdraw(const Key& key);
 
   // `holder`: the client that the broker says has put it there (FoundTuple::put_by). A client that
-  // names the place of another one shares neither its link nor its pauses. REQUIRES: bytes > 0.
+  // names the place of another one shares neither its link nor its pauses. `hash`: of the payload,
+  // if the broker has said it. REQUIRES: bytes > 0.
   // FetchedPayload reports the end, unless Forget comes first.
   void Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place,
-             const ClientId& holder = {});
+             const ClientId& holder = {}, const std::optional<PayloadHash>& hash = {});
   void Forget(std::uint64_t id);
 
   CourierCounts counts() const;

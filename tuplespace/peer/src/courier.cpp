@@ -308,6 +308,7 @@ struct Courier::Impl {
   }
 
   const CourierOptions options;
+  ClientId fetches_as = options.client;  // for the owner's thread
   WakeUp& owner;
   WakeUp wake;
   zmq::context_t context;
@@ -339,6 +340,10 @@ Courier::~Courier() = default;
 
 const Listening& Courier::listening() const {
   return impl_->listener.listening();
+}
+
+void Courier::ChangeClient(ClientId client) {
+  impl_->fetches_as = std::move(client);
 }
 
 void Courier::SessionBegan(std::uint64_t session, std::int64_t broker_us) {
@@ -373,9 +378,9 @@ void Courier::Withdraw(const Key& key) {
 }
 
 void Courier::Fetch(std::uint64_t id, const Key& key, std::uint64_t bytes, const Place& place,
-                    const ClientId& holder) {
+                    const ClientId& holder, const std::optional<PayloadHash>& hash) {
   impl_->Do([impl = impl_.get(), place, holder,
-             wanted = WantedPayload{id, key, bytes, place.ticket, impl_->options.client}] {
+             wanted = WantedPayload{id, key, bytes, place.ticket, impl_->fetches_as, hash}] {
     impl->Fetch(wanted, place, holder);
   });
 }

@@ -118,6 +118,7 @@ class Monitor {
     std::vector<Change> changes;  // connections accepted and ended, in order
     int disconnected = 0;         // connections that ended, and attempts that failed
     int closed = 0;               // listeners that were closed
+    int handshakes = 0;           // connections whose handshake succeeded
     int failed_connections = 0;
     int refused = 0;  // of those, the ones that the authenticator refused
     // The local address, without port, of the newest tcp connection; empty: there was none.

@@ -28,7 +28,8 @@ constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 constexpr int kMonitoredEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
-                                 ZMQ_EVENT_CLOSED | kHandshakeFailed;
+                                 ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                                 kHandshakeFailed;
 // Reconnects quickly at first, as a restarting broker is back within milliseconds.
 constexpr int kReconnectMs = 10;
 constexpr int kMaxReconnectMs = 500;
@@ -254,6 +255,8 @@ Monitor::Seen Monitor::Drain() {
       seen.changes.push_back({true, value});
     } else if (event == ZMQ_EVENT_CONNECTED) {
       seen.local_address = LocalAddressOf(value);
+    } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      ++seen.handshakes;
     } else {
       ++seen.disconnected;
       if (event == ZMQ_EVENT_DISCONNECTED) seen.changes.push_back({false, value});

@@ -189,7 +189,8 @@ void Space::Impl::OnEvent(ClientJoined&& event) {
   client->principal = event.principal.empty() ? event.client : std::move(event.principal);
   client->limits = event.limits;
   if (client->limits.judges_apart) {
-    client->judge = std::make_shared<const std::string>(client->principal);
+    client->judge = std::make_shared<const internal::ApartKey>(
+        internal::ApartKey{client->principal, client->limits.exclusions_of_key});
   }
   matching_.matcher.NoteJoined(*client);
   state_.clients.emplace(std::move(event.client), std::move(client));
@@ -223,6 +224,12 @@ void Space::Impl::OnEvent(ClientListens&& event) {
 void Space::Impl::OnEvent(ClientSends&& event) {
   const auto at = state_.clients.find(event.client);
   if (at != state_.clients.end()) at->second->sends_us = state_.now_us;
+}
+
+void Space::Impl::OnEvent(ResultsDamaged&& event) {
+  const auto at = state_.clients.find(event.client);
+  if (at == state_.clients.end()) return;
+  lifecycle_.completions.NoteDamaged(*at->second, event.lease, event.text);
 }
 
 void Space::Impl::OnEvent(Incoming&& event) {

@@ -11,8 +11,8 @@ std::optional<std::string> ContradictionOfResidence(const Record& record) {
     return "has a payload that stays with a client, but is no plain tuple without one";
   }
   if (!record.residence->with->held.contains(&record)) return "stays with one who does not hold it";
-  if (record.residence->wanted != record.residence->deadline.set()) {
-    return "is wanted without a deadline, or the other way round";
+  if ((record.residence->asked == Asked::kNeeded) != record.residence->deadline.set()) {
+    return "is needed without a deadline, or the other way round";
   }
   if (!record.entries.empty()) return "can be taken without its payload";
   return std::nullopt;
@@ -61,6 +61,7 @@ std::optional<std::string> Contradiction(const SpaceState& state, const Record& 
     if (entry->at >= record.entries.size() || record.entries[entry->at] != entry)
       return "has an entry that does not know its place";
     if (!entry->group->pattern.Matches(record.key)) return "is in a group that it does not match";
+    if (entry->group->tasks_only && !record.task) return "is no task, but in a group for tasks";
   }
   for (const Holding* holding = record.holders.first(); holding != nullptr;
        holding = holding->next) {
@@ -128,6 +129,48 @@ std::optional<std::string> ContradictionOfGets(const GetGroups& groups, const Be
   return std::nullopt;
 }
 
+std::optional<std::string> ContradictionOfOwnTuples(const SpaceState& state) {
+  OwnTuples counted;
+  for (const auto& [id, client] : state.clients) {
+    std::uint64_t bytes = 0;
+    for (const auto& [sequence, record] : client->ephemerals) {
+      bytes += record->payload.size();
+      counted.Add(client->principal, record->payload.size());
+    }
+    if (bytes != client->own_payload_bytes) return "the own bytes of " + id + " are miscounted";
+  }
+  if (counted != state.own_tuples) return "the own tuples of a key are miscounted";
+  return std::nullopt;
+}
+
+std::optional<std::string> ContradictionOfAsked(const SpaceState& state) {
+  for (const auto& [id, client] : state.clients) {
+    std::uint64_t bytes = 0;
+    for (const auto& [record, holding] : client->held) {
+      const Residence* residence = record->residence.get();
+      const bool stays = residence != nullptr && residence->with == client.get();
+      if (stays && residence->asked == Asked::kAhead) bytes += residence->bytes;
+    }
+    if (bytes != client->asked_ahead_bytes) return "what " + id + " was asked for is miscounted";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ContradictionOfExclusions(const SpaceState& state) {
+  Exclusions not_by;
+  Exclusions barred;
+  state.store.ScanStored(Pattern{{}, true}, [&](const Record* record) {
+    if (!record->judge()) return true;
+    const std::string& judge = record->judge()->name;
+    not_by.Add(judge, record->task->spec.not_by);
+    if (record->placement == Placement::kBarred) barred.Add(judge, record->task->barred);
+    return true;
+  });
+  if (not_by != state.exclusions) return "the lists not_by of a key's tasks are miscounted";
+  if (barred != state.barred) return "the lists of clients that are barred are miscounted";
+  return std::nullopt;
+}
+
 bool SameGauges(const Stats& a, const Stats& b) {
   return a.payload_bytes == b.payload_bytes && a.tasks_waiting == b.tasks_waiting &&
          a.tasks_ready == b.tasks_ready && a.tasks_leased == b.tasks_leased &&
@@ -166,6 +209,9 @@ std::optional<std::string> FindContradiction(const SpaceState& state, const GetG
     if (auto problem = ContradictionOfGets(groups, benches, *client)) return problem;
   }
   if (!SameGauges(counted, state.gauges)) return "a gauge differs from a recount";
+  if (auto problem = ContradictionOfOwnTuples(state)) return problem;
+  if (auto problem = ContradictionOfExclusions(state)) return problem;
+  if (auto problem = ContradictionOfAsked(state)) return problem;
   if (!state.deadlines.IsConsistent()) return "the deadlines are out of order";
   for (const auto& [sequence, group] : groups.by_age()) {
     if (auto problem = ContradictionOfTrees(*group)) return problem;

@@ -43,6 +43,7 @@ class Space::Impl {
   void OnEvent(ClientLost&& event);
   void OnEvent(ClientListens&& event);
   void OnEvent(ClientSends&& event);
+  void OnEvent(ResultsDamaged&& event);
   void OnEvent(KeyEnded&& event) { lifecycle_.removal.RemoveTasksOf(event.principal); }
   void OnEvent(Incoming&& event);
   void OnEvent(Tick&&) { reading_.scans.Continue(); }

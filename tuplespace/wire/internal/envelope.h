@@ -92,6 +92,8 @@ struct Malformed {
   RequestId id = 0;
   std::string text;
   ErrorCode code = ErrorCode::kBadRequest;
+  // The lease of a Complete of which a result does not have its hash.
+  std::optional<LeaseRef> damaged_results_of = {};
 };
 
 using ClientMessage = std::variant<Request, Hello, Ping, Bye, Malformed, ClientSegments, Listening>;

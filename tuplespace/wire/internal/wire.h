@@ -117,10 +117,11 @@ std::optional<RequestError> VersionProblem(std::span<const std::byte> bytes);
 // Every field is checked, so the result is well formed and has canonical keys whatever the input. A
 // client compares payloads that came as bytes with their hashes and leaves out those that differ
 // (FoundTuple::damaged). A broker compares them only with `check_payloads`; a request with a wrong
-// one becomes Malformed with kDamaged. Payloads in shared memory are not compared. A single bad
-// request becomes Malformed (with kBusy if a segment cannot be opened), but all its segments are
-// opened as for a good one. A bad frame fails as a whole with kBadRequest, kTooLarge, or kVersion
-// if it is of another protocol version (the text names both).
+// one becomes Malformed with kDamaged and, for a Complete, its lease. Payloads in shared memory are
+// not compared: their makers could change them afterwards. A single bad request becomes Malformed
+// (with kBusy if a segment cannot be opened), but all its segments are opened as for a good one. A
+// bad frame fails as a whole with kBadRequest, kTooLarge, or kVersion if it is of another protocol
+// version (the text names both).
 std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> control,
                                                     std::span<const Payload> frames,
                                                     std::uint64_t control_frame_bytes,

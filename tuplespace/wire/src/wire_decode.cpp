@@ -314,6 +314,19 @@ std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, s
                       fmt::format("the control frame of {} bytes is damaged", control.size())};
 }
 
+// The lease of a Complete that cannot be decoded because a result does not have its hash.
+std::optional<LeaseRef> LeaseOfDamaged(FrameReader& in, const wire::Message& message,
+                                       const BadField& bad) {
+  if (bad.code != ErrorCode::kDamaged || message.body_type() != wire::Body::Complete) {
+    return std::nullopt;
+  }
+  try {
+    return in.Lease(As<wire::Complete>(message).lease());
+  } catch (const BadField&) {
+    return std::nullopt;
+  }
+}
+
 void CheckFrames(const FrameReader& in) {
   if (in.AllFramesUsed()) return;
   throw BadFrame{
@@ -352,7 +365,8 @@ std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> c
       } catch (BadField& bad) {
         malformed = true;
         in.ForgetUnopened();
-        one = Malformed{message->id(), std::move(bad.text), bad.code};
+        std::optional<LeaseRef> lease = LeaseOfDamaged(in, *message, bad);
+        one = Malformed{message->id(), std::move(bad.text), bad.code, std::move(lease)};
       } catch (Unopened& unopened) {
         malformed = true;
         one = Malformed{message->id(), std::move(unopened.text), ErrorCode::kBusy};

@@ -134,7 +134,7 @@ struct Encoder::Impl {
         task->prefers.empty() ? 0 : builder.CreateString(task->prefers);
     return wire::CreateTaskSpec(builder, inputs, task->need_bytes, task->priority, task->lease_us,
                                 task->affinity, Keys(not_by), Keys(task->results), prefers,
-                                task->prefer_us, Due(task->due));
+                                task->prefer_us, Due(task->due), task->most_result_bytes);
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Tuple>>> Tuples(const std::vector<Tuple>& tuples) {

@@ -222,6 +222,7 @@ class FrameReader {
     }
     task.prefers = Text(wire->prefers(), kMaxClientIdBytes, "prefers");
     task.prefer_us = NotNegative(wire->prefer_us(), "prefer_us");
+    task.most_result_bytes = wire->most_result_bytes();
     return task;
   }
 

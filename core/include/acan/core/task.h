@@ -83,7 +83,7 @@ struct Task {
   Precision precision = Precision::kExact;
   std::int32_t block = 64;
   bool timed = false;  // the lease is the job's own time limit, which the handler does not extend
-  std::int32_t chunk = 0;  // most tasks that its taker should take together; 0: the taker decides
+  std::int32_t chunk = 0;  // most tasks of its run to take together; 0: the taker decides
   std::vector<BufferSpec> buffers;
   std::vector<Piece> pieces;
   std::vector<Call> calls;  // run in order
@@ -95,8 +95,9 @@ struct Task {
   std::vector<std::uint32_t> zeroed = {};
 };
 
-// Whether the numbers of buffers and calls, and the rows and columns of each buffer, are within the
-// limits that DecodeTask enforces.
+// Whether the numbers of buffers, pieces, calls and outputs, and the rows and columns of each
+// buffer, are within the limits that DecodeTask enforces. It also enforces kMaxAhead
+// (task_limits.h).
 bool IsWithinLimits(const Task& task);
 
 // Whether `piece` is all of its buffer, so that the tuple itself can serve as the buffer.
@@ -125,7 +126,7 @@ std::uint64_t Flops(const Task& task);
 
 tuplespace::Payload EncodeTask(const Task& task);
 
-// Decodes the task and checks everything, because it comes from another process: indexes,
+// Decodes the task and checks everything, because it comes from another process: numbers, indexes,
 // rectangles, shapes of products and kernels, that every buffer is written before it is read, that
 // no input is written, and that no two results have one key. Throws std::invalid_argument that says
 // what is wrong. `input_count` is the number of inputs in the TaskSpec.

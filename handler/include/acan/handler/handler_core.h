@@ -30,6 +30,7 @@
 // device cannot make progress, and the leases are extended.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,6 +50,9 @@ inline constexpr std::int64_t kRetrySupplyUs = 1'000'000;
 inline constexpr std::int64_t kMaxRetrySupplyUs = 30'000'000;
 // While this many bytes of results wait to leave, the handler requests no task.
 inline constexpr std::uint64_t kMaxLeavingBytes = 1ull << 30;
+// At most this many tuples are fetched ahead at a time. The others are fetched when a task needs
+// them: the broker limits the open requests of a handler, and a tuple may never come.
+inline constexpr std::size_t kMaxComing = 128;
 
 class HandlerCore {
  public:
@@ -125,7 +129,7 @@ class HandlerCore {
   // ---- memory
   std::uint64_t HeldBytes() const { return reserved_bytes_ + cache_.held_bytes(); }
   std::uint64_t FreeBytes() const;
-  // The need of the two largest tasks together.
+  // The need of the two largest tasks together (LargestNeed).
   std::uint64_t MostNeeded() const { return 2 * demand_.largest_need_bytes(); }
   static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
   bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out);

@@ -27,7 +27,7 @@ struct TaskGranted {
   std::uint64_t gathering_bytes = 0;  // see TaskMemory; both are at most need_bytes
   std::uint64_t computing_bytes = 0;
   std::uint64_t flops = 0;
-  std::int32_t chunk = 0;  // most tasks to take together; 0: the handler decides
+  std::int32_t chunk = 0;  // most tasks of its run to take together; 0: the handler decides
   std::vector<tuplespace::Key> inputs;
   std::vector<bool> whole;  // inputs that are buffers until the task ends; empty: all
   std::vector<bool> sent;   // which inputs came with the grant

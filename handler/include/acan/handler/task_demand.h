@@ -6,13 +6,17 @@
 // are taken many at a time, because a message costs more than they do, but in at most half of the
 // memory, so that cached entries stay. If that offer is not taken up, or an older offer was made
 // beside a task that is done since, a waiting task may need more memory: then all of it is offered.
-// A task may instead request that a whole chunk is taken together.
+// A task may instead request that a whole chunk of tasks of its run is taken together. A task of
+// another run ends the chunk. If the request for the rest of a chunk brings such tasks, the handler
+// keeps the first of them, or the chunk that it begins, and puts the others back. Otherwise a task
+// with a large chunk would let this handler hoard the tasks of all runs.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "acan/handler/handler_events.h"
+#include "acan/handler/largest_need.h"
 #include "acan/handler/pace.h"
 
 namespace acan {
@@ -37,11 +41,12 @@ class TaskDemand {
   TaskDemand(std::uint64_t limit_bytes, int depth) : limit_bytes_(limit_bytes), depth_(depth) {}
 
   const Pace& pace() const { return pace_; }
-  std::uint64_t largest_need_bytes() const { return largest_need_bytes_; }
+  std::uint64_t largest_need_bytes() const { return largest_need_.bytes(); }
   // When to call Ask again if nothing happens before.
   std::int64_t next_us() const { return ask_at_us_; }
 
-  void NoteGrant(const TaskGranted& event, std::int64_t now_us);
+  // Returns whether the handler should keep the task; otherwise it should put it back.
+  [[nodiscard]] bool NoteGrant(const TaskGranted& event, std::int64_t now_us);
   void NoteRun(std::uint64_t flops, std::int64_t took_us) { pace_.NoteRun(flops, took_us); }
   void NoteInputs(std::int64_t took_us) { pace_.NoteInputs(took_us); }
   void NoteGetEnded() { asking_ = false; }
@@ -56,6 +61,10 @@ class TaskDemand {
     std::uint64_t offer_bytes = 0;
     bool share = false;
   };
+  // Whether the latest get is for the rest of a chunk; kEnded: it is, and has brought a task of no
+  // chunk, or the first one of another chunk.
+  enum class Rest : std::uint8_t { kNotAskedFor, kAskedFor, kEnded };
+  bool TakesPart(const TaskGranted& event);
   Want Wanted(const Workload& work, std::int64_t now_us);
   void EndGet(std::vector<HandlerAction>& out);
   bool OffersLess(const Workload& work) const;
@@ -68,9 +77,11 @@ class TaskDemand {
   AskForTask asked_;  // the latest
   std::int64_t asked_us_ = 0;
   std::int64_t ask_at_us_ = tuplespace::kForeverUs;
-  std::int32_t chunk_left_ = 0;           // of a chunk in progress
-  bool chunked_ = false;                  // the last task belonged to a chunk
-  std::uint64_t largest_need_bytes_ = 0;  // of any task granted so far
+  std::int32_t chunk_left_ = 0;  // of a chunk in progress,
+  tuplespace::Key chunk_run_;    // which is of this run
+  Rest rest_ = Rest::kNotAskedFor;
+  bool chunked_ = false;  // the last task belonged to a chunk
+  LargestNeed largest_need_;
 };
 
 }  // namespace acan

@@ -18,7 +18,6 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActi
   liveness_.OnHandlers(event.handlers);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
   trust_.OnHandlers(pool_.handlers(), event.handlers);
-  cut_.SetHandlers(pool_.handlers());
   CheckHandlers(now_us, out);
 }
 
@@ -37,6 +36,7 @@ void ManagerCore::On(const RunTasksSeen& event, std::int64_t now_us, ManagerActi
 
 void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
+  cut_.SetHandlers(pool_.handlers(), now_us);
   const std::optional<Plan>& plan = cut_.plan();
   if (MayPlan()) Follow(pool_.Check(plan ? &*plan : nullptr, now_us, out), out);
 }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "acan/core/task_limits.h"
 #include "acan/manager/handler_network.h"
 #include "acan/manager/tuple_names.h"
 #include "fmt/format.h"
@@ -83,7 +84,10 @@ void NamedHandlers::NameDataAhead(std::vector<PlannedTask>* tasks) const {
   }
   of_handlers.erase(-1);  // -1: any handler
   for (const auto& [handler, of] : of_handlers) {
-    for (const auto& [key, bytes] : of.reads) of.tells->ahead.push_back({InNextStep(key), bytes});
+    for (const auto& [key, bytes] : of.reads) {
+      if (of.tells->ahead.size() == kMaxAhead) break;  // handlers take no such task
+      of.tells->ahead.push_back({InNextStep(key), bytes});
+    }
   }
 }
 

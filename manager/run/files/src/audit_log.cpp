@@ -275,6 +275,7 @@ void AuditLog::FlushIfFree() {
 }
 
 void AuditLog::Flush() {
+  RequireSynced();
   if (unwritten_.size() < kMaxUnwritten) return FlushIfFree();
   WriteLock lock(path_, descriptor_);
   lock.Wait(go_on_);
@@ -349,7 +350,19 @@ void AuditLog::DropUnwritten() {
 }
 
 void AuditLog::SyncWritten() const {
-  if (const int error = SyncToDisk(descriptor_)) Fail("write to the disk", error);
+  RequireSynced();
+  if (const int error = SyncToDisk(descriptor_)) sync_error_ = error;
+  RequireSynced();
+}
+
+void AuditLog::RequireSynced() const {
+  const int error = sync_error_;
+  if (error == 0) return;
+  // Not as a full disk: with more room, the lost records would still be lost.
+  throw FailureError(
+      fmt::format("{}: cannot sync, so records may be lost: {}; after this, continue the run only "
+                  "with another audit log",
+                  path_, SystemErrorText(error)));
 }
 
 }  // namespace acan

@@ -36,29 +36,51 @@ std::string HashOf(const Job& job, JobOrigin origin) {
   }
 }
 
+nlohmann::json::json_pointer HashOfWeights() {
+  return nlohmann::json::json_pointer("/model/initial_weights_sha256");
+}
+
+// The job.json in `folder`. Without an object, what cannot be read is of no run.
+nlohmann::json KeptJob(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / kJobName).string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return nlohmann::json::object();
+  try {
+    auto job = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
+    return job.is_object() ? job : nlohmann::json::object();
+  } catch (const Error&) {
+    return nlohmann::json::object();
+  }
+}
+
+// Only of a file with the same path: a user may name other weights.
+void TakeHashOfRun(Job* job, const std::string& folder) {
+  if (!job->initial_weights_sha256.empty()) return;
+  const nlohmann::json kept = KeptJob(folder);
+  const nlohmann::json::json_pointer path("/model/initial_weights");
+  if (!kept.contains(path) || kept.at(path) != job->initial_weights) return;
+  const nlohmann::json hash = kept.value(HashOfWeights(), nlohmann::json());
+  if (hash.is_string()) job->initial_weights_sha256 = hash.get<std::string>();
+}
+
 }  // namespace
 
-void HoldToInitialWeights(Job* job, JobOrigin origin) {
+void HoldToInitialWeights(Job* job, JobOrigin origin, const std::string& run_folder) {
   if (job->initial_weights.empty()) return;
   std::error_code ignored;
+  const bool is_gone = !std::filesystem::exists(job->initial_weights, ignored);
+  if (is_gone && !run_folder.empty()) TakeHashOfRun(job, run_folder);
   const bool has_hash = !job->initial_weights_sha256.empty();
-  if (has_hash && !std::filesystem::exists(job->initial_weights, ignored)) return;
+  if (has_hash && is_gone) return;
   const std::string found = HashOf(*job, origin);
   if (has_hash) RequireHash(*job, found);
   job->initial_weights_sha256 = found;
 }
 
 bool BeganFromWeights(const std::string& weights_sha256, const std::string& folder) {
-  const nlohmann::json::json_pointer hash("/model/initial_weights_sha256");
-  const std::string path = (std::filesystem::path(folder) / kJobName).string();
-  std::error_code ignored;
-  if (weights_sha256.empty() || !std::filesystem::exists(path, ignored)) return false;
-  try {
-    const auto job = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
-    return job.is_object() && job.contains(hash) && job[hash] == weights_sha256;
-  } catch (const Error&) {
-    return false;  // what cannot be read is of no run
-  }
+  if (weights_sha256.empty()) return false;
+  const nlohmann::json job = KeptJob(folder);
+  return job.contains(HashOfWeights()) && job.at(HashOfWeights()) == weights_sha256;
 }
 
 void RequireWeightsOf(const Job& job, const ModelReader& file, const std::function<void()>& go_on) {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 #include "acan/core/error.h"
@@ -40,6 +42,23 @@ TensorInfo TensorOf(const model::Parameter& parameter, ParameterId id) {
   tensor.layout = parameter.file_layout;
   tensor.frozen = parameter.frozen;
   return tensor;
+}
+
+// Rows of the matrix, or columns if the file has it transposed, follow each other in the file.
+void HashTensor(std::size_t index, const TensorInfo& tensor, const ReadTensorPart& read,
+                std::int64_t part_bytes, Sha256* hash) {
+  const bool by_cols = tensor.layout == model::FileLayout::kTransposed;
+  const std::int64_t lines = by_cols ? tensor.cols : tensor.rows;
+  const std::int64_t in_part = std::max<std::int64_t>(1, part_bytes * lines / TensorBytes(tensor));
+  for (std::int64_t begin = 0; begin < lines; begin += in_part) {
+    const Range part{begin, std::min(begin + in_part, lines)};
+    const Range rows = by_cols ? Range{0, tensor.rows} : part;
+    const Range cols = by_cols ? part : Range{0, tensor.cols};
+    const std::vector<float> values = read(index, rows, cols);
+    WriteRectangle(
+        tensor, TensorPlace{}, {rows.begin, cols.begin, rows.size(), cols.size()}, values,
+        [hash](std::int64_t, const void* data, std::size_t bytes) { hash->Add(data, bytes); });
+  }
 }
 
 }  // namespace
@@ -199,6 +218,23 @@ std::string ModelWriter::Finish(const std::function<void()>& go_on,
   impl_->HashValues(go_on, &hash);
   if (impl_->checksum) impl_->WriteChecksum(go_on);
   impl_->file.Commit(before_rename);
+  return hash.Hex();
+}
+
+std::string HashModel(const TrainedModel& model, std::int64_t steps, const ReadTensorPart& read,
+                      std::int64_t part_bytes) {
+  const std::vector<TensorInfo> tensors = ModelTensors(model);
+  std::map<std::string, std::optional<std::size_t>> entries;  // nullopt: a step counter
+  for (const std::string& counter : model.training.step_counters()) entries[counter] = std::nullopt;
+  for (std::size_t index = 0; index < tensors.size(); ++index) entries[tensors[index].name] = index;
+  Sha256 hash;
+  for (const auto& [name, index] : entries) {
+    if (index) {
+      HashTensor(*index, tensors[*index], read, part_bytes, &hash);
+    } else {
+      hash.Add(&steps, sizeof(steps));
+    }
+  }
   return hash.Hex();
 }
 

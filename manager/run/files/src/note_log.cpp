@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
@@ -29,6 +30,10 @@ bool EndsInALine(const std::string& path) {
 
 std::vector<Note> NoteLog::Read() const {
   std::vector<Note> notes;
+  std::error_code unknown;
+  const std::filesystem::file_status status = std::filesystem::status(path_, unknown);
+  // Opening a pipe would wait for a writer, and a device may have no end.
+  if (std::filesystem::is_other(status)) return notes;
   errno = 0;
   std::ifstream file(path_, std::ios::binary);
   if (!file.is_open()) RequireOpenedOrAbsent(path_, errno);

@@ -53,7 +53,7 @@ void RequireOtherDescriptions(const Job& job, const std::string& out_dir,
 
 }  // namespace
 
-void RequireOtherInputs(const Job& job, const std::string& out_dir, RunStart start) {
+void RequireOtherInputs(const Job& job, const std::string& out_dir) {
   const std::vector<fs::path> outputs = OutputsIn(out_dir);
   for (const JobFile& input : FilesOf(job)) {
     const fs::path* output = FindOutput(outputs, input.path);
@@ -63,8 +63,7 @@ void RequireOtherInputs(const Job& job, const std::string& out_dir, RunStart sta
         "--out, or copy the file and name the copy",
         input.key, input.path.string(), output->string()));
   }
-  if (start == RunStart::kResumed || job.initial_weights.empty()) return;
-  RequireOtherDescriptions(job, out_dir, outputs);
+  if (!job.initial_weights.empty()) RequireOtherDescriptions(job, out_dir, outputs);
 }
 
 }  // namespace acan

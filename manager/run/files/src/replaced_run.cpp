@@ -10,6 +10,7 @@
 
 #include "acan/manager/finished_run.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
 
 namespace acan {
@@ -42,6 +43,14 @@ bool IsFinishedRunOf(const std::string& folder, const std::string& job_id) {
   }
 }
 
+// The newest one stands for all of them.
+bool HasSnapshotsOfOthers(const std::string& folder, const std::string& job_id) {
+  const std::int64_t newest = NewestSnapshot(folder);
+  if (newest < 0) return false;
+  const std::string id = TrainingIdOfSnapshot((fs::path(folder) / SnapshotName(newest)).string());
+  return !id.empty() && id != job_id;
+}
+
 }  // namespace
 
 std::string ReplacedRunText(const std::string& folder, const std::string& job_id,
@@ -57,6 +66,18 @@ std::string ReplacedRunText(const std::string& folder, const std::string& job_id
       "{} has snapshots of an unfinished run up to step {}; this run begins anew and removes them "
       "(to continue it: {})",
       folder, newest, resume);
+}
+
+std::string OthersRunText(const std::string& folder, const std::string& job_id) {
+  std::error_code ignored;
+  const bool finished = fs::exists(fs::path(folder) / kReceiptName, ignored);
+  const bool others =
+      finished ? !IsFinishedRunOf(folder, job_id) : HasSnapshotsOfOthers(folder, job_id);
+  if (!others) return "";
+  return fmt::format(
+      "{} has {} of another job, which this manager replaces when it takes over: to keep {}, "
+      "choose another --out",
+      folder, finished ? "a finished run" : "snapshots", finished ? "it" : "them");
 }
 
 }  // namespace acan

@@ -283,4 +283,12 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
   return std::nullopt;
 }
 
+std::string TrainingIdOfSnapshot(const std::string& path) try {
+  const SafetensorsFile file(path);
+  const auto found = file.metadata().find(kTrainingName);
+  return found == file.metadata().end() ? "" : found->second;
+} catch (const Error&) {
+  return "";
+}
+
 }  // namespace acan

@@ -78,8 +78,8 @@ class RunFiles {
   std::vector<StepRange> MissingMetrics();
   // Writes the additional configuration that the job requests (output.config) beside the model.
   void WriteConfig() const;
-  // Throws RunLost if another manager has begun the files anew, or if metrics were lost on the way
-  // to the disk: the next life writes them again. Also does CheckNotRemoved.
+  // Throws RunLost if another manager has begun the files anew, and FilesLost if metrics were lost
+  // on the way to the disk: the next life writes them again. Also does CheckNotRemoved.
   void Check() const;
   // Throws RunLost if the folder or the metrics were removed or renamed: the next life makes them
   // again. But without snapshots a run with audits would have to start over: then it throws Error

@@ -48,8 +48,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
       config_(context.job) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
-  const bool resumes = context_.settings.resume || context_.settings.standby;
-  RequireOtherInputs(context_.job, out_dir, resumes ? RunStart::kResumed : RunStart::kAnew);
+  RequireOtherInputs(context_.job, out_dir);
   std::error_code error;
   std::filesystem::create_directories(out_dir, error);
   if (error) {
@@ -57,7 +56,8 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
         fmt::format("cannot make the output folder {}: {}", out_dir, error.message()));
   }
   // Fails now rather than after the training if the outputs cannot be written.
-  for (const char* name : {kMetricsName, kTuningName, kJobName, kReceiptName}) {
+  for (const char* name :
+       {kMetricsName, kTuningName, kJobName, kReceiptName, kConflictsName, kQuarantineName}) {
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
   conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id, "key");
@@ -120,7 +120,7 @@ void RunFiles::WriteReceipt(const Receipt& receipt) const {
   quarantine_log_->Remove();
 }
 
-// Each Begin replaces this file.
+// Each Begin replaces this file, and that of a new run removes it before.
 std::optional<std::filesystem::file_time_type> RunFiles::BegunAt() const {
   if (!context_.HasFolder()) return std::nullopt;
   std::error_code none;
@@ -229,6 +229,8 @@ void RunFiles::Begin(Start start, Leadership& leadership,
   if (!context_.HasFolder()) return;
   start.metrics.first_step = start.version;
   MetricsCopy earlier = CopyMetrics(start, leadership);
+  // After a kill, --resume must not train the job of an earlier run from its beginning.
+  if (start.is_new) std::filesystem::remove(context_.OutPath(kJobName));
   // These files of an earlier run or another training must not lie beside this run's outputs, or be
   // mistaken for its model if it never ends. The receipt is removed first, because it refers to the
   // others.
@@ -343,7 +345,7 @@ void RunFiles::Check() const {
     throw RunLost{"another manager has taken over"};
   }
   const std::string problem = metrics_->SyncProblem();
-  if (!problem.empty()) throw RunLost{problem + "; the run writes the file again"};
+  if (!problem.empty()) throw FilesLost{{problem}};
 }
 
 void RunFiles::CheckNotRemoved() const {

@@ -60,15 +60,17 @@ bool FileMetricsAreOf(const RunContext& context) {
                     context.job_id;
 }
 
-// Why --resume uses no snapshot although there are some of other trainings.
-Error OthersSnapshots(const RunContext& context) {
+// Why a manager does not begin although there are snapshots of other trainings. `in_space`: it has
+// the weights of its own training there.
+Error OthersSnapshots(const RunContext& context, bool in_space) {
   const std::optional<Job> theirs = JobInFolder(context);
   std::string why = theirs ? FirstDifference(context.job, *theirs) : "";
   if (!why.empty()) why = fmt::format(", and {} as in {}", why, context.OutPath(kJobName));
-  return UsageError(
-      fmt::format("none of the snapshots in {} can be used (see above){}: name the job that wrote "
-                  "them, or start over without --resume",
-                  context.OutPath(kSnapshotsName), why));
+  return UsageError(fmt::format(
+      "none of the snapshots in {} can be used (see above){}: name the job that wrote them, or {}",
+      context.OutPath(kSnapshotsName), why,
+      in_space ? "continue from the weights in the space with another --out"
+               : "start over without --resume"));
 }
 
 }  // namespace
@@ -179,11 +181,26 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, const std::set<
   found_in_ = "snapshot " + found->path;
 }
 
+// Beginning the files removes the folder's content, unless a snapshot there is this training's own:
+// a wrong job, or a wrong folder, must not destroy the run of another job. Damaged snapshots need
+// no protection. `others`: there are intact snapshots of other trainings.
+void Beginning::RequireNoOthersRun(bool others) const {
+  const bool standby = context_.settings.standby;
+  // It has warned of them when it began to stand by. Perhaps nobody is there now to choose another
+  // folder, and the job must go on.
+  if (standby && GoesOn()) return;
+  if (others) throw OthersSnapshots(context_, GoesOn());
+  // A standby manager may see the finished run before the one that its leader begins.
+  if (standby || !context_.HasFolder()) return;
+  RequireNoOtherFinishedRun(context_.settings.out_dir, context_.job, context_.job_id);
+}
+
 void Beginning::Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
                      const std::set<std::string>& wrong) {
   bool others = false;
   if (snapshots != nullptr) FindInSnapshots(*snapshots, wrong, &others);
-  metrics_.keep_file = GoesOn() || FileMetricsAreOf(context_);
+  const bool has_snapshot = GoesOn();
+  metrics_.keep_file = has_snapshot || FileMetricsAreOf(context_);
   std::int64_t reached = 0;
   for (const std::string& run : earlier_runs) reached = std::max(reached, CountInSpace(run));
   if (limits_.counted) AddToPast(*limits_.counted);
@@ -201,18 +218,10 @@ void Beginning::Find(const SnapshotFolder* snapshots, const std::vector<std::str
         "space does not say whose results its weights contain",
         reached));
   }
+  if (!has_snapshot && IsFirstLife()) RequireNoOthersRun(others);
   if (GoesOn()) {
     context_.Log(fmt::format("continuing from {}, after step {}", found_in_, past_.version));
   }
-  // Beginning anew removes the folder's content: a wrong job must not destroy another job's
-  // snapshots. Damaged snapshots need no protection.
-  if (!GoesOn() && limits_.earlier_lives == 0 && others) throw OthersSnapshots(context_);
-  // A standby manager may see the finished run before the one that its leader begins.
-  const bool resumes = !context_.settings.standby && limits_.earlier_lives == 0;
-  if (!GoesOn() && resumes && context_.HasFolder()) {
-    RequireNoOtherFinishedRun(context_.settings.out_dir, context_.job, context_.job_id);
-  }
-  if (!GoesOn()) OpenInitialWeights();
   past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);
 }
 

@@ -27,6 +27,10 @@ std::size_t Values(const TileCell& tile) {
   return static_cast<std::size_t>(tile.outputs.size() * tile.inputs.size());
 }
 
+std::size_t TileBytes(const TileCell& tile) {
+  return Values(tile) * sizeof(float);
+}
+
 std::map<MatrixId, std::size_t> PlacesOf(const std::vector<TensorInfo>& tensors) {
   std::map<MatrixId, std::size_t> places;
   for (std::size_t i = 0; i < tensors.size(); ++i) places[tensors[i].matrix] = i;
@@ -109,10 +113,10 @@ std::optional<tuplespace::Payload> TileMover::Fetch(const TileCell& tile,
   });
   if (found.timed_out || found.tuples.empty()) return std::nullopt;
   const tuplespace::Payload& payload = found.tuples.front().payload;
-  const std::size_t bytes = Values(tile) * sizeof(float);
+  const std::size_t bytes = TileBytes(tile);
   if (payload.size() != bytes) {
-    throw FailureError(
-        fmt::format("{} has {} bytes, must have {}", tile.key.ToString(), payload.size(), bytes));
+    throw FailureError(fmt::format("{} of {} has {} bytes, must have {}", tile.key.ToString(),
+                                   found.tuples.front().put_by, payload.size(), bytes));
   }
   // A payload that arrived inside a control frame may be unaligned.
   const bool aligned = reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(float) == 0;
@@ -160,6 +164,8 @@ void TileMover::Load(TileSource& source, const std::vector<TileCell>& tiles) {
 }
 
 // Queries one tensor of one version at a time, because the broker limits the tuples of a reply.
+// Nothing can read a tile of another size. Without it, an earlier version or a snapshot is the
+// beginning.
 std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t version,
                                          const std::vector<TensorInfo>& tensors) {
   std::vector<TileCell> tiles;
@@ -169,7 +175,9 @@ std::vector<TileCell> TileMover::TilesIn(const std::string& run, std::int64_t ve
                                 : TilesOf(run, FieldPattern::Exact(version), tensor.matrix);
     for (const tuplespace::FoundTuple& found : client_.ListAll(pattern, true)) {
       if (found.resident) continue;  // it is with a handler, which may be lost before it is read
-      if (auto tile = TileOfKey(found.key)) tiles.push_back(std::move(tile->second));
+      auto tile = TileOfKey(found.key);
+      if (!tile || found.payload_bytes != TileBytes(tile->second)) continue;
+      tiles.push_back(std::move(tile->second));
     }
   }
   return tiles;
@@ -242,6 +250,25 @@ TileMover::Written TileMover::WriteModel(const std::string& path, const TrainedM
   WorkBeside(client_, check, [&](const std::function<void()>& go_on) {
     written.weights_sha256 = writer.Finish(go_on);
   });
+  return written;
+}
+
+TileMover::Written TileMover::HashModel(const TrainedModel& model, std::int64_t steps,
+                                        const std::vector<TileCell>& tiles) {
+  const std::vector<TensorInfo> tensors = ModelTensors(model);
+  // A whole tile is fetched for each part of it, so a part is as large as the largest tile.
+  std::int64_t part_bytes = kHashedPartBytes;
+  for (const TileCell& tile : tiles) {
+    part_bytes = std::max(part_bytes, static_cast<std::int64_t>(TileBytes(tile)));
+  }
+  SpaceTiles source(*this, tiles, std::nullopt);
+  Written written;
+  const auto read = [&](std::size_t index, const Range& rows, const Range& cols) {
+    std::vector<float> values = source.Read({{}, tensors[index].matrix, rows, cols});
+    written.finite = written.finite && AllFinite(values);
+    return values;
+  };
+  written.weights_sha256 = acan::HashModel(model, steps, read, part_bytes);
   return written;
 }
 

@@ -2,9 +2,15 @@
 // handlers that are about to join before it plans.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <set>
+#include <vector>
 
+#include "acan/core/task_limits.h"
 #include "acan/manager/handler_network.h"
+#include "acan/manager/named_handlers.h"
 #include "acan/manager/tuple_names.h"
 #include "manager_shell.h"
 
@@ -158,6 +164,40 @@ TEST(NamedHandlersTest, HandlersHearOfTheNextStepsDataUnlessItHasOtherRows) {
     const bool is_told = step == 1 || step == 4;  // of the 3 in an epoch
     EXPECT_EQ(of_step(shell.told, step), is_told ? data : std::set<tuplespace::Key>()) << step;
   }
+}
+
+// A task of a step whose tasks read more data than a task may announce.
+PlannedTask ReadingMuch(std::int64_t number) {
+  constexpr std::int32_t kWidth = 64;
+  PlannedTask planned;
+  planned.key = tuplespace::Key{"run", std::int64_t{0}, "task", "exact", number};
+  const auto rows = static_cast<std::int32_t>(kMaxAhead + 1);
+  Task& task = planned.task;
+  task.buffers = {{1, 1}, {rows, kWidth}};
+  for (std::int32_t row = 0; row < rows; ++row) {
+    planned.inputs.push_back(
+        tuplespace::Key{"run", std::int64_t{0}, "act", number, std::int64_t{row}});
+    task.pieces.push_back({static_cast<std::uint32_t>(row), 1, row, 0, 1, kWidth});
+  }
+  Call fill;
+  fill.kernel = Kernel::kFill;
+  fill.views = {{0, 0, 0, 1, 1}};
+  task.calls = {fill};
+  task.outputs = {{tuplespace::Key{"run", std::int64_t{0}, "made", number}, fill.views[0]}};
+  return planned;
+}
+
+TEST(NamedHandlersTest, NoTaskAnnouncesMoreDataThanHandlersTake) {
+  ManagerConfig config = JobOnHosts();
+  config.least_removed_bytes = 1;
+  config.limits.resident_steps = 4;
+  std::vector<PlannedTask> step = {ReadingMuch(0), ReadingMuch(1)};
+  NamedHandlers named;
+  named.Find(OnHosts({"a", "b"}).handlers, 2, config, step);
+  named.NameDataAhead(&step);
+  std::size_t most = 0;
+  for (const PlannedTask& task : step) most = std::max(most, task.task.ahead.size());
+  EXPECT_EQ(most, kMaxAhead);
 }
 
 TEST(NamedHandlersTest, ThePlanWaitsForHandlersThatJoinSoonAfterTheFirst) {

@@ -10,10 +10,14 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/manager/descriptor.h"
 #include "acan/manager/file_lock.h"
+#include "failing_sync.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -185,6 +189,25 @@ TEST_F(AuditLogTest, RecordsThatAreGoneAreNotTakenForThoseOfAnotherProcess) {
   ExpectError([&] { log.Flush(); }, {path_, "records of this run are gone", "quota"},
               Error::Kind::kFailure);
   ExpectError([&] { log.Sync(); }, {path_, "records of this run are gone"}, Error::Kind::kFailure);
+}
+
+// The system says only once that it did not write them to the disk.
+TEST_F(AuditLogTest, RecordsThatDidNotReachTheDiskAreNotForgotten) {
+  AuditLog log(path_);
+  log.Add({{"value", 1}});
+  log.Flush();
+  const std::vector<std::string> text = {path_ + ": cannot sync", "Input/output error"};
+  bool fails = false;
+  std::thread([&] {
+    fails = MakeSyncFail();
+    if (fails) ExpectError([&] { log.SyncWritten(); }, text, Error::Kind::kFailure);
+  }).join();
+  if (!fails) GTEST_SKIP() << "the system has no filters of system calls (seccomp)";
+  // In this thread, the file can be synced.
+  ExpectError([&] { log.SyncWritten(); }, text, Error::Kind::kFailure);
+  log.Add({{"value", 2}});
+  ExpectError([&] { log.Flush(); }, text, Error::Kind::kFailure);
+  ExpectError([&] { log.Sync(); }, text, Error::Kind::kFailure);
 }
 
 TEST_F(AuditLogTest, WhatWasDroppedIsNotWrittenAtTheEnd) {

@@ -35,13 +35,6 @@ struct ModelCase {
 };
 
 std::vector<ModelCase> Models() {
-  model::LlamaOptions llama;
-  llama.vocab_size = 7;
-  llama.hidden_size = 8;
-  llama.intermediate_size = 10;
-  llama.num_hidden_layers = 1;
-  llama.num_attention_heads = 2;
-  llama.max_position_embeddings = 5;
   model::VitOptions vit;
   vit.image_size = {4, 6};
   vit.patch_size = 2;
@@ -57,7 +50,7 @@ std::vector<ModelCase> Models() {
   convnext.num_classes = 3;
   return {{"mlp", BuildModel(Perceptron{{7, 5, 3}})},
           {"gpt", Build(SmallGpt())},
-          {"llama", Build(llama)},
+          {"llama", Build(SmallLlama())},
           {"vit", Build(vit)},
           {"resnet", Build(SmallResnet())},
           {"convnext", Build(convnext)}};
@@ -117,6 +110,21 @@ TEST(GraphFileTest, EveryTensorLiesAsItsFrameworkHasIt) {
   }
   EXPECT_EQ(layouts.size(), 3u);
   EXPECT_EQ(ranks, (std::set<std::size_t>{1, 2, 3, 4}));
+}
+
+// The parts of a small model are cut as those of a large one.
+TEST(GraphFileTest, TheHashWithoutAFileIsThatOfTheFile) {
+  const TestFolder folder;
+  for (const auto& [name, model] : Models()) {
+    SCOPED_TRACE(name);
+    const std::string hash = WriteGraphModel(folder.Path("model.safetensors"), *model, 5, 42);
+    for (const std::int64_t part_bytes : {kHashedPartBytes, std::int64_t{100}, std::int64_t{1}}) {
+      const auto read = [](std::size_t index, const Range& rows, const Range& cols) {
+        return Part(index, rows.begin, cols.begin, rows.size(), cols.size());
+      };
+      EXPECT_EQ(HashModel(*model, 42, read, part_bytes), hash) << part_bytes;
+    }
+  }
 }
 
 TEST(GraphFileTest, AnyRectangleIsReadBack) {

@@ -34,6 +34,17 @@ inline model::GptOptions SmallGpt() {
   return options;
 }
 
+inline model::LlamaOptions SmallLlama() {
+  model::LlamaOptions options;
+  options.vocab_size = 7;
+  options.hidden_size = 8;
+  options.intermediate_size = 10;
+  options.num_hidden_layers = 1;
+  options.num_attention_heads = 2;
+  options.max_position_embeddings = 5;
+  return options;
+}
+
 // The value at a place of acan's matrix; all values differ.
 inline float GraphValueAt(std::size_t tensor, std::int64_t row, std::int64_t col) {
   return static_cast<float>(tensor) * 4096.0f + static_cast<float>(row) * 64.0f +

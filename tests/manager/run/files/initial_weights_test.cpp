@@ -16,6 +16,7 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/training_id.h"
+#include "graph_files.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
 
@@ -84,6 +85,23 @@ TEST_F(InitialWeightsTest, OfARunThatHasBegunStayTheSame) {
   EXPECT_EQ(IdOf(moved), IdOf(begun));
 }
 
+// A job that is queued again is started with the user's file each time.
+TEST_F(InitialWeightsTest, OfARunThatIsContinuedMayBeGone) {
+  const std::string path = Write("start", 1);
+  const Job begun = HeldJob(path);
+  folder_.Write(kJobName, JobToJson(begun).dump());
+  std::filesystem::remove(path);
+  Job again = JobFrom(path);
+  HoldToInitialWeights(&again, JobOrigin::kUser, folder_.path());
+  EXPECT_EQ(IdOf(again), IdOf(begun));
+  const auto refused = [](Job job, const std::string& run_folder) {
+    ExpectError([&] { HoldToInitialWeights(&job, JobOrigin::kUser, run_folder); },
+                {"model.initial_weights: " + job.initial_weights + ": cannot open"});
+  };
+  refused(JobFrom(folder_.Path("another")), folder_.path());
+  refused(JobFrom(path), folder_.Path("of no run"));
+}
+
 // A standby manager may wait for days before it opens the file again.
 TEST_F(InitialWeightsTest, ReplacedBeforeTheyAreReadAreRefused) {
   const std::string path = Write("start", 1);
@@ -108,20 +126,19 @@ TEST_F(InitialWeightsTest, ChangedWhileTheyAreReadAreRefused) {
 // These files may be the only copies: a new run in their folder would remove or replace them.
 TEST_F(InitialWeightsTest, KeepTheFilesBesideThem) {
   const Job job = HeldJob(Write("start", 1));
-  EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path(), RunStart::kAnew));
+  EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path()));
   for (const char* name : {kConfigName, kVocabularyName, kJobName}) {
     SCOPED_TRACE(name);
     const std::string path = folder_.Write(name, "{}");
-    ExpectError([&] { RequireOtherInputs(job, folder_.path(), RunStart::kAnew); },
+    ExpectError([&] { RequireOtherInputs(job, folder_.path()); },
                 {"model.initial_weights: " + path, "describes these weights", "another --out"});
-    EXPECT_NO_THROW(RequireOtherInputs(job, folder_.Path("out"), RunStart::kAnew));
-    EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path(), RunStart::kResumed));
+    EXPECT_NO_THROW(RequireOtherInputs(job, folder_.Path("out")));
     std::filesystem::remove(path);
   }
   // Those of a run that began from the same weights are its own.
   folder_.Write(kJobName, JobToJson(job).dump());
   folder_.Write(kVocabularyName, "{}");
-  EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path(), RunStart::kAnew));
+  EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path()));
 }
 
 // Returns the hash of all tensors. All weights are 1, and all optimizer state is 2.
@@ -169,17 +186,6 @@ TEST_F(InitialWeightsTest, OfASnapshotAreReadWithoutTheOptimizersState) {
     EXPECT_EQ(with_states(run), 2);
     ExpectError([&with_states, &job = next] { with_states(job); }, {"'layers.0.bias.state0'"});
   }
-}
-
-model::LlamaOptions SmallLlama() {
-  model::LlamaOptions llama;
-  llama.vocab_size = 7;
-  llama.hidden_size = 8;
-  llama.intermediate_size = 8;
-  llama.num_hidden_layers = 1;
-  llama.num_attention_heads = 2;
-  llama.max_position_embeddings = 4;
-  return llama;
 }
 
 // The shapes of tensors do not show what these files say. The file of weights itself, which does

@@ -1,6 +1,7 @@
 #include "acan/manager/note_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -48,6 +49,15 @@ TEST(NoteLogTest, ALinkOutOfTheFolderIsNotFollowed) {
       },
       {"conflicts.jsonl: is a symbolic link"}, Error::Kind::kFailure);
   EXPECT_EQ(ReadWhole(other), "of somebody else");
+}
+
+// Opening a pipe waits for a writer, and /dev/zero has no end.
+TEST(NoteLogTest, PipesAndDevicesAreNotRead) {
+  const TestFolder folder;
+  ASSERT_EQ(::mkfifo(folder.Path("conflicts.jsonl").c_str(), 0600), 0);
+  EXPECT_TRUE(NoteLog(folder.Path("conflicts.jsonl"), "job", "key").Read().empty());
+  std::filesystem::create_symlink("/dev/zero", folder.Path("quarantine.jsonl"));
+  EXPECT_TRUE(NoteLog(folder.Path("quarantine.jsonl"), "job", "handler").Read().empty());
 }
 
 // A handler whose quarantine is not read would be trusted again.

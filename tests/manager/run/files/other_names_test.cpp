@@ -139,13 +139,7 @@ TEST(OtherNamesTest, AWeightOfAGraphIsNotTakenForAMask) {
 
 TEST(OtherNamesTest, ATiedModelOfAJobThatDoesNotTieIsNamed) {
   const TestFolder folder;
-  model::LlamaOptions llama;
-  llama.vocab_size = 7;
-  llama.hidden_size = 8;
-  llama.intermediate_size = 10;
-  llama.num_hidden_layers = 1;
-  llama.num_attention_heads = 2;
-  llama.max_position_embeddings = 5;
+  model::LlamaOptions llama = SmallLlama();
   llama.tie_word_embeddings = true;
   const std::string path = folder.Path("model.safetensors");
   WriteGraphModel(path, *Build(llama), 9);

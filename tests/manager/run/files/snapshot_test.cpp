@@ -1,5 +1,6 @@
 // Snapshots on disk: complete ones are found again, others are named and skipped.
 #include "acan/manager/snapshot.h"
+#include "acan/manager/replaced_run.h"
 #include "acan/manager/training_id.h"
 
 #include <gtest/gtest.h>
@@ -390,6 +391,17 @@ TEST_F(SnapshotTest, BarredOnesAreNotUsedEvenIfTheyAreThere) {
   EXPECT_EQ(newest({.wrong = {"a"}, .newest = {}}), 0);
   EXPECT_FALSE(others_) << said_;
   EXPECT_EQ(folder_.Names("snapshots").size(), 3u);
+}
+
+// A damaged one needs no protection.
+TEST_F(SnapshotTest, OfAnotherJobAreNamedToAManagerThatStandsBy) {
+  EXPECT_EQ(OthersRunText(folder_.path(), "training"), "");
+  Write(3, "another");
+  const std::string text = OthersRunText(folder_.path(), "training");
+  EXPECT_NE(text.find(" has snapshots of another job"), std::string::npos) << text;
+  EXPECT_EQ(OthersRunText(folder_.path(), "another"), "");
+  std::filesystem::resize_file(PathOf("3"), 100);
+  EXPECT_EQ(OthersRunText(folder_.path(), "training"), "");
 }
 
 TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {

@@ -1,5 +1,5 @@
 // Beginning with a real broker in this process: which of the versions that an earlier manager left
-// in the space a run continues from.
+// in the space a run continues from, and what it must not replace.
 #include "acan/manager/beginning.h"
 
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/kept_state.h"
+#include "acan/manager/receipt.h"
 #include "acan/manager/tuple_names.h"
 #include "test_files.h"
 #include "tuplespace/broker.h"
@@ -127,6 +128,15 @@ class BeginningTest : public ::testing::Test {
                    manager_->context.job_id, kEarlierRun);
     kept.Put(state, 0);
     EXPECT_TRUE(earlier_->GetStatistics());
+  }
+  void WriteOthersReceipt() const {
+    Receipt receipt;
+    receipt.job = JobToJson(
+        ParseJob("[model]\nlayers = [2, 2]\n[data]\ntrain_inputs = \"x\"\ntrain_labels = \"y\"\n",
+                 "job.toml", "/jobs", {}));
+    receipt.train_sha256 = std::string(64, 'a');
+    receipt.weights_sha256 = std::string(64, 'b');
+    WriteReceipt(folder_.Path("receipt.json"), receipt);
   }
   const Beginning& Find(const SnapshotFolder* snapshots = nullptr,
                         const std::set<std::string>& wrong = {}) {
@@ -262,6 +272,36 @@ TEST_F(BeginningTest, SnapshotsOfWrongHandlersAreNotUsedEvenIfTheyAreThere) {
   WriteSnapshot(snapshots, 10, {"good/1"});
   WriteSnapshot(snapshots, 20, {"good/1", "evil/1"});
   EXPECT_EQ(Find(&snapshots, {"evil/1"}).past().version, 10);
+}
+
+// ---- the run of another job in the folder -------------------------------------------------------
+
+TEST_F(BeginningTest, AFinishedRunOfAnotherJobIsNotReplacedFromTheSpace) {
+  PutWeights(50);
+  WriteOthersReceipt();
+  ExpectError([this] { Find(); }, {"is done, and it trained another job", "another --out"});
+}
+
+TEST_F(BeginningTest, SnapshotsOfAnotherJobAreNotReplacedFromTheSpace) {
+  PutWeights(50);
+  const RunContext& context = manager_->context;
+  const SnapshotFolder others(folder_.path() + "/snapshots", "of others", context.model,
+                              context.OptimizerStates());
+  WriteSnapshot(others, 30);
+  const SnapshotFolder snapshots = Snapshots();
+  ExpectError([&] { Find(&snapshots); }, {"none of the snapshots in", "another --out"});
+}
+
+// It has warned of the run, and the job must go on.
+TEST_F(BeginningTest, AStandbyTakesOverInTheFolderOfAnotherJob) {
+  PutWeights(50);
+  WriteOthersReceipt();
+  RunSettings settings = manager_->context.settings;
+  settings.standby = true;
+  RunContext context(std::move(settings), ClientNamed("standby"), job_, BuildModel(job_), data_);
+  Beginning beginning(context, manager_->leadership, {});
+  beginning.Find(nullptr, {kEarlierRun}, {});
+  EXPECT_TRUE(beginning.GoesOn());
 }
 
 }  // namespace

@@ -1,17 +1,18 @@
-// Which tiles form a whole matrix, and what remains of a model that is only hashed.
+// Which tiles form a whole matrix, and the hash of a model in the space.
 #include "acan/manager/tile_mover.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <thread>
-#include <zmq.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "acan/manager/model_file.h"
 #include "slow_link.h"
-#include "tuplespace/broker.h"
+#include "space_fixture.h"
+#include "test_files.h"
 
 namespace acan {
 namespace {
@@ -95,49 +96,55 @@ TEST(TileMoverTest, ItChecksWhileATileIsOnItsWay) {
   EXPECT_EQ(link.far().unanswered(), 0u) << "the request is abandoned";
 }
 
-// A process may be killed at any moment, so there must never be a file that it could leave behind.
-TEST(TileMoverTest, AModelThatIsOnlyHashedHasNoFile) {
-  const std::filesystem::path parent = std::filesystem::temp_directory_path();
-  std::string folder = parent / "acan-test-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const char* before = std::getenv("TMPDIR");
-  const std::string restored = before == nullptr ? "" : before;
-  ::setenv("TMPDIR", folder.c_str(), 1);
-
-  zmq::context_t context;
-  tuplespace::BrokerOptions options;
-  options.listen = {"inproc://space"};
-  options.context = &context;
-  tuplespace::Broker broker(std::move(options));
-  std::thread serving([&] { broker.Run(); });
-  tuplespace::Client client(
-      {.endpoint = "inproc://space", .name = "test", .id = {}, .context = &context});
-  std::vector<TileCell> tiles;
-  const auto model = BuildModel(Perceptron{{3, 2}});
-  const std::vector<model::Parameter>& parameters = model->training.parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const model::Parameter& parameter = parameters[i];
-    tiles.push_back({{"tile", static_cast<std::int64_t>(i)},
-                     {ParameterId{static_cast<std::int64_t>(i)}, ParameterState::kValue},
-                     {0, parameter.rows},
-                     {0, parameter.columns}});
+class HashedModelTest : public SpaceTest {
+ protected:
+  void PutTile(std::size_t tensor, MatrixId matrix, Range rows, Range cols) {
+    const auto index = static_cast<std::int64_t>(tensor);
+    tiles_.push_back(
+        {{"tile", index, rows.begin, rows.end, cols.begin, cols.end}, matrix, rows, cols});
+    std::vector<float> values;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      for (std::int64_t col = cols.begin; col < cols.end; ++col) {
+        values.push_back(static_cast<float>(100 * index + 10 * row + col));
+      }
+    }
     tuplespace::Tuple tuple;
-    tuple.key = tiles.back().key;
-    const auto bytes = static_cast<std::size_t>(4 * parameter.elements());
-    tuple.payload = tuplespace::Payload::Copy(std::string(bytes, '\1'));
-    client.Put({std::move(tuple)});
+    tuple.key = tiles_.back().key;
+    tuple.payload = tuplespace::Payload::Copy(values.data(), values.size() * sizeof(float));
+    client_->Put({std::move(tuple)});
   }
-  int looked = 0;
-  TileMover mover(client, [&] {
-    ++looked;
-    EXPECT_TRUE(std::filesystem::is_empty(folder));
-  });
-  EXPECT_EQ(mover.WriteModel("", *model, 0, tiles, true).weights_sha256.size(), 64u);
-  EXPECT_GE(looked, 2);
-  broker.Stop();
-  serving.join();
-  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", restored.c_str(), 1);
-  std::filesystem::remove_all(folder);
+  // In tiles of at most 2 x 3.
+  void PutModel() {
+    const std::vector<TensorInfo> tensors = ModelTensors(*model_);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      for (std::int64_t row = 0; row < tensors[i].rows; row += 2) {
+        for (std::int64_t col = 0; col < tensors[i].cols; col += 3) {
+          PutTile(i, tensors[i].matrix, {row, std::min(row + 2, tensors[i].rows)},
+                  {col, std::min(col + 3, tensors[i].cols)});
+        }
+      }
+    }
+  }
+
+  const std::shared_ptr<const TrainedModel> model_ = BuildModel(Perceptron{{5, 4, 3}});
+  std::vector<TileCell> tiles_;
+};
+
+// The folder for temporary files may have no room for the model.
+TEST_F(HashedModelTest, NeedsNoFile) {
+  PutModel();
+  const TestFolder folder;
+  TileMover mover(*client_, [] {});
+  const auto written =
+      mover.WriteModel(folder.Path("model.safetensors"), *model_, 7, tiles_, false);
+  EXPECT_TRUE(written.finite);
+  const auto hashed = mover.HashModel(*model_, 7, tiles_);
+  EXPECT_TRUE(hashed.finite);
+  EXPECT_EQ(hashed.weights_sha256, written.weights_sha256);
+  // Tiles may overlap after the boxes were cut anew.
+  const TensorInfo first = ModelTensors(*model_).front();
+  PutTile(0, first.matrix, {0, first.rows}, {0, first.cols});
+  EXPECT_EQ(mover.HashModel(*model_, 7, tiles_).weights_sha256, written.weights_sha256);
 }
 
 }  // namespace

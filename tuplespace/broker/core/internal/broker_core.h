@@ -132,7 +132,8 @@ class BrokerCore {
   // Fills the places that the space left empty in an answer to `reader`.
   void FillPlaces(const ClientId& reader, const Peer& peer, ReplyBody& body, std::int64_t now_us);
   void FillPlace(const ClientId& reader, const Peer& peer, FoundTuple& found, std::int64_t now_us);
-  void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us);
+  void OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us,
+                   const AccessList::Entry* who = nullptr);
   void ServeWaiting(std::int64_t now_us);
   // Returns the cost of the request beyond `cost`, for the client's turn.
   std::uint64_t Serve(const ClientId& client, Peers::iterator peer, Request&& request,

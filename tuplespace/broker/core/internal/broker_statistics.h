@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "log_pause.h"
-#include "log_quota.h"
+#include "tuplespace/log_quota.h"
 #include "tuplespace/messages.h"
 
 namespace tuplespace {

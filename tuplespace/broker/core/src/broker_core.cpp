@@ -124,7 +124,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
                now_us);
         return;
       }
-      OnMalformed(client, std::move(*bad), now_us);
+      OnMalformed(client, std::move(*bad), now_us, who);
     } else if (auto* listening = std::get_if<Listening>(&message)) {
       OnListening(client, it->second, std::move(*listening), now_us);
     }
@@ -290,9 +290,14 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
   return it;
 }
 
-void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us) {
+void BrokerCore::OnMalformed(const ClientId& client, Malformed&& bad, std::int64_t now_us,
+                             const AccessList::Entry* who) {
   // A message that must be sent again in another way is not bad.
   if (bad.code != ErrorCode::kBusy) CountBad(client, bad.text, now_us);
+  // Nothing can damage what comes with a key on its way.
+  if (bad.damaged_results_of && who != nullptr && who->role->limits.checks_payloads) {
+    Step(ResultsDamaged{client, std::move(*bad.damaged_results_of), bad.text}, now_us);
+  }
   RequestError error{bad.code, std::move(bad.text)};
   Peer& peer = peers_.Find(client)->second;
   if (bad.id == 0) {

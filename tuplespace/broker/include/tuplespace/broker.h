@@ -50,7 +50,8 @@ struct BrokerOptions {
   // clients. A client that sends more tuples is told to send them again later.
   std::uint64_t waiting_bytes = 2ull << 30;
   // Compares every payload that is put with its hash and refuses it (kDamaged) if they differ.
-  // Without this, the consumers find out, at a fraction of the cost.
+  // Without this, the consumers find out, at a fraction of the cost. Roles may demand it of some
+  // clients (ClientLimits::checks_payloads).
   bool check_payloads = false;
   // Payloads of clients that can share memory with this process stay where they were put, and their
   // readers map them. The maximum number of segments, further limited to a third of this process's

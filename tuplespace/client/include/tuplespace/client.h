@@ -35,7 +35,9 @@ struct ClientOptions {
   // never meet.
   std::string endpoint;
   std::string name;  // for people: "handler cpu:2 on host7, pid 4711"
-  ClientId id;       // empty: a random one
+  // Empty: a random one. With `access` it changes if a broker ignores it, because a connection of
+  // another client of the same key has it. OnDelay reports that.
+  ClientId id;
   // Keys for a broker that has keys; the id then begins with "NAME/". Not for inproc://.
   std::optional<ClientAccess> access = {};
   zmq::context_t* context = nullptr;            // shared for inproc; null: the client makes its own
@@ -179,8 +181,8 @@ class Client {
   // If this number changes, the broker was restarted and the space began empty. 0: the client has
   // not joined a broker yet, or the broker does not tell.
   std::uint64_t broker_life() const;
-  std::uint64_t unanswered() const;  // requests without a reply
-  const ClientId& id() const;
+  std::uint64_t unanswered() const;     // requests without a reply
+  const ClientId& id() const;           // may change while it is not connected: see ClientOptions
   const std::string& endpoint() const;  // where it is or tries to be connected: one of the list
 
   // ---- blocking: for programs and tests --------------------------------------------------------

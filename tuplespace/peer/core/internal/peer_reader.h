@@ -3,8 +3,9 @@
 //
 // A fetch ends with the payload, whose bytes have the hash that the holder sent, or without it: the
 // holder refused it, sent anything but a payload of the expected size, or was too slow; or the
-// connection ended. A refusal concerns one fetch. In all other cases all fetches from this holder
-// end.
+// connection ended. A refusal concerns one fetch. So do bytes that do not have the hash that they
+// must have, unless the payload before them was wrong in the same way. In all other cases all
+// fetches from this holder end.
 //
 // Only pieces that are due keep a fetch alive: nothing else that a holder sends costs it anything.
 // It is too slow if no due piece came for stall_us, or if a fetch takes longer than all bytes that
@@ -43,6 +44,7 @@ struct WantedPayload {
   std::uint64_t bytes = 0;
   std::string ticket;
   ClientId reader;
+  std::optional<PayloadHash> hash = {};  // if it is known
 };
 
 struct FetchedPayload {
@@ -90,6 +92,7 @@ class PeerReader {
   void OnPiece(const PieceFrame& piece, std::int64_t now_us);
   void OnRefusal(const RefusalFrame& refusal);
   void OnStray();
+  void OnOtherBytes(std::uint64_t id);
   void Finish(OpenFetches::iterator at);
   void End(OpenFetches::iterator at);
   std::int64_t StalledUs() const;  // then the holder is too slow if no due piece comes before
@@ -100,8 +103,9 @@ class PeerReader {
   std::deque<WantedPayload> waiting_;
   std::vector<std::vector<std::byte>> output_;
   std::vector<FetchedPayload> fetched_;
-  std::int64_t progress_us_ = 0;   // when the last due piece came, or the connection was made
-  std::uint64_t strays_left_ = 4;  // messages about fetches that are not open; then it fails
+  std::int64_t progress_us_ = 0;      // when the last due piece came, or the connection was made
+  std::uint64_t strays_left_ = 4;     // messages about fetches that are not open; then it fails
+  std::uint32_t wrong_in_a_row_ = 0;  // payloads with other bytes than they must have
   bool heard_ = false;
   bool delivered_ = false;
   bool failed_ = false;

@@ -11,6 +11,10 @@ namespace tuplespace {
 
 namespace {
 
+// So many payloads in a row with wrong bytes are no accident: each costs its whole transfer, and
+// comes through the broker then.
+constexpr std::uint32_t kMostWrong = 2;
+
 const char* WordOf(FetchRefusal why) {
   switch (why) {
     case FetchRefusal::kTicket:
@@ -117,6 +121,9 @@ void PeerReader::OnPiece(const PieceFrame& piece, std::int64_t now_us) {
   }
   heard_ = true;
   progress_us_ = now_us;
+  if (first && open.wanted.hash && piece.hash != *open.wanted.hash) {
+    return OnOtherBytes(piece.transfer);
+  }
   if (first) {
     open.hash = piece.hash;
     try {
@@ -133,18 +140,29 @@ void PeerReader::OnPiece(const PieceFrame& piece, std::int64_t now_us) {
   if (open.received_bytes == open.wanted.bytes) Finish(at);
 }
 
+// The space has others under this key, and what the reader reads must be what everybody reads.
+void PeerReader::OnOtherBytes(std::uint64_t id) {
+  const char* const why = "it has other bytes than the space";
+  if (++wrong_in_a_row_ >= kMostWrong) return Fail(why);
+  fetched_.push_back({id, {}, why});
+  Forget(id);
+}
+
 void PeerReader::Finish(OpenFetches::iterator at) {
   Open& open = at->second;
-  FetchedPayload& fetched = fetched_.emplace_back();
+  FetchedPayload fetched;
   fetched.id = at->first;
   if (open.hasher.Hash() == open.hash) {
     const std::byte* const begin = open.memory.get();
     fetched.payload =
         Payload(std::move(open.memory), begin, open.received_bytes).WithHash(open.hash);
     delivered_ = true;
+    wrong_in_a_row_ = 0;
   } else {
     fetched.why = "the bytes do not have the hash that came with them";
+    if (++wrong_in_a_row_ >= kMostWrong) return Fail(fetched.why);
   }
+  fetched_.push_back(std::move(fetched));
   End(at);
   ++strays_left_;  // it may be withdrawn before the holder hears that it is whole
 }

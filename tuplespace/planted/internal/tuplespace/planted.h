@@ -32,6 +32,8 @@ enum class Planted : std::uint8_t {
   kBorrowedIsKept,
   kBorrowedIsCompleted,
   kBorrowersWaitTwice,
+  kJudgesAreIgnored,
+  kLeavingIsFree,
   // ClientSession, BrokerCore
   kRejoiningKeepsLeases,
   kSessionDoesNotResend,

@@ -25,6 +25,9 @@ class Completions {
         lease_ends_(lease_ends) {}
 
   void Handle(ClientState& client, RequestId id, Complete&& complete);
+  // A Complete under this lease had damaged results, as `what` says: a task of the client under it
+  // has failed, as with a Complete without its results.
+  void NoteDamaged(ClientState& client, const LeaseRef& lease, const std::string& what);
 
  private:
   void CompleteTask(ClientState& client, RequestId id, Complete&& complete, Record* task,

@@ -33,10 +33,12 @@ class LeaseEnds {
   bool MayBeFetching(const Record& record, const ClientState& holder) const;
   std::int64_t ExtendedEndUs(const ClientState& holder, const Record& record,
                              std::int64_t lease_us) const;
-  void Return(Record* record);  // ends the lease; the tuple stays
+  // Ends the lease. The tuple stays, except a task whose key has ended.
+  void Return(Record* record);
   bool IsHopeless(const Record& record, const ClientState& by, const std::string& cause);
   void AddBarred(TaskState& task, const ClientState& client) const;
   void BarUntilOthersTried(Record* record, const ClientState& client);
+  bool HasRoomToBar(const TaskState& task) const;
   void NoteLostWith(const ClientState& client);
   Record* KeptFromOthers(const ClientState& client) const;
   bool Doubles(const ClientState& holder, TaskState& task) const;

@@ -20,8 +20,9 @@ class PutChecks {
   std::optional<RequestError> ProblemOf(const ClientState& client, const Supply& supply) const;
   std::optional<RequestError> CheckRoom(std::span<const Tuple> tuples,
                                         std::uint64_t freed_bytes) const;
-  static std::optional<RequestError> CheckQuota(const ClientState& client,
-                                                std::span<const Tuple> tuples);
+  // For a client that leaves nothing: the tuples become its own.
+  std::optional<RequestError> CheckQuota(const ClientState& client,
+                                         std::span<const Tuple> tuples) const;
 
  private:
   std::optional<RequestError> ProblemOf(const Tuple& tuple) const;

@@ -27,7 +27,8 @@ class Removal {
   void Handle(ClientState& client, RequestId id, Retire&& retire);
   // Removes the tuple. With `remember`, its key stays known as that of a done task.
   void Remove(Record* record, bool remember);
-  // Removes the tasks of this judge that nobody has taken. Visits everything.
+  // Removes the tasks of this judge: those that are leased when their leases end, all others now.
+  // Visits everything.
   void RemoveTasksOf(const std::string& judge);
   // No client gets the task any more, and its owner gets a notice with the reason.
   void Park(Record* record, Notice::Kind kind, const ClientId& by, std::string text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,18 @@ namespace {
 
 std::uint32_t Saturated(std::int64_t value) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
+}
+
+// Otherwise one client could fill the space with the results of a few tasks.
+std::optional<std::string> TooManyBytes(const TaskSpec& task, std::span<const Tuple> results) {
+  if (task.most_result_bytes == 0) return std::nullopt;
+  std::uint64_t bytes = 0;
+  for (const Tuple& tuple : results) {
+    bytes += std::max<std::uint64_t>(tuple.payload.size(), tuple.resident_bytes);
+  }
+  if (bytes <= task.most_result_bytes) return std::nullopt;
+  return "brings results of " + std::to_string(bytes) + " bytes, they have at most " +
+         std::to_string(task.most_result_bytes);
 }
 
 }  // namespace
@@ -80,7 +93,8 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   // For a client on probation, only after it has supplied the payload that stays with it.
   const bool stays = std::any_of(complete.results.begin(), complete.results.end(),
                                  [](const Tuple& tuple) { return tuple.resident_bytes > 0; });
-  const bool probation = trust_.IsOnProbation(client) || trust_.IsOnProbationFor(client, *task);
+  const bool probation =
+      trust_.IsOnProbation(client) || trust_.IsOnProbation(client, NameOf(task->judge()));
   if (!stays || !probation) trust_.NoteCompleted(client, *task);
   Origin origin;
   origin.task_owner = task->put_by;
@@ -99,10 +113,20 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
   state_.answers.Answer(client, id, std::move(reply));
 }
 
+void Completions::NoteDamaged(ClientState& client, const LeaseRef& lease, const std::string& what) {
+  Record* task = leases_.Find(client, lease);
+  if (task == nullptr || !task->task) return;
+  ++state_.counters.false_completions;
+  trust_.NoteInVain(client, task, state_.limits.tasks_in_vain,
+                    "brings results that do not have their hashes");
+  lease_ends_.FailTask(client, task, what);
+}
+
 // What is wrong with `results` as results of this task; nullopt if nothing is.
 std::optional<std::string> Completions::ProblemOf(const TaskSpec& task,
                                                   std::span<const Tuple> results) {
   if (auto problem = FalseResults(task.results, results)) return problem;
+  if (auto problem = TooManyBytes(task, results)) return problem;
   if (task.due.empty() || IsPlanted(Planted::kAnyResultMayStay)) return std::nullopt;
   std::set<std::string_view> stay;
   for (const Tuple& tuple : results) {

@@ -25,7 +25,7 @@ bool WaitsForAnother(const Record& record, const ClientState& holder) {
   if (!record.task) return false;
   return std::any_of(record.task->links.begin(), record.task->links.end(), [&](const auto& link) {
     const Residence* residence = link.input->residence.get();
-    return residence != nullptr && residence->wanted && residence->with != &holder;
+    return residence != nullptr && residence->asked == Asked::kNeeded && residence->with != &holder;
   });
 }
 
@@ -44,7 +44,7 @@ bool LeaseEnds::MayBeFetching(const Record& record, const ClientState& holder) c
   }
   if (bytes == 0) return false;
   const auto travels_us = static_cast<std::int64_t>(bytes / kMinBytesPerS) * 1'000'000;
-  const std::uint32_t benches = BenchesThatCount(state_, holder, record.judge());
+  const std::uint32_t benches = BenchesThatCount(state_, holder, NameOf(record.judge()));
   const std::int64_t most_us = std::min(kFetchUs + travels_us, state_.limits.supply_us) >>
                                std::min(benches, kMaxFetchHalvings);
   return state_.now_us - record.lease->granted_us < most_us;
@@ -126,7 +126,7 @@ void LeaseEnds::FailTask(ClientState& client, Record* record, std::string cause)
   if (at != with.end()) ++at->times;
   cause.resize(std::min(cause.size(), kMaxCauseBytes));
   AddBarred(*record->task, client);
-  if (IsHopeless(*record, client, cause)) {
+  if (!record->task->goes_with_lease && IsHopeless(*record, client, cause)) {
     leases_.Drop(record);
     removal_.Park(record, Notice::Kind::kParked, *client.id, std::move(cause));
   } else {
@@ -138,7 +138,8 @@ void LeaseEnds::FailTask(ClientState& client, Record* record, std::string cause)
 // Whether a task that has just failed with `by` must be parked, which ends a run. Reports of a
 // single key are no reason while others could do the task. If no other client is there, it is
 // unknown whether the task or the client is bad. Then clients with a key keep trying for a while,
-// as a client that can do the task may join.
+// as a client that can do the task may join. Between two attempts the task is barred for them, so
+// there must be room for that.
 bool LeaseEnds::IsHopeless(const Record& record, const ClientState& by, const std::string& cause) {
   Mishaps& mishaps = *record.task->mishaps;
   std::uint32_t failures = 0;
@@ -152,7 +153,7 @@ bool LeaseEnds::IsHopeless(const Record& record, const ClientState& by, const st
   if (mishaps.failures < state_.limits.task_failures) return false;
   if (IsPlanted(Planted::kOneClientParksTasks)) return true;
   if (benches_.AnotherCouldTake(record, nullptr, Benches::When::kSomeDay)) return false;
-  if (!mishaps.failed_with_key) return true;
+  if (!mishaps.failed_with_key || !HasRoomToBar(*record.task)) return true;
   if (state_.now_us < mishaps.next_round_us) return false;
   if (mishaps.rounds >= state_.limits.rounds_alone) return true;
   const std::int64_t pause_us = benches_.BenchUs(mishaps.rounds++, 0);
@@ -181,18 +182,30 @@ void LeaseEnds::AddBarred(TaskState& task, const ClientState& client) const {
 // busy it is, and a single bad device cannot make the task fail for good. Then any client may try
 // again. If the task has failed on all of them, those on which it failed earlier count as the
 // others.
+//
+// Each Get looks at each list of clients for which tasks are barred. So the tasks of a key that
+// decides only about some tasks may not have many different lists. Beyond that, any client may try
+// again at once.
 void LeaseEnds::BarUntilOthersTried(Record* record, const ClientState& client) {
   TaskState& task = *record->task;
   if (!benches_.AnotherCouldTake(*record)) {
     task.barred = task.spec.not_by;
     AddBarred(task, client);
   }
+  task.barred_until_us = state_.now_us;
+  if (!HasRoomToBar(task)) return;
   if (benches_.AnotherCouldTake(*record)) {
     task.barred_until_us = state_.After(leases_.LeaseUs(task));
-  } else {
-    task.barred_until_us =
-        task.mishaps ? std::max(task.mishaps->next_round_us, state_.now_us) : state_.now_us;
+  } else if (task.mishaps) {
+    task.barred_until_us = std::max(task.mishaps->next_round_us, state_.now_us);
   }
+}
+
+bool LeaseEnds::HasRoomToBar(const TaskState& task) const {
+  if (!task.judge) return true;
+  const std::string& judge = task.judge->name;
+  return state_.barred.Has(judge, task.barred) ||
+         state_.barred.CountOf(judge) < task.judge->exclusions;
 }
 
 // A task whose lease was extended as far as possible goes to others first and does not lengthen the
@@ -218,6 +231,7 @@ void LeaseEnds::EndExpired(Record* record) {
 }
 
 void LeaseEnds::Return(Record* record) {
+  if (record->task && record->task->goes_with_lease) return removal_.Remove(record, false);
   leases_.Drop(record);
   if (!record->task || record->task->missing == 0) return ready_.MakeReady(record);
   for (const InputLink& link : record->task->links) {

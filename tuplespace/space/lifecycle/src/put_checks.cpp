@@ -109,9 +109,9 @@ std::optional<RequestError> PutChecks::ExclusionProblemOf(const ClientState& cli
     std::vector<ClientId> list = tuple.task->not_by;
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());
-    if (!state_.exclusions.Has(*client.judge, list)) more.insert(std::move(list));
+    if (!state_.exclusions.Has(client.judge->name, list)) more.insert(std::move(list));
   }
-  const std::uint64_t there = state_.exclusions.CountOf(*client.judge);
+  const std::uint64_t there = state_.exclusions.CountOf(client.judge->name);
   if (more.empty() || there + more.size() <= most) return std::nullopt;
   return RequestError{more.size() <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
                       "exclusions_of_key of this client's role: " + std::to_string(more.size()) +
@@ -178,23 +178,34 @@ std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
 }
 
 std::optional<RequestError> PutChecks::CheckQuota(const ClientState& client,
-                                                  std::span<const Tuple> tuples) {
+                                                  std::span<const Tuple> tuples) const {
   const auto over = [](const char* what, std::uint64_t there, std::uint64_t more,
                        std::uint64_t most) -> std::optional<RequestError> {
     if (there <= most && more <= most - there) return std::nullopt;
     return RequestError{more <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
-                        std::string(what) + " of this client's role: " + std::to_string(more) +
-                            " more with " + std::to_string(there) + " there, at most " +
-                            std::to_string(most)};
+                        std::string(what) + ": " + std::to_string(more) + " more with " +
+                            std::to_string(there) + " there, at most " + std::to_string(most)};
   };
-  if (auto busy =
-          over("own_tuples", client.ephemerals.size(), tuples.size(), client.limits.own_tuples)) {
+  const ClientLimits& own = client.limits;
+  if (auto busy = over("own_tuples of this client's role", client.ephemerals.size(), tuples.size(),
+                       own.own_tuples)) {
     return busy;
   }
   std::uint64_t bytes = 0;
   for (const Tuple& tuple : tuples) bytes += tuple.payload.size();
-  return over("own_payload_bytes", client.own_payload_bytes, bytes,
-              client.limits.own_payload_bytes);
+  if (auto busy = over("own_payload_bytes of this client's role", client.own_payload_bytes, bytes,
+                       own.own_payload_bytes)) {
+    return busy;
+  }
+  // The owner of a key can make any number of clients.
+  const OwnTuples::Use of_key = state_.own_tuples.Of(client.principal);
+  const std::uint64_t part = state_.limits.own_part_of_key;
+  if (auto busy = over("own tuples of all clients of this key (limits.own_part_of_key)",
+                       of_key.tuples, tuples.size(), state_.limits.tuples / part)) {
+    return busy;
+  }
+  return over("own payload bytes of all clients of this key (limits.own_part_of_key)",
+              of_key.payload_bytes, bytes, state_.limits.payload_bytes / part);
 }
 
 }  // namespace tuplespace::internal

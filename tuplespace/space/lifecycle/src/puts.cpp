@@ -19,7 +19,7 @@ void Puts::Handle(ClientState& client, RequestId id, Put&& put) {
     return state_.answers.Refuse(*client.id, id, std::move(*problem));
   }
   if (leaves_nothing) {
-    if (auto busy = PutChecks::CheckQuota(client, put.tuples)) {
+    if (auto busy = checks_.CheckQuota(client, put.tuples)) {
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     }
   }
@@ -72,6 +72,7 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
     record->ephemeral = true;
     client.ephemerals.emplace(record->sequence, record);
     client.own_payload_bytes += record->payload.size();
+    state_.own_tuples.Add(client.principal, record->payload.size());
   }
   if (tuple.task) {
     AttachTask(client, record, std::move(*tuple.task));
@@ -141,8 +142,8 @@ void Puts::AttachTask(const ClientState& client, Record* record, TaskSpec&& spec
   std::sort(not_by.begin(), not_by.end());
   not_by.erase(std::unique(not_by.begin(), not_by.end()), not_by.end());
   task.barred = not_by;
-  task.judge = client.judge;
-  if (task.judge) state_.exclusions.Add(*task.judge, not_by);
+  if (!IsPlanted(Planted::kJudgesAreIgnored)) task.judge = client.judge;
+  if (task.judge) state_.exclusions.Add(task.judge->name, not_by);
   task.links = std::vector<InputLink>(task.spec.inputs.size());
   const Key* never = nullptr;
   for (std::size_t i = 0; i < task.links.size(); ++i) {

@@ -90,7 +90,11 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
 void Removal::RemoveTasksOf(const std::string& judge) {
   std::vector<Record*> found;
   state_.store.ScanStored(Pattern{{}, true}, [&](Record* record) {
-    if (!record->judge() || *record->judge() != judge || record->lease) return true;
+    if (!record->judge() || record->judge()->name != judge) return true;
+    if (record->lease) {
+      record->task->goes_with_lease = true;
+      return true;
+    }
     ++record->pins;
     found.push_back(record);
     return true;
@@ -110,7 +114,7 @@ void Removal::Remove(Record* record, bool remember) {
   if (record->lease) leases_.Drop(record);
   groups_.Withdraw(record);
   if (record->task) UnlinkInputs(record);
-  if (record->judge()) state_.exclusions.Remove(*record->judge(), record->task->spec.not_by);
+  if (record->judge()) state_.exclusions.Remove(record->judge()->name, record->task->spec.not_by);
   if (record->residence) residency_.End(record);
   state_.SetState(record, remember ? RecordState::kDone : RecordState::kWanted);
   record->task.reset();
@@ -119,6 +123,7 @@ void Removal::Remove(Record* record, bool remember) {
     ClientState& owner = *state_.clients.at(*record->put_by);
     owner.ephemerals.erase(record->sequence);
     owner.own_payload_bytes -= record->payload.size();
+    state_.own_tuples.Remove(owner.principal, record->payload.size());
     record->ephemeral = false;
   }
   state_.gauges.payload_bytes -= record->payload.size();

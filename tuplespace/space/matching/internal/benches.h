@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "get_groups.h"
 
@@ -22,14 +23,14 @@ class Benches {
   // The Get of a benched client ends with its bench, and its client asks again. REQUIRES: the Get
   // is in no group's `waiters`.
   void PutOnBench(GetWaiter& waiter);
-  void BenchUntried(const KeyTrust& key);
-  void EndGetsOf(ClientState& client);  // the Gets that wait on the bench
   // While a client is benched for the tasks of one judge, its Gets wait for others. But they end
-  // with this bench at the latest, and the client asks again. LimitWait: for one Get. ShortenWaits:
-  // for all of a client that was just benched. EndWaits: the bench has ended early.
+  // with this bench at the latest, and the client asks again.
   void LimitWait(GetWaiter& waiter);
-  void ShortenWaits(ClientState& client);
-  void EndWaits(ClientState& client);
+  // BeginBench: `client`, or its key, was just benched for the tasks of this judge (empty: for all
+  // tasks), so the Gets of `client` wait as above. EndBench: the bench has ended early, so the Gets
+  // that wait because of it end.
+  void BeginBench(ClientState& client, std::string_view judge);
+  void EndBench(ClientState& client, std::string_view judge);
 
   enum class When : bool { kNow, kSomeDay };  // kSomeDay: benches will have ended
   // Whether there is a client, other than `but`, that asks for such tasks, has offered enough
@@ -43,9 +44,11 @@ class Benches {
 
  private:
   static std::int64_t BenchEndUs(const ClientState& client) {
+    const TrustRecord& own = client.trust.general;
     const KeyTrust* key = client.untried_of;
-    if (key == nullptr) return client.trust.benched_until_us;
-    return std::max({client.trust.benched_until_us, key->benched_until_us, key->trial_until_us});
+    if (key == nullptr) return own.benched_until_us;
+    return std::max(
+        {own.benched_until_us, key->trust.general.benched_until_us, key->trial_until_us});
   }
   template <class Accept>
   bool AnyUserCouldTake(const Record& record, Accept accept) const;

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "space_pattern_index.h"
@@ -30,19 +29,28 @@ class GetGroups {
  public:
   explicit GetGroups(SpaceState& state) : state_(state) {}
 
-  GetGroup* Find(const Pattern& pattern) const { return groups_.Find(pattern); }
+  // The group of this client's Gets with this pattern; null: there is none.
+  GetGroup* Find(const ClientState& client, const Pattern& pattern) const {
+    return (TakesTasksOnly(client, pattern) ? task_groups_ : groups_).Find(pattern);
+  }
   // Why this client may not add a new pattern now. May remove groups without waiting Gets to make
   // room.
   std::optional<RequestError> MakeRoomFor(const ClientState& client);
   // A new group, without any tuples yet.
-  // REQUIRES: Find(pattern) is null, and MakeRoomFor(client) has just found nothing.
+  // REQUIRES: Find(client, pattern) is null, and MakeRoomFor(client) has just found nothing.
   GetGroup* Make(const ClientState& client, const Pattern& pattern);
   // Charges this client for the work that its new pattern caused.
   void Charge(const ClientState& client, std::uint64_t examined, std::uint64_t placed);
-  // Calls f(GetGroup*) for each group whose pattern matches the key, until f returns false.
+  // Calls f(GetGroup*) for each group whose Gets may take the tuple, until f returns false.
   template <class F>
-  void ForEachMatch(std::string_view key_bytes, F f) const {
-    groups_.ForEachMatch(key_bytes, f);
+  void ForEachMatch(const Record& record, F f) const {
+    bool goes_on = true;
+    const auto visit = [&](GetGroup* group) {
+      goes_on = f(group);
+      return goes_on;
+    };
+    groups_.ForEachMatch(record.key.bytes(), visit);
+    if (goes_on && record.task) task_groups_.ForEachMatch(record.key.bytes(), visit);
   }
   const std::map<std::uint64_t, GetGroup*>& by_age() const { return by_age_; }
   void ForgetUser(const ClientState& client);
@@ -59,9 +67,15 @@ class GetGroups {
   static void Leave(GetWaiter& waiter);  // the waiter no longer waits in its group
   void EndGet(GetWaiter* waiter);        // answers with what it has taken, and destroys it
 
-  bool IsConsistent() const { return by_age_.size() == groups_.size(); }
+  bool IsConsistent() const { return by_age_.size() == groups_.size() + task_groups_.size(); }
 
  private:
+  // A client that may only borrow plain tuples gets them by whole keys only. Otherwise others could
+  // put tuples that are no tasks where it looks for tasks, and each would come again whenever it
+  // gives it back.
+  static bool TakesTasksOnly(const ClientState& client, const Pattern& pattern) {
+    return client.limits.borrow_us != kForeverUs && !pattern.AsExactKey();
+  }
   // Only groups that this principal began and that no other one uses; null: any.
   bool EvictIdle(const std::string* principal);
   void Erase(GetGroup* group);
@@ -69,7 +83,8 @@ class GetGroups {
   void DropEntry(TakeEntry* entry);
 
   SpaceState& state_;
-  PatternIndex<GetGroup> groups_;
+  PatternIndex<GetGroup> groups_;       // those that take all tuples
+  PatternIndex<GetGroup> task_groups_;  // GetGroup::tasks_only
   std::map<std::uint64_t, GetGroup*> by_age_;
   // By principal: when the cost of its new patterns is paid off.
   std::map<std::string, std::int64_t> owes_until_us_;

@@ -6,13 +6,15 @@
 // are on probation while the key has offences. Clients that have completed a task may be honest
 // users of the same key and are not affected.
 //
-// Tasks of a client that judges apart (ClientLimits::judges_apart) have a record of their own for
-// each such client's key: who fails them gets none of these for a while, and all others.
+// Tasks of a client that judges apart (ClientLimits::judges_apart) have records of their own, by
+// the name of that client's key: who fails them gets none of these for a while, and all others. An
+// empty `judge` stands for all tasks that are not judged apart.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "benches.h"
 #include "space_key_offences.h"
@@ -27,13 +29,10 @@ class Trust {
   // A client with the key of this name joins; a client, with or without a key, leaves.
   void JoinKey(ClientState& client, const std::string& name);
   void LeaveKey(ClientState& client);
-  // Whether the client gets only one task at a time because clients of its key were benched
-  // recently.
-  bool IsOnProbation(const ClientState& client) const {
-    return client.untried_of != nullptr && OffencesOf(state_, *client.untried_of) > 0;
-  }
-  // The same for what its key did with the tasks of the judge of `record`, if that has one.
-  bool IsOnProbationFor(const ClientState& client, const Record& record) const;
+  // Whether the client gets only one task of this judge at a time because clients of its key were
+  // benched for such tasks recently. On probation for tasks without a judge, it gets only one task
+  // of any kind at a time.
+  bool IsOnProbation(const ClientState& client, std::string_view judge = {}) const;
   // How many times the task's lease `client` may hold `task` by extending it, if others could do
   // the task. At least 1.
   std::int64_t ExtensionsOf(const ClientState& client, const Record& task) const;
@@ -69,21 +68,17 @@ class Trust {
     bool others_than_untried = false;  // others than the new clients of its key could take tasks
   };
 
-  // What was done with tasks that have a judge. These have no effect on other tasks.
-  void NoteCompletedApart(ClientState& client, const Judge& judge) const;
-  void NoteInVainApart(ClientState& client, Record* task, std::uint32_t weight,
-                       const std::string& what, std::int64_t least_us);
-  void NoteLeftApart(ClientState& client, Record* task);
-  void BenchApart(ClientState& client, const Judge& judge, const Offence& offence);
-  void TakeOverApart(ClientState& client, KeyTrust& key) const;
-  void EndApartBenchesIfNobodyIsLeft();
   // Counts the giving back, and returns whether it is one too many.
   bool GivesBackTooOften(ClientState& client, const Record& task, std::uint64_t next_fence);
 
   void EndTrial(ClientState& client);
-  void Bench(ClientState& client, const Offence& offence);
-  std::int64_t WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const;
-  void NoteOffence(ClientState& client, bool others_than_untried, std::int64_t bench_us);
+  void TakeOver(TrustRecord& own, TrustRecord& of_key) const;
+  void Bench(ClientState& client, std::string_view judge, const Offence& offence);
+  std::int64_t WithoutTasksUs(const ClientState& client, std::string_view judge,
+                              std::int64_t bench_us) const;
+  void NoteOffence(ClientState& client, std::string_view judge, bool others_than_untried,
+                   std::int64_t bench_us);
+  void EndBenchIfNobodyIsLeft(std::string_view judge);
   template <class Accept>
   bool AnyGetsTasks(Accept accept) const;
 

@@ -25,28 +25,30 @@ void Benches::PutOnBench(GetWaiter& waiter) {
   }
 }
 
-void Benches::BenchUntried(const KeyTrust& key) {
-  for (ClientState* client : key.untried) {
-    for (auto& [id, waiter] : client->gets) {
-      if (waiter.benched || !waiter.taker.got.grants.empty()) continue;
+// The Gets that are being answered stay: their client learns of the bench with its next one.
+void Benches::BeginBench(ClientState& client, std::string_view judge) {
+  for (auto& [id, waiter] : client.gets) {
+    if (!waiter.taker.got.grants.empty()) continue;
+    if (!judge.empty()) {
+      LimitWait(waiter);
+    } else if (!waiter.benched) {
       GetGroups::Leave(waiter);
       PutOnBench(waiter);
     }
   }
 }
 
-// Ends the Gets that wait on the bench; their client asks again.
-void Benches::EndGetsOf(ClientState& client) {
+void Benches::EndBench(ClientState& client, std::string_view judge) {
   std::vector<GetWaiter*> ended;
   for (auto& [id, waiter] : client.gets) {
-    if (waiter.benched) ended.push_back(&waiter);
+    const bool waits_for_it = waiter.benched == judge.empty();
+    if (waits_for_it && waiter.taker.got.grants.empty()) ended.push_back(&waiter);
   }
   for (GetWaiter* waiter : ended) groups_.EndGet(waiter);
 }
 
 bool Benches::IsBenchedFor(const ClientState& client, const Record& record) const {
-  const Judge& judge = record.judge();
-  return IsBenched(client) || (judge && IsBenchedBy(state_, client, *judge));
+  return IsBenched(client) || IsBenchedBy(state_, client, NameOf(record.judge()));
 }
 
 void Benches::LimitWait(GetWaiter& waiter) {
@@ -55,20 +57,6 @@ void Benches::LimitWait(GetWaiter& waiter) {
   if (!waiter.deadline.set() || waiter.deadline.when_us > end_us) {
     state_.deadlines.Set(&waiter.deadline, end_us);
   }
-}
-
-void Benches::ShortenWaits(ClientState& client) {
-  for (auto& [id, waiter] : client.gets) {
-    if (waiter.taker.got.grants.empty()) LimitWait(waiter);
-  }
-}
-
-void Benches::EndWaits(ClientState& client) {
-  std::vector<GetWaiter*> ended;
-  for (auto& [id, waiter] : client.gets) {
-    if (!waiter.benched && waiter.taker.got.grants.empty()) ended.push_back(&waiter);
-  }
-  for (GetWaiter* waiter : ended) groups_.EndGet(waiter);
 }
 
 std::int64_t Benches::BenchUs(std::uint32_t times, std::int64_t least_us) const {
@@ -114,7 +102,7 @@ bool Benches::AnyUser(const Record& record, Accept accept) const {
   const auto fits = [&](const ClientState* user) {
     return user->most_offered_bytes >= record.need_bytes() && accept(user);
   };
-  groups_.ForEachMatch(record.key.bytes(), [&](const GetGroup* group) {
+  groups_.ForEachMatch(record, [&](const GetGroup* group) {
     found = std::any_of(group->users.begin(), group->users.end(), fits);
     return !found;
   });

@@ -35,15 +35,16 @@ std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
                 "begin in " +
                 std::to_string(owes->second - kMaxOwedUs - state_.now_us) + " us");
   }
+  // Those that others use count, too: clients of two keys could otherwise begin any number of them.
   const auto own = static_cast<std::uint64_t>(
       std::count_if(by_age_.begin(), by_age_.end(),
-                    [&](const auto& item) { return IsOnlyOf(*item.second, client.principal); }));
+                    [&](const auto& item) { return item.second->principal == client.principal; }));
   if (own >= client.limits.get_patterns_of_key && !EvictIdle(&client.principal)) {
     return busy("limits.get_patterns_of_key: Gets of " +
                 std::to_string(client.limits.get_patterns_of_key) + " different patterns of \"" +
                 client.principal + "\" are open, the most allowed");
   }
-  if (groups_.size() >= state_.limits.get_patterns && !EvictIdle(nullptr)) {
+  if (by_age_.size() >= state_.limits.get_patterns && !EvictIdle(nullptr)) {
     return busy("limits.get_patterns: Gets of " + std::to_string(state_.limits.get_patterns) +
                 " different patterns are open, the most allowed");
   }
@@ -60,9 +61,11 @@ void GetGroups::Charge(const ClientState& client, std::uint64_t examined, std::u
 GetGroup* GetGroups::Make(const ClientState& client, const Pattern& pattern) {
   auto made = std::make_unique<GetGroup>();
   made->pattern = pattern;
+  made->tasks_only = TakesTasksOnly(client, pattern);
   made->principal = client.principal;
   made->sequence = state_.next_sequence++;
-  GetGroup* group = groups_.Add(std::move(made));
+  auto& index = made->tasks_only ? task_groups_ : groups_;
+  GetGroup* group = index.Add(std::move(made));
   by_age_.emplace(group->sequence, group);
   return group;
 }
@@ -108,7 +111,7 @@ void GetGroups::Erase(GetGroup* group) {
     if (client->last_group == group) client->last_group = nullptr;
   }
   by_age_.erase(group->sequence);
-  groups_.Remove(group);
+  (group->tasks_only ? task_groups_ : groups_).Remove(group);
 }
 
 void GetGroups::EnterOne(Record* record, GetGroup* group) {
@@ -119,7 +122,7 @@ void GetGroups::EnterOne(Record* record, GetGroup* group) {
 
 void GetGroups::Enter(Record* record, const Candidates& candidates) {
   const bool is_kept = !record->is_kept_from_nobody();
-  const std::string judge = record->judge() ? *record->judge() : std::string();
+  const std::string judge(NameOf(record->judge()));
   for (GetGroup* group : candidates.groups) {
     switch (record->placement) {
       case Placement::kFree:
@@ -178,6 +181,9 @@ void GetGroups::DropEntry(TakeEntry* entry) {
 void GetGroups::Withdraw(Record* record) {
   while (!record->entries.empty()) DropEntry(record->entries.back().get());
   if (record->task) state_.deadlines.Clear(&record->task->ready_timer);
+  if (record->placement == Placement::kBarred && record->judge()) {
+    state_.barred.Remove(record->judge()->name, record->task->barred);
+  }
   record->placement = Placement::kNone;
 }
 

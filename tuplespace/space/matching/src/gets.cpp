@@ -106,7 +106,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   }
   std::uint64_t examined = 0;
   const std::uint64_t placed_before = ready_.placed();
-  if (!repeats && (group = groups_.Find(get.pattern)) == nullptr) {
+  if (!repeats && (group = groups_.Find(client, get.pattern)) == nullptr) {
     if (auto busy = groups_.MakeRoomFor(client))
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     group = groups_.Make(client, get.pattern);

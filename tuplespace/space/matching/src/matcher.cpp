@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace tuplespace::internal {
@@ -49,6 +52,7 @@ void Matcher::Place(Record* record) {
     const std::int64_t late_us = task.ready_since_us + StealAfterUs(task, candidates);
     if (state_.now_us < task.barred_until_us) {
       record->placement = Placement::kBarred;
+      if (task.judge) state_.barred.Add(task.judge->name, task.barred);
       state_.deadlines.Set(&task.ready_timer, task.barred_until_us);
     } else if (!candidates.holders.empty() && state_.now_us < late_us) {
       record->placement = Placement::kReserved;
@@ -75,7 +79,8 @@ std::int64_t Matcher::StealAfterUs(const TaskState& task, const Candidates& cand
   };
   if (candidates.is_named) {
     const ClientState& named = *candidates.holders.front();
-    const std::int64_t kept_us = named_waits_.KeptUs(named, task.spec.prefer_us);
+    const std::int64_t kept_us =
+        named_waits_.KeptUs(named, NameOf(task.judge), task.spec.prefer_us);
     return works(named) ? std::max(limits.steal_after_us, kept_us) : limits.steal_after_us;
   }
   std::optional<std::uint64_t> ns_per_kib;
@@ -116,7 +121,7 @@ void Matcher::FindCandidates(Record* record, Candidates* found) const {
   candidates.groups.clear();
   candidates.holders.clear();
   candidates.is_named = false;
-  groups_.ForEachMatch(record->key.bytes(), [&](GetGroup* group) {
+  groups_.ForEachMatch(*record, [&](GetGroup* group) {
     candidates.groups.push_back(group);
     return true;
   });
@@ -191,31 +196,32 @@ void Matcher::Fill(Taker& taker) {
     Record* record = groups_.NextFor(taker);
     if (record == nullptr) return;
     Take(taker, record);
-    if (trust_.IsOnProbationFor(*taker.client, *record)) return;
+    if (trust_.IsOnProbation(*taker.client, NameOf(record->judge()))) return;
   }
 }
 
-// `taker` takes a task that may name a client. A judge that takes its own tasks must not shorten
-// the time for which the tasks of everybody are reserved for that client.
+// `taker` takes a task that may name a client.
 void Matcher::NoteWhoCame(ClientState& taker, const Record& record) {
-  if (record.judge() && *record.judge() == taker.principal) return;
+  const std::string_view judge = NameOf(record.judge());
   const ClientId& prefers = record.task->spec.prefers;
   if (prefers == *taker.id) {
-    NamedWaits::NoteCame(taker);
+    NamedWaits::NoteCame(taker, judge);
   } else if (record.placement == Placement::kLate && !prefers.empty()) {
     const auto named = state_.clients.find(prefers);
-    if (named != state_.clients.end()) NamedWaits::NoteDidNotCome(*named->second);
+    if (named != state_.clients.end()) NamedWaits::NoteDidNotCome(*named->second, judge);
   }
 }
 
 void Matcher::LetGoOf(ClientState& client) {
-  bool is_waited_for = false;
+  std::set<std::string> waiting;  // the judges of tasks that are reserved for it
   while (Record* kept = groups_.AnyKeptFor(client)) {
     const bool is_named = kept->task->spec.prefers == *client.id;
-    is_waited_for |= is_named && kept->placement == Placement::kReserved;
+    if (is_named && kept->placement == Placement::kReserved) {
+      waiting.emplace(NameOf(kept->judge()));
+    }
     ready_.Requeue(kept);
   }
-  named_waits_.End(client, is_waited_for);
+  named_waits_.End(client, waiting);
 }
 
 void Matcher::Take(Taker& taker, Record* record) {

@@ -16,30 +16,39 @@ constexpr std::size_t kMaxRemembered = 4096;
 }  // namespace
 
 void NamedWaits::Begin(ClientState& client) const {
-  const auto at = remembered_.find(client.principal);
-  client.kept_less = at == remembered_.end() ? 0 : Left(at->second);
+  for (auto at = remembered_.lower_bound({client.principal, std::string()});
+       at != remembered_.end() && at->first.first == client.principal; ++at) {
+    const std::uint32_t left = Left(at->second);
+    if (left > 0) client.kept_less.emplace(at->first.second, left);
+  }
 }
 
 // A client that leaves while tasks are reserved for it did not come for them. The clients of a key
 // do not add up: many that die at work are no worse than one.
-void NamedWaits::End(ClientState& client, bool is_waited_for) {
-  if (is_waited_for) NoteDidNotCome(client);
-  if (client.kept_less == 0) return;
-  Remembered& of = remembered_[client.principal];
-  of = {std::max(Left(of), client.kept_less), state_.now_us};
-  ForgetSome();
+void NamedWaits::End(ClientState& client, const std::set<std::string>& waited_for_by) {
+  for (const std::string& judge : waited_for_by) NoteDidNotCome(client, judge);
+  for (const auto& [judge, kept_less] : client.kept_less) {
+    Remembered& of = remembered_[{client.principal, judge}];
+    of = {std::max(Left(of), kept_less), state_.now_us};
+    ForgetSome();
+  }
 }
 
-std::int64_t NamedWaits::KeptUs(const ClientState& client, std::int64_t prefer_us) const {
-  return std::min(prefer_us, state_.limits.most_prefer_us) >> client.kept_less;
+std::int64_t NamedWaits::KeptUs(const ClientState& client, std::string_view judge,
+                                std::int64_t prefer_us) const {
+  const auto at = client.kept_less.find(judge);
+  const std::uint32_t kept_less = at == client.kept_less.end() ? 0 : at->second;
+  return std::min(prefer_us, state_.limits.most_prefer_us) >> kept_less;
 }
 
-void NamedWaits::NoteCame(ClientState& client) {
-  if (client.kept_less > 0) --client.kept_less;
+void NamedWaits::NoteCame(ClientState& client, std::string_view judge) {
+  const auto at = client.kept_less.find(judge);
+  if (at != client.kept_less.end() && --at->second == 0) client.kept_less.erase(at);
 }
 
-void NamedWaits::NoteDidNotCome(ClientState& client) {
-  client.kept_less = std::min(client.kept_less + kKeptLessIfNotTaken, kMaxKeptLess);
+void NamedWaits::NoteDidNotCome(ClientState& client, std::string_view judge) {
+  std::uint32_t& kept_less = client.kept_less[std::string(judge)];
+  kept_less = std::min(kept_less + kKeptLessIfNotTaken, kMaxKeptLess);
 }
 
 std::uint32_t NamedWaits::Left(const Remembered& of) const {

@@ -45,7 +45,8 @@ std::uint64_t ReadyQueue::EnterNew(GetGroup* group) {
   std::uint64_t most = UINT64_MAX;
   std::string next;
   state_.store.ScanSome(group->pattern, &most, &next, [&](Record* record) {
-    if (record->state == RecordState::kReady) ready.push_back(record);
+    const bool may_be_taken = record->task || !group->tasks_only;
+    if (may_be_taken && record->state == RecordState::kReady) ready.push_back(record);
     return true;
   });
   for (Record* record : ready) {

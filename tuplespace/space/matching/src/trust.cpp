@@ -20,18 +20,17 @@ void Trust::JoinKey(ClientState& client, const std::string& name) {
   const auto added = keys_.try_emplace(name);
   KeyTrust& own = added.first->second;
   if (added.second) {
+    const std::int64_t old_us = state_.now_us - state_.limits.key_forgiven_us;
+    const auto is_old = [&](const TrustRecord& record) {
+      return std::max(record.in_vain_us, record.left_us) <= old_us &&
+             OffencesOf(state_, record) == 0;
+    };
     std::erase_if(keys_, [&](const auto& entry) {
       const KeyTrust& key = entry.second;
-      const std::int64_t old_us = state_.now_us - state_.limits.key_forgiven_us;
-      const bool is_old = std::max(key.in_vain_us, key.left_us) <= old_us;
-      const bool is_old_apart =
-          std::all_of(key.apart.begin(), key.apart.end(), [&](const auto& item) {
-            const ApartTrust& apart = item.second;
-            return std::max(apart.in_vain_us, apart.left_us) <= old_us &&
-                   OffencesOf(state_, apart) == 0;
-          });
-      return &key != &own && key.clients == 0 && is_old && is_old_apart &&
-             OffencesOf(state_, key) == 0;
+      const auto& apart = key.trust.apart;
+      return &key != &own && key.clients == 0 && is_old(key.trust.general) &&
+             std::all_of(apart.begin(), apart.end(),
+                         [&](const auto& item) { return is_old(item.second); });
     });
   }
   client.key = &own;
@@ -45,12 +44,18 @@ void Trust::LeaveKey(ClientState& client) {
   if (client.key != nullptr) --client.key->clients;
 }
 
+bool Trust::IsOnProbation(const ClientState& client, std::string_view judge) const {
+  if (client.untried_of == nullptr) return false;
+  const TrustRecord* of_key = client.untried_of->trust.Find(judge);
+  return of_key != nullptr && OffencesOf(state_, *of_key) > 0;
+}
+
 std::int64_t Trust::ExtensionsOf(const ClientState& client, const Record& task) const {
   const SpaceLimits& limits = state_.limits;
   if (IsPlanted(Planted::kClingersExtendAsLong)) return limits.lease_extensions;
   std::int64_t most = limits.lease_extensions;
   if (client.untried_of != nullptr) most = std::min(most, limits.untried_extensions);
-  const std::uint32_t times = BenchesThatCount(state_, client, task.judge());
+  const std::uint32_t times = BenchesThatCount(state_, client, NameOf(task.judge()));
   return std::max<std::int64_t>(1, most >> std::min(times, kMaxTrustHalvings));
 }
 
@@ -58,12 +63,12 @@ std::int64_t Trust::ExtensionsOf(const ClientState& client, const Record& task) 
 // the key wait until this client has finished with it.
 void Trust::BeginTrial(ClientState& client, const Record& task, std::int64_t lease_us) {
   KeyTrust& key = *client.untried_of;
-  if (OffencesOf(state_, key) < kOffencesOfTrials ||
+  if (OffencesOf(state_, key.trust.general) < kOffencesOfTrials ||
       !benches_.OthersThanUntriedCouldTake(task, key))
     return;
   key.trial_until_us = state_.After(lease_us);
   key.trial_fence = task.lease->fence;
-  benches_.BenchUntried(key);
+  for (ClientState* untried : key.untried) benches_.BeginBench(*untried, {});
 }
 
 // The lease is over, or is about to be, without a result: the trial has ended.
@@ -73,7 +78,7 @@ void Trust::EndTrialOn(const Lease& lease) {
     return;
   }
   key->trial_until_us = state_.now_us;
-  for (ClientState* client : key->untried) benches_.EndGetsOf(*client);
+  for (ClientState* client : key->untried) benches_.EndBench(*client, {});
 }
 
 // `client` has completed its first task. It takes over its key's offences until good work makes up
@@ -81,60 +86,61 @@ void Trust::EndTrialOn(const Lease& lease) {
 void Trust::EndTrial(ClientState& client) {
   KeyTrust& key = *std::exchange(client.untried_of, nullptr);
   std::erase(key.untried, &client);
-  key.given_back = 0;
-  client.trust.times_benched = std::max(client.trust.times_benched, OffencesOf(state_, key));
-  TakeOverApart(client, key);
-  benches_.EndGetsOf(client);
+  for (auto& [judge, of_key] : key.trust.apart) {
+    TakeOver(client.trust.apart[judge], of_key);
+    if (state_.now_us < of_key.benched_until_us) benches_.EndBench(client, judge);
+  }
+  TakeOver(client.trust.general, key.trust.general);
+  benches_.EndBench(client, {});
   if (state_.now_us >= key.trial_until_us) return;
   key.trial_until_us = state_.now_us;
-  for (ClientState* other : key.untried) benches_.EndGetsOf(*other);
+  for (ClientState* other : key.untried) benches_.EndBench(*other, {});
 }
 
-void Trust::NoteOffence(ClientState& client, bool others_than_untried, std::int64_t bench_us) {
-  if (client.key == nullptr) return;
-  KeyTrust& key = *client.key;
-  const bool is_untried = client.untried_of != nullptr;
-  // Many clients may suffer from one fault.
-  if (is_untried && state_.now_us < key.benched_until_us) return;
-  key.offences = OffencesOf(state_, key) + 1;
-  key.offence_us = state_.now_us;
-  if (!is_untried || !others_than_untried) return;
-  key.benched_until_us = state_.After(bench_us);
-  benches_.BenchUntried(key);
+void Trust::TakeOver(TrustRecord& own, TrustRecord& of_key) const {
+  of_key.given_back = 0;
+  const std::uint32_t offences = OffencesOf(state_, of_key);
+  if (OffencesOf(state_, own) >= offences) return;
+  own.offences = offences;
+  own.offence_us = state_.now_us;
 }
 
 void Trust::NoteCompleted(ClientState& client, const Record& task) {
   if (client.untried_of != nullptr) EndTrial(client);
-  if (task.judge()) return NoteCompletedApart(client, task.judge());
-  ClientTrust& trust = client.trust;
-  trust.in_vain = trust.given_back = 0;
-  trust.completed = std::min(trust.completed + 1, state_.limits.forgiven_after);
-  if (trust.times_benched == 0 || trust.completed < state_.limits.forgiven_after) return;
-  trust.completed = 0;
-  --trust.times_benched;
+  TrustRecord& own = client.trust.Of(NameOf(task.judge()));
+  own.in_vain = own.given_back = 0;
+  own.completed = std::min(own.completed + 1, state_.limits.forgiven_after);
+  if (own.offences == 0 || own.completed < state_.limits.forgiven_after) return;
+  own.completed = 0;
+  --own.offences;
 }
 
 // `weight` counts as that many failed tasks.
 void Trust::NoteInVain(ClientState& client, Record* task, std::uint32_t weight,
                        const std::string& what, std::int64_t least_us) {
   if (task->lease) EndTrialOn(*task->lease);
-  if (task->judge()) return NoteInVainApart(client, task, weight, what, least_us);
+  const std::string_view judge = NameOf(task->judge());
+  TrustRecord* counted = &client.trust.Of(judge);
   // Many tasks may suffer from one fault.
-  if (state_.now_us < client.trust.benched_until_us) return;
-  std::uint32_t* in_vain = &client.trust.in_vain;
-  if (KeyTrust* key = client.untried_of; key != nullptr && OffencesOf(state_, *key) > 0) {
-    weight = state_.limits.tasks_in_vain;
-  } else if (key != nullptr) {
-    in_vain = &key->in_vain;
-    if (state_.now_us - key->in_vain_us >= state_.limits.key_forgiven_us) *in_vain = 0;
-    key->in_vain_us = state_.now_us;
+  if (state_.now_us < counted->benched_until_us) return;
+  const bool on_probation = IsOnProbation(client, judge);
+  if (on_probation) weight = state_.limits.tasks_in_vain;
+  // On probation one failure is enough. The own record counts those of tasks without a judge then.
+  if (client.untried_of != nullptr && !(on_probation && judge.empty())) {
+    counted = &client.untried_of->trust.Of(judge);
+    const std::int64_t since_us = state_.now_us - counted->in_vain_us;
+    if (since_us >= state_.limits.key_forgiven_us) counted->in_vain = 0;
+    counted->in_vain_us = state_.now_us;
   }
-  *in_vain += weight;
-  if (*in_vain < state_.limits.tasks_in_vain || !benches_.AnotherCouldTake(*task, &client)) return;
-  *in_vain = 0;
+  counted->in_vain += weight;
+  if (counted->in_vain < state_.limits.tasks_in_vain ||
+      !benches_.AnotherCouldTake(*task, &client)) {
+    return;
+  }
+  counted->in_vain = 0;
   const bool others = client.untried_of != nullptr &&
                       benches_.OthersThanUntriedCouldTake(*task, *client.untried_of);
-  Bench(client, {task->key, task->put_by, what, least_us, others});
+  Bench(client, judge, {task->key, task->put_by, what, least_us, others});
 }
 
 // An honest client gives a task back now and then: the task came too late or was too large, an
@@ -154,18 +160,13 @@ void Trust::NoteGivenBack(ClientState& client, Record* task, std::uint64_t next_
 }
 
 bool Trust::GivesBackTooOften(ClientState& client, const Record& task, std::uint64_t next_fence) {
-  KeyTrust* const untried_of = client.untried_of;
-  const Judge& judge = task.judge();
-  ApartTrust* const own = judge ? &client.apart[*judge] : nullptr;
-  std::uint64_t& counted_fence = own != nullptr ? own->counted_fence : client.trust.counted_fence;
-  if (task.lease->fence < counted_fence) return false;  // many tasks may suffer from one fault
-  counted_fence = next_fence;
-  std::uint32_t* given_back = own != nullptr ? &own->given_back : &client.trust.given_back;
-  if (untried_of != nullptr) {
-    given_back = own != nullptr ? &untried_of->apart[*judge].given_back : &untried_of->given_back;
-  }
-  if (++*given_back < state_.limits.returns_in_vain) return false;
-  *given_back = 0;
+  const std::string_view judge = NameOf(task.judge());
+  TrustRecord& own = client.trust.Of(judge);
+  if (task.lease->fence < own.counted_fence) return false;  // many tasks may suffer from one fault
+  own.counted_fence = next_fence;
+  TrustRecord& counted = client.untried_of != nullptr ? client.untried_of->trust.Of(judge) : own;
+  if (++counted.given_back < state_.limits.returns_in_vain) return false;
+  counted.given_back = 0;
   return true;
 }
 
@@ -175,18 +176,19 @@ bool Trust::GivesBackTooOften(ClientState& client, const Record& task, std::uint
 // last one: many clients may suffer from one fault. A client that has completed as many tasks as
 // make up for a bench may leave in any case.
 void Trust::NoteLeft(ClientState& client, Record* task) {
+  if (IsPlanted(Planted::kLeavingIsFree)) return;
   if (client.untried_of != nullptr) {
     return NoteInVain(client, task, 1, "leaves with a task that it has not done");
   }
   if (client.key == nullptr) return;
-  if (task->judge()) return NoteLeftApart(client, task);
-  if (client.trust.completed >= state_.limits.forgiven_after) return;
-  KeyTrust& key = *client.key;
+  const std::string_view judge = NameOf(task->judge());
+  if (client.trust.Of(judge).completed >= state_.limits.forgiven_after) return;
+  TrustRecord& of_key = client.key->trust.Of(judge);
   const std::int64_t granted_us = task->lease->granted_us;
-  if (granted_us < key.left_us) return;
-  const bool is_first = key.left_us <= granted_us - state_.limits.key_forgiven_us;
-  key.left_us = state_.now_us;
-  if (is_first && OffencesOf(state_, key) == 0) return;
+  if (granted_us < of_key.left_us) return;
+  const bool is_first = of_key.left_us <= granted_us - state_.limits.key_forgiven_us;
+  of_key.left_us = state_.now_us;
+  if (is_first && OffencesOf(state_, of_key) == 0) return;
   NoteInVain(client, task, state_.limits.tasks_in_vain,
              "leaves with a task whose lease it has extended");
 }
@@ -195,11 +197,9 @@ void Trust::NoteLeft(ClientState& client, Record* task) {
 // is enough.
 void Trust::NoteNotSupplied(const Record& payload) {
   ClientState& client = *payload.residence->with;
-  const Judge& judge = payload.residence->judge;
-  const auto is_benched = [&](const ClientState& user) {
-    return judge && IsBenchedBy(state_, user, *judge);
-  };
-  if (state_.now_us < client.trust.benched_until_us || is_benched(client)) return;
+  const std::string_view judge = NameOf(payload.residence->judge);
+  const auto is_benched = [&](const ClientState& user) { return IsBenchedBy(state_, user, judge); };
+  if (state_.now_us < client.trust.general.benched_until_us || is_benched(client)) return;
   const auto gets_tasks = [&](const ClientState* user) {
     return user != &client && !is_benched(*user);
   };
@@ -207,9 +207,9 @@ void Trust::NoteNotSupplied(const Record& payload) {
   const bool others = client.untried_of != nullptr && AnyGetsTasks([&](const ClientState* user) {
                         return user->untried_of != client.untried_of && !is_benched(*user);
                       });
-  const Offence offence{payload.key, payload.residence->made_for,
-                        "does not supply a result that it holds", state_.limits.supply_us, others};
-  judge ? BenchApart(client, judge, offence) : Bench(client, offence);
+  Bench(client, judge,
+        {payload.key, payload.residence->made_for, "does not supply a result that it holds",
+         state_.limits.supply_us, others});
 }
 
 void Trust::NoteSupplied(ClientState& client) {
@@ -217,34 +217,52 @@ void Trust::NoteSupplied(ClientState& client) {
 }
 
 // The bench lasts at least `offence.least_us`, but no longer than limits.most_bench_us.
-void Trust::Bench(ClientState& client, const Offence& offence) {
-  ClientTrust& trust = client.trust;
-  trust.times_benched = BenchesThatCount(state_, client);
-  const std::int64_t bench_us = benches_.BenchUs(trust.times_benched++, offence.least_us);
-  trust.completed = 0;
-  trust.benched_until_us =
-      IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : state_.After(bench_us);
+void Trust::Bench(ClientState& client, std::string_view judge, const Offence& offence) {
+  TrustRecord& own = client.trust.Of(judge);
+  own.offences = BenchesThatCount(state_, client, judge);
+  const std::int64_t bench_us = benches_.BenchUs(own.offences++, offence.least_us);
+  own.offence_us = state_.now_us;
+  own.completed = 0;
+  own.benched_until_us = IsPlanted(Planted::kBenchNeverEnds) ? kForeverUs : state_.After(bench_us);
   ++state_.counters.benched;
-  for (auto& [id, waiter] : client.gets) {
-    GetGroups::Leave(waiter);
-    benches_.PutOnBench(waiter);
-  }
-  NoteOffence(client, offence.others_than_untried, bench_us);
+  benches_.BeginBench(client, judge);
+  NoteOffence(client, judge, offence.others_than_untried, bench_us);
   if (offence.owner == nullptr) return;
+  const std::string of_key = judge.empty() ? "" : " of key \"" + std::string(judge) + "\"";
   state_.answers.Notify(
-      offence.owner, Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
-                            "client \"" + *client.id + "\" " + offence.what +
-                                ": it receives no tasks for the next " +
-                                std::to_string(WithoutTasksUs(client, bench_us) / 1000) + " ms"});
+      offence.owner,
+      Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
+             "client \"" + *client.id + "\" " + offence.what + ": it receives no tasks" + of_key +
+                 " for the next " + std::to_string(WithoutTasksUs(client, judge, bench_us) / 1000) +
+                 " ms"});
 }
 
-// How long `client`, which is now benched for `bench_us`, gets no tasks. An untried client also
-// waits for its key, which may have been benched before or be on trial.
-std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::int64_t bench_us) const {
-  const KeyTrust* key = client.untried_of;
-  if (key == nullptr) return bench_us;
-  return std::max({state_.After(bench_us), key->benched_until_us, key->trial_until_us}) -
-         state_.now_us;
+// The key of `client` has offended, too. `others_than_untried`: others could take the tasks.
+void Trust::NoteOffence(ClientState& client, std::string_view judge, bool others_than_untried,
+                        std::int64_t bench_us) {
+  if (client.key == nullptr) return;
+  TrustRecord& of_key = client.key->trust.Of(judge);
+  const bool is_untried = client.untried_of != nullptr;
+  // Many clients may suffer from one fault.
+  if (is_untried && state_.now_us < of_key.benched_until_us) return;
+  of_key.offences = OffencesOf(state_, of_key) + 1;
+  of_key.offence_us = state_.now_us;
+  if (!is_untried || !others_than_untried) return;
+  of_key.benched_until_us = state_.After(bench_us);
+  for (ClientState* untried : client.key->untried) benches_.BeginBench(*untried, judge);
+}
+
+// How long `client`, which is now benched for `bench_us`, gets no tasks of this judge. An untried
+// client also waits for its key, which may have been benched before or be on trial.
+std::int64_t Trust::WithoutTasksUs(const ClientState& client, std::string_view judge,
+                                   std::int64_t bench_us) const {
+  std::int64_t until_us = state_.After(bench_us);
+  if (const KeyTrust* key = client.untried_of) {
+    const TrustRecord* of_key = key->trust.Find(judge);
+    if (of_key != nullptr) until_us = std::max(until_us, of_key->benched_until_us);
+    if (judge.empty()) until_us = std::max(until_us, key->trial_until_us);
+  }
+  return until_us - state_.now_us;
 }
 
 // Checks the clients that ever asked for tasks, without those that take their own ones at most.
@@ -259,153 +277,41 @@ bool Trust::AnyGetsTasks(Accept accept) const {
   });
 }
 
-// ---- tasks that are judged apart
-
-bool Trust::IsOnProbationFor(const ClientState& client, const Record& record) const {
-  const Judge& judge = record.judge();
-  if (!judge || client.untried_of == nullptr) return false;
-  const auto at = client.untried_of->apart.find(*judge);
-  return at != client.untried_of->apart.end() && OffencesOf(state_, at->second) > 0;
-}
-
-void Trust::NoteCompletedApart(ClientState& client, const Judge& judge) const {
-  ApartTrust& own = client.apart[*judge];
-  own.in_vain = own.given_back = 0;
-  own.completed = std::min(own.completed + 1, state_.limits.forgiven_after);
-  if (own.offences == 0 || own.completed < state_.limits.forgiven_after) return;
-  own.completed = 0;
-  --own.offences;
-}
-
-void Trust::NoteInVainApart(ClientState& client, Record* task, std::uint32_t weight,
-                            const std::string& what, std::int64_t least_us) {
-  const Judge& judge = task->judge();
-  ApartTrust& own = client.apart[*judge];
-  if (state_.now_us < own.benched_until_us) return;
-  ApartTrust* counted = &own;
-  if (client.untried_of != nullptr) {
-    counted = &client.untried_of->apart[*judge];
-    if (OffencesOf(state_, *counted) > 0) weight = state_.limits.tasks_in_vain;
-    if (state_.now_us - counted->in_vain_us >= state_.limits.key_forgiven_us) counted->in_vain = 0;
-    counted->in_vain_us = state_.now_us;
-  }
-  counted->in_vain += weight;
-  if (counted->in_vain < state_.limits.tasks_in_vain ||
-      !benches_.AnotherCouldTake(*task, &client)) {
-    return;
-  }
-  counted->in_vain = 0;
-  const bool others = client.untried_of != nullptr &&
-                      benches_.OthersThanUntriedCouldTake(*task, *client.untried_of);
-  BenchApart(client, judge, {task->key, task->put_by, what, least_us, others});
-}
-
-void Trust::NoteLeftApart(ClientState& client, Record* task) {
-  const Judge& judge = task->judge();
-  if (client.apart[*judge].completed >= state_.limits.forgiven_after) return;
-  ApartTrust& of_key = client.key->apart[*judge];
-  const std::int64_t granted_us = task->lease->granted_us;
-  if (granted_us < of_key.left_us) return;
-  const bool is_first = of_key.left_us <= granted_us - state_.limits.key_forgiven_us;
-  of_key.left_us = state_.now_us;
-  if (is_first && OffencesOf(state_, of_key) == 0) return;
-  NoteInVainApart(client, task, state_.limits.tasks_in_vain,
-                  "leaves with a task whose lease it has extended", 0);
-}
-
-void Trust::BenchApart(ClientState& client, const Judge& judge, const Offence& offence) {
-  ApartTrust& own = client.apart[*judge];
-  own.offences = BenchesThatCount(state_, client, judge);
-  const std::int64_t bench_us = benches_.BenchUs(own.offences++, offence.least_us);
-  own.offence_us = state_.now_us;
-  own.completed = 0;
-  own.benched_until_us = state_.After(bench_us);
-  ++state_.counters.benched;
-  benches_.ShortenWaits(client);
-  std::int64_t until_us = own.benched_until_us;
-  if (client.key != nullptr) {
-    ApartTrust& of_key = client.key->apart[*judge];
-    const bool is_untried = client.untried_of != nullptr;
-    // Many clients may suffer from one fault.
-    if (!is_untried || state_.now_us >= of_key.benched_until_us) {
-      of_key.offences = OffencesOf(state_, of_key) + 1;
-      of_key.offence_us = state_.now_us;
-      if (is_untried && offence.others_than_untried) {
-        of_key.benched_until_us = own.benched_until_us;
-        for (ClientState* other : client.key->untried) benches_.ShortenWaits(*other);
-      }
-    }
-    if (is_untried) until_us = std::max(until_us, of_key.benched_until_us);
-  }
-  if (offence.owner == nullptr) return;
-  state_.answers.Notify(
-      offence.owner, Notice{Notice::Kind::kMistrusted, offence.key, *client.id,
-                            "client \"" + *client.id + "\" " + offence.what +
-                                ": it receives no tasks of key \"" + *judge + "\" for the next " +
-                                std::to_string((until_us - state_.now_us) / 1000) + " ms"});
-}
-
-// `client` has completed its first task: see EndTrial.
-void Trust::TakeOverApart(ClientState& client, KeyTrust& key) const {
-  bool was_benched = false;
-  for (auto& [judge, of_key] : key.apart) {
-    of_key.given_back = 0;
-    was_benched = was_benched || state_.now_us < of_key.benched_until_us;
-    const std::uint32_t offences = OffencesOf(state_, of_key);
-    if (offences == 0) continue;
-    ApartTrust& own = client.apart[judge];
-    if (OffencesOf(state_, own) >= offences) continue;
-    own.offences = offences;
-    own.offence_us = state_.now_us;
-  }
-  if (was_benched) benches_.EndWaits(client);
-}
-
-void Trust::EndApartBenchesIfNobodyIsLeft() {
-  std::set<std::string> judges;
-  const auto add_all = [&](const ApartTrusts& apart) {
-    for (const auto& [judge, trust] : apart) {
-      if (state_.now_us < trust.benched_until_us) judges.insert(judge);
-    }
-  };
-  for (const auto& [id, client] : state_.clients) {
-    add_all(client->apart);
-    if (client->untried_of != nullptr) add_all(client->untried_of->apart);
-  }
-  const auto end = [this](ApartTrusts& apart, const std::string& judge) {
-    const auto at = apart.find(judge);
-    if (at == apart.end()) return;
-    at->second.benched_until_us = std::min(at->second.benched_until_us, state_.now_us);
-  };
-  for (const std::string& judge : judges) {
-    if (AnyGetsTasks([&](const ClientState* user) { return !IsBenchedBy(state_, *user, judge); }))
-      continue;
-    std::vector<ClientState*> benched;
-    for (const auto& [id, client] : state_.clients) {
-      if (IsBenchedBy(state_, *client, judge)) benched.push_back(client.get());
-    }
-    for (ClientState* client : benched) {
-      end(client->apart, judge);
-      if (client->untried_of != nullptr) end(client->untried_of->apart, judge);
-    }
-    for (ClientState* client : benched) benches_.EndWaits(*client);
-  }
-}
-
 // If the clients from which tasks were kept are gone, the benched ones are better than none.
 void Trust::EndBenchesIfNobodyIsLeft() {
-  EndApartBenchesIfNobodyIsLeft();
+  std::set<std::string> judges;
+  const auto add_all = [&](const TrustRecords& records) {
+    for (const auto& [judge, record] : records.apart) {
+      if (state_.now_us < record.benched_until_us) judges.insert(judge);
+    }
+  };
+  for (const auto& [id, client] : state_.clients) {
+    add_all(client->trust);
+    if (client->untried_of != nullptr) add_all(client->untried_of->trust);
+  }
+  for (const std::string& judge : judges) EndBenchIfNobodyIsLeft(judge);
+  EndBenchIfNobodyIsLeft({});
+}
+
+void Trust::EndBenchIfNobodyIsLeft(std::string_view judge) {
+  const auto is_benched = [&](const ClientState& client) {
+    return judge.empty() ? benches_.IsBenched(client) : IsBenchedBy(state_, client, judge);
+  };
   std::vector<ClientState*> benched;
   for (const auto& [id, client] : state_.clients) {
-    if (benches_.IsBenched(*client)) benched.push_back(client.get());
+    if (is_benched(*client)) benched.push_back(client.get());
   }
-  if (benched.empty() || AnyGetsTasks([](const ClientState*) { return true; })) return;
+  if (benched.empty() || AnyGetsTasks([&](const ClientState* user) { return !is_benched(*user); }))
+    return;
+  const auto end = [&](std::int64_t* until_us) { *until_us = std::min(*until_us, state_.now_us); };
   for (ClientState* client : benched) {
-    client->trust.benched_until_us = state_.now_us;
-    if (KeyTrust* key = client->untried_of)
-      key->benched_until_us = key->trial_until_us = state_.now_us;
+    end(&client->trust.Of(judge).benched_until_us);
+    KeyTrust* key = client->untried_of;
+    if (key == nullptr) continue;
+    end(&key->trust.Of(judge).benched_until_us);
+    if (judge.empty()) end(&key->trial_until_us);
   }
-  for (ClientState* client : benched) benches_.EndGetsOf(*client);
+  for (ClientState* client : benched) benches_.EndBench(*client, judge);
 }
 
 }  // namespace tuplespace::internal

@@ -26,14 +26,20 @@ class Reads {
   void WakeAll();
   void End(ReadWaiter* waiter, bool timed_out);  // answers and destroys it
   void ForgetAllOf(ClientState& client);         // sends no answers
-  // How many patterns, and tuples for patterns that are not whole keys, were examined so far.
-  std::uint64_t examined() const { return examined_; }
+  // How many patterns, and tuples for patterns that are not whole keys, were examined so far. Some
+  // inputs of tasks count as one.
+  std::uint64_t examined() const { return examined_ + examined_links_ / kLinksAsOne; }
 
  private:
+  static constexpr std::uint64_t kLinksAsOne = 16;
+
   // Null: there is no match, or no readable one; in the latter case a client is asked for the
   // payload of one match. Subtracts the number of examined tuples from `budget`; if that reaches
   // 0, the search did not finish.
   Record* FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter, std::uint64_t* budget);
+  void Ask(Record* record, const ClientState& reader);  // the client that has its payload
+  // Whether the client holds a task with this input.
+  bool HasTaskWith(const ClientState& reader, const Record& input);
   void StartWaiting(std::unique_ptr<ReadWaiter> waiter, std::int64_t wait_us);
   void RefuseBroad(const ReadWaiter& waiter);
   void RefuseRestless(const ReadWaiter& waiter);
@@ -54,6 +60,7 @@ class Reads {
   PatternIndex<ReadGroup> read_groups_;
   std::vector<Record*> fresh_;  // made readable by this event; pinned
   std::uint64_t examined_ = 0;
+  std::uint64_t examined_links_ = 0;  // inputs of tasks
 };
 
 }  // namespace tuplespace::internal

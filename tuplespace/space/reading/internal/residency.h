@@ -23,8 +23,10 @@ class Residency {
   // Whether `reader`, which accepts places, gets the place of the tuple's maker instead of the
   // payload.
   bool IsPlaced(const Record& record, const ClientState& reader) const;
-  // A client waits for the payload. REQUIRES: record->residence.
+  // A client reads the payload: Want if it is late without it, WantAhead if it holds no task with
+  // it. REQUIRES, for both: record->residence.
   void Want(Record* record);
+  void WantAhead(Record* record);
   void Drop(Record* record);  // the payload has arrived
   void End(Record* record);   // the tuple goes; notifies its maker
   // The client is lost: returns the tuples whose payloads are lost with it. The caller removes
@@ -36,6 +38,8 @@ class Residency {
 
  private:
   const ClientState* HolderOf(const Record& record) const;
+  void Ask(const Record& record);
+  static bool EndAhead(Residence& residence);
   std::int64_t PatienceUs(const ClientState& holder) const;
 
   SpaceState& state_;

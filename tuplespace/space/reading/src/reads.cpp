@@ -124,7 +124,7 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
     Record* record = state_.store.Find(key->bytes());
     if (record == nullptr || !record->stored()) return nullptr;
     if (Readable(*record, waiter)) return record;
-    residency_.Want(record);
+    Ask(record, *waiter.client);
     return nullptr;
   }
   Record* first = nullptr;
@@ -143,8 +143,33 @@ Record* Reads::FindFirst(const WantedPattern& wanted, const ReadWaiter& waiter,
   examined_ += before - *budget;
   assert(ended || *budget == 0);
   // One payload is enough.
-  if (ended && first == nullptr && elsewhere != nullptr) residency_.Want(elsewhere);
+  if (ended && first == nullptr && elsewhere != nullptr) Ask(elsewhere, *waiter.client);
   return first;
+}
+
+// A maker that does not supply in time what it was asked for loses it. A client that leaves nothing
+// may read any key that it can guess. It must not cause that for payloads that no task needs yet.
+void Reads::Ask(Record* record, const ClientState& reader) {
+  if (record->residence->asked == Asked::kNeeded) return;
+  if (!reader.limits.leaves_nothing || HasTaskWith(reader, *record)) {
+    residency_.Want(record);
+  } else {
+    residency_.WantAhead(record);
+  }
+}
+
+bool Reads::HasTaskWith(const ClientState& reader, const Record& input) {
+  for (const Lease* lease = reader.leases.first(); lease != nullptr; lease = lease->next) {
+    const Record& record = *lease->deadline.record;
+    if (!record.task) continue;
+    const std::vector<InputLink>& links = record.task->links;
+    examined_links_ += links.size();
+    if (std::any_of(links.begin(), links.end(),
+                    [&](const InputLink& link) { return link.input == &input; })) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // A payload that stays with another client is not readable yet.

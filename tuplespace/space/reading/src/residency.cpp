@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "space_key_offences.h"
 
@@ -59,11 +58,34 @@ bool Residency::IsPlaced(const Record& record, const ClientState& reader) const 
 
 void Residency::Want(Record* record) {
   Residence& residence = *record->residence;
-  if (std::exchange(residence.wanted, true)) return;
-  ++state_.counters.wanted;
+  if (residence.asked == Asked::kNeeded) return;
+  if (!EndAhead(residence)) Ask(*record);
+  residence.asked = Asked::kNeeded;
   residence.wanted_us = state_.now_us;
   state_.deadlines.Set(&residence.deadline, state_.After(PatienceUs(*residence.with)));
-  state_.answers.Notify(residence.with->id, Notice{Notice::Kind::kWanted, record->key, {}, {}});
+}
+
+// Only so much of each maker that what is needed soon does not have to wait for long.
+void Residency::WantAhead(Record* record) {
+  Residence& residence = *record->residence;
+  std::uint64_t& asked_bytes = residence.with->asked_ahead_bytes;
+  if (residence.asked != Asked::kNo || asked_bytes >= state_.limits.asked_ahead_bytes) return;
+  residence.asked = Asked::kAhead;
+  asked_bytes += residence.bytes;
+  Ask(*record);
+}
+
+void Residency::Ask(const Record& record) {
+  ++state_.counters.wanted;
+  state_.answers.Notify(record.residence->with->id,
+                        Notice{Notice::Kind::kWanted, record.key, {}, {}});
+}
+
+// Returns whether it was asked for ahead.
+bool Residency::EndAhead(Residence& residence) {
+  if (residence.asked != Asked::kAhead) return false;
+  residence.with->asked_ahead_bytes -= residence.bytes;
+  return true;
 }
 
 // The tuple goes.
@@ -74,6 +96,7 @@ void Residency::End(Record* record) {
 }
 
 void Residency::Drop(Record* record) {
+  EndAhead(*record->residence);
   state_.deadlines.Clear(&record->residence->deadline);
   record->residence.reset();
 }

@@ -9,18 +9,14 @@
 
 namespace tuplespace::internal {
 
-// The benches of the key's clients, less those that are forgiven by now.
-std::uint32_t OffencesOf(const SpaceState& state, const KeyTrust& key);
+// The benches in this record, less those that are forgiven by now.
+std::uint32_t OffencesOf(const SpaceState& state, const TrustRecord& record);
 
-// The benches that count for `client`. A client that has not completed a task yet has those of its
+// The benches that count for what `client` does with the tasks of this judge. `judge` empty: with
+// all tasks that are not judged apart. A client that has not completed a task yet has those of its
 // key: otherwise a new id would get more time than an old one.
-std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client);
-
-// The same for what was done with the tasks of one judge. `judge` null: with all tasks that are not
-// judged apart.
-std::uint32_t OffencesOf(const SpaceState& state, const ApartTrust& trust);
 std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client,
-                               const Judge& judge);
+                               std::string_view judge = {});
 
 // Whether `client` gets no tasks of this judge now. `judge` empty: false.
 bool IsBenchedBy(const SpaceState& state, const ClientState& client, std::string_view judge);

@@ -33,9 +33,18 @@ struct GetGroup;
 struct ReadGroup;
 
 using OwnerId = std::shared_ptr<const ClientId>;  // shared by all tuples that a client put
-// The principal of a client whose tasks are judged apart (ClientLimits::judges_apart), shared by
-// its tasks; null: its tasks are judged with all others.
-using Judge = std::shared_ptr<const std::string>;
+// A key whose tasks are judged apart (ClientLimits::judges_apart).
+struct ApartKey {
+  std::string name;
+  std::uint64_t exclusions = UINT64_MAX;  // ClientLimits::exclusions_of_key
+};
+// That of the client that put a task, shared by the client's tasks; null: they are judged with all
+// others.
+using Judge = std::shared_ptr<const ApartKey>;
+// Empty: none.
+inline std::string_view NameOf(const Judge& judge) {
+  return judge ? std::string_view(judge->name) : std::string_view();
+}
 
 // Who may not take a ready tuple although its group's pattern matches: clients and keys (sorted,
 // see IsAmong), and those that are benched by this judge (empty: none).
@@ -119,6 +128,7 @@ struct TaskState {
   std::uint32_t missing = 0;     // links whose input is not stored
   std::uint32_t times_taken = 0;
   std::uint32_t times_doubled = 0;     // how often its lease doubled because one ran out
+  bool goes_with_lease = false;        // its key has ended: nobody gets it after this lease
   std::vector<PastLease> past_leases;  // the last few
   std::unique_ptr<Mishaps> mishaps;    // null: none
   Judge judge;
@@ -129,6 +139,13 @@ struct TaskState {
   Deadline ready_timer;              // when time changes `placement`
 };
 
+// Whether the client that a payload stays with was asked for it.
+enum class Asked : std::uint8_t {
+  kNo,
+  kAhead,   // only by clients that hold no task with it: nobody is late without it
+  kNeeded,  // the payload is lost if it does not come in time
+};
+
 // For a tuple whose payload stays with a client. The client holds the tuple until the payload is
 // supplied or the tuple is gone.
 struct Residence {
@@ -137,8 +154,8 @@ struct Residence {
   OwnerId made_for;  // the owner of the task that made it; null: no task did
   Judge judge;       // of that task; null: none
   std::uint64_t bytes = 0;
-  bool wanted = false;
-  std::int64_t wanted_us = 0;
+  Asked asked = Asked::kNo;
+  std::int64_t wanted_us = 0;  // since then it is needed
   Deadline deadline;
 };
 
@@ -180,7 +197,7 @@ struct Record {
     return placement == Placement::kBarred ? task->barred : task->spec.not_by;
   }
   const Judge& judge() const { return task ? task->judge : kNoJudge; }
-  KeptFrom kept_from() const { return {judge() ? *judge() : std::string(), barred()}; }
+  KeptFrom kept_from() const { return {std::string(NameOf(judge())), barred()}; }
   // Whether kept_from() is empty. That one copies names, and nearly every task is kept from nobody.
   bool is_kept_from_nobody() const { return !judge() && barred().empty(); }
 
@@ -309,6 +326,7 @@ struct GetWaiter {
 // All Gets of one pattern, and the ready tuples that match it.
 struct GetGroup {
   Pattern pattern;
+  bool tasks_only = false;     // no plain tuples; see GetGroups::TakesTasksOnly
   std::string principal;       // of the client that began it
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;
@@ -332,46 +350,50 @@ struct Watermark {
   std::string owner = {};       // the principal whose watermarks are limited; empty: nobody
 };
 
-// How reliably a client does the tasks that it takes.
-struct ClientTrust {
-  std::uint32_t in_vain = 0;        // consecutive tasks that it took and did not do
-  std::uint32_t given_back = 0;     // consecutive ones that it gave back, less those in in_vain
+// How reliably a client, or all untried clients of a key together, do the tasks of one judge. The
+// benches of a key are those of all its clients; they count for untried ones.
+struct TrustRecord {
+  bool forgiven_by_time = true;     // otherwise only good work makes up for a bench
+  std::uint32_t in_vain = 0;        // consecutive tasks that were taken and not done
+  std::int64_t in_vain_us = 0;      // of a key: when the last of them was
+  std::uint32_t given_back = 0;     // consecutive ones that were given back, less those in in_vain
   std::uint64_t counted_fence = 0;  // older leases count as part of the last giving back
-  std::uint32_t times_benched = 0;  // less those forgiven
-  std::uint32_t completed = 0;      // since its last bench, or one was forgiven; at most enough
+  std::uint32_t completed = 0;      // since the last bench, or one was forgiven; at most enough
+  std::uint32_t offences = 0;       // benches as of `offence_us`; see OffencesOf
+  std::int64_t offence_us = 0;      // when the last one began
+  // Of a key: when a client last left with a task whose lease it had extended.
+  std::int64_t left_us = INT64_MIN;
   std::int64_t benched_until_us = INT64_MIN;
 };
 
-// How reliably a client, or all untried clients of a key together, do the tasks of one judge. The
-// benches of a key are those of all its clients; they count for untried ones.
-struct ApartTrust {
-  std::uint32_t in_vain = 0;         // as in ClientTrust
-  std::int64_t in_vain_us = 0;       // when the last of them was
-  std::uint32_t given_back = 0;      // as in ClientTrust
-  std::uint64_t counted_fence = 0;   // likewise
-  std::uint32_t completed = 0;       // likewise
-  std::uint32_t offences = 0;        // benches as of `offence_us`; see OffencesOf
-  std::int64_t offence_us = 0;       // when the last one began
-  std::int64_t left_us = INT64_MIN;  // as in KeyTrust
-  std::int64_t benched_until_us = INT64_MIN;
+// All records of a client or a key. An empty name of a judge stands for the tasks that have none.
+struct TrustRecords {
+  TrustRecord general;                                         // for tasks that have no judge
+  std::map<std::string, TrustRecord, std::less<>> apart = {};  // by judge
+
+  TrustRecord& Of(std::string_view judge) {
+    if (judge.empty()) return general;
+    const auto at = apart.find(judge);
+    return at != apart.end() ? at->second : apart[std::string(judge)];
+  }
+  // Null: nothing is known.
+  const TrustRecord* Find(std::string_view judge) const {
+    if (judge.empty()) return &general;
+    const auto at = apart.find(judge);
+    return at != apart.end() ? &at->second : nullptr;
+  }
 };
-using ApartTrusts = std::map<std::string, ApartTrust, std::less<>>;  // by judge
 
 // What the clients of one key did. A client is untried until it completes a task. As the owner of a
 // key can make any number of untried clients, the space trusts them together like one client.
 struct KeyTrust {
   std::uint64_t clients = 0;          // connected ones
   std::vector<ClientState*> untried;  // of `clients`, in the order in which they joined
-  std::uint32_t offences = 0;         // benches of its clients as of `offence_us`; see OffencesOf
-  std::int64_t offence_us = 0;        // when the last one began
-  std::uint32_t in_vain = 0;          // tasks that untried clients took and did not do
-  std::int64_t in_vain_us = 0;        // when the last of them was
-  std::uint32_t given_back = 0;       // as in ClientTrust, by all untried clients
-  std::int64_t left_us = INT64_MIN;   // when one last left with a task whose lease it extended
-  std::int64_t benched_until_us = INT64_MIN;  // until then untried clients get no tasks,
-  std::int64_t trial_until_us = INT64_MIN;    // as one of them failed, or is on trial
-  std::uint64_t trial_fence = 0;              // with the task that it holds under this fence
-  ApartTrusts apart;
+  TrustRecords trust;
+  // Until then untried clients get no more tasks, as one of them is on trial with the task that it
+  // holds under this fence.
+  std::int64_t trial_until_us = INT64_MIN;
+  std::uint64_t trial_fence = 0;
 };
 
 struct ClientState {
@@ -381,8 +403,7 @@ struct ClientState {
   KeyTrust* untried_of = nullptr;  // `key`, until the client completes a task
   Judge judge;                     // of the tasks that it puts
   ClientLimits limits;
-  ClientTrust trust;
-  ApartTrusts apart;
+  TrustRecords trust{.general = {.forgiven_by_time = false}, .apart = {}};
   std::map<RequestId, std::unique_ptr<ReadWaiter>> reads;
   std::unordered_map<RequestId, GetWaiter> gets;
   std::deque<Scan> scans;                       // the first one is in progress
@@ -395,13 +416,14 @@ struct ClientState {
   std::map<std::uint64_t, Record*> ephemerals;  // by sequence
   std::unordered_map<const Record*, Holding> held;
   std::int64_t supplied_us = INT64_MIN;  // when it last supplied a payload
+  std::uint64_t asked_ahead_bytes = 0;   // of what stays with it: see Asked::kAhead
   std::int64_t sends_us = INT64_MIN;     // when an unfinished message of it was last arriving
   std::uint32_t ns_per_kib = 0;          // from its last Get
   std::uint64_t holds_from_bytes = 0;    // likewise
   bool listens = false;                  // it serves payloads that stay with it
-  // How often the time for which tasks that name this client are reserved for it is halved: see
-  // NamedWaits.
-  std::uint32_t kept_less = 0;
+  // How often the time for which tasks that name this client are reserved for it is halved, by
+  // judge (empty: none), without those of 0. See NamedWaits.
+  std::map<std::string, std::uint32_t, std::less<>> kept_less;
 };
 
 }  // namespace tuplespace::internal

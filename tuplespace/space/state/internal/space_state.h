@@ -25,7 +25,7 @@ namespace tuplespace::internal {
 
 using ClientTable = std::unordered_map<ClientId, std::unique_ptr<ClientState>>;
 
-// The different lists TaskSpec::not_by of the tasks of each judge, without the empty one.
+// The different lists of clients that may not take tasks of each judge, without the empty one.
 class Exclusions {
  public:
   using List = std::vector<ClientId>;  // sorted, without duplicates
@@ -35,8 +35,31 @@ class Exclusions {
   std::size_t CountOf(const std::string& judge) const;
   bool Has(const std::string& judge, const List& list) const;
 
+  friend bool operator==(const Exclusions&, const Exclusions&) = default;
+
  private:
   std::map<std::string, std::map<List, std::uint64_t>> tasks_;  // how many, by judge and list
+};
+
+// The tuples that go with the clients that put them, by key (principal): how many the clients of
+// each have.
+class OwnTuples {
+ public:
+  struct Use {
+    std::uint64_t tuples = 0;
+    std::uint64_t payload_bytes = 0;
+
+    friend bool operator==(const Use&, const Use&) = default;
+  };
+
+  void Add(const std::string& principal, std::uint64_t payload_bytes);
+  void Remove(const std::string& principal, std::uint64_t payload_bytes);  // REQUIRES: it was added
+  Use Of(const std::string& principal) const;
+
+  friend bool operator==(const OwnTuples&, const OwnTuples&) = default;
+
+ private:
+  std::unordered_map<std::string, Use> of_keys_;  // without those that have none
 };
 
 // The messages that the current event produces, and their receivers.
@@ -94,7 +117,9 @@ struct SpaceState {
   DeadlineHeap deadlines;
   ClientTable clients;
   Answers answers;
-  Exclusions exclusions;
+  Exclusions exclusions;  // TaskSpec::not_by
+  Exclusions barred;      // of the tasks that are placed as Placement::kBarred
+  OwnTuples own_tuples;
 };
 
 }  // namespace tuplespace::internal

@@ -6,58 +6,45 @@
 
 namespace tuplespace::internal {
 
-std::uint32_t OffencesOf(const SpaceState& state, const KeyTrust& key) {
-  if (key.offences == 0 || IsPlanted(Planted::kNewIdsAreTrusted)) return 0;
-  const std::int64_t forgiven = (state.now_us - key.offence_us) / state.limits.key_forgiven_us;
-  return forgiven >= key.offences ? 0 : key.offences - static_cast<std::uint32_t>(forgiven);
-}
-
-std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client) {
-  const std::uint32_t own = client.trust.times_benched;
-  if (client.untried_of == nullptr) return own;
-  return std::max(own, OffencesOf(state, *client.untried_of));
-}
-
-std::uint32_t OffencesOf(const SpaceState& state, const ApartTrust& trust) {
-  if (trust.offences == 0) return 0;
-  const std::int64_t forgiven = (state.now_us - trust.offence_us) / state.limits.key_forgiven_us;
-  return forgiven >= trust.offences ? 0 : trust.offences - static_cast<std::uint32_t>(forgiven);
+std::uint32_t OffencesOf(const SpaceState& state, const TrustRecord& record) {
+  if (record.offences == 0 || !record.forgiven_by_time) return record.offences;
+  if (IsPlanted(Planted::kNewIdsAreTrusted)) return 0;
+  const std::int64_t forgiven = (state.now_us - record.offence_us) / state.limits.key_forgiven_us;
+  return forgiven >= record.offences ? 0 : record.offences - static_cast<std::uint32_t>(forgiven);
 }
 
 std::uint32_t BenchesThatCount(const SpaceState& state, const ClientState& client,
-                               const Judge& judge) {
-  if (!judge) return BenchesThatCount(state, client);
-  const auto offences = [&](const ApartTrusts& apart) {
-    const auto at = apart.find(*judge);
-    return at == apart.end() ? 0 : OffencesOf(state, at->second);
+                               std::string_view judge) {
+  const auto offences = [&](const TrustRecords& records) -> std::uint32_t {
+    const TrustRecord* record = records.Find(judge);
+    return record != nullptr ? OffencesOf(state, *record) : 0;
   };
-  const std::uint32_t own = offences(client.apart);
+  const std::uint32_t own = offences(client.trust);
   if (client.untried_of == nullptr) return own;
-  return std::max(own, offences(client.untried_of->apart));
+  return std::max(own, offences(client.untried_of->trust));
 }
 
 bool IsBenchedBy(const SpaceState& state, const ClientState& client, std::string_view judge) {
-  const auto is_benched = [&](const ApartTrusts& apart) {
-    if (apart.empty()) return false;
-    const auto at = apart.find(judge);
-    return at != apart.end() && state.now_us < at->second.benched_until_us;
-  };
   if (judge.empty()) return false;
-  return is_benched(client.apart) ||
-         (client.untried_of != nullptr && is_benched(client.untried_of->apart));
+  const auto is_benched = [&](const TrustRecords& records) {
+    const TrustRecord* record = records.Find(judge);
+    return record != nullptr && state.now_us < record->benched_until_us;
+  };
+  return is_benched(client.trust) ||
+         (client.untried_of != nullptr && is_benched(client.untried_of->trust));
 }
 
 std::int64_t FirstApartEndUs(const SpaceState& state, const ClientState& client) {
   std::int64_t first_us = kForeverUs;
-  const auto look_at = [&](const ApartTrusts& apart) {
-    for (const auto& [judge, trust] : apart) {
-      if (state.now_us < trust.benched_until_us) {
-        first_us = std::min(first_us, trust.benched_until_us);
+  const auto look_at = [&](const TrustRecords& records) {
+    for (const auto& [judge, record] : records.apart) {
+      if (state.now_us < record.benched_until_us) {
+        first_us = std::min(first_us, record.benched_until_us);
       }
     }
   };
-  look_at(client.apart);
-  if (client.untried_of != nullptr) look_at(client.untried_of->apart);
+  look_at(client.trust);
+  if (client.untried_of != nullptr) look_at(client.untried_of->trust);
   return first_us;
 }
 

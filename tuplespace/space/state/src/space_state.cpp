@@ -65,6 +65,24 @@ bool Exclusions::Has(const std::string& judge, const List& list) const {
   return of_judge != tasks_.end() && of_judge->second.contains(list);
 }
 
+void OwnTuples::Add(const std::string& principal, std::uint64_t payload_bytes) {
+  Use& use = of_keys_[principal];
+  ++use.tuples;
+  use.payload_bytes += payload_bytes;
+}
+
+void OwnTuples::Remove(const std::string& principal, std::uint64_t payload_bytes) {
+  const auto of_key = of_keys_.find(principal);
+  assert(of_key != of_keys_.end());
+  of_key->second.payload_bytes -= payload_bytes;
+  if (--of_key->second.tuples == 0) of_keys_.erase(of_key);
+}
+
+OwnTuples::Use OwnTuples::Of(const std::string& principal) const {
+  const auto of_key = of_keys_.find(principal);
+  return of_key == of_keys_.end() ? Use{} : of_key->second;
+}
+
 std::optional<RequestError> SpaceState::CheckRoomForOpenRequest(const ClientState& client) const {
   const std::size_t open = client.reads.size() + client.gets.size() + client.scans.size();
   if (open >= limits.open_requests_per_client) {

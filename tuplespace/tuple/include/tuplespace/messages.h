@@ -55,6 +55,9 @@ struct TaskSpec {
   // for the holders of its affinity tuple. Empty: no preference. A Grant does not show it.
   ClientId prefers = {};
   std::int64_t prefer_us = 0;
+  // A client that completes the task must not bring results of more bytes than this in all, with
+  // those that stay with it. 0: any. A Grant does not show it.
+  std::uint64_t most_result_bytes = 0;
 };
 
 struct Tuple {
@@ -182,8 +185,9 @@ struct CountReply {
 // are there and need_bytes <= offer_bytes. Tasks whose affinity tuple this client holds come first;
 // then the order is priority, largest need, oldest. A Get waits until it can take a tuple. A Get
 // with the id of an open Get of the same client replaces that one (offers change as memory frees).
-// A client that may only borrow plain tuples (ClientLimits::borrow_us) gets kBusy for a Get that
-// names a whole key if it holds that tuple or has another such Get open.
+// A client that may only borrow plain tuples (ClientLimits::borrow_us) gets tasks only, unless its
+// Get names a whole key. Such a Get is answered with kBusy if the client holds that tuple or has
+// another such Get open.
 struct Get {
   Pattern pattern;
   std::uint64_t offer_bytes = UINT64_MAX;
@@ -326,7 +330,8 @@ struct Counters {  // since the space was made
   // Places of such payloads that the broker told to readers, and the bytes of these payloads.
   std::uint64_t placed = 0, placed_bytes = 0;
   // Results from clients that did not hold their task; completions that did not match what their
-  // task declared; how often a client was benched (PROTOCOL.md, "Leases and fences").
+  // task declared, or whose results did not have their hashes; how often a client was benched
+  // (PROTOCOL.md, "Leases and fences").
   std::uint64_t refused_results = 0, false_completions = 0, benched = 0;
 };
 struct Stats {

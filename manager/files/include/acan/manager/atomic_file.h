@@ -23,10 +23,6 @@ class DiskFull : public Error {
 // The file is written under a temporary name beside `path`; Commit syncs and renames it. The
 // destructor removes a file that was not committed. Errors are Error (failure) that name the path
 // and the system's message, or DiskFull if there is no space.
-//
-// With an empty path the file lies in the folder for temporary files ($TMPDIR, else /tmp) and has
-// no name: it disappears with this object, or with the process, however the process ends. Commit
-// then does nothing.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -47,11 +43,10 @@ class AtomicFile {
   void Commit(const std::function<void()>& before_rename = {});
 
  private:
-  void OpenNameless();
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 
   std::string path_;
-  std::string temporary_;  // empty: the file has no name
+  std::string temporary_;
   int descriptor_ = -1;
 };
 

@@ -67,11 +67,15 @@ class Manager {
   // Trains, evaluates, and writes the outputs. If the broker or the connection is lost, continues
   // from the tuples in the space, or from the last snapshot; if another manager leads by then,
   // stands by until that one is done or gone. A run that diverged ends early, with the last good
-  // weights (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error.
+  // weights (Receipt::not_finite). nullopt if stopped by Stop(). Throws Error; so it does if the
+  // disk does not keep the run's files and many lives in succession did no new step.
   std::optional<Receipt> Run();
   // Whether a later manager can resume this run, after Run has returned: false for a new run that
   // ended before its first plan. Such a run has changed nothing in its output folder.
   bool HasBegun() const;
+  // Whether a run that was stopped has left finished steps in the space that are in no snapshot.
+  // They stay there until another manager of the job has begun, or until the broker ends.
+  bool LeftStepsInSpace() const;
   // Thread-safe. Ends Run at once or, during a training, as soon as a snapshot of its newest
   // version is written, at the latest after `within`. May be called again.
   void Stop(std::chrono::microseconds within = std::chrono::microseconds(0));

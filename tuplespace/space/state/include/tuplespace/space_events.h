@@ -29,8 +29,15 @@ struct ClientListens {
 struct ClientSends {
   ClientId client;
 };
+// A Complete of this client under this lease does not count, because a result does not have its
+// hash, as `text` says. If the client holds a task under it, the task has failed.
+struct ResultsDamaged {
+  ClientId client;
+  LeaseRef lease;
+  std::string text;
+};
 // The key of this name is not valid any more. If its clients judged apart (ClientLimits), the tasks
-// that they put and that nobody has taken yet are removed.
+// that they put are removed: those that are leased when their leases end, all others now.
 struct KeyEnded {
   std::string principal;
 };
@@ -39,8 +46,8 @@ struct Incoming {
   Request request;
 };
 struct Tick {};
-using Event =
-    std::variant<ClientJoined, ClientLost, ClientListens, ClientSends, KeyEnded, Incoming, Tick>;
+using Event = std::variant<ClientJoined, ClientLost, ClientListens, ClientSends, ResultsDamaged,
+                           KeyEnded, Incoming, Tick>;
 
 struct Outgoing {
   ClientId client;

@@ -26,6 +26,10 @@ struct SpaceLimits {
   // Keys that Reads wait for. Each may take a record, so the other three quarters of `tuples`
   // remain for tuples that are put.
   std::uint64_t watched_keys = 1'000'000;
+  // The clients of one key whose role leaves nothing (ClientLimits) may together have one in this
+  // many of `tuples`, and of `payload_bytes`, as tuples of their own: however many of them there
+  // are, they cannot fill the space. Honest ones put a few small tuples each.
+  std::uint64_t own_part_of_key = 4;
   // The cost of a new pattern to the clients of one key, or to one client without a key: this time
   // for each tuple that is examined to add the pattern, and ten times this time for each tuple that
   // it moves. A client that owes more than a second cannot add another one.
@@ -58,6 +62,10 @@ struct SpaceLimits {
   // A client that was asked for payloads that stay with it, and has neither supplied any nor been
   // sending a large message for this long, has lost them.
   std::int64_t supply_us = 60'000'000;
+  // A client that leaves nothing (ClientLimits) and reads a payload without holding a task with it
+  // must not cause that loss. It is asked for, but may be late, and only while less than this was
+  // asked for of one client in this way.
+  std::uint64_t asked_ahead_bytes = 64ull << 20;
 
   // ---- trust: a client that keeps tasks from others gets none for a while, if others could do
   // them

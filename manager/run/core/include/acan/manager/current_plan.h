@@ -3,6 +3,7 @@
 // Pure. Owned by ManagerCore, for its thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -36,15 +37,22 @@ class CurrentPlan {
   void Set(Plan plan) {
     plan_ = std::move(plan);
     named_.Clear();
-    placed_.reset();
+    Forget();
   }
   // Whether named() need not place the tasks first.
   bool is_placed() const { return placed_.has_value(); }
-  // Sets the handlers present, and forgets the placement if it would have others.
-  void SetHandlers(const std::map<std::string, Capacity>& handlers) {
-    if (handlers_ == handlers) return;
-    handlers_ = handlers;
-    if (placed_ && *placed_ != ToPlace()) placed_.reset();
+  // Sets the handlers present, and forgets the placement if it would be another one for them. To be
+  // called repeatedly: a change may count only after a while.
+  void SetHandlers(const std::map<std::string, Capacity>& handlers, std::int64_t now_us) {
+    if (handlers_ != handlers) {
+      handlers_ = handlers;
+      is_outdated_ = placed_ && *placed_ != ToPlace();
+    }
+    // Placing the tasks takes time, and a handler may change what it says about itself again and
+    // again.
+    if (!is_outdated_ || next_us_ - now_us > (kForgottenAtOnce - 1) * kForgottenEveryUs) return;
+    next_us_ = std::max(next_us_, now_us) + kForgottenEveryUs;
+    Forget();
   }
 
   // REQUIRES for both: plan().
@@ -66,8 +74,26 @@ class CurrentPlan {
   std::optional<std::string> TakeNote() { return named_.TakeNote(); }
 
  private:
+  // After some changes in quick succession, the placement is forgotten once in this time.
+  static constexpr std::int64_t kForgottenAtOnce = 8;
+  static constexpr std::int64_t kForgottenEveryUs = 20'000'000;
+
+  void Forget() {
+    placed_.reset();
+    is_outdated_ = false;
+  }
+  // Without that on which no placement depends.
   std::map<std::string, Capacity> ToPlace() const {
-    return HandlersToPlace(handlers_, plan_->largest_need_bytes);
+    std::map<std::string, Capacity> to_place =
+        HandlersToPlace(handlers_, plan_->largest_need_bytes);
+    for (auto& [id, capacity] : to_place) {
+      for (std::string* text :
+           {&capacity.name, &capacity.description, &capacity.jobs, &capacity.conformance_hash}) {
+        text->clear();
+      }
+      capacity.limit_bytes = 0;
+    }
+    return to_place;
   }
 
   const ManagerConfig& config_;
@@ -75,6 +101,8 @@ class CurrentPlan {
   std::optional<Plan> plan_;
   std::map<std::string, Capacity> handlers_;
   std::optional<std::map<std::string, Capacity>> placed_;  // those of handlers_ that have tasks
+  bool is_outdated_ = false;                               // it would have others by now
+  std::int64_t next_us_ = 0;                               // later by each forgetting
   NamedHandlers named_;                                    // of placed_ and plan_
   std::uint64_t generation_ = 0;
 };

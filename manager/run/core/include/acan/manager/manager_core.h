@@ -44,6 +44,8 @@ class ManagerCore {
   const TaskPolicy& policy() const { return *policy_; }
   std::int64_t total_steps() const { return steps_.total; }
   std::int64_t committed_steps() const { return versions_.committed; }
+  // The newest version with a snapshot; 0: none is known.
+  std::int64_t saved_version() const { return snapshots_.saved_version(); }
   const std::optional<Plan>& plan() const { return cut_.plan(); }
   const std::optional<Audits>& audits() const { return trust_.audits(); }
   // Those that can compute tasks of the job now, by client id.

@@ -14,6 +14,7 @@
 // the server before the lock is released, so that a successor on another host continues after it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -71,7 +72,9 @@ class AuditLog {
   // As Flush, and then to the disk: it survives a power failure. Throws Error (failure) if anything
   // that was added is not in the file.
   void Sync();
-  // Syncs what has been flushed. Any thread, beside other calls.
+  // Syncs what has been flushed. Any thread, beside other calls. The system reports records that it
+  // could not write to the disk only once, so after such a failure this throws each time, and so do
+  // Flush and Sync: nothing can write these records again.
   void SyncWritten() const;
   // Drops the buffer: another manager leads.
   void DropUnwritten();
@@ -88,6 +91,7 @@ class AuditLog {
 
   [[noreturn]] void Fail(const std::string& doing, int error) const;
   [[noreturn]] void FailChanged() const;
+  void RequireSynced() const;
   void ContinueFrom(const AuditLogCheck& check);
   void FlushIfFree();
   void FlushLocked(const GoOn& go_on);
@@ -103,6 +107,7 @@ class AuditLog {
   std::string head_;
   bool has_written_ = false;
   End end_ = End::kOwn;
+  mutable std::atomic<int> sync_error_ = 0;  // of the sync that failed
   std::vector<nlohmann::json> unwritten_;
 };
 

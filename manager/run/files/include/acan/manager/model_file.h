@@ -13,6 +13,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/parameter.h"
+#include "acan/core/range.h"
 #include "acan/manager/safetensors_file.h"
 #include "acan/manager/trained_model.h"
 
@@ -49,8 +50,7 @@ struct SnapshotExtras {
 class ModelWriter {
  public:
   // A model after `steps` training steps, for step counters. Throws Error (failure) with the path
-  // and the system's message (not writable, disk full). With an empty path no file is kept, and
-  // only Finish's hash remains.
+  // and the system's message (not writable, disk full).
   ModelWriter(const std::string& path, const TrainedModel& model, std::int64_t steps = 0);
   // A snapshot, which also has a checksum of the whole file in its header.
   ModelWriter(const std::string& path, const TrainedModel& model, const SnapshotExtras& extras);
@@ -71,6 +71,15 @@ class ModelWriter {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Returns the values [rows.size(), cols.size()] of tensor `index` of ModelTensors, row-major.
+using ReadTensorPart =
+    std::function<std::vector<float>(std::size_t index, const Range& rows, const Range& cols)>;
+inline constexpr std::int64_t kHashedPartBytes = 16 << 20;
+// The hash that ModelWriter::Finish returns for a model after `steps` training steps, without a
+// file. Calls `read`, which may throw, for parts of at most `part_bytes`, or of one row or column.
+std::string HashModel(const TrainedModel& model, std::int64_t steps, const ReadTensorPart& read,
+                      std::int64_t part_bytes = kHashedPartBytes);
 
 // The file lacks tensors of the model, or has others, or other shapes: it may be that of another
 // model.

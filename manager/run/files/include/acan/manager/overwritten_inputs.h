@@ -1,20 +1,17 @@
 // RequireOtherInputs: ensures that no run overwrites its job's input files.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "acan/manager/job.h"
 
 namespace acan {
 
-// Whether a run may find its own files in its folder.
-enum class RunStart : std::uint8_t { kAnew, kResumed };
-
 // Throws Error (usage) if a file that the job reads (initial weights, graph file, data) is, under
 // any name, one that a run writes or removes in `out_dir`. The same holds for the files beside the
-// initial weights that describe these (FileOfWeights), if the run starts anew. Each Manager checks
-// this; calling it earlier reports the problem before data are loaded and processes are started.
-void RequireOtherInputs(const Job& job, const std::string& out_dir, RunStart start);
+// initial weights that describe these (FileOfWeights), unless a run that began from these weights
+// wrote them. Each Manager checks this; calling it earlier reports the problem before data are
+// loaded and processes are started.
+void RequireOtherInputs(const Job& job, const std::string& out_dir);
 
 }  // namespace acan

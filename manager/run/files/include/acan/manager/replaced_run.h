@@ -1,4 +1,4 @@
-// What a new run replaces in its output folder.
+// What a run replaces in its output folder.
 #pragma once
 
 #include <string>
@@ -10,5 +10,9 @@ namespace acan {
 // if there is none. `resume` is the command that continues an unfinished run.
 std::string ReplacedRunText(const std::string& folder, const std::string& job_id,
                             const std::string& resume);
+
+// A sentence about a run of another job in `folder`, which a standby manager of the job with the id
+// `job_id` would replace when it takes over. Empty if there is none.
+std::string OthersRunText(const std::string& folder, const std::string& job_id);
 
 }  // namespace acan

@@ -85,6 +85,9 @@ class SnapshotFolder {
   const int states_;
 };
 
+// The id of the training of which the file is a snapshot. Empty if it is none that can be read.
+std::string TrainingIdOfSnapshot(const std::string& path);
+
 // Does `work`, and repeats it as long as the disk is full and `folder` can make room. `*room_made`
 // says whether it did. `go_on`: as for SnapshotFolder::Newest.
 template <class Work>

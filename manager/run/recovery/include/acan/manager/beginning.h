@@ -31,15 +31,18 @@ class Beginning {
   Beginning(RunContext& context, Leadership& leadership, Limits limits)
       : context_(context), leadership_(leadership), limits_(std::move(limits)) {}
 
-  // Opens the initial weights, if the job names a file. The optimizer begins anew, even if the file
-  // is a snapshot with the state of another one. Called before any file is changed, so that a run
-  // that cannot begin does not destroy the files of an earlier one. Throws Error (usage).
+  // Opens the initial weights, if the job names a file, for a run that begins anew. The optimizer
+  // begins anew, too, even if the file is a snapshot with the state of another one. Called before
+  // any file is changed, so that a run that cannot begin does not destroy the files of an earlier
+  // one. Reads the whole file, which may take long. Throws Error (usage).
   void OpenInitialWeights();
   // Finds the newest complete state: the newest snapshot, or what an earlier manager left in the
-  // space, if that is newer; otherwise the beginning. Logs the one that it has chosen. `snapshots`
-  // is null without a folder. The counts and the conflicts of all earlier lives become part of
-  // past(), even if none of their weights can be used. Does not use a snapshot that may depend on a
-  // handler of `wrong`.
+  // space, if that is newer. If there is none, the caller opens the initial weights. Logs the one
+  // that it has chosen. `snapshots` is null without a folder. The counts and the conflicts of all
+  // earlier lives become part of past(), even if none of their weights can be used. Does not use a
+  // snapshot that may depend on a handler of `wrong`. Throws Error (usage) if the folder has a run
+  // of another job, which would be lost; a standby manager that finds weights in the space takes
+  // over even so.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
             const std::set<std::string>& wrong);
 
@@ -68,6 +71,7 @@ class Beginning {
   void CountStepsInFile();
   std::int64_t CountInSpace(const std::string& run);
   void FindInSpace(const std::string& run);
+  void RequireNoOthersRun(bool others) const;
   void AddToPast(const RunState& state);
   void GoOnFrom(std::unique_ptr<TileSource> weights);
 

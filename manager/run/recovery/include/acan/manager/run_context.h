@@ -27,6 +27,9 @@ namespace acan {
 struct RunLost {
   std::string why;
 };
+// The same, because the system did not write to the disk what the run had passed to it for its own
+// files. The next life writes them again.
+struct FilesLost : RunLost {};
 // Handlers were wrong: everything in this life that depends on their results must be removed. Begin
 // another life without them.
 struct HandlersWrong {

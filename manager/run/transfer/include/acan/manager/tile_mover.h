@@ -56,6 +56,7 @@ class TileMover {
             const std::vector<TileCell>& to);
 
   // The newest version of `run`, up to `newest`, whose every value is in the space, and its tiles.
+  // Tiles of a wrong size do not count.
   struct Whole {
     std::int64_t version = 0;
     std::vector<TileCell> tiles;
@@ -72,14 +73,17 @@ class TileMover {
     bool finite = true;
   };
   // Streams the parameters among `tiles` into a safetensors file of a model after `steps` steps.
-  // With an empty path the file is made only for its hash; with `only_finite` it is not made if a
-  // value is not finite.
+  // With `only_finite` the file is not made if a value is not finite.
   Written WriteModel(const std::string& path, const TrainedModel& model, std::int64_t steps,
                      const std::vector<TileCell>& tiles, bool only_finite);
+  // The same without a file. No disk need have room for the model.
+  Written HashModel(const TrainedModel& model, std::int64_t steps,
+                    const std::vector<TileCell>& tiles);
   bool AreFinite(const std::vector<TileCell>& tiles);  // only the parameters are checked
 
   // Waits for the tile's floats, and returns them without a copy if they are aligned. With a
-  // `patience`, nullopt if the broker says that it did not have them for that long.
+  // `patience`, nullopt if the broker says that it did not have them for that long. Throws
+  // Error (failure) if it has another size; the text names the client that put it.
   std::optional<tuplespace::Payload> Fetch(const TileCell& tile,
                                            std::optional<std::chrono::seconds> patience = {});
 

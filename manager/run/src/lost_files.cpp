@@ -1,0 +1,22 @@
+#include "lost_files.h"
+
+#include "acan/core/error.h"
+#include "fmt/format.h"
+
+namespace acan {
+
+void LostFiles::OnLost(const FilesLost& lost, std::int64_t steps) {
+  if (steps > most_steps_) {
+    most_steps_ = steps;
+    lives_ = 0;
+    return;
+  }
+  ++lives_;
+  if (lives_ < kMostLives) return;
+  throw FailureError(
+      fmt::format("{}; {} lives of the run ended with this and did no new step: check the disk, "
+                  "and then continue with --resume",
+                  lost.why, lives_));
+}
+
+}  // namespace acan
