@@ -2,10 +2,12 @@
 // sentence-transformers saved.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/generate/predictor.h"
@@ -64,8 +66,7 @@ void DivideByNorm(std::span<float> vector) {
   for (float& x : vector) x = static_cast<float>(static_cast<double>(x) / norm);
 }
 
-// The encoder as a job would load it.
-std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
+model::BertOptions ReadOptions(const EmbedFlags& flags) {
   model::BertOptions options =
       ReadBertConfig((std::filesystem::path(flags.folder) / kConfigName).string());
   const StoredArray tokens = OpenArray(flags.tokens);
@@ -76,21 +77,48 @@ std::shared_ptr<const TrainedModel> ReadEncoder(const EmbedFlags& flags) {
   }
   options.sequence_length = tokens.shape()[1];
   options.add_pooling_layer = flags.output != kSentence && flags.output != kHidden;
+  return options;
+}
+
+// The encoder as a job would load it.
+std::shared_ptr<const TrainedModel> BuildEncoder(const std::string& folder,
+                                                 const model::BertOptions& options) {
   auto encoder = std::make_shared<TrainedModel>();
   encoder->kind = "bert";
   try {
     encoder->evaluation = model::Bert(options, model::Mode::kEvaluation);
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", flags.folder, error.what()));
+    throw Error(error.kind(), fmt::format("{}: {}", folder, error.what()));
   }
   encoder->training = encoder->evaluation;
   return encoder;
 }
 
-std::shared_ptr<const SampleSet> ReadSamples(const EmbedFlags& flags, const model::Graph& graph) {
+// Describes the first sample that ends with the padding token; empty if there is none.
+std::string PaddingIn(const EmbedFlags& flags, const SampleSet& samples,
+                      const model::BertOptions& options) {
+  const std::int64_t end = options.sequence_length;
+  for (std::int64_t sample = 0; sample < samples.samples(); ++sample) {
+    std::uint32_t last = 0;
+    samples.Copy({"tokens", sample, 0, {end - 1, end}, {0, 1}}, std::span(&last, 1));
+    if (last != options.pad_token_id) continue;
+    return fmt::format(
+        "{}: sample {} ends with pad_token_id, {}, which counts as a part of the sentence; give "
+        "--lengths, the number of valid tokens of each sample, if it is padding",
+        flags.tokens, sample, last);
+  }
+  return "";
+}
+
+std::shared_ptr<const SampleSet> ReadSamples(const EmbedFlags& flags, const model::Graph& graph,
+                                             const model::BertOptions& options) {
   std::vector<std::string> warnings;
   auto samples =
       LoadInputs(Job(), graph, {flags.tokens, flags.lengths, flags.token_types}, &warnings);
+  if (flags.lengths.empty()) {
+    const std::string padding = PaddingIn(flags, *samples, options);
+    if (!padding.empty()) warnings.push_back(padding);
+  }
   Log log(LogFormat::kText, "embed");
   for (const std::string& warning : warnings) log.Warning(warning);
   return samples;
@@ -103,8 +131,9 @@ int RunEmbed(const EmbedFlags& flags) try {
                      {flags.tokens, flags.lengths, flags.token_types,
                       (folder / kModelName).string(), (folder / kConfigName).string()});
   Watchdog watchdog(OfPredictor("acan embed"));
-  const std::shared_ptr<const TrainedModel> encoder = ReadEncoder(flags);
-  const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation);
+  const model::BertOptions options = ReadOptions(flags);
+  const std::shared_ptr<const TrainedModel> encoder = BuildEncoder(flags.folder, options);
+  const std::shared_ptr<const SampleSet> samples = ReadSamples(flags, encoder->evaluation, options);
   const ModelReader weights((folder / kModelName).string(), *encoder, "bert.");
   Predictor predictor(MakeOneDevice(flags.predictor.device, flags.predictor.memory),
                       encoder->evaluation, weights, flags.output);

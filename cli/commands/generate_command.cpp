@@ -1,4 +1,6 @@
 // acan generate: continues a prompt with the model of a finished run.
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "acan/core/error.h"
+#include "acan/core/text/one_line.h"
 #include "acan/generate/decoder.h"
 #include "acan/generate/generate.h"
 #include "acan/manager/finished_run.h"
@@ -35,6 +38,7 @@ struct GenerateFlags {
   std::string seed = "1";
   int tokens = 200;
   int top_k = 0;
+  int stop_token = -1;  // none
   double temperature = 1;
 };
 
@@ -122,14 +126,28 @@ int RunGenerate(const GenerateFlags& flags) try {
         fmt::format("{}: has {} tokens, but the model has {}: the file is from another run",
                     VocabularyPath(flags), vocabulary->size(), decoder.vocabulary_size()));
   }
+  if (flags.stop_token >= decoder.vocabulary_size()) {
+    throw UsageError(
+        fmt::format("--stop-token: is {}, but the model has {} tokens: expected 0 to {}",
+                    flags.stop_token, decoder.vocabulary_size(), decoder.vocabulary_size() - 1));
+  }
   // A model may have more tokens than its vocabulary; no text has those.
   if (vocabulary) sampling.tokens = vocabulary->size();
+  // The folder may be of somebody else, whose tokens could give the terminal commands.
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  TerminalText safe;
   Generate(decoder, prompt, flags.tokens, sampling, [&](std::int32_t token) {
     watchdog.Beat();
-    if (vocabulary) return Print(vocabulary->TextOf(token));
-    PrintLine(fmt::format("{}", token));
+    if (token == flags.stop_token) return false;
+    if (vocabulary) {
+      const std::string text = vocabulary->TextOf(token);
+      Print(terminal ? safe.Add(text) : text);
+    } else {
+      PrintLine(fmt::format("{}", token));
+    }
+    return true;
   });
-  if (vocabulary) PrintLine("");
+  if (vocabulary) PrintLine(safe.Finish());
   return 0;
 } catch (const OutOfMemory& error) {
   DoesNotFit(flags, error);
@@ -154,6 +172,12 @@ void AddGenerate(Command& app, Chosen& chosen) {
           "the prompt as token numbers separated by commas, instead of --prompt")
       .TypeName("LIST");
   command.AddOption("--tokens", flags->tokens, "how many tokens to add (default: 200)")
+      .TypeName("N")
+      .Between(0, kMaxTokens);
+  command
+      .AddOption("--stop-token", flags->stop_token,
+                 "the number of the token that ends the text, such as the eos_token_id of a "
+                 "pretrained model; it is not printed (default: none)")
       .TypeName("N")
       .Between(0, kMaxTokens);
   command

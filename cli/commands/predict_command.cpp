@@ -57,6 +57,15 @@ std::string OutputOf(const PredictFlags& flags, const model::Graph& graph) {
                                 : "the outputs " + names));
 }
 
+// Without these files, all positions of a sample are valid, and its tokens have type 0. This is not
+// what a model computes that was trained with them.
+void RequireFile(const char* flag, const std::string& file, const char* key,
+                 const std::string& trained, const char* content) {
+  if (trained.empty() || !file.empty()) return;
+  throw UsageError(
+      fmt::format("{}: the run was trained with {}; give a file with {}", flag, key, content));
+}
+
 int RunPredict(const PredictFlags& flags) try {
   RequireLimits("acan predict");
   const SampleFiles& files = flags.files;
@@ -64,6 +73,11 @@ int RunPredict(const PredictFlags& flags) try {
   Watchdog watchdog(OfPredictor("acan predict"));
   const FinishedRun run = ReadFinishedRun(flags.folder);
   RequireOtherOutput(flags.predictor.out, {run.model_path, ReceiptPathIn(run.folder)});
+  const TokenData& trained = run.job.data.tokens;
+  RequireFile("--lengths", files.lengths, "data.train_lengths", trained.train_lengths,
+              "the number of valid tokens of each sample, even if all are valid");
+  RequireFile("--token-types", files.token_types, "data.train_token_types", trained.train_types,
+              "the tokens' types, even if all are 0");
   const model::Graph& graph = run.model->evaluation;
   const std::string output = OutputOf(flags, graph);
   std::vector<std::string> warnings;
@@ -89,11 +103,13 @@ void AddPredict(Command& app, Chosen& chosen) {
   command.AddOption("--inputs", flags->files.inputs, "the samples").Required().TypeName("FILE");
   command
       .AddOption("--lengths", flags->files.lengths,
-                 "the number of valid tokens of each sample, [samples] (default: all)")
+                 "the number of valid tokens of each sample, [samples] (default: all, if the run "
+                 "was trained without lengths)")
       .TypeName("FILE");
   command
       .AddOption("--token-types", flags->files.token_types,
-                 "the tokens' types, [samples, positions] (default: 0)")
+                 "the tokens' types, [samples, positions] (default: 0, if the run was trained "
+                 "without types)")
       .TypeName("FILE");
   command
       .AddOption("--output", flags->output,

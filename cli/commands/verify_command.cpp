@@ -13,6 +13,7 @@
 #include "acan/core/error.h"
 #include "acan/core/task.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/one_line.h"
 #include "acan/manager/audit_log.h"
 #include "acan/manager/finished_run.h"
 #include "acan/manager/initial_weights.h"
@@ -58,12 +59,17 @@ Examples:
   acan verify out/fashion-mnist/receipt.json --rerun --handlers cpu:2
   acan verify copied/run --rerun --job job.toml)";
 
+// The files may be of somebody else, who could forge further lines with a tensor's name.
+void PrintFinding(const std::string& line) {
+  PrintLine(OneLine(line));
+}
+
 // A difference is a result and not a user's mistake, so it goes to stdout.
 class Verdict {
  public:
   void Check(bool equal, const std::string& what, const std::string& details) {
-    PrintLine((equal ? "equal      " : "DIFFERENT  ") + what +
-              (details.empty() ? "" : ": " + details));
+    PrintFinding((equal ? "equal      " : "DIFFERENT  ") + what +
+                 (details.empty() ? "" : ": " + details));
     all_equal_ = all_equal_ && equal;
   }
   int exit_code() const { return all_equal_ ? 0 : 1; }
@@ -118,7 +124,7 @@ void CheckModel(const std::string& path, const Receipt& receipt, const Job& job,
 void CheckHash(const std::string& path, const nlohmann::json& json, Verdict& verdict) {
   const ReceiptHash hash = CheckReceiptHash(json);
   if (hash == ReceiptHash::kNone) {
-    PrintLine(
+    PrintFinding(
         fmt::format("unchecked  {}: an earlier version of acan wrote it without a hash", path));
     return;
   }
@@ -146,7 +152,7 @@ void Compare(const Receipt& again, const Receipt& receipt, Verdict& verdict) {
       const nlohmann::json& said = expected.at(at);
       verdict.Check(is == said, what, Comparison(text(is), text(said)));
     } else if (found.contains(at)) {
-      PrintLine(
+      PrintFinding(
           fmt::format("unchecked  {}: {}; receipts of earlier versions lack it", what, text(is)));
     }
   }
@@ -235,10 +241,13 @@ class RunInLog {
     // A log may have millions of results.
     if (record.find(R"("what":"begin")") == std::string_view::npos) return;
     const nlohmann::json begin = ParseJsonOrDiscard(std::string(record));
-    if (!begin.is_object() || begin.value("job", nlohmann::json()) != job_id_) return;
-    const nlohmann::json version = begin.value("version", nlohmann::json());
-    if (!version.is_number_unsigned()) return;
-    const auto steps = version.get<std::uint64_t>();
+    if (!begin.is_object()) return;
+    // By reference: a copy takes a stack frame for each level, and anybody can write such a record.
+    const auto job = begin.find("job");
+    const auto version = begin.find("version");
+    if (job == begin.end() || *job != job_id_) return;
+    if (version == begin.end() || !version->is_number_unsigned()) return;
+    const auto steps = version->get<std::uint64_t>();
     steps_before_ = std::min(steps, steps_before_.value_or(steps));
   }
 
@@ -277,7 +286,7 @@ void CheckLog(const std::string& path, const Receipt& receipt, const Job& job, V
   }
   verdict.Check(run.lines().has_value(), "audit_log_head of " + path, head);
   if (run.lines() && run.steps_before() > 0) {
-    PrintLine(fmt::format(
+    PrintFinding(fmt::format(
         "note       {} does not say who computed the first {} steps: the run began to write to it "
         "after them",
         path, run.steps_before()));
@@ -312,6 +321,7 @@ int RunVerify(const VerifyFlags& flags) {
   } else if (!receipt.audit_log_head.empty()) {
     PrintLine("unchecked  the run's audit log: name it with --audit-log");
   }
+  if (receipt.audits.skipped > 0) PrintLine("note       " + AuditsText(receipt.audits));
   if (flags.rerun) {
     const std::string folder = std::filesystem::absolute(path).parent_path().string();
     const Job job_again = JobOfRerun(flags, path.string(), receipt, job);

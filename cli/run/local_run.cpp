@@ -6,6 +6,7 @@
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/core/text/one_line.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"
@@ -104,7 +105,8 @@ void LogJob(const Job& job, const Data& data, Log& log) {
   log.Info("the job, with all defaults:");
   std::istringstream lines(JobToToml(job));
   for (std::string line; std::getline(lines, line);) {
-    if (!line.empty()) log.Raw("    " + line);
+    // A resumed folder may be of somebody else, and TOML escapes only the controls of ASCII.
+    if (!line.empty()) log.Raw("    " + OneLine(line));
   }
   log.Info(fmt::format("the job's id is {}", id));
   log.Info(samples);
@@ -119,6 +121,17 @@ std::string TestText(const Receipt& receipt) {
   }
   if (receipt.test_perplexity) {
     text += fmt::format(", test perplexity {:.4f}", *receipt.test_perplexity);
+  }
+  return text;
+}
+
+std::string AuditsText(const AuditSummary& audits) {
+  if (audits.passed == 0 && audits.skipped == 0) return "";
+  std::string text = fmt::format("audits: {} passed", audits.passed);
+  if (audits.skipped > 0) {
+    text +=
+        fmt::format(", {} skipped (nobody else could confirm; handlers with one key count as one)",
+                    audits.skipped);
   }
   return text;
 }
@@ -151,12 +164,22 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
          "--resume, it trains all its steps";
 }
 
-std::string ConflictsText(const std::vector<ResultConflict>& conflicts) {
+// Only if all results were audited is it certain that those that count were confirmed.
+bool IsInDoubt(const Receipt& receipt) {
+  const bool all_audited = receipt.audits.share >= 1 && receipt.audits.skipped == 0;
+  return !receipt.conflicts.empty() && !all_audited;
+}
+
+std::string ConflictsText(const Receipt& receipt) {
+  const std::vector<ResultConflict>& conflicts = receipt.conflicts;
   return fmt::format(
       "the job is done, but the weights are in doubt: {} result{} had different bytes when "
-      "computed again, so a handler computes wrong results: {}. Train again with tasks.audit = 1, "
-      "which finds the faulty one, or without it",
-      conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text);
+      "computed again, so a handler computes wrong results: {}. Train again with tasks.audit = 1"
+      "{}, which finds the faulty one, or without it",
+      conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text,
+      receipt.audits.share < 1
+          ? ""
+          : " and at least two handlers, with different keys if they have keys");
 }
 
 }  // namespace
@@ -166,9 +189,8 @@ int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json, Out
   std::string problem;
   if (ended_early) {
     problem = DivergedText(*receipt.not_finite, out_dir);
-  } else if (!receipt.conflicts.empty() && receipt.audits.share < 1) {
-    // If all results were audited, those that count were confirmed.
-    problem = ConflictsText(receipt.conflicts);
+  } else if (IsInDoubt(receipt)) {
+    problem = ConflictsText(receipt);
   }
   try {
     if (!ended_early) Print(SummaryText(receipt, out_dir, outputs));
@@ -209,6 +231,8 @@ std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outp
       receipt.steps, receipt.steps == 1 ? "" : "s", receipt.seconds, receipt.handlers.size(),
       receipt.handlers.size() == 1 ? "" : "s", receipt.tasks_done, receipt.tasks_reissued,
       receipt.tasks_duplicated);
+  const std::string audits = AuditsText(receipt.audits);
+  if (!audits.empty()) text += audits + "\n";
   text += "weights_sha256 " + receipt.weights_sha256 + "\n";
   if (!out_dir.empty() && outputs == Outputs::kWritten) {
     std::vector<const char*> names = {kModelName, kMetricsName, kReceiptName};

@@ -44,7 +44,9 @@ inline constexpr const char* kReadingText =
 void LogJob(const Job& job, const Data& data, Log& log);
 // Whether this command has written the outputs, or found those of a finished run.
 enum class Outputs : std::uint8_t { kWritten, kFound };
-// A few lines for people: accuracy, time, speed, hash, and the written files.
+// "audits: 40 passed, 2 skipped (...)"; empty if there were none.
+std::string AuditsText(const AuditSummary& audits);
+// A few lines for people: accuracy, time, speed, audits, hash, and the written files.
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs);
 // The final report of a command that trains: the summary, and with `json` the receipt. Returns the
 // exit code. Throws Error (failure) if the run ended early because it diverged; the message says

@@ -23,7 +23,7 @@ void Check(const Decoder& decoder, const std::vector<std::int32_t>& text) {
 }  // namespace
 
 void Generate(Decoder& decoder, std::vector<std::int32_t> text, std::int64_t count,
-              const Sampling& sampling, const std::function<void(std::int32_t token)>& take) {
+              const Sampling& sampling, const std::function<bool(std::int32_t token)>& take) {
   Check(decoder, text);
   const auto positions = static_cast<std::size_t>(decoder.positions());
   decoder.Clear();
@@ -37,7 +37,7 @@ void Generate(Decoder& decoder, std::vector<std::int32_t> text, std::int64_t cou
     }
     const std::vector<float> outputs = decoder.Read(unread);
     text.push_back(ChooseToken(outputs, sampling, std::ssize(text)));
-    take(text.back());
+    if (!take(text.back())) return;
   }
 }
 

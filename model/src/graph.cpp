@@ -80,6 +80,7 @@ ValueId Graph::AddParameter(Parameter parameter) {
   const ValueId value = AddValue(parameter.name, shape, Source::kParameter, index, 0);
   parameters_.push_back(std::move(parameter));
   parameter_values_.push_back(value);
+  assigned_.push_back(kNoValue);
   return value;
 }
 
@@ -152,11 +153,12 @@ void Graph::AddAssignment(ParameterIndex id, ValueId new_value) {
         to.name, Word(to.role), ToText(value(ValueOf(id)).shape), value(new_value).name,
         ToText(value(new_value).shape)));
   }
-  for (const Assignment& other : assignments_) {
-    if (other.parameter != id) continue;
+  ValueId& assigned = assigned_.at(static_cast<std::size_t>(id));
+  if (assigned != kNoValue) {
     throw UsageError(fmt::format("parameter '{}' is assigned '{}' and cannot be assigned '{}' too",
-                                 to.name, value(other.value).name, value(new_value).name));
+                                 to.name, value(assigned).name, value(new_value).name));
   }
+  assigned = new_value;
   assignments_.push_back({id, new_value});
 }
 

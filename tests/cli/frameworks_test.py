@@ -253,10 +253,12 @@ def check_embed(acan, folder, which):
     assert refused.returncode == 2 and "is the input file" in refused.stderr, refused.stderr
     assert (folder / "saved/model.safetensors").read_bytes() == model
     numbered = folder / "numbered.csv"
-    numbered.write_text("\n".join(",".join(map(str, row)) for row in [range(TOKENS), *tokens]) + "\n")
+    rows = [range(TOKENS), *tokens, [1] * (TOKENS - 1) + [0]]  # BERT pads with 0
+    numbered.write_text("\n".join(",".join(map(str, row)) for row in rows) + "\n")
     warned = subprocess.run([acan, "embed", folder / "saved", "--tokens", numbered, "--out",
                              folder / "numbered.npy"], capture_output=True, text=True)
     assert warned.returncode == 0 and "takes it for a sample" in warned.stderr, warned.stderr
+    assert "ends with pad_token_id, 0" in warned.stderr, warned.stderr
 
 
 EMBEDDED = {

@@ -174,6 +174,11 @@ test_labels = "y"
 test_lengths = "lengths"
 )");
   ASSERT_EQ(trained.code, 0) << trained.err;
+  // All positions would count, so the outputs would depend on the padding.
+  const Result refused = Compute();
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("--lengths: the run was trained with data.train_lengths"));
+  EXPECT_EQ(ReadFile(npy_), "");
   const Result computed = Compute({"--lengths", folder_ / "lengths"});
   ASSERT_EQ(computed.code, 0) << computed.err;
   ExpectMeasured(labels);

@@ -27,6 +27,30 @@ TEST(OneLineTest, NoLineBeginsAndNoTerminalObeys) {
             "a b c d e ");
 }
 
+TEST(TerminalTextTest, KeepsLinesAndTabsAndNoOtherControls) {
+  TerminalText text;
+  EXPECT_EQ(text.Add("a\n\tb\r"), "a\n\tb ");
+  EXPECT_EQ(text.Add("\x1b]52;c;aGk=\x07\n"), " ]52;c;aGk= \n");
+  EXPECT_EQ(text.Add(""), "");
+  EXPECT_EQ(text.Finish(), "");
+}
+
+// The tokens of a model may be single bytes.
+TEST(TerminalTextTest, ACharacterMayBeDivided) {
+  const auto shown = [](const std::string& bytes) {
+    TerminalText text;
+    std::string all;
+    for (const char byte : bytes) all += text.Add(std::string(1, byte));
+    return all + text.Finish();
+  };
+  EXPECT_EQ(shown("a\xC2\x9B"
+                  "b\xE2\x80\xAE"),
+            "a b ");
+  for (const char* kept : {"\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80\n", "\xC3", "\xE2\x80", "\xE2z"}) {
+    EXPECT_EQ(shown(kept), kept);
+  }
+}
+
 TEST(CapacityTest, TextsForPeopleAreLinesAndNoneIsLarge) {
   Capacity capacity;
   capacity.name = "a\nb\xC2\x9B";

@@ -19,8 +19,10 @@ class GenerateTest : public ::testing::Test {
   std::vector<std::int32_t> TextOf(const std::vector<std::int32_t>& prompt, std::int64_t count,
                                    const Sampling& sampling) {
     std::vector<std::int32_t> text;
-    Generate(decoder_, prompt, count, sampling,
-             [&text](std::int32_t token) { text.push_back(token); });
+    Generate(decoder_, prompt, count, sampling, [&text](std::int32_t token) {
+      text.push_back(token);
+      return true;
+    });
     return text;
   }
 
@@ -62,6 +64,17 @@ TEST_F(GenerateTest, ALongTextIsCroppedToTheLastPositions) {
   // A prompt longer than the model's positions: only its last tokens count.
   whole.insert(whole.end(), text.begin(), text.end());
   EXPECT_EQ(TextOf(whole, 3, sampling), continued(whole, 3));
+}
+
+TEST_F(GenerateTest, EndsWhereItsTakerSaysSo) {
+  const Sampling sampling{.temperature = 1, .top_k = 0, .seed = 1};
+  const std::vector<std::int32_t> whole = TextOf({1, 2}, 20, sampling);
+  std::vector<std::int32_t> taken;
+  Generate(decoder_, {1, 2}, 20, sampling, [&taken](std::int32_t token) {
+    taken.push_back(token);
+    return taken.size() < 7;
+  });
+  EXPECT_EQ(taken, std::vector<std::int32_t>(whole.begin(), whole.begin() + 7));
 }
 
 TEST_F(GenerateTest, PromptsThatTheModelCannotReadAreRefused) {

@@ -40,7 +40,10 @@ num_hidden_layers = 2
 num_attention_heads = 4
 num_key_value_heads = 2
 hidden_size = 64
+head_dim = 24
 intermediate_size = 96
+rms_norm_eps = 0.1
+rope_theta = 100.0
 max_position_embeddings = {POSITIONS}
 vocab_size = 64
 """),
@@ -85,6 +88,10 @@ def compare(name, folder):
                  "--temperature", 0, "--device", "cpu:1")
     chosen = [int(line) for line in lines.split()]
     assert len(chosen) == COUNT, lines
+    stop = chosen[COUNT // 2]
+    ended = acan("generate", out, "--prompt-tokens", listed, "--tokens", COUNT,
+                 "--temperature", 0, "--stop-token", stop)
+    assert [int(line) for line in ended.split()] == chosen[:chosen.index(stop)], ended
     printed = acan("generate", out, "--prompt", prompt, "--tokens", COUNT, "--temperature", 0)
     assert printed == "".join(vocabulary[token] for token in chosen) + "\n", printed
     model = make.from_pretrained(out).eval()

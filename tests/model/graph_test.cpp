@@ -95,7 +95,10 @@ TEST(Graph, TakesEachOutputLossAndAssignmentOnce) {
             "loss: 'loss' is a loss already; each counts once");
   const ValueId mean =
       s.graph.AddParameter(VectorParameter("mean", Role::kStatistic, 4, Constant{}));
+  EXPECT_EQ(s.graph.AssignedTo(2), kNoValue);
   s.graph.AddAssignment(2, mean);
+  EXPECT_EQ(s.graph.AssignedTo(2), mean);
+  EXPECT_EQ(s.graph.AssignedTo(0), kNoValue);
   EXPECT_EQ(ErrorOf([&] { s.graph.AddAssignment(2, s.bias); }),
             "parameter 'mean' is assigned 'mean' and cannot be assigned 'b' too");
 }

@@ -21,7 +21,10 @@ LlamaOptions SmallLlama() {
   o.num_hidden_layers = 2;
   o.num_attention_heads = 3;
   o.num_key_value_heads = 1;
+  o.head_dim = 6;  // not hidden_size / num_attention_heads
   o.max_position_embeddings = 5;
+  o.rms_norm_eps = 0.01f;
+  o.rope_theta = 100.0f;
   return o;
 }
 
@@ -33,7 +36,9 @@ BertOptions SmallBert(BertTask task) {
   o.num_hidden_layers = 2;
   o.num_attention_heads = 2;
   o.intermediate_size = 5;
+  o.hidden_act = ActivationKind::kSilu;
   o.max_position_embeddings = 8;
+  o.layer_norm_eps = 0.01f;
   o.sequence_length = 5;
   o.num_labels = 3;
   return o;

@@ -1,4 +1,6 @@
-// Options for small models of each preset, which tests compute in float64.
+// Options for small models of each preset, which tests compute in float64. Those that pretrained
+// weights decide differ from the defaults, so that a preset which ignores one computes something
+// else.
 #pragma once
 
 #include <optional>

@@ -74,8 +74,8 @@ def llama(tied):
     config = transformers.LlamaConfig(
         vocab_size=11, hidden_size=12, intermediate_size=7, num_hidden_layers=2,
         num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=5,
-        rms_norm_eps=f32(1e-6), tie_word_embeddings=tied, attention_bias=tied, mlp_bias=tied,
-        attn_implementation="sdpa")
+        head_dim=6, rope_theta=100.0, rms_norm_eps=f32(0.01), tie_word_embeddings=tied,
+        attention_bias=tied, mlp_bias=tied, attn_implementation="sdpa")
     model = transformers.LlamaForCausalLM(config)
     return model, lambda step: cross_entropy(model(integers(step, "tokens")).logits,
                                              integers(step, "labels"))
@@ -85,8 +85,8 @@ def bert(kind, **options):
     config = transformers.BertConfig(
         vocab_size=11, hidden_size=6, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=5, max_position_embeddings=8, hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0, layer_norm_eps=f32(1e-12), attn_implementation="sdpa",
-        **options)
+        attention_probs_dropout_prob=0, hidden_act="silu", layer_norm_eps=f32(0.01),
+        attn_implementation="sdpa", **options)
     model = kind(config)
 
     def loss(step):

@@ -1,5 +1,6 @@
 #include "acan/core/text/one_line.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace acan {
@@ -28,6 +29,17 @@ bool IsControl(std::uint32_t point) {
          (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
+// The number of bytes at the end that begin a sequence of two or three bytes, of which some are
+// missing. Longer ones are no controls, so they may be divided.
+std::size_t IncompleteBytes(std::string_view text) {
+  const auto leads = [&](std::size_t from_end, unsigned mask, unsigned lead) {
+    return text.size() >= from_end &&
+           (static_cast<unsigned char>(text[text.size() - from_end]) & mask) == lead;
+  };
+  if (leads(1, 0xe0, 0xc0) || leads(1, 0xf0, 0xe0)) return 1;
+  return leads(1, 0xc0, 0x80) && leads(2, 0xf0, 0xe0) ? 2 : 0;
+}
+
 }  // namespace
 
 std::string OneLine(std::string_view text) {
@@ -45,6 +57,21 @@ std::string OneLine(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return line;
+}
+
+std::string TerminalText::Add(std::string_view piece) {
+  std::string text = Finish();
+  text += piece;
+  const std::size_t whole = text.size() - IncompleteBytes(text);
+  incomplete_ = text.substr(whole);
+  std::string shown;
+  for (std::size_t begin = 0; begin < whole;) {
+    const std::size_t end = std::min(text.find_first_of("\n\t", begin), whole);
+    shown += OneLine(std::string_view(text).substr(begin, end - begin));
+    if (end < whole) shown += text[end];
+    begin = end + 1;
+  }
+  return shown;
 }
 
 }  // namespace acan

@@ -206,6 +206,7 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted,
         job.data.text.tokenizer, text.vocabulary_size, text.train.path(), bound,
         text.vocabulary_size));
   }
+  data.warnings.insert(data.warnings.end(), text.warnings.begin(), text.warnings.end());
   data.vocabulary = std::move(text.vocabulary);
   data.train = std::make_shared<WindowSet>(std::move(text.train), wanted, job.training.seed);
   if (text.test) data.test = TestWindows(job, std::move(*text.test), wanted);

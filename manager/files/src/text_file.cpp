@@ -101,14 +101,20 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
   }
 }
 
+void RequireNoLink(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_symlink(fs::symlink_status(path, ignored))) return;
+  throw FailureError(fmt::format(
+      "{}: is a symbolic link, but a run writes only inside its folder: put what it leads "
+      "to in its place",
+      path));
+}
+
 void RequireKeptFile(const std::string& path, Devices devices, Links links) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   const bool is_file = !fs::exists(status) || fs::is_regular_file(status);
-  if (is_file && links == Links::kRefused && fs::is_symlink(fs::symlink_status(path, error))) {
-    throw FailureError(fmt::format(
-        "{}: is a symbolic link, but a run writes only inside its folder: remove the link", path));
-  }
+  if (is_file && links == Links::kRefused) RequireNoLink(path);
   if (is_file) return;
   if (devices == Devices::kAllowed && fs::is_character_file(status)) return;
   throw FailureError(fmt::format(

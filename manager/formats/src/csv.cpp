@@ -201,29 +201,28 @@ class CsvParser {
 
 std::int64_t NumberedColumnsOfCsv(InputFile& file) {
   constexpr std::size_t kChunkBytes = 1 << 12;
-  std::string line;      // the first line, as far as it was read
-  std::string numbered;  // "0,1,2,...", at least as long
+  std::string chunk(kChunkBytes, '\0');
+  std::string ahead;  // the part of "0,1,2,..." that must follow
   std::int64_t columns = 0;
-  for (bool whole = false; !whole;) {
-    const std::size_t had = line.size();
-    line.resize(had + kChunkBytes);
-    const std::size_t got =
-        file.Read({reinterpret_cast<std::uint8_t*>(line.data()) + had, kChunkBytes});
-    line.resize(had + got);
-    const std::size_t end = line.find('\n', had);
-    whole = end != std::string::npos || got < kChunkBytes;
-    if (end != std::string::npos) line.resize(end);
-    if (had == 0 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-    std::string_view text = line;
-    if (text.ends_with('\r')) text.remove_suffix(1);
-    while (numbered.size() < text.size()) {
-      numbered += fmt::format("{}{}", columns == 0 ? "" : ",", columns);
+  bool returned = false;  // the last byte was a '\r'
+  for (bool begun = false;; begun = true) {
+    const std::size_t got = file.Read({reinterpret_cast<std::uint8_t*>(chunk.data()), kChunkBytes});
+    std::string_view text = std::string_view(chunk).substr(0, got);
+    const std::size_t end = text.find('\n');
+    const bool whole = end != std::string_view::npos || got < kChunkBytes;
+    text = text.substr(0, end);
+    if (!begun && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+    if (returned && !text.empty()) return 0;
+    returned = text.ends_with('\r');
+    if (returned) text.remove_suffix(1);
+    while (ahead.size() < text.size()) {
+      ahead += fmt::format("{}{}", columns == 0 ? "" : ",", columns);
       ++columns;
     }
-    if (!numbered.starts_with(text)) return 0;
-    if (whole && numbered.size() != text.size()) return 0;
+    if (!ahead.starts_with(text) || columns > kMaxColumns) return 0;
+    ahead.erase(0, text.size());
+    if (whole) return ahead.empty() ? columns : 0;
   }
-  return columns;
 }
 
 Array ReadCsv(InputFile& file) {

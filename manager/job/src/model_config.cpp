@@ -125,11 +125,15 @@ std::string NoTransformersConfig(const ModelOptions& options) {
     return gpt->bias ? "" : "GPT2LMHeadModel always has biases: it needs model.bias = true";
   }
   if (const auto* llama = std::get_if<model::LlamaOptions>(&options)) {
-    if (llama->hidden_size % llama->num_attention_heads == 0) return "";
-    return fmt::format(
-        "LlamaForCausalLM takes only a model.hidden_size that is a multiple of "
-        "model.num_attention_heads: {} is not a multiple of {}",
-        llama->hidden_size, llama->num_attention_heads);
+    if (llama->hidden_size % llama->num_attention_heads != 0) {
+      return fmt::format(
+          "LlamaForCausalLM takes only a model.hidden_size that is a multiple of "
+          "model.num_attention_heads: {} is not a multiple of {}",
+          llama->hidden_size, llama->num_attention_heads);
+    }
+    if (llama->initializer_range <= 1) return "";
+    return fmt::format("LlamaForCausalLM takes only a model.initializer_range of at most 1, not {}",
+                       llama->initializer_range);
   }
   if (std::holds_alternative<model::BertOptions>(options)) return "";
   return fmt::format(
@@ -165,6 +169,13 @@ class ConfigFields {
     if (!Has(key)) return;
     if (!fields_[key].is_number_integer()) Refuse(key, "an integer");
     *value = fields_[key].get<std::int64_t>();
+  }
+  // null: none. PyTorch counts negative numbers from the end of the table.
+  void PaddingToken(std::int64_t vocab_size, std::int64_t* token) const {
+    if (!fields_.contains("pad_token_id")) return;
+    *token = -1;
+    Integer("pad_token_id", token);
+    if (Has("pad_token_id") && *token < 0 && vocab_size > 0) *token += vocab_size;
   }
   void Number(const char* key, float* value) const {
     if (!Has(key)) return;
@@ -213,6 +224,7 @@ model::BertOptions ReadBertConfig(const std::string& path) {
   fields.Integer("max_position_embeddings", &options.max_position_embeddings);
   fields.Integer("type_vocab_size", &options.type_vocab_size);
   fields.Number("layer_norm_eps", &options.layer_norm_eps);
+  fields.PaddingToken(options.vocab_size, &options.pad_token_id);
   // ActivationName's words.
   const std::vector<std::pair<std::string, ActivationKind>> activations = {
       {"gelu", ActivationKind::kGelu}, {"gelu_new", ActivationKind::kGeluTanh},

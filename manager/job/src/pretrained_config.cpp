@@ -38,6 +38,7 @@ constexpr std::array kCompared = {"model_type",
                                   "rms_norm_eps",
                                   "rope_theta",
                                   "layer_norm_eps",
+                                  "tie_word_embeddings",
                                   "pad_token_id"};
 
 // The same keys of [model] in a job. Fine-tuning may change other keys that no shape shows, such as
@@ -56,10 +57,15 @@ struct ClassDefault {
 constexpr std::array kClassDefaults = {ClassDefault{"gpt2", "n_head", "12"},
                                        ClassDefault{"gpt2", "activation_function", "\"gelu_new\""},
                                        ClassDefault{"gpt2", "layer_norm_epsilon", "1e-5"},
+                                       ClassDefault{"gpt2", "bos_token_id", "50256"},
+                                       ClassDefault{"gpt2", "eos_token_id", "50256"},
                                        ClassDefault{"llama", "num_attention_heads", "32"},
                                        ClassDefault{"llama", "hidden_act", "\"silu\""},
                                        ClassDefault{"llama", "rms_norm_eps", "1e-6"},
                                        ClassDefault{"llama", "rope_theta", "10000"},
+                                       ClassDefault{"llama", "tie_word_embeddings", "false"},
+                                       ClassDefault{"llama", "bos_token_id", "1"},
+                                       ClassDefault{"llama", "eos_token_id", "2"},
                                        ClassDefault{"bert", "num_attention_heads", "12"},
                                        ClassDefault{"bert", "hidden_act", "\"gelu\""},
                                        ClassDefault{"bert", "layer_norm_eps", "1e-12"},
@@ -195,11 +201,21 @@ void RequireJob(const Job& job, const std::string& path) {
   if (model == kept.end() || !model->is_object()) return;
   const json own = JobToJson(job)["model"];
   if (KindIn(*model) != KindIn(own)) return;
-  for (const char* key : kComparedKeys) {
-    if (!model->contains(key) || !own.contains(key) || SameValue((*model)[key], own[key])) continue;
+  const auto compare = [&](const char* key) {
+    if (!model->contains(key) || !own.contains(key) || SameValue((*model)[key], own[key])) return;
     Refuse(path, fmt::format("model.{} = {}", key, JsonText((*model)[key])),
            fmt::format("the job's model has {}", JsonText(own[key])));
-  }
+  };
+  for (const char* key : kComparedKeys) compare(key);
+  // The table of positions shows how many patches an image has, but not its sides.
+  if (KindIn(own) == "vit") compare("image_size");
+}
+
+// Whether a class of transformers has the tensors of the model. That of Llama has them even for
+// options that its configuration refuses.
+bool HasClass(const ModelOptions& options) {
+  return std::holds_alternative<model::LlamaOptions>(options) ||
+         NoTransformersConfig(options).empty();
 }
 
 }  // namespace
@@ -208,7 +224,7 @@ void RequireModelOfWeights(const Job& job, const std::string& weights) {
   if (const std::string path = FileOfWeights(weights, kJobName); !path.empty()) {
     RequireJob(job, path);
   }
-  if (!NoTransformersConfig(job.model).empty()) return;
+  if (!HasClass(job.model)) return;
   if (const std::string path = FileOfWeights(weights, kConfigName); !path.empty()) {
     RequireConfig(job.model, path);
   }
@@ -222,7 +238,9 @@ void TakeNamesOf(const std::string& path, json* config) {
     return;
   }
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
-    if (config->contains(token) && pretrained.contains(token)) (*config)[token] = pretrained[token];
+    const json known =
+        pretrained.contains(token) ? pretrained[token] : DefaultOf(pretrained, token);
+    if (config->contains(token) && !known.is_discarded()) (*config)[token] = known;
   }
   // BERT's is that of the job.
   if (config->value("model_type", json()) != "bert" && pretrained.contains(kPaddingToken)) {

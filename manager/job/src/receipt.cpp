@@ -208,6 +208,13 @@ std::vector<StepRange> RangesFromJson(const Fields& fields, const char* key,
   return ranges;
 }
 
+void RequireShallow(const json& receipt, const std::string& name) {
+  if (!IsDeeperThan(receipt, kMaxJsonDepth)) return;
+  throw UsageError(
+      fmt::format("{}: nests arrays and objects more than {} deep, which no receipt does", name,
+                  kMaxJsonDepth));
+}
+
 // Names come from other processes: invalid UTF-8 is hashed as the replacement that the file has.
 std::string HashOfOthers(json receipt) {
   receipt.erase(kHashName);
@@ -279,11 +286,7 @@ json ReceiptToJson(const Receipt& receipt) {
 }
 
 Receipt ReceiptFromJson(const json& value, const std::string& name, JobCheck job_check) {
-  if (IsDeeperThan(value, kMaxJsonDepth)) {
-    throw UsageError(
-        fmt::format("{}: nests arrays and objects more than {} deep, which no receipt does", name,
-                    kMaxJsonDepth));
-  }
+  RequireShallow(value, name);
   const Fields fields(value, name);
   if (fields.Text("format") != kFormat) fields.Refuse("format", fmt::format("\"{}\"", kFormat));
   Receipt receipt;
@@ -348,6 +351,7 @@ json ReadReceiptJson(const std::string& path) {
   try {
     std::optional<std::string> repeated;
     json value = ParseJson(text, &repeated);
+    RequireShallow(value, path);
     if (!repeated) return value;
     throw UsageError(
         fmt::format("{}: has '{}' more than once in one object; acan writes each field once, so "

@@ -28,6 +28,14 @@ tuplespace::ClientOptions ClientOf(const ManagerOptions& options) {
           .direct = options.direct};
 }
 
+// A manager that has joined before does not believe a refusal of its key, which is not
+// authenticated (ClientSession::LinkRefused).
+tuplespace::ClientOptions ClientOfLife(const ManagerOptions& options, int earlier_lives) {
+  tuplespace::ClientOptions client = ClientOf(options);
+  if (earlier_lives > 0) client.refusal_patience_us = tuplespace::kForeverUs;
+  return client;
+}
+
 RunSettings SettingsOf(const ManagerOptions& options) {
   return {.endpoint = options.endpoint,
           .out_dir = options.out_dir,
@@ -66,7 +74,8 @@ bool IsWork(const ManagerAction& action) {
 JobRun::JobRun(const ManagerOptions& options, const Job& job,
                std::shared_ptr<const TrainedModel> model, const Data& data, EarlierLives earlier)
     : options_(options),
-      context_(SettingsOf(options), ClientOf(options), job, std::move(model), data),
+      context_(SettingsOf(options), ClientOfLife(options, earlier.count), job, std::move(model),
+               data),
       stop_(context_.client, options.alive),
       takeover_(context_, stop_, std::move(earlier.folder), std::move(earlier.runs)),
       beginning_(context_, takeover_.leadership(),

@@ -37,7 +37,7 @@ struct FoundAtFirst {
 struct EarlierLives {
   int count = 0;
   std::vector<std::string> runs;                   // runs that may have tuples left in the space
-  std::map<std::string, std::string> quarantined;  // handlers that were wrong, and why
+  std::map<std::string, std::string> quarantined;  // AuditTrail::Handlers
   std::vector<ResultConflict> conflicts;
   std::optional<NotFiniteFound> diverged = {};  // while the last good weights are sought
   std::shared_ptr<FolderLock> folder = {};      // the lock of the output folder, if held

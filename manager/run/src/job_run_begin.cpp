@@ -1,6 +1,5 @@
 // JobRun: begins from the end of an earlier life, or anew.
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -63,9 +62,9 @@ std::optional<Receipt> JobRun::Begin() {
   const bool leads_first = !found_;
   ChooseWhatToBegin();
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
-  const std::set<std::string> wrong = audits_.FindQuarantined(
+  const BarredSnapshots barred = audits_.FindQuarantined(
       files_.snapshots(), resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
-  if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names(), wrong);
+  if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names(), barred);
   statistics_.GoOnFrom(beginning_.past());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);

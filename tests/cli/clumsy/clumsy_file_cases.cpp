@@ -190,6 +190,12 @@ std::vector<ClumsyCase> FileCases() {
        "code=$?; cat other; exit $code",
        1,
        {"out/tuning.jsonl: is a symbolic link", "mine"}},
+      {"out: snapshots are those of another run, by a link",
+       "mkdir out other; echo mine > other/step-000000000004.safetensors; "
+       "ln -s ../other out/snapshots; $ACAN train job.toml; "
+       "code=$?; cat other/*; exit $code",
+       1,
+       {"out/snapshots: is a symbolic link", "mine"}},
       {"out: tuning is a pipe",
        "mkdir out; mkfifo out/tuning.jsonl; $ACAN train job.toml",
        1,

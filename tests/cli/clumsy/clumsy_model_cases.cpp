@@ -309,6 +309,10 @@ std::vector<ClumsyCase> TextCases() {
        "$ACAN generate gpt --prompt the --top-k -1",
        2,
        {"--top-k: Value -1"}},
+      {"generate: a stop token that the model lacks",
+       "$ACAN generate gpt --prompt the --stop-token 1000",
+       2,
+       {"--stop-token: is 1000, but the model has"}},
       {"generate: colder than 0",
        "$ACAN generate gpt --prompt the --temperature -0.5",
        2,
@@ -344,6 +348,11 @@ std::vector<ClumsyCase> TextCases() {
        "mkdir m; echo '{}' > m/config.json; $ACAN embed m --tokens sequences --out e.npy",
        2,
        {"m/model.safetensors: cannot open"}},
+      {"embed: padding without its lengths",
+       "mkdir m; echo '{\"pad_token_id\": 3}' > m/config.json; printf '5,7\\n2,3\\n' > t; "
+       "$ACAN embed m --tokens t --out e.npy",
+       2,
+       {"t: sample 1 ends with pad_token_id, 3", "--lengths", "m/model.safetensors: cannot open"}},
       {"embed: sentences beyond the positions",
        "mkdir m; echo '{\"max_position_embeddings\": 3}' > m/config.json; "
        "$ACAN embed m --tokens sequences --out e.npy",

@@ -113,15 +113,16 @@ on systemctl start acan-handler@cpu:none >>"$folder/set-up.log" 2>&1 || true
 stays_down() { [ "$(on systemctl is-failed acan-handler@cpu:none)" = failed ]; }
 until_true "a handler without a device is started again and again" stays_down
 
-# ---- a manager that cannot resolve its broker's host is started again for ever -------------------
+# ---- a manager is started again for ever if it cannot resolve its broker's host (60 s), or if its
+# ---- key is refused (30 s)
 on systemctl show --property=After --value acan-manager@net | grep -q remote-fs.target ||
   fail "the manager does not wait for file servers"
 ! grep -qE '^(ProtectClock|DeviceAllow|DevicePolicy|PrivateDevices)=' "$deploy/acan-handler@.service" ||
   fail "the handler's unit closes GPUs, ProtectClock before systemd 252"
 limit() { sed -n "s/^$1=//p" "$deploy/acan-manager@.service"; }
-tries_s=$((($(limit StartLimitBurst) - 1) * (60 + $(limit RestartSec))))
+tries_s=$((($(limit StartLimitBurst) - 1) * (30 + $(limit RestartSec))))
 [ "$(limit StartLimitIntervalSec)" -lt "$tries_s" ] ||
-  fail "the manager's unit gives up without a name server"
+  fail "the manager's unit gives up without a name server, or while its key is refused"
 
 # ---- the manager is killed -----------------------------------------------------------------------
 has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }

@@ -326,6 +326,9 @@ TEST_F(KillTest, AnAuditedRunThatBeginsAnewCountsAllLives) {
   const std::vector<std::string> few = {"--set", "train.epochs=3", "--set", "tasks.audit=1"};
   Program broker({"broker", "--listen", endpoint_});
   Program handler(HandlerWords()), other(HandlerWords());
+  // With one of them alone, audits would be skipped, and the conflict below would count.
+  ASSERT_TRUE(handler.WaitForErr("joined"));
+  ASSERT_TRUE(other.WaitForErr("joined"));
   Program first(ManagerWordsFor(folder_ / "first", few));
   ASSERT_TRUE(first.WaitForErr("plan:"));
   std::vector<std::string> words = ManagerWords(few);

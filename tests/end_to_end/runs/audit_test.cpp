@@ -231,6 +231,29 @@ TEST_F(AuditTest, AStandbyGoesOnWithTheLog) {
   EXPECT_THAT(verified.out, HasSubstr("equal      audit_log_head"));
 }
 
+// The receipt is that of a run whose only handler nobody could check, with a conflict added.
+TEST_F(AuditTest, ResultsThatDifferAreInDoubtIfAuditsWereSkipped) {
+  const Result run = RunAcan({"train", WriteJob("audit = 1\n"), "--set", "train.epochs=1",
+                              "--handlers", "cpu:1", "--out", out_});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("audits: 0 passed, "));
+  EXPECT_THAT(RunAcan({"verify", out_}).out, HasSubstr("note       audits: 0 passed, "));
+  const std::string path = out_ + "/receipt.json";
+  auto receipt = nlohmann::json::parse(ReadFile(path));
+  ASSERT_GT(receipt["audits"]["skipped"], 0);
+  receipt["conflicts"] = {{{"key", "k"}, {"text", "two handlers differ"}}};
+  receipt.erase("receipt_sha256");
+  std::ofstream(path, std::ios::binary) << receipt.dump();
+  const Result doubtful = RunAcan({"train", "--resume", out_});
+  EXPECT_EQ(doubtful.code, 1) << doubtful.err;
+  EXPECT_THAT(doubtful.err, HasSubstr("two handlers differ"));
+  EXPECT_THAT(doubtful.err, HasSubstr("at least two handlers, with different keys"));
+  receipt["audits"]["skipped"] = 0;
+  std::ofstream(path, std::ios::binary) << receipt.dump();
+  const Result confirmed = RunAcan({"train", "--resume", out_});
+  EXPECT_EQ(confirmed.code, 0) << confirmed.err;
+}
+
 TEST_F(AuditTest, ALogMayHaveLaterRuns) {
   const std::string job = WriteJob("");
   const auto train = [&](const std::string& seed, const std::string& out) {

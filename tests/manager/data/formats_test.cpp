@@ -239,6 +239,13 @@ TEST(CsvTest, NumberedColumnsAreFound) {
   for (int i = 1; i < 5000; ++i) wide += "," + std::to_string(i);
   EXPECT_EQ(columns(wide + "\n1"), 5000);
   EXPECT_EQ(columns(Gzip(wide + "\n1")), 5000);
+  EXPECT_EQ(columns(wide + ",5000,5002\n1"), 0);
+  // The '\r' is the last byte of one of the chunks in which the line is read.
+  std::int64_t count = 1;
+  for (wide = "0"; (wide.size() + 1) % 4096 != 0; ++count) wide += "," + std::to_string(count);
+  EXPECT_EQ(columns(wide + "\r\n1"), count);
+  EXPECT_EQ(columns(wide + "\r"), count);
+  EXPECT_EQ(columns(wide + "\r,1\n1"), 0);
   for (const char* other : {"0,2,1\n", "1,2,3\n", "0,1,2.0\n", "0, 1\n", "0,1,\n", "a,b\n",
                             "0,1,23\n", "0.0,1.0\n", "\n0,1\n", "00,1\n"}) {
     EXPECT_EQ(columns(other), 0) << other;

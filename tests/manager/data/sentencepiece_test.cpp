@@ -40,8 +40,11 @@ TEST(SentencePieceTest, TokensAreThoseOfTheModel) {
   // _ a b _ c a b
   EXPECT_EQ(Integers(*data.train, "tokens"), (Tokens{6, 3, 4, 6, 5, 3}));
   EXPECT_EQ(Integers(*data.train, "labels"), (Tokens{3, 4, 6, 5, 3, 4}));
-  // Unknown characters become <unk>.
+  // Unknown characters become <unk>, with a warning.
   EXPECT_EQ(Integers(*data.test, "labels"), (Tokens{5, 5, 0}));
+  ASSERT_EQ(data.warnings.size(), 1u);
+  EXPECT_EQ(data.warnings.front(), folder.Path("test") + ": 1 of 4 tokens are <unk>, because " +
+                                       path + " lacks characters of the text");
   const auto vocabulary = ParseJson(data.vocabulary);
   EXPECT_EQ(vocabulary["tokenizer"], "sentencepiece");
   EXPECT_EQ(vocabulary["model"], path);
@@ -102,6 +105,10 @@ TEST(SentencePieceTest, MistakesAreNamed) {
               {"bad.model: is not a SentencePiece model"});
   ExpectError([&] { LoadFrom(folder, data + "\"none.model\"", GptInputs(1, 7)); },
               {"none.model: cannot open"});
+  // Needs no room on a disk, but would fill the memory.
+  std::filesystem::resize_file(folder.Write("big.model", ""), std::uintmax_t{1} << 34);
+  ExpectError([&] { LoadFrom(folder, data + "\"big.model\"", GptInputs(1, 7)); },
+              {"big.model: is longer than the limit of 268435456 bytes"});
 }
 
 #else

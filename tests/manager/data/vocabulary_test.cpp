@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+
 #include "graph_jobs.h"
 
 namespace acan {
@@ -33,6 +36,19 @@ TEST(VocabularyTest, CharactersAreTheTokensOfTraining) {
   ExpectError([&] { vocabulary->TokensOf("a\xff", "--prompt"); }, {"byte 1", "not UTF-8"});
   ExpectError([&] { vocabulary->TextOf(5); }, {"token 5", "0 to 4"});
   ExpectError([&] { vocabulary->TextOf(-1); }, {"token -1"});
+}
+
+// The file may be that of somebody else. The model needs no room on a disk, but would fill the
+// memory.
+TEST(VocabularyTest, AModelWithoutEndIsRefusedAtOnce) {
+  const TestFolder folder;
+  const std::string model = folder.Write("big.model", "");
+  std::filesystem::resize_file(model, std::uintmax_t{1} << 34);
+  const std::string path = folder.Write(
+      "vocabulary.json",
+      R"({"tokenizer": "sentencepiece", "model_sha256": "0", "model": ")" + model + "\"}");
+  ExpectError([&] { ReadVocabulary(path); },
+              {model + ": is longer than the limit of 268435456 bytes for a SentencePiece model"});
 }
 
 TEST(VocabularyTest, BytesAreThemselves) {

@@ -40,6 +40,8 @@ TEST(ModelConfigTest, TransformersLoadsWhatItHasAClassFor) {
       "kind = \"llama\"\nhidden_size = 10\nnum_attention_heads = 3\nnum_key_value_heads = 3\n"
       "head_dim = 6\n",
       {"output.config", "a multiple of model.num_attention_heads: 10 is not a multiple of 3"});
+  refused("kind = \"llama\"\ninitializer_range = 2\n",
+          {"output.config", "a model.initializer_range of at most 1, not 2"});
 }
 
 // In a job, -1 is no token. In a config.json it would be the last one.
@@ -75,6 +77,17 @@ TEST(ModelConfigTest, ConfigsOfEveryActivationAreRead) {
   ExpectError([&] { of(R"({"hidden_act": "mish"})"); }, {"'hidden_act' is \"mish\"", "sigmoid"});
 }
 
+TEST(ModelConfigTest, PaddingTokensOfConfigsAreRead) {
+  const TestFolder folder;
+  const auto of = [&](const char* text) {
+    return ReadBertConfig(folder.Write("config.json", text)).pad_token_id;
+  };
+  EXPECT_EQ(of("{}"), 0);
+  EXPECT_EQ(of(R"({"pad_token_id": 3})"), 3);
+  EXPECT_EQ(of(R"({"pad_token_id": null})"), -1);
+  EXPECT_EQ(of(R"({"pad_token_id": -2, "vocab_size": 9})"), 7);
+}
+
 // After a fine-tuning, the end of a text and the names of the classes are those of the pretrained
 // model.
 TEST(ModelConfigTest, ConfigsKeepTheNamesOfThePretrainedModel) {
@@ -103,6 +116,21 @@ TEST(ModelConfigTest, ConfigsKeepTheNamesOfThePretrainedModel) {
   TakeNamesOf(folder.Path("none"), &config);
   TakeNamesOf(folder.Write("broken", "{"), &config);
   EXPECT_EQ(config, before);
+}
+
+// A short config.json means what transformers' class makes of it.
+TEST(ModelConfigTest, TokensThatAConfigLeavesOutAreThoseOfItsClass) {
+  const TestFolder folder;
+  const auto taken = [&](const std::string& keys, const char* text) {
+    nlohmann::json config = TransformersConfig(JobWith(keys).model);
+    TakeNamesOf(folder.Write("config.json", text), &config);
+    return nlohmann::json::array({config.at("bos_token_id"), config.at("eos_token_id")});
+  };
+  const std::string llama = "kind = \"llama\"\n", gpt = "kind = \"gpt\"\n";
+  EXPECT_EQ(taken(llama, R"({"model_type": "llama"})").dump(), "[1,2]");
+  EXPECT_EQ(taken(llama, R"({"model_type": "llama", "eos_token_id": [5, 6]})").dump(), "[1,[5,6]]");
+  EXPECT_EQ(taken(gpt, R"({"model_type": "gpt2"})").dump(), "[50256,50256]");
+  EXPECT_EQ(taken(gpt, R"({"model_type": "gpt2", "bos_token_id": null})").dump(), "[null,50256]");
 }
 
 // Printing such a value would need a stack frame for each level.

@@ -165,6 +165,15 @@ TEST(ReceiptTest, AFieldThatIsThereTwiceIsRefused) {
   }
 }
 
+// Copying it would take a stack frame for each level.
+TEST(ReceiptTest, DeepNestingIsRefusedBeforeItIsCopied) {
+  const TestFolder folder;
+  constexpr std::size_t kDepth = 500'000;
+  const std::string path = folder.Write(
+      "deep", "{\"job\": " + std::string(kDepth, '[') + std::string(kDepth, ']') + "}");
+  ExpectError([&] { ReadReceiptJson(path); }, {path, "more than 16 deep"});
+}
+
 TEST(ReceiptTest, FilesAreNamed) {
   const TestFolder folder;
   ExpectError([&] { ReadReceipt(folder.Path("none")); }, {"/none", "No such file"});

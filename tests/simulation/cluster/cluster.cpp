@@ -98,7 +98,7 @@ HandlerTraits Cluster::DrawHandler(bool large) {
   HandlerTraits traits;
   // One handler must be able to hold every task that another one can hold. Otherwise a job might
   // rightly wait forever for memory that no handler has.
-  traits.memory_bytes = large ? 256u << 10 : kMinMemoryBytes << random().Below(4);
+  traits.memory_bytes = large ? kLargeMemoryBytes : kMinMemoryBytes << random().Below(4);
   traits.gflops = static_cast<double>(random().Magnitude(1, 64));
   traits.task_us = random().Magnitude(200, 20'000);
   if (random().OneIn(4)) traits.task_us *= 20;

@@ -58,7 +58,11 @@ const char* HostileHandler::NameOf(Deed deed) {
 }
 
 HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
-    : random_(seed), lies_(lies), access_(MakeAccess()), who_(access_.Find(std::string(40, '0'))) {
+    : random_(seed),
+      lies_(lies),
+      agrees_(lies && Random(seed ^ 0xa94ee).OneIn(2)),  // so that the other seeds do not change
+      access_(MakeAccess()),
+      who_(access_.Find(std::string(40, '0'))) {
   pause_us_ = random_.Magnitude(10'000, 4'000'000);
   after_one_in_ = 1ull << random_.Between(2, 8);
   // Each seed has only some of the deeds, with different frequencies.
@@ -116,9 +120,10 @@ std::string HostileHandler::Describe() const {
     deeds += fmt::format("{}{} {}", between, NameOf(static_cast<Deed>(i)), weights_[i]);
   }
   return fmt::format(
-      "acts every {:.0f} ms and after one in {} messages{}{}, with these weights: {}",
+      "acts every {:.0f} ms and after one in {} messages{}{}{}, with these weights: {}",
       static_cast<double>(pause_us_) * 1e-3, after_one_in_,
-      listens_in_ ? ", listens and sends nothing" : "", fields_ ? ", sets all fields" : "", deeds);
+      listens_in_ ? ", listens and sends nothing" : "", fields_ ? ", sets all fields" : "",
+      agrees_ ? ", agrees with itself" : "", deeds);
 }
 
 std::int64_t HostileHandler::NextDelayUs() {
@@ -344,7 +349,9 @@ Tuple HostileHandler::Capacity(const ClientId& client) {
   acan::Capacity capacity;
   capacity.name = capacity.device = "evil";
   capacity.memory_bytes = random_.OneIn(2) ? random_.Below(3) : kMinMemoryBytes;
-  if (random_.OneIn(4)) capacity.memory_bytes = kMostBoasted;
+  // If nobody could check its tasks, it would never be caught, and the run would have its pace.
+  const std::uint64_t most = agrees_ ? kLargeMemoryBytes : kMostBoasted;
+  if (random_.OneIn(4)) capacity.memory_bytes = most;
   capacity.limit_bytes = AnyCount();
   capacity.threads = static_cast<int>(random_.Between(-1, 1) * random_.Magnitude(1, 2'000'000'000));
   capacity.gflops = kSpeeds[random_.Below(kSpeeds.size())];

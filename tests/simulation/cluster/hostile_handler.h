@@ -4,8 +4,8 @@
 //
 // It computes nothing. A result with the right key and wrong bytes counts if nobody else has
 // computed it, and only audits help against that. So it puts such results only if every result is
-// audited. No two of its clients put the same wrong bytes, since two clients that agree are
-// believed.
+// audited. In half of the seeds no two of its clients put the same wrong bytes. In the others its
+// clients agree about many results, whichever of them makes the result and whichever checks it.
 //
 // Results that it claims to keep need no such care: if it does not lie, it never supplies them.
 #pragma once
@@ -117,6 +117,9 @@ class HostileHandler {
   tuplespace::Complete AnyLie(const tuplespace::LeaseRef& lease, const Observer& observer);
   tuplespace::Complete AnyKeeping(const tuplespace::LeaseRef& lease, const Observer& observer);
   tuplespace::Payload WrongBytes(const tuplespace::Key& result);
+  // What all its clients say if they agree; nullopt: they do not agree about this task.
+  std::optional<tuplespace::Complete> AgreedLie(const tuplespace::LeaseRef& lease,
+                                                const tuplespace::TaskSpec& task) const;
   std::string BytesLike(const tuplespace::Key& result);
   template <class Value>
   void Remember(std::vector<Value>* values, const Value& value);
@@ -137,6 +140,7 @@ class HostileHandler {
   Random random_;
   std::optional<Random> fields_;  // draws the fields that only some seeds set, if this one does
   const bool lies_;
+  const bool agrees_;    // with itself, under several ids
   bool clings_ = false;  // only takes tasks and extends their leases for as long as it may
   tuplespace::AccessList access_;
   const tuplespace::AccessList::Entry* who_;

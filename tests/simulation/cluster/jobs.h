@@ -22,5 +22,6 @@ const std::vector<SimulatedJob>& Jobs();
 // The smallest memory of a handler, enough for every job. The handlers' memory decides how a job is
 // cut.
 inline constexpr std::uint64_t kMinMemoryBytes = 8u << 10;
+inline constexpr std::uint64_t kLargeMemoryBytes = 256u << 10;  // of a handler
 
 }  // namespace acan::simulation

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "acan/manager/input_file.h"
 #include "acan/manager/job.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/vocabulary.h"
@@ -19,6 +20,8 @@ struct TokenizedText {
   std::optional<StoredArray> test;
   std::int64_t vocabulary_size = 0;
   std::string vocabulary;  // the meaning of the token numbers, as JSON
+  // Messages to the user about text that the tokens do not have.
+  std::vector<std::string> warnings = {};
 };
 
 // Tokenizes `text`, whose first part is for training and the rest for testing, or train_text and
@@ -41,6 +44,8 @@ class Pieces {
  public:
   virtual ~Pieces() = default;
   virtual std::int64_t size() const = 0;
+  // The token of characters that the model lacks.
+  virtual std::int32_t unknown() const = 0;
   // Throws Error (usage) if the model cannot encode the text.
   virtual std::vector<std::int32_t> TokensOf(std::string_view text) const = 0;
   // As Vocabulary::TextOf. REQUIRES: 0 <= token < size.
@@ -50,7 +55,12 @@ class Pieces {
 // SentencePiece.
 std::unique_ptr<const Pieces> OpenSentencePiece(const std::string& path);
 
-// The hash of the file's bytes, as in vocabulary.json. Throws Error (usage) if it cannot be read.
+// Throws Error (usage) if the file, which must be opened with Packing::kNone, is longer than a
+// model may be: SentencePiece reads the whole of it into memory.
+void RequirePiecesLength(const InputFile& file);
+
+// The hash of a model's bytes, as in vocabulary.json. Throws Error (usage) if it cannot be read or
+// is longer than a model may be.
 std::string HashOfFile(const std::string& path);
 
 }  // namespace acan

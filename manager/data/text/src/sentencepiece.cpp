@@ -24,7 +24,7 @@ constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 class PieceModel final : public Pieces {
  public:
   explicit PieceModel(std::string path) : path_(std::move(path)) {
-    const InputFile readable(path_);  // throws if it cannot be read
+    RequirePiecesLength(InputFile(path_, Packing::kNone));  // throws if it cannot be read
     const auto loaded = model_.Load(path_);
     if (!loaded.ok()) {
       throw UsageError(
@@ -33,6 +33,7 @@ class PieceModel final : public Pieces {
   }
 
   std::int64_t size() const override { return model_.GetPieceSize(); }
+  std::int32_t unknown() const override { return model_.unk_id(); }
 
   std::vector<std::int32_t> TokensOf(std::string_view text) const override {
     std::vector<int> tokens;

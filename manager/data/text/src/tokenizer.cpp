@@ -22,6 +22,7 @@ namespace {
 constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 34;
 // SentencePiece processes a whole text at once and needs a multiple of its size in memory.
 constexpr std::size_t kMaxSentencePieceBytes = std::size_t{1} << 28;
+constexpr std::int64_t kMaxPiecesBytes = std::int64_t{1} << 28;  // of the file of a model
 
 std::string ReadText(const std::string& path) {
   InputFile file(path);
@@ -207,13 +208,22 @@ TokenizedText SentencePieceTokens(const TextData& data) {
   const auto [train, test] = ReadTexts(data);
   const std::unique_ptr<const Pieces> pieces = OpenSentencePiece(data.tokenizer);
   const std::int64_t size = pieces->size();
-  const auto encode = [&pieces, size](const Text& text) {
+  std::vector<std::string> warnings;
+  const auto encode = [&](const Text& text) {
     RequireSentencePieceLength(text);
     ForEachCharacter(text.path, text.bytes, [](char32_t, std::size_t) {});
-    return Packed(text.path, pieces->TokensOf(text.bytes), size);
+    const std::vector<std::int32_t> tokens = pieces->TokensOf(text.bytes);
+    const auto unknown = std::ranges::count(tokens, pieces->unknown());
+    if (unknown > 0) {
+      warnings.push_back(
+          fmt::format("{}: {} of {} tokens are <unk>, because {} lacks characters of the text",
+                      text.path, unknown, tokens.size(), data.tokenizer));
+    }
+    return Packed(text.path, tokens, size);
   };
   TokenizedText result{encode(train), {}, 0, ""};
   if (!test.bytes.empty()) result.test = encode(test);
+  result.warnings = std::move(warnings);
   result.vocabulary_size = size;
   result.vocabulary = JsonText({{"tokenizer", "sentencepiece"},
                                 {"model", data.tokenizer},
@@ -226,11 +236,23 @@ TokenizedText SentencePieceTokens(const TextData& data) {
 
 }  // namespace
 
+void RequirePiecesLength(const InputFile& file) {
+  if (file.most_bytes() <= kMaxPiecesBytes) return;
+  throw UsageError(fmt::format("{}: is longer than the limit of {} bytes for a SentencePiece model",
+                               file.path(), kMaxPiecesBytes));
+}
+
 std::string HashOfFile(const std::string& path) {
-  const std::string bytes = ReadText(path);
+  constexpr std::size_t kBlockBytes = 1 << 20;
+  InputFile file(path, Packing::kNone);
+  RequirePiecesLength(file);
   Sha256 hash;
-  hash.Add(bytes.data(), bytes.size());
-  return hash.Hex();
+  std::vector<std::uint8_t> block(kBlockBytes);
+  for (;;) {
+    const std::size_t got = file.Read(block);
+    hash.Add(block.data(), got);
+    if (got < block.size()) return hash.Hex();
+  }
 }
 
 TokenizedText TokenizeText(const TextData& data, const VocabularyFile* given) {

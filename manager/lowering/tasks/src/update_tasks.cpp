@@ -54,7 +54,7 @@ class UpdateBuilder {
     for (const TileOf& of : bundle) {
       std::vector<std::int64_t>& sums = sums_of_[of.parameter];
       if (sums.empty()) {
-        sums.push_back(AssignmentTo(of.parameter) != nullptr ? 1 : 0);
+        sums.push_back(AssignedTo(of.parameter) != model::kNoValue ? 1 : 0);
         AddSums(context_.graph.GradientOf(of.parameter), &sums);
       }
       kind.insert(kind.end(), {of.rows(), of.columns()});
@@ -106,8 +106,8 @@ class UpdateBuilder {
     preferred_bytes_ = 0;
     priority_ = UpdatePriority(context_.pass, static_cast<std::int64_t>(place));
     for (const TileOf& of : bundle) {
-      if (const model::Assignment* assignment = AssignmentTo(of.parameter)) {
-        Average(task, of, assignment->value);
+      if (const model::ValueId value = AssignedTo(of.parameter); value != model::kNoValue) {
+        Average(task, of, value);
       } else if (context_.graph.GradientOf(of.parameter) < 0) {
         Keep(task, of);
       } else {
@@ -120,11 +120,8 @@ class UpdateBuilder {
         priority_ + 2, context_.SegmentOfUpdates()));
   }
 
-  const model::Assignment* AssignmentTo(std::int32_t parameter) const {
-    for (const model::Assignment& assignment : context_.graph.graph().assignments()) {
-      if (assignment.parameter == parameter) return &assignment;
-    }
-    return nullptr;
+  model::ValueId AssignedTo(std::int32_t parameter) const {
+    return context_.graph.graph().AssignedTo(parameter);
   }
 
   // The next version of a running statistic, from the batch's sum.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "acan/core/philox.h"
 #include "acan/core/tuple_kinds.h"
@@ -21,6 +23,9 @@ namespace {
 
 // The limit of names in TaskSpec::not_by, minus some room for quarantined handlers.
 constexpr std::size_t kMaxExcluded = 48;
+
+// In the text of a verdict, which tuples, files and the log contain for each wrong handler.
+constexpr std::size_t kMaxFindings = 16;
 
 // The same task for another handler: it has its own keys, and keeps nothing on the device.
 PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
@@ -45,6 +50,11 @@ PlannedTask VoteTask(const PlannedTask& task, AuditId id, int number) {
   return vote;
 }
 
+// Without the '/'.
+std::string_view KeyNameOf(std::string_view owner) {
+  return owner.substr(0, owner.find('/'));
+}
+
 // Whether a TaskSpec::not_by names this client or its key.
 bool Contains(const std::vector<ClientId>& clients, const ClientId& id) {
   return std::any_of(clients.begin(), clients.end(),
@@ -57,7 +67,7 @@ bool Audits::IsDrawn(const Key& task) const {
   if (share_ >= 1) return true;
   const std::string_view bytes = task.bytes();
   const PayloadHash name = tuplespace::HashOf(std::as_bytes(std::span(bytes)));
-  const acan_philox4 words = acan_philox(secret_, name.low, name.high);
+  const acan_philox4 words = acan_philox(secret_ + round_, name.low, name.high);
   return static_cast<double>(words.v[0]) < share_ * 4294967296.0;
 }
 
@@ -170,6 +180,15 @@ void Audits::Forget() {
   waiting_.clear();
   output_.put.clear();
   output_.drop.clear();
+  ++round_;
+}
+
+Audits::Output Audits::TakeOutput() {
+  Output output = std::exchange(output_, {});
+  if (output.verdict && output.verdict->findings > kMaxFindings) {
+    output.verdict->text += fmt::format("; and {} more", output.verdict->findings - kMaxFindings);
+  }
+  return output;
 }
 
 std::size_t Audits::OpenIn(std::int64_t unit) const {
@@ -182,6 +201,20 @@ const std::string* Audits::Undecided() const {
     if (!one.undecided.empty()) return &one.undecided;
   }
   return nullptr;
+}
+
+// If another handler had enough memory, it would have been asked.
+std::uint64_t Audits::MemoryOfNewVoters() const {
+  std::uint64_t most = 0;
+  for (const auto& [id, one] : cases_) {
+    if (one.undecided.empty()) continue;
+    const std::set<ClientId> owners = OwnersOf(one);
+    for (const auto& [client, capacity] : handlers_) {
+      const bool is_new = !owners.contains(OwnerOf(client)) && !silent_.Has(client);
+      if (is_new) most = std::max(most, capacity.memory_bytes);
+    }
+  }
+  return most;
 }
 
 bool Audits::InputsAreDecided(const Key& task) const {
@@ -211,6 +244,12 @@ std::set<ClientId> Audits::VotersOf(const Case& one) {
   return voters;
 }
 
+std::set<ClientId> Audits::OwnersOf(const Case& one) {
+  std::set<ClientId> owners;
+  for (const ClientId& voter : VotersOf(one)) owners.insert(OwnerOf(voter));
+  return owners;
+}
+
 std::map<ClientId, int> Audits::BallotsOf(const Case& one) {
   std::map<ClientId, int> ballots;
   for (const Ballot& ballot : one.ballots) {
@@ -230,8 +269,7 @@ bool Audits::AreTwo(const ClientId& a, const ClientId& b, const std::set<ClientI
 // Closes the case if two different handlers agree on every result.
 bool Audits::Decide(AuditId id, const Case& one) {
   std::set<ClientId> wrong;
-  std::set<ClientId> owners;
-  for (const ClientId& voter : VotersOf(one)) owners.insert(OwnerOf(voter));
+  const std::set<ClientId> owners = OwnersOf(one);
   for (std::size_t i = 0; i < one.first.size(); ++i) {
     const Ballot* right = nullptr;
     for (const Ballot& a : one.ballots) {
@@ -249,14 +287,31 @@ bool Audits::Decide(AuditId id, const Case& one) {
     }
   }
   if (IsPlanted(ManagerBug::kAuditsBelieveTheFirst)) wrong.clear();
-  if (wrong.empty()) {
-    ++passed_;
-  } else {
+  if (!wrong.empty()) {
     AddWrong(wrong, fmt::format("results of {} that {} computed are not what two others computed",
                                 one.task.key.ToString(), fmt::join(wrong, ", ")));
+  } else if (owners.size() > 1) {
+    ++counts_.passed;
+  } else {  // only clients of one key have computed it, and they may belong together
+    Skip(one);
+    SayOnce(&said_.own_key,
+            fmt::format("nobody with another key checks the results of \"{}\": its handlers check "
+                        "each other, and these audits count as skipped",
+                        KeyNameOf(*owners.begin())));
   }
   Close(id);
   return true;
+}
+
+// The results are believed, and only the word of one key stands for them, whichever of its clients
+// turns out to be wrong.
+void Audits::Skip(const Case& one) {
+  ++counts_.skipped;
+  counts_.unconfirmed.merge(OwnersOf(one));
+}
+
+void Audits::SayOnce(bool* said, std::string text) {
+  if (!std::exchange(*said, true)) output_.say.push_back(std::move(text));
 }
 
 // Closes the case if a handler computed the same task twice with different results, which an honest
@@ -306,6 +361,7 @@ void Audits::AddWrong(const std::set<ClientId>& wrong, const std::string& what) 
   std::set<ClientId> all(output_.verdict->wrong.begin(), output_.verdict->wrong.end());
   all.insert(wrong.begin(), wrong.end());
   output_.verdict->wrong.assign(all.begin(), all.end());
+  if (++output_.verdict->findings > kMaxFindings) return;
   output_.verdict->text += (output_.verdict->text.empty() ? "" : "; ") + what;
 }
 
@@ -343,8 +399,7 @@ std::optional<std::vector<ClientId>> Audits::AskAgain(const Case& one) const {
 // have one key, only the clients that have voted.
 std::vector<ClientId> Audits::ExcludedFromNewVote(const Case& one) const {
   const std::set<ClientId> voters = VotersOf(one);
-  std::set<ClientId> owners;
-  for (const ClientId& voter : voters) owners.insert(OwnerOf(voter));
+  const std::set<ClientId> owners = OwnersOf(one);
   std::vector<ClientId> not_by(owners.begin(), owners.end());
   if (owners.size() == 1 && !SomebodyCan(one, not_by)) not_by.assign(voters.begin(), voters.end());
   return not_by;
@@ -366,13 +421,10 @@ void Audits::AskForVote(AuditId id, Case& one) {
   if (!SomebodyCan(one, *not_by)) {
     if (handlers_.empty()) return;  // a handler must come in any case, and may vote
     if (!differ) {
-      ++skipped_;
-      unconfirmed_.insert(voters.begin(), voters.end());
-      if (!said_alone_) {
-        output_.say.emplace_back(
-            "there is no second handler to check results: they are not audited");
-      }
-      said_alone_ = true;
+      Skip(one);
+      // Not even another client of their key has confirmed them.
+      counts_.unconfirmed.insert(voters.begin(), voters.end());
+      SayOnce(&said_.alone, "there is no second handler to check results: they are not audited");
       return Close(id);
     }
     not_by = AskAgain(one);

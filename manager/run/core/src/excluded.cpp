@@ -14,6 +14,23 @@ namespace {
 // More than one device of the owner of a key may be faulty.
 constexpr int kMaxWrongOfKey = 4;
 
+// Whether a handler is present that is not wrong and does not have this key.
+bool IsAnotherPresent(const ClientId& owner, const std::set<ClientId>& wrong,
+                      const std::set<ClientId>& present) {
+  return std::any_of(present.begin(), present.end(), [&](const ClientId& client) {
+    return OwnerOf(client) != owner && !HasClient(wrong, client);
+  });
+}
+
+// The number of the clients of each key.
+std::map<ClientId, int> CountByKey(const std::set<ClientId>& clients) {
+  std::map<ClientId, int> count;
+  for (const ClientId& client : clients) {
+    if (!KeyPrefixOf(client).empty()) ++count[OwnerOf(client)];
+  }
+  return count;
+}
+
 }  // namespace
 
 ClientId OwnerOf(const ClientId& client) {
@@ -36,17 +53,36 @@ std::set<ClientId> WithoutCovered(const std::set<ClientId>& clients) {
 
 std::vector<ClientId> KeysToExclude(const std::set<ClientId>& wrong,
                                     const std::set<ClientId>& present) {
-  std::map<ClientId, int> wrong_of;
-  for (const ClientId& client : wrong) {
-    if (!KeyPrefixOf(client).empty()) ++wrong_of[OwnerOf(client)];
-  }
   std::vector<ClientId> keys;
-  for (const auto& [key, count] : wrong_of) {
-    const ClientId& owner = key;
-    const bool others = std::any_of(present.begin(), present.end(), [&](const ClientId& client) {
-      return OwnerOf(client) != owner && !HasClient(wrong, client);
+  for (const auto& [key, count] : CountByKey(wrong)) {
+    const bool is_over = count >= kMaxWrongOfKey && !wrong.contains(key);
+    if (is_over && IsAnotherPresent(key, wrong, present)) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::vector<ClientId> KeysOverLimit(const std::set<ClientId>& wrong, std::size_t most) {
+  std::vector<ClientId> keys;
+  std::set<ClientId> named = WithoutCovered(wrong);
+  while (named.size() > most) {
+    const std::map<ClientId, int> count = CountByKey(named);
+    const auto key = std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) {
+      return a.second < b.second;
     });
-    if (count >= kMaxWrongOfKey && others && !wrong.contains(key)) keys.push_back(key);
+    if (key == count.end() || key->second < 2) break;  // a key in place of one client saves nothing
+    keys.push_back(key->first);
+    named.insert(key->first);
+    named = WithoutCovered(named);
+  }
+  return keys;
+}
+
+std::set<ClientId> KeysInDoubt(const std::vector<ClientId>& found, const std::set<ClientId>& wrong,
+                               const std::set<ClientId>& present) {
+  std::set<ClientId> keys;
+  for (const ClientId& client : found) {
+    const ClientId owner = OwnerOf(client);
+    if (owner != client && IsAnotherPresent(owner, wrong, present)) keys.insert(owner);
   }
   return keys;
 }

@@ -193,6 +193,13 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
   return {};
 }
 
+HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, ManagerActions& out) {
+  if (memory_bytes <= hopeless_voter_bytes_) return {};
+  if (std::optional<Plan> plan = PlanFor(memory_bytes)) return Adopt(std::move(*plan), out);
+  hopeless_voter_bytes_ = memory_bytes;
+  return {};
+}
+
 // Makes these the handlers that count. Does nothing and returns nullopt if `plan` does not suit
 // them and no other one does.
 std::optional<HandlerPool::Advice> HandlerPool::CutFor(const Handlers& handlers, const Plan& plan,

@@ -1,5 +1,6 @@
 // ManagerCore: cuts the steps anew, and goes back.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "acan/manager/manager_core.h"
@@ -76,6 +77,10 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
             "lost them; start again with --resume",
             unit.step, unit.in_flight)},
         out);
+  } else if (const std::uint64_t voter_bytes = trust_.MemoryOfNewVoters();
+             voter_bytes > 0 && liveness_.tasks().leased == 0) {
+    // The dispute is forgotten, but who lies again is found.
+    Follow(pool_.CutForVoter(voter_bytes, out), out);
   }
 }
 

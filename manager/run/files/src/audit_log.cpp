@@ -20,6 +20,7 @@
 #include "acan/manager/descriptor.h"
 #include "acan/manager/file_lock.h"
 #include "acan/manager/file_server.h"
+#include "acan/manager/line_reader.h"
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/unreadable.h"
@@ -60,10 +61,9 @@ std::string_view RecordOf(std::string_view line) {
 }
 
 // The problem of a line, if any, and the line's chain.
-std::optional<std::string> ProblemOf(const std::string& line, const std::string& before,
+std::optional<std::string> ProblemOf(std::string_view line, const std::string& before,
                                      std::string* chain) {
   const std::size_t begin = kChain.size() + kDigits + kRecord.size();
-  if (line.size() > kMaxLineBytes) return "is longer than any record";
   if (line.size() <= begin || !line.starts_with(kChain) || !line.ends_with('}') ||
       line.compare(kChain.size() + kDigits, kRecord.size(), kRecord) != 0) {
     return "is not a record of an audit log";
@@ -181,11 +181,19 @@ AuditLogCheck CheckAuditLog(const std::string& path, const std::function<void()>
   AuditLogCheck check;
   check.head = std::string(kDigits, '0');
   std::int64_t went_on = 0;  // the number of bytes at the last call
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) {
+  LineReader lines(file, kMaxLineBytes);
+  for (;;) {
+    const LineReader::Line read = lines.Next();
+    if (read == LineReader::Line::kNone) break;
+    if (read == LineReader::Line::kTorn) {
       check.torn = true;
       break;
     }
+    if (read == LineReader::Line::kPart) {
+      check.problem = fmt::format("line {} is longer than any record", check.records + 1);
+      break;
+    }
+    const std::string_view line = lines.text();
     std::string chain;
     if (const auto problem = ProblemOf(line, check.head, &chain)) {
       check.problem = fmt::format("line {} {}", check.records + 1, *problem);

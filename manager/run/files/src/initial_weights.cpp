@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
+#include "acan/manager/json_depth.h"
 #include "acan/manager/model_config.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
@@ -47,7 +50,8 @@ nlohmann::json KeptJob(const std::string& folder) {
   if (!std::filesystem::exists(path, ignored)) return nlohmann::json::object();
   try {
     auto job = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
-    return job.is_object() ? job : nlohmann::json::object();
+    if (!job.is_object() || IsDeeperThan(job, kMaxJsonDepth)) return nlohmann::json::object();
+    return job;
   } catch (const Error&) {
     return nlohmann::json::object();
   }
@@ -61,6 +65,31 @@ void TakeHashOfRun(Job* job, const std::string& folder) {
   if (!kept.contains(path) || kept.at(path) != job->initial_weights) return;
   const nlohmann::json hash = kept.value(HashOfWeights(), nlohmann::json());
   if (hash.is_string()) job->initial_weights_sha256 = hash.get<std::string>();
+}
+
+// The first value of a tensor that is not finite. Reads what is contiguous in the file, in pieces:
+// a row of a transposed tensor would take a read for each of its values.
+std::optional<float> NotFiniteIn(const ModelReader& reader, std::size_t index) {
+  constexpr std::int64_t kPieceValues = 1 << 18;
+  const TensorInfo& tensor = reader.Tensors()[index];
+  const bool by_columns = tensor.layout == model::FileLayout::kTransposed;
+  const std::int64_t lines = by_columns ? tensor.cols : tensor.rows;
+  const std::int64_t length = by_columns ? tensor.rows : tensor.cols;
+  const std::int64_t together = std::max<std::int64_t>(1, kPieceValues / length);
+  std::vector<float> values;
+  for (std::int64_t first = 0; first < lines; first += together) {
+    const std::int64_t count = std::min(together, lines - first);
+    values.resize(static_cast<std::size_t>(count * length));
+    if (by_columns) {
+      reader.Read(index, 0, first, length, count, values);
+    } else {
+      reader.Read(index, first, 0, count, length, values);
+    }
+    const auto found =
+        std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    if (found != values.end()) return *found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -91,18 +120,11 @@ std::string NotFiniteInitialWeight(const Job& job) {
   std::error_code ignored;
   if (!std::filesystem::exists(job.initial_weights, ignored)) return "";
   const ModelReader reader(job.initial_weights, *BuildModel(job));
-  std::vector<float> values;
   for (std::size_t index = 0; index < reader.Tensors().size(); ++index) {
-    const TensorInfo& tensor = reader.Tensors()[index];
-    values.resize(static_cast<std::size_t>(tensor.cols));
-    for (std::int64_t row = 0; row < tensor.rows; ++row) {
-      reader.Read(index, row, 0, 1, tensor.cols, values);
-      const auto found =
-          std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-      if (found == values.end()) continue;
-      return fmt::format("{}: tensor '{}' has the value {}", job.initial_weights, tensor.name,
-                         *found);
-    }
+    const std::optional<float> found = NotFiniteIn(reader, index);
+    if (!found) continue;
+    return fmt::format("{}: tensor '{}' has the value {}", job.initial_weights,
+                       reader.Tensors()[index].name, *found);
   }
   return "";
 }

@@ -18,6 +18,7 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/file_lock.h"
 #include "acan/manager/file_server.h"
+#include "acan/manager/line_reader.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/unreadable.h"
@@ -38,6 +39,7 @@ json Finite(double value) {
 }
 
 constexpr std::size_t kBlockBytes = 1 << 20;
+constexpr std::size_t kMaxMetricsLineBytes = 1 << 16;
 
 // A file that is not there has no lines. Throws Unreadable.
 std::ifstream OpenIfThere(const std::string& path) {
@@ -51,16 +53,19 @@ void RequireReadToEnd(const std::ifstream& file, const std::string& path) {
   if (file.bad()) throw FailureError(fmt::format("{}: cannot read it to its end", path));
 }
 
-// Passes each line of a file that ends with '\n' to `on_line`, until it returns false. Calls
-// `go_on` after each block.
+// Passes each line of a file that ends with '\n' to `on_line`, until it returns false, but none
+// that is longer than any line of a run. Calls `go_on` after each block.
 template <class OnLine>
 void ForEachLine(const std::string& path, const std::function<void()>& go_on,
                  const OnLine& on_line) {
   std::ifstream file = OpenIfThere(path);
+  LineReader lines(file, kMaxMetricsLineBytes);
   std::size_t bytes = 0;  // since go_on
-  for (std::string text; std::getline(file, text) && !file.eof();) {
-    if (!on_line(text)) return;
-    bytes += text.size() + 1;
+  for (;;) {
+    const LineReader::Line read = lines.Next();
+    if (read == LineReader::Line::kNone || read == LineReader::Line::kTorn) break;
+    if (read == LineReader::Line::kWhole && !on_line(lines.text())) return;
+    bytes += lines.text().size() + 1;
     if (bytes < kBlockBytes) continue;
     bytes = 0;
     if (go_on) go_on();
@@ -122,7 +127,7 @@ StepsInFile CountSteps(const std::string& path, const std::function<void()>& go_
   StepsInFile in;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return in;  // /dev/zero has no end
-  ForEachLine(path, go_on, [&](const std::string& text) {
+  ForEachLine(path, go_on, [&](std::string_view text) {
     const std::optional<MetricsLine> line = ParseMetricsLine(text);
     if (!line || !line->of_step) return true;
     if (line->step != in.steps) return false;
@@ -176,7 +181,7 @@ void MetricsCopy::CopyEarlier(const EarlierMetrics& earlier, const std::function
       }
     }
   };
-  const auto take_of_file = [&](const std::string& text) {
+  const auto take_of_file = [&](std::string_view text) {
     const std::optional<MetricsLine> line = ParseMetricsLine(text);
     if (!line) return true;
     take_carried_before(std::min(line->step, first_step_));
@@ -224,9 +229,13 @@ void MetricsLog::LookForCut() {
   missing_.clear();
   std::int64_t next = 0;
   bool torn = false;
-  for (std::string text; std::getline(file, text);) {
+  LineReader lines(file, kMaxMetricsLineBytes);
+  for (;;) {
+    const LineReader::Line read = lines.Next();
+    if (read == LineReader::Line::kNone) break;
     torn = file.eof();
-    const std::optional<MetricsLine> line = torn ? std::nullopt : ParseMetricsLine(text);
+    if (read != LineReader::Line::kWhole) continue;
+    const std::optional<MetricsLine> line = ParseMetricsLine(lines.text());
     if (!line || !line->of_step || line->step < next) continue;
     if (line->step > next) missing_.push_back({next, line->step - 1});
     next = line->step + 1;

@@ -8,15 +8,19 @@
 #include <fstream>
 #include <system_error>
 
+#include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/descriptor.h"
+#include "acan/manager/line_reader.h"
 #include "acan/manager/text_file.h"
 #include "acan/manager/unreadable.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
 namespace {
+
+constexpr std::size_t kMaxNoteBytes = 1 << 20;
 
 // A kill may have cut the last line short.
 bool EndsInALine(const std::string& path) {
@@ -37,8 +41,15 @@ std::vector<Note> NoteLog::Read() const {
   errno = 0;
   std::ifstream file(path_, std::ios::binary);
   if (!file.is_open()) RequireOpenedOrAbsent(path_, errno);
-  for (std::string line; std::getline(file, line);) {
-    const nlohmann::json fields = ParseJsonOrDiscard(line);
+  LineReader lines(file, kMaxNoteBytes);
+  for (;;) {
+    const LineReader::Line read = lines.Next();
+    if (read == LineReader::Line::kNone) break;
+    if (read == LineReader::Line::kPart) {
+      throw FailureError(
+          fmt::format("{}: has a line longer than any note of a run: remove that line", path_));
+    }
+    const nlohmann::json fields = ParseJsonOrDiscard(lines.text());
     if (!fields.is_object()) continue;
     const auto text = [&](const char* name) {
       const auto at = fields.find(name);
@@ -55,6 +66,10 @@ void NoteLog::Add(const Note& note) const {
   const std::string line =
       (EndsInALine(path_) ? "" : "\n") +
       JsonTextReplacing({{"job", job_id_}, {about_, note.about}, {"text", note.text}}) + "\n";
+  if (line.size() > kMaxNoteBytes) {  // Read would refuse it
+    throw FailureError(fmt::format("{}: cannot write: the note has {} bytes, but the limit is {}",
+                                   path_, line.size(), kMaxNoteBytes));
+  }
   const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   std::size_t done = 0;
   while (file.get() >= 0 && done < line.size()) {

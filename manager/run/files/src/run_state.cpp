@@ -99,6 +99,14 @@ std::int64_t HandlerTotals::tasks() const {
   return sum;
 }
 
+bool RunState::HasUnconfirmedOf(const DoubtfulKeys& keys) const {
+  if (version == 0) return false;
+  return std::any_of(contributors.begin(), contributors.end(), [&](const std::string& one) {
+    const auto key = keys.find(one);
+    return key != keys.end() && failures <= key->second;
+  });
+}
+
 bool RunState::MayDependOn(const std::set<std::string>& wrong) const {
   if (wrong.empty() || version == 0) return false;
   if (unnamed_contributors) return true;

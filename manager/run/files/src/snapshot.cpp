@@ -58,6 +58,13 @@ std::size_t LeastNeeded(const std::vector<std::string>& fallbacks, const std::st
   return least;
 }
 
+// Why the run must not continue from it; empty: it may.
+std::string WhyBarred(const RunState& state, const BarredSnapshots& barred) {
+  if (state.MayDependOn(barred.wrong)) return "may depend on results of a quarantined handler";
+  if (!state.HasUnconfirmedOf(barred.in_doubt)) return "";
+  return "has results that only handlers with the key of a quarantined one have confirmed";
+}
+
 }  // namespace
 
 SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id,
@@ -153,12 +160,20 @@ std::optional<RunState> SnapshotFolder::StateOf(const std::string& path) const {
   }
 }
 
-void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
+void SnapshotFolder::RemoveIf(const std::function<bool(const RunState&)>& is_bad) const {
   for (const std::string& path : Files(kSuffix)) {
     const std::optional<RunState> state = StateOf(path);
     std::error_code ignored;
-    if (state && state->MayDependOn(wrong) && fs::remove(path, ignored)) SyncFolderOf(path);
+    if (state && is_bad(*state) && fs::remove(path, ignored)) SyncFolderOf(path);
   }
+}
+
+void SnapshotFolder::RemoveOf(const std::set<std::string>& wrong) const {
+  RemoveIf([&](const RunState& state) { return state.MayDependOn(wrong); });
+}
+
+void SnapshotFolder::RemoveUnconfirmedOf(const DoubtfulKeys& keys) const {
+  RemoveIf([&](const RunState& state) { return state.HasUnconfirmedOf(keys); });
 }
 
 void SnapshotFolder::RemoveNewerThan(std::int64_t version) const {
@@ -261,9 +276,8 @@ std::optional<SnapshotFolder::Found> SnapshotFolder::Newest(
     try {
       const auto file = std::make_shared<const SafetensorsFile>(path);
       const std::optional<RunState> state = ReadState(*file, go_on, &problem, others);
-      if (state && state->MayDependOn(barred.wrong)) {
-        problem = "may depend on results of a quarantined handler";
-      } else if (state) {
+      if (state) problem = WhyBarred(*state, barred);
+      if (state && problem.empty()) {
         if (auto tensors = ReadTensors(file, others)) {
           return Found{path, *state, std::move(tensors)};
         }

@@ -22,6 +22,7 @@ namespace acan {
 class AuditTrail {
  public:
   // Client ids of handlers that were wrong, or keys ("name/") with several of them; the reason.
+  // Beside them, keys in doubt (DoubtfulKeys): "name/", a tab, which no client id has, a number.
   using Handlers = std::map<std::string, std::string>;
 
   // `log_path` is the path of the AuditLog; empty: none. `quarantined` is the quarantine of an
@@ -44,10 +45,11 @@ class AuditTrail {
   // Reads the quarantine, which the space keeps for the next manager of this job, too. Removes the
   // snapshots to which these handlers contributed, and those of `recorded`: what `keep` got in
   // earlier lives at any broker. A handler that is only recorded may work again, because somebody
-  // may have repaired it. Returns all of these handlers: the run must not continue from such a
-  // snapshot even if it could not be removed.
-  [[nodiscard]] std::set<std::string> FindQuarantined(const SnapshotFolder* snapshots,
-                                                      Handlers recorded);
+  // may have repaired it. If more handlers were wrong than a task can name, the whole keys of those
+  // with the most are out, even if nobody else is there; the keys' other snapshots stay.
+  // Returns what all of these handlers bar: the run must not continue from such a snapshot even if
+  // it could not be removed.
+  [[nodiscard]] BarredSnapshots FindQuarantined(const SnapshotFolder* snapshots, Handlers recorded);
   // A life begins in the state `past`.
   void Begin(const RunState& past);
 
@@ -57,7 +59,8 @@ class AuditTrail {
   void OnResults(const std::vector<SeenResult>& results);
   // These handlers have put results of tasks.
   void OnContributors(const std::set<std::string>& handlers);
-  // Puts the handlers of the verdict in quarantine and throws HandlersWrong. `known` may have left;
+  // Puts the handlers of the verdict in quarantine and throws HandlersWrong. The keys are in doubt,
+  // up to the failures of this life, if handlers with other keys are there. `known` may have left;
   // `present` can compute tasks of the job now.
   [[noreturn]] void Quarantine(const AuditVerdict& verdict,
                                const std::map<std::string, HandlerSeen>& known,
@@ -77,13 +80,15 @@ class AuditTrail {
   bool has_unnamed_contributors() const { return unnamed_; }  // there are more than these
 
  private:
+  void ExcludeOverLimit();
   std::set<std::string> QuarantinedIds() const;
 
   RunContext& context_;
   const std::string log_path_;
   const std::function<void(const Handlers&)> keep_;
-  Handlers quarantined_;
-  Handlers recorded_;  // without those in quarantined_
+  Handlers quarantined_;       // from FindQuarantined on without the keys in doubt
+  Handlers recorded_;          // without those in quarantined_
+  std::int64_t failures_ = 0;  // RunState::failures of this life
   std::set<std::string> contributors_;
   bool unnamed_ = false;
   std::optional<AuditLog> log_;

@@ -1,6 +1,10 @@
 #include "audit_trail.h"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -22,6 +26,43 @@ constexpr std::size_t kMaxQuarantined = tuplespace::SpaceLimits{}.task_exclusion
 // Without audits nobody may ever ask, and each snapshot has the names. A restarted handler has a
 // new one.
 constexpr std::size_t kMaxUnaudited = 1000;
+
+// `key` is "name/".
+std::string NameOf(const std::string& key) {
+  return key.substr(0, key.size() - 1);
+}
+
+std::string KeyIsOutText(const std::string& key, const std::string& why) {
+  return fmt::format("all handlers with the key \"{}\" are quarantined: {}", NameOf(key), why);
+}
+
+// Broker and files keep a key in doubt as one of the Handlers, under this id.
+std::string DoubtId(const std::string& key, std::int64_t failures) {
+  return fmt::format("{}\t{}", key, failures);
+}
+
+// The inverse; nullopt for the ids of handlers and keys.
+std::optional<DoubtfulKeys::value_type> ParseDoubtId(std::string_view id) {
+  constexpr std::int64_t kMostFailures = std::int64_t{1} << 40;  // a file may have any number
+  const std::size_t tab = id.find('\t');
+  if (tab == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = id.substr(tab + 1);
+  std::int64_t failures = 0;
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), failures);
+  const bool whole = end.ec == std::errc() && end.ptr == digits.data() + digits.size();
+  if (!whole || failures < 0 || failures > kMostFailures) return std::nullopt;
+  return DoubtfulKeys::value_type(std::string(id.substr(0, tab)), failures);
+}
+
+void TakeDoubts(AuditTrail::Handlers* handlers, DoubtfulKeys* doubts) {
+  std::erase_if(*handlers, [&](const auto& handler) {
+    const auto doubt = ParseDoubtId(handler.first);
+    if (!doubt) return false;
+    std::int64_t& failures = (*doubts)[doubt->first];
+    failures = std::max(failures, doubt->second);
+    return true;
+  });
+}
 
 }  // namespace
 
@@ -48,33 +89,51 @@ void AuditTrail::Open(Leadership& leadership) {
   if (!said.empty()) context_.Log(said);
 }
 
-std::set<std::string> AuditTrail::FindQuarantined(const SnapshotFolder* snapshots,
-                                                  Handlers recorded) {
+BarredSnapshots AuditTrail::FindQuarantined(const SnapshotFolder* snapshots, Handlers recorded) {
   for (const auto& found : context_.client.ListAll(QuarantinedIn(context_.job_id))) {
     const auto id = std::get<std::string>(found.key.Fields().back());
     quarantined_.emplace(id, std::string(found.payload.text()));
   }
+  BarredSnapshots barred;
+  TakeDoubts(&quarantined_, &barred.in_doubt);
+  TakeDoubts(&recorded, &barred.in_doubt);
   for (const auto& [id, why] : quarantined_) {
     context_.Log(fmt::format("quarantined: {}: {}", id, why));
   }
-  std::set<std::string> wrong = QuarantinedIds();
-  const std::size_t count = WithoutCovered(wrong).size();
+  barred.wrong = QuarantinedIds();
+  ExcludeOverLimit();
+  recorded_ = std::move(recorded);
+  std::erase_if(recorded_, [&](const auto& one) { return barred.wrong.contains(one.first); });
+  for (const auto& [id, why] : recorded_) barred.wrong.insert(id);
+  if (snapshots == nullptr) return barred;
+  if (!barred.wrong.empty()) snapshots->RemoveOf(barred.wrong);
+  if (!barred.in_doubt.empty()) snapshots->RemoveUnconfirmedOf(barred.in_doubt);
+  return barred;
+}
+
+// In a cluster with one key, what others of its handlers have computed is still good.
+void AuditTrail::ExcludeOverLimit() {
+  for (const std::string& key : KeysOverLimit(QuarantinedIds(), kMaxQuarantined)) {
+    const std::string why = "so many handlers with this key gave wrong results";
+    context_.Log(fmt::format(
+        "{}: start handlers with another key; or, once those with this key are correct, resume "
+        "with a new broker",
+        KeyIsOutText(key, why)));
+    quarantined_.emplace(key, why);
+  }
+  const std::size_t count = WithoutCovered(QuarantinedIds()).size();
   if (count > kMaxQuarantined) {
     throw FailureError(fmt::format(
         "{} handlers computed wrong results (see above), but a job can exclude at most {}: find "
         "out what is wrong with them, and resume with a new broker and correct handlers",
         count, kMaxQuarantined));
   }
-  recorded_ = std::move(recorded);
-  std::erase_if(recorded_, [&](const auto& handler) { return wrong.contains(handler.first); });
-  for (const auto& [id, why] : recorded_) wrong.insert(id);
-  if (snapshots != nullptr && !wrong.empty()) snapshots->RemoveOf(wrong);
-  return wrong;
 }
 
 void AuditTrail::Begin(const RunState& past) {
   contributors_.insert(past.contributors.begin(), past.contributors.end());
   unnamed_ = past.unnamed_contributors;
+  failures_ = past.failures;
   if (!log_) return;
   log_->Add({{"what", "begin"},
              {"job", context_.job_id},
@@ -129,8 +188,13 @@ void AuditTrail::Quarantine(const AuditVerdict& verdict,
   for (const std::string& key : KeysToExclude(all, present)) {
     const std::string why = "several handlers with this key gave wrong results";
     wrong.handlers.emplace(key, why);
-    context_.Log(fmt::format("all handlers with the key \"{}\" are quarantined: {}",
-                             key.substr(0, key.size() - 1), why));
+    context_.Log(KeyIsOutText(key, why));
+  }
+  for (const std::string& key : KeysInDoubt(verdict.wrong, all, present)) {
+    const std::string why = fmt::format(
+        "what only handlers with the key \"{}\" have confirmed counts no more", NameOf(key));
+    wrong.handlers.emplace(DoubtId(key, failures_), why);
+    context_.Log(why);
   }
   keep_(wrong.handlers);
   std::vector<Tuple> tuples;
@@ -138,7 +202,7 @@ void AuditTrail::Quarantine(const AuditVerdict& verdict,
     tuples.emplace_back();
     tuples.back().key = QuarantineKey(context_.job_id, id);
     tuples.back().payload = tuplespace::Payload::Copy(why);
-    if (log_) {
+    if (log_ && !ParseDoubtId(id)) {
       log_->Add({{"what", "quarantine"},
                  {"handler", id},
                  {"why", why},

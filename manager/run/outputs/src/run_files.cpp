@@ -60,6 +60,8 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
        {kMetricsName, kTuningName, kJobName, kReceiptName, kConflictsName, kQuarantineName}) {
     RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
   }
+  // A new run removes the snapshots of an earlier one, and must not remove those of another folder.
+  RequireNoLink(context_.OutPath(kSnapshotsName));
   conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id, "key");
   quarantine_log_.emplace(context_.OutPath(kQuarantineName), context_.job_id, "handler");
   RequireRoomForModel();
@@ -94,10 +96,12 @@ std::optional<std::string> RunFiles::ReceiptText() const {
   if (!file) return std::nullopt;
   std::string text;
   std::array<char, 1 << 14> block{};
+  // What is longer is no receipt: its beginning suffices to notice that another one replaced it.
+  constexpr auto kMost = static_cast<std::size_t>(kMaxReceiptBytes);
   do {
     file.read(block.data(), block.size());
     text.append(block.data(), static_cast<std::size_t>(file.gcount()));
-  } while (file);
+  } while (file && text.size() <= kMost);
   if (file.bad()) {
     const int error = errno;
     throw Unreadable(error, fmt::format("{}: cannot read: {}", path, SystemErrorText(error)));

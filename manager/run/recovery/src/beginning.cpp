@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -163,7 +162,7 @@ void Beginning::AddToPast(const RunState& state) {
   past_.conflicts.insert(past_.conflicts.end(), state.conflicts.begin(), state.conflicts.end());
 }
 
-void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, const std::set<std::string>& wrong,
+void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, const BarredSnapshots& barred,
                                 bool* others) {
   if (limits_.finite_through) snapshots.RemoveNewerThan(*limits_.finite_through);
   const auto say = [this](const std::string& line) { context_.Log(line); };
@@ -171,8 +170,7 @@ void Beginning::FindInSnapshots(const SnapshotFolder& snapshots, const std::set<
     context_.client.Poll(std::chrono::milliseconds(0));
     leadership_.Keep();
   };
-  auto found =
-      snapshots.Newest(say, others, go_on, {.wrong = wrong, .newest = limits_.finite_through});
+  auto found = snapshots.Newest(say, others, go_on, barred);
   if (!found) return;
   past_ = found->state;
   saved_version_ = past_.version;
@@ -196,9 +194,10 @@ void Beginning::RequireNoOthersRun(bool others) const {
 }
 
 void Beginning::Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
-                     const std::set<std::string>& wrong) {
+                     BarredSnapshots barred) {
   bool others = false;
-  if (snapshots != nullptr) FindInSnapshots(*snapshots, wrong, &others);
+  barred.newest = limits_.finite_through;
+  if (snapshots != nullptr) FindInSnapshots(*snapshots, barred, &others);
   const bool has_snapshot = GoesOn();
   metrics_.keep_file = has_snapshot || FileMetricsAreOf(context_);
   std::int64_t reached = 0;
@@ -221,6 +220,10 @@ void Beginning::Find(const SnapshotFolder* snapshots, const std::vector<std::str
   if (!has_snapshot && IsFirstLife()) RequireNoOthersRun(others);
   if (GoesOn()) {
     context_.Log(fmt::format("continuing from {}, after step {}", found_in_, past_.version));
+  }
+  // What the keys in doubt confirm from now on counts.
+  for (const auto& [key, failures] : barred.in_doubt) {
+    past_.failures = std::max(past_.failures, failures);
   }
   past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);
 }

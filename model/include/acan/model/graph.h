@@ -148,6 +148,10 @@ class Graph {
   ValueId ValueOf(ParameterIndex parameter) const {
     return parameter_values_.at(static_cast<std::size_t>(parameter));
   }
+  // What the parameter gets after each step; kNoValue: nothing is assigned to it.
+  ValueId AssignedTo(ParameterIndex parameter) const {
+    return assigned_.at(static_cast<std::size_t>(parameter));
+  }
 
  private:
   ValueId AddValue(const std::string& name, const Shape& shape, Source source, std::int32_t index,
@@ -161,6 +165,7 @@ class Graph {
   std::vector<GraphOutput> outputs_;
   std::vector<ValueId> losses_;
   std::vector<Assignment> assignments_;
+  std::vector<ValueId> assigned_;  // by parameter; kNoValue: nothing
   std::vector<Gradient> gradients_;
   std::vector<std::string> step_counters_;
   std::vector<TiedName> tied_names_;

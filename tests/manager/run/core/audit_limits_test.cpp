@@ -2,12 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "acan/manager/audits.h"
 #include "tuplespace/space_limits.h"
 
 namespace acan {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using tuplespace::Key;
@@ -38,6 +46,23 @@ class AuditLimits : public ::testing::Test {
   static constexpr std::uint64_t kSmall = 1;  // too small for any task
   Audits audits_{1.0, 7};
 };
+
+// The space and the folder keep the text, and a note has a limit.
+TEST_F(AuditLimits, TheTextOfAVerdictHasOnlyTheFirstFindings) {
+  for (std::int64_t i = 0; i < 20; ++i) {
+    const PlannedTask task = TaskOf(i);
+    audits_.OnPut(1, task);
+    std::vector<SeenResult> results = ResultOf(task, "evil", 1);
+    results.front().bytes = 1;
+    audits_.OnResults(results);
+  }
+  const auto output = audits_.TakeOutput();
+  ASSERT_TRUE(output.verdict);
+  EXPECT_THAT(output.verdict->wrong, ElementsAre("evil"));
+  const std::string& text = output.verdict->text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), ';'), 16) << text;
+  EXPECT_THAT(text, EndsWith("; and 4 more"));
+}
 
 TEST_F(AuditLimits, CasesThatAreForgottenTakeNoRoom) {
   constexpr std::size_t kMost = Audits::kMaxVotes;

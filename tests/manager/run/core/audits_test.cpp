@@ -4,7 +4,6 @@
 
 #include <random>
 
-#include "acan/manager/excluded.h"
 #include "audits_fixture.h"
 
 namespace acan {
@@ -197,6 +196,24 @@ TEST_F(AuditsTest, OfTwoThatRepeatThemselvesNobodyIsBelieved) {
   EXPECT_THAT(output.verdict->wrong, ElementsAre("a"));
 }
 
+TEST_F(AuditsTest, WhoIsTooSmallToDecideIsKnown) {
+  std::map<std::string, Capacity> handlers;
+  handlers["a"].memory_bytes = handlers["b"].memory_bytes = 1 << 20;
+  handlers["c"].memory_bytes = 16;  // too small for any task
+  audits_.OnHandlers(handlers);
+  const PlannedTask task = TaskNumber(1);
+  Put(task);
+  Compute(task, "a", 13);
+  Answer(Vote(), "b");
+  EXPECT_EQ(audits_.MemoryOfNewVoters(), 0u) << "it may still be decided";
+  Answer(Vote(), "a", 13);
+  Answer(Vote(), "b");
+  ASSERT_NE(audits_.Undecided(), nullptr);
+  EXPECT_EQ(audits_.MemoryOfNewVoters(), 16u);
+  Present({"a", "b"});
+  EXPECT_EQ(audits_.MemoryOfNewVoters(), 0u);
+}
+
 TEST_F(AuditsTest, WithoutASecondHandlerItIsSaidAndSkipped) {
   Present({"a"});
   for (int i = 0; i < 2; ++i) {
@@ -323,62 +340,18 @@ TEST_F(AuditsTest, TheShareIsDrawnAndOnlyTheSecretSaysWhich) {
   EXPECT_EQ(std::count(none.begin(), none.end(), true), 0);
 }
 
-// A key may have any number of clients, which together have one vote.
-TEST_F(AuditsTest, ClientsOfOneKeyDoNotConfirmEachOther) {
-  Present({"evil/0", "evil/1", "evil/2", "a/0", "b/0"});
-  Put(TaskNumber(1));
-  Compute(TaskNumber(1), "evil/0", 13);
-  const PlannedTask vote = Vote();
-  EXPECT_THAT(vote.not_by, ElementsAre("evil/"));
-  Answer(vote, "a/0");
-  const PlannedTask third = Vote();
-  EXPECT_THAT(third.not_by, ElementsAre("a/", "evil/"));
-  Present({"evil/0", "evil/1", "evil/2", "a/0"});
-  auto output = audits_.TakeOutput();  // nobody new is present, so each may vote once more
-  EXPECT_EQ(output.drop.size(), 1u);
-  ASSERT_EQ(output.put.size(), 1u);
-  EXPECT_THAT(output.put[0].task.not_by, ElementsAre("evil/"));
-  audits_.OnVote(1, Results(output.put[0].task, "a/0"));
-  const PlannedTask again = Vote();
-  EXPECT_THAT(again.not_by, ElementsAre("a/", "evil/1", "evil/2"));
-  audits_.OnVote(1, Results(again, "evil/0", 13));
-  output = audits_.TakeOutput();
-  EXPECT_FALSE(output.verdict);
-  EXPECT_TRUE(output.undecided);
-  Present({"evil/0", "evil/1", "evil/2", "a/0", "b/0"});
-  Answer(Vote(), "b/0");
-  output = audits_.TakeOutput();
-  ASSERT_TRUE(output.verdict);
-  EXPECT_THAT(output.verdict->wrong, ElementsAre("evil/0"));
-}
-
-TEST_F(AuditsTest, WhereAllHaveOneKeyItsClientsCheckEachOther) {
-  Present({"lab/0", "lab/1", "lab/2"});
-  Put(TaskNumber(1));
-  Compute(TaskNumber(1), "lab/0", 13);
-  const PlannedTask vote = Vote();
-  EXPECT_THAT(vote.not_by, ElementsAre("lab/0"));
-  Answer(vote, "lab/1");
-  Answer(Vote(), "lab/2");
-  const auto output = audits_.TakeOutput();
-  ASSERT_TRUE(output.verdict);
-  EXPECT_THAT(output.verdict->wrong, ElementsAre("lab/0"));
-}
-
-TEST(ExcludedTest, AKeyOfWhichManyWereWrongIsOutAsAWhole) {
-  const std::set<std::string> three = {"evil/0", "evil/1", "evil/2", "x"};
-  const std::set<std::string> present = {"evil/9", "a/0"};
-  EXPECT_THAT(KeysToExclude(three, present), IsEmpty());
-  std::set<std::string> four = three;
-  four.insert("evil/3");
-  EXPECT_THAT(KeysToExclude(four, present), ElementsAre("evil/"));
-  EXPECT_THAT(KeysToExclude(four, {"evil/9"}), IsEmpty()) << "nobody else is there";
-  four.insert("evil/");
-  EXPECT_THAT(KeysToExclude(four, present), IsEmpty()) << "it is out";
-  EXPECT_TRUE(HasClient(four, "evil/77"));
-  EXPECT_FALSE(HasClient(four, "evil2/77"));
-  EXPECT_FALSE(HasClient(three, "evil/77"));
-  EXPECT_THAT(WithoutCovered(four), ElementsAre("evil/", "x"));
+// The tasks of a step that is computed again have the same keys. Which of them were drawn at first
+// is known by then: votes were under way for them.
+TEST_F(AuditsTest, AfterGoingBackOtherTasksAreDrawn) {
+  constexpr int kTasks = 20'000;
+  Audits audits(0.5, 1);
+  std::vector<bool> first, again;
+  for (int i = 0; i < kTasks; ++i) first.push_back(audits.OnPut(i, TaskNumber(i)));
+  audits.Forget();
+  for (int i = 0; i < kTasks; ++i) again.push_back(audits.OnPut(i, TaskNumber(i)));
+  int differ = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) differ += first[i] != again[i] ? 1 : 0;
+  EXPECT_NEAR(differ, kTasks / 2, 350);  // five standard deviations
 }
 
 // The manager reads the results of each vote, and the broker limits its open Reads.

@@ -176,6 +176,45 @@ TEST(ManagerCoreAuditsTest, WhereTwoHandlersInsistTheRunWaitsForAThird) {
   EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
 }
 
+// It would wait for ever, although a third handler is there.
+TEST(ManagerCoreAuditsTest, WhereOnlyASmallHandlerCouldDecideTheStepsAreCutForIt) {
+  constexpr std::uint64_t kSmall = 1 << 20;
+  ManagerConfig config = AuditedJob(1);
+  config.model = ModelOfManyClasses();
+  config.training.batch = 4;
+  config.training.epochs = 8;
+  config.train_samples = 4;  // one step
+  config.test_samples = 0;
+  Shell shell(config);
+  shell.handlers = 2;  // the third one computes nothing until the steps are cut for it
+  HandlersSeen seen = Handlers({1 << 30, 1 << 30, kSmall});
+  seen.handlers.at("id2").gflops = 1;
+  shell.Send(seen);
+  ASSERT_TRUE(shell.core.plan());
+  ASSERT_GT(shell.core.plan()->largest_need_bytes, kSmall) << "it is cut for the large ones";
+  shell.RunUntil(1);
+  shell.liar = "id1";
+  shell.RunAll();
+  ASSERT_NE(shell.core.audits()->Undecided(), nullptr);
+  std::int64_t now_us = 0;
+  const auto wait = [&](std::int64_t until_us, RunTasksSeen tasks) {
+    while (shell.moved.empty() && now_us < until_us) {
+      now_us += 250'000;
+      shell.Send(tasks, now_us);
+      shell.Send(ClockTick{}, now_us);
+    }
+  };
+  wait(30'000'000, {.ready = 0, .leased = 1});
+  ASSERT_TRUE(shell.moved.empty()) << "a task is still computed";
+  wait(90'000'000, {.ready = 0, .leased = 0});
+  ASSERT_EQ(shell.moved.size(), 1u) << shell.Said();
+  EXPECT_LE(shell.core.plan()->largest_need_bytes, kSmall);
+  EXPECT_FALSE(shell.conflicts.empty()) << "the dispute is in the receipt";
+  shell.handlers = 3;
+  shell.RunAll(90'000'000);
+  EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
+}
+
 // Lets ten seconds pass in which nobody takes a task.
 void Stall(Shell& shell, std::int64_t* now_us) {
   for (const std::int64_t end_us = *now_us + 10'500'000; *now_us < end_us;) {

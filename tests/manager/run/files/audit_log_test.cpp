@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -270,6 +271,18 @@ TEST_F(AuditLogTest, TheFirstBrokenRecordIsNamed) {
   EXPECT_THAT(*check.problem, HasSubstr("line 2 does not follow"));
   EXPECT_EQ(check.records, 1);
   EXPECT_THROW(AuditLog{path_}, Error);
+}
+
+// Such a file needs no room on a disk, but would fill the memory.
+TEST_F(AuditLogTest, ALineWithoutEndIsNotReadToItsEnd) {
+  WriteThree();
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path_));
+  std::filesystem::resize_file(path_, std::uintmax_t{1} << 32);
+  const AuditLogCheck check = CheckAuditLog(path_);
+  EXPECT_EQ(check.problem, "line 4 is longer than any record");
+  EXPECT_FALSE(check.torn);
+  EXPECT_EQ(check.records, 3);
+  EXPECT_EQ(check.bytes, bytes);
 }
 
 TEST_F(AuditLogTest, ARemovedLineIsFound) {

@@ -5,8 +5,13 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -141,6 +146,14 @@ TEST_F(InitialWeightsTest, KeepTheFilesBesideThem) {
   EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path()));
 }
 
+// Copying what it has would take a stack frame for each level.
+TEST_F(InitialWeightsTest, AreNotThoseOfADeeplyNestedJob) {
+  const Job job = HeldJob(Write("start", 1));
+  constexpr std::size_t kDepth = 500'000;
+  folder_.Write(kJobName, "{\"x\": " + std::string(kDepth, '[') + std::string(kDepth, ']') + "}");
+  EXPECT_FALSE(BeganFromWeights(job.initial_weights_sha256, folder_.path()));
+}
+
 // Returns the hash of all tensors. All weights are 1, and all optimizer state is 2.
 std::string WriteWithStates(const std::string& path, const TrainedModel& model, int states) {
   SnapshotExtras extras;
@@ -154,6 +167,46 @@ std::string WriteWithStates(const std::string& path, const TrainedModel& model, 
     writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
   }
   return writer.Finish();
+}
+
+// The read calls of this process so far; nullopt where the system does not tell.
+std::optional<std::int64_t> ReadCalls() {
+  std::ifstream counts("/proc/self/io");
+  std::string name;
+  for (std::int64_t count = 0; counts >> name >> count;) {
+    if (name == "syscr:") return count;
+  }
+  return std::nullopt;
+}
+
+// A row of a transposed tensor is nowhere contiguous in the file.
+TEST_F(InitialWeightsTest, AreSearchedForWhatIsNotFiniteInLargePieces) {
+  model::GptOptions gpt = SmallGpt();
+  gpt.n_embd = 64;
+  Job job;
+  job.model = gpt;
+  job.initial_weights = folder_.Path("gpt");
+  const std::shared_ptr<const TrainedModel> model = BuildModel(job);
+  const std::vector<TensorInfo> tensors = ModelTensors(*model);
+  const auto write = [&](float last) {
+    ModelWriter writer(job.initial_weights, *model);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      std::vector<float> values(static_cast<std::size_t>(tensors[i].rows * tensors[i].cols));
+      if (i + 1 == tensors.size()) values.back() = last;
+      writer.Write(i, 0, 0, tensors[i].rows, tensors[i].cols, values);
+    }
+    writer.Finish();
+  };
+  write(1);
+  EXPECT_EQ(NotFiniteInitialWeight(job), "");
+  write(std::numeric_limits<float>::infinity());
+  const std::optional<std::int64_t> before = ReadCalls();
+  EXPECT_EQ(NotFiniteInitialWeight(job),
+            job.initial_weights + ": tensor '" + tensors.back().name + "' has the value inf");
+  const std::optional<std::int64_t> after = ReadCalls();
+  if (before && after) {
+    EXPECT_LT(*after - *before, 1000);
+  }
 }
 
 // A job may freeze other parameters than the run that wrote the snapshot.
@@ -219,6 +272,9 @@ TEST_F(WeightsOfAnotherModel, AreRefusedIfAConfigSaysSo) {
   Refused(with("num_attention_heads", 4), {"num_attention_heads = 4"});
   Refused(with("rms_norm_eps", 1e-5), {"rms_norm_eps = 1e-05"});
   Refused(with("hidden_act", "gelu"), {"hidden_act = \"gelu\""});
+  // A file of a tied model may have the head as well, so its tensors would fit.
+  Refused(with("tie_word_embeddings", true),
+          {"tie_word_embeddings = true", "the job's model has false"});
   Refused(with("rope_scaling", {{"rope_type", "llama3"}}),
           {"rope_scaling", "acan does not scale rotary positions (only null)"});
   Refused(with("rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}),
@@ -245,6 +301,10 @@ TEST_F(WeightsOfAnotherModel, AreRefusedIfAConfigLeavesOutAnotherDefault) {
           {"no rope_theta, which means 10000", "the job's model has 3"});
   Refused({{"model_type", "llama"}, {"rope_theta", 3}}, {"no num_attention_heads", "32"});
   Accepted({{"model_type", "llama"}, {"num_attention_heads", 2}, {"rope_theta", 3}});
+  llama.tie_word_embeddings = true;
+  job_.model = llama;
+  Refused({{"model_type", "llama"}, {"num_attention_heads", 2}, {"rope_theta", 3}},
+          {"no tie_word_embeddings, which means false", "the job's model has true"});
 }
 
 // The embedding of this token is not trained.
@@ -296,6 +356,23 @@ TEST_F(WeightsOfAnotherModel, AreRefusedIfTheJobOfTheirRunSaysSo) {
   // The snapshots of this run, too.
   job_.initial_weights = folder_.Path("snapshots/step-000000000012.safetensors");
   Refused(kept, {folder_.Path("job.json"), "model.rope_theta = 5"});
+}
+
+// Both have six patches, but at other places. Images of other kinds may have other sides.
+TEST_F(WeightsOfAnotherModel, AreRefusedForImagesOfOtherSides) {
+  name_ = "job.json";
+  model::VitOptions vit;
+  vit.image_size = {8, 12};
+  vit.patch_size = 4;
+  job_.model = vit;
+  nlohmann::json kept = JobToJson(job_);
+  Accepted(kept);
+  kept["model"]["image_size"] = {12, 8};
+  Refused(kept, {"model.image_size = [12,8]", "the job's model has [8,12]"});
+  job_.model = model::ResnetOptions();
+  kept = JobToJson(job_);
+  kept["model"]["image_size"] = {12, 8};
+  Accepted(kept);
 }
 
 // The hash in a job file says which weights, and not of which model they are.

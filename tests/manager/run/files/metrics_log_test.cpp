@@ -84,6 +84,9 @@ TEST(MetricsLogTest, KnowsWhichStepsAreMissing) {
   EXPECT_EQ(missing("", 1000), "0 to 999");
   EXPECT_EQ(missing(line(0) + "{\"step\": 1, \"lo\x01\n" + line(2), 3), "1");
   EXPECT_EQ(ReadWhole(path), line(0) + line(2)) << "what is whole stays";
+  EXPECT_EQ(missing(line(0) + std::string(1 << 17, ' ') + line(1) + line(2), 3), "1")
+      << "no line of a run is so long";
+  EXPECT_EQ(ReadWhole(path), line(0) + line(2));
   EXPECT_EQ(missing(line(2) + line(1) + line(4), 9), "0 to 1, 3 and 5 to 8");
   EXPECT_EQ(missing(line(1) + line(3) + line(5) + line(7) + line(9), 20), "0, 2, 4 and 3 more");
   std::filesystem::remove(path);

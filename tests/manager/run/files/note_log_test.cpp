@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "descriptor_limit.h"
 #include "test_files.h"
@@ -71,6 +73,27 @@ TEST(NoteLogTest, AFileThatCannotBeReadIsNotTakenForAnEmptyOne) {
                 Error::Kind::kFailure);
   }
   EXPECT_EQ(log.Read().size(), 1u);
+}
+
+// Such a file needs no room on a disk, but would fill the memory.
+TEST(NoteLogTest, ALineWithoutEndIsRefusedBeforeItsEnd) {
+  const TestFolder folder;
+  const NoteLog log(folder.Write("quarantine.jsonl", ""), "job", "handler");
+  log.Add({"evil/7", "wrong"});
+  std::filesystem::resize_file(folder.Path("quarantine.jsonl"), std::uintmax_t{1} << 32);
+  ExpectError([&] { log.Read(); }, {"quarantine.jsonl: has a line longer than any note"},
+              Error::Kind::kFailure);
+}
+
+TEST(NoteLogTest, ANoteThatCouldNotBeReadAgainIsNotWritten) {
+  const TestFolder folder;
+  const NoteLog log(folder.Path("conflicts.jsonl"), "job", "key");
+  ExpectError(
+      [&] {
+        log.Add({"k", std::string(1 << 20, 'x')});
+      },
+      {"the limit is 1048576"}, Error::Kind::kFailure);
+  EXPECT_TRUE(log.Read().empty());
 }
 
 TEST(NoteLogTest, WhatCannotBeWrittenIsSaid) {

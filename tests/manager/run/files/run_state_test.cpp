@@ -67,6 +67,20 @@ TEST(RunStateTest, KnowsOnWhomTheWeightsDepend) {
   EXPECT_TRUE(unnamed->MayDependOn({"b"}));
 }
 
+TEST(RunStateTest, KnowsWhichKeysConfirmedThemselves) {
+  RunState state;
+  state.version = 3;
+  state.failures = 4;
+  state.contributors = {"key/", "other/1"};
+  const auto back = ParseRunState(TextOf(state));
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(back->HasUnconfirmedOf({{"key/", 4}}));
+  EXPECT_FALSE(back->HasUnconfirmedOf({{"key/", 3}})) << "it is of a later life";
+  EXPECT_FALSE(back->HasUnconfirmedOf({{"other/", 4}})) << "its part is named";
+  EXPECT_TRUE(back->MayDependOn({"key/"}));
+  EXPECT_FALSE(back->MayDependOn({"key/1"}));
+}
+
 TEST(RunStateTest, WithAnImpossibleShareOfAuditsIsNone) {
   for (const char* bad : {"-0.1", "1.5", "\"x\"", "null"}) {
     EXPECT_FALSE(ParseRunState(

@@ -294,6 +294,27 @@ TEST_F(SnapshotTest, HandlersThatComeForWeeksDoNotFillTheDisk) {
   EXPECT_FALSE(Folder().MakeRoom({}));
 }
 
+// Its clients had confirmed each other. What counts is only the key: another client of it lied.
+TEST_F(SnapshotTest, ThoseThatOnlyOneKeyHasConfirmedAreRemoved) {
+  Write(1, "training", {"evil/1"});
+  Write(2, "training", {"evil/", "lab/"});
+  Write(3, "training", {"evil/", "lab/"});
+  Folder().RemoveOf({"evil/7"});
+  EXPECT_EQ(Newest()->path, PathOf("3")) << "as in a cluster with one key and one faulty device";
+  Folder().RemoveUnconfirmedOf({{"a/", 2}, {"evil/", 1}});
+  EXPECT_EQ(Newest()->path, PathOf("3"));
+  Folder().RemoveUnconfirmedOf({{"evil/", 2}});
+  EXPECT_EQ(Newest()->path, PathOf("1"));
+}
+
+TEST_F(SnapshotTest, OneBeforeAKeyConfirmedItselfIsKept) {
+  for (const std::int64_t version : {1, 2, 3}) Write(version);
+  for (const std::int64_t version : {4, 5, 6}) Write(version, "training", {"evil/"});
+  Folder().KeepNewest(2);
+  Folder().RemoveUnconfirmedOf({{"evil/", 2}});
+  EXPECT_EQ(Newest()->path, PathOf("3"));
+}
+
 TEST_F(SnapshotTest, ThoseOfAWholeKeyAreRemoved) {
   Write(1, "training", {"a/1"});
   Write(2, "training", {"a/1", "evil/7"});
@@ -391,6 +412,22 @@ TEST_F(SnapshotTest, BarredOnesAreNotUsedEvenIfTheyAreThere) {
   EXPECT_EQ(newest({.wrong = {"a"}, .newest = {}}), 0);
   EXPECT_FALSE(others_) << said_;
   EXPECT_EQ(folder_.Names("snapshots").size(), 3u);
+}
+
+// So a standby manager, too, or one whose file system removes nothing, goes back before the lie.
+TEST_F(SnapshotTest, OnesThatOnlyOneKeyHasConfirmedCanBeBarred) {
+  Write(1, "training", {"a"});
+  Write(2, "training", {"a", "evil/"});
+  const auto newest = [this](const DoubtfulKeys& in_doubt) {
+    said_.clear();
+    const auto say = [this](const std::string& line) { said_ += line + "\n"; };
+    return Folder().Newest(say, &others_, {}, {.in_doubt = in_doubt})->state.version;
+  };
+  EXPECT_EQ(newest({{"lab/", 9}}), 2);
+  EXPECT_EQ(newest({{"evil/", 1}}), 2) << "it is of a later life, which knew of the lie";
+  EXPECT_EQ(newest({{"evil/", 2}}), 1);
+  EXPECT_NE(said_.find(PathOf("2") + " has results that only"), std::string::npos) << said_;
+  EXPECT_EQ(folder_.Names("snapshots").size(), 2u);
 }
 
 // A damaged one needs no protection.

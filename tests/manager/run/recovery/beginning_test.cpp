@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -139,8 +138,8 @@ class BeginningTest : public ::testing::Test {
     WriteReceipt(folder_.Path("receipt.json"), receipt);
   }
   const Beginning& Find(const SnapshotFolder* snapshots = nullptr,
-                        const std::set<std::string>& wrong = {}) {
-    manager_->beginning.Find(snapshots, {kEarlierRun}, wrong);
+                        const BarredSnapshots& barred = {}) {
+    manager_->beginning.Find(snapshots, {kEarlierRun}, barred);
     return manager_->beginning;
   }
   // The lines that say from where the run continues.
@@ -271,7 +270,18 @@ TEST_F(BeginningTest, SnapshotsOfWrongHandlersAreNotUsedEvenIfTheyAreThere) {
   const SnapshotFolder snapshots = Snapshots();
   WriteSnapshot(snapshots, 10, {"good/1"});
   WriteSnapshot(snapshots, 20, {"good/1", "evil/1"});
-  EXPECT_EQ(Find(&snapshots, {"evil/1"}).past().version, 10);
+  EXPECT_EQ(Find(&snapshots, {.wrong = {"evil/1"}}).past().version, 10);
+}
+
+// What the key confirms from now on counts, even if nothing else is left that counts the lives.
+TEST_F(BeginningTest, ALifeIsLaterThanTheOneThatDoubtedAKey) {
+  job_.tasks.audit = 1;
+  const SnapshotFolder snapshots = Snapshots();
+  WriteSnapshot(snapshots, 10, {"good/1"});
+  WriteSnapshot(snapshots, 20, {"evil/"});
+  const RunState& past = Find(&snapshots, {.in_doubt = {{"evil/", 7}}}).past();
+  EXPECT_EQ(past.version, 10);
+  EXPECT_EQ(past.failures, 8);
 }
 
 // ---- the run of another job in the folder -------------------------------------------------------

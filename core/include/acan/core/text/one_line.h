@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace acan {
 
@@ -10,5 +11,18 @@ namespace acan {
 // terminal's attributes or writing direction, so that the sender of the text cannot forge lines.
 // Bytes that are not UTF-8 stay.
 std::string OneLine(std::string_view text);
+
+// Text that arrives in pieces, such as a model's tokens, made safe for a terminal: as OneLine, but
+// newlines and tabs stay. A character may be divided between pieces.
+class TerminalText {
+ public:
+  // The part of the text so far that can be shown now and was not returned before.
+  std::string Add(std::string_view piece);
+  // The bytes of an incomplete character at the end of the text; mostly none.
+  std::string Finish() { return std::exchange(incomplete_, {}); }
+
+ private:
+  std::string incomplete_;
+};
 
 }  // namespace acan

@@ -24,5 +24,7 @@ enum class Links { kFollowed, kRefused };
 // to a file if links are refused. Throws Error (failure) that says what the path is, before opening
 // a pipe could block.
 void RequireKeptFile(const std::string& path, Devices devices, Links links = Links::kFollowed);
+// For what a run writes or removes in its folder. Throws Error (failure) if the path is a link.
+void RequireNoLink(const std::string& path);
 
 }  // namespace acan

@@ -106,7 +106,8 @@ Array ReadArray(const std::string& path);
 // does not find all mistakes. Throws Error (usage) as ReadArray does.
 NumberType TypeOfArray(const std::string& path);
 // n if the first line of a CSV file is exactly 0,1,...,n-1, which may be names of columns. 0 for
-// other lines and formats. Reads no more than that line. Throws Error (usage) as ReadArray does.
+// other lines and formats, and for more columns than ReadCsv takes. Reads no more than that line,
+// and keeps little of it in memory. Throws Error (usage) as ReadArray does.
 std::int64_t NumberedColumns(const std::string& path);
 
 }  // namespace acan

@@ -30,7 +30,7 @@ struct QuarantinedHandler {
 struct AuditSummary {
   double share = 0;          // of the tasks; 0: nothing was audited
   std::int64_t passed = 0;   // since the run last went back
-  std::int64_t skipped = 0;  // for lack of a second handler
+  std::int64_t skipped = 0;  // for lack of a second handler, or of one with another key
   std::vector<QuarantinedHandler> quarantined = {};
 };
 
@@ -114,7 +114,7 @@ void WriteReceipt(const std::string& path, const Receipt& receipt);
 // Throws Error (usage) as ReceiptFromJson does, and for files that are missing or not JSON.
 Receipt ReadReceipt(const std::string& path);
 // Does not check the fields, but refuses duplicate ones, because the hash covers only the one that
-// is read.
+// is read, and deep nesting, because a copy would overflow the stack.
 nlohmann::json ReadReceiptJson(const std::string& path);
 
 }  // namespace acan

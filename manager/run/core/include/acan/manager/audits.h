@@ -9,9 +9,11 @@
 // that key. A result without a hash is never right, however many handlers put it. A handler that
 // puts a result of another size than the task makes is wrong without any vote. If no other handler
 // is present that could vote, the case is skipped; while no handler is present at all, it waits,
-// like everything else. A key whose clients leave votes alone counts as absent for a while
-// (silent_keys.h). A vote names neither the first results nor their makers, and nobody can tell
-// from outside which tasks are drawn, because the draw depends on a secret.
+// like everything else. A case that only clients of one key have decided counts as skipped, too:
+// such votes find faulty devices, but the owner of a key may agree with itself. A key whose clients
+// leave votes alone counts as absent for a while (silent_keys.h). A vote names neither the first
+// results nor their makers, and nobody can tell from outside which tasks are drawn, because the
+// draw depends on a secret. If tasks are put again under the same keys, others of them are drawn.
 //
 // The number of simultaneous votes is limited, and the earliest cases vote first: a vote may need
 // the right result of an earlier case, but not that of a later one. Only the first vote of a case
@@ -49,7 +51,8 @@ struct AuditVote {
 };
 struct AuditVerdict {
   std::vector<tuplespace::ClientId> wrong;  // sorted
-  std::string text;                         // for the user
+  std::string text;                         // for the user; has the first findings
+  std::size_t findings = 0;
 };
 // Handlers computed different results, and nobody will decide which one is right.
 struct AuditConflict {
@@ -94,20 +97,25 @@ class Audits {
     std::optional<std::string> undecided;
     std::vector<std::string> say;
   };
-  Output TakeOutput() { return std::exchange(output_, {}); }
+  Output TakeOutput();
 
   std::size_t OpenIn(std::int64_t unit) const;
   bool HasVotes() const { return !voting_.empty(); }  // under way
   // Why the run waits for another handler that decides between different results; null if it does
   // not wait. Valid until another method is called.
   const std::string* Undecided() const;
+  // The most memory of a handler that could decide between different results, if the task needed
+  // less memory; 0: there is none.
+  std::uint64_t MemoryOfNewVoters() const;
   // False: an input of this task, or of this vote, is a result whose case is open. The input may
   // then be wrong, so the task may fail on every handler. True also for tasks without a case.
   bool InputsAreDecided(const tuplespace::Key& task) const;
-  std::uint64_t passed() const { return passed_; }
-  std::uint64_t skipped() const { return skipped_; }  // for lack of another handler
-  // The handlers whose results were in skipped cases, where nobody has confirmed them.
-  const std::set<tuplespace::ClientId>& unconfirmed() const { return unconfirmed_; }
+  std::uint64_t passed() const { return counts_.passed; }
+  // For lack of another handler, or of one with another key.
+  std::uint64_t skipped() const { return counts_.skipped; }
+  // The handlers whose results nobody has confirmed, and the keys ("name/") of all handlers in
+  // skipped cases: nobody with another key has confirmed these results.
+  const std::set<tuplespace::ClientId>& unconfirmed() const { return counts_.unconfirmed; }
 
  private:
   struct Ballot {
@@ -126,9 +134,20 @@ class Audits {
     std::string undecided;    // why the case waits for another handler; empty: it does not
   };
 
+  struct Counts {
+    std::uint64_t passed = 0;
+    std::uint64_t skipped = 0;
+    std::set<tuplespace::ClientId> unconfirmed;
+  };
+  struct Said {
+    bool alone = false;    // there is no second handler
+    bool own_key = false;  // there is none with another key
+  };
+
   static std::set<tuplespace::ClientId> VotersOf(const Case& one);
   // The number of ballots of each voter.
   static std::map<tuplespace::ClientId, int> BallotsOf(const Case& one);
+  static std::set<tuplespace::ClientId> OwnersOf(const Case& one);  // of the voters
   // Whether two clients count as two. `owners` are those of all ballots of the case.
   static bool AreTwo(const tuplespace::ClientId& a, const tuplespace::ClientId& b,
                      const std::set<tuplespace::ClientId>& owners);
@@ -143,6 +162,8 @@ class Audits {
   std::vector<tuplespace::ClientId> ExcludedFromNewVote(const Case& one) const;
   void ExcludeSilent(std::vector<tuplespace::ClientId>* not_by) const;
   void AskForVote(AuditId id, Case& one);
+  void Skip(const Case& one);
+  void SayOnce(bool* said, std::string text);
   void TakeBackVote(AuditId id, Case& one);
   void PutWaiting();
   void AskOthers();
@@ -154,6 +175,7 @@ class Audits {
 
   const double share_;
   const std::uint64_t secret_;
+  std::uint64_t round_ = 0;  // of the draw: handlers have seen which tasks were drawn before
   std::map<std::string, Capacity> handlers_;
   SilentKeys silent_;
   AuditId next_id_ = 1;
@@ -162,10 +184,8 @@ class Audits {
   std::map<std::int64_t, std::size_t> open_;  // number of open cases, by unit
   std::set<AuditId> voting_;                  // cases with a vote under way
   std::set<AuditId> waiting_;  // cases whose first vote waits for another vote to end
-  std::uint64_t passed_ = 0;
-  std::uint64_t skipped_ = 0;
-  std::set<tuplespace::ClientId> unconfirmed_;
-  bool said_alone_ = false;
+  Counts counts_;
+  Said said_;
   Output output_;
 };
 

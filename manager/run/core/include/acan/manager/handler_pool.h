@@ -40,6 +40,9 @@ class HandlerPool {
   // are left out, and if that does not help, those that were left out before count again.
   // `workers_too`: handlers that have completed tasks may be idle, too.
   Advice LeaveOutIdle(const Plan& plan, bool workers_too, ManagerActions& out);
+  // The run waits for another handler's vote, and the largest one that could vote has only so much
+  // memory. A plan whose tasks need no more, if there is one.
+  Advice CutForVoter(std::uint64_t memory_bytes, ManagerActions& out);
 
   // The handlers that can compute in the job's precision, are not quarantined, and
   // are not left out.
@@ -74,6 +77,7 @@ class HandlerPool {
   int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
   SmallHandlers small_;
   std::uint64_t hopeless_bytes_ = 0;            // no plan for so large a largest handler
+  std::uint64_t hopeless_voter_bytes_ = 0;      // no plan for so large a voter
   std::uint64_t smallest_need_bytes_ = 0;       // of the largest task, in that attempt
   std::string settings_that_fit_;               // after that attempt; empty: not sought yet
   std::optional<std::int64_t> unfit_since_us_;  // nobody present can hold the largest task

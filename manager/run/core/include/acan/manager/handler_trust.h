@@ -50,6 +50,8 @@ class HandlerTrust {
                                       ManagerActions& out);
   // Whether no audit of the unit is undecided.
   bool IsDecided(UnitId unit) const { return !audits_ || audits_->OpenIn(unit) == 0; }
+  // As Audits::MemoryOfNewVoters.
+  std::uint64_t MemoryOfNewVoters() const { return audits_ ? audits_->MemoryOfNewVoters() : 0; }
   // As Audits::Undecided.
   const std::string* Undecided() const { return audits_ ? audits_->Undecided() : nullptr; }
 

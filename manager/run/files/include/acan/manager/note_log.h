@@ -22,8 +22,9 @@ class NoteLog {
   NoteLog(std::string path, std::string job_id, const char* about)
       : path_(std::move(path)), job_id_(std::move(job_id)), about_(about) {}
 
-  // All whole lines; a kill may have cut the last one short. Throws Unreadable, as a missing note
-  // could make a wrong handler trusted again. A pipe or a device has no lines.
+  // All whole lines; a kill may have cut the last one short. Throws Unreadable, and Error (failure)
+  // for a line longer than 1 MiB, as a missing note could make a wrong handler trusted again. A
+  // pipe or a device has no lines.
   std::vector<Note> Read() const;
   // Throws Error (failure).
   void Add(const Note& note) const;

@@ -28,6 +28,10 @@ struct HandlerTotals {
   std::int64_t tasks() const;  // of all of them
 };
 
+// Keys ("name/") whose handlers confirmed results of each other before one of them turned out to be
+// wrong; the most RunState::failures of the states in which these results do not count.
+using DoubtfulKeys = std::map<std::string, std::int64_t>;
+
 // The state of a run after `version` steps.
 struct RunState {
   std::int64_t version = 0;  // steps done
@@ -36,7 +40,8 @@ struct RunState {
   double seconds = 0;         // of work so far, over all lives of the run
   std::int64_t failures = 0;  // how often it had to be resumed
   // The handlers (client ids) whose results may have contributed to the weights, without those
-  // whose results were all confirmed by audits; sorted.
+  // whose results were all confirmed by audits; sorted. A key ("name/") means that only its own
+  // handlers have confirmed results of each other.
   std::vector<std::string> contributors = {};
   std::int64_t audits_passed = 0, audits_skipped = 0;     // of all lives
   std::vector<ResultConflict> conflicts = {};             // of all lives
@@ -50,6 +55,9 @@ struct RunState {
   // Whether a handler of `wrong` may have contributed to the weights. `wrong` has client ids, and
   // keys ("name/") of which no client is trusted.
   bool MayDependOn(const std::set<std::string>& wrong) const;
+  // Whether it has results that only handlers with one of these keys have confirmed, and that do
+  // not count.
+  bool HasUnconfirmedOf(const DoubtfulKeys& keys) const;
 };
 
 // As JSON.

@@ -21,7 +21,8 @@ namespace acan {
 
 // Snapshots from which a run must not continue, even if they are intact and could not be removed.
 struct BarredSnapshots {
-  std::set<std::string> wrong = {};         // those that depend on them: RunState::MayDependOn
+  std::set<std::string> wrong = {};  // those that depend on them: RunState::MayDependOn
+  DoubtfulKeys in_doubt = {};  // those with results that they made: RunState::HasUnconfirmedOf
   std::optional<std::int64_t> newest = {};  // those of later versions
 };
 
@@ -53,6 +54,9 @@ class SnapshotFolder {
   // Removes the snapshots to which a handler of `wrong` may have contributed. Throws Unreadable if
   // the system cannot read one. One that cannot be removed stays: see BarredSnapshots.
   void RemoveOf(const std::set<std::string>& wrong) const;
+  // As RemoveOf, for those with results that only handlers with one of these keys have confirmed:
+  // RunState::HasUnconfirmedOf.
+  void RemoveUnconfirmedOf(const DoubtfulKeys& keys) const;
 
   struct Found {
     std::string path;
@@ -70,6 +74,8 @@ class SnapshotFolder {
                               const BarredSnapshots& barred = {}) const;
 
  private:
+  // Removes the snapshots with such states. Throws Unreadable.
+  void RemoveIf(const std::function<bool(const RunState&)>& is_bad) const;
   std::string PathOf(std::int64_t version) const;
   std::vector<std::string> Files(const char* suffix) const;        // newest first
   void RemoveAllBut(std::size_t count) const;                      // KeepNewest; throws Unreadable

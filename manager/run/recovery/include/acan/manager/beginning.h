@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,12 +38,12 @@ class Beginning {
   // Finds the newest complete state: the newest snapshot, or what an earlier manager left in the
   // space, if that is newer. If there is none, the caller opens the initial weights. Logs the one
   // that it has chosen. `snapshots` is null without a folder. The counts and the conflicts of all
-  // earlier lives become part of past(), even if none of their weights can be used. Does not use a
-  // snapshot that may depend on a handler of `wrong`. Throws Error (usage) if the folder has a run
+  // earlier lives become part of past(), even if none of their weights can be used. Uses no barred
+  // snapshot; the caller need not set `barred.newest`. Throws Error (usage) if the folder has a run
   // of another job, which would be lost; a standby manager that finds weights in the space takes
   // over even so.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
-            const std::set<std::string>& wrong);
+            BarredSnapshots barred);
 
   // In this process.
   bool IsFirstLife() const { return limits_.earlier_lives == 0; }
@@ -66,7 +65,7 @@ class Beginning {
  private:
   enum class Source : std::uint8_t { kNothing, kInitialWeights, kEarlierLife };
 
-  void FindInSnapshots(const SnapshotFolder& snapshots, const std::set<std::string>& wrong,
+  void FindInSnapshots(const SnapshotFolder& snapshots, const BarredSnapshots& barred,
                        bool* others);
   void CountStepsInFile();
   std::int64_t CountInSpace(const std::string& run);

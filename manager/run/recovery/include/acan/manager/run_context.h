@@ -33,7 +33,7 @@ struct FilesLost : RunLost {};
 // Handlers were wrong: everything in this life that depends on their results must be removed. Begin
 // another life without them.
 struct HandlersWrong {
-  std::map<std::string, std::string> handlers;  // client ids, and the reasons
+  std::map<std::string, std::string> handlers;  // AuditTrail::Handlers
 };
 // The run diverged at `step`: its loss is not finite, or the weights that it made. Versions up to
 // `finite_through` may be good, later ones are not. Begin another life, which repeats the steps
