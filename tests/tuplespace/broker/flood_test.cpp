@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -24,13 +25,14 @@ class Flood : public ::testing::TestWithParam<bool> {
   static constexpr std::uint64_t kPerAddress = 100;
 
   // Starts a broker whose limits on connections also apply to the honest client.
-  void Start(ConnectionLimits limits) {
+  void Start(ConnectionLimits limits, std::int64_t silence_us = BrokerOptions().client_silence_us) {
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = std::min<rlim_t>(files.rlim_max, 1 << 16);
     setrlimit(RLIMIT_NOFILE, &files);
     BrokerOptions options = BrokerThread::Options("tcp://127.0.0.1:*");
     options.connections = limits;
+    options.client_silence_us = silence_us;
     options.limits.message_bytes = 4 << 20;
     options.control_frame_bytes = 1 << 20;
     if (GetParam()) {
@@ -116,6 +118,38 @@ TEST_P(Flood, ConnectionsInAll) {
   EXPECT_THAT(broker_->Log(), HasSubstr("the limit connections = 20"));
   for (const RawConnection& raw : raws) EXPECT_TRUE(raw.IsHungUp());
 }
+
+// By themselves these connections would last for ten minutes.
+class SilentFlood : public Flood {
+ protected:
+  static constexpr std::uint64_t kMost = 20;
+
+  void ExpectRoomForAnother(ConnectionLimits limits) {
+    constexpr std::int64_t kTenMinutesUs = 600'000'000;
+    limits.handshake_us = kTenMinutesUs;
+    Start(limits, kTenMinutesUs);
+    std::vector<RawConnection> raws;
+    for (std::uint64_t i = 0; i < kMost + 10; ++i) raws.emplace_back(broker_->endpoint());
+    EXPECT_TRUE(PollUntil(*honest_, [&] { return Counted().refused_connections >= 11; }));
+    Client late(HonestOptions());
+    EXPECT_TRUE(late.GetStatistics(kGenerous));
+  }
+};
+
+TEST_P(SilentFlood, MakesRoomInAll) {
+  ConnectionLimits limits;
+  limits.connections = kMost;
+  ExpectRoomForAnother(limits);
+}
+
+TEST_P(SilentFlood, MakesRoomForItsAddress) {
+  ConnectionLimits limits;
+  limits.connections_per_address = kMost;
+  ExpectRoomForAnother(limits);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, SilentFlood, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "with" : "without"; });
 
 TEST_P(Flood, FramesOfSixteenGibibytes) {
   Start({});
@@ -213,6 +247,23 @@ TEST_P(Endless, WholeMessagesMayBeAsManyAsTheyLike) {
 
 INSTANTIATE_TEST_SUITE_P(Keys, Endless, ::testing::Values(false),
                          [](const auto&) { return "without"; });
+
+// libzmq numbers the connections without an id in a row. Whoever claimed the next number as an id
+// would end the broker.
+TEST(RoutingIds, CannotBePredicted) {
+  std::srand(1);  // as in every process that does not seed rand()
+  BrokerThread broker("tcp://127.0.0.1:*");
+  const std::size_t answer_bytes = zmtp::Greeting("NULL").size() + 8;
+  const RawConnection claims(broker.endpoint());
+  const std::string first("\0\x6b\x8b\x45\x67", 5);
+  ASSERT_TRUE(claims.Say(zmtp::Greeting("NULL") + zmtp::Ready(first)));
+  EXPECT_TRUE(claims.Hear(answer_bytes));
+  EXPECT_TRUE(Client(ClientAt(broker.endpoint())).GetStatistics(kGenerous));
+  const RawConnection anonymous(broker.endpoint());
+  ASSERT_TRUE(anonymous.Say(zmtp::Greeting("NULL") + zmtp::Ready("")));
+  EXPECT_TRUE(anonymous.Hear(answer_bytes));
+  EXPECT_TRUE(Client(ClientAt(broker.endpoint())).GetStatistics(kGenerous));
+}
 
 constexpr std::chrono::milliseconds kSilence(500);
 

@@ -109,6 +109,46 @@ TEST(CourierTest, AReaderThatConfirmsWhatItDoesNotReadIsSentOnlyAWindow) {
   EXPECT_LE(courier.counts().holder.sent_bytes, kWindow + kKernels);
 }
 
+// Every key may connect, so a message that anybody can send keeps no connection.
+TEST(CourierTest, WhoFetchesNothingIsHungUpOn) {
+  WakeUp wake;
+  CourierOptions options = CourierAt("tcp://127.0.0.1:*");
+  options.first_fetch_us = 2'000'000;
+  options.holder_limits.stall_us = kAnHourUs;  // the reader below confirms nothing
+  Courier courier(options, wake);
+  courier.SessionBegan(kCourierSession, MonotonicUs());
+  courier.Offer(kCourierTile, Payload::Copy("tile"));
+  const TicketClaims claims{kCourierSession, "reader", "", kCourierTile.bytes()};
+  FetchFrame fetch{1, MakeTicket(courier.listening().secret, claims, MonotonicUs() + kAnHourUs),
+                   kPieceBytes, "reader", kCourierTile};
+  zmq::context_t context;
+  zmq::socket_t reader(context, zmq::socket_type::dealer);
+  zmq::socket_t idler(context, zmq::socket_type::dealer);
+  Monitor of_reader(context, reader), of_idler(context, idler);
+  for (zmq::socket_t* const dealer : {&reader, &idler}) {
+    dealer->set(zmq::sockopt::linger, 0);
+    dealer->set(zmq::sockopt::rcvtimeo, 60'000);
+    dealer->connect(courier.listening().endpoint);
+  }
+  const auto fetches = [&] {
+    reader.send(zmq::buffer(EncodePeer(fetch)), zmq::send_flags::none);
+    zmq::message_t piece;
+    EXPECT_TRUE(reader.recv(piece));
+    EXPECT_EQ(piece.size(), kPieceHeadBytes + 4);
+    ++fetch.transfer;
+  };
+  fetches();
+  idler.send(zmq::buffer(EncodePeer(StopFrame{1})), zmq::send_flags::none);
+  const std::int64_t until_us = MonotonicUs() + 60'000'000;
+  while (of_idler.Drain().disconnected == 0) {
+    ASSERT_LT(MonotonicUs(), until_us);
+    zmq_pollitem_t item{of_idler.handle(), 0, ZMQ_POLLIN, 0};
+    PollUntil({&item, 1}, until_us);
+  }
+  fetches();
+  EXPECT_EQ(of_reader.Drain().disconnected, 0);
+}
+
 // The next end of a fetch.
 FetchedPayload NextFetched(Courier& courier, WakeUp& wake) {
   const std::int64_t until_us = MonotonicUs() + 60'000'000;

@@ -37,7 +37,7 @@ class Authenticator {
                  std::int64_t now_us);
 
   zmq::socket_t socket_;
-  LogPause pause_;
+  LogPause pause_{kLinesAboutStrangers};
   std::uint64_t refused_ = 0;
   std::vector<std::string> log_;
 };

@@ -33,7 +33,7 @@ BrokerSockets::BrokerSockets(const BrokerOptions& options, PackingLimits limits)
     : own_context_(options.context == nullptr ? std::make_unique<zmq::context_t>(1) : nullptr),
       context_(own_context_ ? *own_context_ : *options.context),
       authenticator_(options.access ? std::make_unique<Authenticator>(context_) : nullptr),
-      router_(context_, zmq::socket_type::router),
+      router_(MakeRouter(context_)),
       receiver_(limits, options.connections.unfinished_bytes_of_key) {
   const std::vector<std::string> addresses = AddressesOf(options);
   Configure(options);

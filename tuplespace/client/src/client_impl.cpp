@@ -9,6 +9,7 @@
 
 #include "client_options.h"
 #include "endpoint.h"
+#include "tuplespace/clock.h"
 
 namespace tuplespace {
 
@@ -24,6 +25,7 @@ SessionOptions ForSession(const ClientOptions& options) {
   session.name = options.name;
   session.first_nonce = RandomNumber();
   session.unanswered_bytes = options.unanswered_bytes;
+  session.refusal_patience_us = options.refusal_patience_us;
   return session;
 }
 
@@ -250,22 +252,26 @@ void Client::Impl::CheckLink() {
   const Monitor::Seen seen = monitor->Drain();
   direct.NoteAddress(seen.local_address);
   if (seen.handshakes > 0) session.LinkEstablished();
-  if (seen.refused > 0 && options.access) {
-    const std::int64_t until = options.access->until_unix_s;
-    session.ReceiveBad(
-        {ErrorCode::kForbidden,
-         fmt::format(
-             "the broker at {} refused the key \"{}\" ({}): it is not on its list, was revoked, or "
-             "has expired{}",
-             endpoints.endpoint(), options.access->name, options.access->keys.public_key,
-             until == kNoEnd ? "" : " (it was made to expire at " + TimeText(until) + ")")});
-    return;
-  }
+  if (seen.refused > 0 && options.access) return OnKeyRefused();
   if (seen.failed_connections > 0 && !handshake_failed) {
     handshake_failed = true;
     if (on_connection) on_connection(false, HandshakeFailure());
   }
   if (seen.disconnected > 0) session.LinkDown("the connection ended", MonotonicUs());
+}
+
+void Client::Impl::OnKeyRefused() {
+  const std::int64_t until = options.access->until_unix_s;
+  const std::string why = fmt::format(
+      "what answers at {} refused the key \"{}\" ({}): the key is not on the broker's list, was "
+      "revoked, or has expired{}, unless somebody other than the broker answers, as a refusal is "
+      "not authenticated",
+      endpoints.endpoint(), options.access->name, options.access->keys.public_key,
+      until == kNoEnd ? "" : " (it was made to expire at " + TimeText(until) + ")");
+  const bool was_told = std::exchange(key_refused, true) || session.joined();
+  const bool expired = until != kNoEnd && UnixUs() / 1'000'000 >= until;
+  session.LinkRefused(why, expired, MonotonicUs());
+  if (!was_told && !session.failure() && on_connection) on_connection(false, why);
 }
 
 std::string Client::Impl::HandshakeFailure() const {
@@ -319,7 +325,7 @@ int Client::Impl::HandleEvent(SessionEvent&& event) {
   }
   if (const auto* change = std::get_if<ConnectionChanged>(&event)) {
     if (change->connected) {
-      handshake_failed = false;
+      handshake_failed = key_refused = false;
       endpoints.Answered();
     }
     if (on_connection) on_connection(change->connected, change->why);

@@ -43,6 +43,7 @@ struct Client::Impl {
   void FollowSession();
   void Share(RequestBody& body);
   void CheckLink();
+  void OnKeyRefused();
   std::string HandshakeFailure() const;
   int HandleEvents();
   int HandleEvent(SessionEvent&& event);
@@ -95,7 +96,8 @@ struct Client::Impl {
   std::function<void(const std::string&)> on_delay;
   std::function<void()> interrupt;  // of Call; may be null
   bool polling = false;
-  bool handshake_failed = false;  // and on_connection was called; until one succeeds
+  bool handshake_failed = false;  // and on_connection was called; until a broker answers
+  bool key_refused = false;       // the same
 };
 
 }  // namespace tuplespace

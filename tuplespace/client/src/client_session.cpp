@@ -14,8 +14,6 @@ namespace tuplespace {
 
 namespace {
 
-// A connection that lasted this long was good: after it the next attempt is made at once.
-constexpr std::int64_t kStableUs = 1'000'000;
 // Pings in each silence time: two may be lost or late.
 constexpr std::int64_t kPingsPerSilence = 4;
 constexpr std::uint64_t kRequestOverheadBytes = 256;
@@ -152,39 +150,6 @@ void ClientSession::Abandon(RequestId id, std::int64_t now_us) {
 void ClientSession::Leave() {
   if (state_ == State::kJoined) bye_due_ = true;
   if (state_ != State::kFailed) state_ = State::kLeft;
-}
-
-void ClientSession::LinkUp(std::int64_t now_us) {
-  if (state_ == State::kFailed || state_ == State::kLeft) return;
-  link_.relink_at_us = kForeverUs;
-  joining_.established = false;
-  if (joining_.nonce == options_.first_nonce) delays_.alone_since_us = now_us;  // the first attempt
-  BeginHello(now_us);
-}
-
-void ClientSession::BeginHello(std::int64_t now_us) {
-  state_ = State::kJoining;
-  ++joining_.nonce;
-  joining_.hello_due = true;
-  link_.ping_due_at_us = link_.ping_sent_at_us = kForeverUs;
-  joining_.retry_at_us = kForeverUs;
-  joining_.deadline_us = now_us + joining_.timeout_us;
-}
-
-void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {
-  if (state_ != State::kJoining && state_ != State::kJoined) return;
-  if (state_ == State::kJoined) {
-    if (now_us - link_.joined_at_us >= kStableUs) link_.relink_delay_us = 0;
-    events_.emplace_back(ConnectionChanged{false, why});
-    delays_.alone_since_us = now_us;
-  }
-  state_ = State::kNoLink;
-  joining_.hello_due = false;
-  link_.ping_due_at_us = kForeverUs;
-  joining_.deadline_us = joining_.retry_at_us = kForeverUs;
-  link_.relink_at_us = now_us + link_.relink_delay_us;
-  link_.relink_delay_us = std::clamp(2 * link_.relink_delay_us, options_.min_relink_delay_us,
-                                     options_.max_relink_delay_us);
 }
 
 void ClientSession::Heard(std::int64_t now_us) {

@@ -30,6 +30,7 @@ struct SessionOptions {
   std::int64_t max_busy_delay_us = 1'000'000;
   std::int64_t min_relink_delay_us = 10'000;
   std::int64_t max_relink_delay_us = 1'000'000;
+  std::int64_t refusal_patience_us = 30'000'000;
 };
 
 // The shell should drop its connection, if any, make a new one and call LinkUp.
@@ -74,8 +75,15 @@ class ClientSession {
   // in order, or the connection is lost.
   void LinkUp(std::int64_t now_us);
   // This connection has reached a broker.
-  void LinkEstablished() { joining_.established = true; }
+  void LinkEstablished() {
+    joining_.established = true;
+    joining_.refused_since_us = kForeverUs;
+  }
   void LinkDown(const std::string& why, std::int64_t now_us);
+  // Something at the other end refused this client's key. That is not authenticated, so the session
+  // fails (kForbidden) only if the key has expired by this client's clock, or if this client has
+  // never joined and refusals have come for refusal_patience_us. `why` is a whole sentence.
+  void LinkRefused(const std::string& why, bool expired, std::int64_t now_us);
   // The broker was heard, though not yet with a whole message: a part of one has come.
   void Heard(std::int64_t now_us);
   // Part of the taken output that waited for room has left. No further output is taken while it
@@ -146,6 +154,10 @@ class ClientSession {
     std::int64_t busy_delay_us = 0;
     bool established = false;  // the connection has reached a broker
     int ignored = 0;           // Hellos over such connections, in a row, without an answer
+    // The first and the last refusal of the key without an accepted one between them; kForeverUs:
+    // there was none.
+    std::int64_t refused_since_us = kForeverUs;
+    std::int64_t refused_at_us = 0;
   };
   // When the next connection is made, and the traffic of the current one.
   struct Link {

@@ -38,11 +38,14 @@ inline constexpr ConnectionLimits kPeerConnections{.connections = 512,
                                                    .connections_per_address = 128,
                                                    .handshake_us = 10'000'000,
                                                    .unfinished_bytes = 1 << 20,
-                                                   .unread_bytes = 16 << 20};
+                                                   .unread_bytes = 16 << 20,
+                                                   .unread_bytes_of_all = 64 << 20};
 
 // A link takes about four descriptors.
 inline constexpr std::size_t kMaxLinks = 128;
 inline constexpr std::int64_t kIdleLinkUs = 60'000'000;
+// Readers connect when they have something to fetch.
+inline constexpr std::int64_t kFirstFetchUs = 10'000'000;
 
 struct CourierOptions {
   // tcp://ADDRESS:PORT, where PORT may be *. Without keys it must be a loopback address.
@@ -57,6 +60,8 @@ struct CourierOptions {
   // longest is closed; if none is idle, the fetch fails.
   std::size_t most_links = kMaxLinks;
   std::int64_t idle_link_us = kIdleLinkUs;  // a link that is idle for so long is closed
+  // A connection of another client is closed after so long without a fetch that has a good ticket.
+  std::int64_t first_fetch_us = kFirstFetchUs;
 };
 
 struct CourierCounts {

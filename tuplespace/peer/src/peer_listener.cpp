@@ -60,8 +60,8 @@ zmq::message_t MessageOf(PeerHolder::Outgoing&& out) {
 PeerListener::PeerListener(zmq::context_t& context, const CourierOptions& options)
     : has_keys_(options.keys.has_value()),
       authenticator_(has_keys_ ? std::make_unique<Authenticator>(context) : nullptr),
-      router_(context, zmq::socket_type::router),
-      connections_(Possible(kPeerConnections), kSilenceUs),
+      router_(MakeRouter(context)),
+      connections_(Possible(kPeerConnections), kSilenceUs, options.first_fetch_us),
       holder_(listening_.secret = MakeTicketSecret(), options.holder_limits) {
   SetCommonOptions(router_);
   if (has_keys_) {
@@ -152,10 +152,11 @@ bool PeerListener::ReceiveOne(std::int64_t now_us) {
   const bool several = more;
   for (zmq::message_t rest; more; more = rest.more()) ReceiveFrame(router_, rest, 0);
   if (!NoteConnection(peer, descriptor, now_us)) return true;
-  connections_.Heard(descriptor, "", message.size());
   const std::span<const std::byte> bytes{message.data<const std::byte>(), message.size()};
   const bool good = !several && (!has_keys_ || !public_key.empty()) &&
                     holder_.Receive(peer, public_key, bytes, now_us);
+  // Every key gets here, so only a fetch with a good ticket counts.
+  connections_.Heard(descriptor, "", message.size(), holder_.HadTicket(peer));
   if (!good) connections_.DropSoon(descriptor, now_us);
   return true;
 }

@@ -1,6 +1,7 @@
 // Connections: the limits of a listener's tcp connections, before and after authentication: how
 // many there are, in total and from one address, how long they may be silent, and how much of an
-// unfinished message they may send. ZeroMQ accepts connections by itself and limits only the size
+// unfinished message they may send. At a limit on their number, one over which no message has come
+// yet makes room (SilentConnections). ZeroMQ accepts connections by itself and limits only the size
 // of a frame. So this class inspects the connections from outside, through their descriptors, and
 // shuts down those that exceed a limit.
 //
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "log_pause.h"
+#include "silent_connections.h"
 #include "spare_descriptor.h"
 #include "tuplespace/connection_limits.h"
 
@@ -27,16 +29,17 @@ namespace tuplespace {
 
 class Connections {
  public:
-  // `silence_us`: a connection without a whole message for this long is closed.
-  Connections(ConnectionLimits limits, std::int64_t silence_us);
+  // `silence_us`: a connection without a whole message for this long is closed. `first_us`: so is
+  // one without a message that counts for this long after it was accepted.
+  Connections(ConnectionLimits limits, std::int64_t silence_us, std::int64_t first_us = INT64_MAX);
 
   void Accepted(int descriptor, std::int64_t now_us);  // the limits apply only to tcp
-  bool Ended(int descriptor);                          // false: no message ever came over it
+  bool Ended(int descriptor);                          // false: no message that counts ever came
   // Whether it was accepted and is not known to have ended.
   bool Has(int descriptor) const { return connections_.count(descriptor) > 0; }
   // A whole message of `bytes` bytes has come over it. `client` is empty if the sender is not
-  // certain.
-  void Heard(int descriptor, const std::string& client, std::size_t bytes);
+  // certain. `counts`: it is one that only an honest peer would send first; see `first_us`.
+  void Heard(int descriptor, const std::string& client, std::size_t bytes, bool counts = true);
   // Everything that ZeroMQ has received was read.
   void Drained() { ++drains_; }
   // A message of the client that was heard over this connection has come over another channel.
@@ -63,7 +66,7 @@ class Connections {
   struct Connection {
     std::optional<sockaddr_in6> peer;  // IPv4 as a mapped address; nullopt: not tcp
     bool heard = false;                // since the last check
-    bool spoke = false;                // ever
+    bool spoke = false;                // ever, with a message that counts
     std::string client;
     bool refused = false;
     std::uint64_t whole_bytes = 0;  // received by the kernel at the last whole message
@@ -75,17 +78,23 @@ class Connections {
     std::uint64_t taken_since = 0;
     std::uint64_t drains = 0;         // drains_ at the last check
     std::uint64_t backlog_bytes = 0;  // received and not read, at the last check
+    std::int64_t accepted_at_us = 0;
     std::int64_t heard_at_us = 0;
     std::int64_t drop_at_us = INT64_MAX;
   };
 
   void Look(int descriptor, Connection& connection, std::int64_t now_us);
-  // Ends the connection with the largest backlog if all backlogs together are too large.
+  // Ends the connections with the largest backlogs while all backlogs together are too large.
   void LookAtAllBacklogs(std::int64_t now_us);
+  void EndLargest(std::uint64_t bytes_of_all, std::int64_t now_us);
   // Whether its unread bytes are within the limit.
   bool LookAtBacklog(int descriptor, Connection& connection, std::uint64_t bytes,
                      std::int64_t now_us);
   void Refuse(int descriptor, Connection& connection, const std::string& why, std::int64_t now_us);
+  // A limit on the number is reached. Ends the connection `silent` if there is one, otherwise
+  // `newcomer`.
+  void MakeRoom(int newcomer, std::optional<int> silent, const std::string& why,
+                std::int64_t now_us);
   // Ends the connection whose duplicate spare_ is; false: that is another one.
   bool ShutDown(const Connection& connection, std::int64_t now_us);
   void Forget(std::unordered_map<int, Connection>::iterator it);
@@ -93,15 +102,17 @@ class Connections {
   SpareDescriptor spare_;
   ConnectionLimits limits_;
   std::int64_t silence_us_;
+  std::int64_t first_us_;
   std::unordered_map<int, Connection> connections_;       // by descriptor
   std::unordered_map<std::string, std::uint64_t> count_;  // by address
+  SilentConnections silent_;
   std::unordered_set<int> gone_;  // accepted, but gone before they could be inspected
   std::vector<std::string> ended_clients_;
   std::int64_t look_at_us_ = INT64_MAX;
   std::uint64_t drains_ = 0;
   std::uint64_t refused_ = 0;
   std::uint64_t failed_ = 0;
-  LogPause pause_;
+  LogPause pause_{kLinesAboutStrangers};
   std::vector<std::string> log_;
 };
 

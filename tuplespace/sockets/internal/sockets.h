@@ -98,6 +98,11 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
 // The size limit for received ZeroMQ messages.
 inline constexpr std::int64_t kMaxSocketBytes = kMaxPartBytes + kEncryptionBytes;
 
+// A ROUTER whose numbers for connections without an id nobody can predict: libzmq ends the process
+// if another connection claims the next number as its id. Seeds rand(), from which libzmq takes the
+// first number and which it does not seed.
+zmq::socket_t MakeRouter(zmq::context_t& context);
+
 // Also avoids settings with which libzmq 4.3.4 can end the process (docs/reliability.md).
 void SetCommonOptions(zmq::socket_t& socket);
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -20,7 +21,10 @@ namespace {
 
 constexpr std::int64_t kLookEveryUs = 250'000;
 constexpr std::int64_t kDropSoonUs = 100'000;
+constexpr std::ptrdiff_t kNetworkBytes = 8;   // of an IPv6 address, which a host usually has alone
 constexpr std::uint64_t kOverheadBytes = 64;  // maximum overhead of ZMTP and CURVE for a message
+// More than a handshake and a first message, which asks to join.
+constexpr std::uint64_t kFirstBytes = 64 << 10;
 constexpr std::uint64_t kHeartbeatBytesPerSecond = 1024;  // several times their real rate
 
 // The remote address; nullopt if there is none (any more).
@@ -70,6 +74,17 @@ std::string AddressOf(const sockaddr_in6& peer) {
   return text.data();
 }
 
+// The addresses that the host of `peer` may have, too: its IPv6 network, or all of loopback.
+std::string NetworkOf(sockaddr_in6 peer) {
+  auto& bytes = peer.sin6_addr.s6_addr;
+  if (!IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr)) {
+    std::fill(std::begin(bytes) + kNetworkBytes, std::end(bytes), std::uint8_t{0});
+  } else if (bytes[12] == IN_LOOPBACKNET) {
+    std::fill(std::begin(bytes) + 13, std::end(bytes), std::uint8_t{0});
+  }
+  return AddressOf(peer);
+}
+
 // The number of bytes that the kernel has received; nullopt if it is unknown (before Linux 4.1).
 std::optional<std::uint64_t> ReceivedBytes(int descriptor) {
   tcp_info info{};
@@ -83,8 +98,8 @@ std::optional<std::uint64_t> ReceivedBytes(int descriptor) {
 
 }  // namespace
 
-Connections::Connections(ConnectionLimits limits, std::int64_t silence_us)
-    : limits_(limits), silence_us_(silence_us) {}
+Connections::Connections(ConnectionLimits limits, std::int64_t silence_us, std::int64_t first_us)
+    : limits_(limits), silence_us_(silence_us), first_us_(first_us) {}
 
 void Connections::Accepted(int descriptor, std::int64_t now_us) {
   Ended(descriptor);  // if this number was in use, that connection is gone
@@ -97,19 +112,28 @@ void Connections::Accepted(int descriptor, std::int64_t now_us) {
   const auto peer = TcpAddress(*other_end);
   Connection& connection = connections_[descriptor];
   connection.peer = peer;
-  connection.heard_at_us = now_us;
+  connection.accepted_at_us = connection.heard_at_us = now_us;
   if (!peer) return;
-  const std::uint64_t from_there = ++count_[AddressOf(*peer)];
+  const std::string address = AddressOf(*peer);
+  silent_.Add(descriptor, address, NetworkOf(*peer), now_us);
+  const std::uint64_t from_there = ++count_[address];
   look_at_us_ = std::min(look_at_us_, now_us + kLookEveryUs);
   if (from_there > limits_.connections_per_address) {
-    Refuse(descriptor, connection,
-           fmt::format("the limit connections_per_address = {} is reached",
-                       limits_.connections_per_address),
-           now_us);
+    MakeRoom(descriptor, silent_.ToEndOfAddress(descriptor, now_us),
+             fmt::format("the limit connections_per_address = {} is reached",
+                         limits_.connections_per_address),
+             now_us);
   } else if (connections_.size() > limits_.connections) {
-    Refuse(descriptor, connection,
-           fmt::format("the limit connections = {} is reached", limits_.connections), now_us);
+    MakeRoom(descriptor, silent_.ToEnd(descriptor, now_us),
+             fmt::format("the limit connections = {} is reached", limits_.connections), now_us);
   }
+}
+
+void Connections::MakeRoom(int newcomer, std::optional<int> silent, const std::string& why,
+                           std::int64_t now_us) {
+  if (!silent) return Refuse(newcomer, connections_.at(newcomer), why, now_us);
+  silent_.Remove(*silent);  // also if it has ended and its event is still to come
+  Refuse(*silent, connections_.at(*silent), why + ", and nothing has come over it yet", now_us);
 }
 
 bool Connections::Ended(int descriptor) {
@@ -126,6 +150,7 @@ bool Connections::Ended(int descriptor) {
 }
 
 void Connections::Forget(std::unordered_map<int, Connection>::iterator it) {
+  silent_.Remove(it->first);
   const Connection connection = std::move(it->second);
   connections_.erase(it);
   if (connection.peer) {
@@ -138,10 +163,11 @@ void Connections::Forget(std::unordered_map<int, Connection>::iterator it) {
   if (!connection.client.empty() && !elsewhere) ended_clients_.push_back(connection.client);
 }
 
-void Connections::Heard(int descriptor, const std::string& client, std::size_t bytes) {
+void Connections::Heard(int descriptor, const std::string& client, std::size_t bytes, bool counts) {
   const auto it = connections_.find(descriptor);
   if (it == connections_.end()) return;
-  it->second.heard = it->second.spoke = true;
+  it->second.heard = true;
+  if (counts && !std::exchange(it->second.spoke, true)) silent_.Remove(descriptor);
   it->second.taken_since += bytes + kOverheadBytes;
   if (it->second.client != client) it->second.client = client;
   if (!ended_clients_.empty()) std::erase(ended_clients_, client);
@@ -199,6 +225,12 @@ void Connections::Look(int descriptor, Connection& connection, std::int64_t now_
   if (now_us >= connection.drop_at_us) {
     return Refuse(descriptor, connection, "it was told so", now_us);
   }
+  if (!connection.spoke && now_us - connection.accepted_at_us >= first_us_) {
+    return Refuse(descriptor, connection,
+                  fmt::format("nothing useful came over it for {}",
+                              SecondsText(now_us - connection.accepted_at_us)),
+                  now_us);
+  }
   const std::uint64_t bytes = ReceivedBytes(descriptor).value_or(connection.whole_bytes);
   if (connection.heard) {
     connection.heard = false;
@@ -248,21 +280,34 @@ bool Connections::LookAtBacklog(int descriptor, Connection& connection, std::uin
 
 void Connections::LookAtAllBacklogs(std::int64_t now_us) {
   std::uint64_t bytes = 0;
-  auto largest = connections_.end();
-  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-    const Connection& connection = it->second;
-    if (!connection.peer || connection.refused) continue;
-    bytes += connection.backlog_bytes;
-    if (largest == connections_.end() || connection.backlog_bytes > largest->second.backlog_bytes) {
-      largest = it;
-    }
+  for (const auto& [descriptor, connection] : connections_) {
+    if (connection.peer && !connection.refused) bytes += connection.backlog_bytes;
   }
-  if (bytes <= limits_.unread_bytes_of_all) return;
-  Refuse(largest->first, largest->second,
-         fmt::format("{} bytes of all connections wait to be read, over the limit "
-                     "unread_bytes_of_all = {}, and this one has most of them",
-                     bytes, limits_.unread_bytes_of_all),
-         now_us);
+  if (bytes > limits_.unread_bytes_of_all) EndLargest(bytes, now_us);
+}
+
+void Connections::EndLargest(std::uint64_t bytes_of_all, std::int64_t now_us) {
+  std::vector<std::pair<int, Connection*>> open;
+  for (auto& [descriptor, connection] : connections_) {
+    if (connection.peer && !connection.refused) open.emplace_back(descriptor, &connection);
+  }
+  // A connection with many bytes and no first message may be that of somebody without a key.
+  const auto rank = [](const std::pair<int, Connection*>& one) {
+    const std::uint64_t bytes = one.second->backlog_bytes;
+    return std::pair(!one.second->spoke && bytes > kFirstBytes, bytes);
+  };
+  std::sort(open.begin(), open.end(),
+            [&](const auto& one, const auto& other) { return rank(one) > rank(other); });
+  for (const auto& [descriptor, connection] : open) {
+    if (bytes_of_all <= limits_.unread_bytes_of_all) return;
+    const std::uint64_t bytes = connection->backlog_bytes;
+    Refuse(descriptor, *connection,
+           fmt::format("{} bytes of all connections wait to be read, over the limit "
+                       "unread_bytes_of_all = {}, and {} of them came over this one",
+                       bytes_of_all, limits_.unread_bytes_of_all, bytes),
+           now_us);
+    bytes_of_all -= bytes;
+  }
 }
 
 bool Connections::ShutDown(const Connection& connection, std::int64_t now_us) {
@@ -286,6 +331,7 @@ void Connections::Refuse(int descriptor, Connection& connection, const std::stri
   spare_.Release();
   if (!refuses) return;
   connection.refused = true;
+  silent_.Remove(descriptor);
   connection.drop_at_us = INT64_MAX;
   ++refused_;
   const std::string address = AddressOf(*connection.peer);

@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -202,6 +203,11 @@ SendResult Send(zmq::socket_t& socket, const std::string* routing_id,
     packer.Advance();
   }
   return SendResult::kSent;
+}
+
+zmq::socket_t MakeRouter(zmq::context_t& context) {
+  std::srand(static_cast<unsigned int>(RandomNumber()));
+  return zmq::socket_t(context, zmq::socket_type::router);
 }
 
 void SetCommonOptions(zmq::socket_t& socket) {

@@ -40,6 +40,10 @@ struct ClientOptions {
   ClientId id;
   // Keys for a broker that has keys; the id then begins with "NAME/". Not for inproc://.
   std::optional<ClientAccess> access = {};
+  // A refusal of the key is not authenticated: whoever can answer at the endpoint can forge it. So
+  // a client that has joined once continues to try, and another one gives up (SpaceError,
+  // kForbidden) only if it is refused for this long. 0: at once.
+  std::int64_t refusal_patience_us = 30'000'000;
   zmq::context_t* context = nullptr;            // shared for inproc; null: the client makes its own
   std::uint64_t unanswered_bytes = 4ull << 30;  // limit of requests kept for resending
   // Messages, and payloads of at least SharedPool::kMinBytes, pass through shared memory if this
@@ -147,10 +151,10 @@ class Client {
   void OnDelay(std::function<void(const std::string& text)> handler);
   // Called with true when a broker has welcomed this client, and with false and the reason when
   // that connection is lost. Also called, with false, if there is a broker but the handshake with
-  // it fails; once until one succeeds. After a lost connection the space has forgotten this
-  // client's leases, ephemeral tuples and holds; the client itself resends unanswered requests. A
-  // restarted broker has an empty space, without tuples that were acknowledged before;
-  // broker_life() tells the two cases apart.
+  // it fails or the key is refused; each once until a broker welcomes this client. After a lost
+  // connection the space has forgotten this client's leases, ephemeral tuples and holds; the client
+  // itself resends unanswered requests. A restarted broker has an empty space, without tuples that
+  // were acknowledged before; broker_life() tells the two cases apart.
   void OnConnection(std::function<void(bool connected, const std::string& why)> handler);
 
   // Sends what is queued and handles what has come. Waits at most `timeout` for something to come,
@@ -159,8 +163,8 @@ class Client {
   // is silent for the broker's client_silence_us is lost. An exception of a handler leaves Poll;
   // the client stays usable, and the next Poll handles the rest. REQUIRES: neither Poll nor a
   // blocking call is called from one of the client's own handlers (std::logic_error). Throws
-  // SpaceError if the broker speaks another protocol version, refuses the session, or does not know
-  // this client's key (kForbidden).
+  // SpaceError if the broker speaks another protocol version, refuses the session, or revokes this
+  // client's key, or if the key is refused for refusal_patience_us (both kForbidden).
   int Poll(std::chrono::microseconds timeout, int extra_fd = -1);
   // Sends as much of the queue as possible at once, before more is queued; Poll sends the rest.
   // Throws as Poll does if the context is gone.

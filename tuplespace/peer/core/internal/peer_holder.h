@@ -81,6 +81,7 @@ class PeerHolder {
   // there are no keys). False: close the connection.
   bool Receive(const std::string& peer, std::string_view public_key,
                std::span<const std::byte> message, std::int64_t now_us);
+  bool HadTicket(const std::string& peer) const;  // a fetch of this connection had a good one
   void PeerGone(const std::string& peer);
 
   // Requests to the client's own thread, which answers each with Provide. Until then there is no
@@ -132,6 +133,7 @@ class PeerHolder {
     std::int64_t heard_us = 0;  // when it confirmed bytes, or was first sent some to confirm
     std::uint64_t turn = 0;     // the last one that it had; 0: it has not begun a transfer
     std::uint32_t refused = 0;
+    bool had_ticket = false;
   };
   struct Turns {
     std::map<std::uint64_t, Peer*> ready;  // the peers that may be sent a piece, by Peer::turn

@@ -58,8 +58,15 @@ bool PeerHolder::Receive(const std::string& peer, std::string_view public_key,
   return true;
 }
 
+bool PeerHolder::HadTicket(const std::string& peer) const {
+  const auto known = peers_.find(peer);
+  return known != peers_.end() && known->second.had_ticket;
+}
+
 bool PeerHolder::OnFetch(const std::string& peer, std::string_view public_key, FetchFrame&& fetch) {
-  if (const auto why = RefusalOf(peer, public_key, fetch)) {
+  const auto why = RefusalOf(peer, public_key, fetch);
+  if (!why || *why == FetchRefusal::kBusy) peers_[peer].had_ticket = true;
+  if (why) {
     Refuse(peer, fetch.transfer, *why);
     const bool honest = *why == FetchRefusal::kBusy || *why == FetchRefusal::kExpired;
     return honest || NoteRefused(peer);
