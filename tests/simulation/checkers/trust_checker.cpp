@@ -78,7 +78,8 @@ void TrustChecker::OnMistrusted(const Notice& notice, std::int64_t now_us) {
                                 notice.key.ToString()));
   }
   mistrusted_.insert(notice.by);
-  if (context_.IsLimited(notice.by) && !apart) offence_us_ = now_us;
+  if (apart) return;  // Gets wait longer if the client is benched for all tasks, too
+  if (context_.IsLimited(notice.by)) offence_us_ = now_us;
   const std::size_t unit = notice.text.rfind(" ms");
   const std::size_t number = notice.text.rfind(' ', unit - 1) + 1;
   const std::int64_t said_us = 1000 * std::stoll(notice.text.substr(number, unit - number));
