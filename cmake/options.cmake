@@ -94,6 +94,9 @@ target_link_libraries(acan_flags INTERFACE fmt::fmt)  # same definitions as the 
 target_compile_options(acan_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-fmad=false -ftz=false \
 -prec-div=true -prec-sqrt=true -Xcompiler=-Wall,-Wextra,-Wshadow,-fno-fast-math,-ffp-contract=off\
 $<$<BOOL:${ACAN_WERROR}>: -Werror=all-warnings -Xcompiler=-Werror>>")
+# The linker gets CXXFLAGS, too. For -ffast-math or -funsafe-math-optimizations it would add start-up
+# code that makes a process flush denormals to zero.
+add_link_options("$<$<LINK_LANGUAGE:CXX>:-fno-fast-math;-fno-unsafe-math-optimizations>")
 if(ACAN_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ACAN_SANITIZE};-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=${ACAN_SANITIZE})

@@ -4,6 +4,7 @@
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch torchvision
     /tmp/venv/bin/python bench/compare/images.py --model vit [--acan build/release/bin/acan]
     /tmp/venv/bin/python bench/compare/images.py --model resnet --rounds 5 --json FILE
+    /tmp/venv/bin/python bench/compare/images.py --model vit --handlers cuda:0@16GiB --steps 60
 
 The images are random, of the size of Fashion-MNIST's (28 x 28 pixels, one channel, ten classes);
 the models are torchvision's. `vit` has patches of 4 x 4, 6 layers of 128 features, and AdamW;
@@ -11,9 +12,10 @@ the models are torchvision's. `vit` has patches of 4 x 4, 6 layers of 128 featur
 momentum.
 
 acan uses as many handlers of one thread as --threads says, PyTorch eager one process with as many
-threads. The order rotates from round to round. The ratio is acan's steps per second over PyTorch's
-in the same round. The first steps and acan's last one are not counted. PyTorch's batches are in
-memory before the clock starts.
+threads. With --handlers, acan uses these instead of the threads. If a GPU is among them, PyTorch
+trains on the GPU, in float32. The order rotates from round to round. The ratio is acan's steps per
+second over PyTorch's in the same round. The first steps and acan's last one are not counted.
+PyTorch's batches are in its device's memory before the clock starts.
 """
 import argparse
 import json
@@ -70,6 +72,14 @@ every_steps = 0
 """
 
 
+def handlers_of(arguments):
+    return arguments.handlers or f"{arguments.threads}xcpu:1"
+
+
+def torch_device(arguments):
+    return "cuda" if "cuda" in handlers_of(arguments) else "cpu"
+
+
 def acan_steps_per_second(arguments):
     samples = 8 * arguments.batch
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +87,7 @@ def acan_steps_per_second(arguments):
         write_idx(folder / "images", [samples, SIDE, SIDE], os.urandom(samples * SIDE * SIDE))
         write_idx(folder / "labels", [samples], bytes(i % CLASSES for i in range(samples)))
         job = job_text(arguments, folder, WARM_STEPS + arguments.steps)
-        return steps_per_second(arguments.acan, job, ["--handlers", f"{arguments.threads}xcpu:1"],
+        return steps_per_second(arguments.acan, job, ["--handlers", handlers_of(arguments)],
                                 WARM_STEPS)
 
 
@@ -87,23 +97,28 @@ def torch_steps_per_second(arguments):
     import torch
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(SEED)
+    device = torch_device(arguments)
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    torch.backends.cudnn.allow_tf32 = False  # else convolutions are not in float32
     if arguments.model == "vit":
         net = make_vit(SIDE, VIT["patch_size"], VIT["num_layers"], VIT["num_heads"], VIT["hidden_dim"],
-                       VIT["mlp_dim"], 1, CLASSES)
+                       VIT["mlp_dim"], 1, CLASSES).to(device)
         optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     else:
-        net = make_resnet(RESNET["widths"], RESNET["blocks"], 1, CLASSES)
+        net = make_resnet(RESNET["widths"], RESNET["blocks"], 1, CLASSES).to(device)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-    batches = [(torch.rand(arguments.batch, 1, SIDE, SIDE),
-                torch.randint(CLASSES, (arguments.batch,))) for _ in range(8)]
+    batches = [(torch.rand(arguments.batch, 1, SIDE, SIDE).to(device),
+                torch.randint(CLASSES, (arguments.batch,)).to(device)) for _ in range(8)]
     begin = 0.0
     for step in range(WARM_STEPS + arguments.steps):
         if step == WARM_STEPS:
+            wait()
             begin = time.perf_counter()
         images, labels = batches[step % len(batches)]
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(net(images), labels).backward()
         optimizer.step()
+    wait()
     return arguments.steps / (time.perf_counter() - begin)
 
 
@@ -113,7 +128,7 @@ def run_peer(who, arguments):
         return acan_steps_per_second(arguments)
     words = [sys.executable, __file__, "--peer", "--model", arguments.model, "--batch",
              str(arguments.batch), "--steps", str(arguments.steps), "--threads",
-             str(arguments.threads)]
+             str(arguments.threads), "--handlers", handlers_of(arguments)]
     environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads))
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return json.loads(done.stdout)["steps_per_s"]
@@ -129,13 +144,14 @@ def main():
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--handlers", help="acan's devices; default: --threads times cpu:1")
     parser.add_argument("--json", help="write the report here, in place of stdout")
     arguments = parser.parse_args()
     if arguments.peer:
         print(json.dumps(dict(steps_per_s=torch_steps_per_second(arguments))))
         return
     report = dict(model=arguments.model, batch=arguments.batch, steps=arguments.steps,
-                  threads=arguments.threads)
+                  threads=arguments.threads, handlers=handlers_of(arguments))
     report.update(take_turns([ACAN, EAGER], arguments.rounds, arguments.acan,
                              lambda who: run_peer(who, arguments)))
     write_report(report, arguments.json)

@@ -1,8 +1,9 @@
 // gpu_bench: what cuda:0 computes and copies, as one JSON object. It compares exact products, with
 // each tile size and with the chosen one, with cuBLAS in fp32; fast products through the device
-// with direct calls of cuBLAS; kernels with those that only move bytes; copies through the device
-// with direct copies of pinned memory. "slower" lists what reaches less than gpu_expectations.h
-// expects, and the probable counter.
+// with direct calls of cuBLAS; sums over groups of rows in one call with those that it replaces;
+// kernels with those that only move bytes; copies through the device with direct copies of pinned
+// memory. "slower" lists what reaches less than gpu_expectations.h expects, and the probable
+// counter.
 //
 //   gpu_bench                 measures everything, for GPUs
 //   gpu_bench --quick         small shapes, each timed once: shows that it runs, no speeds
@@ -38,6 +39,7 @@
 #include "gpu_bare.h"
 #include "gpu_counters.h"
 #include "gpu_expectations.h"
+#include "gpu_groups.h"
 #include "gpu_sizes.h"
 #include "gpu_ways.h"
 #include "handles.h"
@@ -144,14 +146,14 @@ GemmGpu GpuOf(const Sizes& sizes, int multiprocessors) {
   return gpu;
 }
 
-void AddFigures(const Shape& s, double flops, const Rates& rates, const GemmGpu& gpu,
-                std::vector<bench::Figure>& figures) {
-  const bench::Counters counters = CountersOfProduct(s.form, ProductOf(s), gpu);
+// `counters`: of the way "exact".
+void AddFigures(const std::string& name, double flops, const Rates& rates,
+                const bench::Counters& counters, std::vector<bench::Figure>& figures) {
   for (const bench::Expected& each : bench::ExpectedOfProducts()) {
     const auto rate = rates.find(std::string(each.way));
     const auto limit = rates.find(std::string(each.limit));
     if (rate == rates.end() || limit == rates.end()) continue;
-    figures.push_back({NameOf(s) + " " + rate->first, rate->second, limit->first, limit->second,
+    figures.push_back({name + " " + rate->first, rate->second, limit->first, limit->second,
                        flops < bench::kLargeProductFlops ? each.small_share : each.share,
                        each.way == "exact" ? counters : bench::Counters{}});
   }
@@ -199,7 +201,52 @@ json Products(const Sizes& sizes, const Shape& s, int multiprocessors,
               {"chosen_parts", plan.parts},
               {"tflops", std::move(tflops)}};
   if (CublasProblem().empty()) out["exact_to_cublas_fp32"] = rates["exact"] / rates["cublas_fp32"];
-  AddFigures(s, flops, rates, gpu, figures);
+  AddFigures(NameOf(s), flops, rates, CountersOfProduct(s.form, ProductOf(s), gpu), figures);
+  return out;
+}
+
+std::string NameOf(const GroupsShape& s) {
+  return fmt::format("groups {} {} {} {}", s.m, s.n, s.group_rows, s.groups);
+}
+
+// The ways to compute a sum over groups of rows, and their devices, the chosen way's first.
+struct GroupsWays {
+  std::vector<std::unique_ptr<GroupsOnDevice>> devices;
+  std::vector<Way> ways;
+};
+GroupsWays WaysOf(const Sizes& sizes, const GroupsShape& s) {
+  GroupsWays out;
+  out.devices.push_back(std::make_unique<GroupsOnDevice>(Make(sizes), s));
+  GroupsOnDevice& own = *out.devices.front();
+  out.ways = {own.AsChosen("exact", Precision::kExact), own.AsSingleCalls("exact_single_calls")};
+  if (CublasProblem().empty()) out.ways.push_back(own.AsChosen("fast_fp32", Precision::kFast));
+  const GemmWay parts{std::nullopt, true};
+  auto in_one = std::make_unique<GroupsOnDevice>(Make(sizes, FastMath::kFp32, parts), s);
+  if (in_one->RunInOneCall(Precision::kExact)) {
+    out.ways.push_back(in_one->AsChosen("exact_one_call", Precision::kExact));
+    out.devices.push_back(std::move(in_one));
+  }
+  return out;
+}
+
+json Groups(const Sizes& sizes, const GroupsShape& s, std::vector<bench::Figure>& figures) {
+  const GroupsWays of = WaysOf(sizes, s);
+  const bool in_one = of.devices.front()->RunInOneCall(Precision::kExact);
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) *
+                       static_cast<double>(s.group_rows * s.groups);
+  Rates rates;
+  Settle(sizes, of.ways.front());
+  json tflops = Compare(sizes, of.ways, 1e-12 * flops, rates);
+  json us;
+  for (const auto& [way, rate] : rates) us[way] = 1e-6 * flops / rate;
+  AddFigures(NameOf(s), flops, rates, {}, figures);
+  json out = {{"m", s.m},
+              {"n", s.n},
+              {"group_rows", s.group_rows},
+              {"groups", s.groups},
+              {"chosen", in_one ? "one call" : "single calls"},
+              {"tflops", std::move(tflops)},
+              {"us", std::move(us)}};
   return out;
 }
 
@@ -343,9 +390,13 @@ void Write(const std::string& path, const json& what) {
 // out_path: empty for none.
 json RunAll(const Sizes& sizes, const std::optional<double>& expect, const std::string& out_path) {
   const DeviceListing& device = UsableDevice();
-  json out = {{"device", device.info.description}, {"driver", device.driver},
-              {"products", json::array()},         {"kernels", json::array()},
-              {"copies", json::array()},           {"slower", json::array()}};
+  json out = {{"device", device.info.description},
+              {"driver", device.driver},
+              {"products", json::array()},
+              {"groups", json::array()},
+              {"kernels", json::array()},
+              {"copies", json::array()},
+              {"slower", json::array()}};
   std::vector<bench::Figure> figures;
   const auto save = [&](bool complete) {
     out["complete"] = complete;
@@ -355,6 +406,10 @@ json RunAll(const Sizes& sizes, const std::optional<double>& expect, const std::
   };
   for (const Shape& s : sizes.products) {
     out["products"].push_back(Products(sizes, s, device.info.threads, figures));
+    save(false);
+  }
+  for (const GroupsShape& s : sizes.groups) {
+    out["groups"].push_back(Groups(sizes, s, figures));
     save(false);
   }
   for (const bench::MatrixShape& s : sizes.kernels) {
@@ -378,6 +433,13 @@ void Profile(const std::function<void()>& call) {
   Check(cudaProfilerStop(), "cudaProfilerStop", "cuda:0");
 }
 
+void Profile(const Way& way) {
+  Profile([&] {
+    way.call();
+    way.wait();
+  });
+}
+
 // Returns false if there is no kernel of this name.
 bool RunOnly(const Sizes& sizes, const std::string& name) {
   UsableDevice();
@@ -385,11 +447,16 @@ bool RunOnly(const Sizes& sizes, const std::string& name) {
     for (const OwnWay& each : kOwnWays) {
       if (NameOf(s) + " " + each.name != name) continue;
       OnDevice on(Make(sizes, each.math, each.wish), s);
-      const Way way = on.As(each.name, each.precision);
-      Profile([&] {
-        way.call();
-        way.wait();
-      });
+      Profile(on.As(each.name, each.precision));
+      return true;
+    }
+  }
+  for (const GroupsShape& s : sizes.groups) {
+    if (!name.starts_with(NameOf(s) + " ")) continue;
+    const GroupsWays of = WaysOf(sizes, s);
+    for (const Way& way : of.ways) {
+      if (NameOf(s) + " " + way.name != name) continue;
+      Profile(way);
       return true;
     }
   }

@@ -1,4 +1,5 @@
-// The sizes that gpu_bench measures: shapes of products and kernels, and sizes of copies.
+// The sizes that gpu_bench measures: shapes of products, sums over groups of rows and kernels, and
+// sizes of copies.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +16,18 @@ struct Shape {
   std::int64_t m, n, k;
 };
 
+// The gradient of a weight [m, n], whose operands have equal groups of rows.
+struct GroupsShape {
+  std::int64_t m, n, group_rows, groups;
+};
+
 struct Sizes {
   std::uint64_t limit_bytes;
   int repeats;
   double least_seconds;     // of one timing, so that clocks and launches matter less
   double settling_seconds;  // between products on tensor cores and other products
   std::vector<Shape> products;
+  std::vector<GroupsShape> groups;
   std::vector<bench::MatrixShape> kernels;
   std::vector<std::size_t> copies;  // bytes
 };
@@ -42,6 +49,15 @@ inline const Sizes& FullSizes() {
                              {GemmForm::kForward, 128, 1024, 1024},
                              {GemmForm::kForward, 512, 1024, 1024},
                              {GemmForm::kGradient, 1024, 1024, 128}},
+                            // Convolutions of first layers with few and many samples, and a
+                            // linear layer of a vision transformer.
+                            {{64, 576, 50'176, 2},
+                             {64, 576, 50'176, 16},
+                             {64, 147, 12'544, 4},
+                             {64, 147, 12'544, 32},
+                             {16, 144, 784, 4},
+                             {16, 144, 784, 128},
+                             {384, 128, 50, 128}},
                             {{4096, 4096}, {128, 4096}},
                             {64 << 10, 4 << 20, 256 << 20}};
   return kSizes;
@@ -52,6 +68,7 @@ inline const Sizes& QuickSizes() {
                             0,
                             0,
                             {{GemmForm::kForward, 96, 64, 72}, {GemmForm::kGradient, 64, 136, 64}},
+                            {{12, 20, 50, 5}},
                             {{64, 128}},
                             {1 << 20}};
   return kSizes;

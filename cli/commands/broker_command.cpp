@@ -106,12 +106,14 @@ void LimitTuples(int tuples, tuplespace::BrokerOptions& options) {
   options.limits.watched_keys = options.limits.tuples / 4;
 }
 
-// Applies the changed list of the key file. A file that cannot be used changes nothing; false is
-// returned, and the problem is logged unless it is `said` already.
+// Applies the changed list of the key file. A file that cannot be used, or changes meanwhile,
+// changes nothing; false is returned, and a problem is logged unless it is `said` already.
 bool ReadAgain(const std::string& path, const tuplespace::KeyPair& keys, tuplespace::Broker& broker,
                Log& log, std::string* said) {
   try {
+    const std::string look = LookOf(path);
     const BrokerFile file = ReadBrokerFile(path);
+    if (LookOf(path) != look) return false;
     broker.SetPeers(file.peers);
     log.Info(fmt::format("{} has changed: {} keys may connect now", path, file.peers.size()));
     if (file.keys.public_key != keys.public_key) {

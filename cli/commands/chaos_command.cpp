@@ -17,6 +17,7 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/snapshot.h"
+#include "acan/manager/text_file.h"
 #include "acan/manager/training_id.h"
 #include "chaos_run.h"
 #include "command.h"
@@ -236,6 +237,19 @@ Receipt ReadUndisturbed(const ChaosFlags& flags, const Job& job, const Data& dat
   return receipt;
 }
 
+// The remains of an earlier run must not help the disturbed one.
+void RemoveRemains(const std::string& out_dir) {
+  const std::string snapshots = out_dir + "/" + kSnapshotsName;
+  // Another process may have begun there since the first check, or put a link there, which would
+  // lead to the snapshots of another folder.
+  CheckFolderIsFree(out_dir);
+  RequireNoLink(snapshots);
+  SnapshotFolder(snapshots, "", nullptr, 0).RemoveAll();
+  for (const char* name : {"/metrics.jsonl", "/receipt.json"}) {
+    std::filesystem::remove(out_dir + name);
+  }
+}
+
 int RunChaos(const ChaosFlags& flags) {
   RequireLimits("acan chaos");
   StopSignals signals(StopSignals::Mode::kAll);
@@ -251,6 +265,7 @@ int RunChaos(const ChaosFlags& flags) {
       flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path) + "-chaos";
   RequireOtherInputs(job, out_dir);
   CheckFolderIsFree(out_dir);
+  RequireNoLink(out_dir + "/" + kSnapshotsName);
   Data data = LoadData(job);
   reading.reset();
   LogJob(job, data, log);
@@ -266,13 +281,7 @@ int RunChaos(const ChaosFlags& flags) {
     outcome.undisturbed = std::move(*undisturbed);
   }
   log.Info("training with faults");
-  // Another process may have begun there since the first check.
-  CheckFolderIsFree(out_dir);
-  // The remains of an earlier run must not help this one.
-  SnapshotFolder(out_dir + "/" + kSnapshotsName, "", nullptr, 0).RemoveAll();
-  for (const char* name : {"/metrics.jsonl", "/receipt.json"}) {
-    std::filesystem::remove(out_dir + name);
-  }
+  RemoveRemains(out_dir);
   auto report = Disturb(flags, cluster, out_dir, log, signals);
   if (!report) return 128 + signals.received();
   outcome.chaos = std::move(*report);

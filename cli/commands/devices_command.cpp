@@ -61,6 +61,9 @@ nlohmann::json Described(const DeviceListing& listing) {
           {"parts", listing.parts},
           {"parted_by", listing.parted_by},
           {"memory_bytes", info.memory_bytes},
+          {"same_as", listing.same_as
+                          ? nlohmann::json(fmt::format("{}:{}", info.backend, *listing.same_as))
+                          : nullptr},
           {"available_bytes", listing.free_bytes ? nlohmann::json(*listing.free_bytes) : nullptr},
           {"precisions", std::move(precisions)},
           {"usable", listing.unusable.empty()},
@@ -146,6 +149,9 @@ std::string DeviceText(const nlohmann::json& device) {
   text += row(device["backend"] == "cpu" ? "threads" : "compute units",
               std::to_string(device["threads"].get<int>()));
   text += row("instructions", text_of("vector_isa"));
+  if (!device["same_as"].is_null()) {
+    text += row("same GPU as", text_of("same_as") + ", by another driver, which auto uses");
+  }
   if (device["parts"].get<int>() > 0) {
     text += row("parts", fmt::format("{0}/0 to {0}/{1}, each {2}", text_of("name"),
                                      device["parts"].get<int>() - 1, text_of("parted_by")));

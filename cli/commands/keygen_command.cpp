@@ -1,9 +1,16 @@
 // acan keygen: makes the key files that let other hosts connect, adds keys and revokes them.
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -11,6 +18,8 @@
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
+#include "acan/manager/descriptor.h"
+#include "acan/manager/file_lock.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/job.h"
 #include "acan/manager/load_data.h"
@@ -21,6 +30,7 @@
 #include "fmt/format.h"
 #include "job_flags.h"
 #include "standard_output.h"
+#include "stop_signals.h"
 
 namespace acan::cli {
 namespace {
@@ -110,6 +120,59 @@ AccessFile Add(BrokerFile& file, const std::string& role, const std::string& nam
   return {role, {name, keys, file.keys.public_key, limits.jobs, limits.until_unix_s}};
 }
 
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+// The first of them that came, and when by the monotonic clock; 0 if none came.
+std::atomic<int> stop_signal{0};
+std::atomic<std::int64_t> stopped_at_ns{0};
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);  // used in a signal handler
+
+extern "C" void NoteStopSignal(int signal) {
+  const int saved = errno;
+  struct timespec now {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t now_ns =
+      (std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec)).count();
+  std::int64_t first_ns = 0;
+  if (stopped_at_ns.compare_exchange_strong(first_ns, now_ns)) {
+    stop_signal = signal;
+  } else if (now_ns - first_ns >= std::chrono::nanoseconds(kRepeatedStop).count()) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
+  errno = saved;
+}
+
+// While this lives, a signal to stop waits, so that a change of the files is either complete or
+// dropped; then the process ends by it. A further signal ends the process at once, because the disk
+// may never answer. But one within kRepeatedStop of the first means the same request: timeout(1)
+// signals its child and then its group. Nothing is printed meanwhile, because a reader may never
+// read.
+class LateStop {
+ public:
+  LateStop() {
+    struct sigaction note {};
+    note.sa_handler = NoteStopSignal;
+    note.sa_flags = SA_RESTART;
+    sigemptyset(&note.sa_mask);
+    for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+      ::sigaction(kStopSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kStopSignals[i], &note, nullptr);
+    }
+  }
+  ~LateStop() {
+    for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+      ::sigaction(kStopSignals[i], &before_[i], nullptr);
+    }
+    if (stop_signal != 0) ::raise(stop_signal);
+  }
+  LateStop(const LateStop&) = delete;
+  LateStop& operator=(const LateStop&) = delete;
+
+ private:
+  std::array<struct sigaction, kStopSignals.size()> before_{};
+};
+
 // Removes the access files that it wrote unless their keys get onto the list. Otherwise they would
 // be useless, and the next attempt would find their names taken.
 class NewAccessFiles {
@@ -135,21 +198,24 @@ int Make(const KeygenFlags& flags) {
   if (::mkdir(flags.out.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     throw FailureError(fmt::format("{}: cannot create: {}", flags.out, SystemErrorText(errno)));
   }
-  KeyFileChange change(BrokerPath(flags));
-  if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {
-    throw UsageError(
-        fmt::format("{} exists and is not replaced; --add adds a key to it, --revoke removes one",
-                    BrokerPath(flags)));
+  {
+    const LateStop late_stop;
+    KeyFileChange change(BrokerPath(flags));
+    if (::access(BrokerPath(flags).c_str(), F_OK) == 0) {
+      throw UsageError(
+          fmt::format("{} exists and is not replaced; --add adds a key to it, --revoke removes one",
+                      BrokerPath(flags)));
+    }
+    BrokerFile file{tuplespace::MakeKeyPair(), {}};
+    const AccessFile handler = Add(file, kHandlerRole, kHandlerRole);
+    const AccessFile manager = Add(file, kManagerRole, kManagerRole);
+    change.Write(file);
+    NewAccessFiles files;
+    files.Write(PathOf(flags, kHandlerRole), handler);
+    files.Write(PathOf(flags, kManagerRole), manager);
+    change.Finish(Existing::kRefuse);
+    files.Keep();
   }
-  BrokerFile file{tuplespace::MakeKeyPair(), {}};
-  const AccessFile handler = Add(file, kHandlerRole, kHandlerRole);
-  const AccessFile manager = Add(file, kManagerRole, kManagerRole);
-  change.Write(file);
-  NewAccessFiles files;
-  files.Write(PathOf(flags, kHandlerRole), handler);
-  files.Write(PathOf(flags, kManagerRole), manager);
-  change.Finish(Existing::kRefuse);
-  files.Keep();
   PrintLine(fmt::format("{}: stays with the broker", BrokerPath(flags)));
   PrintLine(fmt::format("{}: for handlers, on any number of hosts", PathOf(flags, kHandlerRole)));
   PrintLine(fmt::format("{}: for managers", PathOf(flags, kManagerRole)));
@@ -169,19 +235,22 @@ int AddOne(const KeygenFlags& flags) {
   }
   const Limits limits = LimitsOf(flags);
   ReadBrokerFile(BrokerPath(flags));  // fails if there is none, before anything is created
-  KeyFileChange change(BrokerPath(flags));
-  BrokerFile file = ReadBrokerFile(BrokerPath(flags));
-  if (name == "broker" || std::any_of(file.peers.begin(), file.peers.end(),
-                                      [&](const auto& peer) { return peer.name == name; })) {
-    throw UsageError(
-        fmt::format("--name: \"{}\" is taken in {}; give another", name, BrokerPath(flags)));
+  {
+    const LateStop late_stop;
+    KeyFileChange change(BrokerPath(flags));
+    BrokerFile file = ReadBrokerFile(BrokerPath(flags));
+    if (name == "broker" || std::any_of(file.peers.begin(), file.peers.end(),
+                                        [&](const auto& peer) { return peer.name == name; })) {
+      throw UsageError(
+          fmt::format("--name: \"{}\" is taken in {}; give another", name, BrokerPath(flags)));
+    }
+    const AccessFile access = Add(file, flags.add, name, limits);
+    change.Write(file);
+    NewAccessFiles files;
+    files.Write(PathOf(flags, name), access);
+    change.Finish(Existing::kReplace);
+    files.Keep();
   }
-  const AccessFile access = Add(file, flags.add, name, limits);
-  change.Write(file);
-  NewAccessFiles files;
-  files.Write(PathOf(flags, name), access);
-  change.Finish(Existing::kReplace);
-  files.Keep();
   const char* article = flags.add == kObserverRole ? "an" : "a";
   PrintLine(
       fmt::format("{}: for {} {}{}", PathOf(flags, name), article, flags.add, TextOf(limits)));
@@ -190,29 +259,27 @@ int AddOne(const KeygenFlags& flags) {
 
 int Revoke(const KeygenFlags& flags) {
   ReadBrokerFile(BrokerPath(flags));  // as in AddOne
-  KeyFileChange change(BrokerPath(flags));
-  BrokerFile file = ReadBrokerFile(BrokerPath(flags));
-  const auto peer = std::find_if(file.peers.begin(), file.peers.end(),
-                                 [&](const auto& one) { return one.name == flags.revoke; });
-  if (peer == file.peers.end()) {
-    std::vector<std::string> names;
-    for (const auto& one : file.peers) names.push_back(one.name);
-    throw UsageError(fmt::format("--revoke: \"{}\" is not in {}, which has {}", flags.revoke,
-                                 BrokerPath(flags), fmt::join(names, ", ")));
-  }
-  file.peers.erase(peer);
-  change.Write(file);
-  // The file and its copies are useless now. Later the name may belong to another new key. If the
-  // list cannot be replaced, the key is as good as before.
-  const std::string access = PathOf(flags, flags.revoke), away = access + ".revoked";
-  const bool moved = ::rename(access.c_str(), away.c_str()) == 0;
-  try {
+  {
+    const LateStop late_stop;
+    KeyFileChange change(BrokerPath(flags));
+    BrokerFile file = ReadBrokerFile(BrokerPath(flags));
+    const auto peer = std::find_if(file.peers.begin(), file.peers.end(),
+                                   [&](const auto& one) { return one.name == flags.revoke; });
+    if (peer == file.peers.end()) {
+      std::vector<std::string> names;
+      for (const auto& one : file.peers) names.push_back(one.name);
+      throw UsageError(fmt::format("--revoke: \"{}\" is not in {}, which has {}", flags.revoke,
+                                   BrokerPath(flags), fmt::join(names, ", ")));
+    }
+    file.peers.erase(peer);
+    change.Write(file);
+    // Once the list is replaced, the file and its copies are useless, and the name may belong to
+    // another new key. But while this file is there, no keygen makes another of its name.
+    const std::string access = PathOf(flags, flags.revoke);
+    const Descriptor file_of_key(::open(access.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     change.Finish(Existing::kReplace);
-  } catch (...) {
-    if (moved) ::rename(away.c_str(), access.c_str());
-    throw;
+    if (file_of_key.get() >= 0 && IsFileOf(access, file_of_key.get())) ::unlink(access.c_str());
   }
-  if (moved) ::unlink(away.c_str());
   PrintLine(fmt::format("{}: \"{}\" is revoked", BrokerPath(flags), flags.revoke));
   return 0;
 }

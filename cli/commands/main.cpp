@@ -16,6 +16,7 @@
 
 #include "CLI/CLI.hpp"
 #include "acan/core/error.h"
+#include "acan/core/ieee_mode.h"
 #include "acan/core/text/one_line.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/closest_word.h"
@@ -223,5 +224,8 @@ int Main(int argc, char** argv) {
 }  // namespace acan::cli
 
 int main(int argc, char** argv) {
+  // For all threads of the process. Start-up code that -ffast-math linked, or a library's, may have
+  // switched this thread to another mode.
+  const acan::IeeeMode ieee;
   return acan::cli::Main(argc, argv);
 }

@@ -110,6 +110,7 @@ int RunManager(const ManagerFlags& flags) {
   const bool resumes = options.resume || options.standby;
   HoldToInitialWeights(&job, JobOrigin::kUser, resumes ? options.out_dir : "");
   RequireOtherInputs(job, options.out_dir);
+  RequireOtherAuditLog(options.audit_log, options.out_dir);
   const std::uintmax_t input_bytes = BytesOf(FilesOf(job));
   if (input_bytes >= kLargeInputBytes) {
     role.log().Info(fmt::format("reading {} of input files", SizeText(input_bytes)));

@@ -12,6 +12,7 @@
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
+#include "acan/manager/replaced_run.h"
 #include "acan/manager/training_id.h"
 #include "command.h"
 #include "fmt/format.h"
@@ -81,10 +82,11 @@ Data LoadKeptData(const Job& job, const std::string& folder) {
   }
 }
 
+// A folder that cannot be read may have some: the run itself reports it.
 bool HasSnapshots(const std::string& out_dir) {
-  const auto folder = std::filesystem::path(out_dir) / kSnapshotsName;
   std::error_code error;
-  return std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error);
+  if (NewestSnapshot(out_dir, error) >= 0) return true;
+  return error && error != std::errc::no_such_file_or_directory;
 }
 
 // The job of a run does without its initial weights if there are snapshots: the file may be gone,
@@ -135,6 +137,7 @@ int RunTrain(const TrainFlags& flags) {
     HoldToInitialWeights(&job, JobOrigin::kUser, flags.resume);
   }
   RequireOtherInputs(job, out_dir);
+  RequireOtherAuditLog(flags.audit_log, out_dir);
   Data data = is_kept ? LoadKeptData(job, out_dir) : LoadData(job, resume ? out_dir : "");
   reading.reset();
   LogJob(job, data, log);

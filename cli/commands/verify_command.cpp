@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/range.h"
 #include "acan/core/task.h"
 #include "acan/core/text/json_text.h"
 #include "acan/core/text/one_line.h"
@@ -18,6 +19,7 @@
 #include "acan/manager/finished_run.h"
 #include "acan/manager/initial_weights.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/logged_steps.h"
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/receipt.h"
@@ -231,41 +233,60 @@ int Rerun(const VerifyFlags& flags, const std::string& folder, const Receipt& re
 // What the records of an audit log say about the run of a receipt.
 class RunInLog {
  public:
-  RunInLog(std::string head, std::string job_id)
-      : head_(std::move(head)), job_id_(std::move(job_id)) {}
+  RunInLog(std::string head, LoggedSteps steps)
+      : head_(std::move(head)), steps_(std::move(steps)) {}
 
   void On(const std::string& chain, std::string_view record) {
     if (lines_) return;
     ++read_;
     if (chain == head_) lines_ = read_;
-    // A log may have millions of results.
-    if (record.find(R"("what":"begin")") == std::string_view::npos) return;
-    const nlohmann::json begin = ParseJsonOrDiscard(std::string(record));
-    if (!begin.is_object()) return;
-    // By reference: a copy takes a stack frame for each level, and anybody can write such a record.
-    const auto job = begin.find("job");
-    const auto version = begin.find("version");
-    if (job == begin.end() || *job != job_id_) return;
-    if (version == begin.end() || !version->is_number_unsigned()) return;
-    const auto steps = version->get<std::uint64_t>();
-    steps_before_ = std::min(steps, steps_before_.value_or(steps));
+    steps_.On(record);
   }
 
   // The number of lines through the one with the head; nullopt: there is none.
   const std::optional<std::int64_t>& lines() const { return lines_; }
-  // The steps that the run had done when it began to write to the log.
-  std::uint64_t steps_before() const { return steps_before_.value_or(0); }
+  // Of these lines.
+  const LoggedSteps& steps() const { return steps_; }
 
  private:
   const std::string head_;
-  const std::string job_id_;
+  LoggedSteps steps_;
   std::int64_t read_ = 0;
   std::optional<std::int64_t> lines_;
-  std::optional<std::uint64_t> steps_before_;
 };
 
+std::int64_t TileElementsOf(const Job& job) {
+  try {
+    return TileElements(*BuildModel(job));
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kUsage) throw;
+    return 0;  // CheckModel has said what is wrong with the model
+  }
+}
+
+std::string StepsText(const Range& steps) {
+  if (steps.size() == 1) return fmt::format("step {}", steps.end);
+  if (steps.begin == 0) return fmt::format("the first {} steps", steps.end);
+  return fmt::format("the steps {} to {}", steps.begin + 1, steps.end);
+}
+
+void PrintMissingSteps(const std::string& path, const LoggedSteps& steps) {
+  for (const Range& gap : steps.gaps()) {
+    PrintFinding(fmt::format(
+        "note       {} does not say who computed {}: the run did not write to it then, or records "
+        "were lost",
+        path, StepsText(gap)));
+  }
+  if (steps.steps_of_done_run() == 0) return;
+  PrintFinding(fmt::format(
+      "note       {} says who computed {} only if the run of this job that was done earlier in it "
+      "is the same run",
+      path, StepsText({0, steps.steps_of_done_run()})));
+}
+
 void CheckLog(const std::string& path, const Receipt& receipt, const Job& job, Verdict& verdict) {
-  RunInLog run(receipt.audit_log_head, TrainingIdOf(receipt, job));
+  RunInLog run(receipt.audit_log_head,
+               LoggedSteps(TrainingIdOf(receipt, job), TileElementsOf(job)));
   const AuditLogCheck check = CheckAuditLog(
       path, {}, [&](const std::string& chain, std::string_view record) { run.On(chain, record); });
   verdict.Check(!check.problem, "chain of " + path,
@@ -285,12 +306,7 @@ void CheckLog(const std::string& path, const Receipt& receipt, const Job& job, V
         head, receipt.audit_log_head.empty() ? "that there was no log" : receipt.audit_log_head);
   }
   verdict.Check(run.lines().has_value(), "audit_log_head of " + path, head);
-  if (run.lines() && run.steps_before() > 0) {
-    PrintFinding(fmt::format(
-        "note       {} does not say who computed the first {} steps: the run began to write to it "
-        "after them",
-        path, run.steps_before()));
-  }
+  if (run.lines()) PrintMissingSteps(path, run.steps());
 }
 
 int RunVerify(const VerifyFlags& flags) {

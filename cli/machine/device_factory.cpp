@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
@@ -61,28 +62,36 @@ void CheckListed(const DeviceSpec& spec) {
   }
 }
 
-// Every usable GPU, once: NVIDIA's GPUs by CUDA if that works, and then not also by OpenCL.
+// Every usable GPU, once: NVIDIA's GPUs by CUDA if that works, and then not also by OpenCL, and a
+// GPU of several OpenCL drivers by one of them.
 std::vector<DeviceSpec> UsableGpus() {
   std::vector<DeviceSpec> gpus;
   ListAllDevices();
   for (const char* backend : kModuleBackends) {
     const bool has_cuda = !gpus.empty() && gpus.front().backend == "cuda";
-    const DeviceList& list = DevicesOf(backend);
-    for (std::size_t i = 0; i < list.devices.size(); ++i) {
-      const DeviceListing& device = list.devices[i];
-      if (!device.unusable.empty() || device.kind != DeviceKind::kGpu) continue;
-      if (has_cuda && std::string_view(backend) == "opencl" && device.vendor_id == kNvidia)
-        continue;
-      DeviceSpec spec;
-      spec.backend = backend;
-      spec.index = static_cast<int>(i);
-      gpus.push_back(spec);
+    for (DeviceSpec& each : AutomaticGpus(backend, DevicesOf(backend), has_cuda)) {
+      gpus.push_back(std::move(each));
     }
   }
   return gpus;
 }
 
 }  // namespace
+
+std::vector<DeviceSpec> AutomaticGpus(const std::string& backend, const DeviceList& list,
+                                      bool has_cuda) {
+  std::vector<DeviceSpec> gpus;
+  for (std::size_t i = 0; i < list.devices.size(); ++i) {
+    const DeviceListing& device = list.devices[i];
+    if (!device.unusable.empty() || device.kind != DeviceKind::kGpu || device.same_as) continue;
+    if (has_cuda && backend == "opencl" && device.vendor_id == kNvidia) continue;
+    DeviceSpec spec;
+    spec.backend = backend;
+    spec.index = static_cast<int>(i);
+    gpus.push_back(spec);
+  }
+  return gpus;
+}
 
 void CheckCpuIsa() {
   ChosenIsa();
@@ -171,6 +180,16 @@ bool UsesHostCores(const DeviceSpec& spec) {
   const std::vector<DeviceListing>& devices = DevicesOf(spec.backend).devices;
   const auto index = static_cast<std::size_t>(spec.index);
   return index < devices.size() && devices[index].kind == DeviceKind::kHostCpu;
+}
+
+int HardwareIndex(const DeviceSpec& spec) {
+  return spec.backend == "cpu" ? spec.index : HardwareIndex(spec, DevicesOf(spec.backend));
+}
+
+int HardwareIndex(const DeviceSpec& spec, const DeviceList& list) {
+  const auto index = static_cast<std::size_t>(spec.index);
+  return index < list.devices.size() ? list.devices[index].same_as.value_or(spec.index)
+                                     : spec.index;
 }
 
 namespace {

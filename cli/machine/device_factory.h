@@ -10,8 +10,9 @@
 #include "device_list.h"
 
 namespace acan {
+struct DeviceList;
 struct DeviceListing;
-}
+}  // namespace acan
 
 namespace acan::cli {
 
@@ -36,6 +37,11 @@ DeviceSpec ChooseDevice(const DeviceSpec& spec);
 // twice. Throws Error for listed devices that do not exist or cannot be used.
 std::vector<DeviceSpec> ChooseDevices(const std::vector<DeviceSpec>& list);
 
+// The GPUs of one backend that "auto" uses: those of `list` that are usable, each once, even if
+// several drivers list it. With `has_cuda`, NVIDIA's GPUs are left out.
+std::vector<DeviceSpec> AutomaticGpus(const std::string& backend, const DeviceList& list,
+                                      bool has_cuda);
+
 // "cpu:1", "cpu:N" with all cores, and every usable device of a module, including OpenCL devices
 // that are the machine's own cores.
 std::vector<DeviceSpec> PresentDevices();
@@ -43,10 +49,15 @@ std::vector<DeviceSpec> PresentDevices();
 // module is missing.
 bool UsesHostCores(const DeviceSpec& spec);
 
+// The number of a device, which its listings by several drivers share. Handlers with one number
+// share the hardware's memory.
+int HardwareIndex(const DeviceSpec& spec);
+int HardwareIndex(const DeviceSpec& spec, const DeviceList& list);
+
 // The default for what this handler, one of `handlers` on this machine, may hold on `spec`. On the
 // machine's memory, which integrated GPUs use, too: an equal share of half of what is free. On a
 // device's own memory: nine tenths of what is free without what the processes need beside their
-// buffers, divided by `sharing`, the number of handlers in the list on that device.
+// buffers, divided by `sharing`, the number of handlers in the list on that device's hardware.
 std::uint64_t DefaultMemoryBytes(const DeviceSpec& spec, std::size_t handlers, std::size_t sharing);
 // The same for a device as its module (acan/module/module.h) lists it.
 std::uint64_t DefaultMemoryBytes(const DeviceListing& device, std::size_t handlers,

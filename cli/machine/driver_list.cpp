@@ -137,6 +137,7 @@ std::string DeviceListLine(const DeviceList& list) {
     json& out = devices.emplace_back(json::object());
     ForEachField(device, [&out](const char* key, const auto& value) { out[key] = value; });
     if (device.free_bytes) out["free_bytes"] = *device.free_bytes;
+    if (device.same_as) out["same_as"] = *device.same_as;
   }
   return JsonTextReplacing({{"devices", std::move(devices)}, {"problem", list.problem}});
 }
@@ -150,6 +151,7 @@ std::optional<DeviceList> ParseDeviceListLine(const std::string& line) {
       DeviceListing& device = list.devices.emplace_back();
       ForEachField(device, [&each](const char* key, auto& value) { each.at(key).get_to(value); });
       if (each.contains("free_bytes")) device.free_bytes = each["free_bytes"].get<std::uint64_t>();
+      if (each.contains("same_as")) device.same_as = each["same_as"].get<int>();
     }
   } catch (const json::exception&) {
     return std::nullopt;

@@ -333,6 +333,39 @@ std::string WithoutLinks(const std::string& path) {
   return none ? path : file.string();
 }
 
+bool IsFileOfKey(const std::string& path, const std::string& public_key) {
+  try {
+    return ReadAccessFile(path).access.keys.public_key == public_key;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The access files beside the broker's file `path` that a keygen has made for the keys that only
+// the list in `unfinished` has. They are of no use without that list, and in the way of the next
+// keygen. Empty if one of the lists cannot be read.
+std::vector<std::string> FilesMadeFor(const std::string& path, const std::string& unfinished) {
+  std::vector<std::string> made;
+  BrokerFile before, after;
+  try {
+    after = ReadBrokerFile(unfinished);
+    if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) before = ReadBrokerFile(path);
+  } catch (const Error&) {
+    return made;
+  }
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  for (const tuplespace::AllowedPeer& peer : after.peers) {
+    if (std::any_of(before.peers.begin(), before.peers.end(),
+                    [&](const auto& other) { return other.public_key == peer.public_key; })) {
+      continue;
+    }
+    const std::string file = (folder / (peer.name + ".key")).string();
+    if (IsFileOfKey(file, peer.public_key)) made.push_back(file);
+    if (::access((file + ".new").c_str(), F_OK) == 0) made.push_back(file + ".new");
+  }
+  return made;
+}
+
 }  // namespace
 
 KeyFileChange::KeyFileChange(const std::string& path)
@@ -340,8 +373,10 @@ KeyFileChange::KeyFileChange(const std::string& path)
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd_ >= 0) return;
   if (errno != EEXIST) throw FileError(temporary_, "create");
+  const std::vector<std::string> made = FilesMadeFor(path, temporary_);
   throw FailureError(fmt::format(
-      "{} exists: another acan keygen is running; if none is, remove that file", temporary_));
+      "{} exists: another acan keygen is running; if none is, remove that file{}", temporary_,
+      made.empty() ? "" : fmt::format(", and what it made: {}", fmt::join(made, ", "))));
 }
 
 KeyFileChange::~KeyFileChange() {
@@ -379,7 +414,13 @@ void KeyFileChange::Finish(Existing existing) {
   if (existing == Existing::kReplace) {
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw FileError(path_, "replace");
   } else {
-    if (::link(temporary_.c_str(), path_.c_str()) != 0) throw FileError(path_, "create");
+    if (::link(temporary_.c_str(), path_.c_str()) != 0) {
+      if (errno != EEXIST) throw FileError(path_, "create");
+      throw FailureError(
+          fmt::format("{}: cannot create: it exists, and no key file is replaced; remove it if it "
+                      "is of no use, as after an acan keygen that was killed",
+                      path_));
+    }
     ::unlink(temporary_.c_str());
   }
   finished_ = true;

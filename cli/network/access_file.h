@@ -47,7 +47,8 @@ enum class Existing { kRefuse, kReplace };
 // object before reading the file; then nobody else changes it in between.
 class KeyFileChange {
  public:
-  // Throws Error (failure) if another change is in progress, or if PATH.new cannot be created.
+  // Throws Error (failure) if another change is in progress, or if PATH.new cannot be created. The
+  // message names what a killed keygen has left, if PATH is the broker's file.
   explicit KeyFileChange(const std::string& path);
   ~KeyFileChange();  // drops an unfinished change
   KeyFileChange(const KeyFileChange&) = delete;

@@ -22,11 +22,19 @@ std::string LookOf(const std::string& path) {
                      info.st_ctim.tv_nsec);
 }
 
-FileWatch::FileWatch(const std::string& path, std::string known, std::function<bool()> changed)
-    : path_(path),
-      changed_(std::move(changed)),
-      last_(std::move(known)),
-      thread_([this] { Watch(); }) {}
+bool FileChanges::MayRead(const std::string& look) {
+  const bool settled = std::exchange(seen_, look) == look;
+  return settled && used_ != look;
+}
+
+// A file that was away, as on a file server, is read again even if it comes back unchanged.
+void FileChanges::WasRead(bool used) {
+  used_ = used ? std::optional(seen_) : std::nullopt;
+}
+
+FileWatch::FileWatch(const std::string& path, const std::string& known,
+                     std::function<bool()> changed)
+    : path_(path), changed_(std::move(changed)), changes_(known), thread_([this] { Watch(); }) {}
 
 FileWatch::~FileWatch() {
   {
@@ -40,10 +48,7 @@ FileWatch::~FileWatch() {
 void FileWatch::Watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kPause, [this] { return stop_; })) {
-    std::string look = LookOf(path_);
-    if (last_ == look) continue;
-    // A file that was away, as on a file server, is read again even if it comes back unchanged.
-    last_ = changed_() ? std::optional(std::move(look)) : std::nullopt;
+    if (changes_.MayRead(LookOf(path_))) changes_.WasRead(changed_());
   }
 }
 

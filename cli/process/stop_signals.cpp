@@ -22,10 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Whoever stops all processes of a job and then each of them, as a batch system and its script do,
-// sends a second SIGTERM within this time and means the first.
-constexpr std::chrono::seconds kRepeat{2};
-
 // The pipe to which the handler writes the number of the signal. Signals are not blocked and read
 // from a signalfd, because libraries may have started threads before main whose masks we do not
 // set.
@@ -88,7 +84,7 @@ struct StopSignals::Impl {
     const Clock::time_point now = Clock::now();
     if (first) received_at = now;
     const bool repeats = !first && signal == SIGTERM && received.load() == SIGTERM;
-    if (repeats && now < received_at + kRepeat) return;
+    if (repeats && now < received_at + kRepeatedStop) return;
     const std::lock_guard lock(mutex);
     if (first && actions.stop) {
       actions.stop();

@@ -2,11 +2,16 @@
 // code need not be async-signal-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
 
 namespace acan::cli {
+
+// Whoever stops all processes of a job and then each of them, as a batch system and its script do,
+// sends a second SIGTERM within this time and means the first.
+constexpr std::chrono::seconds kRepeatedStop{2};
 
 class StopSignals {
  public:
@@ -29,8 +34,8 @@ class StopSignals {
     std::function<void()> kill;
   };
   // From now on, the first signal calls `stop` (immediately if it has already come). The second
-  // calls `kill` and then ends the process with 128 + its number. A SIGTERM within 2 s of a first
-  // SIGTERM is the same request and does nothing. Both run on the watching thread.
+  // calls `kill` and then ends the process with 128 + its number. A SIGTERM within kRepeatedStop
+  // of a first SIGTERM is the same request and does nothing. Both run on the watching thread.
   // Returns the actions guarded before; when Guard returns, those are not running and will not run
   // any more. Empty functions end the guard.
   Actions Guard(Actions actions);

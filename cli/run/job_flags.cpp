@@ -136,12 +136,12 @@ LocalClusterOptions ParseCluster(const ClusterFlags& flags) {
   std::optional<std::uint64_t> each_bytes;
   if (flags.memory.set()) each_bytes = ParseMemory(flags.memory.value, flags.memory.origin);
   std::map<std::pair<std::string, int>, std::size_t> sharing;
-  for (const DeviceSpec& spec : options.handlers) ++sharing[{spec.backend, spec.index}];
+  for (const DeviceSpec& spec : options.handlers) ++sharing[{spec.backend, HardwareIndex(spec)}];
   for (DeviceSpec& spec : options.handlers) {
     if (!spec.memory_bytes) spec.memory_bytes = each_bytes;
     if (spec.memory_bytes) continue;
-    spec.memory_bytes =
-        DefaultMemoryBytes(spec, options.handlers.size(), sharing[{spec.backend, spec.index}]);
+    spec.memory_bytes = DefaultMemoryBytes(spec, options.handlers.size(),
+                                           sharing[{spec.backend, HardwareIndex(spec)}]);
   }
   if (flags.transport.set() && flags.transport.value == "tcp") {
     options.transport = Transport::kTcp;

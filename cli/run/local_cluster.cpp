@@ -118,6 +118,7 @@ struct LocalCluster::Impl {
     bool is_killed = false;  // by Signal
   };
   std::map<pid_t, Process> pids;
+  std::vector<DeviceSpec> coming;  // the handlers that are not given up
   std::optional<std::string> failure;
   std::function<void()> on_failure;
   std::thread thread;  // starts all children and outlives them
@@ -125,7 +126,8 @@ struct LocalCluster::Impl {
   Impl(LocalClusterOptions given, Log& given_log)
       : options(std::move(given)),
         log(given_log),
-        own_processors(ThisMachine().cpus, ThreadsOf(options.handlers)) {
+        own_processors(ThisMachine().cpus, ThreadsOf(options.handlers)),
+        coming(options.handlers) {
     for (const DeviceSpec& spec : options.handlers) slots.emplace_back().spec = spec;
   }
 
@@ -276,6 +278,12 @@ struct LocalCluster::Impl {
         young_kills, kShortLife.count() / 1000));
   }
 
+  void WillNotCome(const DeviceSpec& handler) {
+    const std::lock_guard lock(mutex);
+    const auto at = std::find(coming.begin(), coming.end(), handler);
+    if (at != coming.end()) coming.erase(at);
+  }
+
   void HandlerDied(Slot& slot) {
     const pid_t pid = slot.child->pid();
     const bool by_signal = IsKilledBySignal(pid);
@@ -289,6 +297,7 @@ struct LocalCluster::Impl {
         fmt::format("handler {} (pid {}) {}", slot.spec.Name(), pid, exit.Text());
     if (slot.restart.give_up) {
       log.Error(who + "; it will not be restarted");
+      WillNotCome(slot.spec);
       if (std::all_of(slots.begin(), slots.end(),
                       [](const Slot& s) { return s.restart.give_up; })) {
         Fail("no handler can start; the last one, " + who);
@@ -448,6 +457,11 @@ std::optional<std::string> LocalCluster::failure() const {
 
 std::uint64_t LocalCluster::restarts() const {
   return impl_->restarts.load();
+}
+
+std::vector<DeviceSpec> LocalCluster::ComingHandlers() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->coming;
 }
 
 std::vector<pid_t> LocalCluster::Pids(Part part) const {

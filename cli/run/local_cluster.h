@@ -54,6 +54,8 @@ class LocalCluster {
   void OnFailure(std::function<void()> function);
   std::optional<std::string> failure() const;  // why it cannot continue; empty: it can
   std::uint64_t restarts() const;              // of the broker and of handlers
+  // The handlers that run or will be started again. Thread safe.
+  std::vector<DeviceSpec> ComingHandlers() const;
 
   // Asks all processes to end (handlers first, then the broker), kills those that do not end within
   // some seconds, waits for them and removes the sockets' folder. May be called repeatedly.

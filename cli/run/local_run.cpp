@@ -3,15 +3,18 @@
 #include <filesystem>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/core/text/one_line.h"
+#include "acan/manager/expected_handlers.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
+#include "device_list.h"
 #include "fmt/format.h"
 #include "machine.h"
 #include "nlohmann/json.hpp"
@@ -20,6 +23,18 @@
 #include "standard_output.h"
 
 namespace acan::cli {
+namespace {
+
+// REQUIRES: each has its memory set.
+std::vector<ExpectedHandler> ExpectedOf(const std::vector<DeviceSpec>& handlers) {
+  std::vector<ExpectedHandler> expected;
+  for (const DeviceSpec& spec : handlers) {
+    expected.push_back({spec.Name(), spec.memory_bytes.value()});
+  }
+  return expected;
+}
+
+}  // namespace
 
 std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data, Log& log,
                                   StopSignals& signals) {
@@ -42,6 +57,8 @@ std::optional<Receipt> RunLocally(const LocalRun& run, const Job& job, Data data
   options.out_dir = run.out_dir;
   options.expected_handlers = static_cast<int>(run.cluster.handlers.size());
   options.fixed_handlers = true;
+  options.coming_handlers = [&cluster] { return ExpectedOf(cluster.ComingHandlers()); };
+  options.started_handlers = ExpectedOf(run.cluster.handlers);
   options.resume = run.resume;
   options.source = run.source;
   options.machine = ThisMachine().id;

@@ -26,12 +26,14 @@ tuplespace::ClientLimits HandlerLimits() {
   limits.open_gets = 8;
   limits.open_patterns = 65'536;
   limits.unread_bytes_of_key = 2ull << 30;
+  limits.listed_bytes_of_key = 256ull << 20;
   limits.open_pattern_bytes = 32ull << 20;  // for this many keys of 400 bytes each
   limits.open_pattern_bytes_of_key = 256ull << 20;
   limits.read_patterns_of_key = 64;  // handlers read whole keys
   limits.watched_keys_of_key =
       1ull << 17;  // one for each Read, as handlers wait for all keys that they name
   limits.get_patterns_of_key = 16;  // all handlers of all jobs use the same one
+  limits.get_keys_of_key = 16;      // likewise: that of the turn to measure a link
   limits.held_keys_of_key = 1ull << 20;
   limits.leases = 4096;
   limits.per_request = 4096;
@@ -47,6 +49,7 @@ tuplespace::ClientLimits ObserverLimits() {
   limits.open_requests = 64;
   limits.open_patterns = 4096;
   limits.unread_bytes_of_key = 2ull << 30;
+  limits.listed_bytes_of_key = 256ull << 20;
   limits.open_pattern_bytes = 4ull << 20;
   limits.open_pattern_bytes_of_key = 64ull << 20;
   limits.read_patterns_of_key = 64;
@@ -60,11 +63,13 @@ tuplespace::ClientLimits ObserverLimits() {
 // a large job needs, so that such a key cannot use up what it shares with other managers.
 tuplespace::ClientLimits LimitedManagerLimits() {
   tuplespace::ClientLimits limits;
-  limits.unread_bytes_of_key = 2ull << 30;  // as much as the broker keeps for one client
+  limits.unread_bytes_of_key = 2ull << 30;    // as much as the broker keeps for one client
+  limits.listed_bytes_of_key = 512ull << 20;  // for the longest List, with the longest keys
   limits.open_pattern_bytes_of_key = 512ull << 20;
   limits.read_patterns_of_key = 256;
   limits.watched_keys_of_key = 1ull << 18;
   limits.get_patterns_of_key = 16;
+  limits.get_keys_of_key = 256;  // each job has the key of its lead, for which managers wait
   limits.held_keys_of_key = 1ull << 20;
   limits.watermarks_of_key = 256;
   limits.exclusions_of_key = 256;

@@ -8,8 +8,10 @@
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ == 1)
 #error "acan's bits need IEEE arithmetic: remove -ffast-math and the like from the compiler's flags"
 #endif
-static_assert(FLT_EVAL_METHOD != 1 && FLT_EVAL_METHOD != 2,
-              "acan's bits need float arithmetic in float: not the x87 unit (-mfpmath=387)");
+// From 16 on, only types narrower than float are widened. -1: the compiler may choose the x87 unit.
+constexpr int kNarrowTypesAreWidened = 16;
+static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD >= kNarrowTypesAreWidened,
+              "acan's bits need float arithmetic in float: not in the x87 unit (-mfpmath=387)");
 
 namespace acan {
 namespace {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "acan/core/names.h"
 
@@ -13,6 +15,17 @@ using tuplespace::Key;
 namespace {
 // An entry that is not used for this long goes.
 constexpr std::int64_t kColdUs = 10'000'000;
+// The broker refuses a handler's request that names more tuples (access_roles.cpp).
+constexpr std::size_t kMostOfHold = 4096;
+
+// Removes and returns the first of them, at most `most`.
+std::vector<Key> TakeSome(std::vector<Key>& keys, std::size_t most) {
+  if (keys.size() <= most) return std::exchange(keys, {});
+  const auto end = keys.begin() + static_cast<std::ptrdiff_t>(most);
+  std::vector<Key> some(keys.begin(), end);
+  keys.erase(keys.begin(), end);
+  return some;
+}
 }  // namespace
 
 // This handler will not be asked for the older version again.
@@ -55,6 +68,34 @@ void DeviceCache::AddAhead(const Key& key, std::uint64_t bytes, std::int64_t now
   bytes_ += bytes;
 }
 
+void DeviceCache::AwaitAnswer(const Key& key, FlightId maker) {
+  Entry& entry = entries_.at(key);
+  entry.maker = maker;
+  entry.awaiting = true;
+}
+
+// Another flight may have made the same result.
+void DeviceCache::Accept(const Key& key, FlightId maker) {
+  Entry& entry = entries_.at(key);
+  if (entry.maker == maker) entry.awaiting = false;
+}
+
+// What is owed is released when no client needs it.
+void DeviceCache::Refuse(const Key& key, FlightId maker, Actions& out) {
+  const auto it = entries_.find(key);
+  if (it == entries_.end() || it->second.maker != maker || it->second.owed) return;
+  Forget(key, out);
+}
+
+void DeviceCache::EndAwaiting(const Key& key, FlightId maker, Actions& out) {
+  if (entries_.at(key).awaiting) Refuse(key, maker, out);
+}
+
+bool DeviceCache::MayUse(const Key& key) const {
+  const auto it = entries_.find(key);
+  return it != entries_.end() && it->second.MayBeUsed();
+}
+
 bool DeviceCache::IsNewest(const Key& key) const {
   const auto newest = newest_.find(WithoutStep(key));
   return newest == newest_.end() || newest->second < key;
@@ -64,10 +105,10 @@ void DeviceCache::Pin(const Key& key, std::int64_t now_us) {
   Pin(entries_.at(key), now_us);
 }
 
-std::optional<std::uint64_t> DeviceCache::PinIfHere(const Key& key, std::int64_t now_us,
-                                                    Actions& out) {
+std::optional<std::uint64_t> DeviceCache::PinIfUsable(const Key& key, std::int64_t now_us,
+                                                      Actions& out) {
   const auto it = entries_.find(key);
-  if (it == entries_.end() || it->second.forgotten) return std::nullopt;
+  if (it == entries_.end() || !it->second.MayBeUsed()) return std::nullopt;
   if (std::exchange(it->second.ahead, false)) BecomeNewest(key, out);
   Pin(it->second, now_us);
   return it->second.bytes;
@@ -108,15 +149,18 @@ void DeviceCache::Forget(const Key& key, Actions& out) {
 
 void DeviceCache::AnnounceAll() {
   for (const auto& [key, entry] : entries_) {
-    if (!entry.doomed) newly_held_.push_back(key);
+    if (!entry.doomed && !entry.awaiting) newly_held_.push_back(key);
   }
 }
 
+// All that is dropped comes before all that is held, as in a single request.
 void DeviceCache::FlushHolds(Actions& out) {
-  if (newly_held_.empty() && newly_dropped_.empty()) return;
-  out.push_back(acan::AnnounceHeld{std::move(newly_held_), std::move(newly_dropped_)});
-  newly_held_.clear();
-  newly_dropped_.clear();
+  while (!newly_held_.empty() || !newly_dropped_.empty()) {
+    acan::AnnounceHeld next;
+    next.dropped = TakeSome(newly_dropped_, kMostOfHold);
+    next.held = TakeSome(newly_held_, kMostOfHold - next.dropped.size());
+    out.push_back(std::move(next));
+  }
 }
 
 // ---- what goes ---------------------------------------------------------------------------------
@@ -204,15 +248,16 @@ bool DeviceCache::EndOwed(const Key& key) {
   return true;
 }
 
-// The space already knows that it is not held here.
+// The space already knows that it is not held here. If it gets the tuple from elsewhere, the bytes
+// may differ.
 void DeviceCache::Release(const Key& key, Actions& out) {
   if (!EndOwed(key)) return;
   Entry& entry = entries_.at(key);
-  entry.doomed = true;
+  entry.doomed = entry.forgotten = true;
   if (entry.pins == 0) Remove(key, out);
 }
 
-void DeviceCache::ReleaseAllBut(const std::unordered_set<Key>& keys, Actions& out) {
+void DeviceCache::ReleaseAllBut(const std::set<Key>& keys, Actions& out) {
   std::vector<Key> lost;
   for (auto& [key, supply] : owed_) {
     Change(supply, Supply::kNone);

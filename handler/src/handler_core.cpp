@@ -167,7 +167,7 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     if (event.sent[i]) continue;
-    if (const auto bytes = cache_.PinIfHere(event.inputs[i], now_us, out)) {
+    if (const auto bytes = cache_.PinIfUsable(event.inputs[i], now_us, out)) {
       const bool whole = event.whole.empty() || event.whole[i];
       flight.pinned.push_back({event.inputs[i], *bytes, i, whole});
     } else {
@@ -260,9 +260,17 @@ void HandlerCore::On(const NotKept& event, std::int64_t, Actions& out) {
   cache_.Forget(event.key, out);
 }
 
-// What is owed is another task's result, which the space has, or it is released.
+// What is here may be another flight's result, which counts.
 void HandlerCore::On(const ResultRefused& event, std::int64_t, Actions& out) {
-  if (!cache_.Owes(event.key)) cache_.Forget(event.key, out);
+  cache_.Refuse(event.key, event.flight, out);
+}
+
+// A flight that was computed pins only its results.
+void HandlerCore::On(const ResultsCount& event, std::int64_t, Actions&) {
+  const auto it = flights_.find(event.flight);
+  if (it == flights_.end()) return;
+  assert(it->second.phase == Phase::kSending);
+  for (const Pinned& result : it->second.pinned) cache_.Accept(result.key, event.flight);
 }
 
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
@@ -304,7 +312,10 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   for (const KeptResult& kept : event.kept) {
     if (kept.resident) flight.leaving_bytes -= std::min(flight.leaving_bytes, kept.bytes);
     // Until they are released they must stay, as their bytes are those of the results.
-    if (cache_.Add(kept, now_us, out)) charge_bytes -= std::min(charge_bytes, kept.bytes);
+    const bool is_new = cache_.Add(kept, now_us, out);
+    if (is_new) charge_bytes -= std::min(charge_bytes, kept.bytes);
+    // A result that stays replaces the bytes that were here; one that leaves does not.
+    if (is_new || kept.resident) cache_.AwaitAnswer(kept.key, event.flight);
     cache_.Pin(kept.key, now_us);
     flight.pinned.push_back({kept.key, kept.bytes});
     if (kept.resident) cache_.AddOwed(kept.key);
@@ -337,6 +348,9 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   if (it == flights_.end()) return;
   leaving_bytes_ -= it->second.leaving_bytes;
   SetCharge(it->second, 0);
+  for (const Pinned& result : it->second.pinned) {
+    cache_.EndAwaiting(result.key, event.flight, out);
+  }
   Unpin(it->second, now_us, out);
   flights_.erase(it);
 }

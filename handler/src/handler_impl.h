@@ -5,11 +5,12 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -65,11 +66,13 @@ struct Handler::Impl {
   // own actions are carried out; outside, everything is done when it returns.
   void Apply(std::vector<HandlerAction> actions);
   void Step(const HandlerEvent& event) { Apply(core.Step(event, tuplespace::MonotonicUs())); }
-  void OnGrants(tuplespace::RequestId get, ReplyBody&& reply);
+  void OnGrants(tuplespace::RequestId get, std::uint32_t asked, ReplyBody&& reply);
+  void AskForLess(const tuplespace::RequestError& error, std::uint32_t asked);
   void OnGrant(tuplespace::Grant&& grant, bool current);
   void OnOutcome(DeviceOutcome&& outcome);
   void OnTaskFailed(FlightId id, const std::string& cause);
-  void OnCompleted(const tuplespace::LeaseRef& lease, const Task& task, const ReplyBody& reply);
+  void OnCompleted(FlightId id, const tuplespace::LeaseRef& lease, const Task& task,
+                   const ReplyBody& reply);
   bool BytesTravel() const;
   // ---- results that stay on the device (handler_resident.cpp)
   std::uint64_t ResidentBytes(const Task& task) const;
@@ -144,15 +147,17 @@ struct Handler::Impl {
   HandlerCore core;
   std::shared_ptr<ReleaseQueue> releases;
   std::unordered_map<FlightId, Flight> flights;
-  std::unordered_map<Key, BufferPtr> cached;
-  std::unordered_map<Key, int> resident_puts;          // puts that are not answered yet
-  std::unordered_map<Key, tuplespace::Payload> ahead;  // fetched ahead; empty: in progress
-  std::unordered_set<Key> under_way;                   // fetches for the inputs of a task
-  std::vector<FetchInputs> fetches;                    // these wait for something
-  SupplyQueue supplies;            // of cached entries; those that are gone are skipped
+  // Ordered, as managers choose the keys: many that have the same hash would be slow to find.
+  std::map<Key, BufferPtr> cached;
+  std::map<Key, int> resident_puts;          // puts that are not answered yet
+  std::map<Key, tuplespace::Payload> ahead;  // fetched ahead; empty: in progress
+  std::set<Key> under_way;                   // fetches for the inputs of a task
+  std::vector<FetchInputs> fetches;          // these wait for something
+  SupplyQueue supplies;                      // of cached entries; those that are gone are skipped
   std::optional<Flight> arriving;  // granted; its number comes with the core's first action
   std::deque<HandlerAction> due;   // decided, not carried out; the first one is in progress
   std::optional<tuplespace::RequestId> open_get;
+  std::uint32_t most_asked = UINT32_MAX;  // tasks at once; less after a refusal
   std::atomic<bool> stop{false};
   bool draining = false;
   std::optional<FaultInjector> injector;

@@ -1,5 +1,6 @@
 // Handler: tasks, from grant to result.
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,12 +16,13 @@ namespace acan {
 using tuplespace::Key;
 using tuplespace::MonotonicUs;
 using tuplespace::Payload;
+using tuplespace::PutStatus;
 using tuplespace::ReplyBody;
 
 namespace {
 
-// The task that was granted. `is_here`: whether a tuple is cached. Throws std::exception with the
-// reason if no handler may run it.
+// The task that was granted. `is_here`: whether it may use a tuple of the cache. Throws
+// std::exception with the reason if no handler may run it.
 std::shared_ptr<Task> TaskOf(const tuplespace::Grant& grant,
                              const std::function<bool(const Key&)>& is_here) {
   if (!grant.task) throw std::invalid_argument("the tuple is not a task");
@@ -29,19 +31,27 @@ std::shared_ptr<Task> TaskOf(const tuplespace::Grant& grant,
     throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
                                             grant.task->need_bytes, NeedBytes(*task)));
   }
-  std::optional<std::string> problem = ProblemOfKeys(*task, grant.key);
+  std::optional<std::string> problem = ProblemOfKeys(*task, grant.key, grant.task->inputs);
   if (!problem) problem = ProblemOfInputs(*task, grant, is_here);
   if (problem) throw std::invalid_argument(*problem);
   return task;
 }
 
+// Whether the space has exactly this result. A duplicate may differ from what it has: the space
+// cannot compare with bytes that stay on another device.
+bool Counts(const tuplespace::CompleteReply& reply, std::size_t result) {
+  return result < reply.results.size() && reply.results[result] == PutStatus::kStored;
+}
+
 }  // namespace
 
-void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
+void Handler::Impl::OnGrants(tuplespace::RequestId get, std::uint32_t asked, ReplyBody&& reply) {
   const bool current = open_get == get;
   if (current) open_get.reset();
   if (const auto* error = std::get_if<tuplespace::RequestError>(&reply)) {
-    throw tuplespace::SpaceError(error->code, error->text);
+    AskForLess(*error, asked);
+    if (current) Step(GetEnded{});
+    return;
   }
   auto& grants = std::get<tuplespace::Grants>(reply);
   if (grants.grants.empty()) {
@@ -54,6 +64,18 @@ void Handler::Impl::OnGrants(tuplespace::RequestId get, ReplyBody&& reply) {
   }
 }
 
+// The broker refused a request for `asked` tasks. Others choose the tasks, so that must not end
+// every handler that asks for them. No lease remains: the broker gives back the tasks of an answer
+// that it cannot send. Throws SpaceError if less would not help.
+void Handler::Impl::AskForLess(const tuplespace::RequestError& error, std::uint32_t asked) {
+  if (error.code != tuplespace::ErrorCode::kTooLarge || asked <= 1) {
+    throw tuplespace::SpaceError(error.code, error.text);
+  }
+  most_asked = std::min(most_asked, asked / 2);
+  Log(fmt::format("the broker did not give {} tasks at once: {}; asking for {} from now on", asked,
+                  error.text, most_asked));
+}
+
 void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   Flight flight;
   TaskGranted event;
@@ -61,7 +83,7 @@ void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   event.lease_us = grant.lease_us;
   event.current = current;
   try {
-    flight.task = TaskOf(grant, [this](const Key& key) { return cached.contains(key); });
+    flight.task = TaskOf(grant, [this](const Key& key) { return core.MayUse(key); });
   } catch (const std::exception& error) {
     ++report.failed;
     Log(fmt::format("cannot run {}: {}", grant.key.ToString(), error.what()));
@@ -156,7 +178,7 @@ void Handler::Impl::Do(const AskForTask& action) {
   tuplespace::Get get;
   get.pattern = RunnableTasks(capacity.exact, capacity.fast);
   get.offer_bytes = action.offer_bytes;
-  get.max_count = action.count;
+  get.max_count = std::min(action.count, most_asked);
   get.share = action.share;
   get.ns_per_kib = action.ns_per_kib;
   get.holds_from_bytes = options.holds_from_bytes;
@@ -164,8 +186,10 @@ void Handler::Impl::Do(const AskForTask& action) {
   get.direct = client.fetches_directly();
   // The reply comes from Poll, so the id is set by then.
   auto id = std::make_shared<tuplespace::RequestId>(0);
-  *id = client.Submit(std::move(get),
-                      [this, id](ReplyBody&& reply) { OnGrants(*id, std::move(reply)); });
+  const std::uint32_t asked = get.max_count;
+  *id = client.Submit(std::move(get), [this, id, asked](ReplyBody&& reply) {
+    OnGrants(*id, asked, std::move(reply));
+  });
   open_get = *id;
 }
 
@@ -222,7 +246,9 @@ void Handler::Impl::Do(const ReportDone& action) {
     tuple.key = result.key;
     tuple.held = result.kept != nullptr;
     tuple.resident_bytes = result.resident_bytes;
-    if (result.kept) cached[result.key] = std::move(result.kept);
+    // What is here already may count, and what leaves may not.
+    const bool replaces = result.resident_bytes > 0 || !cached.contains(result.key);
+    if (result.kept && replaces) cached[result.key] = std::move(result.kept);
     if (result.resident_bytes > 0) {
       ++report.resident_results;
       // If that takes no download, other handlers get it without waking this thread.
@@ -251,26 +277,24 @@ void Handler::Impl::Do(const ReportDone& action) {
   flight.outcome = {};
   std::vector<Key> keys;
   for (const std::size_t i : resident) ++resident_puts[keys.emplace_back(complete.results[i].key)];
-  client.Submit(std::move(complete), [this, lease = action.lease, task = flight.task, resident,
-                                      keys, token](ReplyBody&& reply) {
-    OnCompleted(lease, *task, reply);
-    OnResident(resident, keys, reply);
-  });
+  client.Submit(std::move(complete),
+                [this, id = action.flight, lease = action.lease, task = flight.task, resident, keys,
+                 token](ReplyBody&& reply) {
+                  OnCompleted(id, lease, *task, reply);
+                  OnResident(resident, keys, reply);
+                });
 }
 
 // If the broker never takes the results, the task has failed, and its owner should know; otherwise
 // it would be computed again for ever. A kept result that the space did not take is forgotten, as
 // other tasks must read what the space has under that key.
-void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const Task& task,
+void Handler::Impl::OnCompleted(FlightId id, const tuplespace::LeaseRef& lease, const Task& task,
                                 const ReplyBody& reply) {
   if (const auto* done = std::get_if<tuplespace::CompleteReply>(&reply)) {
-    for (std::size_t i = 0; i < done->results.size() && i < task.outputs.size(); ++i) {
-      const tuplespace::PutStatus status = done->results[i];
-      const bool differs =
-          status == tuplespace::PutStatus::kRefused || status == tuplespace::PutStatus::kConflict;
-      if (differs) Step(ResultRefused{task.outputs[i].key});
+    for (std::size_t i = 0; i < task.outputs.size(); ++i) {
+      if (!Counts(*done, i)) Step(ResultRefused{task.outputs[i].key, id});
     }
-    return;
+    return Step(ResultsCount{id});
   }
   const auto* error = std::get_if<tuplespace::RequestError>(&reply);
   if (error == nullptr) return;
@@ -278,7 +302,7 @@ void Handler::Impl::OnCompleted(const tuplespace::LeaseRef& lease, const Task& t
   const std::string cause = fmt::format("the broker refused its results: {}", error->text);
   Log(fmt::format("{}: {}", lease.key.ToString(), cause));
   Submit(tuplespace::Fail{lease, cause});
-  for (const Output& output : task.outputs) Step(ResultRefused{output.key});
+  for (const Output& output : task.outputs) Step(ResultRefused{output.key, id});
 }
 
 // Uses memory beyond the limit, which is acceptable in experiments.

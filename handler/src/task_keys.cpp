@@ -7,13 +7,19 @@ namespace acan {
 
 using tuplespace::Key;
 
-std::optional<std::string> ProblemOfKeys(const Task& task, const Key& key) {
+std::optional<std::string> ProblemOfKeys(const Task& task, const Key& key,
+                                         const std::vector<Key>& inputs) {
   const Key run = RunOf(key);
   const tuplespace::Pattern of_steps = AllOfSteps();
   const auto problem_of = [&](const Key& named) -> const char* {
     if (!named.bytes().starts_with(run.bytes())) return "belongs to another run";
     return of_steps.Matches(named) ? nullptr : "is no tuple of a step";
   };
+  for (const Key& input : inputs) {
+    if (const char* problem = problem_of(input)) {
+      return fmt::format("task: its input {} {}", input.ToString(), problem);
+    }
+  }
   for (const Output& output : task.outputs) {
     if (const char* problem = problem_of(output.key)) {
       return fmt::format("task: its result {} {}", output.key.ToString(), problem);

@@ -36,6 +36,14 @@ Product ProductOf(std::int64_t m, std::int64_t n, std::int64_t k = 1024) {
   return p;
 }
 
+// The gradient of a weight [m, n], whose operands have one row for each element of k.
+Product GradientOf(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Product p = ProductOf(m, n, k);
+  p.a = {nullptr, 1, m};
+  p.b = {nullptr, 1, n};
+  return p;
+}
+
 TEST(GemmChoice, TakesTheLargestTilesThatFillTheDevice) {
   const auto tile = [](std::int64_t m, std::int64_t n) {
     return PlanOf(ProductOf(m, n), OldGpu(132)).tile;
@@ -150,10 +158,38 @@ TEST(GemmChoice, GroupsOfRowsThatDoNotFitComeInBatches) {
   }
   EXPECT_GT(taken, in_batches);
   EXPECT_GT(in_batches, 1);
-  EXPECT_FALSE(GroupsPlanOf(ProductOf(2000, 2000, 400), 50, gpu)) << "two at a time do not pay";
+  EXPECT_FALSE(GroupsPlanOf(ProductOf(2000, 2000, 400), 50, gpu))
+      << "there is room for two sums, but none for those of batches";
   GemmGpu none = gpu;
   none.workspace_bytes = 0;
   EXPECT_FALSE(GroupsPlanOf(ProductOf(8, 8, 400), 50, none));
+}
+
+// A launch has one part for each group, but a product alone may be cut into parts of its own. So
+// few long groups would leave most multiprocessors idle. These are first layers of image models.
+TEST(GemmChoice, FewLongGroupsAreComputedOneByOne) {
+  struct Layer {
+    std::int64_t m, n, rows;    // of a group
+    std::int64_t least_groups;  // that pay for one call
+  };
+  for (const Layer& layer :
+       {Layer{64, 576, 50'176, 16}, Layer{64, 147, 12'544, 16}, Layer{64, 27, 50'176, 16},
+        Layer{32, 288, 250'000, 16}, Layer{16, 144, 784, 4}, Layer{384, 128, 50, 2}}) {
+    for (std::int64_t groups = 2; groups <= 128; groups *= 2) {
+      const Product p = GradientOf(layer.m, layer.n, groups * layer.rows);
+      EXPECT_EQ(GroupsPlanOf(p, layer.rows, NewGpu()).has_value(), groups >= layer.least_groups)
+          << groups << " groups of " << layer.rows << " rows for " << layer.m << " x " << layer.n;
+      EXPECT_TRUE(GroupsPlanOf(p, layer.rows, NewGpu(), {std::nullopt, true}))
+          << "a way that is requested is not compared";
+    }
+  }
+}
+
+// With one launch less, this estimate would be just below that of the calls one by one. If the
+// speeds change, seek the rows anew.
+TEST(GemmChoice, MoreThan16GroupsAreAddedByMoreThanOneLaunch) {
+  constexpr std::int64_t kRows = 21'568;
+  EXPECT_FALSE(GroupsPlanOf(GradientOf(384, 128, 17 * kRows), kRows, NewGpu()));
 }
 
 TEST(GemmChoice, CopiesOfOneWordNeedNoAlignment) {

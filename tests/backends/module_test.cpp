@@ -10,6 +10,7 @@
 
 #include "acan/core/error.h"
 #include "acan/module/loader.h"
+#include "float_mode.h"
 
 namespace acan::test {
 namespace {
@@ -31,6 +32,12 @@ TEST(ModuleLoader, RefusesAnotherVersionAndNamesBoth) {
 TEST(ModuleLoader, RefusesWhatIsNoModule) {
   EXPECT_THAT(LoadModuleFile(kModules + "/acan_no.so").problem,
               HasSubstr("is not a module of acan: it has no acan_module_version"));
+}
+
+TEST(ModuleLoader, LeavesTheThreadsArithmeticAsItWas) {
+  EXPECT_THAT(LoadModuleFile(kModules + "/acan_flushing.so").problem,
+              HasSubstr("is not a module of acan"));
+  EXPECT_FALSE(Flushes());
 }
 
 TEST(ModuleLoader, PassesOnTheLinkersWords) {

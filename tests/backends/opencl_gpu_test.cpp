@@ -3,12 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "acan/core/error.h"
 #include "acan/cpu/cpu_device.h"
 #include "acan/handler/conformance.h"
 #include "acan/opencl/opencl_devices.h"
 #include "opencl_test_support.h"
 #include "reference.h"
+#include "row_kernel_cases.h"
+#include "work_items.h"
 
 namespace acan::opencl {
 namespace {
@@ -122,6 +130,91 @@ TEST(OpenClTiles, OfEverySizeComputeTheDefinition) {
   }
 }
 
+// A kernel over rows whose columns the work-items of a group share out.
+struct RowCall {
+  Kernel kernel;
+  std::vector<std::pair<std::int64_t, std::int64_t>> shapes;  // of the result, then of the operands
+  KernelScalars scalars;
+};
+
+// With more columns than a group has work-items.
+std::vector<RowCall> RowCalls() {
+  // Two images of 5 x 4 pixels, windows of 3 x 2, steps of 1, one line of padding above and below:
+  // results of 5 x 3.
+  const KernelScalars windows{.f = {}, .i = {5, 4, 3, 2, 1, 1, 1, 0}};
+  return {
+      {Kernel::kRotary, {{9, 420}, {9, 420}, {13, 70}, {13, 70}}, {.f = {}, .i = {0, 6}}},
+      {Kernel::kEmbedding, {{9, 70}, {9, 1}, {11, 70}}, {}},
+      {Kernel::kEmbeddingGradient, {{11, 70}, {99, 1}, {99, 70}}, {.f = {}, .i = {16, 40, 0, 12}}},
+      {Kernel::kPositions, {{9, 70}, {9, 70}, {11, 70}}, {.f = {}, .i = {3}}},
+      {Kernel::kPositionsGradient, {{5, 70}, {35, 70}}, {.f = {}, .i = {2}}},
+      {Kernel::kAttentionFinish, {{9, 140}, {9, 140}, {9, 4}}, {.f = {}, .i = {2}}},
+      {Kernel::kUnfold, {{30, 420}, {40, 70}}, windows},
+      {Kernel::kFold, {{40, 70}, {30, 420}}, windows},
+      {Kernel::kMaxPooling, {{30, 70}, {40, 70}}, windows},
+      {Kernel::kMaxPoolingGradient, {{40, 70}, {40, 70}, {30, 70}}, windows},
+      {Kernel::kAveragePooling, {{30, 70}, {40, 70}}, windows},
+      {Kernel::kAveragePoolingGradient, {{40, 70}, {30, 70}}, windows},
+  };
+}
+
+// A column holds words. Nothing is 0 before the call, so elements that nobody computed are seen.
+test::Host ResultOf(Device& device, const RowCall& call) {
+  std::vector<test::OnDevice> held;
+  std::vector<Matrix> matrices;
+  for (const auto& [rows, cols] : call.shapes) {
+    const auto seed = static_cast<std::uint32_t>(held.size() + 1);
+    held.push_back(
+        cols == 1
+            ? test::Put(device, test::Integers(rows, [](std::int64_t r) { return r * 5 % 13 - 1; }))
+            : test::Put(device, test::Random(rows, cols, seed, 0.5f, 1.5f), 3));
+    matrices.push_back(held.back().matrix);
+  }
+  test::Launcher{device}(call.kernel, matrices, call.scalars);
+  return test::Fetch(device, held.front());
+}
+
+constexpr std::int64_t kManyRows = 5000;
+
+// The gradient of a table of `words`, in groups of rows. A word is in most rows, and one in the
+// first and in almost the last row.
+test::Host WordsGradient(Device& device, std::int64_t words, std::int64_t group) {
+  constexpr std::int64_t kCols = 150, kBlock = 16, kFirst = 2, kPadding = 12;
+  const auto word = [](std::int64_t r) -> std::int64_t {
+    if (r % 7 != 0) return 3;
+    return r == 0 || r + 7 >= kManyRows ? 5 : 10 + r * r % 23;
+  };
+  const test::OnDevice index = test::Put(device, test::Integers(kManyRows, word));
+  const test::OnDevice dy = test::Put(device, test::Random(kManyRows, kCols, 1), 3);
+  const test::OnDevice out = test::Put(device, test::Random(words, kCols, 2), 1);
+  test::Launcher{device}(Kernel::kEmbeddingGradient, {out.matrix, index.matrix, dy.matrix},
+                         {.f = {}, .i = {kBlock, group, kFirst, kPadding}});
+  return test::Fetch(device, out);
+}
+
+// CLBlast packs all three matrices into one buffer, which may be larger than the device's largest.
+TEST(OpenClProducts, AreExactIfTheLibrarysScratchHasNoPlace) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  constexpr std::int64_t kSize = 1601;  // CLBlast packs large products that its tiles do not divide
+  constexpr std::uint64_t kMatrixBytes = kSize * kSize * 4;
+  DeviceOptions options = TileOptions();
+  options.memory_limit_bytes = 64 << 20;
+  options.tile_shape = 0;  // there is no buffer for a measurement
+  options.most_allocation_bytes = kMatrixBytes;
+  const auto device = MakeDevice(options);
+  const std::uint64_t at_start = device->budget().used_bytes();
+  const test::OnDevice a = test::Put(*device, test::Random(kSize, kSize, 1));
+  const test::OnDevice b = test::Put(*device, test::Random(kSize, kSize, 2));
+  const test::OnDevice exact = test::Space(*device, kSize, kSize);
+  const test::OnDevice fast = test::Space(*device, kSize, kSize);
+  for (const auto& [precision, c] :
+       {std::pair{Precision::kExact, exact}, std::pair{Precision::kFast, fast}}) {
+    device->Gemm(GemmForm::kForward, precision, 64, a.matrix, b.matrix, c.matrix);
+  }
+  EXPECT_EQ(test::Difference(test::Fetch(*device, fast), test::Fetch(*device, exact)), "");
+  EXPECT_EQ(device->budget().used_bytes(), at_start + 4 * kMatrixBytes);
+}
+
 struct Quirks {
   const char* name;
   std::size_t most_group_size;
@@ -154,6 +247,59 @@ INSTANTIATE_TEST_SUITE_P(OpenClDevices, GpuLikeTest,
                                            Quirks{"little_local_memory", 256, 5 << 10},
                                            Quirks{"few_registers", 256, 32 << 10, 64}),
                          [](const auto& of) { return std::string(of.param.name); });
+
+// The sizes of groups for rows are the same on all GPUs, so one of them suffices.
+TEST(OpenClRows, HaveTheBitsOfTheCpu) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  DeviceOptions options = TileOptions();
+  options.as_gpu = true;
+  options.broken = kNoExtensions;
+  const auto device = MakeDevice(options);
+  const auto cpu = MakeCpuDevice({.threads = 1, .memory_limit_bytes = 16 << 20, .isa = {}});
+  for (const RowCall& call : RowCalls()) {
+    EXPECT_EQ(test::Difference(ResultOf(*device, call), ResultOf(*cpu, call)), "")
+        << RowOf(call.kernel).name;
+  }
+  // Words whose columns have several groups of work-items, and words with one group each.
+  for (const std::int64_t words : {40, 2100}) {
+    for (const std::int64_t group : {std::int64_t{40}, kManyRows}) {
+      EXPECT_EQ(
+          test::Difference(WordsGradient(*device, words, group), WordsGradient(*cpu, words, group)),
+          "")
+          << words << " words, groups of " << group;
+    }
+  }
+}
+
+// On a GPU whose work-items all believe that they are the first of their group, most columns of a
+// row stay as they were.
+TEST(OpenClRows, AreSharedOutAmongTheWorkItemsOfAGroup) {
+  ACAN_SKIP_WITHOUT_OPENCL();
+  const OwnCache own;
+  DeviceOptions options = TileOptions();
+  options.as_gpu = true;
+  options.broken = "#define get_local_id(dimension) 0\n";
+  const auto device = MakeDevice(options);
+  const auto cpu = MakeCpuDevice({.threads = 1, .memory_limit_bytes = 16 << 20, .isa = {}});
+  for (const RowCall& call : RowCalls()) {
+    EXPECT_NE(test::Difference(ResultOf(*device, call), ResultOf(*cpu, call)), "")
+        << RowOf(call.kernel).name;
+  }
+}
+
+TEST(OpenClRows, HaveEnoughWorkItems) {
+  using Items = std::pair<std::size_t, std::size_t>;
+  const auto items = [](Kernel kernel, std::int64_t rows, std::int64_t cols) {
+    return ItemsOfRows(kernel, {KernelSpace::kRow, rows, cols}, 64).global;
+  };
+  EXPECT_EQ(items(Kernel::kUnfold, 1000, 576), Items(1000, 64));
+  EXPECT_EQ(items(Kernel::kUnfold, 1000, 27), Items(1000, 1));
+  EXPECT_EQ(items(Kernel::kNorm, 1000, 576), Items(1000, 1));  // its threads would share sums
+  EXPECT_EQ(items(Kernel::kEmbeddingGradient, 1, 768), Items(1, 12 * 64));
+  EXPECT_EQ(items(Kernel::kEmbeddingGradient, 256, 768), Items(256, 8 * 64));
+  EXPECT_EQ(items(Kernel::kEmbeddingGradient, 50'257, 768), Items(50'257, 64));
+}
 
 TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
   ACAN_SKIP_WITHOUT_OPENCL();

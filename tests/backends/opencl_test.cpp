@@ -1,6 +1,6 @@
-// Tests of what is specific to OpenCL: the program cache, errors and their messages, and uploads
-// during computation. opencl_gpu_test.cpp simulates GPUs. The tests that run on all devices cover
-// what it computes.
+// Tests of what is specific to OpenCL: the program cache, devices that cannot be used, and uploads
+// during computation. opencl_gpu_test.cpp simulates GPUs, and opencl_errors_test.cpp failures. The
+// tests that run on all devices cover what it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,7 +19,6 @@
 #include "acan/handler/conformance.h"
 #include "acan/opencl/opencl_devices.h"
 #include "cl.h"
-#include "command_queue.h"
 #include "opencl_test_support.h"
 #include "program_cache.h"
 #include "reference.h"
@@ -124,6 +123,25 @@ TEST(ProgramCache, DoesWithoutAFileThatCannotBeRead) {
   EXPECT_EQ(own.Files().size(), 1u) << "no draft is left";
 }
 
+TEST(ProgramCache, RemovesWhatKilledProcessesLeft) {
+  const OwnCache own;
+  const ProgramCache cache(CacheFolder());
+  cache.Store("kept", "bytes");
+  const std::string left = cache.PathOf("key") + "-aBc123", fresh = cache.PathOf("key") + "-XyZ789";
+  const std::string others = CacheFolder() + "/tuning-of-another";
+  for (const std::string& path : {left, fresh, others}) WriteAll(path, "a part");
+  const fs::file_time_type day_before = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  for (const std::string& path : {left, others, cache.PathOf("kept")}) {
+    fs::last_write_time(path, day_before);
+  }
+  cache.Store("key", "bytes");
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(fresh)) << "its process may live";
+  EXPECT_TRUE(fs::exists(others));
+  EXPECT_EQ(cache.Load("kept"), "bytes");
+  EXPECT_EQ(cache.Load("key"), "bytes");
+}
+
 // Opening a pipe waits for a writer, and /dev/zero has no end.
 TEST(ProgramCache, OpensNoPipesAndNoDevices) {
   const OwnCache own;
@@ -212,19 +230,6 @@ TEST(OpenClPrograms, AreSpokenOfWhenTheyAreCompiledFirst) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(OpenClErrors, HaveOpenClsNamesAndMeanings) {
-  EXPECT_NO_THROW(Check(CL_SUCCESS, "clFinish", "opencl:0"));
-  EXPECT_THAT([] { Check(CL_OUT_OF_RESOURCES, "clFinish", "opencl:0"); },
-              ThrowsMessage<OutOfMemory>("clFinish on opencl:0: CL_OUT_OF_RESOURCES"));
-  EXPECT_THAT([] { Check(CL_MEM_OBJECT_ALLOCATION_FAILURE, "clCreateBuffer", "opencl:1"); },
-              ThrowsMessage<OutOfMemory>(HasSubstr("CL_MEM_OBJECT_ALLOCATION_FAILURE")));
-  EXPECT_THAT([] { Check(CL_DEVICE_NOT_AVAILABLE, "clFinish", "opencl:0"); },
-              ThrowsMessage<DeviceLost>(HasSubstr("CL_DEVICE_NOT_AVAILABLE")));
-  EXPECT_THAT([] { Check(CL_INVALID_VALUE, "clSetKernelArg", "opencl:0"); },
-              ThrowsMessage<std::runtime_error>(HasSubstr("clSetKernelArg on opencl:0")));
-  EXPECT_EQ(ErrorName(-9999), "OpenCL error -9999");
-}
-
 TEST(OpenClDevices, ThatAreNotThereAreNamedWithThoseThatAre) {
   ACAN_SKIP_WITHOUT_OPENCL();
   DeviceOptions options;
@@ -253,67 +258,6 @@ TEST(OpenClDevices, ShowTheCompilersLog) {
       [&] { MakeDevice(options); },
       ThrowsMessage<std::runtime_error>(
           AllOf(HasSubstr("opencl:0"), HasSubstr("CL_BUILD_PROGRAM_FAILURE"), HasSubstr("these"))));
-}
-
-// A device whose launch number `fail` fails as it runs.
-std::unique_ptr<Device> MakeFailing(std::int64_t fail) {
-  DeviceOptions options;
-  options.memory_limit_bytes = 64 << 10;  // too little to measure, which would launch kernels
-  options.fail_launch = fail;
-  return MakeDevice(options);
-}
-
-// The driver reports such a failure only in the status of the command's event.
-TEST(OpenClErrors, AreSeenOfKernelsThatFailAsTheyRun) {
-  ACAN_SKIP_WITHOUT_OPENCL();
-  using Wait = std::function<void(Device&, const test::OnDevice&)>;
-  const std::vector<Wait> waits = {
-      [](Device& device, const auto&) { device.Synchronize(); },
-      [](Device& device, const auto&) { device.StartMark()->Wait(); },
-      [](Device& device, const auto& of) { device.Download(of.buffer, of.matrix); },
-      [](Device& device, const auto& of) {
-        Matrix part = of.matrix;
-        part.cols = 1;
-        device.Download(of.buffer, part);
-      },
-      [](Device& device, const auto& of) {
-        device.CopyIn(tuplespace::Payload::Copy(std::string(24, '\0')), of.matrix);
-      },
-      // Commands without end, of which the device keeps a limited number.
-      [](Device& device, const auto& of) {
-        KernelArgs fill;
-        fill.m[0] = of.matrix;
-        for (int i = 0; i < 2000; ++i) device.Launch(Kernel::kFill, fill);
-      },
-  };
-  for (std::size_t i = 0; i < waits.size(); ++i) {
-    const auto device = MakeFailing(2);
-    const test::OnDevice of = test::Space(*device, 2, 3);
-    KernelArgs fill;
-    fill.m[0] = of.matrix;
-    fill.scalars.f[0] = 7.0f;
-    for (int launch = 0; launch < 3; ++launch) device->Launch(Kernel::kFill, fill);
-    EXPECT_THAT([&] { waits[i](*device, of); },
-                ThrowsMessage<DeviceLost>(AllOf(HasSubstr("kFill"), HasSubstr("opencl:0"))))
-        << "wait " << i;
-    EXPECT_NO_THROW(waits[i](*device, of)) << "wait " << i << " reports a failure again";
-    device->Launch(Kernel::kFill, fill);
-    EXPECT_EQ(test::Fetch(*device, of).v, std::vector<float>(6, 7.0f)) << "wait " << i;
-  }
-}
-
-TEST(OpenClErrors, OfCommandsHaveTheirMeanings) {
-  EXPECT_NO_THROW(CheckStatus(CL_COMPLETE, "kFill", "opencl:0"));
-  for (const cl_int status :
-       {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY}) {
-    EXPECT_THAT([&] { CheckStatus(status, "kFill", "opencl:0"); },
-                ThrowsMessage<OutOfMemory>(AllOf(HasSubstr("kFill"), HasSubstr("opencl:0"),
-                                                 HasSubstr(ErrorName(status)))));
-  }
-  for (const cl_int status : {-1, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, -9999}) {
-    EXPECT_THAT([&] { CheckStatus(status, "kFill", "opencl:0"); },
-                ThrowsMessage<DeviceLost>(HasSubstr(std::to_string(status))));
-  }
 }
 
 // More commands than the device keeps between two waits.

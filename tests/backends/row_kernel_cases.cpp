@@ -64,7 +64,4 @@ Host Hard(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   return host;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, RowKernelTest, ::testing::ValuesIn(KernelTestDevices()),
-                         [](const auto& test) { return test.param.name; });
-
 }  // namespace acan::test

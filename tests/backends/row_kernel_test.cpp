@@ -280,5 +280,8 @@ TEST_P(RowKernelTest, TheFactorThatClipsUnusualNorms) {
   EXPECT_TRUE(std::isnan(factor(nan)));
 }
 
+INSTANTIATE_TEST_SUITE_P(Devices, RowKernelTest, ::testing::ValuesIn(KernelTestDevices()),
+                         [](const auto& test) { return test.param.name; });
+
 }  // namespace
 }  // namespace acan::test

@@ -104,6 +104,7 @@ TEST_F(Keys, AreAddedAndRevokedByName) {
   EXPECT_THAT(Keygen({"--name", "x"}).err, HasSubstr("--add"));
   EXPECT_EQ(Keygen({"--revoke", "gpu7"}).code, 0);
   EXPECT_THAT(ReadFile(Key("broker")), Not(HasSubstr("gpu7")));
+  EXPECT_NE(::access(Key("gpu7").c_str(), F_OK), 0);
   const Result gone = Keygen({"--revoke", "gpu7"});
   EXPECT_EQ(gone.code, 2);
   EXPECT_THAT(gone.err, AllOf(HasSubstr("\"gpu7\""), HasSubstr("handler, manager")));

@@ -36,6 +36,30 @@ TEST_P(SignalBeforeExec, EndsNeitherTheChildNorItsParent) {
 INSTANTIATE_TEST_SUITE_P(At, SignalBeforeExec, ::testing::Values("setpgid", "execv"),
                          [](const auto& instance) { return std::string(instance.param); });
 
+// A library can make the process flush denormal numbers to zero before main begins. Those do so
+// that were linked with -ffast-math.
+TEST(FlushToZero, IsSwitchedOff) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", R"([model]
+kind = "bert"
+task = "classification"
+vocab_size = 11
+hidden_size = 16
+num_hidden_layers = 1
+num_attention_heads = 2
+intermediate_size = 24
+max_position_embeddings = 8
+layer_norm_eps = 1e-40
+num_labels = 5
+[data]
+train_inputs = "x.npy"
+train_labels = "y.npy"
+)");
+  const Result graph = RunAcan({"graph", job}, {{"LD_PRELOAD", ACAN_FLUSHING_MODULE}});
+  EXPECT_EQ(graph.code, 0) << graph.err;
+  EXPECT_THAT(graph.out, HasSubstr(R"("epsilon":1e-40)"));
+}
+
 TEST(AMachineWithoutProc, IsNamedAsSuch) {
   const auto in_namespace = [](const std::string& command) {
     return std::vector<std::string>{"--map-root-user", "--mount", "sh", "-c",

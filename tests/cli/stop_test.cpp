@@ -21,7 +21,7 @@ using ::testing::UnorderedElementsAre;
 TEST(FullSpace, IsNamedWithItsLimit) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", EndlessJob());
-  Program train({"train", job, "--handlers", "cpu:1@16MiB"}, {{"ACAN_PAYLOADS", "4KiB"}});
+  Program train({"train", job, "--handlers", "cpu:1@16MiB"}, {{"ACAN_PAYLOADS", "8KiB"}});
   EXPECT_TRUE(train.WaitForErr("limits.payload_bytes")) << train.err();
   train.Signal(SIGINT);
   EXPECT_EQ(train.Wait(), 130) << train.err();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "acan/core/operators/operators.h"
@@ -117,6 +118,16 @@ TEST(LocalMemory, LeavesTheLimitWhereTheDeviceHasRoomBesideIt) {
   EXPECT_GT(CountsOf(0).local_bytes, 0u);
   EXPECT_EQ(device->budget().limit_bytes(), std::uint64_t{1} << 20);
   EXPECT_EQ(device->budget().used_bytes(), 0u);
+}
+
+// The driver loads a kernel's code at its first use. Here the limit is what the device has left.
+TEST(DeviceMemory, WithinTheLimitIsThereBesideTheCodeOfAllKernels) {
+  const auto device = Make(ModelNamed("tight").memory_bytes, "tight");
+  std::size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  const std::uint64_t promised = device->budget().limit_bytes() - device->budget().used_bytes();
+  EXPECT_GT(promised, 0u);
+  EXPECT_LE(promised, free);
 }
 
 // The product kernels that this GPU may run, by their registered names.
@@ -312,6 +323,27 @@ TEST(PinnedMemory, IsUsedAgainForResultsOfAboutTheSameSize) {
   const std::uint64_t made = CountsOf(0).pinned_made;
   for (std::int64_t less = 0; less < 8; ++less) download((1 << 20) - less * 16000);
   EXPECT_LE(CountsOf(0).pinned_made, made + 1);
+}
+
+// Any thread may drop the payload last. The current device of a new one is the first.
+TEST(PinnedMemory, ThatOutlivesItsDeviceMakesNoContextElsewhere) {
+  Options options;
+  options.gpus = {"sm_90", "sm_90"};
+  Configure(options);
+  acan::cuda::DeviceOptions choice;
+  choice.index = 1;
+  choice.memory_limit_bytes = 1 << 20;
+  auto device = acan::cuda::MakeDevice(choice);
+  BufferPtr buffer = device->Upload(Filled(1000, 1.0f));
+  Payload payload = device->Download(buffer, Row(buffer));
+  buffer.reset();
+  device.reset();
+  const std::uint64_t pinned = CountsOf(1).pinned;
+  std::thread([&] { payload = Payload(); }).join();
+  EXPECT_LT(CountsOf(1).pinned, pinned) << "the payload was not the last owner";
+  EXPECT_TRUE(CountsOf(1).has_context);
+  EXPECT_FALSE(CountsOf(0).has_context);
+  cudaSetDevice(0);  // for the tests after this one
 }
 
 // The three threads copy whole pieces, except that the last one ends with a partial piece.

@@ -56,7 +56,8 @@ has dry-run.devices.json 'fake sm_90 on the CPU, for tests only'
 has dry-run.gpu_bench.json 'fake sm_90 on the CPU, for tests only'
 
 for step in devices test-cuda test-op_matrix test-kernel test-gemm test-device train-cpu train-cuda \
-  train-mixed train-gpt-cpu train-gpt-cuda generate-cpu generate-cuda bench-gpu bench-train \
+  train-mixed train-gpt-cpu train-gpt-cuda generate-cpu generate-cuda train-resnet-cpu \
+  train-resnet-cuda bench-gpu bench-train \
   sanitizer-memcheck sanitizer-racecheck sanitizer-kernels sanitizer-call-memcheck \
   sanitizer-call-racecheck; do
   has dry-run.summary.json "\"name\": \"$step\", \"status\": \"passed\""
@@ -65,15 +66,26 @@ done
 has dry-run.summary.json '"sanitizer-call-synccheck", "status": "left out"'
 grep -q 'compute-sanitizer does not support this device' "$folder/console" ||
   fail "the refusal of compute-sanitizer is not mentioned"
-has dry-run.weights.json '"same": true.*"same_gpt": true, "same_text": true'
+has dry-run.weights.json '"same": true.*"same_gpt": true, "same_text": true.*"same_resnet": true'
 # The most informative steps come first.
 has dry-run.summary.json '"devices".*"train-mixed".*"bench-gpu".*"bench-train".*"test-cuda"'
-tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of gpu_bench"
+mkdir "$folder/logs"
+tar -C "$folder/logs" -xzf "$folder/results/dry-run.logs.tar.gz"
+[ -f "$folder/logs/bench-gpu.log" ] || fail "no log of gpu_bench"
+# These tests reach the additions of parts in place.
+grep -q 'OK . GiveTheBitsOfTheDefinition/cuda ' "$folder/logs/sanitizer-call-memcheck.log" ||
+  fail "the sanitizer does not see sums over groups of rows"
+has dry-run.gpu_bench.json '"chosen": "one call"'
+for way in exact exact_one_call exact_single_calls fast_fp32; do
+  sed -n '/^  "groups": \[/,/^  \]/p' "$folder/results/dry-run.gpu_bench.json" | grep -q "\"$way\": [0-9]" ||
+    fail "no time of a sum over groups of rows as $way"
+done
 
 # The expectations of a dry run are so high that everything is slower.
 slower=dry-run.slower.txt
 has $slower '^dry run: forward 96 64 72 exact: [0-9.]* of cublas_fp32, expected 1000\.00; counter waves: 0\.0'
 has $slower '^dry run: forward .*; the busiest unit is l1tex__.*: 87 %; warps wait most for long_scoreboard: 1012.5$'
+has $slower '^dry run: groups 12 20 50 5 exact: [0-9.]* of exact_single_calls, expected 1000\.00.*; the busiest unit'
 # Few rows need few warps. The fake ncu may not read the counters of these kernels.
 has $slower '^dry run: k[A-Za-z ]* 64 128: .*; counter warps: 0\.0.*; ncu read no counters'
 if grep -v '^dry run: ' "$folder/results/$slower"; then fail "lines that do not say what they are"; fi
@@ -107,7 +119,7 @@ has dry-run.summary.json '"bench-gpu", "status": "stopped after [0-9]* s"'
 has dry-run.summary.json '"test-device", "status": "no time left"'
 has dry-run.gpu_bench.json '"complete": false'
 has $slower '^dry run: it is slow$'
-has dry-run.weights.json '"same": false.*"same_gpt": false, "same_text": false'
+has dry-run.weights.json '"same": false.*"same_gpt": false, "same_text": false.*"same_resnet": false'
 tar -tzf "$folder/results/dry-run.logs.tar.gz" | grep -q bench-gpu.log || fail "no log of a failed run"
 # A test program that had no time did not skip tests.
 if grep -q 'though there is a GPU' "$folder/console"; then fail "tests without time count as skipped"; fi

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "acan/core/device.h"
+#include "acan/core/run_calls.h"
+#include "acan/core/task.h"
 #include "acan/cuda/cuda_devices.h"
 #include "acan/manager/graph_planner.h"
 #include "acan/model/gradients.h"
@@ -38,7 +40,7 @@ std::unique_ptr<acan::Device> NewDevice(std::uint64_t limit_bytes, const char* g
 // ---- gradients over groups of rows -------------------------------------------------------------
 
 struct RowsInGroups {
-  std::int64_t group_rows, rows, m, n;
+  std::int32_t group_rows, rows, m, n;
 };
 
 class GroupsOfRows {
@@ -54,26 +56,51 @@ class GroupsOfRows {
   std::optional<std::uint64_t> LaunchesInOneCall(
       acan::Precision precision = acan::Precision::kExact) {
     const std::uint64_t before = CountsOf(0).launches;
-    const bool taken = device_.GemmGroups(precision, kBlock, of_.group_rows,
-                                          {dy_.get(), 0, of_.rows, of_.m, of_.m},
-                                          {x_.get(), 0, of_.rows, of_.n, of_.n}, WholeSum(sum_));
+    const bool taken = InOneCall(precision);
     const std::uint64_t launches = CountsOf(0).launches - before;
     EXPECT_EQ(taken, launches > 0);
     if (!taken) return std::nullopt;
     return launches;
   }
 
-  // REQUIRES: the device took the call.
-  void CompareWithSingleCalls() {
-    const tuplespace::Payload got = device_.Download(sum_, WholeSum(sum_));
-    const acan::BufferPtr one_by_one = OneByOne();
-    const tuplespace::Payload want = device_.Download(one_by_one, WholeSum(one_by_one));
-    ASSERT_EQ(got.size(), want.size());
-    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0);
+  // The launches of the calls of a plan, with those that RunCalls gives to the device as one.
+  std::uint64_t LaunchesOfAPlan() {
+    const acan::Task task = Plan();
+    const std::uint64_t before = CountsOf(0).launches;
+    acan::RunCalls(device_, task, BuffersFor(task, sum_));
+    return CountsOf(0).launches - before;
+  }
+
+  // All that the device does for the call in fast precision, launches of acan's kernels or not.
+  std::uint64_t OperationsOfAFastCall() {
+    device_.Synchronize();
+    const std::uint64_t before = CountsOf(0).operations;
+    EXPECT_TRUE(InOneCall(acan::Precision::kFast));
+    device_.Synchronize();
+    return CountsOf(0).operations - before;
+  }
+
+  // REQUIRES: the sum was computed. The allowed difference of 0 is one of bits.
+  void CompareWithSingleCalls(float allowed_difference = 0) {
+    const std::vector<float> got = WordsOf(sum_), want = WordsOf(OneByOne());
+    if (allowed_difference == 0) {
+      EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0);
+      return;
+    }
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(got[i], want[i], allowed_difference) << i;
+    }
   }
 
  private:
-  static constexpr std::int64_t kBlock = 16;
+  static constexpr std::int32_t kBlock = 16;
+  enum : std::int32_t { kDy, kX, kFirstSum };  // buffers of a plan
+
+  bool InOneCall(acan::Precision precision) {
+    return device_.GemmGroups(precision, kBlock, of_.group_rows,
+                              {dy_.get(), 0, of_.rows, of_.m, of_.m},
+                              {x_.get(), 0, of_.rows, of_.n, of_.n}, WholeSum(sum_));
+  }
 
   acan::BufferPtr Drawn(std::int64_t words, std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -87,31 +114,59 @@ class GroupsOfRows {
   acan::Matrix WholeSum(const acan::BufferPtr& buffer) const {
     return {buffer.get(), 0, of_.m, of_.n, of_.n};
   }
+  std::vector<float> WordsOf(const acan::BufferPtr& sum) {
+    const tuplespace::Payload payload = device_.Download(sum, WholeSum(sum));
+    std::vector<float> words(payload.size() / sizeof(float));
+    std::memcpy(words.data(), payload.data(), payload.size());
+    return words;
+  }
 
   // The calls that plans make: after each group, as many sums are added as its number has trailing
   // one bits.
-  acan::BufferPtr OneByOne() {
-    std::vector<acan::BufferPtr> sums;
-    std::size_t open = 0;
+  acan::Task Plan() const {
+    acan::Task task;
+    task.block = kBlock;
+    task.buffers = {{of_.rows, of_.m}, {of_.rows, of_.n}};
+    std::int32_t open = kFirstSum;
+    const auto whole_sum = [&](std::int32_t buffer) {
+      return acan::View{buffer, 0, 0, of_.m, of_.n};
+    };
     const auto add_last = [&] {
       --open;
-      const acan::Matrix left = WholeSum(sums[open - 1]);
-      acan::KernelArgs args;
-      args.m = {left, left, WholeSum(sums[open])};
-      device_.Launch(acan::Kernel::kAdd, args);
+      acan::Call call;
+      call.kernel = acan::Kernel::kAdd;
+      call.views = {whole_sum(open - 1), whole_sum(open - 1), whole_sum(open)};
+      task.calls.push_back(call);
     };
     std::uint64_t group = 0;
-    for (std::int64_t row = 0; row < of_.rows; row += of_.group_rows) {
-      const std::int64_t rows = std::min(of_.group_rows, of_.rows - row);
-      if (open == sums.size()) sums.push_back(NewSum());
-      device_.Gemm(acan::GemmForm::kGradient, acan::Precision::kExact, kBlock,
-                   {dy_.get(), row * of_.m, rows, of_.m, of_.m},
-                   {x_.get(), row * of_.n, rows, of_.n, of_.n}, WholeSum(sums[open]));
-      ++open;
+    for (std::int32_t row = 0; row < of_.rows; row += of_.group_rows) {
+      const std::int32_t rows = std::min(of_.group_rows, of_.rows - row);
+      if (open == static_cast<std::int32_t>(task.buffers.size())) {
+        task.buffers.push_back({of_.m, of_.n});
+      }
+      acan::Call call;
+      call.gemm = true;
+      call.form = acan::GemmForm::kGradient;
+      call.views = {{kDy, row, 0, rows, of_.m}, {kX, row, 0, rows, of_.n}, whole_sum(open++)};
+      task.calls.push_back(call);
       for (std::uint64_t bits = group++; (bits & 1) != 0; bits >>= 1) add_last();
     }
-    while (open > 1) add_last();
-    return sums.front();
+    while (open > kFirstSum + 1) add_last();
+    return task;
+  }
+  std::vector<acan::BufferPtr> BuffersFor(const acan::Task& plan, const acan::BufferPtr& sum) {
+    std::vector<acan::BufferPtr> buffers{dy_, x_, sum};
+    while (buffers.size() < plan.buffers.size()) buffers.push_back(NewSum());
+    return buffers;
+  }
+  acan::BufferPtr OneByOne() {
+    acan::Task task = Plan();
+    const std::vector<acan::BufferPtr> buffers = BuffersFor(task, NewSum());
+    for (const acan::Call& call : std::exchange(task.calls, {})) {
+      task.calls = {call};
+      acan::RunCalls(device_, task, buffers);
+    }
+    return buffers[kFirstSum];
   }
 
   acan::Device& device_;
@@ -134,7 +189,7 @@ TEST(GroupsOfRowsTest, AreAFewLaunches) {
 // The workspace of 1 MiB has room for 64 sums: those of 32 groups, and of the four batches.
 TEST(GroupsOfRowsTest, ComeInBatchesIfTheyDoNotFit) {
   const auto device = NewDevice(16 << 20);
-  for (const std::int64_t rows : {383, 289}) {  // the last batch has 32 groups, or one
+  for (const std::int32_t rows : {383, 289}) {  // the last batch has 32 groups, or one
     GroupsOfRows groups(*device, {3, rows, 64, 64});
     const std::optional<std::uint64_t> launches = groups.LaunchesInOneCall();
     ASSERT_TRUE(launches);
@@ -150,14 +205,34 @@ TEST(GroupsOfRowsTest, AreRefusedWithoutAnyEffect) {
     EXPECT_FALSE(large.LaunchesInOneCall()) << "the workspace has room for two sums";
     GroupsOfRows one(*device, {50, 50, 13, 18});
     EXPECT_FALSE(one.LaunchesInOneCall()) << "there is one group";
-    GroupsOfRows fast(*device, {50, 349, 13, 18});
-    EXPECT_FALSE(fast.LaunchesInOneCall(acan::Precision::kFast));
+    GroupsOfRows few(*device, {784, 1568, 16, 144});
+    EXPECT_FALSE(few.LaunchesInOneCall()) << "each group is faster in parts of its own";
   }
   const auto poor = NewDevice(8 << 20);
-  EXPECT_FALSE(GroupsOfRows(*poor, {50, 349, 13, 18}).LaunchesInOneCall())
-      << "there is no workspace";
+  for (const auto precision : {acan::Precision::kExact, acan::Precision::kFast}) {
+    EXPECT_FALSE(GroupsOfRows(*poor, {50, 349, 13, 18}).LaunchesInOneCall(precision))
+        << "there is no workspace, for cuBLAS neither";
+  }
   const auto old = NewDevice(16 << 20, "sm_75");
   EXPECT_FALSE(GroupsOfRows(*old, {50, 349, 13, 18}).LaunchesInOneCall());
+}
+
+// The workspace of 1 MiB has room for two sums, so of eight groups only the pairs that no addition
+// separates are computed together: the third and the fourth, and the last two.
+TEST(GroupsOfRowsTest, OfARefusedSumMayBePartsOfSmallerSums) {
+  const auto device = NewDevice(16 << 20);
+  GroupsOfRows groups(*device, {2, 16, 300, 300});
+  EXPECT_EQ(groups.LaunchesOfAPlan(), 13u) << "one by one they are 15";
+  groups.CompareWithSingleCalls();
+}
+
+TEST(GroupsOfRowsTest, OfFastPrecisionAreOneProductOfCublas) {
+  for (const char* gpu : {"sm_90", "sm_75"}) {
+    const auto device = NewDevice(16 << 20, gpu);
+    GroupsOfRows groups(*device, {50, 349, 13, 18});
+    EXPECT_EQ(groups.OperationsOfAFastCall(), 1u) << gpu;
+    groups.CompareWithSingleCalls(/*allowed_difference=*/1e-3f);
+  }
 }
 
 // ---- training steps ----------------------------------------------------------------------------

@@ -358,5 +358,28 @@ TEST_F(FakeGpu, TheDriverTakesWholeChunks) {
   EXPECT_EQ(CountsOf(0).device_bytes, before);
 }
 
+TEST_F(FakeGpu, LoadsTheCodeOfAKernelAtItsFirstUse) {
+  const auto free_bytes = [] {
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return free;
+  };
+  const std::size_t before = free_bytes();
+  Launch(&OwnWord, device_);
+  const std::size_t after = free_bytes();
+  EXPECT_LT(after, before);
+  Launch(&OwnWord, device_);
+  EXPECT_EQ(free_bytes(), after);
+}
+
+TEST_F(FakeGpu, AThreadThatChoosesNoDeviceUsesTheFirst) {
+  Configure({{"sm_90", "sm_75"}, 1, Order::kLate, false});
+  cudaSetDevice(1);
+  EXPECT_FALSE(CountsOf(0).has_context);
+  std::thread([&] { cudaFreeHost(host_); }).join();
+  EXPECT_TRUE(CountsOf(0).has_context);
+  cudaSetDevice(0);  // for the tests after this one
+}
+
 }  // namespace
 }  // namespace cuda_on_cpu

@@ -36,4 +36,10 @@ inline TaskGranted Grant(std::uint64_t need, std::vector<tuplespace::Key> inputs
   return grant;
 }
 
+// The space has stored the flight's results, and their bytes have left.
+inline void Store(HandlerCore& core, FlightId flight, std::int64_t now_us = 0) {
+  core.Step(ResultsCount{flight}, now_us);
+  core.Step(Released{flight}, now_us);
+}
+
 }  // namespace acan

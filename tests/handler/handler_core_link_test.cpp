@@ -89,7 +89,7 @@ TEST_F(HandlerCoreLinkTest, AnInputOfAWrongSizeIsNotKept) {
   EXPECT_THAT(Dropped(actions), ElementsAre(Tile(1, 1)));
   core_.Step(TaskFailed{2, "an input has 53 bytes"}, 0);
   core_.Step(TaskFinished{1, 100, {{Tile(1, 1), 100}}}, 0);
-  core_.Step(Released{1}, 0);
+  Store(core_, 1);
   EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
   EXPECT_EQ(core_.cached_bytes(), 200u);
 }
@@ -244,7 +244,7 @@ TEST(HandlerCoreOverLinkTest, WaitsLongerThanSuppliesTakeBeforeItSuppliesUnasked
     grant.resident_bytes = 4 * kMiB;
     core.Step(grant, 0);
     core.Step(TaskFinished{1, 4 * kMiB, {{Tile(1, 1), 4 * kMiB, true}}}, 0);
-    core.Step(Released{1}, 0);
+    Store(core, 1);
     core.Step(TimePassed{}, kOfferInVainUs);  // now it offers everything that is free
     return core.NextDeadlineUs();
   };

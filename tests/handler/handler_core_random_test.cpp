@@ -155,7 +155,9 @@ class RandomHandler {
   }
 
   void Release() {
-    Take(core_.Step(Released{TakeFirst(sending_)}, now_));
+    const FlightId flight = TakeFirst(sending_);
+    Take(core_.Step(ResultsCount{flight}, now_));
+    Take(core_.Step(Released{flight}, now_));
     ++ended_;
   }
 

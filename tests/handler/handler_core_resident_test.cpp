@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "handler_core_fixture.h"
 
 namespace acan {
@@ -19,13 +23,14 @@ TaskGranted Resident(std::uint64_t need, std::vector<tuplespace::Key> inputs = {
   return grant;
 }
 
-// Finishes the task.
+// Finishes the task; the space stores its result.
 std::vector<HandlerAction> Finish(HandlerCore& core, FlightId flight, const tuplespace::Key& result,
                                   std::int64_t now_us = 0) {
   std::vector<HandlerAction> actions =
       core.Step(TaskFinished{flight, 100, {{result, 100, true}}}, now_us);
-  for (HandlerAction& action : core.Step(Released{flight}, now_us)) {
-    actions.push_back(std::move(action));
+  const std::vector<HandlerEvent> answered = {ResultsCount{flight}, Released{flight}};
+  for (const HandlerEvent& event : answered) {
+    for (HandlerAction& action : core.Step(event, now_us)) actions.push_back(std::move(action));
   }
   return actions;
 }
@@ -52,6 +57,43 @@ TEST_F(HandlerCoreResidentTest, IsSuppliedOnceWhenItIsWanted) {
   core_.Step(KeptSupplied{Tile(1, 1)}, 0);
   EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 1)}, 0)), IsEmpty());
   EXPECT_TRUE(core_.IsCached(Tile(1, 1))) << "as any result that is kept";
+}
+
+// A task that is granted before the answer reads what another client has put first.
+TEST_F(HandlerCoreResidentTest, IsUsedOnceItCounts) {
+  core_.Step(Resident(300), 0);
+  core_.Step(TaskFinished{1, 100, {{Tile(1, 1), 100, true}}}, 0);
+  TaskGranted early = Grant(200, {Tile(1, 1)}, 2);
+  early.sent = {false};
+  EXPECT_THAT(Of<FetchInputs>(core_.Step(early, 0)), SizeIs(1));
+  core_.Step(GivenUp{2}, 0);
+  core_.Step(ResultsCount{1}, 0);
+  TaskGranted next = Grant(200, {Tile(1, 1)}, 3);
+  next.sent = {false};
+  EXPECT_THAT(Of<RunTask>(core_.Step(next, 0)), SizeIs(1));
+}
+
+TEST_F(HandlerCoreResidentTest, IsSuppliedWhetherTheSpaceHasAnsweredOrNot) {
+  core_.Step(Resident(300), 0);
+  core_.Step(TaskFinished{1, 100, {{Tile(1, 1), 100, true}}}, 0);
+  EXPECT_THAT(Of<SupplyKept>(core_.Step(KeptWanted{Tile(1, 1)}, 0)), SizeIs(1));
+  core_.Step(KeptSupplied{Tile(1, 1)}, 0);
+  EXPECT_FALSE(core_.MayUse(Tile(1, 1)));
+  Store(core_, 1);
+  EXPECT_TRUE(core_.MayUse(Tile(1, 1)));
+}
+
+// Its bytes replace those that counted.
+TEST_F(HandlerCoreResidentTest, ASecondOneIsNotUsedBeforeItCounts) {
+  core_.Step(Grant(300), 0);
+  core_.Step(TaskFinished{1, 100, {{Tile(1, 1), 100}}}, 0);
+  Store(core_, 1);
+  EXPECT_TRUE(core_.MayUse(Tile(1, 1)));
+  core_.Step(Resident(300, {}, 2), 0);
+  core_.Step(TaskFinished{2, 100, {{Tile(1, 1), 100, true}}}, 0);
+  EXPECT_FALSE(core_.MayUse(Tile(1, 1)));
+  core_.Step(ResultsCount{2}, 0);
+  EXPECT_TRUE(core_.MayUse(Tile(1, 1)));
 }
 
 TEST_F(HandlerCoreResidentTest, WhatCouldNotLeaveIsTriedAgain) {
@@ -147,7 +189,7 @@ TEST_F(HandlerCoreResidentTest, GoesWhenItIsReleased) {
 
 TEST_F(HandlerCoreResidentTest, StaysIfAnotherTaskWithThatResultIsRefused) {
   MakeOneResident(Tile(1, 1));
-  EXPECT_THAT(Of<DropCached>(core_.Step(ResultRefused{Tile(1, 1)}, 0)), IsEmpty());
+  EXPECT_THAT(Of<DropCached>(core_.Step(ResultRefused{Tile(1, 1), 9}, 0)), IsEmpty());
   EXPECT_TRUE(core_.IsCached(Tile(1, 1)));
 }
 
@@ -157,6 +199,7 @@ TEST_F(HandlerCoreResidentTest, GoesWithTheTaskThatUsesItWhenItIsReleased) {
   grant.sent = {false};
   core_.Step(grant, 0);
   EXPECT_THAT(Of<DropCached>(core_.Step(KeptReleased{Tile(1, 1)}, 0)), IsEmpty());
+  EXPECT_FALSE(core_.MayUse(Tile(1, 1))) << "others may have put it with other bytes";
   const auto actions = core_.Step(TaskFinished{core_.last_flight(), 0, {}}, 0);
   EXPECT_THAT(Of<DropCached>(actions), SizeIs(1));
 }
@@ -192,7 +235,7 @@ TEST_F(HandlerCoreResidentTest, LargeOnesAreSuppliedAfterALongerWaitOneAfterTheO
     core.Step(grant, 0);
     const FlightId flight = core.last_flight();
     core.Step(TaskFinished{flight, kLarge, {{Tile(1, i), kLarge, true}}}, 0);
-    core.Step(Released{flight}, 0);
+    Store(core, flight);
   }
   EXPECT_THAT(Of<SupplyKept>(core.Step(TimePassed{}, 2'000'000)), IsEmpty());
   constexpr std::int64_t due_us = 2'200'000;

@@ -58,7 +58,7 @@ TEST(HandlerCoreTest, KeepsResultsAndUsesThemAgain) {
   core.Start();
   core.Step(Grant(300), 0);
   core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
-  core.Step(Released{1}, 0);
+  Store(core, 1);
   EXPECT_TRUE(core.IsCached(Tile(1, 7)));
   EXPECT_EQ(core.cached_bytes(), 100u);
 
@@ -71,7 +71,7 @@ TEST(HandlerCoreTest, KeepsResultsAndUsesThemAgain) {
 
   // The next version replaces it.
   actions = core.Step(TaskFinished{2, 100, {{Tile(2, 7), 100}}}, 2);
-  core.Step(Released{2}, 2);
+  Store(core, 2, 2);
   EXPECT_FALSE(core.IsCached(Tile(1, 7)));
   EXPECT_TRUE(core.IsCached(Tile(2, 7)));
   EXPECT_EQ(core.cached_bytes(), 100u);
@@ -82,7 +82,7 @@ TEST(HandlerCoreTest, DropsWhatEarlierStepsLeft) {
   core.Start();
   core.Step(Grant(300), 0);
   core.Step(TaskFinished{1, 300, {{Tile(1, 7), 100}, {Tile(1, 8), 100}, {Tile(2, 9), 100}}}, 0);
-  core.Step(Released{1}, 0);
+  Store(core, 1);
   TaskGranted earlier = Grant(200, {Tile(1, 7)}, 2);
   earlier.sent = {false};
   core.Step(earlier, 1);
@@ -101,7 +101,7 @@ TEST(HandlerCoreTest, KeepsWhatIsFrozenAndTakesItForNoStep) {
   const Key frozen = Tile(kFrozenVersion, 5);
   core.Step(Grant(300), 0);
   core.Step(TaskFinished{1, 200, {{Tile(1, 7), 100}, {frozen, 100}}}, 0);
-  core.Step(Released{1}, 0);
+  Store(core, 1);
   core.Step(Grant(100, {frozen}, 2), 1);
   EXPECT_TRUE(core.IsCached(Tile(1, 7)));
   core.Step(Grant(100, {Tile(2, 6)}, 3), 2);
@@ -125,7 +125,7 @@ TEST(HandlerCoreTest, DropsTheColdestTileForATaskThatNeedsTheRoom) {
   core.Start();
   core.Step(Grant(300), 0);
   core.Step(TaskFinished{1, 800, {{Tile(1, 1), 400}, {Tile(1, 2), 400}}}, 0);
-  core.Step(Released{1}, 1);
+  Store(core, 1, 1);
   TaskGranted use = Grant(400, {Tile(1, 2)}, 2);
   use.sent = {false};
   core.Step(use, 5);
@@ -209,7 +209,7 @@ TEST(HandlerCoreTest, AResultOfAnotherSizeThanTheOneThatIsHereFailsItsTask) {
   EXPECT_NE(failed[0].cause.find("has 200 bytes, but the one that is here has 100"),
             std::string::npos)
       << failed[0].cause;
-  core.Step(Released{1}, 0);
+  Store(core, 1);
   EXPECT_TRUE(core.IsCached(Tile(1, 7)));
   EXPECT_EQ(core.cached_bytes(), 100u);
   EXPECT_EQ(core.reserved_bytes(), 0u);
@@ -220,13 +220,86 @@ TEST(HandlerCoreTest, AResultThatWasRefusedIsNotUsed) {
   core.Start();
   core.Step(Grant(300), 0);
   core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
-  core.Step(ResultRefused{Tile(1, 7)}, 0);
+  core.Step(ResultRefused{Tile(1, 7), 1}, 0);
+  core.Step(ResultsCount{1}, 0);  // the others of this task
   TaskGranted reader = Grant(200, {Tile(1, 7)}, 2);
   reader.sent = {false};
   EXPECT_EQ(Of<FetchInputs>(core.Step(reader, 0)).size(), 1u) << "its bytes are still leaving";
   EXPECT_EQ(Of<DropCached>(core.Step(Released{1}, 0)).size(), 1u);
   EXPECT_FALSE(core.IsCached(Tile(1, 7)));
-  EXPECT_TRUE(Of<DropCached>(core.Step(ResultRefused{Tile(1, 8)}, 0)).empty()) << "not here";
+  EXPECT_TRUE(Of<DropCached>(core.Step(ResultRefused{Tile(1, 8), 1}, 0)).empty()) << "not here";
+}
+
+// Another handler may have put it first, with other bytes, which all other tasks read.
+TEST(HandlerCoreTest, AResultIsNotUsedBeforeItCounts) {
+  HandlerCore core(1000, 3);
+  core.Start();
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  TaskGranted early = Grant(200, {Tile(1, 7)}, 2);
+  early.sent = {false};
+  const auto before = core.Step(early, 0);
+  EXPECT_EQ(Of<FetchInputs>(before).size(), 1u);
+  EXPECT_TRUE(Of<RunTask>(before).empty());
+  EXPECT_FALSE(core.MayUse(Tile(1, 7)));
+
+  core.Step(ResultsCount{1}, 0);
+  EXPECT_TRUE(core.MayUse(Tile(1, 7)));
+  TaskGranted next = Grant(200, {Tile(1, 7)}, 3);
+  next.sent = {false};
+  const auto after = core.Step(next, 0);
+  EXPECT_TRUE(Of<FetchInputs>(after).empty()) << "although its bytes are still leaving";
+  EXPECT_EQ(Of<RunTask>(after).size(), 1u);
+  EXPECT_EQ(Of<RunTask>(core.Step(InputsArrived{2}, 0)).size(), 1u);
+}
+
+TEST(HandlerCoreTest, AResultIsNotAnnouncedBeforeItCounts) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  EXPECT_TRUE(Of<AnnounceHeld>(core.Step(ConnectionLost{}, 1)).empty());
+  core.Step(ResultsCount{1}, 2);
+  const auto held = Of<AnnounceHeld>(core.Step(ConnectionLost{}, 3));
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].held, std::vector<Key>{Tile(1, 7)});
+}
+
+// The cache keeps the bytes of the first one.
+TEST(HandlerCoreTest, TheAnswerToAnotherPutOfTheSameResultSaysNothing) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  core.Step(Grant(300, {}, 1), 0);
+  core.Step(Grant(300, {}, 2), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  core.Step(TaskFinished{2, 100, {{Tile(1, 7), 100}}}, 0);
+  Store(core, 2);
+  EXPECT_FALSE(core.MayUse(Tile(1, 7)));
+  core.Step(ResultsCount{1}, 0);
+  EXPECT_TRUE(core.MayUse(Tile(1, 7)));
+}
+
+TEST(HandlerCoreTest, TheRefusalOfAnotherPutOfTheSameResultSaysNothing) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  core.Step(Grant(300, {}, 1), 0);
+  core.Step(Grant(300, {}, 2), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  core.Step(TaskFinished{2, 100, {{Tile(1, 7), 100}}}, 0);
+  Store(core, 1);
+  core.Step(ResultRefused{Tile(1, 7), 2}, 0);
+  EXPECT_TRUE(core.MayUse(Tile(1, 7)));
+  Store(core, 2);
+  EXPECT_TRUE(core.MayUse(Tile(1, 7)));
+}
+
+TEST(HandlerCoreTest, AResultWhosePutIsNeverAnsweredGoes) {
+  HandlerCore core(1000, 2);
+  core.Start();
+  core.Step(Grant(300), 0);
+  core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
+  EXPECT_EQ(Of<DropCached>(core.Step(Released{1}, 0)).size(), 1u);
+  EXPECT_FALSE(core.IsCached(Tile(1, 7)));
 }
 
 TEST(HandlerCoreTest, SaysAgainWhatItHoldsToANewSpace) {
@@ -234,7 +307,7 @@ TEST(HandlerCoreTest, SaysAgainWhatItHoldsToANewSpace) {
   core.Start();
   core.Step(Grant(300), 0);
   core.Step(TaskFinished{1, 100, {{Tile(1, 7), 100}}}, 0);
-  core.Step(Released{1}, 0);
+  Store(core, 1);
   const auto held = Of<AnnounceHeld>(core.Step(ConnectionLost{}, 1));
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].held, std::vector<Key>{Tile(1, 7)});
@@ -256,7 +329,7 @@ class HandlerCorePiecesTest : public testing::Test {
     core_.Start();
     core_.Step(Grant(400), 0);
     core_.Step(TaskFinished{1, 400, {{Tile(1, 1), 400}}}, 0);
-    core_.Step(Released{1}, 0);
+    Store(core_, 1);
   }
   HandlerCore core_{1000, 2};
 };

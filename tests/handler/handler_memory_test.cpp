@@ -176,9 +176,15 @@ class ModelDevice {
       case Phase::kComputing:
         return EndRun(flight, task);
       case Phase::kSending:
-        tasks_.erase(it);
-        return Take(core_.Step(Released{flight}, now_));
+        return EndSending(flight);
     }
+  }
+
+  // The space has stored its results.
+  void EndSending(FlightId flight) {
+    tasks_.erase(flight);
+    Take(core_.Step(ResultsCount{flight}, now_));
+    Take(core_.Step(Released{flight}, now_));
   }
 
   void EndRun(FlightId flight, ModelTask& task) {

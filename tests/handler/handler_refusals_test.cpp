@@ -1,8 +1,9 @@
 // Tasks that no honest manager puts, beside a broker: the handler refuses them, or forgets what it
-// made, and goes on.
+// made, and goes on. What it made and the space accepted, it uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -126,6 +127,38 @@ TEST_F(HandlerRefusalsTest, ARefusedResultReplacesNoTile) {
   EXPECT_EQ(ElementOf(doubled), 2.0f);
 }
 
+// The answer to the first task's completion comes before the grant of the second one, as nothing
+// that the handler has made is used before that answer.
+TEST_F(HandlerRefusalsTest, AResultThatCountsIsNotFetched) {
+  const Key tile = Tile(1, 0), doubled = Tile(2, 0);
+  Put(TupleOf(0, Doubling(doubled), doubled, {tile}));
+  Put(TupleOf(1, Filling(tile, 1), tile));
+  ASSERT_TRUE(TurnUntil([&] { return IsThere(doubled); }));
+  EXPECT_EQ(ElementOf(doubled), 2.0f);
+  handler_->Stop();
+  EXPECT_EQ(handler_->Run().tile_hits, 1u);
+}
+
+// The space may not know the bytes of the tuple that was first, so they need not be equal.
+TEST_F(HandlerRefusalsTest, AResultThatWasThereBeforeIsFetched) {
+  const Key tile = Tile(1, 0), doubled = Tile(2, 0);
+  const std::vector<float> ones(std::size_t{kFilledRows} * kFilledCols, 1.0f);
+  tuplespace::Tuple first;
+  first.key = tile;
+  first.payload = tuplespace::Payload::Copy(ones.data(), ones.size() * sizeof(float));
+  Put(std::move(first));
+  Put(TupleOf(0, Filling(tile, 1), tile));
+  ASSERT_TRUE(TurnUntil([&] {
+    const auto statistics = client_->GetStatistics(tuplespace::kGenerous);
+    return statistics && statistics->counters.duplicates > 0;
+  }));
+  Put(TupleOf(1, Doubling(doubled), doubled, {tile}));
+  ASSERT_TRUE(TurnUntil([&] { return IsThere(doubled); }));
+  EXPECT_EQ(ElementOf(doubled), 2.0f);
+  handler_->Stop();
+  EXPECT_EQ(handler_->Run().tile_hits, 0u);
+}
+
 // Either one would be kept under the key of the other.
 TEST_F(HandlerRefusalsTest, TwoResultsWithOneKeyAreRefused) {
   Task task = Filling(Tile(1, 0), 1);
@@ -149,12 +182,42 @@ TEST_F(HandlerRefusalsTest, AResultOfAnotherSizeFailsItsTask) {
   EXPECT_TRUE(TurnUntil([&] { return IsThere(Tile(1, 1)); })) << "it goes on";
 }
 
+class HandlerAskingTest : public HandlerBesideBroker {};
+
+// Others choose the tasks, and with them how large the answer is. That must not end the handler.
+TEST_F(HandlerAskingTest, WhatIsTooLargeIsAskedForInParts) {
+  constexpr std::int32_t kChunk = 20;
+  HandlerOptions options;
+  options.device = MakeCpuDevice({1, kRefusingDeviceBytes, std::nullopt});
+  tuplespace::BrokerOptions broker;
+  broker.limits.tuples_per_request = kChunk / 2;
+  Start(std::move(options), std::move(broker));
+  for (std::int32_t i = 0; i < kChunk; ++i) {
+    Task task = Filling(Tile(1, i), 1);
+    task.chunk = kChunk;
+    std::vector<tuplespace::Tuple> tuples;
+    tuples.push_back(TupleOf(i, task, Tile(1, i)));
+    ASSERT_TRUE(client_->Put(std::move(tuples), tuplespace::kGenerous));
+  }
+  using tuplespace::FieldPattern;
+  const Pattern tiles{{FieldPattern::Exact("job"), FieldPattern::Exact(1),
+                       FieldPattern::Exact("tile"), FieldPattern::Any()},
+                      false};
+  EXPECT_TRUE(TurnUntil([&] {
+    return client_->CountOf(tiles, tuplespace::kGenerous).value_or(0) == std::uint64_t{kChunk};
+  }));
+  EXPECT_TRUE(std::any_of(log_.begin(), log_.end(), [](const std::string& line) {
+    return line.find("asking for 9 from now on") != std::string::npos;
+  }));
+}
+
 TEST(TaskKeysTest, AllKeysAreOfStepsOfTheRun) {
   const Key key{"job-1", 3, "task", "exact", "update"};
   Task task;
   task.outputs = {{Key{"job-1", 4, "tile", 0}, {}, false}};
   task.ahead = {{Key{"job-1", 4, "act", 0}, 64}};
-  EXPECT_EQ(ProblemOfKeys(task, key), std::nullopt) << "steps may differ";
+  const std::vector<Key> inputs = {Key{"job-1", 2, "tile", 0}, Key{"job-1", 3, "act", 0}};
+  EXPECT_EQ(ProblemOfKeys(task, key, inputs), std::nullopt) << "steps may differ";
   // A handler may read and make only tuples of steps.
   const std::vector<Key> others = {Key{"job-2", 4, "tile", 0},
                                    Key{"job-10", 4, "tile", 0},
@@ -165,12 +228,17 @@ TEST(TaskKeysTest, AllKeysAreOfStepsOfTheRun) {
                                    Key{"job-1", 4},
                                    Key{"job-1", "act", 0}};
   for (const Key& other : others) {
+    const std::vector<Key> reads = {inputs[0], other};
+    EXPECT_NE(ProblemOfKeys(task, key, reads).value_or("").find(other.ToString()),
+              std::string::npos);
     Task makes = task;
     makes.outputs.push_back({other, {}, false});
-    EXPECT_NE(ProblemOfKeys(makes, key).value_or("").find(other.ToString()), std::string::npos);
+    EXPECT_NE(ProblemOfKeys(makes, key, inputs).value_or("").find(other.ToString()),
+              std::string::npos);
     Task fetches = task;
     fetches.ahead.push_back({other, 64});
-    EXPECT_NE(ProblemOfKeys(fetches, key).value_or("").find(other.ToString()), std::string::npos);
+    EXPECT_NE(ProblemOfKeys(fetches, key, inputs).value_or("").find(other.ToString()),
+              std::string::npos);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <utility>
@@ -88,6 +89,39 @@ TEST(TaskTimes, ATaskWithALongSearchIsNotShort) {
   EXPECT_EQ(Flops(search), std::uint64_t{1} << 17);
   EXPECT_FALSE(times.IsShorter(search, kShortUs)) << "2^32 comparisons";
   EXPECT_TRUE(times.IsShorter(EmbeddingGradientTask(1, 1 << 16, 1), kShortUs));
+}
+
+// Flops counts an element of a truncated normal once. It is drawn again until it is in its range,
+// which may be one that no draw is in.
+TEST(TaskTimes, ATaskWithManyDrawsIsNotShort) {
+  TaskTimes times;
+  times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
+  EXPECT_TRUE(times.IsShorter(FillTask(64, 512), kShortUs));
+  const auto draws = [](Kernel kernel, std::int32_t rows) {
+    return OneCall(kernel, {{0, 0, 0, rows, 512}});
+  };
+  EXPECT_EQ(Flops(draws(Kernel::kTruncatedNormal, 64)), std::uint64_t{64} * 512);
+  EXPECT_FALSE(times.IsShorter(draws(Kernel::kTruncatedNormal, 64), kShortUs)) << "2^21 draws";
+  EXPECT_TRUE(times.IsShorter(draws(Kernel::kTruncatedNormal, 1), kShortUs));
+  EXPECT_TRUE(times.IsShorter(draws(Kernel::kNormal, 64), kShortUs));
+  // After such a task, any other one seems to take no time.
+  times.Note(TaskKind::kForward, std::uint64_t{1} << 40, 5, true);
+  EXPECT_TRUE(times.IsShorter(FillTask(4096, 512), kShortUs));
+  EXPECT_FALSE(times.IsShorter(draws(Kernel::kNormal, 4096), kShortUs)) << "2^21 draws";
+  EXPECT_FALSE(times.IsShorter(draws(Kernel::kUniform, 4096), kShortUs));
+}
+
+// A device compares each call with all later ones to find those that it can run together.
+TEST(TaskTimes, ATaskOfManyCallsIsNotShort) {
+  constexpr std::size_t kMostCalls = 1024;
+  TaskTimes times;
+  times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
+  Task task = FillTask(1, 1);
+  task.calls.resize(kMostCalls, Call(task.calls.front()));
+  EXPECT_TRUE(times.IsShorter(task, kShortUs));
+  task.calls.push_back(Call(task.calls.front()));
+  EXPECT_EQ(Flops(task), kMostCalls + 1);
+  EXPECT_FALSE(times.IsShorter(task, kShortUs));
 }
 
 // Calls that are counted as none because of an overflow would be short ones.

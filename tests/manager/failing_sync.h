@@ -1,30 +1,17 @@
 // Simulates a disk that does not keep what it has accepted. The system tells a file's user once.
 #pragma once
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <iterator>
+
+#include "failing_call.h"
 
 namespace acan {
 
-// From now on, fdatasync fails with EIO in this thread; in other threads it does not. False: the
-// system has no filters of system calls. Cannot be undone, so this needs a thread of its own.
+// From now on, fdatasync fails with EIO in this thread, as by MakeCallFail.
 inline bool MakeSyncFail() {
-  constexpr unsigned kNumber = offsetof(seccomp_data, nr);
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fdatasync, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog program = {static_cast<unsigned short>(std::size(code)), code};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return MakeCallFail(SYS_fdatasync, EIO);
 }
 
 }  // namespace acan

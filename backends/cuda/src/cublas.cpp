@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "acan/core/ieee_mode.h"
 #include "acan/core/memory_budget.h"
 
 namespace acan::cuda {
@@ -34,6 +35,7 @@ Library Load() {
   Library out;
   // Searches where the system does, then in the folder of this build's toolkit.
   const std::string name = fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR);
+  const IeeeMode ieee;  // the library may leave another mode
   void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     out.problem = ::dlerror();

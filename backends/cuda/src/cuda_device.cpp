@@ -336,7 +336,7 @@ class CudaDevice final : public Device {
       AwaitUpload(a);
       AwaitUpload(b);
     }
-    if (precision == Precision::kFast && workspace_ && CublasProblem().empty()) {
+    if (IsOfCublas(precision)) {
       FastGemm(product);
     } else {
       exact_->Run(product);
@@ -345,16 +345,23 @@ class CudaDevice final : public Device {
 
   bool GemmGroups(Precision precision, std::int64_t block, std::int64_t group_rows, const Matrix& a,
                   const Matrix& b, const Matrix& c) override {
-    if (precision != Precision::kExact || group_rows <= 0) return false;
+    if (group_rows <= 0) return false;
     const Product product = CheckedProduct(GemmForm::kGradient, block, a, b, c);
-    const std::optional<GroupsPlan> plan = exact_->PlanOfGroups(product, group_rows);
-    if (!plan) return false;
+    std::optional<GroupsPlan> plan;  // none for cuBLAS: the order of a fast sum is free
+    if (!IsOfCublas(precision)) {
+      plan = exact_->PlanOfGroups(product, group_rows);
+      if (!plan) return false;
+    }
     gpu_->Enter();
     if (!IsPlanted(CudaBug::kGroupsForgetTheirUploads)) {
       AwaitUpload(a);
       AwaitUpload(b);
     }
-    exact_->RunGroups(product, *plan);
+    if (plan) {
+      exact_->RunGroups(product, *plan);
+    } else {
+      FastGemm(product);
+    }
     return true;
   }
 
@@ -406,12 +413,19 @@ class CudaDevice final : public Device {
     for (std::size_t i = 0; i < kKernels; ++i) {
       kernels.push_back(TableKernel(static_cast<Kernel>(i)));
     }
+    // This comes first, because it may load the kernels' code onto the device.
+    const std::uint64_t a_thread = MostLocalBytes(kernels, info_.name);
     std::size_t free = 0, total = 0;
     Check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", info_.name);
-    const std::uint64_t local = ReserveLocalMemory(kernels, gpu_->ordinal(), info_.name);
+    const std::uint64_t local = ReserveLocalMemory(a_thread, gpu_->ordinal(), info_.name);
     const std::uint64_t left = free > local ? free - local : 0;
     const std::uint64_t promised = gpu_->budget().limit_bytes() - gpu_->budget().used_bytes();
     if (promised > left) gpu_->budget().Withhold(promised - left);
+  }
+
+  // Without cuBLAS, fast products are the exact ones.
+  bool IsOfCublas(Precision precision) const {
+    return precision == Precision::kFast && workspace_ && CublasProblem().empty();
   }
 
   void FastGemm(const Product& product) {

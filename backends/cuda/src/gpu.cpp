@@ -23,7 +23,7 @@ std::uint64_t Rounded(std::uint64_t bytes) {
 }  // namespace
 
 Gpu::Gpu(int ordinal, std::string name, std::uint64_t limit_bytes)
-    : ordinal_(ordinal), name_(std::move(name)), budget_(limit_bytes), pinned_(name_) {
+    : ordinal_(ordinal), name_(std::move(name)), budget_(limit_bytes), pinned_(name_, ordinal_) {
   Enter();
   compute_ = NewStream(name_);
   uploads_ = NewStream(name_);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "acan/core/ieee_mode.h"
 #include "check.h"
 #include "cublas.h"
 #include "nvml.h"
@@ -119,6 +120,7 @@ std::string NoDriverText(int driver, int runtime, std::string_view error) {
 }
 
 DeviceList FindDevices() {
+  const IeeeMode ieee;  // the driver, which the first call loads, may leave another mode
   DeviceList list;
   int driver = 0;
   cudaDriverGetVersion(&driver);

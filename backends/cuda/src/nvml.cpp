@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "acan/core/ieee_mode.h"
+
 namespace acan::cuda {
 namespace {
 
@@ -26,6 +28,7 @@ bool Find(void* library, const char* name, T& function) {
 const Nvml& TheNvml() {
   static const Nvml kNvml = [] {
     Nvml out;
+    const IeeeMode ieee;  // the library may leave another mode
     void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);  // never unloaded
     out.there = library != nullptr && Find(library, "nvmlInit_v2", out.init) &&
                 Find(library, "nvmlSystemGetDriverVersion", out.driver_version) &&

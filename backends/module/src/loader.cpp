@@ -14,6 +14,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "acan/core/ieee_mode.h"
+
 namespace acan {
 namespace {
 
@@ -57,6 +59,7 @@ LoadedModule LoadModuleFile(const std::string& path) {
   loaded.path = path;
   // dlopen would search the system's folders for a name without a slash.
   const std::string file = fs::absolute(path).string();
+  const IeeeMode ieee;  // the library, or one that it needs, may leave another mode
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     loaded.problem = fmt::format("{} cannot be loaded: {}", path, ::dlerror());

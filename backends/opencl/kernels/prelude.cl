@@ -1,5 +1,6 @@
 /* The definitions that the kernels need, in OpenCL C. ACAN_SOFT_DIVIDE: the device's division and
- * square root are not correctly rounded. The build options define ACAN_COLUMN_LANES. */
+ * square root are not correctly rounded. The build options define ACAN_COLUMN_LANES, and ACAN_GPU
+ * unless the device is a CPU. */
 #pragma OPENCL FP_CONTRACT OFF
 
 typedef int acan_i32;
@@ -18,6 +19,13 @@ typedef long acan_i64;
 #else
 #define ACAN_INDEPENDENT
 #define ACAN_LANE_LOOP
+#endif
+/* A row of a GPU has the work-items of a group along dimension 1; in most kernels, that is one
+ * (work_items.h). */
+#ifdef ACAN_GPU
+#define ACAN_ROWS_SHARE_NOTHING
+#define ACAN_ROW_THREADS ((int)get_local_size(1))
+#define ACAN_ROW_THREAD ((int)get_local_id(1))
 #endif
 #define ACAN_FMA(a, b, c) fma((a), (b), (c))
 #define ACAN_AS_U32(x) as_uint((float)(x))

@@ -63,10 +63,8 @@ std::string ErrorName(cl_int error) {
 void Check(cl_int error, std::string_view call, std::string_view device) {
   if (error == CL_SUCCESS) return;
   const std::string text = fmt::format("{} on {}: {}", call, device, ErrorName(error));
+  if (MeansNoMemory(error)) throw OutOfMemory(text);
   switch (error) {
-    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
-    case CL_OUT_OF_RESOURCES:
-    case CL_OUT_OF_HOST_MEMORY:
     case CL_INVALID_WORK_GROUP_SIZE:  // the group's registers are more than there are
       throw OutOfMemory(text);
     case CL_DEVICE_NOT_AVAILABLE:
@@ -77,6 +75,20 @@ void Check(cl_int error, std::string_view call, std::string_view device) {
     default:
       throw std::runtime_error(text);
   }
+}
+
+bool MeansNoMemory(cl_int error) {
+  return error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
+         error == CL_OUT_OF_HOST_MEMORY;
+}
+
+void CheckStatus(cl_int status, std::string_view what, std::string_view device) {
+  if (status >= CL_COMPLETE) return;
+  const std::string text =
+      fmt::format("{} failed while {} ran it, with status {} ({})", what, device, status,
+                  status == -1 ? "the driver does not say why" : ErrorName(status));
+  if (MeansNoMemory(status)) throw OutOfMemory(text);
+  throw DeviceLost(text);
 }
 
 }  // namespace acan::opencl

@@ -19,6 +19,14 @@ std::string ErrorName(cl_int error);
 // text "clFinish on DEVICE: CL_...".
 void Check(cl_int error, std::string_view call, std::string_view device);
 
+// Whether the error, or the status of a command, says that memory or other resources are missing.
+// Drivers also give these for a device that hangs; see device_health.h.
+bool MeansNoMemory(cl_int error);
+
+// Throws for a command that a driver ended with `status`, a negative one: OutOfMemory if it had no
+// memory or other resources, otherwise DeviceLost, as its results are missing. `what`: its name.
+void CheckStatus(cl_int status, std::string_view what, std::string_view device);
+
 using Context = Handle<cl_context, clReleaseContext>;
 using Queue = Handle<cl_command_queue, clReleaseCommandQueue>;
 using Program = Handle<cl_program, clReleaseProgram>;

@@ -27,7 +27,7 @@ bool RunFastGemm(Session& session, const Product& p, MemoryBudget& budget) {
   const auto check = [&](clblast::StatusCode status, const char* call) {
     if (status == clblast::StatusCode::kSuccess) return;
     const int code = static_cast<int>(status);
-    if (code >= CL_INVALID_GLOBAL_WORK_SIZE) Check(code, call, session.name());
+    if (code >= CL_INVALID_GLOBAL_WORK_SIZE) session.health().Check(code, call);
     throw std::runtime_error(
         fmt::format("{} on {}: CLBlast status {}", call, session.name(), code));
   };
@@ -44,6 +44,16 @@ bool RunFastGemm(Session& session, const Product& p, MemoryBudget& budget) {
   }
   try {
     if (bytes != 0) scratch = session.NewMemory(CL_MEM_READ_WRITE, bytes);
+  } catch (const OutOfMemory&) {
+    // The operands fit. CLBlast packs all three into one buffer, which may be larger than the
+    // device's largest, or than what the driver has left.
+    budget.Release(bytes);
+    return false;
+  } catch (...) {
+    budget.Release(bytes);
+    throw;
+  }
+  try {
     // The event is that of the last of several kernels. It fails if one before it does, because
     // CLBlast lets each wait for the events of those before it.
     session.commands().Add("Gemm", [&](cl_command_queue, cl_event* event) {

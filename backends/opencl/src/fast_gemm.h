@@ -7,7 +7,7 @@
 namespace acan::opencl {
 
 // Enqueues the product, with sums in the library's order. Returns false, having done nothing,
-// without the library, or if its scratch would exceed the budget.
+// without the library, or if there is no room for its scratch in the budget or on the device.
 bool RunFastGemm(Session& session, const Product& product, MemoryBudget& budget);
 
 }  // namespace acan::opencl

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "gemm.h"
 #include "session.h"
 #include "sources.h"
+#include "work_items.h"
 
 namespace acan::opencl {
 namespace {
@@ -96,14 +98,19 @@ class OpenClDevice final : public Device {
     info_.name = session_.name();
     info_.threads = session_.compute_units();
     info_.own_memory = true;
+    std::string text = std::string(kElementwiseText) + kLanesText + kReductionsText +
+                       kRowGroupsText + kGlobalPoolingText + kNormsText + kGroupNormText +
+                       kGroupNormGradientText + kTablesText + kClassesText + kDropoutText +
+                       kNormalText + kImagesText + kDepthwiseText + kAttentionText +
+                       kAttentionGradientText + kLaunchText + kOperatorsText;
+    if (!device.cpu) text += kWordsText;
     program_ = session_.Build(
-        std::string(kElementwiseText) + kLanesText + kReductionsText + kRowGroupsText +
-            kGlobalPoolingText + kNormsText + kGroupNormText + kGroupNormGradientText +
-            kTablesText + kClassesText + kDropoutText + kNormalText + kImagesText + kDepthwiseText +
-            kAttentionText + kAttentionGradientText + kLaunchText + kOperatorsText,
-        fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}", ColumnLanes(), ElementRun()));
+        text, fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}{}", ColumnLanes(),
+                          ElementRun(), device.cpu ? "" : " -DACAN_GPU"));
     for (const OperatorRow* row : kKernelRows) {
-      kernels_.push_back(session_.KernelOf(program_, fmt::format("acan_run_{}", row->name)));
+      const bool words = !device.cpu && row == &RowOf(Kernel::kEmbeddingGradient);
+      kernels_.push_back(session_.KernelOf(
+          program_, words ? "acan_run_words" : fmt::format("acan_run_{}", row->name)));
       group_sizes_.push_back(GroupSizeOf(*row, kernels_.back()));
     }
     gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
@@ -124,10 +131,9 @@ class OpenClDevice final : public Device {
     auto buffer = std::make_shared<ClBuffer>(session_, budget_, payload.size(), false);
     if (payload.empty()) return buffer;
     cl_event event = nullptr;
-    Check(clEnqueueWriteBuffer(session_.uploads(), buffer->memory(), CL_TRUE, 0, payload.size(),
-                               payload.data(), 0, nullptr, &event),
-          "clEnqueueWriteBuffer", session_.name());
-    CheckEnded(Event(event), "clEnqueueWriteBuffer", session_.name());
+    const cl_int error = clEnqueueWriteBuffer(session_.uploads(), buffer->memory(), CL_TRUE, 0,
+                                              payload.size(), payload.data(), 0, nullptr, &event);
+    CheckBlocking(error, Event(event), "clEnqueueWriteBuffer", session_.health());
     return buffer;
   }
 
@@ -184,10 +190,10 @@ class OpenClDevice final : public Device {
     const std::uint64_t bytes = buffer->size_bytes();
     const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
     cl_event event = nullptr;
-    Check(clEnqueueReadBuffer(session_.uploads(), static_cast<ClBuffer&>(*buffer).memory(), CL_TRUE,
-                              0, bytes, copy.get(), 0, nullptr, &event),
-          "clEnqueueReadBuffer", session_.name());
-    CheckEnded(Event(event), "clEnqueueReadBuffer", session_.name());
+    const cl_int error =
+        clEnqueueReadBuffer(session_.uploads(), static_cast<ClBuffer&>(*buffer).memory(), CL_TRUE,
+                            0, bytes, copy.get(), 0, nullptr, &event);
+    CheckBlocking(error, Event(event), "clEnqueueReadBuffer", session_.health());
     return {copy, copy.get(), bytes};
   }
 
@@ -246,8 +252,11 @@ class OpenClDevice final : public Device {
     switch (region.space) {
       case KernelSpace::kElement:
         return session_.Run(run, row.name, {(cols + elements - 1) / elements, rows}, {group, 1});
-      case KernelSpace::kRow:
-        return session_.Run(run, row.name, {rows, 1}, {group, 1});
+      case KernelSpace::kRow: {
+        if (session_.candidate().cpu) return session_.Run(run, row.name, {rows, 1}, {group, 1});
+        const WorkItems items = ItemsOfRows(kernel, region, group);
+        return session_.Run(run, row.name, items.global, items.local);
+      }
       case KernelSpace::kColumn:
         return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {group, 1});
       case KernelSpace::kTile:
@@ -330,6 +339,8 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
   candidate.local_bytes =
       std::min(candidate.local_bytes, options.most_local_bytes.value_or(UINT64_MAX));
   candidate.most_kernel_group_size = options.most_kernel_group_size.value_or(SIZE_MAX);
+  candidate.most_allocation_bytes =
+      std::min(candidate.most_allocation_bytes, options.most_allocation_bytes.value_or(UINT64_MAX));
   return std::make_unique<OpenClDevice>(std::move(candidate), options);
 }
 

@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <utility>
+
+#include "acan/core/ieee_mode.h"
 
 namespace acan::opencl {
 namespace {
@@ -82,6 +85,11 @@ DeviceKind KindOf(cl_device_type type) {
   return type & CL_DEVICE_TYPE_GPU ? DeviceKind::kGpu : DeviceKind::kOther;
 }
 
+// Whether the platform is one of the open implementations, which drive hardware of many vendors.
+bool IsPortable(const std::string& platform) {
+  return platform == "Portable Computing Language" || platform == "rusticl" || platform == "Clover";
+}
+
 Candidate Describe(cl_platform_id platform, cl_device_id device, int index) {
   Candidate out;
   out.id = device;
@@ -111,6 +119,8 @@ Candidate Describe(cl_platform_id platform, cl_device_id device, int index) {
   info.exact = info.fast = listing.unusable.empty();
   listing.parts = PartsOf(device, out.cpu);
   if (listing.parts > 0) listing.parted_by = "1 compute unit";
+  out.hardware = HardwareOf(device, AskText(device, CL_DEVICE_EXTENSIONS));
+  out.portable = IsPortable(PlatformText(platform, CL_PLATFORM_NAME));
   out.keeps_programs =
       PlatformText(platform, CL_PLATFORM_NAME) == "Portable Computing Language";  // PoCL
   out.identity = fmt::format("{}\n{}\n{}\n{}\n{}\n", PlatformText(platform, CL_PLATFORM_VERSION),
@@ -122,6 +132,7 @@ Candidate Describe(cl_platform_id platform, cl_device_id device, int index) {
 }  // namespace
 
 std::vector<Candidate> FindDevices(std::string& problem) {
+  const IeeeMode ieee;  // the drivers, which the first call loads, may leave another mode
   std::vector<Candidate> found;
   cl_uint count = 0;
   const cl_int error = clGetPlatformIDs(0, nullptr, &count);
@@ -134,7 +145,8 @@ std::vector<Candidate> FindDevices(std::string& problem) {
   std::vector<cl_platform_id> platforms(count);
   clGetPlatformIDs(count, platforms.data(), nullptr);
   std::string without;
-  for (cl_platform_id platform : platforms) {
+  for (std::size_t p = 0; p < platforms.size(); ++p) {
+    cl_platform_id platform = platforms[p];
     cl_uint devices = 0;
     const cl_int none = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &devices);
     if (none != CL_SUCCESS || devices == 0) {
@@ -146,10 +158,39 @@ std::vector<Candidate> FindDevices(std::string& problem) {
     clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, devices, ids.data(), nullptr);
     for (cl_device_id id : ids) {
       found.push_back(Describe(platform, id, static_cast<int>(found.size())));
+      found.back().platform = p;
     }
   }
   if (found.empty()) problem = fmt::format("drivers without a device: {}", without);
+  MarkSameGpus(found);
   return found;
+}
+
+void MarkSameGpus(std::vector<Candidate>& found) {
+  std::vector<std::size_t> gpus;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].listing.kind == DeviceKind::kGpu) gpus.push_back(i);
+  }
+  const auto rank = [&found](std::size_t i) {
+    return std::pair(!found[i].listing.unusable.empty(), found[i].portable);
+  };
+  std::stable_sort(gpus.begin(), gpus.end(),
+                   [&rank](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
+  std::vector<std::size_t> kept;
+  for (const std::size_t i : gpus) {
+    const auto find = [&](bool (*same)(const Hardware&, const Hardware&)) {
+      return std::find_if(kept.begin(), kept.end(), [&](std::size_t k) {
+        return found[k].platform != found[i].platform && same(found[k].hardware, found[i].hardware);
+      });
+    };
+    auto other = find(SameUuid);
+    if (other == kept.end()) other = find(SamePci);
+    if (other == kept.end()) {
+      kept.push_back(i);
+    } else {
+      found[i].listing.same_as = static_cast<int>(*other);
+    }
+  }
 }
 
 cl_device_id PartOf(const Candidate& candidate, int part) {

@@ -6,6 +6,7 @@
 
 #include "acan/module/module.h"
 #include "cl.h"
+#include "hardware.h"
 
 namespace acan::opencl {
 
@@ -23,11 +24,19 @@ struct Candidate {
   // The driver itself keeps compiled kernels on disk, one kernel at a time as they run, and returns
   // the binary of a program only after it has compiled all of the program's kernels.
   bool keeps_programs = false;
-  std::string identity;  // device and driver with versions: what compiled programs depend on
+  Hardware hardware;
+  std::size_t platform = 0;  // the number of the driver that lists it
+  bool portable = false;     // that driver is for hardware of many vendors
+  std::string identity;      // device and driver with versions: what compiled programs depend on
 };
 
 // All devices of all drivers. If there are none, `problem` says why.
 std::vector<Candidate> FindDevices(std::string& problem);
+
+// Sets same_as for GPUs that several drivers list. Of one GPU, one listing stays without it: a
+// usable one before others, then the one of the vendor's driver before those of portable drivers,
+// then the first one. A driver lists no GPU twice: its devices at one address are parts of it.
+void MarkSameGpus(std::vector<Candidate>& found);
 
 // Part `part` of the device: its n-th compute unit. The device is cut once and its parts are never
 // released, because PoCL 3.1 uses a sub-device after it has reported the last command on it as

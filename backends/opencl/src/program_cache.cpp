@@ -7,13 +7,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ios>
 #include <iterator>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace acan::opencl {
 namespace {
@@ -23,6 +27,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMagic = "acan cache 2\n";
 constexpr std::string_view kEarlierMagic = "acan cache 1\n";  // its checksum did not cover the key
 constexpr std::size_t kDigits = 64;
+constexpr std::string_view kFirst = "opencl-";  // of the names
+constexpr std::string_view kDraft = "-XXXXXX";
+// A living process writes a file in a moment. If one takes longer, it only keeps nothing.
+constexpr std::chrono::hours kOldestDraft{1};
 
 std::string Sha256(const std::string& bytes) {
   std::array<unsigned char, 32> digest{};
@@ -47,6 +55,25 @@ bool WriteAll(int fd, const std::string& bytes) {
   return true;
 }
 
+bool IsDraft(const std::string& name) {
+  return name.starts_with(kFirst) && name.size() == kFirst.size() + kDigits + kDraft.size() &&
+         name[kFirst.size() + kDigits] == kDraft.front();
+}
+
+// Removes the drafts that killed processes left.
+void RemoveOldDrafts(const std::string& folder) {
+  const fs::file_time_type oldest = fs::file_time_type::clock::now() - kOldestDraft;
+  std::vector<fs::path> old;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (!IsDraft(at->path().filename().string())) continue;
+    std::error_code unknown;
+    const fs::file_time_type written = fs::last_write_time(at->path(), unknown);
+    if (!unknown && written < oldest) old.push_back(at->path());
+  }
+  for (const fs::path& draft : old) fs::remove(draft, error);
+}
+
 }  // namespace
 
 std::string CacheFolder() {
@@ -58,7 +85,7 @@ std::string CacheFolder() {
 }
 
 std::string ProgramCache::PathOf(const std::string& key) const {
-  return folder_ + "/opencl-" + Sha256(key);
+  return fmt::format("{}/{}{}", folder_, kFirst, Sha256(key));
 }
 
 std::optional<std::string> ProgramCache::Load(const std::string& key) const {
@@ -103,8 +130,9 @@ void ProgramCache::Store(const std::string& key, const std::string& bytes) const
   std::error_code failed;
   fs::create_directories(folder_, failed);
   if (failed) return;
+  RemoveOldDrafts(folder_);
   const std::string path = PathOf(key);
-  std::string draft = path + "-XXXXXX";
+  std::string draft = path + std::string(kDraft);
   const int fd = ::mkostemp(draft.data(), O_CLOEXEC);
   if (fd < 0) return;
   bool written = WriteAll(fd, std::string(kMagic) + Checksum(key, bytes) + bytes);

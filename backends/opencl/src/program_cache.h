@@ -17,8 +17,8 @@ class ProgramCache {
   // The bytes stored under `key`. A file that is damaged, cannot be read, or was made for another
   // key, is reported on stderr and counts as missing; it will be rewritten.
   std::optional<std::string> Load(const std::string& key) const;
-  // Replaces the file atomically, so that processes may share the folder. Errors of writing are
-  // ignored.
+  // Replaces the file atomically, so that processes may share the folder, and removes what killed
+  // processes had not finished. Errors of writing are ignored.
   void Store(const std::string& key, const std::string& bytes) const;
 
   // Reports on stderr what is wrong with the file of `key`, which will be rewritten.

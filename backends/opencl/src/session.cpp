@@ -31,6 +31,13 @@ Context NewContext(cl_device_id device, const std::string& name) {
   return context;
 }
 
+Queue NewQueue(cl_context context, cl_device_id device, const std::string& name) {
+  cl_int error = CL_SUCCESS;
+  Queue queue(clCreateCommandQueue(context, device, 0, &error));
+  Check(error, "clCreateCommandQueue", name);
+  return queue;
+}
+
 }  // namespace
 
 Session::Session(Candidate candidate, const DeviceOptions& options)
@@ -43,16 +50,15 @@ Session::Session(Candidate candidate, const DeviceOptions& options)
       options_(kOptions),
       id_(part_ ? PartOf(candidate_, *part_) : candidate_.id),
       context_(NewContext(id_, name_)),
-      commands_(context_.get(), id_, name_, options.fail_launch),
+      uploads_(NewQueue(context_.get(), id_, name_)),
+      health_(context_.get(), uploads_.get(), name_),
+      commands_(context_.get(), id_, health_, options.fail_launch, options.fail_by_hanging),
       cache_(CacheFolder()) {
   if (candidate_.correct_divide && !options.soft_divide) {
     options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
   } else {
     options_ += " -DACAN_SOFT_DIVIDE";
   }
-  cl_int error = CL_SUCCESS;
-  uploads_ = Queue(clCreateCommandQueue(context(), id_, 0, &error));
-  Check(error, "clCreateCommandQueue", name_);
 }
 
 Program Session::Build(const std::string& text, const std::string& macros) const {
@@ -150,7 +156,7 @@ Memory Session::NewMemory(cl_mem_flags flags, std::size_t bytes) const {
   }
   cl_int error = CL_SUCCESS;
   Memory memory(clCreateBuffer(context(), flags, bytes == 0 ? 4 : bytes, nullptr, &error));
-  Check(error, fmt::format("clCreateBuffer of {} bytes", bytes), name_);
+  health_.Check(error, fmt::format("clCreateBuffer of {} bytes", bytes));
   return memory;
 }
 

@@ -10,6 +10,7 @@
 #include "acan/opencl/opencl_devices.h"
 #include "cl.h"
 #include "command_queue.h"
+#include "device_health.h"
 #include "platform.h"
 #include "program_cache.h"
 
@@ -31,6 +32,7 @@ class Session {
   cl_context context() const { return context_.get(); }
   CommandQueue& commands() { return commands_; }
   cl_command_queue uploads() const { return uploads_.get(); }  // beside commands(); any thread
+  const DeviceHealth& health() const { return health_; }
   const ProgramCache& cache() const { return cache_; }
   std::string KeyOf(const std::string& what) const { return candidate_.identity + what; }
 
@@ -41,6 +43,7 @@ class Session {
   // The most work-items of a group that runs `kernel`: fewer than the device allows if the kernel
   // uses many registers.
   std::size_t MostGroupSize(const ClKernel& kernel) const;
+  // Throws OutOfMemory, also for more than the device's largest buffer has. Any thread.
   Memory NewMemory(cl_mem_flags flags, std::size_t bytes) const;
 
   // Enqueues `kernel` over `global` work-items in groups of `local`; global is rounded up. `what`
@@ -72,8 +75,9 @@ class Session {
   std::string options_;
   cl_device_id id_;
   Context context_;
-  CommandQueue commands_;
   Queue uploads_;
+  DeviceHealth health_;
+  CommandQueue commands_;
   ProgramCache cache_;
 };
 

@@ -27,6 +27,7 @@ extern const char kImagesText[];
 extern const char kDepthwiseText[];
 extern const char kOperatorsText[];
 extern const char kLaunchText[];
+extern const char kWordsText[];
 extern const char kGemmTileHeaderText[];
 extern const char kGemmTileText[];
 extern const char kGemmVectorText[];

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/ieee_mode.h"
 #include "acan/core/philox.h"
 #include "integers.h"
 #include "random_streams.h"
@@ -17,6 +18,7 @@ namespace acan {
 namespace {
 
 std::vector<float> ToFloats(const std::vector<double>& values) {
+  const IeeeMode ieee;  // the same values in every process
   return {values.begin(), values.end()};
 }
 
@@ -167,6 +169,7 @@ ImageSet::View ImageSet::ViewOf(std::int64_t sample, std::int64_t epoch) const {
 // Pixels outside of the file's image are 0 before normalization.
 void ImageSet::CopyPixels(const SamplePart& part, std::span<const float> image,
                           std::span<std::uint32_t> out) const {
+  const IeeeMode ieee;
   const View view = ViewOf(part.sample, part.epoch);
   const bool bytes = images_.type() == NumberType::kUint8;
   std::size_t next = 0;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "acan/core/error.h"
+#include "acan/core/ieee_mode.h"
 #include "acan/manager/input_file.h"
 #include "acan/manager/job.h"
 
@@ -20,6 +21,7 @@ std::string Place(std::size_t index, std::int64_t values_per_sample) {
 
 // Converts any number type to finite floats.
 std::vector<float> ToFloats(Array&& array) {
+  const IeeeMode ieee;  // the same values in every process
   const std::int64_t per_sample = array.values_per_sample();
   const auto check = [&](float value, auto original, std::size_t index) {
     if (std::isfinite(value)) return;

@@ -24,10 +24,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPipePatience{5};  // maximum wait for the next bytes
 constexpr std::chrono::milliseconds kLookAgain{20};
+constexpr ssize_t kNobodyWrites = -2;
 
-// Reads up to `size` bytes; returns 0 at the end, -1 and errno after an error. A pipe without a
-// writer looks the same before the first writer as after the last one, so it has ended only if
-// bytes have arrived before.
+// Reads up to `size` bytes; returns 0 at the end, -1 and errno after an error, and kNobodyWrites
+// for a pipe from which nothing has come for too long, which is no error of read: ETIMEDOUT is that
+// of a file server that does not answer. A pipe without a writer looks the same before the first
+// writer as after the last one, so it has ended only if bytes have arrived before.
 ssize_t ReadSome(int fd, bool pipe, bool begun, char* to, std::size_t size) {
   const Clock::time_point deadline = Clock::now() + kPipePatience;
   for (;;) {
@@ -35,10 +37,7 @@ ssize_t ReadSome(int fd, bool pipe, bool begun, char* to, std::size_t size) {
     const bool later = pipe && ((count == 0 && !begun) || (count < 0 && errno == EAGAIN));
     if (count < 0 && errno == EINTR) continue;
     if (!later) return count;
-    if (Clock::now() >= deadline) {
-      errno = ETIMEDOUT;
-      return -1;
-    }
+    if (Clock::now() >= deadline) return kNobodyWrites;
     pollfd item{fd, POLLIN, 0};
     // Before the first writer or after the last one, poll returns at once.
     if (::poll(&item, 1, static_cast<int>(kLookAgain.count())) > 0 &&
@@ -86,7 +85,7 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
   std::array<char, 1 << 16> buffer{};
   for (;;) {
     const ssize_t count = ReadSome(file.get(), pipe, !text.empty(), buffer.data(), buffer.size());
-    if (count < 0 && errno == ETIMEDOUT) {
+    if (count == kNobodyWrites) {
       throw UsageError(
           fmt::format("{}: is a pipe into which nobody has written for {} s, expected {}", path,
                       kPipePatience.count(), what));

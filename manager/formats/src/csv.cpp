@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "acan/core/error.h"
+#include "acan/core/ieee_mode.h"
 #include "acan/manager/input_file.h"
 #include "headers.h"
 
@@ -227,6 +228,7 @@ std::int64_t NumberedColumnsOfCsv(InputFile& file) {
 
 Array ReadCsv(InputFile& file) {
   constexpr std::size_t kChunkBytes = 1 << 20;
+  const IeeeMode ieee;  // the same values in every process
   CsvParser parser(file.path());
   std::string text;  // the incomplete line at the end of the last chunk
   std::int64_t total_bytes = 0;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/ieee_mode.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/descriptor.h"
 #include "acan/manager/unreadable.h"
@@ -231,6 +232,7 @@ void StoredArray::ReadWords(std::int64_t first, std::span<std::uint32_t> out) co
 void StoredArray::ReadFloats(std::int64_t first, std::span<float> out) const {
   std::vector<std::uint8_t> bytes(out.size() * static_cast<std::size_t>(BytesOf(type_)));
   ReadBytes(first, bytes);
+  const IeeeMode ieee;  // the same values in every process
   ConvertAll(type_, bytes, out, [](auto value, std::size_t) { return static_cast<float>(value); });
 }
 

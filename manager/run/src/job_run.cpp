@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/manager/contributors.h"
+#include "acan/manager/expected_handlers.h"
 #include "acan/manager/planted.h"
 #include "acan/manager/task_cost.h"
 #include "fmt/format.h"
@@ -43,6 +45,16 @@ RunSettings SettingsOf(const ManagerOptions& options) {
           .resume = options.resume,
           .standby = options.standby,
           .log = options.log};
+}
+
+// The event, with the handlers that are missing.
+ManagerEvent WithMissing(const ManagerOptions& options, ManagerEvent event) {
+  auto* seen = std::get_if<HandlersSeen>(&event);
+  if (seen != nullptr && options.coming_handlers) {
+    seen->missing =
+        MissingHandlers(options.coming_handlers(), options.started_handlers, seen->handlers);
+  }
+  return event;
 }
 
 std::optional<std::int64_t> FiniteThrough(const std::optional<NotFiniteFound>& diverged) {
@@ -90,7 +102,9 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
             space_.kept_state().MakeDue();
           },
           std::move(earlier.conflicts)),
-      statistics_(context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
+      statistics_(
+          context_,
+          [this](ManagerEvent event) { driver_.Post(WithMissing(options_, std::move(event))); }),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       divergence_(context_, earlier.diverged),
@@ -260,11 +274,11 @@ RunState JobRun::StateAt(std::int64_t version) const {
   state.tasks_done = beginning_.past().tasks_done + space_.tasks_put();
   state.seconds = SecondsSoFar();
   state.failures = beginning_.past().failures;
-  std::set<std::string> contributors = audits_.contributors();
-  if (const Audits* live = driver_.audits()) {
-    contributors.insert(live->unconfirmed().begin(), live->unconfirmed().end());
-  }
-  state.contributors.assign(contributors.begin(), contributors.end());
+  state.losses = beginning_.past().losses;
+  Contributors contributors;
+  contributors.AddAll(audits_.contributors());
+  if (const Audits* live = driver_.audits()) contributors.AddAll(live->unconfirmed());
+  state.contributors.assign(contributors.names().begin(), contributors.names().end());
   state.unnamed_contributors = audits_.has_unnamed_contributors();
   state.audit_share = audits.share;
   state.audited = context_.job.tasks.audit > 0;

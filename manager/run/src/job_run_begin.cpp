@@ -64,7 +64,11 @@ std::optional<Receipt> JobRun::Begin() {
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
   const BarredSnapshots barred = audits_.FindQuarantined(
       files_.snapshots(), resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
-  if (resumes_) beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names(), barred);
+  if (resumes_) {
+    beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names(), barred);
+  } else {
+    beginning_.BeginAfter(barred.in_doubt);
+  }
   statistics_.GoOnFrom(beginning_.past());
   for (const ResultConflict& conflict : beginning_.past().conflicts) {
     notices_.AddConflict(conflict);
@@ -199,7 +203,7 @@ ManagerConfig JobRun::MakeConfig(double overhead_us) {
   config.kept_versions = divergence_.kept_versions();
   const bool writes = files_.snapshots() != nullptr && !divergence_.IsSought();
   if (writes && job.snapshots.every_steps.value_or(1) > 0) {
-    config.snapshots = SnapshotPolicy{job.snapshots.every_steps, past.seconds, past.failures,
+    config.snapshots = SnapshotPolicy{job.snapshots.every_steps, past.seconds, past.losses,
                                       beginning_.saved_version()};
   }
   for (const auto& [id, why] : audits_.quarantined()) config.quarantined.insert(id);

@@ -108,7 +108,7 @@ void JobRun::WriteKept() {
         [&](const std::function<void()>& go_on) { writer->Finish(go_on); });
   });
   snapshots->RemoveNewerThan(version);
-  snapshots->KeepNewest(1);
+  snapshots->KeepNewest(1, version);
 }
 
 AuditSummary JobRun::AuditsSoFar() const {

@@ -17,7 +17,7 @@ namespace acan::test {
 inline constexpr std::int64_t kBlock = 16;
 
 // Random values, with a difficult value in every fifth place.
-inline Host Hard(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
+inline Host HardSamples(std::int64_t rows, std::int64_t cols, std::uint32_t seed) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float hard[] = {0.0f, -0.0f, 1e-41f, 1e30f, -1e-30f, 104.0f, kInfinity, -kInfinity, NAN};
   Host host = Random(rows, cols, seed, -4.0f, 4.0f);
@@ -47,8 +47,8 @@ class SampleKernelTest : public ::testing::TestWithParam<TestDevice> {
     ACAN_SKIP_WITHOUT(GetParam());
     for (const int threads : GetParam().threads) {
       const auto device = GetParam().make(threads, kRoomyBytes);
-      for (const MakeHost make : {&Plain, &Hard}) {
-        SCOPED_TRACE(testing::Message() << threads << " threads, " << (make == &Hard));
+      for (const MakeHost make : {&Plain, &HardSamples}) {
+        SCOPED_TRACE(testing::Message() << threads << " threads, " << (make == &HardSamples));
         body(*device, make);
         if (HasFatalFailure()) return;
       }

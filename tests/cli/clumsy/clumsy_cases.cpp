@@ -106,6 +106,13 @@ std::vector<ClumsyCase> FlagCases() {
        "ACAN_OUT= $ACAN train --resume out",
        2,
        {"/x: cannot open", "name the job: acan train JOB.toml --resume out"}},
+      {"train: --resume, without a whole snapshot, and the initial weights are elsewhere",
+       "cp trained/model.safetensors w && $ACAN train job.toml --set model.initial_weights=w && "
+       "rm out/receipt.json w && mkdir -p out/snapshots && "
+       ": > out/snapshots/step-000000000001.safetensors.1.0.tmp && "
+       "ACAN_OUT= $ACAN train --resume out",
+       2,
+       {"/w: cannot open", "name the job: acan train JOB.toml --resume out"}},
       {"train: --resume of a file", "ACAN_OUT= $ACAN train --resume job.toml", 2, {"--resume"}},
       {"train: a second time", "ACAN_OUT= $ACAN train --resume trained", 0, {"is done already"}},
 
@@ -308,6 +315,12 @@ std::vector<ClumsyCase> FlagCases() {
        " grep -qx kept live/metrics.jsonl || exit 99; exit $code",
        1,
        {"live is in use", "--out"}},
+      {"chaos: snapshots are those of another run, by a link",
+       "mkdir out other; echo mine > other/step-000000000004.safetensors; "
+       "ln -s ../other out/snapshots; $ACAN chaos job.toml --out out; "
+       "code=$?; cat other/*; exit $code",
+       1,
+       {"out/snapshots: is a symbolic link", "mine"}},
       {"chaos: no receipt", "$ACAN chaos job.toml --undisturbed none.json", 2, {"none.json"}},
   };
 }

@@ -122,6 +122,10 @@ std::vector<ClumsyCase> FileCases() {
        2,
        {"expected a JSON object"}},
       {"receipt: no fields", "echo '{}' > r; $ACAN verify r", 2, {"r: "}},
+      {"receipt: a loop of links",
+       "rm trained/receipt.json; ln -s receipt.json trained/receipt.json; $ACAN verify trained",
+       2,
+       {"trained/receipt.json: cannot open", "Too many levels of symbolic links"}},
       {"receipt: without its model",
        "rm trained/model.safetensors; $ACAN verify trained",
        2,
@@ -224,6 +228,22 @@ std::vector<ClumsyCase> FileCases() {
        "mkdir -p out/model.safetensors; $ACAN train job.toml",
        1,
        {"model.safetensors: cannot write: Is a directory"}},
+      {"out: folders in the way of files, beside a finished run",
+       "for name in config vocabulary graph; do "
+       "rm -rf out; cp -r trained out; mkdir -p out/$name.json/x; "
+       "$ACAN train job.toml; test $? = 1 && test -e out/receipt.json || exit 9; done; exit 1",
+       1,
+       {"out/config.json: is a directory", "out/vocabulary.json: is a directory",
+        "out/graph.json: is a directory"}},
+      {"audit log: an output of the run",
+       "$ACAN train job.toml --audit-log out/metrics.jsonl; code=$?; test -e out && exit 9; "
+       "exit $code",
+       2,
+       {"the audit log out/metrics.jsonl is the file out/metrics.jsonl", "name another file"}},
+      {"audit log: the model of an earlier run",
+       "$ACAN train job.toml --out trained --audit-log ./trained/../trained/model.safetensors",
+       2,
+       {"is the file trained/model.safetensors"}},
       {"audit log: /dev/full",
        "$ACAN train job.toml --audit-log /dev/full",
        1,
@@ -289,6 +309,13 @@ std::vector<ClumsyCase> FileCases() {
        "$ACAN keygen --revoke handler",
        1,
        {"another acan keygen is running"}},
+      {"sbatch: no folder for temporary files",
+       "mkdir bin; printf '#!/bin/sh\\necho n1\\n' > bin/scontrol; chmod +x bin/scontrol; "
+       "PATH=$PWD/bin:$PATH TMPDIR=/proc/nowhere SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1 "
+       "bash " ACAN_SOURCE_DIR "/deploy/acan.sbatch job.toml; code=$?; "
+       "ls -d acan-7-* || echo nothing is left; exit $code",
+       1,
+       {"/proc/nowhere", "nothing is left"}},
   };
 }
 

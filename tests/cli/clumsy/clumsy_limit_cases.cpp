@@ -257,6 +257,11 @@ std::vector<ClumsyCase> PermissionCases() {
        "chmod 755 .; chmod 777 tmp; " AS_NOBODY "train job.toml --out trained",
        1,
        {"trained/", "Permission denied"}},
+      {"out where others may write, with a log of somebody else",
+       "chmod 755 .; chmod 777 tmp trained; " AS_NOBODY
+       "train job.toml --out trained; code=$?; test -e trained/receipt.json || exit 9; exit $code",
+       1,
+       {"trained/tuning.jsonl: cannot open: Permission denied"}},
       {"out that cannot be made",
        "chmod 755 .; chmod 777 tmp; " AS_NOBODY "train job.toml --out here",
        1,

@@ -146,6 +146,7 @@ TEST(DeviceListLine, KeepsEveryField) {
   device.parts = 3;
   device.parted_by = "a unit";
   device.unusable = "it is old";
+  device.same_as = 1;
   const DeviceList list{{device, {}}, "a problem"};
   const std::string line = DeviceListLine(list);
   const std::optional<DeviceList> read = ParseDeviceListLine(line);
@@ -168,11 +169,31 @@ TEST(DeviceListLine, KeepsEveryField) {
   EXPECT_EQ(got.parts, 3);
   EXPECT_EQ(got.parted_by, "a unit");
   EXPECT_EQ(got.unusable, "it is old");
+  EXPECT_EQ(got.same_as, 1);
   EXPECT_EQ(DeviceListLine(*read), line);
   EXPECT_EQ(read->devices[1].free_bytes, std::nullopt);
+  EXPECT_EQ(read->devices[1].same_as, std::nullopt);
   for (const char* other : {"", "a driver's warning", "{}", "[1]", "{\"problem\":\"\"}"}) {
     EXPECT_FALSE(ParseDeviceListLine(other).has_value()) << other;
   }
+}
+
+// opencl:0 and opencl:2 are one GPU by two drivers.
+TEST(AutomaticGpus, AreEachUsedOnce) {
+  DeviceList list;
+  list.devices.resize(5);
+  for (DeviceListing& each : list.devices) each.kind = DeviceKind::kGpu;
+  list.devices[0].same_as = 2;
+  list.devices[1].kind = DeviceKind::kOther;
+  list.devices[3].unusable = "it is old";
+  list.devices[4].vendor_id = 0x10de;  // NVIDIA
+  const DeviceSpec first{1, {}, "opencl", 2}, nvidias{1, {}, "opencl", 4};
+  EXPECT_EQ(AutomaticGpus("opencl", list, false), (std::vector<DeviceSpec>{first, nvidias}));
+  EXPECT_EQ(AutomaticGpus("opencl", list, true), std::vector<DeviceSpec>{first});
+  EXPECT_EQ(HardwareIndex({1, {}, "opencl", 0}, list), 2) << "they share its memory";
+  EXPECT_EQ(HardwareIndex(first, list), 2);
+  EXPECT_EQ(HardwareIndex({1, {}, "opencl", 1}, list), 1);
+  EXPECT_EQ(HardwareIndex({1, {}, "opencl", 9}, list), 9) << "there is none";
 }
 
 TEST(DefaultMemory, IsSharedOut) {

@@ -10,6 +10,22 @@
 namespace acan::cli {
 namespace {
 
+// Half a list of keys may be a valid one, in which the other keys are revoked.
+TEST(FileChanges, AFileIsNotReadWhileItIsWritten) {
+  FileChanges changes("old");
+  EXPECT_FALSE(changes.MayRead("old"));
+  EXPECT_FALSE(changes.MayRead("half"));
+  EXPECT_FALSE(changes.MayRead("more"));
+  EXPECT_FALSE(changes.MayRead("all"));
+  EXPECT_TRUE(changes.MayRead("all"));
+  changes.WasRead(/*used=*/false);
+  EXPECT_TRUE(changes.MayRead("all")) << "it could not be used";
+  changes.WasRead(/*used=*/true);
+  EXPECT_FALSE(changes.MayRead("all"));
+  EXPECT_FALSE(changes.MayRead("new"));
+  EXPECT_TRUE(changes.MayRead("new"));
+}
+
 TEST(FileWatch, AFileThatCouldNotBeUsedIsReadAgain) {
   const acan::testing::TestFolder folder;
   const std::string path = folder.Write("list", "old");

@@ -27,6 +27,7 @@ cudaError_t Api(std::string_view name, Body body) {
     return Return(cudaErrorNoDevice);
   }
   Gpu& gpu = state.gpus[static_cast<std::size_t>(current_device)];
+  gpu.has_context = true;
   const cudaError_t injected = InjectedFor(name);
   if (injected != cudaSuccess && IsSticky(injected)) Lose(current_device, injected);
   if (gpu.lost != cudaSuccess) return Return(gpu.lost);

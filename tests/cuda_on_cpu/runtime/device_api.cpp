@@ -51,8 +51,9 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  const Gpu* const gpu = GpuAt(device);
-  if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
+  if (GpuAt(device) == nullptr) return Return(cudaErrorInvalidDevice);
+  Gpu* const gpu = &state.gpus[static_cast<std::size_t>(device)];
+  gpu->has_context = true;
   cuda_on_cpu::current_device = device;
   // A lost device may report that here, or only in the next call.
   return Return(gpu->lost != cudaSuccess && state.Draw(2) == 0 ? gpu->lost : cudaSuccess);
@@ -79,7 +80,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Gpu* const gpu = GpuAt(cuda_on_cpu::current_device);
   if (gpu == nullptr) return Return(cudaErrorInvalidDevice);
   *total = gpu->model.memory_bytes;
-  *free = gpu->model.memory_bytes - gpu->device_bytes - gpu->LocalBytes();
+  *free = gpu->model.memory_bytes - gpu->TakenBytes();
   return Return(gpu->lost);
 }
 
@@ -141,6 +142,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
   return Api("cudaFuncGetAttributes", [&] {
     const cuda_on_cpu::KernelInfo* const kernel = cuda_on_cpu::FindKernel(function);
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (!cuda_on_cpu::LoadKernel(cuda_on_cpu::current_device, function)) {
+      return cudaErrorMemoryAllocation;
+    }
     *attributes = {};
     attributes->maxThreadsPerBlock = static_cast<int>(kernel->most_threads);
     attributes->localSizeBytes = kernel->local_bytes;
@@ -153,6 +157,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* fu
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   return Api("cudaFuncSetAttribute", [&] {
     if (cuda_on_cpu::FindKernel(function) == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (!cuda_on_cpu::LoadKernel(cuda_on_cpu::current_device, function)) {
+      return cudaErrorMemoryAllocation;
+    }
     Gpu& gpu = TheState().gpus[static_cast<std::size_t>(cuda_on_cpu::current_device)];
     switch (attribute) {
       case cudaFuncAttributeMaxDynamicSharedMemorySize:

@@ -87,6 +87,7 @@ struct Counts {
   std::uint64_t pinned_made = 0;      // calls of cudaHostAlloc
   std::uint64_t operations = 0;       // operations that ran
   std::uint64_t launches = 0;         // of kernels, from their calls on
+  bool has_context = false;           // since Configure, a thread has chosen or used the device
 };
 Counts CountsOf(int device);  // pinned memory is counted for all devices together
 

@@ -86,7 +86,7 @@ void* NewDevicePiece(int device, std::uint64_t bytes) {
   const bool is_small = bytes <= kMaxSmall;
   const bool new_slab = is_small && (gpu.slab < 0 || gpu.slab_used + small > kChunk);
   const std::uint64_t takes = is_small ? (new_slab ? kChunk : 0) : RoundUp(bytes, kChunk);
-  if (gpu.device_bytes + gpu.LocalBytes() + takes > gpu.model.memory_bytes) return nullptr;
+  if (gpu.TakenBytes() + takes > gpu.model.memory_bytes) return nullptr;
   gpu.device_bytes += takes;
   Piece piece{0, bytes, device, false, -1};
   if (is_small) {
@@ -138,11 +138,19 @@ bool MakeRoomForLocal(int device, std::uint64_t bytes_a_thread) {
   if (bytes_a_thread <= gpu.local_bytes_a_thread) return true;
   Gpu grown = gpu;
   grown.local_bytes_a_thread = bytes_a_thread;
-  if (grown.device_bytes + grown.LocalBytes() > grown.model.memory_bytes) return false;
+  if (grown.TakenBytes() > grown.model.memory_bytes) return false;
   DrainDevice(device);
   gpu.local_bytes_a_thread = bytes_a_thread;
   ++gpu.local_resizes;
   return true;
+}
+
+bool LoadKernel(int device, const void* function) {
+  Gpu& gpu = TheState().gpus[static_cast<std::size_t>(device)];
+  if (!gpu.loaded.insert(function).second) return true;
+  if (gpu.TakenBytes() <= gpu.model.memory_bytes) return true;
+  gpu.loaded.erase(function);
+  return false;
 }
 
 const Piece* PieceAt(std::uintptr_t address) {

@@ -34,6 +34,9 @@ void* NewPinnedPiece(std::uint64_t bytes);
 // finding.
 bool FreePiece(void* begin, bool pinned);
 bool MakeRoomForLocal(int device, std::uint64_t bytes_a_thread);
+// The driver loads a kernel's code at its first use. Returns false if the device has too little
+// left.
+bool LoadKernel(int device, const void* function);
 
 // The piece that contains or once contained the address; null if there was none.
 const Piece* PieceAt(std::uintptr_t address);

@@ -51,7 +51,9 @@ void Begin(State& state, const Options& options) {
     state.gpus[i].lost = cudaSuccess;
     state.gpus[i].local_bytes_a_thread = 0;
     state.gpus[i].local_resizes = 0;
+    state.gpus[i].has_context = false;
     state.gpus[i].dynamic_shared_bytes.clear();
+    state.gpus[i].loaded.clear();
   }
   const std::vector<std::string> fault = Words(Variable("ACAN_FAKE_GPU_FAULT"), ':');
   if (fault.size() == 3) {
@@ -209,6 +211,7 @@ Counts CountsOf(int device) {
   counts.pinned_made = pieces.pinned_made;
   counts.operations = gpu.operations;
   counts.launches = gpu.launches;
+  counts.has_context = gpu.has_context;
   return counts;
 }
 

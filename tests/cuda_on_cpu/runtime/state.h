@@ -70,11 +70,18 @@ struct Gpu {
   std::uint64_t local_resizes = 0;
   std::uint64_t operations = 0;
   std::uint64_t launches = 0;
+  bool has_context = false;
   std::map<const void*, std::uint64_t> dynamic_shared_bytes;  // requested by kernels
+  std::set<const void*> loaded;                               // kernels whose code is on the device
   std::uint64_t LocalBytes() const {
     return local_bytes_a_thread * static_cast<std::uint64_t>(model.multiprocessors) *
            static_cast<std::uint64_t>(model.threads);
   }
+  std::uint64_t CodeBytes() const {
+    constexpr std::uint64_t kBytesOfAKernel = 32 << 10;
+    return kBytesOfAKernel * loaded.size();
+  }
+  std::uint64_t TakenBytes() const { return device_bytes + LocalBytes() + CodeBytes(); }
 };
 
 struct Injection {

@@ -127,7 +127,10 @@ cudaError_t PushLaunch(const void* function, dim3 grid, dim3 block, void** param
     return Refuse(cudaErrorInvalidValue,
                   fmt::format("{} with {} bytes of shared memory", kernel->name, shared_bytes));
   }
-  if (!MakeRoomForLocal(current_device, kernel->local_bytes)) return cudaErrorMemoryAllocation;
+  if (!LoadKernel(current_device, function) ||
+      !MakeRoomForLocal(current_device, kernel->local_bytes)) {
+    return cudaErrorMemoryAllocation;
+  }
   ++TheState().gpus[static_cast<std::size_t>(current_device)].launches;
   auto launch = std::make_shared<Launch>();
   const Parameters copies = kernel->copy(parameters);

@@ -4,11 +4,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "acan/core/names.h"
 #include "acan/manager/load_data.h"
+#include "acan/manager/run_state.h"
+#include "acan/manager/safetensors_file.h"
 #include "acan/manager/training_id.h"
 #include "cluster_fixture.h"
 #include "tuplespace/client.h"
@@ -16,6 +21,7 @@
 namespace acan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kLastStep = 33;  // of SmallJob
@@ -48,11 +54,14 @@ class UnsavedStopTest : public ClusterTest {
     EXPECT_FALSE(manager.Run().has_value()) << log_;
     left_ = manager.LeftStepsInSpace();
   }
+  static std::string IdOf(const Job& job) {
+    const Data data = LoadData(job);
+    return TrainingId(job, data.train_sha256(), data.test_sha256());
+  }
   // The tuples of the steps of all runs of the job.
   std::uint64_t TuplesOf(const Job& job) const {
     using tuplespace::FieldPattern;
-    const Data data = LoadData(job);
-    const std::string id = TrainingId(job, data.train_sha256(), data.test_sha256());
+    const std::string id = IdOf(job);
     tuplespace::Client client({.endpoint = endpoint_, .name = "test", .id = {}});
     return client.CountOf({{FieldPattern::Prefix(id + "-"), FieldPattern::AtMost(INT64_MAX)}, true})
         .value();
@@ -118,6 +127,24 @@ TEST_F(UnsavedStopTest, WithASnapshotNothingStays) {
   EXPECT_THAT(log_, HasSubstr("stopped after step " + std::to_string(done_) + ": no work is lost"));
   EXPECT_FALSE(left_);
   EXPECT_EQ(TuplesOf(job), 0u);
+}
+
+// Otherwise the next life would take its snapshots for those of the run that left the doubts.
+TEST_F(UnsavedStopTest, SnapshotsOfANewRunAreLaterThanDoubtsInTheSpace) {
+  const Job job = SmallJob(kSeldom);
+  tuplespace::Tuple doubt;
+  doubt.key = QuarantineKey(IdOf(job), "evil/\t3");
+  doubt.payload = tuplespace::Payload::Copy("a wrong result");
+  tuplespace::Client client({.endpoint = endpoint_, .name = "test", .id = {}});
+  client.Put({std::move(doubt)});
+  StopAt(20, job, std::chrono::hours(1));
+  std::vector<std::int64_t> failures;
+  for (const auto& entry : std::filesystem::directory_iterator(out_dir_ + "/snapshots")) {
+    const SafetensorsFile file(entry.path().string());
+    const std::optional<RunState> state = ParseRunState(file.metadata().at("run_state"));
+    failures.push_back(state ? state->failures : -1);
+  }
+  EXPECT_THAT(failures, ElementsAre(4)) << log_;
 }
 
 }  // namespace

@@ -74,6 +74,23 @@ TEST_F(KillTest, TheBroker) {
   ExpectWholeMetrics();
 }
 
+// While it does not run, no other handler can hold the largest task.
+TEST_F(KillTest, TheOnlyLargeHandlerWhichStopsForAWhile) {
+  Program train({"train", job_, "--set", "train.block=256", "--handlers", "cpu:1@4MiB,cpu:1@64KiB",
+                 "--out", out_, "--json"});
+  ASSERT_TRUE(train.WaitForErr("epoch 2/"));
+  const std::set<pid_t> children = train.Descendants();
+  const auto large = std::find_if(children.begin(), children.end(), [](pid_t pid) {
+    return CommandLine(pid).find(" --memory 4194304 ") != std::string::npos;
+  });
+  ASSERT_NE(large, children.end());
+  ASSERT_TRUE(SignalProcess(*large, SIGSTOP));
+  EXPECT_TRUE(train.WaitForErr("waiting for cpu:1 with 4MiB"));
+  SignalProcess(*large, SIGCONT);
+  EXPECT_EQ(train.Wait(), 0) << train.err();
+  ExpectWholeMetrics();
+}
+
 // As if a supervisor on another host restarted it.
 TEST_F(KillTest, TheBrokerWhichIsStartedAgainElsewhere) {
   const std::string elsewhere = "ipc://" + (folder_ / "elsewhere");

@@ -15,6 +15,7 @@
 namespace acan::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -301,6 +302,35 @@ TEST_F(AuditTest, VerifySaysWhichStepsTheLogLacks) {
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("does not say who computed the first " +
                                       std::to_string(std::stoi(rest)) + " steps"));
+}
+
+// The third of four lives does not name the log.
+TEST_F(AuditTest, VerifySaysWhichStepsBetweenTwoLivesTheLogLacks) {
+  const auto words = [job = WriteJob("")](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train",           job,          "--set",
+                                    "train.epochs=50", "--handlers", "cpu:1@4MiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto stop_in = [&words](const std::string& epoch, const std::vector<std::string>& more) {
+    Program life(words(more));
+    ASSERT_TRUE(life.WaitForErr("epoch " + epoch + "/"));
+    life.Signal(SIGTERM);
+    EXPECT_EQ(life.Wait(), 128 + SIGTERM) << life.err();
+    EXPECT_THAT(life.err(), HasSubstr("no work is lost"));
+  };
+  stop_in("2", {"--out", out_, "--audit-log", log_});
+  stop_in("10", {"--resume", out_, "--audit-log", log_});
+  stop_in("20", {"--resume", out_});
+  const Result last = RunAcan(words({"--resume", out_, "--audit-log", log_}));
+  ASSERT_EQ(last.code, 0) << last.err;
+  const std::string said = "after step ";
+  const int steps = std::stoi(last.err.substr(last.err.find(said) + said.size()));
+  const Result verified = RunAcan({"verify", out_, "--audit-log", log_});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  EXPECT_THAT(verified.out, ContainsRegex("does not say who computed the steps [0-9]+ to " +
+                                          std::to_string(steps) + ":"));
+  EXPECT_EQ(verified.out.find("does not say"), verified.out.rfind("does not say")) << verified.out;
 }
 
 TEST_F(AuditTest, FastPrecisionIsRefused) {

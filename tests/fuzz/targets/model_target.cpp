@@ -112,17 +112,18 @@ void CheckSnapshots(int states, const SafetensorsFile& as_file,
           "a snapshot with a wrong checksum is taken");
   if (newest) {
     const RunState& state = newest->state;
-    Require(std::min({state.version, state.tasks_done, state.failures, state.audits_passed,
-                      state.audits_skipped, state.tasks_reissued, state.tasks_duplicated,
-                      state.handlers.tasks(), state.handlers.other_count}) >= 0,
-            "a snapshot's state has a negative count");
+    Require(
+        std::min({state.version, state.tasks_done, state.failures, state.losses,
+                  state.audits_passed, state.audits_skipped, state.tasks_reissued,
+                  state.tasks_duplicated, state.handlers.tasks(), state.handlers.other_count}) >= 0,
+        "a snapshot's state has a negative count");
     const std::string text = TextOf(state);
     const auto again = ParseRunState(text);
     Require(again && TextOf(*again) == text, "a state changes when it is written and read: {}",
             text);
   }
   snapshots.RemoveOf({"wrong"});
-  snapshots.KeepNewest(1);
+  snapshots.KeepNewest(1, newest ? newest->state.version : 0);
   snapshots.RemoveAll();
   std::filesystem::create_directories(folder.path());
 }

@@ -5,6 +5,7 @@
 
 #include "acan/manager/input_file.h"
 #include "data_jobs.h"
+#include "float_mode.h"
 
 namespace acan {
 namespace {
@@ -120,6 +121,27 @@ TEST(NpyTest, TypesAndVersions) {
             (Values{1, -2, 3, 4}));
   EXPECT_EQ(Inputs(*data.Load(Npy("<i8", "(2, 2)", Raw(std::vector<std::int64_t>{1, -2, 3, 4})))),
             (Values{1, -2, 3, 4}));
+}
+
+// As a library can leave the thread that reads, such as a driver that was linked with -ffast-math.
+TEST(NpyTest, DenormalNumbersAreReadAsSuchInAThreadThatFlushesThem) {
+  const TwoByTwo data;
+  const std::string file = Npy("<f8", "(2, 2)", Raw(std::vector<double>{1e-40, -1e-39, 1e-45, 1}));
+  std::vector<std::uint32_t> expected;
+  for (const float value : Values{1e-40f, -1e-39f, 1e-45f, 1}) {
+    expected.push_back(std::bit_cast<std::uint32_t>(value));
+  }
+  const std::string sha256 = data.Load(file)->sha256();
+  std::vector<std::uint32_t> words;
+  std::string flushed_sha256;
+  {
+    const test::FlushToZero flush;
+    const auto set = data.Load(file);
+    words = Words(*set, "x");
+    flushed_sha256 = set->sha256();
+  }
+  EXPECT_EQ(words, expected);
+  EXPECT_EQ(flushed_sha256, sha256);
 }
 
 TEST(NpyTest, BrokenFilesAreNamed) {

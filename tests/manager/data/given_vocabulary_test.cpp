@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "acan/manager/job_vocabulary.h"
+#include "descriptor_limit.h"
 #include "graph_jobs.h"
 
 namespace acan {
@@ -129,6 +130,27 @@ TEST_F(GivenVocabularyTest, OfARunThatIsContinuedIsItsOwn) {
   EXPECT_EQ(Load(JobFor(), run).vocabulary, kAbcd);
   folder_.Write("run/receipt.json", std::string("{\"job\": ") + kOfWeights + "}");
   EXPECT_EQ(Load(JobFor(), run).vocabulary, kDabc);
+}
+
+// The numbers of the weights' vocabulary may be others.
+TEST_F(GivenVocabularyTest, OfARunWhoseJobCannotBeReadNowIsUnknown) {
+  const std::string run = folder_.Path("run");
+  folder_.Write("run/vocabulary.json", kDabc);
+  const std::string kept = folder_.Write("run/job.json", kOfWeights);
+  const Job job = JobFor();
+  std::vector<std::string> warnings;
+  const auto find = [&] { GivenVocabulary(job, run, &warnings); };
+  {
+    const DescriptorLimit limit;
+    ExpectError(find, {kept + ": cannot open", "Too many open files"}, Error::Kind::kFailure);
+  }
+  std::filesystem::remove(kept);
+  std::filesystem::create_symlink("job.json", kept);
+  ExpectError(find, {kept + ": cannot open", "Too many levels of symbolic links"});
+  folder_.Write("run/job.json", kOfWeights);
+  std::filesystem::remove(folder_.Path("run/vocabulary.json"));
+  std::filesystem::create_symlink("vocabulary.json", folder_.Path("run/vocabulary.json"));
+  ExpectError(find, {run + "/vocabulary.json: cannot open", "Too many levels"});
 }
 
 TEST_F(GivenVocabularyTest, OfAnotherRunInTheFolderDoesNotCount) {

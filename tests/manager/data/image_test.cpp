@@ -1,6 +1,7 @@
 // Images: layouts, normalisation, crops and flips, and each mistake.
 #include <gtest/gtest.h>
 
+#include "float_mode.h"
 #include "graph_jobs.h"
 
 namespace acan {
@@ -131,6 +132,23 @@ TEST_F(ImageTest, ChannelsAreNormalised) {
   }
   EXPECT_EQ(Floats(*set, "images"), expected);
   EXPECT_NE(set->sha256(), Load(ChannelsFirst()).train->sha256());
+}
+
+// As a library can leave the thread that puts samples.
+TEST_F(ImageTest, DenormalNumbersStayInAThreadThatFlushesThem) {
+  Values values(48, 1e-40f);
+  values[1] = 1.5e-38f;  // normal, but not its half
+  const std::string file = Npy("<f4", "(2, 2, 3, 4)", Raw(values));
+  const std::string halved = "std = [2, 2, 2, 2]";
+  const std::vector<std::uint32_t> expected = Words(*Load(file, halved).train, "images");
+  EXPECT_EQ(expected[0], std::bit_cast<std::uint32_t>(1e-40f / 2));
+  EXPECT_EQ(expected[1], std::bit_cast<std::uint32_t>(1.5e-38f / 2));
+  std::vector<std::uint32_t> words;
+  {
+    const test::FlushToZero flush;
+    words = Words(*Load(file, halved).train, "images");
+  }
+  EXPECT_EQ(words, expected);
 }
 
 // draws.py computes these views for the seed 9.

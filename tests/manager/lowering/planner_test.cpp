@@ -2,14 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "acan/core/names.h"
 #include "acan/manager/graph_planner.h"
 #include "acan/manager/graph_tasks.h"
+#include "acan/manager/task_cost.h"
 #include "acan/model/gradients.h"
 #include "acan/model/presets.h"
 
@@ -26,9 +31,8 @@ model::GptOptions TenMillionParameters() {
   return o;
 }
 
-struct PlannedGpt {
-  explicit PlannedGpt(std::int64_t batch, const model::GptOptions& o = TenMillionParameters()) {
-    const auto of = [&](model::Mode mode) { return model::Gpt(o, mode); };
+struct Planned {
+  Planned(std::int64_t batch, const std::function<model::Graph(model::Mode)>& of) {
     model.emplace(LoweredModel{
         LoweredGraph(
             std::make_shared<const model::Graph>(model::WithGradients(of(model::Mode::kTraining)))),
@@ -48,6 +52,25 @@ struct PlannedGpt {
   std::optional<LoweredModel> model;
   Training training;
 };
+
+struct PlannedGpt : Planned {
+  explicit PlannedGpt(std::int64_t batch, const model::GptOptions& o = TenMillionParameters())
+      : Planned(batch, [&](model::Mode mode) { return model::Gpt(o, mode); }) {}
+};
+
+// A residual network of which only the head is trained, with 2 + 4 * `blocks` running statistics.
+// Its images have as many pixels as a leaf of a sum has rows, so each sample may be a part.
+model::Graph FineTunedResnet(std::int64_t blocks, model::Mode mode) {
+  model::ResnetOptions o;
+  o.image_size = {8, 8};
+  o.widths = {8};
+  o.blocks = {blocks};
+  o.stem = model::ResnetStem::kSmall;
+  o.num_classes = 10;
+  model::Graph graph = model::Resnet(o, mode);
+  model::Freeze(&graph, {"conv1.*", "bn1.*", "layer1.*"});
+  return graph;
+}
 
 // Wide layers, of which each task holds a small part.
 TEST(PlannerTest, EstimatesTheTasksThatAreReallyMade) {
@@ -209,6 +232,53 @@ TEST(PlannerTest, NoUpdateHasMoreInputsThanTheSpaceTakes) {
   CutRequest request = gpt.Request(std::uint64_t{1} << 40, 1);
   request.batch_rows = 64;  // sixteen parts of each gradient
   ExpectTasksWithinLimits(request);
+}
+
+// The running statistics are so small that one task could have all of them.
+TEST(PlannerTest, NoUpdateOfStatisticsHasMoreInputsThanTheSpaceTakes) {
+  constexpr std::int64_t kBlocks = 16;
+  const Planned resnet(64, [](model::Mode mode) { return FineTunedResnet(kBlocks, mode); });
+  CutRequest request = resnet.Request(std::uint64_t{1} << 40, 1);
+  request.batch_rows = 1;  // 64 parts of the sums of 66 statistics
+  ExpectTasksWithinLimits(request);
+}
+
+// Each node alone: in boxes of four samples up to the first batch norm, and then of one; those of
+// the head, which adds up one row per sample, for the whole batch.
+std::vector<Segment> FinerAfterTheFirstNorm(const LoweredGraph& graph, std::int64_t batch) {
+  std::vector<Segment> segments;
+  std::int64_t samples = 4;
+  for (std::int64_t id = 0; id < std::ssize(graph.nodes()); ++id) {
+    const LoweredNode& node = graph.node(static_cast<int>(id));
+    const bool is_of_head =
+        std::any_of(node.operands.begin(), node.operands.end(), [&](int operand) {
+          return operand >= 0 && graph.value(operand).IsOfSamples() &&
+                 graph.value(operand).rows == 1;
+        });
+    segments.push_back({{id, id + 1}, {is_of_head ? batch : samples, 0}});
+    if (node.part == NodePart::kBatchNorm) samples = 1;
+  }
+  return segments;
+}
+
+// Statistics of the same size are not alike if their sums have different numbers of parts.
+TEST(PlannerTest, EstimatesTheUpdatesOfStatisticsByTheirParts) {
+  constexpr std::int64_t kSamples = 8;
+  const Planned resnet(kSamples, [](model::Mode mode) { return FineTunedResnet(1, mode); });
+  const CutRequest request = resnet.Request(1ull << 30, 1);
+  const auto chosen = ChooseCuts(request, nullptr);
+  ASSERT_TRUE(chosen);
+  GraphCuts cuts = chosen->cuts;
+  cuts.update_bytes = 1;  // each has a task of its own
+  cuts.training = FinerAfterTheFirstNorm(resnet.model->training, kSamples);
+  Pass pass;
+  pass.job = "job";
+  pass.rows = kSamples;
+  std::uint64_t moved = 0;
+  for (const PlannedTask& task : GraphTasks(*resnet.model, resnet.training, cuts).Tasks(pass)) {
+    moved += MovedBytes(task.task);
+  }
+  EXPECT_EQ(moved, CostOf(request, cuts).moved_bytes);
 }
 
 class UpdatesTest : public ::testing::TestWithParam<int> {

@@ -15,6 +15,7 @@
 #include <zmq.hpp>
 
 #include "acan/core/names.h"
+#include "acan/manager/contributors.h"
 #include "test_files.h"
 #include "tuplespace/broker.h"
 
@@ -78,15 +79,21 @@ TEST_F(AuditTrailTest, NamesOnlyThoseOfEarlierLivesIfAllIsAudited) {
 }
 
 // A handler has a new name after each restart, and every snapshot has the names.
-TEST_F(AuditTrailTest, NamesALimitedNumberWithoutAudits) {
-  AuditTrail& trail = Trail(0);
-  constexpr int kMany = 1000;
-  for (int i = 0; i < kMany; ++i) trail.OnContributors({std::to_string(i)});
-  trail.OnContributors({"0"});
-  EXPECT_FALSE(trail.has_unnamed_contributors());
-  trail.OnContributors({"another"});
-  EXPECT_TRUE(trail.has_unnamed_contributors());
-  EXPECT_EQ(trail.contributors().size(), std::size_t{kMany});
+TEST_F(AuditTrailTest, NamesALimitedNumberOfEachKey) {
+  constexpr int kMany = 100'000;
+  RunState past;  // of an earlier release, which had no limit with audits
+  past.version = 3;
+  for (int i = 0; i < kMany; ++i) past.contributors.push_back("old/" + std::to_string(i));
+  for (const double audit : {0.0, 0.5}) {
+    AuditTrail& trail = Trail(audit);
+    trail.Begin(past);
+    for (int i = 0; i < kMany; ++i) trail.OnContributors({"evil/" + std::to_string(i)});
+    trail.OnContributors({"a/1", "without a key"});
+    EXPECT_FALSE(trail.has_unnamed_contributors());
+    EXPECT_THAT(trail.contributors(),
+                ElementsAre("a/1", Contributors::AllClientsOf("evil/0"),
+                            Contributors::AllClientsOf("old/0"), "without a key"));
+  }
   EXPECT_THAT(Trail(0).contributors(), IsEmpty());
 }
 

@@ -13,9 +13,10 @@ struct LoneRun {
     return job;
   }
 
+  RunSettings settings = {};
   Job job = SmallJob();
   Data data = {};
-  RunContext context{RunSettings(),
+  RunContext context{settings,
                      {.endpoint = "ipc:///nobody-is-there", .name = "test", .id = {}},
                      job,
                      BuildModel(job),

@@ -10,10 +10,16 @@ using namespace tuplespace;  // NOLINT: this file is about its messages
 
 namespace {
 
-constexpr std::size_t kPastLeases = 8;  // as many as a space remembers per task
+constexpr std::size_t kPastLeases = 8;  // a space remembers as many of each task, and perhaps more
 
 std::int64_t BaseUs(const TaskSpec& task) {
   return task.lease_us > 0 ? task.lease_us : kLimits.default_lease_us;
+}
+
+// Also of inputs that the space has: all placed ones are marked as resident.
+bool HasPlaces(const Grant& grant) {
+  return std::any_of(grant.inputs.begin(), grant.inputs.end(),
+                     [](const FoundTuple& input) { return input.resident; });
 }
 
 }  // namespace
@@ -48,6 +54,7 @@ bool LeaseChecker::OnGrant(const ClientId& client, const Grant& grant, std::int6
                                        .counted_from_us = now_us,
                                        .sure_us = end_us,
                                        .end_us = end_us,
+                                       .has_places = HasPlaces(grant),
                                        .last_us = After(now_us, borrow_us)};
   CheckLength(grant.key, lease);
   if (tuples_.WasCompleted(grant.key)) {
@@ -87,7 +94,9 @@ std::int64_t LeaseChecker::MostUs(const Key& key, const TaskSpec& task) const {
   return knows_all ? std::min(most_us, BaseUs(task) << Doublings(key)) : most_us;
 }
 
-bool LeaseChecker::MayWaitForAnother(const Lease& lease, const TaskSpec& task) const {
+bool LeaseChecker::MayWaitForAnother(const Lease& lease, const TaskSpec& task,
+                                     std::int64_t now_us) const {
+  if (lease.has_places && now_us - lease.granted_us < kLimits.supply_us) return true;
   return std::any_of(task.inputs.begin(), task.inputs.end(), [&](const Key& input) {
     return tuples_.MayStayWithAnother(input, lease.client);
   });
@@ -126,7 +135,7 @@ void LeaseChecker::OnAnswer(const ClientId& client, const LeaseRef& ref, LeaseSt
     lease->sure_us = lease->end_us;
     const TaskSpec* task = tuples_.Task(ref.key);
     if (task == nullptr) return;
-    if (MayWaitForAnother(*lease, *task)) lease->counted_from_us = now_us;
+    if (MayWaitForAnother(*lease, *task, now_us)) lease->counted_from_us = now_us;
     const auto last_us = [&](std::int64_t from_us, std::int64_t times) {
       return After(from_us, std::max(lease->lease_us, BaseUs(*task) * times));
     };
@@ -170,9 +179,7 @@ void LeaseChecker::OnLost(const ClientId& client) {
 
 void LeaseChecker::Lose(const Key& key, const Lease& lease) {
   if (!tuples_.IsTask(key)) return;
-  std::vector<Lease>& past = past_leases_[key];
-  if (past.size() >= kPastLeases) past.erase(past.begin());
-  past.push_back(lease);
+  past_leases_[key].push_back(lease);
 }
 
 // ---- completions -------------------------------------------------------------------------------
@@ -257,7 +264,8 @@ LeaseChecker::May LeaseChecker::MayComplete(const ClientId& client, const LeaseR
   if (past == past_leases_.end()) return unknown;
   const auto it = std::find_if(past->second.begin(), past->second.end(), is_it);
   if (it == past->second.end()) return unknown;
-  return it->in_doubt ? May::kPerhaps : sure;
+  const bool may_be_forgotten = past->second.size() > kPastLeases;
+  return it->in_doubt || may_be_forgotten ? May::kPerhaps : sure;
 }
 
 void LeaseChecker::Doubt(const ClientId& client, const Complete& complete,

@@ -63,6 +63,7 @@ class LeaseChecker {
     std::int64_t counted_from_us = 0;
     std::int64_t sure_us = 0;
     std::int64_t end_us = 0;
+    bool has_places = false;   // its holder may fetch inputs from others
     std::int64_t last_us = 0;  // however often it is extended, if the tuple is only borrowed
     bool in_doubt = false;     // for a past lease: it may have ended as a failure
   };
@@ -70,7 +71,8 @@ class LeaseChecker {
 
   // nullptr: the client does not hold it.
   Lease* Held(const tuplespace::ClientId& client, const tuplespace::LeaseRef& ref);
-  bool MayWaitForAnother(const Lease& lease, const tuplespace::TaskSpec& task) const;
+  bool MayWaitForAnother(const Lease& lease, const tuplespace::TaskSpec& task,
+                         std::int64_t now_us) const;
   void CheckLength(const tuplespace::Key& key, const Lease& lease) const;
   // How long a lease of this task may be.
   std::int64_t MostUs(const tuplespace::Key& key, const tuplespace::TaskSpec& task) const;

@@ -110,6 +110,16 @@ TEST(RolesOfAccess, AllowAndRefuseEveryRequest) {
   EXPECT_FALSE(RefusalOf(Roles()[0], "m/1", retire));
 }
 
+TEST(RolesOfAccess, LimitTheTuplesOfAHold) {
+  Role worker = Roles()[1];
+  worker.limits.per_request = 3;
+  const Key key{"data", 1};
+  RequestBody most = Hold{{key, key}, {key}};
+  EXPECT_FALSE(RefusalOf(worker, "w/1", most));
+  RequestBody more = Hold{{key, key}, {key, key}};
+  EXPECT_THAT(*RefusalOf(worker, "w/1", more), HasSubstr("name 4 tuples in one Hold"));
+}
+
 TEST(RolesOfAccess, MayLimitThePayloadsOfTuples) {
   Rule small{{Operation::kPut, Operation::kComplete}, {{F::Exact("me"), F::Any()}, true}, 1};
   small.payload_bytes = 3;

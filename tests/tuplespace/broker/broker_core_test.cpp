@@ -6,10 +6,14 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "session_messages.h"
 #include "ticket.h"
 #include "tuplespace/client.h"
+#include "wire.h"
 
 namespace tuplespace {
 namespace {
@@ -375,6 +379,50 @@ TEST(BrokerCoreTest, ClientsAreLimited) {
   EXPECT_THAT(error.text, HasSubstr("clients = 2"));
   core.Lost("a", "test", 0);
   EXPECT_NE(JoinCore(core, "c", 0), 0u);
+}
+
+// With its usual limits the space never grants that much at once.
+TEST(BrokerCoreTest, GrantsThatCannotBeSentGoBack) {
+  constexpr std::uint32_t kInputs = 4096;
+  constexpr std::uint32_t kMostTasks = kMaxPayloadFrames / kInputs;
+  BrokerCoreOptions options;
+  options.turn_cost = 2 * kInputs;
+  options.limits.granted_tuples = UINT64_MAX;
+  BrokerCore core{options};
+  const std::uint64_t session = JoinCore(core, "a", 0);
+  Put data;
+  std::vector<Key> inputs;
+  for (std::uint32_t i = 0; i < kInputs; ++i) {
+    Tuple& tuple = data.tuples.emplace_back();
+    tuple.key = inputs.emplace_back(Key{"x", i});
+    tuple.payload = Payload::Copy(std::string(kInlinePayloadBytes + 1, 'x'));
+  }
+  core.Receive("a", To(session, Request{1, std::move(data)}), 0);
+  Put tasks;
+  for (std::uint32_t i = 0; i <= kMostTasks; ++i) {
+    Tuple& tuple = tasks.tuples.emplace_back();
+    tuple.key = Key{"t", i};
+    tuple.task.emplace();
+    tuple.task->inputs = inputs;
+  }
+  core.Receive("a", To(session, Request{2, std::move(tasks)}), 0);
+  const auto ask = [&](RequestId id, std::uint32_t count) {
+    core.TakeOutput();
+    Get get;
+    get.pattern = {{FieldPattern::Exact("t"), FieldPattern::Any()}, false};
+    get.max_count = count;
+    get.with_inputs = true;
+    core.Receive("a", To(session, Request{id, get}), 0);
+    const auto output = core.TakeOutput();
+    return std::get<Reply>(output.at(0).envelope.messages.at(0)).body;
+  };
+  const std::uint64_t cost_before = core.PeerOf("a")->cost;
+  EXPECT_EQ(std::get<RequestError>(ask(3, kMostTasks + 1)).code, ErrorCode::kTooLarge);
+  EXPECT_GE(core.PeerOf("a")->cost, cost_before + kMostTasks / 4) << "its pattern moved all tasks";
+  EXPECT_EQ(core.GetStatistics().tasks_leased, 0u);
+  EXPECT_EQ(core.GetStatistics().tasks_ready, kMostTasks + 1);
+  EXPECT_EQ(std::get<Grants>(ask(4, kMostTasks)).grants.size(), kMostTasks);
+  EXPECT_EQ(core.FindContradiction(), std::nullopt);
 }
 
 // The client may have been paused, and the broker no longer reads its channel.

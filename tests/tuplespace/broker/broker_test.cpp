@@ -146,6 +146,31 @@ TEST(BrokerAddresses, ASocketThatCannotBeMadeAgainIsMadeWhenItCan) {
   EXPECT_EQ(before.CountOf(AnyOf("b")), 1u);
 }
 
+// As by a second broker that was started within the second after the file was removed.
+TEST(BrokerAddresses, ASocketThatAnotherFileReplacedIsSpokenOfOnceAndLeftAlone) {
+  TemporaryFolder folder;
+  const std::string path = folder.Path("s");
+  BrokerThread broker(folder.Ipc());
+  Client before(ClientAt(folder.Ipc()));
+  ASSERT_TRUE(before.Put({PlainTuple({"a"}, "x")}, kGenerous));
+  const std::string taken = "another file has taken the place of the socket " + path;
+  std::ofstream(folder.Path("other")) << "precious";
+  std::filesystem::rename(folder.Path("other"), path);
+  ASSERT_TRUE(PollUntil(before, [&] { return broker.Log().find(taken) != std::string::npos; }));
+  EXPECT_EQ(before.CountOf(AnyOf("a")), 1u) << "who is connected stays so";
+  std::filesystem::remove(path);
+  Client after(ClientAt(folder.Ipc()));
+  ASSERT_TRUE(after.Put({PlainTuple({"b"}, "x")}, kGenerous)) << broker.Log();
+  EXPECT_EQ(broker.Log().find(taken), broker.Log().rfind(taken)) << broker.Log();
+  // The next one that takes it is spoken of as well, and is left when the broker ends.
+  std::ofstream(folder.Path("other")) << "precious";
+  std::filesystem::rename(folder.Path("other"), path);
+  ASSERT_TRUE(
+      PollUntil(before, [&] { return broker.Log().find(taken) != broker.Log().rfind(taken); }));
+  broker.Join();
+  EXPECT_TRUE(std::filesystem::is_regular_file(path));
+}
+
 TEST(BrokerAddresses, TheSocketOfADeadBrokerIsReplacedAndOtherFilesAreNot) {
   TemporaryFolder folder;
   // A killed process leaves a bound socket file with no listener.

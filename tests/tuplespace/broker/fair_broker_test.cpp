@@ -324,6 +324,32 @@ TEST_F(WaitingBytes, SharedMemoryIsTheClients) {
   EXPECT_EQ(core_.GetStatistics().tuples, 50u);
 }
 
+// A key takes more memory than its bytes.
+TEST_F(WaitingBytes, ShortKeysCountWithWhatTheyTake) {
+  constexpr std::size_t kKeys = 100;
+  constexpr std::uint64_t kOfEach = kKeys * sizeof(Key);
+  const Hold hold{{}, std::vector<Key>(kKeys, Key{""})};
+  std::uint64_t sent = 0;
+  while (core_.Knows("flood") && sent < 1000) {
+    core_.Receive("flood", To(sessions_["flood"], Request{++next_id_, hold}), 1);
+    ++sent;
+  }
+  EXPECT_LE(sent, 2 * Options().waiting_bytes / kOfEach + 2);
+  Puts("honest", 5);  // its turn
+  Put put = OnePut(1);
+  TaskSpec& task = put.tuples[0].task.emplace();
+  task.inputs.assign(kKeys, Key{""});
+  task.results = task.inputs;
+  task.not_by.assign(kKeys, ClientId());
+  ToBroker envelope = Envelope("honest");
+  constexpr std::uint64_t kPuts = 100;
+  for (std::uint64_t i = 0; i < kPuts; ++i) {
+    envelope.messages.emplace_back(Request{++next_id_, put});
+  }
+  core_.Receive("honest", std::move(envelope), 1);
+  EXPECT_GE(Busy("honest"), kPuts - Options().waiting_bytes / (3 * kOfEach) - 1);
+}
+
 TEST_F(WaitingBytes, WhoSendsMoreOfWhatMustNotComeLaterIsLost) {
   Read read;
   read.patterns = {Pattern::Of(Key{std::string(200, 'r'), std::string(200, 'r')})};

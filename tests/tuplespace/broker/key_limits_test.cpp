@@ -91,35 +91,64 @@ TEST_F(LogOfAKey, IsLimitedWhateverIdsItsClientsUse) {
               Contains(AllOf(HasSubstr("evil/"), HasSubstr("lines about clients of \"evil\""))));
 }
 
-// A key may have been revoked because of its tasks.
-TEST(KeysThatJudgeApart, LeaveNoTasksWhenTheyEnd) {
-  Role role{"manager", {Rule{{Operation::kPutTask}, {{FieldPattern::Any()}, true}, {}}}};
-  role.limits.judges_apart = true;
-  const std::vector<AllowedPeer> peers = {{"one", std::string(40, 'a'), "manager"},
-                                          {"two", std::string(40, 'b'), "manager"}};
-  const AccessList list({role}, peers);
-  BrokerCore core{BrokerCoreOptions{}};
-  for (const AllowedPeer& peer : peers) {
-    const AccessList::Entry* who = list.Find(peer.public_key);
-    const ClientId client = peer.name + "/1";
-    ToBroker hello;
-    hello.messages.emplace_back(Hello{.nonce = 1, .name = "x"});
-    core.Receive(client, std::move(hello), 0, who);
-    ToBroker put;
-    put.session = core.TakeOutput().at(0).envelope.session;
-    Tuple tuple;
-    tuple.key = {peer.name, 1};
-    tuple.task.emplace();
-    put.messages.emplace_back(Request{1, Put{{std::move(tuple)}}});
-    core.Receive(client, std::move(put), 0, who);
-    core.TakeOutput();
+class KeysThatJudgeApart : public ::testing::Test {
+ protected:
+  // A client of each key joins and puts a task.
+  KeysThatJudgeApart() {
+    role_.limits.judges_apart = true;
+    role_.limited_rules = role_.rules;
+    const AccessList list = ListOf(peers_);
+    for (const AllowedPeer& peer : peers_) {
+      const AccessList::Entry* who = list.Find(peer.public_key);
+      const ClientId client = peer.name + "/1";
+      ToBroker hello;
+      hello.messages.emplace_back(Hello{.nonce = 1, .name = "x"});
+      core_.Receive(client, std::move(hello), 0, who);
+      ToBroker put;
+      put.session = core_.TakeOutput().at(0).envelope.session;
+      Tuple tuple;
+      tuple.key = {peer.name, 1};
+      tuple.task.emplace();
+      put.messages.emplace_back(Request{1, Put{{std::move(tuple)}}});
+      core_.Receive(client, std::move(put), 0, who);
+      core_.TakeOutput();
+    }
+    core_.SendAwayOthers(list, 0);
+    EXPECT_EQ(core_.GetStatistics().tuples, 2u);
   }
-  core.SendAwayOthers(list, 0);
-  EXPECT_EQ(core.GetStatistics().tuples, 2u);
-  core.SendAwayOthers(AccessList({role}, {peers[1]}), 0);
-  EXPECT_EQ(core.GetStatistics().tuples, 1u);
-  EXPECT_FALSE(core.Knows("one/1"));
-  EXPECT_TRUE(core.Knows("two/1"));
+  AccessList ListOf(const std::vector<AllowedPeer>& peers) const {
+    Role other = role_;
+    other.name = "other";
+    return AccessList({role_, other}, peers);
+  }
+  // Of the key "one", because the list becomes this one.
+  void ExpectNothingIsLeft(const std::vector<AllowedPeer>& peers) {
+    core_.SendAwayOthers(ListOf(peers), 0);
+    EXPECT_EQ(core_.GetStatistics().tuples, 1u);
+    EXPECT_FALSE(core_.Knows("one/1"));
+    EXPECT_TRUE(core_.Knows("two/1"));
+  }
+
+  Role role_{"manager", {Rule{{Operation::kPutTask}, {{FieldPattern::Any()}, true}, {}}}};
+  std::vector<AllowedPeer> peers_ = {{"one", std::string(40, 'a'), "manager"},
+                                     {"two", std::string(40, 'b'), "manager"}};
+  BrokerCore core_{BrokerCoreOptions{}};
+};
+
+// A key may have been revoked because of its tasks.
+TEST_F(KeysThatJudgeApart, LeaveNoTasksWhenTheyEnd) {
+  ExpectNothingIsLeft({peers_[1]});
+}
+
+// It could not remove them any more.
+TEST_F(KeysThatJudgeApart, LeaveNoTasksWhenTheirLimitChanges) {
+  peers_[0].limit = "77";
+  ExpectNothingIsLeft(peers_);
+}
+
+TEST_F(KeysThatJudgeApart, LeaveNoTasksWhenTheirRoleChanges) {
+  peers_[0].role = "other";
+  ExpectNothingIsLeft(peers_);
 }
 
 }  // namespace

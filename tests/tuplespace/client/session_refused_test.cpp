@@ -61,7 +61,7 @@ TEST_F(SessionRefusedTest, IsAskedForANewLink) {
 TEST_F(SessionRefusedTest, AHandshakeThatSucceedsEndsARowOfRefusals) {
   RefuseTimes(30);
   session_.LinkUp(now_us_);
-  session_.LinkEstablished();
+  session_.LinkEstablished(now_us_);
   session_.LinkDown("the connection ended", now_us_);
   RefuseTimes(30);
   EXPECT_FALSE(session_.failure());

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "session_fixture.h"
 #include "tuplespace/client.h"
 
@@ -305,7 +308,7 @@ TEST_F(SessionTest, AHelloWithoutAnswerLeadsToANewLink) {
 TEST_F(SessionTest, HellosThatABrokerIgnoresAreCounted) {
   const auto ignore = [&](bool established) {
     session_.LinkUp(now_us_);
-    if (established) session_.LinkEstablished();
+    if (established) session_.LinkEstablished(now_us_);
     TakeHello();
     now_us_ = session_.NextDeadlineUs();
     session_.Tick(now_us_);
@@ -320,11 +323,50 @@ TEST_F(SessionTest, HellosThatABrokerIgnoresAreCounted) {
   EXPECT_FALSE(session_.TakeIgnored()) << "it counts anew";
   for (int i = 0; i < 3; ++i) ignore(true);
   session_.LinkUp(now_us_);
-  session_.LinkEstablished();
+  session_.LinkEstablished(now_us_);
   TakeHello();
   session_.Receive(From(0, RequestError{ErrorCode::kBusy, "full"}), now_us_);
   ignore(true);
   EXPECT_FALSE(session_.TakeIgnored()) << "that was an answer";
+}
+
+// A connection takes a round trip, its handshake with keys up to four, and the Welcome another one.
+TEST_F(SessionTest, JoinsOverALinkWithARoundTripOfSeconds) {
+  constexpr std::int64_t kRoundTripUs = 1'900'000;
+  // Whether the attempt goes on until then.
+  const auto lasts_until = [&](std::int64_t until_us) {
+    const bool lasts = session_.NextDeadlineUs() > until_us;
+    now_us_ = std::min(until_us, session_.NextDeadlineUs());
+    session_.Tick(now_us_);
+    return lasts;
+  };
+  for (int attempt = 0; attempt < 10 && !session_.joined(); ++attempt) {
+    const std::int64_t begin_us = now_us_;
+    session_.LinkUp(begin_us);
+    const std::uint64_t nonce = TakeHello();
+    if (!lasts_until(begin_us + kRoundTripUs)) continue;
+    session_.LinkReached(now_us_);
+    if (!lasts_until(begin_us + 5 * kRoundTripUs)) continue;
+    session_.LinkEstablished(now_us_);
+    if (!lasts_until(begin_us + 6 * kRoundTripUs)) continue;
+    session_.Receive(From(0, Welcome{nonce, 100, kSilenceUs, 1 << 20, 1 << 20}), now_us_);
+  }
+  EXPECT_TRUE(session_.joined());
+  EXPECT_FALSE(session_.TakeIgnored()) << "no Welcome was missing where the handshake succeeded";
+}
+
+TEST_F(SessionTest, WhereNothingAcceptsTheConnectionItWaitsForFiveSeconds) {
+  for (int i = 0; i < 6; ++i) {
+    session_.LinkUp(now_us_);
+    session_.LinkReached(now_us_);
+    TakeHello();
+    now_us_ = session_.NextDeadlineUs();
+    session_.Tick(now_us_);
+  }
+  session_.LinkUp(now_us_);
+  EXPECT_EQ(session_.NextDeadlineUs() - now_us_, 5'000'000) << "as another place may have a broker";
+  session_.LinkReached(now_us_);
+  EXPECT_EQ(session_.NextDeadlineUs() - now_us_, 20'000'000);
 }
 
 TEST_F(SessionTest, OtherVersionsEndIt) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "space_resident.h"
@@ -96,21 +98,34 @@ class FetchingTest : public ResidentTest {
   void SetUp() override {
     SpaceLimits limits;
     limits.lease_extensions = 4;
+    limits.least_kept_bytes = 5;
     Begin(limits);
     d->Step(ClientListens{"gpu"});
     d->Join("third");
     EXPECT_THAT(d->GetNow("third", Every("task")), ::testing::IsEmpty());  // it could do the tasks
   }
-  // Lets the client take a task that needs the tile.
-  LeaseRef TakeFetching(std::int64_t number, const ClientId& client) {
+  // Lets "gpu" make the tile and keep a copy of what it sends to the space.
+  void MakeHeld(std::uint64_t bytes) {
+    ASSERT_EQ(d->PutOne("owner", testing::Making(Task(Key{"task", 1}), {kResidentTile})),
+              PutStatus::kStored);
+    Tuple tile = Plain(kResidentTile, std::string(bytes, 'x'));
+    tile.held = true;
+    d->Done("gpu", d->TakeNow("gpu", Every("task")), {tile});
+  }
+  // Lets the client take a task that needs the tile. `direct`: it is told the place of the tile.
+  LeaseRef TakeFetching(std::int64_t number, const ClientId& client, bool direct = false) {
     Tuple task = Task(Key{"task", number}, {kResidentTile});
     task.task->lease_us = kLeaseUs;
     d->PutOne("owner", task);
-    return d->TakeNow(client, Every("task"));
+    Get get = testing::GetOf(Every("task"), UINT64_MAX, /*wait_us=*/0);
+    get.with_inputs = get.direct = direct;
+    return d->Granted(client, d->Send(client, std::move(get)));
   }
   // How long the client may keep such a task by extending its lease.
   std::int64_t KeptUs(std::int64_t number, const ClientId& client = "other") {
-    const LeaseRef lease = TakeFetching(number, client);
+    return KeptUs(TakeFetching(number, client), client);
+  }
+  std::int64_t KeptUs(const LeaseRef& lease, const ClientId& client) {
     std::int64_t kept_us = 0;
     while (d->Ask<LeaseReply>(client, Extend{lease, kLeaseUs}).lease == LeaseStatus::kOk) {
       d->Advance(kLeaseUs / 2);
@@ -178,6 +193,39 @@ TEST_F(FetchingTest, ATransferTakesAsLongAsItsBytes) {
             PutStatus::kStored);
   d->Done("gpu", d->TakeNow("gpu", Every("task")), {Resident(kResidentTile, 20 * (64 << 10))});
   EXPECT_GE(KeptUs(2), 33 * kLeaseUs);
+}
+
+// Its maker could send it as slowly as readers accept, and have each of them benched in turn.
+TEST_F(FetchingTest, WhoWasToldThePlaceFetchesFromThereWhatTheSpaceHasAsWell) {
+  MakeHeld(20 * (64 << 10));
+  EXPECT_GE(KeptUs(TakeFetching(2, "other", /*direct=*/true), "other"), 33 * kLeaseUs);
+}
+
+TEST_F(FetchingTest, EachBenchHalvesTheTimeForWhatTheSpaceHasAsWell) {
+  MakeHeld(5);
+  const std::int64_t first_us = KeptUs(TakeFetching(2, "other", /*direct=*/true), "other");
+  EXPECT_GE(first_us, 13 * kLeaseUs);
+  EXPECT_LE(first_us, 15 * kLeaseUs);
+  EXPECT_THAT(Kinds("owner"), ElementsAre(Notice::Kind::kMistrusted));
+  d->Advance(60'000'000);
+  EXPECT_LE(KeptUs(TakeFetching(3, "other", /*direct=*/true), "other"), 8 * kLeaseUs);
+}
+
+TEST_F(FetchingTest, AMakerCannotEndThatTimeBySupplyingTheTile) {
+  for (const bool held : {true, false}) {
+    SetUp();
+    Make(kResidentTile);
+    const LeaseRef lease = TakeFetching(2, "other", /*direct=*/true);
+    Tuple tile = Plain(kResidentTile, "bytes");
+    tile.held = held;
+    ASSERT_EQ(SupplyOne("gpu", tile), PutStatus::kStored);
+    EXPECT_GE(KeptUs(lease, "other"), 13 * kLeaseUs) << held;
+  }
+}
+
+TEST_F(FetchingTest, WhoWasToldNoPlaceReadsFromTheSpaceWhatItHas) {
+  MakeHeld(20 * (64 << 10));
+  EXPECT_LE(KeptUs(2), 5 * kLeaseUs);
 }
 
 // ---- after the payload was supplied -------------------------------------------------------------

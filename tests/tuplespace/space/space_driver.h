@@ -58,7 +58,8 @@ inline Get GetOf(Pattern pattern, std::uint64_t offer_bytes = UINT64_MAX,
 
 class SpaceDriver {
  public:
-  explicit SpaceDriver(SpaceLimits limits = {}) : space(limits) {}
+  explicit SpaceDriver(SpaceLimits limits = {}, std::uint64_t key_secret = 0)
+      : space(limits, 1, key_secret) {}
 
   void Step(Event event) {
     for (Outgoing& out : space.Step(std::move(event), now_us)) {

@@ -253,6 +253,40 @@ TEST_F(GetTest, NobodyTakesThePatternsOfOthers) {
   EXPECT_EQ(d->GetNow("b", UpTo("t", 5)).size(), 1u);
 }
 
+// For example, managers of one key each wait for the lead of another job.
+TEST_F(GetTest, WholeKeysTakeNoRoomFromPatterns) {
+  SpaceLimits of_space;
+  of_space.get_patterns = 3;
+  of_space.get_keys = 30;
+  Begin(of_space);
+  ClientLimits limits;
+  limits.get_patterns_of_key = 2;
+  limits.get_keys_of_key = 20;
+  d->Step(ClientJoined{"k/1", "k", limits});
+  const auto waits = [&](const ClientId& client, const Pattern& pattern) {
+    const RequestId id = d->Send(client, GetOf(pattern));
+    EXPECT_FALSE(d->ReplyTo(client, id)) << pattern.ToString();
+    return id;
+  };
+  const auto busy = [&](const ClientId& client, const Pattern& pattern) {
+    return d->Ask<RequestError>(client, GetOf(pattern)).text;
+  };
+  const auto key = [](int i) { return Pattern::Of(Key{"lead", i}); };
+  RequestId last = 0;
+  for (int i = 0; i < 20; ++i) last = waits("k/1", key(i));
+  EXPECT_NE(busy("k/1", key(20)).find("limits.get_keys_of_key: Gets of 20 different keys of \"k\""),
+            std::string::npos);
+  for (int i = 0; i < 2; ++i) waits("k/1", UpTo("x", i));
+  EXPECT_NE(busy("k/1", UpTo("x", 2)).find("limits.get_patterns_of_key"), std::string::npos);
+  d->Ask<Ok>("k/1", Cancel{last});
+  waits("k/1", key(20));
+  for (int i = 30; i < 40; ++i) waits("a", key(i));
+  EXPECT_NE(busy("a", key(40)).find("limits.get_keys: Gets of 30 different keys"),
+            std::string::npos);
+  waits("a", UpTo("x", 3));
+  EXPECT_NE(busy("a", UpTo("x", 4)).find("limits.get_patterns: Gets of 3"), std::string::npos);
+}
+
 TEST_F(GetTest, WhoseNewPatternsMoveManyTuplesWaitsForTheNext) {
   SpaceLimits limits;
   limits.examined_by_get_us = 1000;  // which suffices for few tuples

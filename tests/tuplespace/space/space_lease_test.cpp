@@ -172,6 +172,63 @@ TEST_F(LeaseTest, OnlyALeaseThatWasLostCanEndATaskLate) {
   EXPECT_TRUE(CanTake("b"));
 }
 
+// Over a slow link, and behind other results.
+TEST_F(LeaseTest, AResultMayBeUnderWayForManyLeasesOfOthers) {
+  Tuple task = Making(Task(Key{"t", 1}), {Key{"r", 1}});
+  task.task->lease_us = 500;
+  d->PutOne("m", task);
+  const LeaseRef lease = Take("a");
+  d->Advance(500);
+  for (int i = 0; i < 20; ++i) {
+    const ClientId other = "o" + std::to_string(i);
+    d->Join(other);
+    Take(other);
+    d->Advance(4000);  // the longest lease of this task
+  }
+  const auto late = d->Done("a", lease, {Plain(Key{"r", 1}, "x")});
+  EXPECT_EQ(late.lease, LeaseStatus::kStale);
+  EXPECT_EQ(late.results, std::vector{PutStatus::kStored});
+}
+
+TEST_F(LeaseTest, OfOneClientTheFirstLeaseThatRanOutAndTheLastOnesAreRemembered) {
+  SpaceLimits limits;
+  limits.tasks_in_vain = 1000;
+  Begin(limits);
+  for (int i = 0; i < 4; ++i) {
+    Tuple task = Making(Task(Key{"t", i}), {Key{"r", i}});
+    task.task->lease_us = 500;
+    d->PutOne("m", task);
+    std::vector<LeaseRef> leases;
+    for (int times = 0; times < 12; ++times) {
+      leases.push_back(Take("a"));
+      d->Advance(4000);
+    }
+    const bool counts = i != 1 && i != 2;
+    const LeaseRef& lease = leases.at(std::vector{0u, 1u, 4u, 5u}.at(static_cast<unsigned>(i)));
+    EXPECT_EQ(d->Done("a", lease, {Plain(Key{"r", i}, "x")}).results,
+              std::vector{counts ? PutStatus::kStored : PutStatus::kRefused})
+        << i;
+    d->Ask<RetireReply>("m", Retire{Every("t"), false});
+  }
+}
+
+TEST_F(LeaseTest, OfClientsThatAreGoneTheLastEightLeasesAreRemembered) {
+  d->PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
+  std::vector<LeaseRef> leases;
+  const auto client = [](std::size_t i) { return "o" + std::to_string(i); };
+  for (std::size_t i = 0; i < 10; ++i) {
+    d->Join(client(i));
+    leases.push_back(Take(client(i)));
+    d->Lose(client(i));
+  }
+  d->Join(client(0));
+  EXPECT_EQ(d->Done(client(0), leases[0], {Plain(Key{"r", 1}, "x")}).results,
+            std::vector{PutStatus::kRefused});
+  d->Join(client(9));
+  EXPECT_EQ(d->Done(client(9), leases[9], {Plain(Key{"r", 1}, "x")}).results,
+            std::vector{PutStatus::kStored});
+}
+
 TEST_F(LeaseTest, ALeaseThatRanOutIsTwiceAsLongTheNextTime) {
   SpaceLimits limits;
   limits.max_lease_us = 3000;

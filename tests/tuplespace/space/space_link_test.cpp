@@ -314,5 +314,23 @@ TEST_F(PreferTest, AClientThatMustNotGetTheTaskIsNotWaitedFor) {
   d->Granted("thief", of_thief);
 }
 
+// The pattern by which the client asked for tasks may be gone before the client is.
+TEST_F(LinkTest, NothingIsKeptForAClientThatIsGoneInTheGroupOfAWholeKey) {
+  SpaceLimits limits;
+  limits.get_patterns = 1;
+  Begin(limits);
+  EXPECT_TRUE(d->GetNow("far", Every("t")).empty());
+  const Pattern whole_key = Pattern::Of(Key{"t", 1});
+  d->Send("thief", GetOf(whole_key, /*offer_bytes=*/5));
+  Tuple task = Task(Key{"t", 1}, {}, /*need_bytes=*/10);
+  task.task->prefers = "far";
+  task.task->prefer_us = limits.most_prefer_us;
+  d->PutOne("m", std::move(task));
+  EXPECT_TRUE(d->GetNow("thief", whole_key).empty()) << "it is kept for the client that it names";
+  EXPECT_TRUE(d->GetNow("thief", Every("x")).empty()) << "which removes the idle pattern";
+  d->Lose("far");
+  EXPECT_EQ(d->GetNow("thief", whole_key).size(), 1u);
+}
+
 }  // namespace
 }  // namespace tuplespace

@@ -312,6 +312,48 @@ TEST_F(LargeTest, AListEndsAtItsLimit) {
   EXPECT_TRUE(found.truncated);
 }
 
+TEST_F(LargeTest, AListEndsAtTheLimitOfItsRole) {
+  const Found found = d->Ask<Found>("small", List{kEverything, 1000, true});
+  EXPECT_EQ(found.tuples.size(), 5u);
+  EXPECT_TRUE(found.truncated);
+}
+
+// However many clients list at the same time.
+TEST_F(LargeTest, UnfinishedListsOfAllClientsOfAKeyAreLimitedTogether) {
+  ClientLimits limits;
+  limits.listed_bytes_of_key = sizeof(FoundTuple) * kTuples * 2;
+  for (const char* client : {"k/1", "k/2"}) d->Step(ClientJoined{client, "k", limits});
+  d->Step(ClientJoined{"other/1", "other", limits});
+  const List all{kEverything, 1000, true};
+  const auto list = [&](const ClientId& client) { return d->Send(client, all); };
+  const RequestId first = list("k/1");
+  const RequestId second = list("k/2");
+  const RequestId of_other = list("other/1");
+  int ticks = 0;
+  const auto busy = After<RequestError>("k/1", first, &ticks);
+  EXPECT_EQ(busy.code, ErrorCode::kBusy);
+  EXPECT_THAT(busy.text, HasSubstr("limits.listed_bytes_of_key"));
+  EXPECT_EQ(After<Found>("k/2", second, &ticks).tuples.size(), 50u);
+  EXPECT_EQ(After<Found>("other/1", of_other, &ticks).tuples.size(), 50u)
+      << "another key has its own";
+  EXPECT_EQ(After<Found>("k/1", list("k/1"), &ticks).tuples.size(), 50u) << "there is room again";
+  list("k/1");
+  d->Advance(0);
+  d->Lose("k/1");
+  EXPECT_EQ(After<Found>("k/2", list("k/2"), &ticks).tuples.size(), 50u)
+      << "who is lost takes no room any more";
+}
+
+// Such a List would never come to its end.
+TEST_F(LargeTest, AListThatNeverHasRoomIsRefusedForGood) {
+  ClientLimits limits;
+  limits.listed_bytes_of_key = sizeof(FoundTuple) * kTuples / 2;
+  d->Step(ClientJoined{"k/1", "k", limits});
+  int ticks = 0;
+  const RequestId id = d->Send("k/1", List{kEverything, 1000, true});
+  EXPECT_EQ(After<RequestError>("k/1", id, &ticks).code, ErrorCode::kTooLarge);
+}
+
 TEST_F(LargeTest, ListsAndCountsAreOpenRequests) {
   d->Send("small", Count{kEverything});
   d->Send("small", List{kEverything});

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tuplespace::internal {
@@ -21,7 +25,7 @@ class StoreTest : public ::testing::Test {
  protected:
   void Add(const Key& key, bool stored) {
     Record* record =
-        stored ? store_.AddShown(key, Store::HashOf(key.bytes())) : store_.FindOrAdd(key);
+        stored ? store_.AddShown(key, store_.HashOf(key.bytes())) : store_.FindOrAdd(key);
     record->state = stored ? RecordState::kReady : RecordState::kDone;
     expected_[record->key.bytes()] = {record, stored};
   }
@@ -57,7 +61,8 @@ class StoreTest : public ::testing::Test {
     ASSERT_EQ(scanned[false], expected[false]);
   }
 
-  Store store_;
+  const KeyHash hash_{1};
+  Store store_{hash_};
   std::map<std::string, Shown, std::less<>> expected_;
 };
 
@@ -102,6 +107,41 @@ TEST_F(StoreTest, KeepsKeysThatComeInSequenceBetweenOthers) {
   Check();
   for (std::int64_t i = 0; i < 500; ++i) Add(Key{"r", -i}, i % 2 == 0);
   Check();
+}
+
+// Makes different keys whose hashes end in the same bits. In a table with as many slots as these
+// bits have values, all of them belong into one slot.
+std::vector<Key> Colliding(const KeyHash& hash, std::size_t count, std::size_t low_bits,
+                           const std::string& name) {
+  std::vector<Key> keys;
+  for (std::int64_t n = 0; keys.size() < count; ++n) {
+    Key key{"r", n, name};
+    if ((hash(key.bytes()) & low_bits) == 0) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+// Otherwise a client could slow down all others by keys that it has computed on its own machine.
+TEST(KeyHash, KeysThatCollideUnderOneSecretDoNotCollideUnderAnother) {
+  constexpr std::size_t kLowBits = 255;
+  constexpr std::size_t kCount = 64;
+  const KeyHash known(1), other(2);
+  // XXH3 hashes keys of these lengths in different ways.
+  for (const std::size_t length : {0, 4, 20, 100, 200, 256}) {
+    std::set<std::size_t> slots;
+    for (const Key& key : Colliding(known, kCount, kLowBits, std::string(length, 'a'))) {
+      EXPECT_EQ(known(key.bytes()) & kLowBits, 0u);
+      slots.insert(other(key.bytes()) & kLowBits);
+    }
+    EXPECT_GT(slots.size(), kCount / 2) << "names of " << length << " bytes";
+  }
+}
+
+TEST(KeyHash, DependsOnNothingButTheSecretAndTheKey) {
+  const KeyHash one(7), same(7);
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    EXPECT_EQ(one(KeyOf(n).bytes()), same(KeyOf(n).bytes()));
+  }
 }
 
 }  // namespace

@@ -89,6 +89,12 @@ std::optional<std::string> RefusalOf(const Role& role, const ClientId& client, c
   const bool gets = std::any_of(role.rules.begin(), role.rules.end(),
                                 [](const Rule& rule) { return Allows(rule, Operation::kGet); });
   if (!gets) return "hold tuples, because it may get none";
+  // The space would refuse it, too, but only when its turn comes, and until then it takes memory.
+  const std::size_t count = hold.held.size() + hold.dropped.size();
+  if (count > role.limits.per_request) {
+    return fmt::format("name {} tuples in one Hold, but at most {}", count,
+                       role.limits.per_request);
+  }
   for (const Key& key : hold.held) {
     // What it has read or made; dropping needs no check.
     const bool may = MayDo(role, client, Operation::kRead, key) ||

@@ -46,6 +46,7 @@ BrokerCoreOptions CoreOptions(const BrokerOptions& options) {
   core.client_silence_us = options.client_silence_us;
   core.control_frame_bytes = std::min<std::uint64_t>(options.control_frame_bytes, kMaxControlBytes);
   core.first_session = RandomNumber();
+  core.key_secret = RandomNumber();
   core.waiting_bytes = options.waiting_bytes;
   core.waiting_bytes_of_all = 2 * std::min(options.waiting_bytes, UINT64_MAX / 4);
   return core;

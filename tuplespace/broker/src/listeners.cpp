@@ -106,8 +106,24 @@ std::vector<std::string> Listeners::BindLost(std::int64_t now_us) {
   look_us_ = now_us + kLookEveryUs;
   for (IpcFile& file : ipc_files_) {
     struct stat info {};
-    // A file that is there now is another broker's, or not ours to remove.
-    if (lstat(file.path.c_str(), &info) == 0 || errno != ENOENT) continue;
+    if (lstat(file.path.c_str(), &info) == 0) {
+      const bool is_own = info.st_dev == file.device && info.st_ino == file.inode;
+      if (is_own) {
+        // Another program may have moved it away and back.
+        file.said_lost = false;
+        file.said_taken = false;
+        continue;
+      }
+      if (std::exchange(file.said_taken, true)) continue;
+      // It is not ours to remove.
+      lines.push_back(
+          fmt::format("another file has taken the place of the socket {}: another broker may "
+                      "listen there; clients that are connected stay so, and no others can come; "
+                      "when that file is removed, this broker listens there again",
+                      file.path));
+      continue;
+    }
+    if (errno != ENOENT) continue;
     const std::string problem = BindAgain(file);
     if (problem.empty()) {
       lines.push_back(fmt::format("the socket {} was removed: listening there again", file.path));
@@ -137,6 +153,7 @@ std::string Listeners::BindAgain(IpcFile& file) {
     file.inode = info.st_ino;
   }
   file.said_lost = false;
+  file.said_taken = false;
   return "";
 }
 

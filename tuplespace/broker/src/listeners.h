@@ -20,7 +20,8 @@ class Listeners {
   // address.
   void Bind(const std::string& address);
   // Listens again at each ipc address whose file was removed, for new clients; existing connections
-  // continue. Checks once a second. Returns lines for the log.
+  // continue. Leaves an address alone that another file has taken. Checks once a second. Returns
+  // lines for the log.
   std::vector<std::string> BindLost(std::int64_t now_us);
   std::int64_t NextLookUs() const;  // INT64_MAX: no call is needed
   // Returns after ZeroMQ's own thread has closed the listeners, so that the next broker can use the
@@ -35,6 +36,7 @@ class Listeners {
     ino_t inode;
     int sockets = 1;  // sockets bound there; ZeroMQ keeps those without a file until the end
     bool said_lost = false;
+    bool said_taken = false;
   };
 
   void BindPrivate(const std::string& address, const std::string& path);

@@ -99,14 +99,16 @@ void Client::Impl::OpenLink() {
 }
 
 // The broker ignores a connection with an id that another one has. Ids are no secrets, so that one
-// may belong to another client of the same key, which keeps it.
+// may belong to another client of the same key, which keeps it. A broker that is busy, or behind a
+// slow link, looks the same.
 void Client::Impl::ChangeId() {
   const ClientId before = std::exchange(options.id, GeneratedId(options));
   direct.ChangeId();
   if (!on_delay) return;
   on_delay(
-      fmt::format("broker at {}: it does not answer client \"{}\", whose id another connection may "
-                  "have. From now on this client is \"{}\"",
+      fmt::format("broker at {}: it does not answer client \"{}\", because another connection has "
+                  "this id, the link is slow, or the broker is busy. From now on this client is "
+                  "\"{}\"",
                   endpoints.endpoint(), before, options.id));
 }
 
@@ -251,7 +253,8 @@ void Client::Impl::CheckLink() {
   if (!monitor || !std::exchange(monitor_ready, false)) return;
   const Monitor::Seen seen = monitor->Drain();
   direct.NoteAddress(seen.local_address);
-  if (seen.handshakes > 0) session.LinkEstablished();
+  if (!seen.local_address.empty()) session.LinkReached(MonotonicUs());
+  if (seen.handshakes > 0) session.LinkEstablished(MonotonicUs());
   if (seen.refused > 0 && options.access) return OnKeyRefused();
   if (seen.failed_connections > 0 && !handshake_failed) {
     handshake_failed = true;

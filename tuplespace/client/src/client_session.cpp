@@ -315,7 +315,7 @@ void ClientSession::Tick(std::int64_t now_us) {
   }
   if (state_ == State::kJoining && now_us >= joining_.retry_at_us) BeginHello(now_us);
   if (state_ == State::kJoining && now_us >= joining_.deadline_us) {
-    joining_.timeout_us = std::min(2 * joining_.timeout_us, options_.max_hello_timeout_us);
+    joining_.timeout_us = std::min(2 * joining_.timeout_us, MostHelloTimeoutUs());
     if (joining_.established) ++joining_.ignored;
     LinkDown("no welcome", now_us);
   }

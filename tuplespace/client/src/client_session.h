@@ -26,6 +26,9 @@ struct SessionOptions {
   std::uint64_t unanswered_bytes = 4ull << 30;
   std::int64_t hello_timeout_us = 1'000'000;  // doubles up to max_hello_timeout_us
   std::int64_t max_hello_timeout_us = 5'000'000;
+  // The same where something has accepted the connection: over a slow link its handshake and the
+  // Welcome, together about five round trips, may take long.
+  std::int64_t max_reached_timeout_us = 20'000'000;
   std::int64_t min_busy_delay_us = 1'000;
   std::int64_t max_busy_delay_us = 1'000'000;
   std::int64_t min_relink_delay_us = 10'000;
@@ -74,11 +77,10 @@ class ClientSession {
   // A new connection was begun. Messages sent before may be lost. Messages sent from here on arrive
   // in order, or the connection is lost.
   void LinkUp(std::int64_t now_us);
-  // This connection has reached a broker.
-  void LinkEstablished() {
-    joining_.established = true;
-    joining_.refused_since_us = kForeverUs;
-  }
+  // Something has accepted this connection.
+  void LinkReached(std::int64_t now_us);
+  // This connection has reached a broker: its handshake has succeeded.
+  void LinkEstablished(std::int64_t now_us);
   void LinkDown(const std::string& why, std::int64_t now_us);
   // Something at the other end refused this client's key. That is not authenticated, so the session
   // fails (kForbidden) only if the key has expired by this client's clock, or if this client has
@@ -152,6 +154,7 @@ class ClientSession {
     std::int64_t deadline_us = kForeverUs;
     std::int64_t retry_at_us = kForeverUs;  // after a kBusy answer
     std::int64_t busy_delay_us = 0;
+    bool reached = false;      // something has accepted the connection
     bool established = false;  // the connection has reached a broker
     int ignored = 0;           // Hellos over such connections, in a row, without an answer
     // The first and the last refusal of the key without an accepted one between them; kForeverUs:
@@ -195,6 +198,7 @@ class ClientSession {
   void Erase(std::unordered_map<RequestId, Pending>::iterator it);
   void Queue(RequestId id, Pending& pending);
   void BeginHello(std::int64_t now_us);
+  std::int64_t MostHelloTimeoutUs() const;
   void NoteHeard(std::int64_t now_us);
   void OnWelcome(const Welcome& welcome, std::int64_t now_us);
   void OnSessionError(RequestError&& error, std::uint64_t session, std::int64_t now_us);

@@ -19,7 +19,7 @@ constexpr std::int64_t kRefusalsApartUs = 30'000'000;
 void ClientSession::LinkUp(std::int64_t now_us) {
   if (state_ == State::kFailed || state_ == State::kLeft) return;
   link_.relink_at_us = kForeverUs;
-  joining_.established = false;
+  joining_.reached = joining_.established = false;
   if (joining_.nonce == options_.first_nonce) delays_.alone_since_us = now_us;  // the first attempt
   BeginHello(now_us);
 }
@@ -30,7 +30,25 @@ void ClientSession::BeginHello(std::int64_t now_us) {
   joining_.hello_due = true;
   link_.ping_due_at_us = link_.ping_sent_at_us = kForeverUs;
   joining_.retry_at_us = kForeverUs;
-  joining_.deadline_us = now_us + joining_.timeout_us;
+  joining_.deadline_us = now_us + std::min(joining_.timeout_us, MostHelloTimeoutUs());
+}
+
+std::int64_t ClientSession::MostHelloTimeoutUs() const {
+  return joining_.reached ? options_.max_reached_timeout_us : options_.max_hello_timeout_us;
+}
+
+// The time for a Welcome begins again with each step of the connection: otherwise a client would
+// never join over a link on which the steps together take longer.
+void ClientSession::LinkReached(std::int64_t now_us) {
+  joining_.reached = true;
+  const bool waits = state_ == State::kJoining && joining_.deadline_us != kForeverUs;
+  if (waits) joining_.deadline_us = now_us + joining_.timeout_us;
+}
+
+void ClientSession::LinkEstablished(std::int64_t now_us) {
+  LinkReached(now_us);
+  joining_.established = true;
+  joining_.refused_since_us = kForeverUs;
 }
 
 void ClientSession::LinkDown(const std::string& why, std::int64_t now_us) {

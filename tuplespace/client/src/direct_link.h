@@ -12,8 +12,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "courier.h"
@@ -72,7 +72,7 @@ class DirectLink {
   bool listening_due_ = false;
   bool failed_ = false;  // the courier could not listen, or has died
   std::int64_t say_failed_at_us_ = 0;
-  std::unordered_set<Key> provided_;  // and not withdrawn since
+  std::set<Key> provided_;  // and not withdrawn since; ordered, as others choose the keys
   std::function<Payload(const Key&)> on_asked_;
   std::function<void(const std::string&)> on_problem_;
   DirectReads reads_;

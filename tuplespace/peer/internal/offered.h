@@ -5,9 +5,9 @@
 // Thread safe.
 #pragma once
 
+#include <map>
 #include <mutex>
-#include <unordered_map>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 #include "tuplespace/key.h"
@@ -47,8 +47,9 @@ class Offered {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<Key, Payload> offered_;
-  std::unordered_set<Key> served_;
+  // Ordered, as others choose the keys: many that have the same hash would be slow to find.
+  std::map<Key, Payload> offered_;
+  std::set<Key> served_;
 };
 
 }  // namespace tuplespace

@@ -12,8 +12,8 @@ namespace tuplespace {
 
 using internal::Deadline;
 
-Space::Space(SpaceLimits limits, std::uint64_t first_fence)
-    : impl_(std::make_unique<Impl>(limits, first_fence)) {}
+Space::Space(SpaceLimits limits, std::uint64_t first_fence, std::uint64_t key_secret)
+    : impl_(std::make_unique<Impl>(limits, first_fence, key_secret)) {}
 Space::~Space() = default;
 
 std::span<Outgoing> Space::Step(Event&& event, std::int64_t now_us) {
@@ -230,6 +230,12 @@ void Space::Impl::OnEvent(ResultsDamaged&& event) {
   const auto at = state_.clients.find(event.client);
   if (at == state_.clients.end()) return;
   lifecycle_.completions.NoteDamaged(*at->second, event.lease, event.text);
+}
+
+void Space::Impl::OnEvent(GrantsUnsent&& event) {
+  const auto at = state_.clients.find(event.client);
+  if (at == state_.clients.end()) return;
+  for (const LeaseRef& lease : event.leases) lifecycle_.lease_ends.TakeBack(*at->second, lease);
 }
 
 void Space::Impl::OnEvent(Incoming&& event) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "space_key_bytes.h"
+
 namespace tuplespace::internal {
 namespace {
 
@@ -15,6 +17,17 @@ std::optional<std::string> ContradictionOfResidence(const Record& record) {
     return "is needed without a deadline, or the other way round";
   }
   if (!record.entries.empty()) return "can be taken without its payload";
+  return std::nullopt;
+}
+
+std::optional<std::string> ContradictionOfLease(const Record& record) {
+  const Lease* lease = record.lease->client->leases.first();
+  while (lease != nullptr && lease != record.lease.get()) lease = lease->next;
+  if (lease == nullptr) return "has a lease that its client does not know";
+  if (!lease->deadline.set()) return "has a lease that never ends";
+  if (lease->placed_bytes > 0 && (!record.task || record.task->links.empty())) {
+    return "has a lease with places of inputs, but no inputs";
+  }
   return std::nullopt;
 }
 
@@ -43,15 +56,13 @@ std::optional<std::string> Contradiction(const SpaceState& state, const Record& 
     return "is leased without a lease, or the other way round";
   }
   if (record.lease) {
-    const Lease* lease = record.lease->client->leases.first();
-    while (lease != nullptr && lease != record.lease.get()) lease = lease->next;
-    if (lease == nullptr) return "has a lease that its client does not know";
-    if (!record.lease->deadline.set()) return "has a lease that never ends";
+    if (auto problem = ContradictionOfLease(record)) return problem;
   }
   if ((record.placement != Placement::kNone) != (record.state == RecordState::kReady)) {
     return "is ready but not placed, or the other way round";
   }
   if (record.done && record.state != RecordState::kDone) return "is not done, but was";
+  if (record.key_bytes != CountedKeyBytes(record)) return "miscounts the bytes of its keys";
   if (record.placement == Placement::kNone && !record.entries.empty()) {
     return "is in a tree without being placed";
   }
@@ -82,7 +93,7 @@ std::optional<std::string> ContradictionOfRecords(const SpaceState& state, Stats
     if (const auto what = Contradiction(state, *record)) {
       problem = record->key.ToString() + " " + *what;
     }
-    counted->payload_bytes += record->payload.size();
+    counted->payload_bytes += record->counted_bytes();
     if (record->task) {
       counted->tasks_waiting += record->state == RecordState::kWaiting;
       counted->tasks_ready += record->state == RecordState::kReady;
@@ -134,8 +145,8 @@ std::optional<std::string> ContradictionOfOwnTuples(const SpaceState& state) {
   for (const auto& [id, client] : state.clients) {
     std::uint64_t bytes = 0;
     for (const auto& [sequence, record] : client->ephemerals) {
-      bytes += record->payload.size();
-      counted.Add(client->principal, record->payload.size());
+      bytes += record->counted_bytes();
+      counted.Add(client->principal, record->counted_bytes());
     }
     if (bytes != client->own_payload_bytes) return "the own bytes of " + id + " are miscounted";
   }
@@ -178,13 +189,19 @@ bool SameGauges(const Stats& a, const Stats& b) {
          a.open_gets == b.open_gets && a.held_keys == b.held_keys;
 }
 
-std::optional<std::string> ContradictionOfTrees(const GetGroup& group) {
+std::optional<std::string> ContradictionOfTrees(const SpaceState& state, const GetGroup& group) {
   if (!group.free.IsConsistent() || !group.late.IsConsistent()) return "a tree is out of order";
   const auto others = static_cast<std::size_t>(
       std::count_if(group.users.begin(), group.users.end(),
                     [&](const ClientState* user) { return user->principal != group.principal; }));
   if (others != group.other_users) return "the users of a group are miscounted";
-  for (const auto& [client, tree] : group.preferred) {
+  if (group.whole_key && !group.users.empty()) return "the group of a whole key has users";
+  for (const auto& [whose, tree] : group.preferred) {
+    const ClientState* kept_for = whose.first;
+    const bool is_there =
+        std::any_of(state.clients.begin(), state.clients.end(),
+                    [&](const auto& item) { return item.second.get() == kept_for; });
+    if (!is_there) return "tuples are kept for a client that is gone";
     if (tree.empty() || !tree.IsConsistent()) return "a preferred tree is empty or out of order";
   }
   for (const auto* trees : {&group.free_but, &group.late_but}) {
@@ -213,8 +230,10 @@ std::optional<std::string> FindContradiction(const SpaceState& state, const GetG
   if (auto problem = ContradictionOfExclusions(state)) return problem;
   if (auto problem = ContradictionOfAsked(state)) return problem;
   if (!state.deadlines.IsConsistent()) return "the deadlines are out of order";
-  for (const auto& [sequence, group] : groups.by_age()) {
-    if (auto problem = ContradictionOfTrees(*group)) return problem;
+  for (const GetGroups::ByAge* some : {&groups.patterns(), &groups.whole_keys()}) {
+    for (const auto& [sequence, group] : *some) {
+      if (auto problem = ContradictionOfTrees(state, *group)) return problem;
+    }
   }
   if (!groups.IsConsistent()) return "the get groups differ in number";
   return std::nullopt;

@@ -18,8 +18,8 @@ namespace tuplespace {
 
 class Space::Impl {
  public:
-  Impl(SpaceLimits limits, std::uint64_t first_fence)
-      : state_(limits),
+  Impl(SpaceLimits limits, std::uint64_t first_fence, std::uint64_t key_secret)
+      : state_(limits, key_secret),
         reading_(state_),
         matching_(state_, reading_.residency, first_fence),
         lifecycle_(state_, reading_, matching_) {}
@@ -44,6 +44,7 @@ class Space::Impl {
   void OnEvent(ClientListens&& event);
   void OnEvent(ClientSends&& event);
   void OnEvent(ResultsDamaged&& event);
+  void OnEvent(GrantsUnsent&& event);
   void OnEvent(KeyEnded&& event) { lifecycle_.removal.RemoveTasksOf(event.principal); }
   void OnEvent(Incoming&& event);
   void OnEvent(Tick&&) { reading_.scans.Continue(); }

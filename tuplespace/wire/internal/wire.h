@@ -109,6 +109,9 @@ class Encoder {
 std::size_t ControlBytesBound(const RequestBody& body);
 std::size_t ControlBytesBound(const ReplyBody& body);
 std::size_t PayloadFramesBound(const RequestBody& body);
+std::size_t PayloadFramesBound(const ReplyBody& body);
+// kTooLarge if the bounds do not allow a client to read this answer; nullopt: it can be sent.
+std::optional<RequestError> ProblemOfSending(const ReplyBody& body);
 
 // kVersion, naming both versions, if these bytes begin with a head or a control frame of another
 // protocol version.

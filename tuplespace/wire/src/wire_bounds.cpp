@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "wire.h"
@@ -131,10 +133,15 @@ std::size_t BodyBound(const Small&) {
   return 0;
 }
 
-std::size_t Frames(const std::vector<Tuple>& tuples) {
-  return static_cast<std::size_t>(std::count_if(tuples.begin(), tuples.end(), [](const Tuple& t) {
-    return t.payload.size() > kInlinePayloadBytes;
-  }));
+std::size_t Frames(const Payload& payload) {
+  return payload.size() > kInlinePayloadBytes ? 1 : 0;
+}
+
+template <typename WithPayload>
+std::size_t Frames(const std::vector<WithPayload>& tuples) {
+  std::size_t frames = 0;
+  for (const WithPayload& tuple : tuples) frames += Frames(tuple.payload);
+  return frames;
 }
 
 }  // namespace
@@ -152,6 +159,32 @@ std::size_t PayloadFramesBound(const RequestBody& body) {
   if (const auto* complete = std::get_if<Complete>(&body)) return Frames(complete->results);
   if (const auto* supply = std::get_if<Supply>(&body)) return Frames(supply->tuples);
   return 0;
+}
+
+std::size_t PayloadFramesBound(const ReplyBody& body) {
+  if (const auto* found = std::get_if<Found>(&body)) return Frames(found->tuples);
+  const auto* grants = std::get_if<Grants>(&body);
+  if (grants == nullptr) return 0;
+  std::size_t frames = Frames(grants->grants);
+  for (const Grant& grant : grants->grants) frames += Frames(grant.inputs);
+  return frames;
+}
+
+std::optional<RequestError> ProblemOfSending(const ReplyBody& body) {
+  const std::size_t bytes = ControlBytesBound(body);
+  if (bytes > kMaxControlBytes) {
+    return RequestError{ErrorCode::kTooLarge,
+                        fmt::format("the answer needs up to {} bytes of control frame, at most "
+                                    "{}: ask for less at once",
+                                    bytes, kMaxControlBytes)};
+  }
+  if (bytes <= kMaxPayloadFrames) return std::nullopt;  // no frame without bytes that name it
+  const std::size_t frames = PayloadFramesBound(body);
+  if (frames <= kMaxPayloadFrames) return std::nullopt;
+  return RequestError{
+      ErrorCode::kTooLarge,
+      fmt::format("the answer has up to {} payload frames, at most {}: ask for less at once",
+                  frames, kMaxPayloadFrames)};
 }
 
 }  // namespace tuplespace

@@ -2,47 +2,9 @@
 
 #include <cassert>
 
-#if defined(ACAN_CPU_X86)
-#include <xmmintrin.h>
-#else
-#include <cfenv>
-#endif
+#include "acan/core/ieee_mode.h"
 
 namespace acan::cpu {
-namespace {
-
-// Sets IEEE arithmetic for its lifetime: round to nearest, with denormals. Another library in the
-// process may have switched the thread to flushing them.
-class IeeeMode {
- public:
-#if defined(ACAN_CPU_X86)
-  IeeeMode() : saved_(_mm_getcsr()) {
-    _mm_setcsr(0x1f80);
-  }
-  ~IeeeMode() {
-    _mm_setcsr(saved_);
-  }
-#else
-  IeeeMode() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~IeeeMode() {
-    std::fesetenv(&saved_);
-  }
-#endif
-  IeeeMode(const IeeeMode&) = delete;
-  IeeeMode& operator=(const IeeeMode&) = delete;
-
- private:
-#if defined(ACAN_CPU_X86)
-  unsigned saved_;
-#else
-  std::fenv_t saved_;
-#endif
-};
-
-}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   assert(threads >= 1);

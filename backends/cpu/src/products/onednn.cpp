@@ -41,6 +41,8 @@ void OneDnnMultiplyBf16(const OneDnnProduct&, int) {
 #include <type_traits>
 #include <vector>
 
+#include "acan/core/ieee_mode.h"
+
 namespace acan::cpu {
 namespace {
 
@@ -101,6 +103,7 @@ void FindAll(void* library, Library& out) {
 Library Load() {
   Library out;
   const std::string name = fmt::format("libdnnl.so.{}", DNNL_VERSION_MAJOR);
+  const IeeeMode ieee;  // the library may leave another mode
   void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     out.problem = ::dlerror();

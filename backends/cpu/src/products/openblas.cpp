@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "acan/core/error.h"
+#include "acan/core/ieee_mode.h"
 
 namespace acan::cpu {
 namespace {
@@ -49,6 +50,7 @@ OpenBlasLibrary Load() {
   OpenBlasLibrary out;
   out.problem = RoomProblem();
   if (!out.problem.empty()) return out;
+  const IeeeMode ieee;  // the library may leave another mode
   void* library = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     out.problem = ::dlerror();

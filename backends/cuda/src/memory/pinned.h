@@ -1,6 +1,8 @@
 // Host memory that the device reads and writes directly.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "handles.h"
@@ -18,7 +21,8 @@ namespace acan::cuda {
 // Thread safe; the memory may outlive the pool and be released on any thread.
 class PinnedPool {
  public:
-  explicit PinnedPool(std::string device) : device_(std::move(device)) {}
+  PinnedPool(std::string device, int ordinal)
+      : device_(std::move(device)), cache_(std::make_shared<Cache>(ordinal)) {}
 
   // Uninitialised. Throws OutOfMemory.
   std::shared_ptr<void> Take(std::size_t bytes);
@@ -29,13 +33,21 @@ class PinnedPool {
     std::size_t bytes = 0;
   };
   struct Cache {
+    explicit Cache(int of_device) : ordinal(of_device) {}
+    // On any thread, so a thread that is new would free the pieces on the first device, which may
+    // not be this one and would get a context of half a gigabyte.
+    ~Cache() { cudaSetDevice(ordinal); }
+    Cache(const Cache&) = delete;
+    Cache& operator=(const Cache&) = delete;
+
+    const int ordinal;
     std::mutex mutex;
     std::list<Piece> pieces;  // the coldest first
     std::size_t bytes = 0;
   };
 
   std::string device_;
-  std::shared_ptr<Cache> cache_ = std::make_shared<Cache>();
+  std::shared_ptr<Cache> cache_;
 };
 
 // Copies rows from host memory to the device through pieces of pinned memory: the thread fills one

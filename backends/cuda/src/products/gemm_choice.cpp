@@ -23,7 +23,7 @@ constexpr TileSpeed kSpeeds[] = {
     {GemmTile::kRing64, 0.548, 0.602, 0.638, 0.39}, {GemmTile::kRing32, 0.36, 0.447, 0.547, 0.165},
 };
 constexpr double kMultipliesPerCycle = 128;  // of a multiprocessor, at its peak
-// Costs of adding parts: the launch, and the bytes that a multiprocessor moves in a cycle.
+// Costs of a further launch, and the bytes that a multiprocessor moves in a cycle.
 constexpr double kLaunchCycles = 3000;
 constexpr double kBytesPerCycle = 20;
 
@@ -77,6 +77,21 @@ double FullSpeed(const TileSpeed& speed, GemmLayout layout) {
   return speed.row_row;
 }
 
+// A launch that adds, and reads and writes this many matrices like c.
+double AdditionCycles(const Product& p, const GemmGpu& gpu, double matrices) {
+  const double bytes = 4.0 * matrices * static_cast<double>(p.m) * static_cast<double>(p.n);
+  return kLaunchCycles + bytes / (gpu.multiprocessors * kBytesPerCycle);
+}
+
+// Of the sum of so many matrices like c, which are written and read. A launch adds chunks of up to
+// kMaxParts of them, and the next one adds the sums of chunks.
+double SumCycles(const Product& p, const GemmGpu& gpu, std::int64_t matrices) {
+  double cycles = AdditionCycles(p, gpu, 2.0 * static_cast<double>(matrices));
+  for (; matrices > kMaxParts; matrices = Cut(matrices, kMaxParts)) cycles += kLaunchCycles;
+  return cycles;
+}
+
+// Without the first launch.
 double CyclesOf(const Product& p, const GemmGpu& gpu, const TileSpeed& speed,
                 const GemmPlan& plan) {
   const TileShape shape = ShapeOf(plan.tile);
@@ -88,9 +103,7 @@ double CyclesOf(const Product& p, const GemmGpu& gpu, const TileSpeed& speed,
   const double product =
       std::max(most * work / FullSpeed(speed, LayoutOfForm(p)), work / speed.one);
   if (plan.parts == 1) return product;
-  // The parts are written and read.
-  const double bytes = 8.0 * plan.parts * static_cast<double>(p.m) * static_cast<double>(p.n);
-  return product + kLaunchCycles + bytes / (gpu.multiprocessors * kBytesPerCycle);
+  return product + SumCycles(p, gpu, plan.parts);
 }
 
 // A plan with one part, or with parts of this many leaves each.
@@ -132,15 +145,34 @@ std::int64_t RoomFor(const Product& p, const GemmGpu& gpu) {
 }
 
 // The groups of a launch, where the workspace has room for so many parts and sums of batches.
-// 0: too few to pay.
+// 0: there is too little room.
 std::int64_t BatchOf(std::int64_t groups, std::int64_t room) {
   constexpr std::int64_t kMaxGroups = 65'535;  // blocks of a launch along y
-  constexpr std::int64_t kLeastBatch = 4;
   if (groups <= std::min(room, kMaxGroups)) return groups;
   auto batch = static_cast<std::int64_t>(
       std::bit_floor(static_cast<std::uint64_t>(std::min(room, kMaxGroups))));
-  while (batch >= kLeastBatch && batch + Cut(groups, batch) > room) batch /= 2;
-  return batch >= kLeastBatch ? batch : 0;
+  while (batch > 1 && batch + Cut(groups, batch) > room) batch /= 2;
+  return batch > 1 ? batch : 0;
+}
+
+// Of the calls that a sum over groups replaces: a product for each group, which may be cut into
+// parts of its own, and an addition of two sums for each group but one.
+double CyclesOneByOne(const Product& p, std::int64_t group_rows, const GemmGpu& gpu,
+                      const GemmWay& way) {
+  Product group = p;
+  group.k = std::min(p.k, group_rows);
+  const GemmPlan plan = PlanOf(group, gpu, way);
+  const double product = kLaunchCycles + CyclesOf(group, gpu, SpeedOf(plan.tile), plan);
+  const auto groups = static_cast<double>(Cut(p.k, group_rows));
+  return groups * product + (groups - 1) * AdditionCycles(p, gpu, 3.0);
+}
+
+double CyclesOfBatches(const Product& p, const GroupsPlan& plan, const GemmGpu& gpu) {
+  const GemmPlan batch{plan.tile, static_cast<int>(plan.batch), plan.group_rows};
+  const std::int64_t batches = Cut(plan.groups, plan.batch);
+  const double cycles =
+      static_cast<double>(batches) * (kLaunchCycles + CyclesOf(p, gpu, SpeedOf(plan.tile), batch));
+  return batches > 1 ? cycles + SumCycles(p, gpu, batches) : cycles;
 }
 
 }  // namespace
@@ -260,11 +292,15 @@ std::optional<GroupsPlan> GroupsPlanOf(const Product& p, std::int64_t group_rows
     const bool last = tile == GemmTile::kRing32;  // it takes the place of one that lacks levels
     if (way.tile && *way.tile != tile && (best || !last)) continue;
     if (leaves > MostLeaves(tile, gpu)) continue;
-    const double cycles =
-        CyclesOf(p, gpu, SpeedOf(tile), {tile, static_cast<int>(batch), group_rows});
+    const GroupsPlan plan{tile, group_rows, groups, batch};
+    const double cycles = CyclesOfBatches(p, plan, gpu);
     if (best && cycles >= best_cycles) continue;
-    best = GroupsPlan{tile, group_rows, groups, batch};
+    best = plan;
     best_cycles = cycles;
+  }
+  // A group is one part of a launch, so a few long groups leave most multiprocessors idle.
+  if (way.cut_k != true && best_cycles > CyclesOneByOne(p, group_rows, gpu, way)) {
+    return std::nullopt;
   }
   return best;
 }

@@ -56,7 +56,8 @@ struct GemmPlan {
   std::int64_t part_k = 0;
 };
 // A requested way, in place of the one with the best estimate. `cut_k`: cut into as many parts as
-// possible. If it is false, groups of rows are no parts, either.
+// possible, and take groups of rows as parts even if the calls one by one would be faster. If it is
+// false, groups of rows are no parts, either.
 struct GemmWay {
   std::optional<GemmTile> tile;
   std::optional<bool> cut_k;
@@ -73,7 +74,8 @@ struct GroupsPlan {
   std::int64_t groups = 0;  // the last one may have fewer rows
   std::int64_t batch = 0;   // groups of a launch
 };
-// nullopt: the calls one by one are needed, or as good. REQUIRES: group_rows > 0.
+// nullopt: the calls one by one are needed, or faster by the estimate: each of them may be cut into
+// parts of its own. REQUIRES: group_rows > 0.
 std::optional<GroupsPlan> GroupsPlanOf(const Product& product, std::int64_t group_rows,
                                        const GemmGpu& gpu, const GemmWay& way = {});
 

@@ -8,14 +8,17 @@
 //   owed      any    when its bytes have left, or no client needs them or can get them any more
 //
 // Every entry's bytes count once here, and not in the tasks that use it.
+//
+// An entry may be a result of a flight whose put the space has not answered yet. It takes room like
+// others, and if it is owed its bytes may leave. For tasks, and for what is announced, it is not
+// here.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "acan/handler/handler_events.h"
@@ -42,11 +45,23 @@ class DeviceCache {
   // Adds an entry that a later step will need. It replaces an older version when it is first used.
   // REQUIRES: it is not here.
   void AddAhead(const tuplespace::Key& key, std::uint64_t bytes, std::int64_t now_us);
+  // The entry's bytes are a result of this flight; no task may use them before Accept. REQUIRES:
+  // the entry is here.
+  void AwaitAnswer(const tuplespace::Key& key, FlightId maker);
+  // The space has accepted the results of this flight. REQUIRES: the entry is here.
+  void Accept(const tuplespace::Key& key, FlightId maker);
+  // The space has not accepted this flight's result: forgets it, unless the entry is owed, or its
+  // bytes are not those of the flight.
+  void Refuse(const tuplespace::Key& key, FlightId maker, Actions& out);
+  // The same if the space has not answered, and will not. REQUIRES: the entry is here.
+  void EndAwaiting(const tuplespace::Key& key, FlightId maker, Actions& out);
+  // Whether a task may use the entry. False: it is not here, was forgotten, or awaits an answer.
+  bool MayUse(const tuplespace::Key& key) const;
   // Whether no newer version is here.
   bool IsNewest(const tuplespace::Key& key) const;
-  // Pins the entry and returns its bytes; nullopt: it is not here, or was forgotten.
-  std::optional<std::uint64_t> PinIfHere(const tuplespace::Key& key, std::int64_t now_us,
-                                         Actions& out);
+  // Pins the entry and returns its bytes; nullopt: no task may use it.
+  std::optional<std::uint64_t> PinIfUsable(const tuplespace::Key& key, std::int64_t now_us,
+                                           Actions& out);
   // Both REQUIRE: the entry is here.
   void Pin(const tuplespace::Key& key, std::int64_t now_us);
   void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
@@ -81,7 +96,7 @@ class DeviceCache {
   // No client needs the entry any more.
   void Release(const tuplespace::Key& key, Actions& out);
   // Releases all other owed entries, which the space has forgotten. All supplies have ended.
-  void ReleaseAllBut(const std::unordered_set<tuplespace::Key>& keys, Actions& out);
+  void ReleaseAllBut(const std::set<tuplespace::Key>& keys, Actions& out);
   // Whether to supply the entry now: it is owed, and its supply is not in progress.
   bool BeginSupply(const tuplespace::Key& key);
   void EndSupply(const tuplespace::Key& key);  // without success
@@ -104,10 +119,13 @@ class DeviceCache {
     bool doomed = false;     // superseded while pinned: goes with its last pin
     bool forgotten = false;  // doomed, and no further task may use it
     bool owed = false;
-    bool ahead = false;  // fetched ahead and not used yet
+    bool ahead = false;     // fetched ahead and not used yet
+    bool awaiting = false;  // the space has not answered its maker's put yet
+    FlightId maker = 0;     // whose result the bytes are; 0: they came from the space
     std::int64_t last_used_us = 0;
 
     bool IsHeld() const { return pins > 0 || owed; }
+    bool MayBeUsed() const { return !forgotten && !awaiting; }
   };
 
   // The supply of an entry that is owed.
@@ -121,8 +139,10 @@ class DeviceCache {
   void Remove(const tuplespace::Key& key, Actions& out);
   void Erase(std::map<tuplespace::Key, Entry>::iterator it);
 
+  // No table here is hashed, as managers choose the keys: many that have the same hash would be
+  // slow to find.
   std::map<tuplespace::Key, Entry> entries_;
-  std::unordered_map<std::string, tuplespace::Key> newest_;  // key without the step -> entry
+  std::map<std::string, tuplespace::Key> newest_;  // key without the step -> entry
   std::uint64_t bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t owed_bytes_ = 0;

@@ -24,6 +24,11 @@
 // tried again after a pause. When the session ends, the space forgets these results, and the
 // handler drops them.
 //
+// Before the space has answered, another handler may have put the result first, with other bytes. A
+// task that reads the result must then use those. So a result that is kept, whether it also leaves
+// or not, is neither used nor announced until the space has answered that it counts. The answer
+// comes before any grant that depends on this put, so what is here is hardly ever fetched.
+//
 // Leases are extended while the device makes progress: a task began or ended within the last
 // kPatienceLeases times the lease. So a slow handler keeps its tasks, and one whose device hangs
 // loses them even if its thread that talks to the space works. While all tasks wait for inputs, the
@@ -73,6 +78,8 @@ class HandlerCore {
   std::uint32_t ns_per_kib() const { return link_.ns_per_kib(); }  // over its link, as estimated
   std::uint64_t cached_bytes() const { return cache_.bytes(); }
   bool IsCached(const tuplespace::Key& key) const { return cache_.Contains(key); }
+  // Whether a task that is granted now may read what is in the cache.
+  bool MayUse(const tuplespace::Key& key) const { return cache_.MayUse(key); }
 
  private:
   enum class Phase : std::uint8_t { kFetching, kQueued, kSending };
@@ -111,6 +118,7 @@ class HandlerCore {
   void On(const AheadArrived& event, std::int64_t now_us, Actions& out);
   void On(const NotKept& event, std::int64_t now_us, Actions& out);
   void On(const ResultRefused& event, std::int64_t now_us, Actions& out);
+  void On(const ResultsCount& event, std::int64_t now_us, Actions& out);
   void On(const GivenUp& event, std::int64_t now_us, Actions& out);
   void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
   void On(const TaskFailed& event, std::int64_t now_us, Actions& out);

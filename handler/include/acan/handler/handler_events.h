@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -55,10 +55,16 @@ struct AheadArrived {
 struct NotKept {
   tuplespace::Key key;
 };
-// The space has refused a result of a task, or has other bytes for it, so no task may use what is
-// here.
+// The space has refused a result of a task, or had a tuple with its key before, which may have
+// other bytes. So no task may use what the flight made.
 struct ResultRefused {
   tuplespace::Key key;
+  FlightId flight = 0;
+};
+// The space has answered, and what is here of the task's results counts, except for those that were
+// refused before.
+struct ResultsCount {
+  FlightId flight = 0;
 };
 // The task cannot or will not be run here, and goes back.
 struct GivenUp {
@@ -88,7 +94,7 @@ struct Released {
 // yet.
 struct ConnectionLost {
   bool bytes_travel = false;  // over the new connection, what leaves this handler crosses a link
-  std::unordered_set<tuplespace::Key> put_again = {};  // results that stay on the device
+  std::set<tuplespace::Key> put_again = {};  // results that stay on the device
 };
 // About results that stay on the device. KeptWanted: a client asks for this one. KeptSupplied: its
 // bytes have left. SupplyFailed: they could not leave. EarlierReleased: an earlier result with this
@@ -113,10 +119,10 @@ struct KeptReleased {
 struct Drain {};  // take no more tasks, and put back those that have not begun
 struct TimePassed {};
 
-using HandlerEvent =
-    std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept, ResultRefused,
-                 GivenUp, TaskFinished, TaskFailed, Released, ConnectionLost, KeptWanted,
-                 KeptSupplied, SupplyFailed, EarlierReleased, KeptReleased, Drain, TimePassed>;
+using HandlerEvent = std::variant<TaskGranted, GetEnded, InputsArrived, AheadArrived, NotKept,
+                                  ResultRefused, ResultsCount, GivenUp, TaskFinished, TaskFailed,
+                                  Released, ConnectionLost, KeptWanted, KeptSupplied, SupplyFailed,
+                                  EarlierReleased, KeptReleased, Drain, TimePassed>;
 
 // ---- actions -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -16,24 +17,28 @@ namespace {
 
 // The job of the run in `folder`, from its job.json or its receipt; null if it has neither.
 nlohmann::json JobOfRun(const std::filesystem::path& folder) {
-  std::error_code ignored;
+  std::error_code error;
   const std::string kept = (folder / kJobName).string();
-  if (std::filesystem::exists(kept, ignored)) {
+  // Whether a file is there may be unknown: then opening it says why.
+  if (std::filesystem::exists(kept, error) || error) {
     return ParseJsonOrDiscard(ReadTextFile(kept, kMaxJobBytes, "the job that a run keeps"));
   }
   const std::string receipt = (folder / kReceiptName).string();
-  if (!std::filesystem::exists(receipt, ignored)) return nullptr;
+  if (!std::filesystem::exists(receipt, error) && !error) return nullptr;
   return ReadReceiptJson(receipt).value("job", nlohmann::json());
 }
 
-// The folder may have another run, which this one replaces.
+// The folder may have another run, which this one replaces. Throws Unreadable: then nobody knows
+// which vocabulary the run has.
 bool BeganFrom(const std::string& weights_sha256, const std::string& run_folder) {
   const nlohmann::json::json_pointer field("/model/initial_weights_sha256");
   try {
     const nlohmann::json job = JobOfRun(run_folder);
     return job.is_object() && job.contains(field) && job[field] == weights_sha256;
+  } catch (const Unreadable&) {
+    throw;
   } catch (const Error&) {
-    return false;  // what cannot be read is of no run
+    return false;  // what is no job is of no run
   }
 }
 

@@ -189,8 +189,8 @@ std::shared_ptr<const Vocabulary> ParseVocabulary(const std::string& text,
 
 std::optional<VocabularyFile> FindVocabulary(const std::string& folder) {
   const std::string path = (fs::path(folder) / kVocabularyName).string();
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
+  std::error_code error;
+  if (!fs::exists(path, error) && !error) return std::nullopt;
   return VocabularyFile{path, ReadTextFile(path, kMaxVocabularyBytes, "a vocabulary")};
 }
 

@@ -240,8 +240,7 @@ void LoweredGraph::FindGradients() {
   gradients_.assign(graph_->parameters().size(), -1);
   parameter_of_sum_.assign(values_.size(), -1);
   for (const model::Assignment& assignment : graph_->assignments()) {
-    const LoweredNode& average = node(value(assignment.value).producer);
-    const int sum = SumOfStatistic(average.operands[1]);
+    const int sum = SumForUpdate(*this, assignment.parameter);
     parameter_of_sum_[static_cast<std::size_t>(sum)] = assignment.parameter;
   }
   for (const model::Gradient& gradient : graph_->gradients()) {
@@ -274,6 +273,13 @@ std::int64_t SumsOfGradient(const LoweredGraph& graph, std::int32_t parameter) {
     for (const int operand : graph.node(graph.value(id).producer).operands) open.push_back(operand);
   }
   return sums;
+}
+
+int SumForUpdate(const LoweredGraph& graph, std::int32_t parameter) {
+  const model::ValueId assigned = graph.graph().AssignedTo(parameter);
+  if (assigned == model::kNoValue) return graph.GradientOf(parameter);
+  const LoweredNode& average = graph.node(graph.value(assigned).producer);
+  return graph.SumOfStatistic(average.operands[1]);
 }
 
 bool ReducesRows(const LoweredGraph& graph, int node) {

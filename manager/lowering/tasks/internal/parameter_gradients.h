@@ -21,9 +21,9 @@ struct TileOf {
 };
 
 // The tiles that each task makes, in the order of the parameters, for the parameters that `takes`
-// accepts. The tiles of one task together have room for all parts of their gradients, or for the
-// values from which these are computed. Only for a task with a single tile do other tasks add parts
-// first.
+// accepts. The tiles of one task together have room for all parts of their gradients, or of the
+// sums of running statistics, or for the values from which these are computed. Only for a task with
+// a single tile do other tasks add parts first.
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
                                          const std::function<bool(std::int32_t)>& takes);
 

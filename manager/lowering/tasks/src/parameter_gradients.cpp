@@ -13,8 +13,9 @@ namespace acan {
 
 namespace {
 
-// How many matrices of a tile's size a gradient takes while its parts are added; 0: the parameter
-// is not trained, or there is no batch.
+// The three functions below are of SumForUpdate, and give 0 if there is none, or no batch.
+
+// How many matrices of a tile's size a gradient or another sum takes while its parts are added.
 std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
   if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
@@ -29,7 +30,7 @@ std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
   return matrices;
 }
 
-// The maximum number of inputs from which a task makes a tile's gradient.
+// The maximum number of inputs from which a task makes a tile of it.
 std::uint64_t InputsOfGradient(const PassContext& context, int value, const TileOf& of) {
   if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
@@ -47,7 +48,7 @@ std::uint64_t InputsOfGradient(const PassContext& context, int value, const Tile
   return inputs;
 }
 
-// The bytes of values of samples that a task gathers to compute a tile of a sum.
+// The bytes of values of samples that a task gathers to compute a tile of it.
 std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf& of) {
   if (value < 0 || context.pass.rows == 0) return 0;
   const LoweredValue& v = context.Value(value);
@@ -76,14 +77,14 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
     if (!takes(p)) continue;
-    const int gradient = context.graph.GradientOf(p);
+    const int sum = SumForUpdate(context.graph, p);
     const std::uint64_t matrices =
-        MatricesBesideSums(context.training) + MatricesOfGradient(context, gradient);
+        MatricesBesideSums(context.training) + MatricesOfGradient(context, sum);
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
-      const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, gradient, of);
+      const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, sum, of);
       const std::uint64_t more_inputs =
-          MatricesBesideSums(context.training) + InputsOfGradient(context, gradient, of);
+          MatricesBesideSums(context.training) + InputsOfGradient(context, sum, of);
       // A bundle may exceed its share slightly: a separate task for a bias would cost more than the
       // bias's arithmetic.
       const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;

@@ -55,16 +55,16 @@ class UpdateBuilder {
       std::vector<std::int64_t>& sums = sums_of_[of.parameter];
       if (sums.empty()) {
         sums.push_back(AssignedTo(of.parameter) != model::kNoValue ? 1 : 0);
-        AddSums(context_.graph.GradientOf(of.parameter), &sums);
+        AddSums(SumForUpdate(context_.graph, of.parameter), &sums);
       }
       kind.insert(kind.end(), {of.rows(), of.columns()});
       kind.insert(kind.end(), sums.begin(), sums.end());
-      AddCells(context_.graph.GradientOf(of.parameter), of, &kind);
+      AddCells(SumForUpdate(context_.graph, of.parameter), of, &kind);
     }
     return kind;
   }
 
-  // Appends how the sums of a gradient are cut.
+  // Appends how the sums of a gradient, or the sum of a running statistic, are cut.
   void AddSums(int value, std::vector<std::int64_t>* sums) const {
     if (value < 0) return sums->push_back(-1);
     const LoweredValue& v = context_.Value(value);
@@ -129,7 +129,7 @@ class UpdateBuilder {
     const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
     const auto& average = std::get<model::RunningAverage>(node.node->op);
     const int sum =
-        sums_.SumBuffer(task, context_.graph.SumOfStatistic(node.operands[1]), of, priority_);
+        sums_.SumBuffer(task, SumForUpdate(context_.graph, of.parameter), of, priority_);
     const std::int64_t rows = context_.pass.rows * average.positions;
     const bool unbiased = average.correction == model::Correction::kUnbiased && rows > 1;
     const int mean = task.Writable(sum);

@@ -307,7 +307,7 @@ bool Audits::Decide(AuditId id, const Case& one) {
 // turns out to be wrong.
 void Audits::Skip(const Case& one) {
   ++counts_.skipped;
-  counts_.unconfirmed.merge(OwnersOf(one));
+  counts_.unconfirmed.AddAll(OwnersOf(one));
 }
 
 void Audits::SayOnce(bool* said, std::string text) {
@@ -423,7 +423,7 @@ void Audits::AskForVote(AuditId id, Case& one) {
     if (!differ) {
       Skip(one);
       // Not even another client of their key has confirmed them.
-      counts_.unconfirmed.insert(voters.begin(), voters.end());
+      counts_.unconfirmed.AddAll(voters);
       SayOnce(&said_.alone, "there is no second handler to check results: they are not audited");
       return Close(id);
     }

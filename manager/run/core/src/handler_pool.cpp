@@ -25,9 +25,10 @@ constexpr std::int64_t kSettleUs = 500'000;
 // ones.
 constexpr std::int64_t kMeasureUs = 3'000'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // no handler is there, or none is large enough
-constexpr std::int64_t kSayNobodyAgainUs = 30'000'000;
-// After so long without a handler, this is said again although one was there since.
-constexpr std::int64_t kSayNobodyAnewUs = 10'000'000;
+constexpr std::int64_t kSayLateUs = 5'000'000;   // expected handlers have not joined
+constexpr std::int64_t kSayAgainUs = 30'000'000;
+// What has been so for so long is said again, although it was otherwise for a while since.
+constexpr std::int64_t kSayAnewUs = 10'000'000;
 
 std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
   switch (policy) {
@@ -58,9 +59,19 @@ std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
 
 }  // namespace
 
+bool HandlerPool::Said::IsDue(std::int64_t now_us, std::int64_t since_us) {
+  const bool anew = !is_said && now_us - since_us >= kSayAnewUs;
+  if (said_us && now_us - *said_us <= kSayAgainUs && !anew) return false;
+  said_us = now_us;
+  is_said = true;
+  return true;
+}
+
 void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
+  const bool was_empty = handlers_.empty();
   handlers_.clear();
   of_other_jobs_ = event.of_other_jobs;
+  missing_ = event.missing;
   for (const auto& [id, capacity] : event.handlers) {
     const bool usable =
         config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
@@ -75,6 +86,7 @@ void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
     return is_out;
   });
   if (handlers_.empty()) handlers_.swap(left_out_);  // they are better than none
+  if (was_empty && !handlers_.empty()) there_since_us_ = now_us;
   if (handlers_.size() > most_handlers_) {
     most_handlers_ = handlers_.size();
     grown_us_ = now_us;
@@ -99,28 +111,27 @@ bool HandlerPool::IsDeserted(std::int64_t now_us) const {
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
   small_.SetTime(now_us);
   if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
-    if (std::exchange(nobody_.is_said, false))
+    if (nobody_.is_said || too_small_.is_said)
       out.push_back(Say{"a handler has joined: continuing"});
-    said_too_small_at_us_.reset();
+    nobody_.is_said = too_small_.is_said = false;
     unfit_since_us_.reset();
     NameTooSmall(plan->largest_need_bytes, out);
     return {};
   }
   if (!unfit_since_us_) unfit_since_us_ = now_us;
-  const bool patient = now_us - *unfit_since_us_ < kSayAfterUs;
   if (handlers_.empty()) {
-    if (!patient) SayNobodyIsThere(now_us, out);
+    if (now_us - *unfit_since_us_ >= kSayAfterUs) SayNobodyIsThere(now_us, out);
     return {};
   }
-  // A lost handler may return soon, so this waits a moment before cutting anew.
-  if (plan != nullptr && patient) return {};
+  // A lost handler may return soon, so this waits a moment before cutting anew. If all were lost,
+  // the first one to return may be a small one.
+  const std::int64_t since_us = std::max(*unfit_since_us_, there_since_us_);
+  if (plan != nullptr && now_us - since_us < kSayAfterUs) return {};
   return TryToPlan(plan, now_us, out);
 }
 
 void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
-  const bool anew = !nobody_.is_said && now_us - *unfit_since_us_ >= kSayNobodyAnewUs;
-  if (nobody_.said_us && now_us - *nobody_.said_us <= kSayNobodyAgainUs && !anew) return;
-  nobody_ = {now_us, true};
+  if (!nobody_.IsDue(now_us, *unfit_since_us_)) return;
   std::vector<std::string> others;
   if (of_other_jobs_ > 0) {
     others.push_back(fmt::format("{} limited to other jobs by {}", of_other_jobs_,
@@ -144,19 +155,40 @@ void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
 }
 
 void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
-  if (now_us - unfit_since_us_.value_or(now_us) < kSayAfterUs) return;
-  if (said_too_small_at_us_ && now_us - *said_too_small_at_us_ <= kSayNobodyAgainUs) return;
-  said_too_small_at_us_ = now_us;
-  if (settings_that_fit_.empty()) settings_that_fit_ = SettingsThatFit();
-  const auto largest =
-      std::max_element(handlers_.begin(), handlers_.end(), [](const auto& left, const auto& right) {
-        return left.second.memory_bytes < right.second.memory_bytes;
-      });
+  const std::int64_t since_us = unfit_since_us_.value_or(now_us);
+  if (now_us - since_us < kSayAfterUs || !too_small_.IsDue(now_us, since_us)) return;
+  std::string awaited;
+  if (config_.fixed_handlers) {
+    awaited = HandlersText(Awaited());
+  } else {
+    if (settings_that_fit_.empty()) settings_that_fit_ = SettingsThatFit();
+    awaited = fmt::format("a handler with more memory (or begin again: {})", settings_that_fit_);
+  }
+  const Capacity& largest = Largest();
   out.push_back(Say{fmt::format(
-      "all handlers are too small: the largest task needs {} at its smallest, and {} offers the "
-      "most, {}; waiting for a handler with more memory (or begin again: {})",
-      SizeText(smallest_need_bytes_), largest->second.name, SizeText(largest->second.memory_bytes),
-      settings_that_fit_)});
+      "{} handlers are too small: the largest task needs {} at its smallest, and {} offers the "
+      "most, {}; waiting for {}",
+      config_.fixed_handlers ? "the other" : "all", SizeText(smallest_need_bytes_), largest.name,
+      SizeText(largest.memory_bytes), awaited)});
+}
+
+void HandlerPool::SayIfLate(std::int64_t now_us, ManagerActions& out) {
+  if (missing_.empty() || now_us - started_us_ < kSayLateUs) return;
+  if (!late_.IsDue(now_us, started_us_)) return;
+  out.push_back(Say{fmt::format("waiting up to {} s for handlers that have not joined yet: {}",
+                                kWaitForExpectedUs / 1'000'000, HandlersText(missing_))});
+}
+
+std::string HandlerPool::MissingText() const {
+  return missing_.empty() ? "" : "; not there: " + HandlersText(missing_);
+}
+
+std::vector<ExpectedHandler> HandlerPool::Awaited() const {
+  std::vector<ExpectedHandler> awaited = missing_;
+  std::erase_if(awaited, [this](const ExpectedHandler& handler) {
+    return handler.limit_bytes < smallest_need_bytes_;
+  });
+  return awaited;
 }
 
 HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too,
@@ -212,10 +244,16 @@ std::optional<HandlerPool::Advice> HandlerPool::CutFor(const Handlers& handlers,
   return std::nullopt;
 }
 
+const Capacity& HandlerPool::Largest() const {
+  const auto largest =
+      std::max_element(handlers_.begin(), handlers_.end(), [](const auto& left, const auto& right) {
+        return left.second.memory_bytes < right.second.memory_bytes;
+      });
+  return largest->second;
+}
+
 std::uint64_t HandlerPool::LargestMemory() const {
-  std::uint64_t largest = 0;
-  for (const auto& [id, capacity] : handlers_) largest = std::max(largest, capacity.memory_bytes);
-  return largest;
+  return handlers_.empty() ? 0 : Largest().memory_bytes;
 }
 
 std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
@@ -309,25 +347,27 @@ std::optional<Plan> HandlerPool::FindPlan() {
 Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
   NameTooSmall(plan.largest_need_bytes, out);
   unfit_since_us_.reset();
-  nobody_.is_said = false;
-  said_too_small_at_us_.reset();
+  nobody_.is_said = too_small_.is_said = false;
   return plan;
 }
 
 HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,
                                            ManagerActions& out) {
   const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
-  if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) return {};
+  if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) {
+    SayIfLate(now_us, out);
+    return {};
+  }
   if (plan == nullptr && MayOthersCome(now_us)) return {};
   if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
   if (smallest_need_bytes_ == UINT64_MAX)
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
-  if (config_.fixed_handlers) {
-    const Capacity& first = handlers_.begin()->second;
+  if (config_.fixed_handlers && Awaited().empty()) {
+    const Capacity& largest = Largest();
     return GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
         "more: give the handlers more memory, {}",
-        SizeText(smallest_need_bytes_), first.name, SizeText(first.memory_bytes),
+        SizeText(smallest_need_bytes_), largest.name, SizeText(largest.memory_bytes),
         SettingsThatFit())};
   }
   NameTooSmall(smallest_need_bytes_, out);

@@ -63,10 +63,11 @@ void HandlerTrust::OnVote(const VoteDone& event) {
 }
 
 void HandlerTrust::OnHandlers(const std::map<std::string, Capacity>& handlers,
-                              const std::map<std::string, Capacity>& present) {
+                              const HandlersSeen& seen) {
   if (!audits_) return;
+  others_will_come_ = !seen.missing.empty();
   const auto is_here = [&](const tuplespace::ClientId& id) {
-    return std::any_of(present.begin(), present.end(), [&](const auto& handler) {
+    return std::any_of(seen.handlers.begin(), seen.handlers.end(), [&](const auto& handler) {
       return handler.first == id || OwnerOf(handler.first) == id;
     });
   };
@@ -95,7 +96,8 @@ std::optional<ManagerAction> HandlerTrust::Follow(std::uint64_t generation,
   }
   for (AuditConflict& conflict : audit.conflicts) out.emplace_back(std::move(conflict));
   if (audit.verdict) return Quarantine{std::move(*audit.verdict)};
-  if (audit.undecided && config_.fixed_handlers) {
+  // The cases are reported again whenever the handlers are listed.
+  if (audit.undecided && config_.fixed_handlers && !others_will_come_) {
     return GiveUp{*audit.undecided + ": start it with three handlers or more"};
   }
   return std::nullopt;

@@ -18,7 +18,7 @@ void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActi
   pool_.OnHandlers(event, now_us);
   liveness_.OnHandlers(event.handlers);
   policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
-  trust_.OnHandlers(pool_.handlers(), event.handlers);
+  trust_.OnHandlers(pool_.handlers(), event);
   CheckHandlers(now_us, out);
 }
 
@@ -57,7 +57,9 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   const std::string* undecided = trust_.Undecided();
   const Liveness::Advice advice = liveness_.OnTick(now_us, undecided != nullptr);
   if (advice == Liveness::Advice::kNone) return;
-  if (undecided != nullptr) out.push_back(Say{*undecided + ": still waiting for one"});
+  if (undecided != nullptr) {
+    out.push_back(Say{*undecided + ": still waiting for one" + pool_.MissingText()});
+  }
   const Unit& unit = units_.front();
   out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks(),
                         liveness_.lost()});

@@ -25,7 +25,7 @@ std::int64_t SnapshotTimer::IntervalUs(std::int64_t now_us) const {
   const double past_us = policy_->past_seconds * 1e6;
   return SavingIntervalUs({.took_us = took_us_,
                            .lived_us = past_us + static_cast<double>(now_us - started_us_),
-                           .losses = policy_->failures,
+                           .losses = policy_->losses,
                            .at_last_us = begun_us_ - started_us_});
 }
 

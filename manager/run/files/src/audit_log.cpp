@@ -82,6 +82,11 @@ std::string RealPath(const std::string& path) {
   return real;
 }
 
+// A link may name the log.
+std::string LockPathOf(const std::string& log) {
+  return RealPath(log) + ".lock";
+}
+
 std::function<void()> WithoutWait(const AuditLog::GoOn& go_on) {
   if (!go_on) return {};
   return [&go_on] { go_on(std::chrono::microseconds(0)); };
@@ -106,8 +111,8 @@ int SyncToDisk(int descriptor) {
 // log is closed. Where files cannot be locked, everybody holds it.
 class WriteLock {
  public:
-  // `log` is the descriptor of the log `path`, which a link may name.
-  WriteLock(const std::string& path, int log) : path_(RealPath(path) + ".lock"), log_(log) {}
+  // `path` is that of the lock's file, and `log` the descriptor of the log.
+  WriteLock(std::string path, int log) : path_(std::move(path)), log_(log) {}
   ~WriteLock() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -220,8 +225,15 @@ AuditLog::AuditLog(const std::string& path, std::string* said, GoOn go_on)
       descriptor_(OpenToAppend(path)),
       syncs_each_write_(KeepsWrittenBytesOnHost(descriptor_)) {
   try {
-    WriteLock lock(path_, descriptor_);
+    lock_path_ = LockPathOf(path_);
+    WriteLock lock(lock_path_, descriptor_);
     lock.Wait(go_on_);
+    if (!IsInPlace()) {  // it was opened before the wait, and its path is opened again
+      throw FailureError(
+          fmt::format("{}: was moved, replaced or removed while it was being opened: start the run "
+                      "again, and leave the file where it is until the run is done",
+                      path_));
+    }
     const AuditLogCheck check = CheckAuditLog(path, WithoutWait(go_on_));
     ContinueFrom(check);
     if (check.torn && said != nullptr) {
@@ -237,19 +249,24 @@ AuditLog::AuditLog(const std::string& path, std::string* said, GoOn go_on)
 }
 
 AuditLog::~AuditLog() {
-  try {
-    FlushIfFree();
-    WriteLock lock(path_, descriptor_);
+  const auto attempt = [](const auto& action) {
+    try {
+      action();
+    } catch (const std::exception&) {
+      // Errors are ignored here: callers that need them call Flush.
+    }
+  };
+  attempt([this] { FlushIfFree(); });
+  attempt([this] {
+    WriteLock lock(lock_path_, descriptor_);
     if (lock.Try()) lock.RemoveFile();
-  } catch (const std::exception&) {
-    // Errors are ignored here: callers that need them call Flush.
-  }
+  });
   ::close(descriptor_);
 }
 
 void AuditLog::CheckWritable(const std::string& path) {
   const Descriptor log(OpenToAppend(path));
-  WriteLock lock(path, log.get());
+  WriteLock lock(LockPathOf(path), log.get());
   if (lock.Try()) lock.RemoveFile();
 }
 
@@ -278,19 +295,47 @@ void AuditLog::Add(nlohmann::json record) {
 
 void AuditLog::FlushIfFree() {
   if (unwritten_.empty()) return;
-  WriteLock lock(path_, descriptor_);
+  RequireInPlace();  // if its folder is gone, there is no place for the lock
+  WriteLock lock(lock_path_, descriptor_);
   if (lock.Try()) FlushLocked({});
+}
+
+void AuditLog::FlushWhenFree() {
+  RequireInPlace();
+  WriteLock lock(lock_path_, descriptor_);
+  lock.Wait(go_on_);
+  FlushLocked(go_on_);
 }
 
 void AuditLog::Flush() {
   RequireSynced();
   if (unwritten_.size() < kMaxUnwritten) return FlushIfFree();
-  WriteLock lock(path_, descriptor_);
-  lock.Wait(go_on_);
-  FlushLocked(go_on_);
+  FlushWhenFree();
+}
+
+bool AuditLog::IsInPlace() const {
+  struct stat own = {};
+  struct stat there = {};
+  if (::stat(path_.c_str(), &there) != 0) {
+    if (errno == ENOENT) return false;
+    Fail("open", errno);
+  }
+  const bool known = ::fstat(descriptor_, &own) == 0;
+  // A file server that no longer has this file, but has one of its name, answers ESTALE.
+  if (!known && errno != ESTALE) Fail("read the status", errno);
+  return known && own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+// No manager moves or replaces the file, so this is no sign of a lost lead.
+void AuditLog::RequireInPlace() {
+  if (IsInPlace()) return;
+  unwritten_.clear();
+  end_ = End::kElsewhere;
+  FailChanged();
 }
 
 void AuditLog::FlushLocked(const GoOn& go_on) {
+  RequireInPlace();
   const FileSize size = SizeOfFile(descriptor_, SizeSource::kServer);
   if (!size.bytes) Fail("read the size", size.error);
   if (*size.bytes != bytes_ && !has_written_) {
@@ -306,6 +351,14 @@ void AuditLog::FlushLocked(const GoOn& go_on) {
 }
 
 void AuditLog::FailChanged() const {
+  if (end_ == End::kElsewhere) {
+    throw FailureError(
+        fmt::format("{}: was moved or removed, or another file was put in its place, and the "
+                    "records so far are in the file that was there: was it rotated or edited? "
+                    "Continue the run with another audit log, and leave it where it is until the "
+                    "run is done",
+                    path_));
+  }
   if (end_ == End::kLost) {
     throw FailureError(
         fmt::format("{}: records of this run are gone: another process truncated the file, or its "
@@ -344,12 +397,9 @@ void AuditLog::Write() {
 }
 
 void AuditLog::Sync() {
-  if (!unwritten_.empty()) {
-    WriteLock lock(path_, descriptor_);
-    lock.Wait(go_on_);
-    FlushLocked(go_on_);
-  }
+  if (!unwritten_.empty()) FlushWhenFree();
   if (end_ != End::kOwn) FailChanged();
+  RequireInPlace();
   SyncWritten();
 }
 

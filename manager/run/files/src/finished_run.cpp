@@ -19,10 +19,11 @@ std::string PathIn(const std::string& folder, const std::string& name) {
 }  // namespace
 
 std::string ReceiptPathIn(const std::string& folder) {
-  std::error_code ignored;
+  std::error_code error;
   std::string path = PathIn(folder, kReceiptName);
-  if (std::filesystem::exists(path, ignored)) return path;
-  const bool began = std::filesystem::exists(PathIn(folder, kJobName), ignored);
+  // Whether it is there may be unknown: then opening it says why.
+  if (std::filesystem::exists(path, error) || error) return path;
+  const bool began = std::filesystem::exists(PathIn(folder, kJobName), error);
   throw UsageError(fmt::format("{}: has no {}; {}", folder, kReceiptName,
                                began ? "its run is not done yet: acan train --resume continues it"
                                      : "name the output folder (--out) of a run that is done"));
@@ -61,8 +62,8 @@ std::unique_ptr<ModelReader> FinishedRun::OpenWeights() const {
 
 void RequireNoOtherFinishedRun(const std::string& folder, const Job& job,
                                const std::string& job_id) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(PathIn(folder, kReceiptName), ignored)) return;
+  std::error_code error;
+  if (!std::filesystem::exists(PathIn(folder, kReceiptName), error) && !error) return;
   const FinishedRun run = ReadFinishedRun(folder);
   const std::string its_id = TrainingIdOf(run.receipt, run.job);
   if (its_id == job_id) return;

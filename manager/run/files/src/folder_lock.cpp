@@ -19,6 +19,7 @@
 #include "acan/manager/atomic_file.h"
 #include "acan/manager/file_lock.h"
 #include "acan/manager/host_name.h"
+#include "acan/manager/output_names.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -32,7 +33,7 @@ constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBetweenTries(5);
 
 std::string LockPathIn(const std::string& folder) {
-  return folder + "/manager.lock";
+  return folder + "/" + kManagerLockName;
 }
 
 std::string Now() {

@@ -16,6 +16,7 @@
 #include "acan/manager/model_file.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/text_file.h"
+#include "acan/manager/unreadable.h"
 #include "nlohmann/json.hpp"
 
 namespace acan {
@@ -43,15 +44,18 @@ nlohmann::json::json_pointer HashOfWeights() {
   return nlohmann::json::json_pointer("/model/initial_weights_sha256");
 }
 
-// The job.json in `folder`. Without an object, what cannot be read is of no run.
+// The job.json in `folder`; an empty object if there is none, or if it is no job of a run. Throws
+// Unreadable: then nobody knows whether the folder has the run.
 nlohmann::json KeptJob(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / kJobName).string();
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return nlohmann::json::object();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return nlohmann::json::object();
   try {
     auto job = ParseJsonOrDiscard(ReadTextFile(path, kMaxJobBytes, "the job of a run"));
     if (!job.is_object() || IsDeeperThan(job, kMaxJsonDepth)) return nlohmann::json::object();
     return job;
+  } catch (const Unreadable&) {
+    throw;
   } catch (const Error&) {
     return nlohmann::json::object();
   }

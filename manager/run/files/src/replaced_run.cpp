@@ -18,21 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The newest version in a snapshot of the folder; -1: there is none.
-std::int64_t NewestSnapshot(const fs::path& folder) {
-  constexpr std::size_t kPrefixLength = 5;  // "step-"
-  std::int64_t newest = -1;
-  std::error_code error;
-  fs::directory_iterator at(folder / kSnapshotsName, error);
-  for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.size() <= kPrefixLength) continue;
-    const std::int64_t version = std::strtoll(name.c_str() + kPrefixLength, nullptr, 10);
-    if (name == SnapshotFileName(version)) newest = std::max(newest, version);
-  }
-  return newest;
-}
-
 // A run that cannot be read counts as one of another job.
 bool IsFinishedRunOf(const std::string& folder, const std::string& job_id) {
   try {
@@ -45,13 +30,27 @@ bool IsFinishedRunOf(const std::string& folder, const std::string& job_id) {
 
 // The newest one stands for all of them.
 bool HasSnapshotsOfOthers(const std::string& folder, const std::string& job_id) {
-  const std::int64_t newest = NewestSnapshot(folder);
+  std::error_code ignored;
+  const std::int64_t newest = NewestSnapshot(folder, ignored);
   if (newest < 0) return false;
   const std::string id = TrainingIdOfSnapshot((fs::path(folder) / SnapshotName(newest)).string());
   return !id.empty() && id != job_id;
 }
 
 }  // namespace
+
+std::int64_t NewestSnapshot(const std::string& folder, std::error_code& error) {
+  constexpr std::size_t kPrefixLength = 5;  // "step-"
+  std::int64_t newest = -1;
+  fs::directory_iterator at(fs::path(folder) / kSnapshotsName, error);
+  for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.size() <= kPrefixLength) continue;
+    const std::int64_t version = std::strtoll(name.c_str() + kPrefixLength, nullptr, 10);
+    if (name == SnapshotFileName(version)) newest = std::max(newest, version);
+  }
+  return newest;
+}
 
 std::string ReplacedRunText(const std::string& folder, const std::string& job_id,
                             const std::string& resume) {
@@ -60,7 +59,7 @@ std::string ReplacedRunText(const std::string& folder, const std::string& job_id
     if (IsFinishedRunOf(folder, job_id)) return "";
     return fmt::format("{} has a finished run of another job, which this run replaces", folder);
   }
-  const std::int64_t newest = NewestSnapshot(folder);
+  const std::int64_t newest = NewestSnapshot(folder, ignored);
   if (newest < 0) return "";
   return fmt::format(
       "{} has snapshots of an unfinished run up to step {}; this run begins anew and removes them "

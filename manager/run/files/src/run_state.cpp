@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "acan/core/text/json_text.h"
+#include "acan/manager/contributors.h"
 #include "nlohmann/json.hpp"
 #include "tuplespace/messages.h"
 
@@ -108,11 +110,29 @@ bool RunState::HasUnconfirmedOf(const DoubtfulKeys& keys) const {
 }
 
 bool RunState::MayDependOn(const std::set<std::string>& wrong) const {
-  if (wrong.empty() || version == 0) return false;
-  if (unnamed_contributors) return true;
-  return std::any_of(contributors.begin(), contributors.end(), [&](const std::string& one) {
-    return wrong.contains(one) || wrong.contains(std::string(tuplespace::KeyPrefixOf(one)));
-  });
+  return !ContributorsAmong(wrong).empty();
+}
+
+// States of earlier releases may name any number of contributors, and `names` may be as many.
+std::set<std::string> RunState::ContributorsAmong(const std::set<std::string>& names) const {
+  if (version == 0) return {};
+  if (unnamed_contributors) return names;
+  const std::set<std::string_view> named(contributors.begin(), contributors.end());
+  std::set<std::string_view> keys, keys_of_clients;
+  for (const std::string_view one : named) {
+    const std::string_view key = tuplespace::KeyPrefixOf(one);
+    keys.insert(key);
+    if (one != key) keys_of_clients.insert(key);
+  }
+  std::set<std::string> among;
+  for (const std::string& name : names) {
+    const std::string all = Contributors::AllClientsOf(name);
+    const bool is_all = name == all && keys_of_clients.contains(tuplespace::KeyPrefixOf(name));
+    if (is_all || named.contains(name) || named.contains(all) || keys.contains(name)) {
+      among.insert(name);
+    }
+  }
+  return among;
 }
 
 std::string TextOf(const RunState& state) {
@@ -121,6 +141,7 @@ std::string TextOf(const RunState& state) {
                            {"seconds", state.seconds},
                            {"failures", state.failures},
                            {"audit_share", state.audit_share}};
+  if (state.losses != state.failures) fields["losses"] = state.losses;
   if (!state.audited) fields["audited"] = false;
   if (!state.contributors.empty()) fields["contributors"] = state.contributors;
   if (state.unnamed_contributors) fields["unnamed_contributors"] = true;
@@ -153,6 +174,7 @@ std::optional<RunState> ParseRunState(const std::string& text) {
     state.tasks_done = count("tasks_done");
     state.seconds = fields.at("seconds").get<double>();
     state.failures = count("failures");
+    state.losses = fields.contains("losses") ? count("losses") : state.failures;
     if (fields.contains("contributors")) {
       state.contributors = fields.at("contributors").get<std::vector<std::string>>();
     }

@@ -105,15 +105,20 @@ std::vector<std::string> SnapshotFolder::Files(const char* suffix) const {
   return paths;
 }
 
-void SnapshotFolder::KeepNewest(std::size_t count) const {
+std::vector<std::string> SnapshotFolder::FilesUpTo(std::int64_t version) const {
+  std::vector<std::string> paths = Files(kSuffix);
+  std::erase_if(paths, [last = PathOf(version)](const std::string& path) { return path > last; });
+  return paths;
+}
+
+void SnapshotFolder::KeepNewest(std::size_t count, std::int64_t version) const {
   try {
-    RemoveAllBut(count);
+    RemoveAllBut(count, FilesUpTo(version));
   } catch (const Unreadable&) {  // what is not known stays
   }
 }
 
-void SnapshotFolder::RemoveAllBut(std::size_t count) const {
-  const std::vector<std::string> paths = Files(kSuffix);
+void SnapshotFolder::RemoveAllBut(std::size_t count, const std::vector<std::string>& paths) const {
   std::error_code ignored;
   std::set<std::string> sought;  // contributors to all snapshots so far
   if (count > 0 && !paths.empty()) {
@@ -128,9 +133,7 @@ void SnapshotFolder::RemoveAllBut(std::size_t count) const {
     std::set<std::string> still;
     if (!sought.empty()) {
       const std::optional<RunState> state = StateOf(paths[i]);
-      for (const std::string& one : sought) {
-        if (state && state->MayDependOn({one})) still.insert(one);
-      }
+      if (state) still = state->ContributorsAmong(sought);
     }
     if (i >= count && still.size() == sought.size()) {
       fs::remove(paths[i], ignored);
@@ -197,9 +200,9 @@ bool SnapshotFolder::MakeRoom(const std::function<void()>& go_on) const try {
   const auto newest = Newest([](const std::string&) {}, &others, go_on);
   if (!newest) return false;
   RemoveNewerThan(newest->state.version);  // newer ones are damaged
-  KeepNewest(1);
-  const std::vector<std::string> paths = Files(kSuffix);
-  if (paths.size() < before) return true;
+  KeepNewest(1, newest->state.version);
+  if (Files(kSuffix).size() < before) return true;
+  const std::vector<std::string> paths = FilesUpTo(newest->state.version);
   if (paths.size() < 2) return false;
   // Only fallbacks are left besides the newest one. The oldest is the last resort for all handlers.
   std::error_code error;
@@ -214,7 +217,10 @@ void SnapshotFolder::Remove(std::int64_t version) const {
 }
 
 void SnapshotFolder::RemoveAll() const {
-  KeepNewest(0);
+  try {
+    RemoveAllBut(0, Files(kSuffix));
+  } catch (const Unreadable&) {  // as in KeepNewest
+  }
   std::error_code ignored;
   fs::remove(folder_, ignored);  // fails if something else is in it
 }

@@ -12,6 +12,7 @@
 
 #include "acan/manager/audit_log.h"
 #include "acan/manager/audits.h"
+#include "acan/manager/contributors.h"
 #include "acan/manager/leadership.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/run_context.h"
@@ -35,7 +36,8 @@ class AuditTrail {
         keep_(std::move(keep)),
         quarantined_(std::move(quarantined)) {}
 
-  // Throws Error (failure) if the log cannot be written.
+  // Throws Error (failure) if the log cannot be written, and before it is created Error (usage) if
+  // it is another file of the run.
   void CheckWritable() const;
   // Called when this manager leads and so is the only one that adds to the log. Before that,
   // another manager or an earlier life may still write to it. The log may be long, and another
@@ -76,8 +78,9 @@ class AuditTrail {
   const Handlers& quarantined() const { return quarantined_; }
   // The handlers whose results may be in the current weights. If every result is audited, only
   // those that were there when this life began; Audits::unconfirmed has the others.
-  const std::set<std::string>& contributors() const { return contributors_; }
-  bool has_unnamed_contributors() const { return unnamed_; }  // there are more than these
+  const std::set<std::string>& contributors() const { return contributors_.names(); }
+  // There may be others, of earlier lives.
+  bool has_unnamed_contributors() const { return unnamed_; }
 
  private:
   void ExcludeOverLimit();
@@ -89,7 +92,7 @@ class AuditTrail {
   Handlers quarantined_;       // from FindQuarantined on without the keys in doubt
   Handlers recorded_;          // without those in quarantined_
   std::int64_t failures_ = 0;  // RunState::failures of this life
-  std::set<std::string> contributors_;
+  Contributors contributors_;
   bool unnamed_ = false;
   std::optional<AuditLog> log_;
 };

@@ -35,7 +35,8 @@ class RunFiles {
   RunFiles(RunContext& context, FolderClaim& folder, const tuplespace::ClientOptions& client,
            std::function<void()> sync_others);
 
-  std::optional<std::string> ReceiptText() const;  // nullopt: there is no such file
+  // nullopt: there is no such file. Throws Unreadable.
+  std::optional<std::string> ReceiptText() const;
   // A receipt with another text belongs to a manager that finished in the meantime.
   void NoteReceipt(std::optional<std::string> text) { earlier_receipt_ = std::move(text); }
   const std::optional<std::string>& earlier_receipt() const { return earlier_receipt_; }

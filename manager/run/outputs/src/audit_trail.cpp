@@ -11,6 +11,7 @@
 #include "acan/core/error.h"
 #include "acan/core/names.h"
 #include "acan/manager/excluded.h"
+#include "acan/manager/overwritten_inputs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tuplespace/clock.h"
@@ -22,10 +23,6 @@ using tuplespace::Tuple;
 
 // The number of handlers that a task can exclude, not counting those covered by a quarantined key.
 constexpr std::size_t kMaxQuarantined = tuplespace::SpaceLimits{}.task_exclusions;
-
-// Without audits nobody may ever ask, and each snapshot has the names. A restarted handler has a
-// new one.
-constexpr std::size_t kMaxUnaudited = 1000;
 
 // `key` is "name/".
 std::string NameOf(const std::string& key) {
@@ -76,7 +73,9 @@ std::vector<SeenResult> SeenResults(tuplespace::Found&& found) {
 }
 
 void AuditTrail::CheckWritable() const {
-  if (!log_path_.empty()) AuditLog::CheckWritable(log_path_);
+  if (log_path_.empty()) return;
+  RequireOtherAuditLog(log_path_, context_.settings.out_dir);
+  AuditLog::CheckWritable(log_path_);
 }
 
 void AuditTrail::Open(Leadership& leadership) {
@@ -131,7 +130,7 @@ void AuditTrail::ExcludeOverLimit() {
 }
 
 void AuditTrail::Begin(const RunState& past) {
-  contributors_.insert(past.contributors.begin(), past.contributors.end());
+  for (const std::string& name : past.contributors) contributors_.Add(name);
   unnamed_ = past.unnamed_contributors;
   failures_ = past.failures;
   if (!log_) return;
@@ -143,17 +142,9 @@ void AuditTrail::Begin(const RunState& past) {
 }
 
 void AuditTrail::OnContributors(const std::set<std::string>& handlers) {
-  const double share = context_.job.tasks.audit;
   // If every result is audited, only results that nobody could confirm count, and Audits knows
   // them.
-  if (share == 1) return;
-  for (const std::string& handler : handlers) {
-    if (share > 0 || contributors_.size() < kMaxUnaudited) {
-      contributors_.insert(handler);
-    } else if (!contributors_.contains(handler)) {
-      unnamed_ = true;
-    }
-  }
+  if (context_.job.tasks.audit < 1) contributors_.AddAll(handlers);
 }
 
 void AuditTrail::OnResults(const std::vector<SeenResult>& results) {

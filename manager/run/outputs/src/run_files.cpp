@@ -1,5 +1,7 @@
 #include "run_files.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,6 +13,7 @@
 #include "acan/core/text/json_text.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/atomic_file.h"
+#include "acan/manager/descriptor.h"
 #include "acan/manager/file_server.h"
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
@@ -38,6 +41,39 @@ bool HasSnapshots(const std::string& folder) {
   });
 }
 
+// For a file that is written in place. In a group's folder, that of an earlier run may be another
+// user's.
+void RequireOpensForWriting(const std::string& path) {
+  constexpr int kHow = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  const Descriptor file(::open(path.c_str(), kHow));
+  if (file.get() < 0 && errno != ENOENT) ThrowFileError(path, "open", errno);
+}
+
+// For a file that is replaced by a rename or removed, which only a folder prevents.
+void RequireNoFolder(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return;
+  throw FailureError(
+      fmt::format("{}: is a directory, but a run replaces or removes the file of this name: move "
+                  "it away, or choose another --out",
+                  path));
+}
+
+// Fails now rather than after the training, and before a new run removes the results of an earlier
+// one, if the outputs cannot be written.
+void RequireWritable(const RunContext& context) {
+  for (const char* name :
+       {kMetricsName, kTuningName, kJobName, kReceiptName, kConflictsName, kQuarantineName}) {
+    RequireKeptFile(context.OutPath(name), Devices::kAllowed, Links::kRefused);
+  }
+  RequireOpensForWriting(context.OutPath(kTuningName));
+  for (const char* name : {kConfigName, kVocabularyName, kGraphName}) {
+    RequireNoFolder(context.OutPath(name));
+  }
+  // A new run removes the snapshots of an earlier one, and must not remove those of another folder.
+  RequireNoLink(context.OutPath(kSnapshotsName));
+}
+
 }  // namespace
 
 RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
@@ -55,13 +91,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     throw FailureError(
         fmt::format("cannot make the output folder {}: {}", out_dir, error.message()));
   }
-  // Fails now rather than after the training if the outputs cannot be written.
-  for (const char* name :
-       {kMetricsName, kTuningName, kJobName, kReceiptName, kConflictsName, kQuarantineName}) {
-    RequireKeptFile(context_.OutPath(name), Devices::kAllowed, Links::kRefused);
-  }
-  // A new run removes the snapshots of an earlier one, and must not remove those of another folder.
-  RequireNoLink(context_.OutPath(kSnapshotsName));
+  RequireWritable(context_);
   conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id, "key");
   quarantine_log_.emplace(context_.OutPath(kQuarantineName), context_.job_id, "handler");
   RequireRoomForModel();
@@ -92,8 +122,12 @@ void RunFiles::RequireRoomForModel() const {
 std::optional<std::string> RunFiles::ReceiptText() const {
   if (!context_.HasFolder()) return std::nullopt;
   const std::string path = context_.OutPath(kReceiptName);
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
+  if (!file.is_open()) {
+    RequireOpenedOrAbsent(path, errno == 0 ? EIO : errno);  // the stream itself may have failed
+    return std::nullopt;
+  }
   std::string text;
   std::array<char, 1 << 14> block{};
   // What is longer is no receipt: its beginning suffices to notice that another one replaced it.

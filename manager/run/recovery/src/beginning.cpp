@@ -156,6 +156,7 @@ void Beginning::AddToPast(const RunState& state) {
   past_.tasks_done = std::max(past_.tasks_done, state.tasks_done);
   past_.seconds = std::max(past_.seconds, state.seconds);
   past_.failures = std::max(past_.failures, state.failures);
+  past_.losses = std::max(past_.losses, state.losses);
   past_.tasks_reissued = std::max(past_.tasks_reissued, state.tasks_reissued);
   past_.tasks_duplicated = std::max(past_.tasks_duplicated, state.tasks_duplicated);
   if (state.handlers.tasks() > past_.handlers.tasks()) past_.handlers = state.handlers;
@@ -221,11 +222,15 @@ void Beginning::Find(const SnapshotFolder* snapshots, const std::vector<std::str
   if (GoesOn()) {
     context_.Log(fmt::format("continuing from {}, after step {}", found_in_, past_.version));
   }
-  // What the keys in doubt confirm from now on counts.
-  for (const auto& [key, failures] : barred.in_doubt) {
-    past_.failures = std::max(past_.failures, failures);
-  }
   past_.failures = std::max<std::int64_t>(past_.failures + 1, limits_.earlier_lives);
+  past_.losses = std::max<std::int64_t>(past_.losses + 1, limits_.earlier_lives);
+  BeginAfter(barred.in_doubt);
+}
+
+void Beginning::BeginAfter(const DoubtfulKeys& in_doubt) {
+  for (const auto& [key, failures] : in_doubt) {
+    past_.failures = std::max(past_.failures, failures + 1);
+  }
 }
 
 }  // namespace acan

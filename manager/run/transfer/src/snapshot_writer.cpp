@@ -151,7 +151,7 @@ bool SnapshotWriter::Write(const RunState& state, const std::vector<TensorInfo>&
       folder_.Remove(state.version);
       throw;
     }
-    folder_.KeepNewest(kSnapshotsKept);
+    folder_.KeepNewest(kSnapshotsKept, state.version);
     return finite;
   });
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "acan/manager/audits.h"
+#include "acan/manager/contributors.h"
 #include "tuplespace/space_limits.h"
 
 namespace acan {
@@ -62,6 +63,20 @@ TEST_F(AuditLimits, TheTextOfAVerdictHasOnlyTheFirstFindings) {
   const std::string& text = output.verdict->text;
   EXPECT_EQ(std::count(text.begin(), text.end(), ';'), 16) << text;
   EXPECT_THAT(text, EndsWith("; and 4 more"));
+}
+
+// A key's clients come one after the other, each for one task that nobody else can check.
+TEST_F(AuditLimits, OneNameStandsForManyUnconfirmedClientsOfAKey) {
+  constexpr std::int64_t kMany = 1001;
+  for (std::int64_t i = 0; i < kMany; ++i) {
+    const std::string id = "evil/" + std::to_string(i);
+    std::map<std::string, Capacity> handlers;
+    handlers[id].memory_bytes = kLarge;
+    audits_.OnHandlers(handlers);
+    Compute(TaskOf(i), id);
+  }
+  EXPECT_EQ(audits_.skipped(), std::uint64_t{kMany});
+  EXPECT_THAT(audits_.unconfirmed(), ElementsAre("evil/", Contributors::AllClientsOf("evil/0")));
 }
 
 TEST_F(AuditLimits, CasesThatAreForgottenTakeNoRoom) {

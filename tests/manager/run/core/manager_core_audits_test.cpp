@@ -176,6 +176,42 @@ TEST(ManagerCoreAuditsTest, WhereTwoHandlersInsistTheRunWaitsForAThird) {
   EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
 }
 
+// In a cluster that restarts its handlers, the third one may be away for some seconds.
+TEST(ManagerCoreAuditsTest, WhereNoThirdHandlerWillComeADisputeEndsTheRun) {
+  ManagerConfig config = AuditedJob(1);
+  config.fixed_handlers = true;
+  const ExpectedHandler third{"cpu:1", 1 << 30};
+  for (const bool comes_back : {true, false}) {
+    Shell shell(config);
+    shell.liar = "id1";
+    shell.handlers = 2;
+    HandlersSeen seen = Handlers({1 << 30, 1 << 30});
+    seen.missing = {third};
+    shell.Send(seen);
+    shell.RunAll();
+    std::int64_t now_us = 0;
+    for (; now_us < 15'000'000; now_us += 250'000) {
+      shell.Send(seen, now_us);
+      shell.Send(ClockTick{}, now_us);
+    }
+    EXPECT_EQ(shell.gave_up, "");
+    EXPECT_NE(shell.Said().find("still waiting for one; not there: cpu:1 with 1GiB"),
+              std::string::npos)
+        << shell.Said();
+    if (comes_back) {
+      shell.handlers = 3;
+      shell.Send(Handlers({1 << 30, 1 << 30, 1 << 30}), now_us);
+      shell.RunAll(now_us);
+      EXPECT_EQ(shell.quarantined, std::vector<std::string>{"id1"});
+      EXPECT_EQ(shell.gave_up, "");
+    } else {
+      shell.Send(Handlers({1 << 30, 1 << 30}), now_us);
+      EXPECT_NE(shell.gave_up.find("start it with three handlers or more"), std::string::npos)
+          << shell.gave_up;
+    }
+  }
+}
+
 // It would wait for ever, although a third handler is there.
 TEST(ManagerCoreAuditsTest, WhereOnlyASmallHandlerCouldDecideTheStepsAreCutForIt) {
   constexpr std::uint64_t kSmall = 1 << 20;

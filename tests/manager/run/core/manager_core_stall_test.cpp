@@ -260,6 +260,25 @@ TEST(StallOfALocalRun, DoesNotAskTheUserToStartHandlers) {
   EXPECT_THAT(shell.said, ::testing::Contains("all handlers are gone; waiting for one"));
 }
 
+// If all were lost, a plan for the first one that returns would stay in force.
+TEST_F(StallTest, ASmallHandlerThatReturnsFirstIsNotCutForAtOnce) {
+  const HandlersSeen both = SmallAndBoaster();
+  shell_.Send(both);
+  ASSERT_TRUE(shell_.core.plan());
+  ASSERT_FALSE(IsCutForTheSmall());
+  shell_.Send(HandlersSeen{}, now_us_);
+  Pass(4, {});
+  HandlersSeen small = both;
+  small.handlers.erase("id1");
+  shell_.Send(small, now_us_);
+  Pass(1, {});
+  shell_.Send(both, now_us_);
+  EXPECT_THAT(shell_.moved, IsEmpty());
+  shell_.Send(small, now_us_);
+  Pass(3, {});
+  EXPECT_THAT(shell_.moved, SizeIs(1)) << "but it is not waited for the large one for ever";
+}
+
 TEST_F(StallTest, WhatIsGoneIsDoneAgainAndThenTheRunEnds) {
   shell_.Send(Handlers({1 << 30}));
   const RunTasksSeen nothing{.ready = 0, .leased = 0};

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "acan/core/error.h"
@@ -36,6 +37,9 @@ class AuditLogTest : public ::testing::Test {
   }
   std::string Text() const { return ReadWhole(path_); }
   void Write(const std::string& text) const { folder_.Write("audit.jsonl", text); }
+  std::vector<std::string> MovedText() const {
+    return {path_ + ": was moved or removed, or another file was put in its place", "rotated"};
+  }
 
   TestFolder folder_;
   std::string path_ = folder_.Path("audit.jsonl");
@@ -190,6 +194,88 @@ TEST_F(AuditLogTest, RecordsThatAreGoneAreNotTakenForThoseOfAnotherProcess) {
   ExpectError([&] { log.Flush(); }, {path_, "records of this run are gone", "quota"},
               Error::Kind::kFailure);
   ExpectError([&] { log.Sync(); }, {path_, "records of this run are gone"}, Error::Kind::kFailure);
+}
+
+// As logrotate does. Nobody would look for the records of the rest of the run in the old file.
+TEST_F(AuditLogTest, RecordsDoNotGoToAFileThatWasRenamed) {
+  const std::string rotated = path_ + ".1";
+  AuditLog log(path_);
+  log.Add({{"value", 1}});
+  log.Flush();
+  std::filesystem::rename(path_, rotated);
+  Write("");
+  ExpectError([&] { log.Sync(); }, MovedText(), Error::Kind::kFailure);
+  log.Add({{"value", 2}});
+  ExpectError([&] { log.Flush(); }, MovedText(), Error::Kind::kFailure);
+  ExpectError([&] { log.Sync(); }, MovedText(), Error::Kind::kFailure);
+  EXPECT_EQ(Text(), "");
+  EXPECT_EQ(CheckAuditLog(rotated).records, 1);
+  std::filesystem::remove(path_);
+  log.Add({{"value", 3}});
+  ExpectError([&] { log.Flush(); }, MovedText(), Error::Kind::kFailure);
+}
+
+// What was added meanwhile is not in it, even if it is back.
+TEST_F(AuditLogTest, RecordsThatFoundNoFileAreMissed) {
+  AuditLog log(path_);
+  log.Add({{"value", 1}});
+  log.Flush();
+  std::filesystem::rename(path_, path_ + ".1");
+  log.Add({{"value", 2}});
+  ExpectError([&] { log.Flush(); }, MovedText(), Error::Kind::kFailure);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  std::filesystem::rename(path_ + ".1", path_);
+  ExpectError([&] { log.Sync(); }, MovedText(), Error::Kind::kFailure);
+  EXPECT_EQ(CheckAuditLog(path_).records, 1);
+}
+
+TEST_F(AuditLogTest, OneThatIsGoneLeavesNoLock) {
+  {
+    AuditLog log(path_);
+    log.Add({{"value", 1}});
+    log.Flush();
+    log.Add({{"value", 2}});
+    std::filesystem::rename(path_, path_ + ".1");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".lock"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_EQ(CheckAuditLog(path_ + ".1").records, 1);
+}
+
+// It waited for its lock.
+TEST_F(AuditLogTest, OneThatIsReplacedWhileItIsOpenedIsNotContinued) {
+  WriteThree();
+  std::optional<Descriptor> other;
+  other.emplace(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(TryLock(other->get()).locked, Locked::kYes);
+  const auto replace = [&](std::chrono::microseconds) {
+    if (!other) return;
+    std::filesystem::rename(path_, path_ + ".1");
+    Write("");
+    other.reset();
+  };
+  ExpectError([&] { const AuditLog log(path_, nullptr, replace); },
+              {path_ + ": was moved, replaced or removed while it was being opened"},
+              Error::Kind::kFailure);
+  EXPECT_EQ(Text(), "");
+}
+
+// What the new file has is not the beginning of what is in the old one.
+TEST_F(AuditLogTest, TheFirstRecordsDoNotContinueAnotherFile) {
+  WriteThree();
+  AuditLog log(path_);
+  std::filesystem::rename(path_, path_ + ".1");
+  {
+    AuditLog other(path_);
+    other.Add({{"value", 7}});
+  }
+  log.Add({{"value", 3}});
+  ExpectError([&] { log.Flush(); }, MovedText(), Error::Kind::kFailure);
+  for (const auto& [path, records] : {std::pair(path_, 1), std::pair(path_ + ".1", 3)}) {
+    const AuditLogCheck check = CheckAuditLog(path);
+    EXPECT_EQ(check.problem, std::nullopt);
+    EXPECT_EQ(check.records, records);
+  }
 }
 
 // The system says only once that it did not write them to the disk.

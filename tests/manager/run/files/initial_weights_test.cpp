@@ -21,6 +21,7 @@
 #include "acan/manager/output_names.h"
 #include "acan/manager/overwritten_inputs.h"
 #include "acan/manager/training_id.h"
+#include "descriptor_limit.h"
 #include "graph_files.h"
 #include "nlohmann/json.hpp"
 #include "test_files.h"
@@ -107,6 +108,27 @@ TEST_F(InitialWeightsTest, OfARunThatIsContinuedMayBeGone) {
   refused(JobFrom(path), folder_.Path("of no run"));
 }
 
+// The run is not another one because the disk or the process is in trouble for a moment.
+TEST_F(InitialWeightsTest, OfARunWhoseJobCannotBeReadNowAreUnknown) {
+  const std::string path = Write("start", 1);
+  const Job begun = HeldJob(path);
+  const std::string kept = folder_.Write(kJobName, JobToJson(begun).dump());
+  std::filesystem::remove(path);
+  Job again = JobFrom(path);
+  const auto hold = [&] { HoldToInitialWeights(&again, JobOrigin::kUser, folder_.path()); };
+  const auto compare = [&] { BeganFromWeights(begun.initial_weights_sha256, folder_.path()); };
+  {
+    const DescriptorLimit limit;
+    const std::vector<std::string> text = {kept + ": cannot open", "Too many open files"};
+    ExpectError(hold, text, Error::Kind::kFailure);
+    ExpectError(compare, text, Error::Kind::kFailure);
+  }
+  std::filesystem::remove(kept);
+  std::filesystem::create_symlink(kJobName, kept);
+  ExpectError(hold, {kept + ": cannot open", "Too many levels of symbolic links"});
+  ExpectError(compare, {kept + ": cannot open", "Too many levels of symbolic links"});
+}
+
 // A standby manager may wait for days before it opens the file again.
 TEST_F(InitialWeightsTest, ReplacedBeforeTheyAreReadAreRefused) {
   const std::string path = Write("start", 1);
@@ -144,6 +166,49 @@ TEST_F(InitialWeightsTest, KeepTheFilesBesideThem) {
   folder_.Write(kJobName, JobToJson(job).dump());
   folder_.Write(kVocabularyName, "{}");
   EXPECT_NO_THROW(RequireOtherInputs(job, folder_.path()));
+}
+
+// The run would remove the log, or replace it, and end as if its records were there.
+TEST_F(InitialWeightsTest, AndTheAuditLogAreNoOutputs) {
+  const std::string out = folder_.Path("out");
+  const auto refused = [&out](const std::string& log, const std::string& output) {
+    SCOPED_TRACE(log);
+    ExpectError([&] { RequireOtherAuditLog(log, out); },
+                {"the audit log " + log + " is the file " + output, "name another file"});
+  };
+  const auto all_refused = [&] {
+    for (const char* name : {kMetricsName, kModelName, kReceiptName, kTuningName, kGraphName}) {
+      refused(out + "/" + name, out + "/" + name);
+      refused(out + "/./" + name, out + "/" + name);
+    }
+    refused(out + "/manager.lock", out + "/manager.lock");
+    EXPECT_NO_THROW(RequireOtherAuditLog(out + "/audit.jsonl", out));
+  };
+  const std::string link = folder_.Path("link.jsonl"), far_link = folder_.Path("far.jsonl");
+  std::filesystem::create_symlink("out/../out/" + std::string(kTuningName), link);
+  std::filesystem::create_symlink(link, far_link);
+  std::filesystem::create_symlink("out", folder_.Path("logs"));
+  const auto links_refused = [&] {
+    const std::string tuning = out + "/" + kTuningName;
+    for (const std::string& log : {link, far_link, folder_.Path("logs/tuning.jsonl")}) {
+      refused(log, tuning);
+    }
+    EXPECT_NO_THROW(RequireOtherAuditLog(folder_.Path("logs/audit.jsonl"), out));
+  };
+  links_refused();
+  all_refused();  // the folder does not exist yet
+  std::filesystem::create_directory(out);
+  links_refused();
+  all_refused();
+  folder_.Write("out/" + std::string(kTuningName), "");
+  all_refused();
+  std::filesystem::create_hard_link(out + "/" + kTuningName, folder_.Path("other.jsonl"));
+  refused(folder_.Path("other.jsonl"), out + "/" + kTuningName);
+  const std::string circle = folder_.Path("circle.jsonl");
+  std::filesystem::create_symlink("circle.jsonl", circle);
+  EXPECT_NO_THROW(RequireOtherAuditLog(circle, out));
+  EXPECT_NO_THROW(RequireOtherAuditLog("", out));
+  EXPECT_NO_THROW(RequireOtherAuditLog(folder_.Path("other.jsonl"), ""));
 }
 
 // Copying what it has would take a stack frame for each level.

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
+#include "acan/manager/contributors.h"
+
 namespace acan {
 namespace {
 
@@ -12,6 +17,7 @@ RunState StateWithHandlers() {
   state.tasks_done = 34;
   state.seconds = 1.5;
   state.failures = 2;
+  state.losses = 1;
   state.handlers.by_id = {{"k/1", {"one \"quoted\"", "cpu:1", 1 << 30, 12345, 7, 99}},
                           {"k/2", {"two", "cuda:0", 5, 4, 3, 0}}};
   state.handlers.others = {"", "", 8, 7, 20, 1};
@@ -26,6 +32,8 @@ TEST(RunStateTest, SurvivesItsText) {
   const auto back = ParseRunState(TextOf(state));
   ASSERT_TRUE(back);
   EXPECT_EQ(TextOf(*back), TextOf(state));
+  EXPECT_EQ(back->failures, 2);
+  EXPECT_EQ(back->losses, 1);
   EXPECT_EQ(back->handlers.by_id.at("k/1").name, "one \"quoted\"");
   EXPECT_EQ(back->handlers.by_id.at("k/1").fetched_bytes, 99u);
   EXPECT_EQ(back->handlers.other_count, 3);
@@ -35,9 +43,10 @@ TEST(RunStateTest, SurvivesItsText) {
 }
 
 TEST(RunStateTest, OfAnEarlierReleaseIsRead) {
-  const auto state = ParseRunState(R"({"version":7,"tasks_done":12,"seconds":1.5,"failures":0})");
+  const auto state = ParseRunState(R"({"version":7,"tasks_done":12,"seconds":1.5,"failures":3})");
   ASSERT_TRUE(state);
   EXPECT_EQ(state->version, 7);
+  EXPECT_EQ(state->losses, 3);
   EXPECT_TRUE(state->handlers.by_id.empty());
   EXPECT_EQ(state->tasks_reissued, 0);
   // It does not say who contributed to the weights.
@@ -79,6 +88,29 @@ TEST(RunStateTest, KnowsWhichKeysConfirmedThemselves) {
   EXPECT_FALSE(back->HasUnconfirmedOf({{"other/", 4}})) << "its part is named";
   EXPECT_TRUE(back->MayDependOn({"key/"}));
   EXPECT_FALSE(back->MayDependOn({"key/1"}));
+}
+
+TEST(RunStateTest, KnowsOnWhichKeysClientsTheWeightsDepend) {
+  RunState state;
+  state.version = 3;
+  const std::string all = Contributors::AllClientsOf("key/1");
+  state.contributors = {all, "other/1"};
+  const auto back = ParseRunState(TextOf(state));
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(back->MayDependOn({"key/77"}));
+  EXPECT_TRUE(back->MayDependOn({"key/"}));
+  EXPECT_FALSE(back->MayDependOn({"other/2", "key", "third/1"}));
+  EXPECT_FALSE(back->HasUnconfirmedOf({{"key/", 9}})) << "others may have confirmed it";
+  EXPECT_EQ(back->ContributorsAmong({all, "key/2", "other/1", "other/2"}),
+            (std::set<std::string>{all, "key/2", "other/1"}));
+  // Any client of the key may be the wrong one.
+  state.contributors = {"key/1"};
+  EXPECT_TRUE(state.MayDependOn({all}));
+  state.contributors = {"key/"};
+  EXPECT_FALSE(state.MayDependOn({all})) << "its clients have confirmed each other";
+  state.contributors = {Contributors::AllClientsOf("without a key")};
+  EXPECT_TRUE(state.MayDependOn({"a"}));
+  EXPECT_FALSE(state.MayDependOn({"key/1"}));
 }
 
 TEST(RunStateTest, WithAnImpossibleShareOfAuditsIsNone) {

@@ -1,5 +1,6 @@
 // Snapshots on disk: complete ones are found again, others are named and skipped.
 #include "acan/manager/snapshot.h"
+#include "acan/manager/contributors.h"
 #include "acan/manager/replaced_run.h"
 #include "acan/manager/training_id.h"
 
@@ -25,7 +26,8 @@ class SnapshotTest : public testing::Test {
   }
   void Write(std::int64_t version, const std::string& training_id = "training",
              const std::vector<std::string>& contributors = {}) {
-    WriteState({version, 0.5, 7 * version, 1.5, 2, contributors, 30, 1, conflicts_}, training_id);
+    WriteState({version, 0.5, 7 * version, 1.5, 2, 2, contributors, 30, 1, conflicts_},
+               training_id);
   }
   void WriteState(const RunState& state, const std::string& training_id = "training") {
     const SnapshotFolder folder = Folder(training_id);
@@ -160,12 +162,32 @@ TEST_F(SnapshotTest, DamagedOnesAreNobodys) {
 TEST_F(SnapshotTest, OnlyTheNewestAreKept) {
   for (const std::int64_t version : {1, 2, 3}) Write(version);
   folder_.Write("snapshots/step-000000000004.safetensors.1.0.tmp", "of a killed writer");
-  Folder().KeepNewest(2);
+  Folder().KeepNewest(2, 3);
   EXPECT_FALSE(std::filesystem::exists(PathOf("1")));
   EXPECT_TRUE(std::filesystem::exists(PathOf("2")));
   EXPECT_FALSE(std::filesystem::exists(PathOf("4") + ".1.0.tmp"));
   Folder().RemoveAll();
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("snapshots")));
+}
+
+// An earlier run's stay if the system cannot list or remove them when a new run begins.
+TEST_F(SnapshotTest, OnesThatCannotBeRemovedDoNotTakeThePlaceOfTheRunsOwn) {
+  for (const char* name : {"step-000000005000.safetensors", "step-000000005100.safetensors"}) {
+    std::filesystem::create_directories(folder_.Path("snapshots") + "/" + name + "/not_empty");
+  }
+  Folder().RemoveAll();
+  for (const std::int64_t version : {1, 2, 3}) {
+    Write(version);
+    Folder().KeepNewest(2, version);
+    ASSERT_TRUE(std::filesystem::exists(PathOf(std::to_string(version))));
+  }
+  EXPECT_EQ(
+      folder_.Names("snapshots"),
+      (std::vector<std::string>{"step-000000000002.safetensors", "step-000000000003.safetensors",
+                                "step-000000005000.safetensors", "step-000000005100.safetensors"}));
+  EXPECT_TRUE(Folder().MakeRoom({})) << "of the second newest";
+  EXPECT_FALSE(Folder().MakeRoom({})) << "the last one protects the run";
+  EXPECT_EQ(Newest()->path, PathOf("3"));
 }
 
 TEST_F(SnapshotTest, RoomIsMadeOfAllButTheNewestThatIsWhole) {
@@ -222,7 +244,7 @@ TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
   Write(3, "training", {"a"});
   Write(4, "training", {"a", "b"});
   Write(5, "training", {"a", "b"});
-  Folder().KeepNewest(2);
+  Folder().KeepNewest(2, 5);
   EXPECT_EQ(
       folder_.Names("snapshots"),
       (std::vector<std::string>{"step-000000000001.safetensors", "step-000000000003.safetensors",
@@ -234,6 +256,35 @@ TEST_F(SnapshotTest, ForEachContributorOneWithoutItIsKept) {
   EXPECT_EQ(Newest()->path, PathOf("1"));
 }
 
+TEST_F(SnapshotTest, OneWithoutAnyClientOfAKeyThatHasTooManyToNameIsKept) {
+  const std::vector<std::string> all = {Contributors::AllClientsOf("a/1"), "b/1"};
+  Write(1, "training", {"b/1"});
+  Write(2, "training", {"a/1", "b/1"});
+  for (const std::int64_t version : {3, 4, 5}) Write(version, "training", all);
+  Folder().KeepNewest(2, 5);
+  EXPECT_EQ(
+      folder_.Names("snapshots"),
+      (std::vector<std::string>{"step-000000000001.safetensors", "step-000000000004.safetensors",
+                                "step-000000000005.safetensors"}));
+  Folder().RemoveOf({"b/2"});
+  EXPECT_EQ(Newest()->path, PathOf("5"));
+  Folder().RemoveOf({"a/77"});
+  EXPECT_EQ(Newest()->path, PathOf("1"));
+}
+
+// Earlier releases named any number, and the next snapshot waits for this.
+TEST_F(SnapshotTest, ManyContributorsAreComparedInAMoment) {
+  constexpr int kMany = 30'000;
+  std::vector<std::string> contributors;
+  for (int i = 0; i < kMany; ++i) contributors.push_back("a/" + std::to_string(i));
+  for (const std::int64_t version : {1, 2, 3, 4}) Write(version, "training", contributors);
+  const auto begin = std::chrono::steady_clock::now();
+  Folder().KeepNewest(2, 4);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20))
+      << "each name was compared with each";
+  EXPECT_EQ(folder_.Names("snapshots").size(), 2u);
+}
+
 // Somebody may turn on audits later.
 TEST_F(SnapshotTest, ContributorsWithoutAuditsAreNamedButCostNoSnapshots) {
   RunState state;
@@ -242,7 +293,7 @@ TEST_F(SnapshotTest, ContributorsWithoutAuditsAreNamedButCostNoSnapshots) {
     ++state.version;
     state.contributors.emplace_back(handler);
     WriteState(state);
-    Folder().KeepNewest(2);
+    Folder().KeepNewest(2, state.version);
   }
   EXPECT_EQ(folder_.Names("snapshots").size(), 2u);
   Folder().RemoveOf({"d"});
@@ -269,7 +320,7 @@ TEST_F(SnapshotTest, HandlersThatComeForWeeksDoNotFillTheDisk) {
   for (std::int64_t version = 1; version <= kLast; ++version) {
     Write(version, "training", contributors);
     contributors.push_back("handler" + std::to_string(version));
-    Folder().KeepNewest(2);
+    Folder().KeepNewest(2, version);
     ASSERT_EQ(names().size(), std::min<std::size_t>(static_cast<std::size_t>(version), 10));
   }
   std::vector<std::int64_t> ages;
@@ -310,7 +361,7 @@ TEST_F(SnapshotTest, ThoseThatOnlyOneKeyHasConfirmedAreRemoved) {
 TEST_F(SnapshotTest, OneBeforeAKeyConfirmedItselfIsKept) {
   for (const std::int64_t version : {1, 2, 3}) Write(version);
   for (const std::int64_t version : {4, 5, 6}) Write(version, "training", {"evil/"});
-  Folder().KeepNewest(2);
+  Folder().KeepNewest(2, 6);
   Folder().RemoveUnconfirmedOf({{"evil/", 2}});
   EXPECT_EQ(Newest()->path, PathOf("3"));
 }
@@ -332,7 +383,7 @@ TEST_F(SnapshotTest, OneThatCannotBeReadIsNotTakenForADamagedOne) {
     ExpectError([&] { Newest(); }, {"snapshots", "Too many open files"}, Error::Kind::kFailure);
     ExpectError([&] { Folder().RemoveOf({"evil/7"}); }, {"Too many open files"},
                 Error::Kind::kFailure);
-    Folder().KeepNewest(1);
+    Folder().KeepNewest(1, 4);
     EXPECT_FALSE(Folder().MakeRoom({}));
   }
   // The folder can be read, and the file cannot.
@@ -340,7 +391,7 @@ TEST_F(SnapshotTest, OneThatCannotBeReadIsNotTakenForADamagedOne) {
   std::filesystem::create_symlink(PathOf("4"), PathOf("4"));
   ExpectError([&] { Newest(); }, {PathOf("4"), "may be intact"});
   ExpectError([&] { Folder().RemoveOf({"evil/7"}); }, {PathOf("4")});
-  Folder().KeepNewest(1);
+  Folder().KeepNewest(1, 4);
   EXPECT_FALSE(Folder().MakeRoom({}));
   std::filesystem::rename(folder_.Path("kept"), PathOf("4"));
   EXPECT_EQ(Newest()->path, PathOf("4"));
@@ -428,6 +479,18 @@ TEST_F(SnapshotTest, OnesThatOnlyOneKeyHasConfirmedCanBeBarred) {
   EXPECT_EQ(newest({{"evil/", 2}}), 1);
   EXPECT_NE(said_.find(PathOf("2") + " has results that only"), std::string::npos) << said_;
   EXPECT_EQ(folder_.Names("snapshots").size(), 2u);
+}
+
+TEST_F(SnapshotTest, WhatAKilledWriterLeftIsNone) {
+  std::error_code error;
+  EXPECT_EQ(NewestSnapshot(folder_.path(), error), -1);
+  EXPECT_EQ(error, std::errc::no_such_file_or_directory);
+  std::filesystem::create_directory(folder_.Path("snapshots"));
+  folder_.Write("snapshots/step-000000000004.safetensors.1.0.tmp", "unfinished");
+  EXPECT_EQ(NewestSnapshot(folder_.path(), error), -1);
+  EXPECT_FALSE(error) << error.message();
+  Write(3);
+  EXPECT_EQ(NewestSnapshot(folder_.path(), error), 3);
 }
 
 // A damaged one needs no protection.

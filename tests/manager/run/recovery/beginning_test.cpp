@@ -282,6 +282,21 @@ TEST_F(BeginningTest, ALifeIsLaterThanTheOneThatDoubtedAKey) {
   const RunState& past = Find(&snapshots, {.in_doubt = {{"evil/", 7}}}).past();
   EXPECT_EQ(past.version, 10);
   EXPECT_EQ(past.failures, 8);
+  EXPECT_EQ(past.losses, 1) << "the interval between snapshots would be too short";
+}
+
+// An earlier run may have left the doubt in the space. The new run's snapshots must stay.
+TEST_F(BeginningTest, ANewRunIsLaterThanTheDoubtsThatItFinds) {
+  job_.tasks.audit = 1;
+  const DoubtfulKeys in_doubt = {{"evil/", 3}, {"key/", 7}};
+  manager_->beginning.BeginAfter(in_doubt);
+  RunState state = manager_->beginning.past();
+  EXPECT_FALSE(manager_->beginning.GoesOn());
+  EXPECT_EQ(state.version, 0);
+  EXPECT_EQ(state.losses, 0);
+  state.version = 10;
+  state.contributors = {"key/"};
+  EXPECT_FALSE(state.HasUnconfirmedOf(in_doubt)) << state.failures;
 }
 
 // ---- the run of another job in the folder -------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "space_key_bytes.h"
 #include "tuplespace/space.h"
 
 namespace tuplespace {
@@ -83,6 +84,9 @@ class Model {
     stored.maker_holds = tuple.held || tuple.resident_bytes > 0;
     if (tuple.resident_bytes > 0) stored.resident_with = client;
     if (tuple.task) {
+      std::vector<ClientId>& not_by = stored.task->not_by;
+      std::sort(not_by.begin(), not_by.end());
+      not_by.erase(std::unique(not_by.begin(), not_by.end()), not_by.end());
       for (const Key& input : tuple.task->inputs) {
         if (!Has(input) && (completed.contains(input) || IsRetired(input))) stored.parked = true;
       }
@@ -136,9 +140,22 @@ class Model {
     return removed.size();
   }
   void LoseLease(ModelTuple& tuple) {
-    if (tuple.task) tuple.past.emplace_back(tuple.leased_by, tuple.fence);
-    if (tuple.past.size() > 8) tuple.past.erase(tuple.past.begin());
+    if (tuple.task) {
+      tuple.past.emplace_back(tuple.leased_by, tuple.fence);
+      ForgetSome(tuple.leased_by, tuple.past);
+    }
     EndLease(tuple);
+  }
+  void ForgetSome(const ClientId& holder,
+                  std::vector<std::pair<ClientId, std::uint64_t>>& past) const {
+    const auto is_gone = [&](const auto& lease) { return !joined.contains(lease.first); };
+    while (std::count_if(past.begin(), past.end(), is_gone) > 8) {
+      past.erase(std::find_if(past.begin(), past.end(), is_gone));
+    }
+    const auto is_own = [&](const auto& lease) { return lease.first == holder; };
+    if (std::count_if(past.begin(), past.end(), is_own) <= 8) return;
+    const auto first = std::find_if(past.begin(), past.end(), is_own);
+    past.erase(std::find_if(first + 1, past.end(), is_own));
   }
   bool MayCompleteLate(const ClientId& client, const LeaseRef& lease) const {
     const auto at = tuples.find(lease.key);
@@ -176,6 +193,7 @@ class Model {
       if (tuple.put_by == client) tuple.maker_holds = false;
       if (tuple.leased_by == client) LoseLease(tuple);
     }
+    joined.erase(client);
     for (;;) {  // the space removes them one by one, in the order of their puts
       const auto at = std::find_if(tuples.begin(), tuples.end(), [&](const auto& item) {
         return item.second.ephemeral && item.second.put_by == client;
@@ -224,9 +242,27 @@ class Model {
     Remove({lease.key});
   }
 
+  // With what long keys, and the keys that tasks name, count as.
+  std::uint64_t PayloadBytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [key, tuple] : tuples) {
+      const TaskSpec* task = tuple.task ? &*tuple.task : nullptr;
+      bytes += tuple.bytes.size() + internal::CountedKeyBytes(key, task);
+    }
+    for (const auto& [key, done] : completed) {
+      std::uint64_t of_keys = key.bytes().size();
+      if (!done.past.empty()) {  // only then the results are remembered
+        for (const Key& result : done.results) of_keys += sizeof(Key) + result.bytes().size();
+      }
+      bytes += of_keys - std::min(of_keys, internal::kUncountedKeyBytes);
+    }
+    return bytes;
+  }
+
   std::map<Key, ModelTuple> tuples;
   std::map<Key, ModelDone> completed;
   std::vector<Pattern> watermarks;
+  std::set<ClientId> joined;
 };
 
 }  // namespace tuplespace

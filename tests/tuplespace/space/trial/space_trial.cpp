@@ -108,6 +108,7 @@ void Trial::JoinOne(const ClientId& client) {
   joining.limits.judges_apart = client == "m";
   d_.Step(joining);
   joined_.insert(client);
+  model_.joined.insert(client);
   if (Below(2) == 0) {
     d_.Step(ClientListens{client});
     listening_.insert(client);

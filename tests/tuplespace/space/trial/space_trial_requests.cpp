@@ -3,6 +3,21 @@
 
 namespace tuplespace::testing {
 
+Key Trial::AnyKey() {
+  constexpr std::int64_t kLongOf = 8;
+  constexpr std::int64_t kLong = 3;
+  constexpr std::size_t kFieldsOfLong = 7;
+  static const std::vector<std::string> kKinds = {"t", "x", "y"};
+  std::vector<Field> fields = {kKinds[Below(3)]};
+  const std::int64_t number = base_ + static_cast<std::int64_t>(Below(8));
+  fields.emplace_back(number);
+  if (number % kLongOf == kLong) {
+    fields.resize(kFieldsOfLong, Field(std::string(kMaxStringFieldBytes, 'x')));
+  }
+  return Key(fields);
+}
+
+// Those that are not whole keys are open, so that long keys match, too.
 Pattern Trial::AnyPattern() {
   switch (Below(5)) {
     case 0:
@@ -10,9 +25,9 @@ Pattern Trial::AnyPattern() {
     case 1:
       return {{}, true};
     case 2:
-      return {{FieldPattern::Any(), FieldPattern::AtLeast(base_ + 3)}, false};
+      return {{FieldPattern::Any(), FieldPattern::AtLeast(base_ + 3)}, true};
     default:
-      return Every(Below(2) == 0 ? "t" : "x");
+      return {{FieldPattern::Exact(Below(2) == 0 ? "t" : "x"), FieldPattern::Any()}, true};
   }
 }
 
@@ -204,6 +219,7 @@ void Trial::RetireSome(const ClientId& client) {
     base_ += static_cast<std::int64_t>(Below(2));
     retire.pattern =
         UpTo(Below(2) == 0 ? "t" : "x", base_ - 1 + static_cast<std::int64_t>(Below(2)));
+    retire.pattern.open = true;
   } else {
     retire.pattern = Pattern::Of(AnyKey());
   }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ struct BrokerCoreOptions {
   // Must differ between all brokers that a client may meet, because sessions and leases of another
   // broker are not valid here.
   std::uint64_t first_session = 1;
+  std::uint64_t key_secret = 0;  // of the Space
   std::uint64_t clients_per_key = 1024;
   // The maximum cost of one client's requests in one turn (between two Ticks): the tuples, patterns
   // and keys that they name, one for each request, and what they move in the space. Further
@@ -145,9 +147,13 @@ class BrokerCore {
   std::string PartyOf(const ClientId& client) const;
   void Lose(Peers::iterator peer, std::int64_t now_us);  // with its waiting requests
   void Leave(Peers::iterator peer, std::int64_t now_us);
-  // `sender`: the peer that gets most of the answers, or the end of peers_.
-  void Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
+  // `sender`: the peer that gets most of the answers, or the end of peers_. Returns how many
+  // placements changed (Space::places_changed), also because grants could not be sent.
+  std::uint64_t Step(Event&& event, std::int64_t now_us, Peers::iterator sender);
   void Step(Event&& event, std::int64_t now_us) { Step(std::move(event), now_us, peers_.end()); }
+  // Adds grants that are too large for an answer to `unsent`.
+  void Send(std::span<Outgoing> messages, std::int64_t now_us, Peers::iterator sender,
+            std::vector<GrantsUnsent>& unsent);
   void CountBad(const ClientId& client, const std::string& text, std::int64_t now_us);
 
   BrokerCoreOptions options_;
@@ -156,8 +162,8 @@ class BrokerCore {
   Turns turns_;
   BrokerStatistics statistics_;
   std::vector<EndedSession> ended_;
-  // Keys with which clients have joined that judge apart: their names and public keys.
-  std::map<std::string, std::string> judges_;
+  // Keys with which clients have joined that judge apart, by name, as at joining.
+  std::map<std::string, AllowedPeer> judges_;
   std::uint64_t next_session_;
   std::int64_t next_silence_check_us_ = 0;
 };

@@ -53,11 +53,19 @@ std::optional<std::string> RefusalText(const AccessList::Entry& who, const Clien
                      who.peer.role, limit, *refusal);
 }
 
+std::vector<LeaseRef> LeasesOf(const Grants& grants) {
+  std::vector<LeaseRef> leases;
+  leases.reserve(grants.grants.size());
+  for (const Grant& grant : grants.grants) leases.push_back({grant.key, grant.fence});
+  return leases;
+}
+
 }  // namespace
 
 BrokerCore::BrokerCore(BrokerCoreOptions options)
     : options_(std::move(options)),
-      space_(options_.limits, options_.first_session / 2 + 1),  // far from the last number
+      space_(options_.limits, options_.first_session / 2 + 1,  // far from the last number
+             options_.key_secret),
       turns_(options_.turn_cost,
              {options_.waiting_cost, options_.waiting_bytes, options_.waiting_bytes_of_all}),
       next_session_(options_.first_session) {
@@ -186,9 +194,9 @@ std::uint64_t BrokerCore::Serve(const ClientId& client, Peers::iterator peer, Re
   incoming.request = std::move(request);
   const auto looks = [this] { return space_.ExaminedByReads() + space_.ExaminedByScans(); };
   const std::uint64_t before = looks();
-  Step(std::move(event), now_us, peer);
+  const std::uint64_t places = Step(std::move(event), now_us, peer);
   const std::uint64_t in_all = (looks() - before) / kLooksAsOne;
-  return (in_all > cost ? in_all - cost : 0) + space_.places_changed() / kPlacesForOne;
+  return (in_all > cost ? in_all - cost : 0) + places / kPlacesForOne;
 }
 
 // Serves a turn's worth of one client. Other waiting clients are served in the next turns.
@@ -284,7 +292,7 @@ BrokerCore::Peers::iterator BrokerCore::Join(const ClientId& client, Hello& hell
     joining.principal = who->peer.name;
     joining.limits = who->role->limits;
     it->second.unread_bytes_of_key = joining.limits.unread_bytes_of_key;
-    if (joining.limits.judges_apart) judges_[who->peer.name] = who->peer.public_key;
+    if (joining.limits.judges_apart) judges_[who->peer.name] = who->peer;
   }
   Step(std::move(joining), now_us);
   return it;
@@ -416,8 +424,23 @@ std::int64_t BrokerCore::NextDeadlineUs() const {
   return std::min(silence_us, space_.NextDeadlineUs());
 }
 
-void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender) {
-  for (Outgoing& out : space_.Step(std::move(event), now_us)) {
+std::uint64_t BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender) {
+  std::vector<GrantsUnsent> unsent;
+  Send(space_.Step(std::move(event), now_us), now_us, sender, unsent);
+  std::uint64_t places = space_.places_changed();
+  // What they give back goes to other clients.
+  while (!unsent.empty()) {
+    GrantsUnsent next = std::move(unsent.back());
+    unsent.pop_back();
+    Send(space_.Step(std::move(next), now_us), now_us, peers_.end(), unsent);
+    places += space_.places_changed();
+  }
+  return places;
+}
+
+void BrokerCore::Send(std::span<Outgoing> messages, std::int64_t now_us, Peers::iterator sender,
+                      std::vector<GrantsUnsent>& unsent) {
+  for (Outgoing& out : messages) {
     const bool is_sender = sender != peers_.end() && sender->first == out.client;
     const auto it = is_sender ? sender : peers_.Find(out.client);
     if (it == peers_.end()) continue;  // lost in the same step
@@ -428,12 +451,12 @@ void BrokerCore::Step(Event&& event, std::int64_t now_us, Peers::iterator sender
       }
       if (auto* stats = std::get_if<Stats>(&reply->body)) statistics_.AddTo(stats);
       FillPlaces(out.client, it->second, reply->body, now_us);
-      if (const std::size_t bytes = ControlBytesBound(reply->body); bytes > kMaxControlBytes) {
-        reply->body =
-            RequestError{ErrorCode::kTooLarge,
-                         fmt::format("the answer needs up to {} bytes of control frame, at most "
-                                     "{}: ask for less at once",
-                                     bytes, kMaxControlBytes)};
+      // The space limits what it grants at once. But what a client cannot read would end it.
+      if (auto problem = ProblemOfSending(reply->body)) {
+        if (const auto* grants = std::get_if<Grants>(&reply->body)) {
+          unsent.push_back({out.client, LeasesOf(*grants)});
+        }
+        reply->body = std::move(*problem);
       }
       peers_.Send(out.client, it->second, std::move(*reply));
     } else {

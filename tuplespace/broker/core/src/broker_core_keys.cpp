@@ -10,6 +10,16 @@
 
 namespace tuplespace {
 
+namespace {
+
+// Whether the key that `now` describes (null: it is not on the list) allows what it did.
+bool MeansTheSame(const AllowedPeer& before, const AccessList::Entry* now) {
+  return now != nullptr && now->peer.name == before.name && now->peer.role == before.role &&
+         now->peer.limit == before.limit;
+}
+
+}  // namespace
+
 bool BrokerCore::TooManyOf(const AllowedPeer& key) const {
   std::uint64_t count = 0;
   for (const auto& [id, peer] : peers_.all()) {
@@ -36,10 +46,7 @@ std::optional<RequestError> BrokerCore::CheckRoomFor(const AccessList::Entry* wh
 void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
   for (const ClientId& client : Clients()) {
     const Peer& peer = peers_.Find(client)->second;
-    const AccessList::Entry* who = peer.key ? list.Find(peer.key->public_key) : nullptr;
-    const bool same = who != nullptr && who->peer.name == peer.key->name &&
-                      who->peer.role == peer.key->role && who->peer.limit == peer.key->limit;
-    if (same) continue;
+    if (peer.key && MeansTheSame(*peer.key, list.Find(peer.key->public_key))) continue;
     const std::string why = peer.key && list.IsEnded(peer.key->public_key)
                                 ? list.WhyNot(peer.key->public_key)
                                 : "this key was revoked, or its entry on the list has changed";
@@ -49,11 +56,11 @@ void BrokerCore::SendAwayOthers(const AccessList& list, std::int64_t now_us) {
   EndJudges(list, now_us);
 }
 
-// Otherwise handlers would go on with the tasks of a key that was revoked because of its tasks.
+// Otherwise handlers would go on with the tasks of a key that was revoked because of its tasks, or
+// that may not remove them any more because its role or limit has changed.
 void BrokerCore::EndJudges(const AccessList& list, std::int64_t now_us) {
   for (auto at = judges_.begin(); at != judges_.end();) {
-    const AccessList::Entry* who = list.Find(at->second);
-    if (who != nullptr && who->peer.name == at->first) {
+    if (MeansTheSame(at->second, list.Find(at->second.public_key))) {
       at = std::next(at);
       continue;
     }

@@ -1,5 +1,6 @@
 #include "request_cost.h"
 
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -23,6 +24,15 @@ struct Cost {
   }
 };
 
+// Of a string, besides its characters: as a member of a list, and the overhead of the heap.
+constexpr std::uint64_t kOfAString = sizeof(std::string) + 16;
+static_assert(sizeof(Key) == sizeof(std::string));
+
+// The keys and ids that a request lists, which may be short.
+std::uint64_t ListedIn(const TaskSpec& task) {
+  return task.inputs.size() + task.results.size() + task.not_by.size();
+}
+
 const std::vector<Tuple>* TuplesOf(const RequestBody& body) {
   if (const auto* put = std::get_if<Put>(&body)) return &put->tuples;
   if (const auto* complete = std::get_if<Complete>(&body)) return &complete->results;
@@ -38,10 +48,14 @@ std::uint64_t CostOf(const RequestBody& body) {
 
 std::uint64_t BytesOf(const RequestBody& body) {
   std::uint64_t bytes = ControlBytesBound(body);
+  if (const auto* hold = std::get_if<Hold>(&body)) {
+    return bytes + kOfAString * (hold->held.size() + hold->dropped.size());
+  }
   const std::vector<Tuple>* tuples = TuplesOf(body);
   if (tuples == nullptr) return bytes;
   for (const Tuple& tuple : *tuples) {
     bytes += sizeof(Tuple) + (tuple.payload.region() == nullptr ? tuple.payload.size() : 0);
+    if (tuple.task) bytes += kOfAString * ListedIn(*tuple.task);
   }
   return bytes;
 }

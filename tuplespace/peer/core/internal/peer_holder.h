@@ -35,10 +35,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "peer_frames.h"
@@ -141,8 +141,8 @@ class PeerHolder {
     std::uint64_t last = 0;
   };
   struct Asks {
-    std::vector<Key> due;          // to be taken by TakeAsked
-    std::unordered_set<Key> open;  // due, or taken and not provided yet
+    std::vector<Key> due;  // to be taken by TakeAsked
+    std::set<Key> open;    // due, or taken and not provided yet
   };
 
   bool OnFetch(const std::string& peer, std::string_view public_key, FetchFrame&& fetch);
@@ -172,9 +172,9 @@ class PeerHolder {
   const PeerHolderLimits limits_;
   std::uint64_t session_ = 0;  // 0: none
   std::int64_t broker_ahead_us_ = 0;
-  std::int64_t now_us_ = 0;  // the last that was given
-  Transfers transfers_;      // in the order in which they began
-  std::unordered_map<Key, SomeTransfers> of_key_;
+  std::int64_t now_us_ = 0;              // the last that was given
+  Transfers transfers_;                  // in the order in which they began
+  std::map<Key, SomeTransfers> of_key_;  // ordered, as others choose the keys
   std::unordered_map<std::string, Peer> peers_;
   Turns turns_;
   std::uint64_t in_flight_bytes_ = 0;

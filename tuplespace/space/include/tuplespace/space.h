@@ -17,8 +17,11 @@ namespace tuplespace {
 class Space {
  public:
   // Leases are numbered from `first_fence`. If clients may see leases of an earlier or later space,
-  // each space must use different numbers.
-  explicit Space(SpaceLimits limits = {}, std::uint64_t first_fence = 1);
+  // each space must use different numbers. The hashes of keys depend on `key_secret`, and no answer
+  // does. If a client may be hostile, it must be a random number: whoever knows it can make keys
+  // that collide, and the space becomes slow.
+  explicit Space(SpaceLimits limits = {}, std::uint64_t first_fence = 1,
+                 std::uint64_t key_secret = 0);
   ~Space();
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;

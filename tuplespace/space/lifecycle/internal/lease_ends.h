@@ -26,6 +26,8 @@ class LeaseEnds {
 
   // `client` holds the task. The task goes to other clients, or is parked if it is hopeless.
   void FailTask(ClientState& client, Record* record, std::string cause);
+  // `client` never learns of this lease.
+  void TakeBack(const ClientState& client, const LeaseRef& lease);
   void EndExpired(Record* record);        // its lease has run out
   void ReturnAllOf(ClientState& client);  // the client is lost
 

@@ -23,7 +23,7 @@ class Watermarks {
   void Drop(Watermark* mark);
 
   SpaceState& state_;
-  PatternIndex<Watermark> watermarks_;
+  PatternIndex<Watermark> watermarks_{state_.key_hash};
   std::map<std::uint64_t, Watermark*> by_age_;  // by raised_at
   // The same by owner; an owner that once had some keeps its entry.
   std::map<std::string, std::map<std::uint64_t, Watermark*>> of_keys_;

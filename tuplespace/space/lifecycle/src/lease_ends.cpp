@@ -20,7 +20,8 @@ constexpr std::uint64_t kMinBytesPerS = 64 << 10;
 constexpr std::uint32_t kMaxFetchHalvings = 4;
 
 // Whether another client was asked for the payload of an input of this task and has not supplied
-// it.
+// it. A place that the task's holder was told does not count: the space does not know whether the
+// payload is late, and it must not be free to take such tasks and give them back.
 bool WaitsForAnother(const Record& record, const ClientState& holder) {
   if (!record.task) return false;
   return std::any_of(record.task->links.begin(), record.task->links.end(), [&](const auto& link) {
@@ -32,16 +33,20 @@ bool WaitsForAnother(const Record& record, const ClientState& holder) {
 }  // namespace
 
 // Whether the task's holder may still be fetching an input from another client that holds it. The
-// space does not know when a transfer ends, so it assumes the longest. Each bench of the task's
-// holder halves that time: otherwise a client could keep any task with such an input for as long.
+// space does not know when a transfer ends, so it assumes the longest. A client that was told a
+// place fetches from there first, although the space may have the payload, too, or may get it
+// meanwhile. Each bench of the task's holder halves that time: otherwise a client could keep any
+// task with such an input for as long.
 bool LeaseEnds::MayBeFetching(const Record& record, const ClientState& holder) const {
   if (!record.task) return false;
-  std::uint64_t bytes = 0;
+  std::uint64_t resident_bytes = 0;
   for (const InputLink& link : record.task->links) {
     const Residence* residence = link.input->residence.get();
     if (residence == nullptr || residence->with == &holder || !residence->with->listens) continue;
-    if (!holder.held.contains(link.input)) bytes += residence->bytes;
+    if (!holder.held.contains(link.input)) resident_bytes += residence->bytes;
   }
+  // Not the sum: inputs that stay with others are among the placed ones, too.
+  const std::uint64_t bytes = std::max(record.lease->placed_bytes, resident_bytes);
   if (bytes == 0) return false;
   const auto travels_us = static_cast<std::int64_t>(bytes / kMinBytesPerS) * 1'000'000;
   const std::uint32_t benches = BenchesThatCount(state_, holder, NameOf(record.judge()));
@@ -206,6 +211,13 @@ bool LeaseEnds::HasRoomToBar(const TaskState& task) const {
   const std::string& judge = task.judge->name;
   return state_.barred.Has(judge, task.barred) ||
          state_.barred.CountOf(judge) < task.judge->exclusions;
+}
+
+void LeaseEnds::TakeBack(const ClientState& client, const LeaseRef& lease) {
+  Record* record = leases_.Find(client, lease);
+  if (record == nullptr) return;
+  ++state_.counters.leases_returned;
+  Return(record);
 }
 
 // A task whose lease was extended as far as possible goes to others first and does not lengthen the

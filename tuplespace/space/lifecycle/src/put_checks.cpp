@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "space_key_bytes.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -146,7 +148,7 @@ std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
   std::uint64_t bytes = 0;
   std::uint64_t records = 0;
   for (const Tuple& tuple : tuples) {
-    bytes += tuple.payload.size();
+    bytes += CountedBytes(tuple);
     records += 1 + (tuple.task ? tuple.task->inputs.size() : 0);
   }
   if (bytes_there + bytes <= state_.limits.payload_bytes &&
@@ -160,7 +162,7 @@ std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
     const Record* record = state_.store.Find(tuple.key.bytes());
     if (record != nullptr && record->state != RecordState::kWanted) continue;
     if (watermarks_.IsRetired(tuple.key)) continue;
-    bytes += tuple.payload.size();
+    bytes += CountedBytes(tuple);
     if (record == nullptr) absent.insert(tuple.key.bytes());
     if (!tuple.task) continue;
     for (const Key& input : tuple.task->inputs) {
@@ -192,7 +194,7 @@ std::optional<RequestError> PutChecks::CheckQuota(const ClientState& client,
     return busy;
   }
   std::uint64_t bytes = 0;
-  for (const Tuple& tuple : tuples) bytes += tuple.payload.size();
+  for (const Tuple& tuple : tuples) bytes += CountedBytes(tuple);
   if (auto busy = over("own_payload_bytes of this client's role", client.own_payload_bytes, bytes,
                        own.own_payload_bytes)) {
     return busy;

@@ -43,7 +43,7 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
   if (IsPlanted(Planted::kAcknowledgedButNotStored) && state_.counters.puts % 64 == 0) {
     return PutStatus::kStored;
   }
-  const std::size_t hash = Store::HashOf(tuple.key.bytes());
+  const std::size_t hash = state_.store.HashOf(tuple.key.bytes());
   Record* record = state_.store.Find(tuple.key.bytes(), hash);
   if (record != nullptr && record->stored())
     return PutAgain(client, record, tuple, origin.task_owner);
@@ -68,16 +68,17 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
   record->times_taken = origin.times_taken;
   record->sequence = state_.next_sequence++;
   state_.gauges.payload_bytes += record->payload.size();
-  if (tuple.ephemeral) {
-    record->ephemeral = true;
-    client.ephemerals.emplace(record->sequence, record);
-    client.own_payload_bytes += record->payload.size();
-    state_.own_tuples.Add(client.principal, record->payload.size());
-  }
   if (tuple.task) {
     AttachTask(client, record, std::move(*tuple.task));
   } else {
     ready_.MakeReady(record);
+  }
+  state_.CountKeys(record);
+  if (tuple.ephemeral) {
+    record->ephemeral = true;
+    client.ephemerals.emplace(record->sequence, record);
+    client.own_payload_bytes += record->counted_bytes();
+    state_.own_tuples.Add(client.principal, record->counted_bytes());
   }
   if (tuple.resident_bytes > 0) {
     residency_.Begin(client, record, tuple.resident_bytes, origin.task_owner);

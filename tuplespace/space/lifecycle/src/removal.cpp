@@ -69,6 +69,7 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
     record->state = RecordState::kWanted;
     record->put_by.reset();
     record->done.reset();
+    state_.CountKeys(record);
     if (!retire.watermark) continue;
     std::vector<Record*> waiting;  // for a tuple that can never be put any more
     for (const auto* list : {&record->dependents, &record->affine}) {
@@ -122,10 +123,11 @@ void Removal::Remove(Record* record, bool remember) {
   if (record->ephemeral) {
     ClientState& owner = *state_.clients.at(*record->put_by);
     owner.ephemerals.erase(record->sequence);
-    owner.own_payload_bytes -= record->payload.size();
-    state_.own_tuples.Remove(owner.principal, record->payload.size());
+    owner.own_payload_bytes -= record->counted_bytes();
+    state_.own_tuples.Remove(owner.principal, record->counted_bytes());
     record->ephemeral = false;
   }
+  state_.CountKeys(record);
   state_.gauges.payload_bytes -= record->payload.size();
   record->payload = {};
   if (!remember) record->put_by.reset();

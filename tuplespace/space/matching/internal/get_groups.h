@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,11 +34,12 @@ class GetGroups {
   GetGroup* Find(const ClientState& client, const Pattern& pattern) const {
     return (TakesTasksOnly(client, pattern) ? task_groups_ : groups_).Find(pattern);
   }
-  // Why this client may not add a new pattern now. May remove groups without waiting Gets to make
-  // room.
-  std::optional<RequestError> MakeRoomFor(const ClientState& client);
+  // Why this client may not add this new pattern now. May remove groups without waiting Gets to
+  // make room.
+  std::optional<RequestError> MakeRoomFor(const ClientState& client, const Pattern& pattern);
   // A new group, without any tuples yet.
-  // REQUIRES: Find(client, pattern) is null, and MakeRoomFor(client) has just found nothing.
+  // REQUIRES: Find(client, pattern) is null, and MakeRoomFor(client, pattern) has just found
+  // nothing.
   GetGroup* Make(const ClientState& client, const Pattern& pattern);
   // Charges this client for the work that its new pattern caused.
   void Charge(const ClientState& client, std::uint64_t examined, std::uint64_t placed);
@@ -52,9 +54,20 @@ class GetGroups {
     groups_.ForEachMatch(record.key.bytes(), visit);
     if (goes_on && record.task) task_groups_.ForEachMatch(record.key.bytes(), visit);
   }
-  const std::map<std::uint64_t, GetGroup*>& by_age() const { return by_age_; }
+  using ByAge = std::map<std::uint64_t, GetGroup*>;        // by GetGroup::sequence
+  const ByAge& patterns() const { return patterns_; }      // those that have users
+  const ByAge& whole_keys() const { return whole_keys_; }  // GetGroup::whole_key
   void ForgetUser(const ClientState& client);
-  Record* AnyKeptFor(const ClientState& client) const;  // a tuple that prefers it; null: none
+  // Calls f(Record*) for each tuple that prefers the client. `f` must withdraw the tuple, and must
+  // not add any.
+  template <class F>
+  void ForEachKeptFor(const ClientState& client, F f) const {
+    for (const ByAge* groups : {&patterns_, &whole_keys_}) {
+      for (const auto& [sequence, group] : *groups) {
+        while (Record* kept = FirstKeptFor(client, *group)) f(kept);
+      }
+    }
+  }
 
   // Puts the tuple into the trees of these groups, according to its placement, where it waits for a
   // Get.
@@ -67,7 +80,9 @@ class GetGroups {
   static void Leave(GetWaiter& waiter);  // the waiter no longer waits in its group
   void EndGet(GetWaiter* waiter);        // answers with what it has taken, and destroys it
 
-  bool IsConsistent() const { return by_age_.size() == groups_.size() + task_groups_.size(); }
+  bool IsConsistent() const {
+    return patterns_.size() + whole_keys_.size() == groups_.size() + task_groups_.size();
+  }
 
  private:
   // A client that may only borrow plain tuples gets them by whole keys only. Otherwise others could
@@ -76,18 +91,26 @@ class GetGroups {
   static bool TakesTasksOnly(const ClientState& client, const Pattern& pattern) {
     return client.limits.borrow_us != kForeverUs && !pattern.AsExactKey();
   }
+  ByAge& Among(bool whole_keys) { return whole_keys ? whole_keys_ : patterns_; }
+  std::optional<RequestError> MakeRoomAmong(bool whole_keys, const ClientState& client);
   // Only groups that this principal began and that no other one uses; null: any.
-  bool EvictIdle(const std::string* principal);
+  bool EvictIdle(const ByAge& groups, const std::string* principal);
+  // A tuple in this group that prefers the client; null: there is none.
+  static Record* FirstKeptFor(const ClientState& client, const GetGroup& group);
   void Erase(GetGroup* group);
   void AddEntry(Record* record, GetGroup* group, NeedTree* tree);
   void DropEntry(TakeEntry* entry);
 
   SpaceState& state_;
-  PatternIndex<GetGroup> groups_;       // those that take all tuples
-  PatternIndex<GetGroup> task_groups_;  // GetGroup::tasks_only
-  std::map<std::uint64_t, GetGroup*> by_age_;
+  PatternIndex<GetGroup> groups_{state_.key_hash};       // those that take all tuples
+  PatternIndex<GetGroup> task_groups_{state_.key_hash};  // GetGroup::tasks_only
+  // There may be many more whole keys than patterns. Nothing that happens for each tuple visits
+  // them.
+  ByAge patterns_;
+  ByAge whole_keys_;
   // By principal: when the cost of its new patterns is paid off.
   std::map<std::string, std::int64_t> owes_until_us_;
+  std::vector<std::unique_ptr<TakeEntry>> spare_;  // to be used again: each task needs an entry
 };
 
 }  // namespace tuplespace::internal

@@ -37,6 +37,9 @@ class LeaseTable {
                                         std::uint64_t fence) const;
 
  private:
+  // Before another lease of `holder` is remembered.
+  void MakeRoomFor(const ClientState& holder, std::vector<PastLease>& past) const;
+
   SpaceState& state_;
   Trust& trust_;
   std::uint64_t next_fence_;

@@ -42,6 +42,7 @@ class Matcher {
   std::int64_t StealAfterUs(const TaskState& task, const Candidates& candidates) const;
   GetWaiter* BestWaiter(const Record& record, const Candidates& candidates) const;
   std::uint64_t PartOf(const Taker& taker) const;
+  bool HasRoomFor(const Taker& taker, const Record& record) const;
   void NoteWhoCame(ClientState& taker, const Record& record);
   void Take(Taker& taker, Record* record);
   void FillGrant(const Taker& taker, Record* record, Grant* grant);

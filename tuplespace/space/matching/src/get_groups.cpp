@@ -11,6 +11,7 @@ namespace tuplespace::internal {
 namespace {
 
 constexpr std::int64_t kMaxOwedUs = 1'000'000;
+constexpr std::size_t kMostSpareEntries = 1024;
 constexpr std::uint64_t kExaminedForPlacement = 10;  // cost of a placement, in examined tuples
 
 // Whoever begins a pattern that others use, too, must not be able to remove it: the space would
@@ -19,34 +20,48 @@ bool IsOnlyOf(const GetGroup& group, const std::string& principal) {
   return group.principal == principal && group.other_users == 0;
 }
 
+RequestError Busy(std::string text) {
+  return {ErrorCode::kBusy, std::move(text)};
+}
+
 }  // namespace
 
 // Every ready tuple enters each group that it matches. So a new group costs as much as the space
 // holds, and makes all later tuples cost more. No client may cause that again and again.
-std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client) {
-  const auto busy = [](std::string text) {
-    return RequestError{ErrorCode::kBusy, std::move(text)};
-  };
+std::optional<RequestError> GetGroups::MakeRoomFor(const ClientState& client,
+                                                   const Pattern& pattern) {
   std::erase_if(owes_until_us_, [&](const auto& item) { return item.second <= state_.now_us; });
   const auto owes = owes_until_us_.find(client.principal);
   if (owes != owes_until_us_.end() && owes->second > state_.now_us + kMaxOwedUs) {
-    return busy("limits.examined_by_get_us: Gets of \"" + client.principal +
+    return Busy("limits.examined_by_get_us: Gets of \"" + client.principal +
                 "\" had new patterns for which too many tuples were examined; the next new one may "
                 "begin in " +
                 std::to_string(owes->second - kMaxOwedUs - state_.now_us) + " us");
   }
+  return MakeRoomAmong(pattern.AsExactKey().has_value(), client);
+}
+
+// Nothing but one tuple can enter the group of a whole key. So there may be many of them, such as
+// those of managers that each wait for another job's lead, and they take no room from the others.
+std::optional<RequestError> GetGroups::MakeRoomAmong(bool whole_keys, const ClientState& client) {
+  const std::string name = whole_keys ? "limits.get_keys" : "limits.get_patterns";
+  const std::string different = whole_keys ? " different keys" : " different patterns";
+  const std::uint64_t most_of_key =
+      whole_keys ? client.limits.get_keys_of_key : client.limits.get_patterns_of_key;
+  const std::uint64_t most = whole_keys ? state_.limits.get_keys : state_.limits.get_patterns;
+  const ByAge& groups = Among(whole_keys);
   // Those that others use count, too: clients of two keys could otherwise begin any number of them.
-  const auto own = static_cast<std::uint64_t>(
-      std::count_if(by_age_.begin(), by_age_.end(),
-                    [&](const auto& item) { return item.second->principal == client.principal; }));
-  if (own >= client.limits.get_patterns_of_key && !EvictIdle(&client.principal)) {
-    return busy("limits.get_patterns_of_key: Gets of " +
-                std::to_string(client.limits.get_patterns_of_key) + " different patterns of \"" +
+  const auto own =
+      static_cast<std::uint64_t>(std::count_if(groups.begin(), groups.end(), [&](const auto& item) {
+        return item.second->principal == client.principal;
+      }));
+  if (own >= most_of_key && !EvictIdle(groups, &client.principal)) {
+    return Busy(name + "_of_key: Gets of " + std::to_string(most_of_key) + different + " of \"" +
                 client.principal + "\" are open, the most allowed");
   }
-  if (by_age_.size() >= state_.limits.get_patterns && !EvictIdle(nullptr)) {
-    return busy("limits.get_patterns: Gets of " + std::to_string(state_.limits.get_patterns) +
-                " different patterns are open, the most allowed");
+  if (groups.size() >= most && !EvictIdle(groups, nullptr)) {
+    return Busy(name + ": Gets of " + std::to_string(most) + different +
+                " are open, the most allowed");
   }
   return std::nullopt;
 }
@@ -62,34 +77,31 @@ GetGroup* GetGroups::Make(const ClientState& client, const Pattern& pattern) {
   auto made = std::make_unique<GetGroup>();
   made->pattern = pattern;
   made->tasks_only = TakesTasksOnly(client, pattern);
+  made->whole_key = pattern.AsExactKey().has_value();
   made->principal = client.principal;
   made->sequence = state_.next_sequence++;
   auto& index = made->tasks_only ? task_groups_ : groups_;
   GetGroup* group = index.Add(std::move(made));
-  by_age_.emplace(group->sequence, group);
+  Among(group->whole_key).emplace(group->sequence, group);
   return group;
 }
 
 void GetGroups::ForgetUser(const ClientState& client) {
-  for (const auto& [sequence, group] : by_age_) {
+  for (const auto& [sequence, group] : patterns_) {
     const bool was_user = group->users.erase(&client) > 0;
     if (was_user && client.principal != group->principal) --group->other_users;
   }
 }
 
-Record* GetGroups::AnyKeptFor(const ClientState& client) const {
-  for (const auto& [sequence, group] : by_age_) {
-    const auto kept = group->preferred.lower_bound({&client, std::string()});
-    if (kept != group->preferred.end() && kept->first.first == &client) {
-      return kept->second.root()->record;
-    }
-  }
-  return nullptr;
+Record* GetGroups::FirstKeptFor(const ClientState& client, const GetGroup& group) {
+  const auto kept = group.preferred.lower_bound({&client, std::string()});
+  const bool is_its = kept != group.preferred.end() && kept->first.first == &client;
+  return is_its ? kept->second.root()->record : nullptr;
 }
 
-bool GetGroups::EvictIdle(const std::string* principal) {
+bool GetGroups::EvictIdle(const ByAge& groups, const std::string* principal) {
   GetGroup* idle = nullptr;
-  for (const auto& [sequence, group] : by_age_) {
+  for (const auto& [sequence, group] : groups) {
     if (!group->waiters.empty() || group->benched > 0) continue;
     if (principal != nullptr && !IsOnlyOf(*group, *principal)) continue;
     if (idle == nullptr || group->last_used < idle->last_used) idle = group;
@@ -110,7 +122,7 @@ void GetGroups::Erase(GetGroup* group) {
   for (const auto& [id, client] : state_.clients) {
     if (client->last_group == group) client->last_group = nullptr;
   }
-  by_age_.erase(group->sequence);
+  Among(group->whole_key).erase(group->sequence);
   (group->tasks_only ? task_groups_ : groups_).Remove(group);
 }
 
@@ -145,9 +157,16 @@ void GetGroups::Enter(Record* record, const Candidates& candidates) {
 }
 
 void GetGroups::AddEntry(Record* record, GetGroup* group, NeedTree* tree) {
-  auto entry = std::make_unique<TakeEntry>();
+  std::unique_ptr<TakeEntry> entry;
+  if (spare_.empty()) {
+    entry = std::make_unique<TakeEntry>();
+  } else {
+    entry = std::move(spare_.back());
+    spare_.pop_back();
+  }
   entry->record = record;
   entry->group = group;
+  entry->preferred_by = nullptr;
   entry->priority = record->priority();
   entry->need_bytes = record->need_bytes();
   entry->sequence = record->sequence;
@@ -175,6 +194,7 @@ void GetGroups::DropEntry(TakeEntry* entry) {
   assert(record->entries.at(place).get() == entry);
   std::swap(record->entries[place], record->entries.back());
   record->entries[place]->at = place;
+  if (spare_.size() < kMostSpareEntries) spare_.push_back(std::move(record->entries.back()));
   record->entries.pop_back();
 }
 

@@ -107,7 +107,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   std::uint64_t examined = 0;
   const std::uint64_t placed_before = ready_.placed();
   if (!repeats && (group = groups_.Find(client, get.pattern)) == nullptr) {
-    if (auto busy = groups_.MakeRoomFor(client))
+    if (auto busy = groups_.MakeRoomFor(client, get.pattern))
       return state_.answers.Refuse(*client.id, id, std::move(*busy));
     group = groups_.Make(client, get.pattern);
     examined = ready_.EnterNew(group);
@@ -118,7 +118,7 @@ void Gets::Handle(ClientState& client, RequestId id, Get&& get) {
   client.most_offered_bytes = std::max(client.most_offered_bytes, get.offer_bytes);
   ++state_.counters.gets;
   group->last_used = state_.next_sequence++;
-  MakeUser(client, group);
+  if (!repeats) MakeUser(client, group);
   if (examined > 0) groups_.Charge(client, examined, ready_.placed() - placed_before);
   matcher_.Match();  // a new group or user moves tuples that could be taken already
 

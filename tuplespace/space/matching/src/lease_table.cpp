@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "tuplespace/planted.h"
@@ -10,7 +12,8 @@ namespace tuplespace::internal {
 
 namespace {
 constexpr std::uint32_t kMaxLeaseDoublings = 20;  // of a lease, each because one ran out
-constexpr std::size_t kMaxPastLeases = 8;         // of one task
+// Of one task: those of each client that is there, and those of all others together.
+constexpr std::ptrdiff_t kMaxPastLeases = 8;
 
 std::int64_t Times(std::int64_t times, std::int64_t lease_us) {
   return lease_us <= kForeverUs / times ? times * lease_us : kForeverUs;
@@ -86,10 +89,30 @@ std::optional<std::int64_t> LeaseTable::LateLease(const ClientState& client, con
 void LeaseTable::Lose(Record* record) const {
   assert(record->lease);
   if (!record->task) return;
-  std::vector<PastLease>& past = record->task->past_leases;
-  if (past.size() >= kMaxPastLeases) past.erase(past.begin());
   const Lease& lease = *record->lease;
-  past.push_back({lease.client->id, lease.fence, lease.granted_us});
+  MakeRoomFor(*lease.client, record->task->past_leases);
+  record->task->past_leases.push_back({lease.client->id, lease.fence, lease.granted_us});
+}
+
+// A result may be under way for any number of leases, over a slow link and behind others. Meanwhile
+// the task goes to ever more clients with such links. If their leases displaced the earlier ones,
+// no result would count. A client sends its results in the order of its leases, so its first lease
+// is the one that can end the task soonest. If it was restarted, only the last ones can.
+void LeaseTable::MakeRoomFor(const ClientState& holder, std::vector<PastLease>& past) const {
+  if (std::ssize(past) < kMaxPastLeases) return;
+  const auto is_gone = [this](const PastLease& lease) {
+    return !state_.clients.contains(*lease.client);
+  };
+  auto gone = std::count_if(past.begin(), past.end(), is_gone);
+  std::erase_if(past, [&](const PastLease& lease) {
+    if (gone <= kMaxPastLeases || !is_gone(lease)) return false;
+    --gone;
+    return true;
+  });
+  const auto is_own = [&holder](const PastLease& lease) { return *lease.client == *holder.id; };
+  if (std::count_if(past.begin(), past.end(), is_own) < kMaxPastLeases) return;
+  const auto first = std::find_if(past.begin(), past.end(), is_own);
+  past.erase(std::find_if(first + 1, past.end(), is_own));
 }
 
 // How long the lease of a task may last while others could do the task. A lease of a plain tuple,

@@ -17,12 +17,17 @@ constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxExaminedHolders = 64;
 
 // Everything except which clients may get it and what it makes.
-TaskSpec ShownToTaker(const TaskSpec& spec) {
-  return {.inputs = spec.inputs,
-          .need_bytes = spec.need_bytes,
-          .priority = spec.priority,
-          .lease_us = spec.lease_us,
-          .affinity = spec.affinity};
+void ShowToTaker(const TaskSpec& spec, TaskSpec* shown) {
+  shown->inputs = spec.inputs;
+  shown->need_bytes = spec.need_bytes;
+  shown->priority = spec.priority;
+  shown->lease_us = spec.lease_us;
+  shown->affinity = spec.affinity;
+}
+
+// How many tuples a grant of this one names.
+std::uint64_t GrantedTuples(const Record& record) {
+  return 1 + (record.task ? record.task->links.size() : 0);
 }
 
 }  // namespace
@@ -61,6 +66,7 @@ void Matcher::Place(Record* record) {
       record->placement = Placement::kLate;
     }
   }
+  if (candidates.groups.empty()) return;  // as for most tuples that are no tasks
   GetWaiter* waiter = BestWaiter(*record, candidates);
   if (waiter == nullptr) return groups_.Enter(record, candidates);
   waiter->taker.group->waiters.Erase(waiter);
@@ -191,10 +197,17 @@ std::uint64_t Matcher::PartOf(const Taker& taker) const {
   return std::min(std::max<std::uint64_t>(part, 1), most);
 }
 
+// Whether the answer to this Get can still be sent with this tuple in it.
+bool Matcher::HasRoomFor(const Taker& taker, const Record& record) const {
+  if (taker.got.grants.empty()) return true;
+  return taker.tuples + GrantedTuples(record) <= state_.limits.granted_tuples &&
+         taker.key_bytes + record.key_bytes <= state_.limits.granted_key_bytes;
+}
+
 void Matcher::Fill(Taker& taker) {
   for (const std::uint64_t most = PartOf(taker); taker.got.grants.size() < most;) {
     Record* record = groups_.NextFor(taker);
-    if (record == nullptr) return;
+    if (record == nullptr || !HasRoomFor(taker, *record)) return;
     Take(taker, record);
     if (trust_.IsOnProbation(*taker.client, NameOf(record->judge()))) return;
   }
@@ -214,13 +227,13 @@ void Matcher::NoteWhoCame(ClientState& taker, const Record& record) {
 
 void Matcher::LetGoOf(ClientState& client) {
   std::set<std::string> waiting;  // the judges of tasks that are reserved for it
-  while (Record* kept = groups_.AnyKeptFor(client)) {
+  groups_.ForEachKeptFor(client, [&](Record* kept) {
     const bool is_named = kept->task->spec.prefers == *client.id;
     if (is_named && kept->placement == Placement::kReserved) {
       waiting.emplace(NameOf(kept->judge()));
     }
     ready_.Requeue(kept);
-  }
+  });
   named_waits_.End(client, waiting);
 }
 
@@ -246,6 +259,8 @@ void Matcher::Take(Taker& taker, Record* record) {
   leases_.Grant(*taker.client, record, lease_us);
   ++state_.counters.grants;
   taker.offer_bytes -= record->need_bytes();
+  taker.tuples += GrantedTuples(*record);
+  taker.key_bytes += record->key_bytes;
   Grant& grant = taker.got.grants.emplace_back();
   grant.lease_us = lease_us;
   FillGrant(taker, record, &grant);
@@ -261,8 +276,10 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
   grant.fence = record->lease->fence;
   state_.counters.bytes_out += record->payload.size();
   if (!record->task) return;
-  grant.task = ShownToTaker(record->task->spec);
+  ShowToTaker(record->task->spec, &grant.task.emplace());
   if (!taker.with_inputs) return;
+  grant.inputs.reserve(record->task->links.size());
+  grant.input_sent.reserve(record->task->links.size());
   // The taker has no memory for more. It sees the size of an input that is not sent.
   const std::uint64_t need_bytes = record->need_bytes();
   std::uint64_t room = need_bytes > 0 ? need_bytes : UINT64_MAX;
@@ -273,9 +290,13 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
         !held && !placed && !link.input->residence && link.input->payload.size() <= room;
     if (sent) room -= link.input->payload.size();
     if (!held && !placed && link.input->residence) residency_.Want(link.input);
-    grant.inputs.push_back(placed ? state_.CopyPlaced(*link.input)
-                           : sent ? state_.Copy(*link.input, /*metadata_only=*/false)
+    if (placed) {
+      grant.inputs.push_back(state_.CopyPlaced(*link.input));
+      record->lease->placed_bytes += grant.inputs.back().payload_bytes;
+    } else {
+      grant.inputs.push_back(sent ? state_.Copy(*link.input, /*metadata_only=*/false)
                                   : state_.Mention(*link.input));
+    }
     grant.input_sent.push_back(sent);
     // Clients declare themselves which tiles they hold, as the placement of tasks depends on tiles.
     const bool keeps = taker.client->ns_per_kib > 0 && link.input->affine.empty();

@@ -271,7 +271,8 @@ bool Trust::AnyGetsTasks(Accept accept) const {
   const auto gets_tasks = [&](const ClientState* user) {
     return !user->judge && accept(user) && !benches_.IsBenched(*user);
   };
-  return std::any_of(groups_.by_age().begin(), groups_.by_age().end(), [&](const auto& entry) {
+  const auto& groups = groups_.patterns();
+  return std::any_of(groups.begin(), groups.end(), [&](const auto& entry) {
     const GetGroup& group = *entry.second;
     return std::any_of(group.users.begin(), group.users.end(), gets_tasks);
   });

@@ -57,7 +57,7 @@ class Reads {
   SpaceState& state_;
   Residency& residency_;
   ReadRoom room_;
-  PatternIndex<ReadGroup> read_groups_;
+  PatternIndex<ReadGroup> read_groups_{state_.key_hash};
   std::vector<Record*> fresh_;  // made readable by this event; pinned
   std::uint64_t examined_ = 0;
   std::uint64_t examined_links_ = 0;  // inputs of tasks

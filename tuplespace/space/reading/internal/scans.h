@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "space_state.h"
 
@@ -26,9 +29,14 @@ class Scans {
   bool Slice(Scan& scan, std::uint64_t* budget);
   bool SliceAtOnce(Scan& scan);  // the first slice, which counts in examined()
   void AnswerTo(const ClientState& client, Scan&& scan);
+  // Charges what an unfinished List has found since the last time to the client's key. Otherwise
+  // says why the List may not go on.
+  std::optional<RequestError> Charge(const ClientState& client, Scan& scan);
+  void GiveBack(const ClientState& client, const Scan& scan);  // what was charged
 
   SpaceState& state_;
   std::deque<ClientState*> scanning_;  // the clients that have scans, in order of their turns
+  std::unordered_map<std::string, std::uint64_t> charged_to_;  // by principal, if it is anything
   std::uint64_t examined_ = 0;
 };
 

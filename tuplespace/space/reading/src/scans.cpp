@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
 
 namespace tuplespace::internal {
@@ -9,6 +10,7 @@ namespace tuplespace::internal {
 namespace {
 
 constexpr std::uint64_t kListedAsLooks = 2;  // what copying a tuple into an answer takes
+constexpr std::uint64_t kOfTwoStrings = 32;  // overhead of the heap for a key and a client's id
 
 }  // namespace
 
@@ -22,7 +24,7 @@ void Scans::Handle(ClientState& client, RequestId id, List&& list) {
   scan.pattern = std::move(list.pattern);
   scan.lists = true;
   scan.metadata_only = list.metadata_only;
-  scan.limit = std::min(list.limit, state_.limits.tuples_per_request);
+  scan.limit = std::min(list.limit, state_.MostOfRequest(client));
   Begin(client, std::move(scan));
 }
 
@@ -41,6 +43,9 @@ void Scans::Begin(ClientState& client, Scan&& scan) {
   // Behind the client's other scans, so that it does not get more turns by asking more often.
   if (client.scans.empty() && SliceAtOnce(scan)) return AnswerTo(client, std::move(scan));
   if (auto busy = state_.CheckRoomForOpenRequest(client)) {
+    return state_.answers.Refuse(*client.id, scan.id, std::move(*busy));
+  }
+  if (auto busy = Charge(client, scan)) {
     return state_.answers.Refuse(*client.id, scan.id, std::move(*busy));
   }
   if (client.scans.empty()) scanning_.push_back(&client);
@@ -73,7 +78,9 @@ bool Scans::Slice(Scan& scan, std::uint64_t* budget) {
       return false;
     }
     scan.bytes += more;
-    scan.found.tuples.push_back(state_.Copy(*record, scan.metadata_only));
+    const FoundTuple& copy =
+        scan.found.tuples.emplace_back(state_.Copy(*record, scan.metadata_only));
+    scan.string_bytes += copy.key.bytes().size() + copy.put_by.size() + kOfTwoStrings;
     return true;
   });
 }
@@ -86,6 +93,34 @@ void Scans::AnswerTo(const ClientState& client, Scan&& scan) {
   }
 }
 
+// All clients of a key can have Lists that are almost complete, because they take turns.
+std::optional<RequestError> Scans::Charge(const ClientState& client, Scan& scan) {
+  const std::uint64_t bytes = scan.found.tuples.capacity() * sizeof(FoundTuple) + scan.string_bytes;
+  const std::uint64_t more = bytes - scan.charged;
+  if (more == 0) return std::nullopt;
+  const std::uint64_t most = client.limits.listed_bytes_of_key;
+  const auto known = charged_to_.find(client.principal);
+  const std::uint64_t there = known != charged_to_.end() ? known->second : 0;
+  if (there > most || more > most - there) {
+    // If it exceeds the limit even alone, it can never succeed.
+    return RequestError{bytes > most ? ErrorCode::kTooLarge : ErrorCode::kBusy,
+                        "limits.listed_bytes_of_key: " + std::to_string(more) + " more with " +
+                            std::to_string(there) + " there, at most " + std::to_string(most) +
+                            ", for a List that is not complete"};
+  }
+  charged_to_[client.principal] += more;
+  scan.charged = bytes;
+  return std::nullopt;
+}
+
+void Scans::GiveBack(const ClientState& client, const Scan& scan) {
+  if (scan.charged == 0) return;
+  const auto of_key = charged_to_.find(client.principal);
+  assert(of_key != charged_to_.end() && of_key->second >= scan.charged);
+  of_key->second -= scan.charged;
+  if (of_key->second == 0) charged_to_.erase(of_key);
+}
+
 // Examines one slice for the client whose turn it is.
 void Scans::Continue() {
   if (scanning_.empty()) return;
@@ -93,14 +128,23 @@ void Scans::Continue() {
   scanning_.pop_front();
   assert(!client.scans.empty());
   std::uint64_t budget = state_.limits.examined_by_slice;
-  if (Slice(client.scans.front(), &budget)) {
-    AnswerTo(client, std::move(client.scans.front()));
+  Scan& scan = client.scans.front();
+  const bool ended = Slice(scan, &budget);
+  auto busy = ended ? std::nullopt : Charge(client, scan);
+  if (ended || busy) {
+    GiveBack(client, scan);
+    if (busy) {
+      state_.answers.Refuse(*client.id, scan.id, std::move(*busy));
+    } else {
+      AnswerTo(client, std::move(scan));
+    }
     client.scans.pop_front();
   }
   if (!client.scans.empty()) scanning_.push_back(&client);
 }
 
 void Scans::ForgetAllOf(ClientState& client) {
+  for (const Scan& scan : client.scans) GiveBack(client, scan);
   client.scans.clear();
   std::erase(scanning_, &client);
 }

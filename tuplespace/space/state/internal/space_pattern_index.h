@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "key_encoding.h"
+#include "space_key_hash.h"
 #include "tuplespace/key.h"
 
 namespace tuplespace::internal {
@@ -25,6 +27,8 @@ namespace tuplespace::internal {
 template <typename T>
 class PatternIndex {
  public:
+  explicit PatternIndex(const KeyHash& hash) : hash_{&hash} {}  // `hash` must outlive it
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
@@ -43,7 +47,9 @@ class PatternIndex {
   T* Find(const Pattern& pattern) const { return Find(pattern, SamePattern); }
 
   T* Add(std::unique_ptr<T> item) {
-    auto& bucket = shapes_[ShapeOf(item->pattern)][ExactBytes(item->pattern)];
+    Buckets& buckets =
+        shapes_.try_emplace(ShapeOf(item->pattern), std::size_t{0}, hash_).first->second;
+    auto& bucket = buckets[ExactBytes(item->pattern)];
     bucket.push_back(std::move(item));
     ++size_;
     return bucket.back().get();
@@ -93,9 +99,9 @@ class PatternIndex {
   };
   struct Hash {
     using is_transparent = void;
-    std::size_t operator()(std::string_view bytes) const noexcept {
-      return std::hash<std::string_view>{}(bytes);
-    }
+    std::size_t operator()(std::string_view bytes) const noexcept { return (*of_keys)(bytes); }
+
+    const KeyHash* of_keys = nullptr;
   };
   using Buckets =
       std::unordered_map<std::string, std::vector<std::unique_ptr<T>>, Hash, std::equal_to<>>;
@@ -143,6 +149,7 @@ class PatternIndex {
     return *joined;
   }
 
+  Hash hash_;
   std::map<Shape, Buckets> shapes_;
   std::size_t size_ = 0;
 };

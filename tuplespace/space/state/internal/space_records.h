@@ -84,6 +84,7 @@ struct Lease : ListHook<Lease> {
   std::int64_t lease_us = 0;  // as granted
   // Extensions count from here on: before, the task waited for a payload of another client.
   std::int64_t counted_from_us = 0;
+  std::uint64_t placed_bytes = 0;  // of inputs that the client was told to fetch from others
   bool extended = false;
   bool lacked_room = false;  // the space had no room for the results
   Deadline deadline;
@@ -129,7 +130,7 @@ struct TaskState {
   std::uint32_t times_taken = 0;
   std::uint32_t times_doubled = 0;     // how often its lease doubled because one ran out
   bool goes_with_lease = false;        // its key has ended: nobody gets it after this lease
-  std::vector<PastLease> past_leases;  // the last few
+  std::vector<PastLease> past_leases;  // see LeaseTable::Lose
   std::unique_ptr<Mishaps> mishaps;    // null: none
   Judge judge;
   // Sorted, without duplicates: spec.not_by, and the clients on which the task failed.
@@ -190,6 +191,8 @@ struct Record {
     return pins != 0 || !dependents.empty() || !affine.empty() || !watches.empty();
   }
   std::uint64_t need_bytes() const { return task ? task->spec.need_bytes : 0; }
+  // What it adds to the payload bytes of the space.
+  std::uint64_t counted_bytes() const { return payload.size() + key_bytes; }
   std::int64_t priority() const { return task ? task->spec.priority : 0; }
   // The clients that may not take it now; sorted.
   const std::vector<ClientId>& barred() const {
@@ -212,6 +215,7 @@ struct Record {
   std::uint32_t pins = 0;  // uses by the current event; not to be destroyed while above 0
 
   Payload payload;
+  std::uint64_t key_bytes = 0;  // what its keys count as payload bytes; see CountedKeyBytes
   OwnerId put_by;
   std::uint32_t took_us = 0;      // of a task's result, see FoundTuple
   std::uint32_t times_taken = 0;  // likewise
@@ -269,8 +273,10 @@ struct Scan {
   bool lists = false;  // otherwise it counts
   bool metadata_only = false;
   std::uint64_t limit = 0;
-  std::string next;  // the next key to examine; empty: the first
-  std::uint64_t bytes = 0;
+  std::string next;                // the next key to examine; empty: the first
+  std::uint64_t bytes = 0;         // of the payloads in `found`
+  std::uint64_t string_bytes = 0;  // of the strings in `found`
+  std::uint64_t charged = 0;       // to ClientLimits::listed_bytes_of_key
   CountReply counted{.tasks = CountReply::Tasks{}};
   Found found;
 };
@@ -308,6 +314,8 @@ struct Taker {
   bool direct = false;
   std::int64_t lease_us = 0;
   bool share = false;
+  std::uint64_t tuples = 0;     // that `got` names: grants and their inputs
+  std::uint64_t key_bytes = 0;  // of the granted tuples, as Record::key_bytes
   Grants got;
 
   bool full() const { return got.grants.size() >= max_count; }
@@ -327,6 +335,7 @@ struct GetWaiter {
 struct GetGroup {
   Pattern pattern;
   bool tasks_only = false;     // no plain tuples; see GetGroups::TakesTasksOnly
+  bool whole_key = false;      // the pattern is one key
   std::string principal;       // of the client that began it
   std::uint64_t sequence = 0;  // order of creation
   std::uint64_t last_used = 0;

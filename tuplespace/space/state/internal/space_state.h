@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "space_deadlines.h"
+#include "space_key_hash.h"
 #include "space_records.h"
 #include "space_store.h"
 #include "tuplespace/messages.h"
@@ -89,13 +90,15 @@ class Answers {
 };
 
 struct SpaceState {
-  explicit SpaceState(SpaceLimits space_limits)
-      : limits(space_limits), answers(clients, counters) {}
+  SpaceState(SpaceLimits space_limits, std::uint64_t key_secret)
+      : limits(space_limits), key_hash(key_secret), store(key_hash), answers(clients, counters) {}
   SpaceState(const SpaceState&) = delete;
   SpaceState& operator=(const SpaceState&) = delete;
 
   std::int64_t After(std::int64_t duration_us) const;  // kForeverUs if it overflows
   void SetState(Record* record, RecordState state);    // and updates the counts
+  // Updates what the record's keys count as payload bytes, after its task or state has changed.
+  void CountKeys(Record* record);
   FoundTuple Copy(const Record& record, bool metadata_only);
   // Without payload and without what belongs to it, for a taker that has the payload or gets it
   // elsewhere.
@@ -109,6 +112,7 @@ struct SpaceState {
   std::optional<RequestError> CheckRoomForOpenRequest(const ClientState& client) const;
 
   const SpaceLimits limits;
+  const KeyHash key_hash;
   std::int64_t now_us = INT64_MIN;
   std::uint64_t next_sequence = 1;
   Counters counters;

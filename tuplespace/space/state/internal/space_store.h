@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "key_encoding.h"
+#include "space_key_hash.h"
 #include "space_key_order.h"
 #include "space_records.h"
 
@@ -17,7 +18,8 @@ namespace tuplespace::internal {
 
 class Store {
  public:
-  Store();
+  // `hash` must outlive it.
+  explicit Store(const KeyHash& hash) : hash_(hash), slots_(kFirstSlots) {}
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -27,7 +29,7 @@ class Store {
 
   Record* Find(std::string_view key_bytes) const;
   // As Find, with a hash that the caller has computed already.
-  static std::size_t HashOf(std::string_view key_bytes);
+  std::size_t HashOf(std::string_view key_bytes) const { return hash_(key_bytes); }
   Record* Find(std::string_view key_bytes, std::size_t hash) const;
   // A record that is added has the state kWanted.
   Record* FindOrAdd(const Key& key);
@@ -100,6 +102,8 @@ class Store {
     return examined;
   }
 
+  static constexpr std::size_t kFirstSlots = 1024;
+
   // One slot of the hash table. The stored hash avoids loading records with other keys.
   struct Slot {
     std::size_t hash = 0;
@@ -115,6 +119,7 @@ class Store {
   void Free(std::size_t slot);
   void Grow();
 
+  const KeyHash& hash_;
   std::vector<Slot> slots_;  // open addressing, linear probing, at most three quarters full
   std::size_t size_ = 0;
   KeyOrder stored_;

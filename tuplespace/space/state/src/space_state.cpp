@@ -3,6 +3,8 @@
 #include <cassert>
 #include <string>
 
+#include "space_key_bytes.h"
+
 namespace tuplespace::internal {
 namespace {
 
@@ -109,6 +111,12 @@ void SpaceState::SetState(Record* record, RecordState state) {
     if (std::uint64_t* gauge = GaugeOf(state, &gauges)) ++*gauge;
   }
   record->state = state;
+}
+
+void SpaceState::CountKeys(Record* record) {
+  gauges.payload_bytes -= record->key_bytes;
+  record->key_bytes = CountedKeyBytes(*record);
+  gauges.payload_bytes += record->key_bytes;
 }
 
 FoundTuple SpaceState::Mention(const Record& record) const {

@@ -1,25 +1,12 @@
 #include "space_store.h"
 
-#include <xxhash.h>
-
 #include <cassert>
 #include <utility>
 
 namespace tuplespace::internal {
-namespace {
-
-constexpr std::size_t kFirstSlots = 1024;
-
-}  // namespace
-
-Store::Store() : slots_(kFirstSlots) {}
 
 Store::~Store() {
   for (const Slot& slot : slots_) delete slot.record;
-}
-
-std::size_t Store::HashOf(std::string_view key_bytes) {
-  return XXH3_64bits(key_bytes.data(), key_bytes.size());
 }
 
 Record* Store::Find(std::string_view key_bytes) const {

@@ -22,14 +22,18 @@ struct ClientLimits {
   std::uint64_t open_pattern_bytes_of_key = UINT64_MAX;
   std::uint64_t read_patterns_of_key = UINT64_MAX;
   std::uint64_t watched_keys_of_key = UINT64_MAX;
-  // Different patterns of Gets that the clients of its key began, all together. One that clients of
-  // another key began does not count, and one that they use, too, still counts.
+  // Different patterns of Gets that the clients of its key began, all together, and apart from
+  // them different whole keys. One that clients of another key began does not count, and one that
+  // they use, too, still counts.
   std::uint64_t get_patterns_of_key = UINT64_MAX;
+  std::uint64_t get_keys_of_key = UINT64_MAX;
   // Copies that all clients of its key together hold; the space does not remember more. Payloads
   // that stay with them count, but are always remembered.
   std::uint64_t held_keys_of_key = UINT64_MAX;
   // The broker's memory for answers that the clients of its key have not read yet, all together.
   std::uint64_t unread_bytes_of_key = UINT64_MAX;
+  // The space's memory for what unfinished Lists of all clients of its key have found.
+  std::uint64_t listed_bytes_of_key = UINT64_MAX;
   std::uint64_t leases = UINT64_MAX;
   // Not the default: this client only borrows plain tuples, for which others wait, too. A lease of
   // one ends this time after it began, however often it is extended. The client cannot complete it.

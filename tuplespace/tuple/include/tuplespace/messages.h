@@ -130,7 +130,7 @@ struct Read {
 // tuples that come or go meanwhile may be included or not.
 struct List {
   Pattern pattern;
-  std::uint64_t limit = 1000;
+  std::uint64_t limit = 1000;  // the space and the client's role have limits, too
   bool metadata_only = false;
 };
 struct Count {
@@ -168,7 +168,7 @@ struct FoundTuple {
 struct Found {
   std::vector<FoundTuple> tuples;
   bool timed_out = false;
-  bool truncated = false;  // List only: more than `limit` tuples matched
+  bool truncated = false;  // List only: more tuples matched
 };
 struct CountReply {
   std::uint64_t count = 0;
@@ -181,13 +181,14 @@ struct CountReply {
 
 // ---- get, and what ends a lease ----------------------------------------------------------------
 
-// Takes up to `max_count` matching tuples, each under a lease. A task is eligible if all its inputs
-// are there and need_bytes <= offer_bytes. Tasks whose affinity tuple this client holds come first;
-// then the order is priority, largest need, oldest. A Get waits until it can take a tuple. A Get
-// with the id of an open Get of the same client replaces that one (offers change as memory frees).
-// A client that may only borrow plain tuples (ClientLimits::borrow_us) gets tasks only, unless its
-// Get names a whole key. Such a Get is answered with kBusy if the client holds that tuple or has
-// another such Get open.
+// Takes up to `max_count` matching tuples, each under a lease; fewer if they name so many tuples
+// that the answer would be too large (limits.granted_tuples, limits.granted_key_bytes). A task is
+// eligible if all its inputs are there and need_bytes <= offer_bytes. Tasks whose affinity tuple
+// this client holds come first; then the order is priority, largest need, oldest. A Get waits until
+// it can take a tuple. A Get with the id of an open Get of the same client replaces that one
+// (offers change as memory frees). A client that may only borrow plain tuples
+// (ClientLimits::borrow_us) gets tasks only, unless its Get names a whole key. Such a Get is
+// answered with kBusy if the client holds that tuple or has another such Get open.
 struct Get {
   Pattern pattern;
   std::uint64_t offer_bytes = UINT64_MAX;
@@ -314,7 +315,8 @@ struct RequestError {
 struct Counters {  // since the space was made
   std::uint64_t puts = 0, duplicates = 0, conflicts = 0, retired_puts = 0;
   std::uint64_t reads = 0, gets = 0, grants = 0, completed = 0, stale = 0;
-  std::uint64_t leases_expired = 0, leases_returned = 0;  // by time; by a lost connection
+  // Leases that ended by time; by a lost connection, or by an answer that could not be sent.
+  std::uint64_t leases_expired = 0, leases_returned = 0;
   std::uint64_t released = 0, failed = 0, parked = 0, busy = 0, bad_requests = 0;
   std::uint64_t affinity_hits = 0, steals = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
@@ -336,6 +338,7 @@ struct Counters {  // since the space was made
 };
 struct Stats {
   Counters counters;
+  // `payload_bytes` counts against limits.payload_bytes, with what long keys take.
   std::uint64_t tuples = 0, payload_bytes = 0, tasks_waiting = 0, tasks_ready = 0, tasks_leased = 0,
                 tasks_parked = 0, open_reads = 0, open_gets = 0, clients = 0, held_keys = 0;
   // Counts against limits.tuples: the keys of tuples, of done tasks, and of tuples that tasks and

@@ -1,7 +1,9 @@
 /* Cross entropy over classes that may be cut at nodes of the tree. The kernels find the maximum of
  * each node and of the whole row; then three sums of each node and of the whole row: e^(x -
  * largest) in lane order, the label's x - largest, and x - largest in lane order; then the loss and
- * the gradient. The maximum ignores NaN; through the sums, a NaN makes the row's loss NaN. */
+ * the gradient. The maximum ignores NaN; through the sums, a NaN makes the row's loss NaN. Nodes of
+ * NaNs only have the column -1, so that a -infinity in another node is met first however classes
+ * are cut. */
 #ifndef ACAN_KERNELS_CLASSES_H
 #define ACAN_KERNELS_CLASSES_H
 
@@ -9,15 +11,17 @@ ACAN_FN void acan_class_maxima(const acan_args* a, acan_i64 r) {
   const acan_largest largest = acan_find_largest(&a->m[2], r);
   if (ACAN_ROW_THREAD != 0) return;
   acan_store(&a->m[0], r, 0, largest.value);
-  acan_store_int(&a->m[1], r, a->i[0] + largest.column);
+  acan_store_int(&a->m[1], r, largest.column < 0 ? -1 : a->i[0] + largest.column);
 }
 
 ACAN_FN void acan_combine_maxima(const acan_args* a, acan_i64 r, acan_i64 c) {
   const float left = acan_load(&a->m[2], r, c);
   const float right = acan_load(&a->m[4], r, c);
-  const acan_i64 first = acan_load_int(right > left ? &a->m[5] : &a->m[3], r);
-  acan_store(&a->m[0], r, c, right > left ? right : left);
-  acan_store_int(&a->m[1], r, first);
+  const acan_i64 left_column = acan_load_int(&a->m[3], r);
+  const acan_i64 right_column = acan_load_int(&a->m[5], r);
+  const int is_right = (right > left) | (left_column < 0);
+  acan_store(&a->m[0], r, c, is_right ? right : left);
+  acan_store_int(&a->m[1], r, is_right ? right_column : left_column);
 }
 
 #if ACAN_ROW_IS_SHARED
@@ -97,7 +101,9 @@ ACAN_FN void acan_cross_entropy_loss(const acan_args* a, acan_i64 r, acan_i64 c)
   const float loss = smooth > 0.0f ? both : of_label;
   const int valid = (label >= 0) & (label < a->i[0]);
   const int ignored = label == a->i[1];
-  const int correct = !ignored & (acan_load_int(&a->m[3], r) == label);
+  /* The answer of a row of NaNs only is class 0. */
+  const acan_i64 column = acan_load_int(&a->m[3], r);
+  const int correct = !ignored & ((column < 0 ? 0 : column) == label);
   acan_store(&a->m[0], r, c, ignored ? 0.0f : valid ? loss : ACAN_NAN);
   acan_store(&a->m[1], r, c, correct ? 1.0f : 0.0f);
 }

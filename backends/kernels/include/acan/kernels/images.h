@@ -94,8 +94,9 @@ ACAN_FN void acan_fill_run(const acan_matrix* m, acan_i64 r, acan_i64 begin, aca
   for (c = begin + ACAN_ROW_THREAD; c < end; c += ACAN_ROW_THREADS) acan_store(m, r, c, 0.0f);
 }
 
-/* Calls `function` for all channels of row r of m0, or for those of this thread. */
-#if ACAN_ROW_IS_SHARED
+/* Calls `function` for all channels of row r of m0, or for those of this thread. Devices whose rows
+ * have several threads take one column a call. */
+#if ACAN_COLUMN_LANES == 1
 #define ACAN_FOR_CHANNELS_OF_ROW(function)                               \
   {                                                                      \
     acan_i64 c;                                                          \

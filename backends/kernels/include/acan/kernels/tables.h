@@ -19,6 +19,27 @@ ACAN_FN void acan_embedding(const acan_args* a, acan_i64 r) {
     acan_store(&a->m[0], r, c, acan_load(&a->m[2], word, c));
 }
 
+/* The open nodes of a column, as acan_open_nodes of places.h, on devices where several threads have
+ * a word. */
+typedef struct {
+  float nodes[ACAN_TREE_LEVELS];
+  acan_i64 numbers[ACAN_TREE_LEVELS]; /* of the last leaf of each node */
+  int depth;
+} acan_word_nodes;
+
+ACAN_FN void acan_word_push(acan_word_nodes* open, acan_i64 number, float sum) {
+  int top = open->depth - 1;
+  for (; top > 0 && (open->numbers[top - 1] ^ open->numbers[top]) < (open->numbers[top] ^ number);
+       --top) {
+    open->nodes[top - 1] = open->nodes[top - 1] + open->nodes[top];
+    open->numbers[top - 1] = open->numbers[top];
+  }
+  ++top;
+  open->nodes[top] = sum;
+  open->numbers[top] = number;
+  open->depth = top + 1;
+}
+
 #if ACAN_ROW_IS_SHARED
 
 /* The gradient of a table by the threads of a GPU's block. A block has a word and a range of the
@@ -120,26 +141,6 @@ ACAN_FN acan_i64 acan_found_row(const acan_matrix* index, acan_i64 word, const a
   }
   while (r < end && acan_load_int(index, r) != word) ++r;
   return r;
-}
-
-/* The open nodes of a place, as acan_open_nodes of places.h. */
-typedef struct {
-  float nodes[ACAN_TREE_LEVELS];
-  acan_i64 numbers[ACAN_TREE_LEVELS]; /* of the last leaf of each node */
-  int depth;
-} acan_word_nodes;
-
-ACAN_FN void acan_word_push(acan_word_nodes* open, acan_i64 number, float sum) {
-  int top = open->depth - 1;
-  for (; top > 0 && (open->numbers[top - 1] ^ open->numbers[top]) < (open->numbers[top] ^ number);
-       --top) {
-    open->nodes[top - 1] = open->nodes[top - 1] + open->nodes[top];
-    open->numbers[top - 1] = open->numbers[top];
-  }
-  ++top;
-  open->nodes[top] = sum;
-  open->numbers[top] = number;
-  open->depth = top + 1;
 }
 
 /* The place's node of column c. */

@@ -41,6 +41,9 @@ struct DeviceListing {
   int parts = 0;          // "BACKEND:N/0" to "BACKEND:N/(parts - 1)" are its parts; 0: it has none
   std::string parted_by;  // what one part is: "1 compute unit"; empty if there are no parts
   std::string unusable;   // why no handler can use the device; empty: one can
+  // The index in the same list of the same hardware by another driver. Set if that listing is the
+  // one to use.
+  std::optional<int> same_as;
 };
 
 struct DeviceList {

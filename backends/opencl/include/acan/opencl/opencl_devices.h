@@ -15,9 +15,10 @@
 //
 // Errors name the call, OpenCL's name of the error and the device. They are OutOfMemory for memory
 // and registers, DeviceLost when the device or its queue is lost, and std::runtime_error otherwise
-// (with the compiler's log when a kernel does not compile). A kernel or copy that fails after it
-// was enqueued is reported by the next call that waits, at the latest: Download, CopyIn,
-// Synchronize.
+// (with the compiler's log when a kernel does not compile). Drivers give the errors for a lack of
+// memory also for a GPU that hangs: if it then runs not even a command that needs no memory, or if
+// a wait failed, the exception is DeviceLost. A kernel or copy that fails after it was enqueued is
+// reported by the next call that waits, at the latest: Download, CopyIn, Synchronize.
 #pragma once
 
 #include <memory>
@@ -47,7 +48,10 @@ struct DeviceOptions {
   std::optional<std::uint64_t> most_local_bytes;  // as if the device had no more local memory
   // As if every kernel needed so many registers that its groups could not be larger than this.
   std::optional<std::size_t> most_kernel_group_size;
+  std::optional<std::uint64_t> most_allocation_bytes;  // as if no buffer could be larger
   std::optional<std::int64_t> fail_launch;  // the kernel launch (from 1 on) that fails as it runs
+  // From that launch on, waits fail with CL_OUT_OF_RESOURCES, as on a GPU that hangs.
+  bool fail_by_hanging = false;
 };
 
 // The number of tile sizes to choose from.

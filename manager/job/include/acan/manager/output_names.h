@@ -18,8 +18,9 @@ inline constexpr const char* kReceiptName = "receipt.json";
 inline constexpr const char* kVocabularyName = "vocabulary.json";  // of jobs with text only
 inline constexpr const char* kGraphName = "graph.json";            // a copy of a graph file
 inline constexpr const char* kSnapshotsName = "snapshots";         // a folder
+inline constexpr const char* kManagerLockName = "manager.lock";    // FolderLock, no output
 
-// All of these files.
+// All files that are outputs.
 inline constexpr std::array kOutputFiles = {
     kModelName,      kConfigName, kMetricsName, kTuningName,     kConflictsName,
     kQuarantineName, kJobName,    kReceiptName, kVocabularyName, kGraphName};

@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "acan/manager/expected_handlers.h"
 #include "acan/manager/job.h"
 #include "acan/manager/progress.h"
 #include "acan/manager/receipt.h"
@@ -25,7 +27,7 @@ struct ManagerOptions {
   std::string endpoint;
   std::string out_dir;          // empty: nothing is written
   int expected_handlers = 0;    // wait for this many before planning, for some seconds
-  bool fixed_handlers = false;  // no others will come: if all are too small, the job ends
+  bool fixed_handlers = false;  // none but coming_handlers come; if all are too small, the job ends
   bool resume = false;          // continue an earlier run from the space or from a snapshot
   bool standby = false;         // wait until no other manager has the job, then continue it
   std::string source;           // the origin of the job, for messages
@@ -49,6 +51,12 @@ struct ManagerOptions {
   // Called about once a second or more often on Run's thread, unless that thread is stuck; may be
   // null.
   std::function<void()> alive = {};
+  // With fixed_handlers: those that are there, or will come or come back, so that the job does not
+  // end while one of them is missing. Called several times a second on Run's thread. Null: the
+  // handlers that are gone do not come back.
+  std::function<std::vector<ExpectedHandler>()> coming_handlers = {};
+  // With coming_handlers: all that were ever started, also those that will not come back.
+  std::vector<ExpectedHandler> started_handlers = {};
 };
 
 // Throws Error (failure) if a manager writes to this output folder; the message says which one, and

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tuplespace/client_limits.h"
 #include "tuplespace/messages.h"
@@ -36,6 +37,12 @@ struct ResultsDamaged {
   LeaseRef lease;
   std::string text;
 };
+// The client does not get the answer that grants these leases, as it cannot be sent. They end,
+// which is nobody's fault.
+struct GrantsUnsent {
+  ClientId client;
+  std::vector<LeaseRef> leases;
+};
 // The key of this name is not valid any more. If its clients judged apart (ClientLimits), the tasks
 // that they put are removed: those that are leased when their leases end, all others now.
 struct KeyEnded {
@@ -47,7 +54,7 @@ struct Incoming {
 };
 struct Tick {};
 using Event = std::variant<ClientJoined, ClientLost, ClientListens, ClientSends, ResultsDamaged,
-                           KeyEnded, Incoming, Tick>;
+                           GrantsUnsent, KeyEnded, Incoming, Tick>;
 
 struct Outgoing {
   ClientId client;

@@ -11,6 +11,8 @@ namespace tuplespace {
 // or kTooLarge / kBadRequest (it never will), and the text names the limit.
 struct SpaceLimits {
   std::uint64_t tuples = 4'000'000;
+  // With what the keys of tuples take beyond some 1 KiB a tuple: the own key, and the keys and
+  // clients that a task names.
   std::uint64_t payload_bytes = 16ull << 30;
   std::uint64_t message_bytes = 1ull << 30;  // of a single payload
   std::uint64_t clients = 4096;
@@ -20,8 +22,14 @@ struct SpaceLimits {
   std::uint64_t task_inputs = 4096;
   std::uint64_t task_exclusions = 64;  // of TaskSpec::not_by
   std::uint64_t task_results = 4096;   // of TaskSpec::results
+  // Of one answer to a Get: how many tuples it grants, with the inputs of granted tasks, and what
+  // their keys take as part of `payload_bytes`. So whatever tasks others put, the answer can be
+  // sent (kMaxPayloadFrames, kMaxControlBytes). A single grant may have more.
+  std::uint64_t granted_tuples = 65'536;
+  std::uint64_t granted_key_bytes = 64ull << 20;
   std::uint64_t held_keys_per_client = 65'536;
-  std::uint64_t get_patterns = 256;    // different patterns with an open Get
+  std::uint64_t get_patterns = 256;    // different patterns with an open Get, without whole keys
+  std::uint64_t get_keys = 4096;       // different whole keys with an open Get
   std::uint64_t read_patterns = 4096;  // different patterns with an open Read, without whole keys
   // Keys that Reads wait for. Each may take a record, so the other three quarters of `tuples`
   // remain for tuples that are put.

@@ -19,13 +19,18 @@
 /* A GPU gives some rows to a whole block. Its prelude defines ACAN_ROW_THREADS, a power of two of
  * at least 128 and at most ACAN_MOST_ROW_THREADS, and ACAN_ROW_THREAD, the index of this thread.
  * All these threads together call the functions marked "by a row's threads". Rows of chains have
- * ACAN_CHAIN_THREADS. Other devices compute a row with one thread. */
-#ifdef ACAN_ROW_THREADS
+ * ACAN_CHAIN_THREADS. Other devices compute a row with one thread.
+ *
+ * If the prelude also defines ACAN_ROWS_SHARE_NOTHING, rows have several threads only in kernels
+ * whose threads need nothing of each other, and any number of them. */
+#if defined(ACAN_ROW_THREADS) && !defined(ACAN_ROWS_SHARE_NOTHING)
 #define ACAN_ROW_IS_SHARED 1
 #define ACAN_ROW_BARRIER() ACAN_BARRIER()
 #else
 #define ACAN_ROW_IS_SHARED 0
 #define ACAN_ROW_BARRIER() ((void)0)
+#endif
+#ifndef ACAN_ROW_THREADS
 #define ACAN_ROW_THREADS 1
 #define ACAN_ROW_THREAD 0
 #endif
@@ -291,7 +296,7 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
 #endif /* ACAN_ROW_IS_SHARED */
 
 /* The largest element of a row that is not NaN, or -infinity if there is none, and the first column
- * that equals it, or 0 if there is none. If it is a zero, it has the sign of the first zero in the
+ * that equals it, or -1 if there is none. If it is a zero, it has the sign of the first zero in the
  * order (column mod 64, column), with columns after the last full leaf last, since vector code
  * finds that one. */
 typedef struct {
@@ -358,7 +363,7 @@ ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
     }
   }
   found.value = values[0];
-  found.column = columns[0] < 0 ? 0 : columns[0];
+  found.column = columns[0];
   ACAN_BARRIER(); /* before the next candidates are written */
   return found;
 }
@@ -396,7 +401,7 @@ ACAN_FN acan_i64 acan_first_column(const acan_matrix* m, acan_i64 r, float value
   for (c = begin; c < m->cols; ++c) {
     if (acan_load(m, r, c) == value) return c;
   }
-  return 0;
+  return -1;
 }
 
 ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {

@@ -15,7 +15,8 @@ namespace acan {
 // continues or repeats has its own: `run_folder` is the run's folder, or empty. Its vocabulary.json
 // counts if the run began from the same weights, because those beside the weights may have been
 // removed since; if they differ, a sentence is added to `warnings`. Nothing for other jobs: the
-// text itself makes their vocabulary. Throws Error (usage) for files that are no vocabularies.
+// text itself makes their vocabulary. Throws Error (usage) for files that are no vocabularies, and
+// Unreadable.
 std::optional<VocabularyFile> GivenVocabulary(const Job& job, const std::string& run_folder,
                                               std::vector<std::string>* warnings);
 

@@ -45,7 +45,7 @@ struct VocabularyFile {
   std::string text;
 };
 
-// The one in `folder`, if there is one. Throws Error (usage) if it cannot be read.
+// The one in `folder`, if there is one. Throws Unreadable, and Error (usage) for what is no file.
 std::optional<VocabularyFile> FindVocabulary(const std::string& folder);
 // The one of the run that wrote the file `weights`. It lies beside model.safetensors, and beside
 // the folder of snapshots. Throws as FindVocabulary.

@@ -121,6 +121,9 @@ class LoweredGraph {
 
 // The number of sums in a parameter's gradient; 0: the parameter is not trained.
 std::int64_t SumsOfGradient(const LoweredGraph& graph, std::int32_t parameter);
+// What the update of a parameter adds up over the batch: the sum of a running statistic, or else
+// the gradient; -1: nothing.
+int SumForUpdate(const LoweredGraph& graph, std::int32_t parameter);
 // Whether the node adds up rows: a sum over the batch, or a loss.
 bool ReducesRows(const LoweredGraph& graph, int node);
 

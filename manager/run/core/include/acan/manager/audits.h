@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "acan/core/names.h"
+#include "acan/manager/contributors.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/silent_keys.h"
 #include "tuplespace/messages.h"
@@ -115,7 +116,7 @@ class Audits {
   std::uint64_t skipped() const { return counts_.skipped; }
   // The handlers whose results nobody has confirmed, and the keys ("name/") of all handlers in
   // skipped cases: nobody with another key has confirmed these results.
-  const std::set<tuplespace::ClientId>& unconfirmed() const { return counts_.unconfirmed; }
+  const std::set<std::string>& unconfirmed() const { return counts_.unconfirmed.names(); }
 
  private:
   struct Ballot {
@@ -137,7 +138,7 @@ class Audits {
   struct Counts {
     std::uint64_t passed = 0;
     std::uint64_t skipped = 0;
-    std::set<tuplespace::ClientId> unconfirmed;
+    Contributors unconfirmed;
   };
   struct Said {
     bool alone = false;    // there is no second handler

@@ -7,7 +7,9 @@
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
+#include "acan/manager/expected_handlers.h"
 #include "acan/manager/idle_handlers.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/manager_events.h"
@@ -47,11 +49,25 @@ class HandlerPool {
   // The handlers that can compute in the job's precision, are not quarantined, and
   // are not left out.
   const Handlers& handlers() const { return handlers_; }
+  // "; not there: ..." if HandlersSeen::missing named some, otherwise empty.
+  std::string MissingText() const;
   // The client has completed a task or a vote. If it was left out, the next listing has it.
   void OnResultOf(const tuplespace::ClientId& client) { idle_.OnResultOf(client); }
 
  private:
+  // A message about something that may last.
+  struct Said {
+    // Whether to say (again) now what has been so since `since_us`. If so, it counts as said.
+    bool IsDue(std::int64_t now_us, std::int64_t since_us);
+
+    std::optional<std::int64_t> said_us;  // the last time; unset: never
+    bool is_said = false;                 // since it was last otherwise
+  };
+
   bool MayOthersCome(std::int64_t now_us) const;
+  // Those missing that may have memory for the smallest tasks. REQUIRES: FindPlan has found none.
+  std::vector<ExpectedHandler> Awaited() const;
+  const Capacity& Largest() const;      // REQUIRES: a handler is there
   std::uint64_t LargestMemory() const;  // of a handler
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes);
   std::optional<Plan> BestPlan();
@@ -63,6 +79,7 @@ class HandlerPool {
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);
   void SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out);
+  void SayIfLate(std::int64_t now_us, ManagerActions& out);
   void NameTooSmall(std::uint64_t need_bytes, ManagerActions& out);
 
   const ManagerConfig& config_;
@@ -71,22 +88,21 @@ class HandlerPool {
   std::size_t most_handlers_ = 0;  // maximum number present at once
   std::int64_t grown_us_ = 0;      // when it was reached
   Handlers handlers_;
-  Handlers left_out_;  // could be in handlers_, but do not count
+  std::int64_t there_since_us_ = 0;  // since when handlers_ is not empty
+  Handlers left_out_;                // could be in handlers_, but do not count
   IdleHandlers idle_;
   int of_other_jobs_ = 0;  // present, but they may not get tasks of this job
   int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
+  std::vector<ExpectedHandler> missing_;
   SmallHandlers small_;
   std::uint64_t hopeless_bytes_ = 0;            // no plan for so large a largest handler
   std::uint64_t hopeless_voter_bytes_ = 0;      // no plan for so large a voter
   std::uint64_t smallest_need_bytes_ = 0;       // of the largest task, in that attempt
   std::string settings_that_fit_;               // after that attempt; empty: not sought yet
   std::optional<std::int64_t> unfit_since_us_;  // nobody present can hold the largest task
-  struct SaidNobody {
-    std::optional<std::int64_t> said_us;  // the last time; unset: never
-    bool is_said = false;                 // since a handler was there
-  };
-  SaidNobody nobody_;                                 // the message that no handler is there
-  std::optional<std::int64_t> said_too_small_at_us_;  // unset: not said since one was large enough
+  Said nobody_;                                 // no handler is there
+  Said too_small_;                              // no handler is large enough
+  Said late_;                                   // expected ones have not joined yet
 };
 
 }  // namespace acan

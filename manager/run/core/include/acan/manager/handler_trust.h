@@ -37,10 +37,8 @@ class HandlerTrust {
   // For a unit whose audits, if any, have found nothing. `what` is WrongLoss::text.
   static ManagerAction OnUnexplained(const std::string& what);
   void OnVote(const VoteDone& event);
-  // `handlers`: as for Audits::OnHandlers. `present`: all handlers present, including quarantined
-  // ones.
-  void OnHandlers(const std::map<std::string, Capacity>& handlers,
-                  const std::map<std::string, Capacity>& present);
+  // `handlers`: as for Audits::OnHandlers. `seen` has quarantined ones, too.
+  void OnHandlers(const std::map<std::string, Capacity>& handlers, const HandlersSeen& seen);
   void Forget();  // all tasks are withdrawn
   // As the methods of Audits.
   bool HasVotes() const { return audits_ && audits_->HasVotes(); }
@@ -59,6 +57,7 @@ class HandlerTrust {
   const ManagerConfig& config_;
   // The quarantined handlers, as for TaskSpec::not_by. Those that are present come first.
   std::vector<tuplespace::ClientId> excluded_;
+  bool others_will_come_ = false;  // HandlersSeen::missing
   std::optional<Audits> audits_;
 };
 

@@ -20,8 +20,8 @@ namespace acan {
 struct SnapshotPolicy {
   // Steps between two snapshots; unset: as SavingIntervalUs says.
   std::optional<std::int64_t> every_steps;
-  double past_seconds = 0;  // of the run's earlier lives
-  std::int64_t failures = 0;
+  double past_seconds = 0;         // of the run's earlier lives
+  std::int64_t losses = 0;         // in that time
   std::int64_t saved_version = 0;  // the newest version with a snapshot; 0 needs none
 };
 
@@ -40,7 +40,7 @@ struct ManagerConfig {
   std::optional<SnapshotPolicy> snapshots;  // unset: none
   bool knows_links = true;                  // plans consider links; tasks name handlers
   int expected_handlers = 0;                // wait for this many before planning, for a while
-  bool fixed_handlers = false;              // no others will come: do not wait for a larger one
+  bool fixed_handlers = false;              // none will come but those in HandlersSeen::missing
   std::string machine;                      // the manager's, as Capacity::machine
   double overhead_us = 0;                   // of a task, besides its computation; 0: not measured
   std::uint64_t audit_secret = 0;  // decides which tasks are audited (limits.audit of them)

@@ -12,6 +12,7 @@
 
 #include "acan/core/names.h"
 #include "acan/manager/audits.h"
+#include "acan/manager/expected_handlers.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/task_policy.h"
 #include "tuplespace/messages.h"
@@ -25,6 +26,8 @@ using UnitId = std::int64_t;
 struct HandlersSeen {
   std::map<std::string, Capacity> handlers;  // by client id; all present that may get tasks
   int of_other_jobs = 0;                     // present, but their keys are limited to other jobs
+  // With ManagerConfig::fixed_handlers: those that are not there now and will come, or come back.
+  std::vector<ExpectedHandler> missing = {};
 };
 struct ChunkDone {
   UnitId unit = 0;

@@ -50,8 +50,9 @@ class AuditLog {
 
   // Creates the file, or continues an existing one, to which it only appends. Cuts off an
   // incomplete last line, and then sets `*said`. Throws Error (usage) for a file that is not an
-  // unbroken log, Error (failure) with the path and the system's message, or if another process has
-  // had the lock for 10 s. `go_on`, if set, is called here, by Flush and by Sync.
+  // unbroken log, Error (failure) with the path and the system's message, if another process has
+  // had the lock for 10 s, or if the file was moved, replaced or removed meanwhile. `go_on`, if
+  // set, is called here, by Flush and by Sync.
   explicit AuditLog(const std::string& path, std::string* said = nullptr, GoOn go_on = {});
   ~AuditLog();  // writes what is buffered, if it can at once; removes the lock's file
   AuditLog(const AuditLog&) = delete;
@@ -67,7 +68,8 @@ class AuditLog {
   // Writes the buffer to the system: it survives the end of this process. If another process has
   // the lock, it waits only if the buffer is large. The first time that the file does not end with
   // this log's last record, the buffer is dropped, because this manager has probably lost the lead;
-  // the second time, it throws Error (failure).
+  // the second time, it throws Error (failure). If another file has its path now, or none, it drops
+  // the buffer and throws at once: its records would be where nobody looks for them.
   void Flush();
   // As Flush, and then to the disk: it survives a power failure. Throws Error (failure) if anything
   // that was added is not in the file.
@@ -87,17 +89,22 @@ class AuditLog {
     kOwn,        // as this log left it
     kContinued,  // others have added records since
     kLost,       // records of this log are gone
+    kElsewhere,  // its path leads to another file or to none, or did so for a while
   };
 
   [[noreturn]] void Fail(const std::string& doing, int error) const;
   [[noreturn]] void FailChanged() const;
   void RequireSynced() const;
+  bool IsInPlace() const;
+  void RequireInPlace();  // throws as Flush
   void ContinueFrom(const AuditLogCheck& check);
   void FlushIfFree();
+  void FlushWhenFree();
   void FlushLocked(const GoOn& go_on);
   void Write();
 
   const std::string path_;
+  std::string lock_path_;  // stays, wherever `path_` leads
   const GoOn go_on_;
   int descriptor_ = -1;
   bool syncs_each_write_ = false;  // the file may lie on a file server

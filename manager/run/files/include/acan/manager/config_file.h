@@ -16,7 +16,7 @@ class ConfigFile {
   // Writes the file into `folder`, or removes it if the job requests none. If `resumes`, and the
   // folder's run began from the same weights, the names are those of its file, whatever happened to
   // the initial weights since. Called before the folder's job.json is written. Returns a warning if
-  // the names are lost, otherwise an empty text. Throws Error (failure).
+  // the names are lost, otherwise an empty text. Throws Error (failure), and Unreadable.
   std::string Begin(const std::string& folder, bool resumes);
   // Writes the same file again, in case that somebody has removed or changed it.
   void Write(const std::string& folder) const;

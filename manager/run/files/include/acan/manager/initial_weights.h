@@ -16,12 +16,14 @@ enum class JobOrigin { kUser, kRun };
 // Throws if the file cannot be read, and UsageError if the job already has a different hash. A job
 // with a hash does without the file if it no longer exists: its run may have begun. If the job
 // continues the run in `run_folder`, and the file no longer exists, the hash is that of the run's
-// job.json. The job of a user must also have the model of the files beside the weights
-// (RequireModelOfWeights); those of a run that has begun may have changed since.
+// job.json, and if that cannot be read now, Unreadable is thrown. The job of a user must also have
+// the model of the files beside the weights (RequireModelOfWeights); those of a run that has begun
+// may have changed since.
 void HoldToInitialWeights(Job* job, JobOrigin origin, const std::string& run_folder = "");
 
 // Whether the job.json in `folder` is that of a run that began from weights with this hash. The
-// folder may have another run. False for an empty hash, and if the file cannot be read.
+// folder may have another run. False for an empty hash, and if there is no such file or it is no
+// job. Throws Unreadable.
 bool BeganFromWeights(const std::string& weights_sha256, const std::string& folder);
 
 // Throws UsageError if the weights of `file` are not those of the job's hash: the file has been

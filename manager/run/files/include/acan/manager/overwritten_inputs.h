@@ -1,4 +1,4 @@
-// RequireOtherInputs: ensures that no run overwrites its job's input files.
+// Ensures that no run overwrites its job's input files or its audit log.
 #pragma once
 
 #include <string>
@@ -13,5 +13,9 @@ namespace acan {
 // wrote them. Each Manager checks this; calling it earlier reports the problem before data are
 // loaded and processes are started.
 void RequireOtherInputs(const Job& job, const std::string& out_dir);
+
+// The same for the path of an audit log, which is an output of its own and must not be one of the
+// others. Does nothing if one of the paths is empty.
+void RequireOtherAuditLog(const std::string& audit_log, const std::string& out_dir);
 
 }  // namespace acan

@@ -37,11 +37,15 @@ struct RunState {
   std::int64_t version = 0;  // steps done
   std::optional<double> train_loss;
   std::int64_t tasks_done = 0;
-  double seconds = 0;         // of work so far, over all lives of the run
-  std::int64_t failures = 0;  // how often it had to be resumed
+  double seconds = 0;  // of work so far, over all lives of the run
+  // Orders the lives of runs: this one is later than all that left a doubt (DoubtfulKeys). At least
+  // `losses`.
+  std::int64_t failures = 0;
+  std::int64_t losses = 0;  // how often it had to be resumed
   // The handlers (client ids) whose results may have contributed to the weights, without those
   // whose results were all confirmed by audits; sorted. A key ("name/") means that only its own
-  // handlers have confirmed results of each other.
+  // handlers have confirmed results of each other. Contributors::AllClientsOf stands for clients
+  // that are not named.
   std::vector<std::string> contributors = {};
   std::int64_t audits_passed = 0, audits_skipped = 0;     // of all lives
   std::vector<ResultConflict> conflicts = {};             // of all lives
@@ -55,6 +59,9 @@ struct RunState {
   // Whether a handler of `wrong` may have contributed to the weights. `wrong` has client ids, and
   // keys ("name/") of which no client is trusted.
   bool MayDependOn(const std::set<std::string>& wrong) const;
+  // Those of `names` on which the weights may depend in this sense. `names` may have all that
+  // `contributors` may have; a name that stands for all clients means that any of them is wrong.
+  std::set<std::string> ContributorsAmong(const std::set<std::string>& names) const;
   // Whether it has results that only handlers with one of these keys have confirmed, and that do
   // not count.
   bool HasUnconfirmedOf(const DoubtfulKeys& keys) const;

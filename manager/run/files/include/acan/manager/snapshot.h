@@ -34,13 +34,15 @@ class SnapshotFolder {
 
   // A writer for `state.version`. Creates the folder if needed. Throws Error (failure).
   std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
-  // Removes all but the newest `count` snapshots, and the remains of killed writers. If a life with
-  // audits wrote the newest one, this also keeps, for each handler that contributed to it, the
-  // newest one to which that handler did not contribute: the run goes back to it if the handler
-  // turns out to be wrong. Of these it keeps at most eight, whose distances grow with their age;
-  // then the run may have to go back further. Removes nothing if the system cannot read a file.
-  // REQUIRES: no writer is at work.
-  void KeepNewest(std::size_t count) const;
+  // Of the snapshots up to `version`, which this run has, removes all but the newest `count`, and
+  // removes the remains of killed writers. Later ones are not this run's: they could not be removed
+  // when it began or went back, and must not take the place of its own. If a life with audits wrote
+  // the newest one, this also keeps, for each handler that contributed to it, the newest one to
+  // which that handler did not contribute: the run goes back to it if the handler turns out to be
+  // wrong. Of these it keeps at most eight, whose distances grow with their age; then the run may
+  // have to go back further. Removes nothing if the system cannot read a file. REQUIRES: no writer
+  // is at work.
+  void KeepNewest(std::size_t count, std::int64_t version) const;
   // Removes what killed writers left. Returns whether there was anything.
   bool RemoveUnfinished() const;
   // Frees space on a full disk: removes what killed writers left, or else, of several snapshots,
@@ -78,7 +80,9 @@ class SnapshotFolder {
   void RemoveIf(const std::function<bool(const RunState&)>& is_bad) const;
   std::string PathOf(std::int64_t version) const;
   std::vector<std::string> Files(const char* suffix) const;        // newest first
-  void RemoveAllBut(std::size_t count) const;                      // KeepNewest; throws Unreadable
+  std::vector<std::string> FilesUpTo(std::int64_t version) const;  // snapshots, newest first
+  // KeepNewest of these, newest first; throws Unreadable.
+  void RemoveAllBut(std::size_t count, const std::vector<std::string>& paths) const;
   std::optional<RunState> StateOf(const std::string& path) const;  // nullopt: the file is damaged
   std::optional<RunState> ReadState(const SafetensorsFile& file, const std::function<void()>& go_on,
                                     std::string* problem, bool* others) const;

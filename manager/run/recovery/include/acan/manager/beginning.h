@@ -44,6 +44,9 @@ class Beginning {
   // over even so.
   void Find(const SnapshotFolder* snapshots, const std::vector<std::string>& earlier_runs,
             BarredSnapshots barred);
+  // What these keys confirm from now on counts. Find does this, too. A run that begins anew calls
+  // only this, because an earlier run may have left such keys in the space.
+  void BeginAfter(const DoubtfulKeys& in_doubt);
 
   // In this process.
   bool IsFirstLife() const { return limits_.earlier_lives == 0; }
