@@ -41,8 +41,8 @@ TEST(DeviceCacheTest, OwesManyResultsThatArePutAgainAndWhoseKeysHaveOneHash) {
     lost.put_again.insert(key);
   }
   cache.ReleaseAllBut(lost.put_again, out);
-  EXPECT_TRUE(
-      std::all_of(keys.begin(), keys.end(), [&](const Key& key) { return cache.Owes(key); }));
+  EXPECT_TRUE(std::all_of(keys.begin(), keys.end(),
+                          [&](const Key& key) { return cache.BeginSupply(key); }));
 }
 
 // As when the handler joins another broker: a request that names more would be refused.

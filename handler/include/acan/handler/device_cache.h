@@ -107,7 +107,6 @@ class DeviceCache {
   // Until at least this many bytes are being supplied.
   void SupplySome(std::uint64_t enough_bytes, Actions& out);
   bool IsSupplying() const { return under_way_ > 0; }
-  bool Owes(const tuplespace::Key& key) const { return owed_.contains(key); }
   bool OwesNothing() const { return owed_.empty(); }
   bool HasFailedSupplies() const { return failed_ > 0; }
   bool OwesWhatWasNotTried() const { return under_way_ + failed_ < owed_.size(); }
