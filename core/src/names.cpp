@@ -254,6 +254,10 @@ Pattern AllOfSteps() {
   return {{FieldPattern::Any(), FieldPattern::AtLeast(INT64_MIN), FieldPattern::Any()}, true};
 }
 
+bool IsOfStep(const Key& key) {
+  return key.IsInteger(1) && key.FirstBytes(2).size() < key.bytes().size();
+}
+
 std::string WithoutStep(const Key& key) {
   return key.FieldCount() > 2 ? key.BytesWithout(1) : key.bytes();
 }
@@ -276,7 +280,7 @@ Key InNextStep(const Key& key) {
 }
 
 Key RunOf(const Key& step) {
-  return Key(std::vector<tuplespace::Field>{step.Fields().front()});
+  return *Key::FromBytes(step.FirstBytes(1));
 }
 
 const char* PrecisionName(Precision precision) {

@@ -14,10 +14,32 @@ struct LastWrite {
   View view;
 };
 
-// Returns the last write of each output. Visits the calls once, as a task may have thousands of
-// calls and a hundred outputs.
+bool Writes(const Call& call, std::size_t operand) {
+  return call.views[operand].buffer >= 0 &&
+         RowOfCall(call).operands[operand].access != Access::kRead;
+}
+
+std::optional<LastWrite> LastWriteTo(const View& output, const Task& task) {
+  for (std::size_t c = task.calls.size(); c-- > 0;) {
+    const Call& call = task.calls[c];
+    for (std::size_t j = 0; j < call.views.size(); ++j) {
+      if (Writes(call, j) && Overlap(call.views[j], output)) return LastWrite{c, call.views[j]};
+    }
+  }
+  return std::nullopt;
+}
+
+// Returns the last write of each output.
 std::vector<std::optional<LastWrite>> FindLastWrites(const Task& task) {
+  constexpr std::size_t kFewCalls = 8;  // so few that each output may look at all of them
   std::vector<std::optional<LastWrite>> last(task.outputs.size());
+  if (task.calls.size() <= kFewCalls) {
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      last[i] = LastWriteTo(task.outputs[i].view, task);
+    }
+    return last;
+  }
+  // Visits the calls once, as a task may have thousands of calls and a hundred outputs.
   std::vector<std::vector<std::size_t>> open(task.buffers.size());  // outputs, by buffer
   for (std::size_t i = 0; i < task.outputs.size(); ++i) {
     open[static_cast<std::size_t>(task.outputs[i].view.buffer)].push_back(i);
@@ -25,10 +47,9 @@ std::vector<std::optional<LastWrite>> FindLastWrites(const Task& task) {
   std::size_t left = task.outputs.size();
   for (std::size_t c = task.calls.size(); c-- > 0 && left > 0;) {
     const Call& call = task.calls[c];
-    const auto operands = RowOfCall(call).operands;
     for (std::size_t j = 0; j < call.views.size(); ++j) {
+      if (!Writes(call, j)) continue;
       const View& view = call.views[j];
-      if (view.buffer < 0 || operands[j].access == Access::kRead) continue;
       left -= std::erase_if(open[static_cast<std::size_t>(view.buffer)], [&](std::size_t output) {
         if (!Overlap(view, task.outputs[output].view)) return false;
         last[output] = LastWrite{c, view};

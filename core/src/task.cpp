@@ -70,33 +70,37 @@ enum class BufferState : std::uint8_t { kEmpty, kInput, kAssembled, kWritten };
 // What is known of the buffers at one moment of the task.
 class Buffers {
  public:
-  explicit Buffers(const Task& task)
-      : specs_(task.buffers),
-        state_(specs_.size(), BufferState::kEmpty),
-        written_(specs_.size()),
-        zeroed_(specs_.size(), false) {}
+  explicit Buffers(const Task& task) : specs_(task.buffers), known_(specs_.size()) {}
 
-  BufferState& StateOf(std::size_t buffer) { return state_[buffer]; }
-  void Write(const View& part) { written_[static_cast<std::size_t>(part.buffer)].Write(part); }
+  BufferState& StateOf(std::size_t buffer) { return known_[buffer].state; }
+  void Write(const View& part) {
+    const auto index = static_cast<std::size_t>(part.buffer);
+    known_[index].written.Write(part, specs_[index]);
+  }
   void Read(const View& part) {
     const auto index = static_cast<std::size_t>(part.buffer);
-    if (state_[index] == BufferState::kInput || zeroed_[index]) return;
-    zeroed_[index] = !written_[index].Has(part, specs_[index]);
+    Known& known = known_[index];
+    if (known.state == BufferState::kInput || known.zeroed) return;
+    known.zeroed = !known.written.Has(part, specs_[index]);
   }
   // As Task::zeroed.
   std::vector<std::uint32_t> Zeroed() const {
     std::vector<std::uint32_t> list;
-    for (std::uint32_t i = 0; i < zeroed_.size(); ++i) {
-      if (zeroed_[i]) list.push_back(i);
+    for (std::uint32_t i = 0; i < known_.size(); ++i) {
+      if (known_[i].zeroed) list.push_back(i);
     }
     return list;
   }
 
  private:
+  struct Known {
+    BufferState state = BufferState::kEmpty;
+    bool zeroed = false;
+    WrittenParts written;
+  };
+
   const std::vector<BufferSpec>& specs_;
-  std::vector<BufferState> state_;
-  std::vector<WrittenParts> written_;
-  std::vector<bool> zeroed_;
+  std::vector<Known> known_;
 };
 
 void CheckPieces(const Task& task, std::size_t input_count, Buffers& buffers) {
@@ -188,11 +192,23 @@ void CheckSizes(const Task& task) {
 
 // A handler keeps one matrix for each key.
 void CheckKeys(const Task& task) {
+  if (task.outputs.size() < 2) return;
   std::vector<std::string_view> keys;
   keys.reserve(task.outputs.size());
   for (const Output& output : task.outputs) keys.push_back(output.key.bytes());
   std::sort(keys.begin(), keys.end());
   if (std::adjacent_find(keys.begin(), keys.end()) != keys.end()) Bad("two results with one key");
+}
+
+// The bytes of all matrices, which are at least what the task needs; a little more than
+// kMaxTaskBytes if there are more than that.
+std::uint64_t AllBytes(const Task& task) {
+  std::uint64_t bytes = 0;
+  const auto add = [&](std::uint64_t more) { bytes = std::min(kMaxTaskBytes + 1, bytes + more); };
+  for (const BufferSpec& buffer : task.buffers) add(buffer.bytes());
+  for (const Piece& piece : task.pieces) add(BufferSpec{piece.rows, piece.cols}.bytes());
+  for (const Output& output : task.outputs) add(output.view.bytes());
+  return bytes;
 }
 
 // Returns Task::zeroed.
@@ -217,7 +233,7 @@ std::vector<std::uint32_t> Check(const Task& task, std::size_t input_count) {
     buffers.Read(view);
   }
   CheckKeys(task);
-  if (NeedBytes(task) > kMaxTaskBytes) {
+  if (AllBytes(task) > kMaxTaskBytes) {
     Bad(fmt::format("its matrices have more than {} bytes", kMaxTaskBytes));
   }
   return buffers.Zeroed();
@@ -281,6 +297,7 @@ Call DecodeCall(const wire::Call& in, Budget& budget) {
   }
   if (in.views() != nullptr) {
     budget.Spend(in.views()->size() * sizeof(wire::View));
+    call.views.reserve(in.views()->size());
     for (const wire::View* view : *in.views()) call.views.push_back(FromWire(*view));
   }
   DecodeScalars(in.floats(), call.scalars.f);
@@ -438,20 +455,25 @@ Task DecodeTask(const tuplespace::Payload& given, std::size_t input_count) {
   }
   task.chunk = in.chunk();
   if (in.buffers() != nullptr) {
+    task.buffers.reserve(in.buffers()->size());
     for (const wire::BufferSpec* b : *in.buffers()) task.buffers.push_back({b->rows(), b->cols()});
   }
   if (in.pieces() != nullptr) {
+    task.pieces.reserve(in.pieces()->size());
     for (const wire::Piece* p : *in.pieces()) {
       task.pieces.push_back({p->input(), p->buffer(), p->row(), p->col(), p->rows(), p->cols()});
     }
   }
   Budget budget(bytes.size());
   if (in.calls() != nullptr) {
+    task.calls.reserve(in.calls()->size());
     for (const wire::Call* call : *in.calls()) task.calls.push_back(DecodeCall(*call, budget));
   }
   if (in.outputs() != nullptr) {
-    for (const wire::Output* out : *in.outputs())
+    task.outputs.reserve(in.outputs()->size());
+    for (const wire::Output* out : *in.outputs()) {
       task.outputs.push_back(DecodeOutput(*out, budget));
+    }
   }
   if (in.ahead() != nullptr) {
     for (const wire::Ahead* one : *in.ahead()) task.ahead.push_back(DecodeAhead(*one, budget));

@@ -1,5 +1,4 @@
 // The memory that a task needs.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,13 +12,17 @@ TaskMemory MemoryOf(const Task& task) {
     sum = more > UINT64_MAX - sum ? UINT64_MAX : sum + more;
   };
   TaskMemory memory;
-  std::vector<bool> is_assembled(task.buffers.size(), false);
-  std::vector<bool> is_tuple(task.buffers.size(), false);  // an input, or a result
+  struct Known {
+    bool is_assembled = false;
+    bool is_tuple = false;  // an input, or a result
+  };
+  std::vector<Known> known(task.buffers.size());
   for (const Piece& piece : task.pieces) {
     add(memory.gathering_bytes, BufferSpec{piece.rows, piece.cols}.bytes());
-    if (CoversBuffer(piece, task)) is_tuple[piece.buffer] = true;
-    if (is_tuple[piece.buffer] || is_assembled[piece.buffer]) continue;
-    is_assembled[piece.buffer] = true;
+    Known& buffer = known[piece.buffer];
+    if (CoversBuffer(piece, task)) buffer.is_tuple = true;
+    if (buffer.is_tuple || buffer.is_assembled) continue;
+    buffer.is_assembled = true;
     add(memory.gathering_bytes, task.buffers[piece.buffer].bytes());
   }
   for (const BufferSpec& buffer : task.buffers) add(memory.computing_bytes, buffer.bytes());
@@ -27,15 +30,14 @@ TaskMemory MemoryOf(const Task& task) {
     const auto index = static_cast<std::size_t>(output.view.buffer);
     const BufferSpec& buffer = task.buffers[index];
     const bool is_part = output.view.rows != buffer.rows || output.view.cols != buffer.cols;
-    if (is_part || is_tuple[index]) add(memory.computing_bytes, output.view.bytes());
-    if (!is_part) is_tuple[index] = true;
+    if (is_part || known[index].is_tuple) add(memory.computing_bytes, output.view.bytes());
+    if (!is_part) known[index].is_tuple = true;
   }
   return memory;
 }
 
 std::uint64_t NeedBytes(const Task& task) {
-  const TaskMemory memory = MemoryOf(task);
-  return std::max(memory.gathering_bytes, memory.computing_bytes);
+  return MemoryOf(task).need_bytes();
 }
 
 std::vector<std::uint64_t> InputBytes(const Task& task, std::size_t inputs) {

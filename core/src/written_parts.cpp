@@ -24,9 +24,12 @@ auto PlaceOf(const View& view) {
 
 }  // namespace
 
-void WrittenParts::Write(const View& part) {
+void WrittenParts::Write(const View& part, const BufferSpec& buffer) {
   if (known_ != Known::kNothing) return;
-  if (parts_.empty() || !SameView(parts_.back(), part)) parts_.push_back(part);
+  if (part.rows == buffer.rows && part.cols == buffer.cols) {
+    known_ = Known::kWhole;
+  } else if (parts_.empty() || !SameView(parts_.back(), part))
+    parts_.push_back(part);
 }
 
 bool WrittenParts::Has(const View& part, const BufferSpec& buffer) {

@@ -12,7 +12,7 @@ namespace acan {
 // The parts of one buffer. Errs on the side of "not written".
 class WrittenParts {
  public:
-  void Write(const View& part);
+  void Write(const View& part, const BufferSpec& buffer);
   // Whether every element of `part` has been written. The first answer of false is final. Takes
   // O(n log n) for n parts once, otherwise a constant number of steps.
   bool Has(const View& part, const BufferSpec& buffer);

@@ -29,122 +29,130 @@ std::vector<Key> TakeSome(std::vector<Key>& keys, std::size_t most) {
 }  // namespace
 
 // This handler will not be asked for the older version again.
-void DeviceCache::BecomeNewest(const Key& key, Actions& out) {
-  const std::string identity = WithoutStep(key);
-  const auto older = newest_.find(identity);
-  if (older != newest_.end() && older->second != key) {
-    const auto it = entries_.find(older->second);
-    assert(it != entries_.end());
-    if (it->second.owed) {
-      // The space will say when no client needs it.
-    } else if (it->second.pins > 0) {
-      it->second.doomed = true;
-      newly_dropped_.push_back(older->second);
-    } else {
-      const Key gone = older->second;  // Remove destroys what `older` refers to
-      Remove(gone, out);
-    }
+void DeviceCache::BecomeNewest(Iterator at, Actions& out) {
+  const auto [newest, is_first] = newest_.try_emplace(WithoutStep(at->first), at);
+  at->second.newest = true;
+  if (is_first || newest->second == at) return;
+  const Iterator older = std::exchange(newest->second, at);
+  older->second.newest = false;
+  if (older->second.owed) {
+    // The space will say when no client needs it.
+  } else if (older->second.pins > 0) {
+    older->second.doomed = true;
+    newly_dropped_.push_back(older->first);
+  } else {
+    Remove(older, out);
   }
-  newest_[identity] = key;
 }
 
-bool DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out) {
-  BecomeNewest(kept.key, out);
-  const auto [it, is_new] = entries_.try_emplace(kept.key);
-  assert(is_new || it->second.bytes == kept.bytes);
-  it->second.last_used_us = now_us;
-  if (!is_new) return false;
-  it->second.bytes = kept.bytes;
-  bytes_ += kept.bytes;
-  return true;
+std::pair<DeviceCache::Iterator, bool> DeviceCache::Insert(const Key& key, std::uint64_t bytes,
+                                                           std::int64_t now_us) {
+  const auto [at, is_new] = entries_.try_emplace(key);
+  assert(is_new || at->second.bytes == bytes);
+  at->second.last_used_us = now_us;
+  if (is_new) {
+    at->second.bytes = bytes;
+    bytes_ += bytes;
+  }
+  return {at, is_new};
+}
+
+void DeviceCache::Add(const KeptResult& kept, std::int64_t now_us, Actions& out) {
+  BecomeNewest(Insert(kept.key, kept.bytes, now_us).first, out);
+}
+
+std::pair<DeviceCache::Pinned, bool> DeviceCache::AddPinned(const KeptResult& kept,
+                                                            std::int64_t now_us, Actions& out) {
+  const auto [at, is_new] = Insert(kept.key, kept.bytes, now_us);
+  BecomeNewest(at, out);
+  return {Pin(at, now_us), is_new};
 }
 
 void DeviceCache::AddAhead(const Key& key, std::uint64_t bytes, std::int64_t now_us) {
-  const auto [it, is_new] = entries_.try_emplace(key);
+  const auto [at, is_new] = Insert(key, bytes, now_us);
   assert(is_new);
-  it->second.bytes = bytes;
-  it->second.ahead = true;
-  it->second.last_used_us = now_us;
-  bytes_ += bytes;
+  at->second.ahead = true;
 }
 
-void DeviceCache::AwaitAnswer(const Key& key, FlightId maker) {
-  Entry& entry = entries_.at(key);
+void DeviceCache::AwaitAnswer(const Pinned& pinned, FlightId maker) {
+  Entry& entry = pinned.at_->second;
   entry.maker = maker;
   entry.awaiting = true;
 }
 
 // Another flight may have made the same result.
-void DeviceCache::Accept(const Key& key, FlightId maker) {
-  Entry& entry = entries_.at(key);
+void DeviceCache::Accept(const Pinned& pinned, FlightId maker) {
+  Entry& entry = pinned.at_->second;
   if (entry.maker == maker) entry.awaiting = false;
 }
 
-// What is owed is released when no client needs it.
 void DeviceCache::Refuse(const Key& key, FlightId maker, Actions& out) {
-  const auto it = entries_.find(key);
-  if (it == entries_.end() || it->second.maker != maker || it->second.owed) return;
-  Forget(key, out);
+  const auto at = entries_.find(key);
+  if (at != entries_.end()) Refuse(at, maker, out);
 }
 
-void DeviceCache::EndAwaiting(const Key& key, FlightId maker, Actions& out) {
-  if (entries_.at(key).awaiting) Refuse(key, maker, out);
+// What is owed is released when no client needs it.
+void DeviceCache::Refuse(Iterator at, FlightId maker, Actions& out) {
+  if (at->second.maker == maker && !at->second.owed) Forget(at, out);
+}
+
+void DeviceCache::EndAwaiting(const Pinned& pinned, FlightId maker, Actions& out) {
+  if (pinned.at_->second.awaiting) Refuse(pinned.at_, maker, out);
 }
 
 bool DeviceCache::MayUse(const Key& key) const {
-  const auto it = entries_.find(key);
-  return it != entries_.end() && it->second.MayBeUsed();
+  const auto at = entries_.find(key);
+  return at != entries_.end() && at->second.MayBeUsed();
 }
 
 bool DeviceCache::IsNewest(const Key& key) const {
   const auto newest = newest_.find(WithoutStep(key));
-  return newest == newest_.end() || newest->second < key;
+  return newest == newest_.end() || newest->second->first < key;
 }
 
-void DeviceCache::Pin(const Key& key, std::int64_t now_us) {
-  Pin(entries_.at(key), now_us);
+std::optional<DeviceCache::Pinned> DeviceCache::PinIfUsable(const Key& key, std::int64_t now_us,
+                                                            Actions& out) {
+  const auto at = entries_.find(key);
+  if (at == entries_.end() || !at->second.MayBeUsed()) return std::nullopt;
+  if (std::exchange(at->second.ahead, false)) BecomeNewest(at, out);
+  return Pin(at, now_us);
 }
 
-std::optional<std::uint64_t> DeviceCache::PinIfUsable(const Key& key, std::int64_t now_us,
-                                                      Actions& out) {
-  const auto it = entries_.find(key);
-  if (it == entries_.end() || !it->second.MayBeUsed()) return std::nullopt;
-  if (std::exchange(it->second.ahead, false)) BecomeNewest(key, out);
-  Pin(it->second, now_us);
-  return it->second.bytes;
-}
-
-void DeviceCache::Pin(Entry& entry, std::int64_t now_us) {
+DeviceCache::Pinned DeviceCache::Pin(Iterator at, std::int64_t now_us) {
+  Entry& entry = at->second;
   if (!entry.IsHeld()) held_bytes_ += entry.bytes;
   ++entry.pins;
   entry.last_used_us = now_us;
+  return Pinned(at);
 }
 
-void DeviceCache::Unpin(const Key& key, std::int64_t now_us, Actions& out) {
-  Entry& entry = entries_.at(key);
+void DeviceCache::Unpin(const Pinned& pinned, std::int64_t now_us, Actions& out) {
+  Entry& entry = pinned.at_->second;
   assert(entry.pins > 0);
   entry.last_used_us = now_us;
   if (--entry.pins > 0 || entry.owed) return;
   held_bytes_ -= entry.bytes;
-  if (entry.doomed) Remove(key, out);
+  if (entry.doomed) Remove(pinned.at_, out);
 }
 
-bool DeviceCache::Take(const Key& key) {
-  const auto it = entries_.find(key);
-  assert(it != entries_.end());
-  if (it->second.pins != 1 || it->second.owed) return false;
-  held_bytes_ -= it->second.bytes;
-  Erase(it);
+bool DeviceCache::Take(const Pinned& pinned) {
+  const Entry& entry = pinned.at_->second;
+  if (entry.pins != 1 || entry.owed) return false;
+  held_bytes_ -= entry.bytes;
+  Erase(pinned.at_);
   return true;
 }
 
 void DeviceCache::Forget(const Key& key, Actions& out) {
-  const auto it = entries_.find(key);
-  if (it == entries_.end()) return;
-  assert(!it->second.owed);
-  if (it->second.pins == 0) return Remove(key, out);
-  it->second.forgotten = true;
-  if (!std::exchange(it->second.doomed, true)) newly_dropped_.push_back(key);
+  const auto at = entries_.find(key);
+  if (at != entries_.end()) Forget(at, out);
+}
+
+void DeviceCache::Forget(Iterator at, Actions& out) {
+  assert(!at->second.owed);
+  if (at->second.pins == 0) return Remove(at, out);
+  at->second.forgotten = true;
+  if (!std::exchange(at->second.doomed, true)) newly_dropped_.push_back(at->first);
 }
 
 void DeviceCache::AnnounceAll() {
@@ -171,12 +179,11 @@ void DeviceCache::DropOlder(const Key& input, Actions& out) {
   std::optional<Key> step = StepOf(input);
   if (!step) return;
   step_ = std::move(step);
-  std::vector<Key> older;
   const auto end = entries_.lower_bound(*step_);
-  for (auto it = entries_.lower_bound(RunOf(*step_)); it != end; ++it) {
-    if (!it->second.IsHeld()) older.push_back(it->first);
+  for (auto at = entries_.lower_bound(RunOf(*step_)); at != end;) {
+    const Iterator older = at++;
+    if (!older->second.IsHeld()) Remove(older, out);
   }
-  for (const Key& key : older) Remove(key, out);
 }
 
 std::int64_t DeviceCache::NextCheckUs() const {
@@ -185,17 +192,17 @@ std::int64_t DeviceCache::NextCheckUs() const {
 
 void DeviceCache::DropCold(std::int64_t now_us, Actions& out) {
   cold_check_us_ = now_us + kColdUs / 4;
-  std::vector<Key> cold;
-  for (const auto& [key, entry] : entries_) {
-    if (!entry.IsHeld() && now_us >= entry.last_used_us + kColdUs) cold.push_back(key);
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const Iterator cold = at++;
+    const Entry& entry = cold->second;
+    if (!entry.IsHeld() && now_us >= entry.last_used_us + kColdUs) Remove(cold, out);
   }
-  for (const Key& key : cold) Remove(key, out);
 }
 
 void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
   if (bytes_ <= most_bytes) return;
   // Sorted once, as a large task may need the room of many small inputs.
-  std::vector<std::map<Key, Entry>::iterator> coldest_first;
+  std::vector<Iterator> coldest_first;
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if (!it->second.IsHeld()) coldest_first.push_back(it);
   }
@@ -204,32 +211,29 @@ void DeviceCache::ShrinkTo(std::uint64_t most_bytes, Actions& out) {
   });
   for (const auto& entry : coldest_first) {
     if (bytes_ <= most_bytes) return;
-    Remove(Key(entry->first), out);  // a copy, as the entry is destroyed
+    Remove(entry, out);
   }
   assert(bytes_ <= most_bytes);
 }
 
-void DeviceCache::Remove(const Key& key, Actions& out) {
-  const auto it = entries_.find(key);
-  assert(it != entries_.end() && !it->second.IsHeld());
-  out.push_back(DropCached{key});
-  Erase(it);
+void DeviceCache::Remove(Iterator at, Actions& out) {
+  assert(!at->second.IsHeld());
+  out.push_back(DropCached{at->first});
+  Erase(at);
 }
 
-void DeviceCache::Erase(std::map<Key, Entry>::iterator it) {
-  const Key key = it->first;
-  bytes_ -= it->second.bytes;
-  if (!it->second.doomed) newly_dropped_.push_back(key);
-  const auto newest = newest_.find(WithoutStep(key));
-  if (newest != newest_.end() && newest->second == key) newest_.erase(newest);
-  entries_.erase(it);
+void DeviceCache::Erase(Iterator at) {
+  bytes_ -= at->second.bytes;
+  if (!at->second.doomed) newly_dropped_.push_back(at->first);
+  if (at->second.newest) newest_.erase(WithoutStep(at->first));
+  entries_.erase(at);
 }
 
 // ---- what is owed ------------------------------------------------------------------------------
 
-void DeviceCache::AddOwed(const Key& key) {
-  Entry& entry = entries_.at(key);
-  if (!owed_.try_emplace(key, Supply::kNone).second) return;
+void DeviceCache::AddOwed(const Pinned& pinned) {
+  Entry& entry = pinned.at_->second;
+  if (!owed_.try_emplace(pinned.key(), Supply::kNone).second) return;
   assert(entry.pins > 0);
   entry.doomed = entry.forgotten = false;
   entry.owed = true;
@@ -252,9 +256,10 @@ bool DeviceCache::EndOwed(const Key& key) {
 // may differ.
 void DeviceCache::Release(const Key& key, Actions& out) {
   if (!EndOwed(key)) return;
-  Entry& entry = entries_.at(key);
-  entry.doomed = entry.forgotten = true;
-  if (entry.pins == 0) Remove(key, out);
+  const auto at = entries_.find(key);
+  assert(at != entries_.end());
+  at->second.doomed = at->second.forgotten = true;
+  if (at->second.pins == 0) Remove(at, out);
 }
 
 void DeviceCache::ReleaseAllBut(const std::set<Key>& keys, Actions& out) {

@@ -69,8 +69,8 @@ std::uint64_t HandlerCore::FreeBytes() const {
 std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flight) {
   std::uint64_t pinned_bytes = 0, whole_bytes = 0;
   for (const Pinned& pinned : flight.pinned) {
-    pinned_bytes += pinned.bytes;
-    if (pinned.whole) whole_bytes += pinned.bytes;
+    pinned_bytes += pinned.entry.bytes();
+    if (pinned.whole) whole_bytes += pinned.entry.bytes();
   }
   return std::max(event.gathering_bytes - std::min(event.gathering_bytes, pinned_bytes),
                   event.computing_bytes - std::min(event.computing_bytes, whole_bytes));
@@ -82,7 +82,7 @@ std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flig
 bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out) {
   const auto fits = [&] { return ChargeOf(event, flight) <= FreeBytes(); };
   for (auto pinned = flight.pinned.begin(); pinned != flight.pinned.end() && !fits();) {
-    if (pinned->whole || !cache_.Take(pinned->key)) {
+    if (pinned->whole || !cache_.Take(pinned->entry)) {
       ++pinned;
       continue;
     }
@@ -124,9 +124,7 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
       continue;
     }
     SetCharge(flight, flight.charge_bytes - charged_bytes);
-    cache_.Add({key, bytes}, now_us, out);
-    cache_.Pin(key, now_us);
-    flight.pinned.push_back({key, bytes, i, whole});
+    flight.pinned.push_back({cache_.AddPinned({key, bytes}, now_us, out).first, i, whole});
     cache_.AnnounceHeld(key);
     kept.push_back(i);
   }
@@ -140,7 +138,7 @@ void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
 }
 
 void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
-  for (const Pinned& pinned : flight.pinned) cache_.Unpin(pinned.key, now_us, out);
+  for (const Pinned& pinned : flight.pinned) cache_.Unpin(pinned.entry, now_us, out);
   flight.pinned.clear();
 }
 
@@ -167,9 +165,9 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     if (event.sent[i]) continue;
-    if (const auto bytes = cache_.PinIfUsable(event.inputs[i], now_us, out)) {
+    if (const auto entry = cache_.PinIfUsable(event.inputs[i], now_us, out)) {
       const bool whole = event.whole.empty() || event.whole[i];
-      flight.pinned.push_back({event.inputs[i], *bytes, i, whole});
+      flight.pinned.push_back({*entry, i, whole});
     } else {
       missing.push_back(i);
     }
@@ -270,7 +268,9 @@ void HandlerCore::On(const ResultsCount& event, std::int64_t, Actions&) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   assert(it->second.phase == Phase::kSending);
-  for (const Pinned& result : it->second.pinned) cache_.Accept(result.key, event.flight);
+  for (const Pinned& result : it->second.pinned) {
+    DeviceCache::Accept(result.entry, event.flight);
+  }
 }
 
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
@@ -312,13 +312,12 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
   for (const KeptResult& kept : event.kept) {
     if (kept.resident) flight.leaving_bytes -= std::min(flight.leaving_bytes, kept.bytes);
     // Until they are released they must stay, as their bytes are those of the results.
-    const bool is_new = cache_.Add(kept, now_us, out);
+    const auto [entry, is_new] = cache_.AddPinned(kept, now_us, out);
+    flight.pinned.push_back({entry});
     if (is_new) charge_bytes -= std::min(charge_bytes, kept.bytes);
     // A result that stays replaces the bytes that were here; one that leaves does not.
-    if (is_new || kept.resident) cache_.AwaitAnswer(kept.key, event.flight);
-    cache_.Pin(kept.key, now_us);
-    flight.pinned.push_back({kept.key, kept.bytes});
-    if (kept.resident) cache_.AddOwed(kept.key);
+    if (is_new || kept.resident) DeviceCache::AwaitAnswer(entry, event.flight);
+    if (kept.resident) cache_.AddOwed(entry);
   }
   leaving_bytes_ += flight.leaving_bytes;
   SetCharge(flight, charge_bytes);
@@ -349,7 +348,7 @@ void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
   leaving_bytes_ -= it->second.leaving_bytes;
   SetCharge(it->second, 0);
   for (const Pinned& result : it->second.pinned) {
-    cache_.EndAwaiting(result.key, event.flight, out);
+    cache_.EndAwaiting(result.entry, event.flight, out);
   }
   Unpin(it->second, now_us, out);
   flights_.erase(it);

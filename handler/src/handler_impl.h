@@ -41,6 +41,7 @@ struct Handler::Impl {
   // A flight, as the I/O thread knows it.
   struct Flight {
     std::shared_ptr<const Task> task;
+    std::uint64_t flops = 0;  // Flops(*task)
     std::vector<Key> input_keys;
     std::vector<TaskInput> inputs;
     std::optional<std::size_t> keep_input;

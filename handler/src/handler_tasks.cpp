@@ -21,20 +21,25 @@ using tuplespace::ReplyBody;
 
 namespace {
 
+struct GrantedTask {
+  std::shared_ptr<const Task> task;
+  TaskMemory memory;
+};
+
 // The task that was granted. `is_here`: whether it may use a tuple of the cache. Throws
 // std::exception with the reason if no handler may run it.
-std::shared_ptr<Task> TaskOf(const tuplespace::Grant& grant,
-                             const std::function<bool(const Key&)>& is_here) {
+GrantedTask TaskOf(const tuplespace::Grant& grant, const std::function<bool(const Key&)>& is_here) {
   if (!grant.task) throw std::invalid_argument("the tuple is not a task");
-  auto task = std::make_shared<Task>(DecodeTask(grant.payload, grant.task->inputs.size()));
-  if (NeedBytes(*task) > grant.task->need_bytes) {
+  auto task = std::make_shared<const Task>(DecodeTask(grant.payload, grant.task->inputs.size()));
+  const TaskMemory memory = MemoryOf(*task);
+  if (memory.need_bytes() > grant.task->need_bytes) {
     throw std::invalid_argument(fmt::format("task: declares a need of {} bytes, but uses {}",
-                                            grant.task->need_bytes, NeedBytes(*task)));
+                                            grant.task->need_bytes, memory.need_bytes()));
   }
   std::optional<std::string> problem = ProblemOfKeys(*task, grant.key, grant.task->inputs);
   if (!problem) problem = ProblemOfInputs(*task, grant, is_here);
   if (problem) throw std::invalid_argument(*problem);
-  return task;
+  return {std::move(task), memory};
 }
 
 // Whether the space has exactly this result. A duplicate may differ from what it has: the space
@@ -78,28 +83,30 @@ void Handler::Impl::AskForLess(const tuplespace::RequestError& error, std::uint3
 
 void Handler::Impl::OnGrant(tuplespace::Grant&& grant, bool current) {
   Flight flight;
-  TaskGranted event;
-  event.lease = {grant.key, grant.fence};
-  event.lease_us = grant.lease_us;
-  event.current = current;
+  GrantedTask granted;
   try {
-    flight.task = TaskOf(grant, [this](const Key& key) { return core.MayUse(key); });
+    granted = TaskOf(grant, [this](const Key& key) { return core.MayUse(key); });
   } catch (const std::exception& error) {
     ++report.failed;
     Log(fmt::format("cannot run {}: {}", grant.key.ToString(), error.what()));
-    Submit(tuplespace::Fail{event.lease, error.what()});
+    Submit(tuplespace::Fail{{std::move(grant.key), grant.fence}, error.what()});
     if (current) Step(GetEnded{});
     return;
   }
-  const TaskMemory memory = MemoryOf(*flight.task);
-  event.gathering_bytes = memory.gathering_bytes;
-  event.computing_bytes = memory.computing_bytes;
+  flight.task = std::move(granted.task);
+  flight.flops = Flops(*flight.task);
+  TaskGranted event;
+  event.lease = {std::move(grant.key), grant.fence};
+  event.lease_us = grant.lease_us;
+  event.current = current;
+  event.gathering_bytes = granted.memory.gathering_bytes;
+  event.computing_bytes = granted.memory.computing_bytes;
   event.timed = flight.task->timed;
   event.need_bytes = grant.task->need_bytes;
-  event.flops = Flops(*flight.task);
+  event.flops = flight.flops;
   event.chunk = flight.task->chunk;
   event.resident_bytes = ResidentBytes(*flight.task);
-  event.inputs = grant.task->inputs;
+  event.inputs = std::move(grant.task->inputs);
   event.whole = WholeInputs(*flight.task, event.inputs.size());
   const std::vector<std::uint64_t> right_bytes = InputBytes(*flight.task, event.inputs.size());
   if (capacity.bytes_travel) {
@@ -152,17 +159,18 @@ void Handler::Impl::OnOutcome(DeviceOutcome&& outcome) {
   TaskFinished event;
   event.flight = id;
   event.took_us = static_cast<std::int64_t>(outcome.seconds * 1e6);
-  const Task& task = *flights.at(id).task;
-  const std::uint64_t flops = Flops(task);
-  report.gflop += static_cast<double>(flops) * 1e-9;
-  if (speed_watch->Note(WatchedTaskOf(task, flops), event.took_us, MonotonicUs())) ReportSpeed();
+  Flight& flight = flights.at(id);
+  report.gflop += static_cast<double>(flight.flops) * 1e-9;
+  if (speed_watch->Note(WatchedTaskOf(*flight.task, flight.flops), event.took_us, MonotonicUs())) {
+    ReportSpeed();
+  }
   for (const TaskResult& result : outcome.results) {
     const bool resident = result.resident_bytes > 0;
     const std::uint64_t bytes = resident ? result.resident_bytes : result.payload.size();
     event.result_bytes += bytes;
     if (result.kept) event.kept.push_back({result.key, bytes, resident});
   }
-  flights[id].outcome = std::move(outcome);
+  flight.outcome = std::move(outcome);
   Step(std::move(event));
 }
 
@@ -203,6 +211,7 @@ void Handler::Impl::Do(const RunTask& action) {
   Flight& flight = at->second;
   DeviceJob job{action.flight, flight.task, std::move(flight.inputs), flight.keep_input, 0};
   job.resident = action.resident;
+  job.flops = flight.flops;
   // As for inputs of that size (Get::holds_from_bytes): other tasks of this handler may read them.
   if (capacity.bytes_travel) job.keeps_from_bytes = options.holds_from_bytes;
   const std::vector<bool> whole = WholeInputs(*job.task, job.inputs.size());
@@ -243,12 +252,14 @@ void Handler::Impl::Do(const ReportDone& action) {
   for (TaskResult& result : flight.outcome.results) {
     if (injector) Spoil(result);
     tuplespace::Tuple tuple;
-    tuple.key = result.key;
+    tuple.key = std::move(result.key);
     tuple.held = result.kept != nullptr;
     tuple.resident_bytes = result.resident_bytes;
     // What is here already may count, and what leaves may not.
-    const bool replaces = result.resident_bytes > 0 || !cached.contains(result.key);
-    if (result.kept && replaces) cached[result.key] = std::move(result.kept);
+    if (result.kept) {
+      const auto [at, is_new] = cached.try_emplace(tuple.key);
+      if (is_new || result.resident_bytes > 0) at->second = std::move(result.kept);
+    }
     if (result.resident_bytes > 0) {
       ++report.resident_results;
       // If that takes no download, other handlers get it without waking this thread.

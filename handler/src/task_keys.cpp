@@ -1,5 +1,7 @@
 #include "task_keys.h"
 
+#include <string_view>
+
 #include "acan/core/names.h"
 #include "fmt/format.h"
 
@@ -9,11 +11,10 @@ using tuplespace::Key;
 
 std::optional<std::string> ProblemOfKeys(const Task& task, const Key& key,
                                          const std::vector<Key>& inputs) {
-  const Key run = RunOf(key);
-  const tuplespace::Pattern of_steps = AllOfSteps();
+  const std::string_view run = key.FirstBytes(1);
   const auto problem_of = [&](const Key& named) -> const char* {
-    if (!named.bytes().starts_with(run.bytes())) return "belongs to another run";
-    return of_steps.Matches(named) ? nullptr : "is no tuple of a step";
+    if (!named.bytes().starts_with(run)) return "belongs to another run";
+    return IsOfStep(named) ? nullptr : "is no tuple of a step";
   };
   for (const Key& input : inputs) {
     if (const char* problem = problem_of(input)) {

@@ -51,6 +51,18 @@ TEST(TerminalTextTest, ACharacterMayBeDivided) {
   }
 }
 
+TEST(StepTest, ATupleOfAStepIsWhatThePatternMatches) {
+  const tuplespace::Pattern pattern = AllOfSteps();
+  for (const tuplespace::Key& key :
+       {tuplespace::Key{"run", 1, "tile", 2}, tuplespace::Key{"run", -1, 0},
+        tuplespace::Key{1, 1, 1}, tuplespace::Key{"run", 1}, tuplespace::Key{"run"},
+        tuplespace::Key{"run", "1", "tile"}, tuplespace::Key{"run", "a field of nine", 1},
+        tuplespace::Key{"handler", "id"}}) {
+    EXPECT_EQ(IsOfStep(key), pattern.Matches(key)) << key.ToString();
+  }
+  EXPECT_TRUE(IsOfStep(tuplespace::Key{"run", 1, "tile"}));
+}
+
 TEST(CapacityTest, TextsForPeopleAreLinesAndNoneIsLarge) {
   Capacity capacity;
   capacity.name = "a\nb\xC2\x9B";

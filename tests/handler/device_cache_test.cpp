@@ -35,9 +35,7 @@ TEST(DeviceCacheTest, OwesManyResultsThatArePutAgainAndWhoseKeysHaveOneHash) {
   DeviceCache::Actions out;
   ConnectionLost lost;
   for (const Key& key : keys) {
-    cache.Add({key, 1, true}, 0, out);
-    cache.Pin(key, 0);
-    cache.AddOwed(key);
+    cache.AddOwed(cache.AddPinned({key, 1, true}, 0, out).first);
     lost.put_again.insert(key);
   }
   cache.ReleaseAllBut(lost.put_again, out);

@@ -101,7 +101,9 @@ DeviceJob JobOf(FlightId flight, float value, std::int32_t size = 4) {
   call.scalars.f[0] = value;
   task->calls = {call};
   task->outputs = {{tuplespace::Key(), {0, 0, 0, size, size}, false}};
-  return {flight, task, {}, std::nullopt, 0};
+  DeviceJob job{flight, task, {}, std::nullopt, 0};
+  job.flops = Flops(*task);
+  return job;
 }
 
 class Outcomes {

@@ -58,37 +58,41 @@ Task EmbeddingGradientTask(std::int32_t words, std::int32_t rows, std::int32_t c
                  {{0, 0, 0, words, cols}, {1, 0, 0, rows, 1}, {2, 0, 0, rows, cols}});
 }
 
+bool IsShort(const Task& task, const TaskTimes& times) {
+  return times.IsShorter(task, Flops(task), kShortUs);
+}
+
 TEST(TaskTimes, ATaskIsShortIfTheLastOneOfItsKindSaysSo) {
   TaskTimes times;
-  EXPECT_FALSE(times.IsShorter(FillTask(64, 64), kShortUs)) << "there was none";
+  EXPECT_FALSE(IsShort(FillTask(64, 64), times)) << "there was none";
   times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 10, true);
-  EXPECT_TRUE(times.IsShorter(FillTask(64, 64), kShortUs));
+  EXPECT_TRUE(IsShort(FillTask(64, 64), times));
   EXPECT_TRUE(times.EndsAtOnce(FillTask(64, 64)));
-  EXPECT_FALSE(times.IsShorter(FillTask(64, 64 * 32), kShortUs));
+  EXPECT_FALSE(IsShort(FillTask(64, 64 * 32), times));
   Task other = FillTask(64, 64);
   other.kind = TaskKind::kUpdate;
-  EXPECT_FALSE(times.IsShorter(other, kShortUs));
+  EXPECT_FALSE(IsShort(other, times));
 }
 
 // Otherwise the handler would not talk to the space until such a task ends.
 TEST(TaskTimes, ALargeTaskIsNotShortWhateverTheLastOneTook) {
   TaskTimes times;
   times.Note(TaskKind::kForward, Flops(PoolingTask(1)), 5, true);
-  EXPECT_TRUE(times.IsShorter(FillTask(64, 64), kShortUs));
+  EXPECT_TRUE(IsShort(FillTask(64, 64), times));
   EXPECT_GE(Flops(AttentionTask()), std::uint64_t{1} << 50);
-  EXPECT_FALSE(times.IsShorter(AttentionTask(), kShortUs));
-  EXPECT_FALSE(times.IsShorter(FillTask(4096, 4096), kShortUs)) << "64 MiB";
+  EXPECT_FALSE(IsShort(AttentionTask(), times));
+  EXPECT_FALSE(IsShort(FillTask(4096, 4096), times)) << "64 MiB";
 }
 
 // Plans rest on Flops, which does not count that each word may be searched in all rows.
 TEST(TaskTimes, ATaskWithALongSearchIsNotShort) {
   TaskTimes times;
   times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
-  EXPECT_TRUE(times.IsShorter(EmbeddingGradientTask(64, 64, 16), kShortUs));
+  EXPECT_TRUE(IsShort(EmbeddingGradientTask(64, 64, 16), times));
   const Task search = EmbeddingGradientTask(1 << 16, 1 << 16, 1);
   EXPECT_EQ(Flops(search), std::uint64_t{1} << 17);
-  EXPECT_FALSE(times.IsShorter(search, kShortUs)) << "2^32 comparisons";
-  EXPECT_TRUE(times.IsShorter(EmbeddingGradientTask(1, 1 << 16, 1), kShortUs));
+  EXPECT_FALSE(IsShort(search, times)) << "2^32 comparisons";
+  EXPECT_TRUE(IsShort(EmbeddingGradientTask(1, 1 << 16, 1), times));
 }
 
 // Flops counts an element of a truncated normal once. It is drawn again until it is in its range,
@@ -96,19 +100,19 @@ TEST(TaskTimes, ATaskWithALongSearchIsNotShort) {
 TEST(TaskTimes, ATaskWithManyDrawsIsNotShort) {
   TaskTimes times;
   times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
-  EXPECT_TRUE(times.IsShorter(FillTask(64, 512), kShortUs));
+  EXPECT_TRUE(IsShort(FillTask(64, 512), times));
   const auto draws = [](Kernel kernel, std::int32_t rows) {
     return OneCall(kernel, {{0, 0, 0, rows, 512}});
   };
   EXPECT_EQ(Flops(draws(Kernel::kTruncatedNormal, 64)), std::uint64_t{64} * 512);
-  EXPECT_FALSE(times.IsShorter(draws(Kernel::kTruncatedNormal, 64), kShortUs)) << "2^21 draws";
-  EXPECT_TRUE(times.IsShorter(draws(Kernel::kTruncatedNormal, 1), kShortUs));
-  EXPECT_TRUE(times.IsShorter(draws(Kernel::kNormal, 64), kShortUs));
+  EXPECT_FALSE(IsShort(draws(Kernel::kTruncatedNormal, 64), times)) << "2^21 draws";
+  EXPECT_TRUE(IsShort(draws(Kernel::kTruncatedNormal, 1), times));
+  EXPECT_TRUE(IsShort(draws(Kernel::kNormal, 64), times));
   // After such a task, any other one seems to take no time.
   times.Note(TaskKind::kForward, std::uint64_t{1} << 40, 5, true);
-  EXPECT_TRUE(times.IsShorter(FillTask(4096, 512), kShortUs));
-  EXPECT_FALSE(times.IsShorter(draws(Kernel::kNormal, 4096), kShortUs)) << "2^21 draws";
-  EXPECT_FALSE(times.IsShorter(draws(Kernel::kUniform, 4096), kShortUs));
+  EXPECT_TRUE(IsShort(FillTask(4096, 512), times));
+  EXPECT_FALSE(IsShort(draws(Kernel::kNormal, 4096), times)) << "2^21 draws";
+  EXPECT_FALSE(IsShort(draws(Kernel::kUniform, 4096), times));
 }
 
 // A device compares each call with all later ones to find those that it can run together.
@@ -118,10 +122,10 @@ TEST(TaskTimes, ATaskOfManyCallsIsNotShort) {
   times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
   Task task = FillTask(1, 1);
   task.calls.resize(kMostCalls, Call(task.calls.front()));
-  EXPECT_TRUE(times.IsShorter(task, kShortUs));
+  EXPECT_TRUE(IsShort(task, times));
   task.calls.push_back(Call(task.calls.front()));
   EXPECT_EQ(Flops(task), kMostCalls + 1);
-  EXPECT_FALSE(times.IsShorter(task, kShortUs));
+  EXPECT_FALSE(IsShort(task, times));
 }
 
 // Calls that are counted as none because of an overflow would be short ones.
@@ -132,7 +136,7 @@ TEST(TaskTimes, OperationsBeyond64BitsAreCounted) {
   EXPECT_EQ(Flops(two), std::uint64_t{1} << 60);
   TaskTimes times;
   times.Note(TaskKind::kForward, Flops(FillTask(64, 64)), 5, true);
-  EXPECT_FALSE(times.IsShorter(two, kShortUs));
+  EXPECT_FALSE(IsShort(two, times));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct DeviceJob {
   std::int64_t added_us = 0;        // set by DeviceThread::Add
   bool resident = false;            // keep those results on the device that may stay there
   std::uint64_t keeps_from_bytes = UINT64_MAX;  // see StartTaskOn
+  std::uint64_t flops = 0;                      // Flops(*task)
 };
 
 // The result of a DeviceJob.

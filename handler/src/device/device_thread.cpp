@@ -64,32 +64,32 @@ std::uint64_t DeviceThread::peak_bytes() const {
   return held_.peak();
 }
 
-bool DeviceThread::IsShort(const Task& task) const {
-  return times_.IsShorter(task, OutcomeQueue::kTellWithinUs);
+bool DeviceThread::IsShort(const DeviceJob& job) const {
+  return times_.IsShorter(*job.task, job.flops, OutcomeQueue::kTellWithinUs);
 }
 
-bool DeviceThread::RunsHere(const Task& task) const {
-  return !throttled_.IsOn() && !pipeline_.AwaitsResults() && IsShort(task) &&
-         times_.EndsAtOnce(task);
+bool DeviceThread::RunsHere(const DeviceJob& job) const {
+  return !throttled_.IsOn() && !pipeline_.AwaitsResults() && IsShort(job) &&
+         times_.EndsAtOnce(*job.task);
 }
 
 // Outcomes without a notification do not wait for a long task.
-void DeviceThread::TellBefore(const Task& task) {
+void DeviceThread::TellBefore(const DeviceJob& job) {
   {
     const std::lock_guard lock(mutex_);
-    if (IsShort(task) || !outcomes_.TellOfAll()) return;
+    if (IsShort(job) || !outcomes_.TellOfAll()) return;
   }
   wake_();
 }
 
 StartedTask DeviceThread::Start(DeviceJob job) {
-  TellBefore(*job.task);
+  TellBefore(job);
   StartedTask started;
   started.outcome.flight = job.flight;
   started.begin_us = MonotonicUs();
   started.added_us = job.added_us;
   started.kind = job.task->kind;
-  started.flops = std::max<std::uint64_t>(1, Flops(*job.task));
+  started.flops = std::max<std::uint64_t>(1, job.flops);
   if (job.keep_input) started.outcome.kept_input = job.inputs[*job.keep_input].buffer;
   const auto stop_waiting = [&] { held_.RemoveWaiting(std::exchange(job.waiting_bytes, 0)); };
   try {

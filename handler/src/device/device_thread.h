@@ -55,9 +55,9 @@ class DeviceThread {
  private:
   void Stop();  // waits for the threads that were started
   void Enqueue(DeviceJob job);
-  bool IsShort(const Task& task) const;
-  bool RunsHere(const Task& task) const;
-  void TellBefore(const Task& task);
+  bool IsShort(const DeviceJob& job) const;
+  bool RunsHere(const DeviceJob& job) const;
+  void TellBefore(const DeviceJob& job);
   void StartLoop();
   void FinishLoop();
   StartedTask Start(DeviceJob job);

@@ -49,7 +49,7 @@ void DeviceThread::Enqueue(DeviceJob job) {
     const std::lock_guard lock(mutex_);
     pipeline_.Add(std::move(job));
     // A short task waits for RunShortTasks, which runs it here.
-    if (pipeline_.Next() == nullptr || RunsHere(*pipeline_.Next()->task)) return;
+    if (pipeline_.Next() == nullptr || RunsHere(*pipeline_.Next())) return;
   }
   work_.notify_one();
 }
@@ -58,7 +58,7 @@ bool DeviceThread::RunShortTasks() {
   const std::int64_t until_us = MonotonicUs() + kShortTasksUs;
   std::unique_lock lock(mutex_);
   while (const DeviceJob* next = pipeline_.Next()) {
-    if (!RunsHere(*next->task)) {
+    if (!RunsHere(*next)) {
       work_.notify_one();
       return false;
     }

@@ -107,14 +107,16 @@ std::vector<BufferPtr> GatherInputs(Device& device, const Task& task, std::vecto
     CheckSize(buffers[piece.buffer]->size_bytes(), piece);
     used(piece.input);
   }
-  const std::vector<bool> leaves = LeavingWhole(task, resident);
+  std::vector<bool> leaves;  // empty: no buffer had to be made yet
   for (const Piece& piece : task.pieces) {
+    if (CoversBuffer(piece, task)) continue;
     BufferPtr& buffer = buffers[piece.buffer];
-    if (!CoversBuffer(piece, task)) {
-      if (!buffer) buffer = MakeBuffer(device, task, piece.buffer, leaves[piece.buffer]);
-      CopyPiece(device, task, buffers, piece, inputs[piece.input]);
-      used(piece.input);
+    if (!buffer) {
+      if (leaves.empty()) leaves = LeavingWhole(task, resident);
+      buffer = MakeBuffer(device, task, piece.buffer, leaves[piece.buffer]);
     }
+    CopyPiece(device, task, buffers, piece, inputs[piece.input]);
+    used(piece.input);
   }
   return buffers;
 }

@@ -19,13 +19,13 @@ class TaskTimes {
   void Note(TaskKind kind, std::uint64_t flops, std::int64_t us, bool at_once) {
     last_.at(static_cast<std::size_t>(kind)) = {std::max<std::int64_t>(1, us), flops, at_once};
   }
-  // Whether `task` takes less than `us`. False if there was no task of its kind, or if the task is
-  // too large to trust that one: the last one may have had operations that are counted and not
-  // computed, such as those of a window beyond its image, and the next one others.
-  bool IsShorter(const Task& task, std::int64_t us) const {
+  // Whether `task` takes less than `us`; `flops`: Flops(task), which a caller that asks more than
+  // once counts once. False if there was no task of its kind, or if the task is too large to trust
+  // that one: the last one may have had operations that are counted and not computed, such as those
+  // of a window beyond its image, and the next one others.
+  bool IsShorter(const Task& task, std::uint64_t flops, std::int64_t us) const {
     const std::optional<Took>& took = Last(task);
     if (!took || task.calls.size() > kMostCalls) return false;
-    const std::uint64_t flops = Flops(task);
     if (flops > kMostFlops || BufferBytes(task) > kMostBytes) return false;
     if (static_cast<double>(flops) + NotInFlops(task) > static_cast<double>(kMostFlops)) {
       return false;

@@ -41,7 +41,7 @@ std::vector<Field> RandomFields(std::mt19937_64& random) {
     if (random() % 2 == 0) {
       field = kIntegers[random() % kIntegers.size()];
     } else {
-      std::string text(random() % 4, ' ');
+      std::string text(random() % (random() % 4 == 0 ? 24 : 4), ' ');
       for (char& c : text) c = kBytes[random() % kBytes.size()];
       field = text;
     }
@@ -67,6 +67,16 @@ TEST(KeyTest, FieldsComeBack) {
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(left));
       EXPECT_EQ(key.BytesWithout(left), Key(others).bytes());
     }
+    EXPECT_EQ(key.FirstBytes(0), "");
+    for (std::size_t count = 1; count <= fields.size(); ++count) {
+      const auto end = fields.begin() + static_cast<std::ptrdiff_t>(count);
+      EXPECT_EQ(key.FirstBytes(count), Key(std::vector<Field>(fields.begin(), end)).bytes());
+    }
+    EXPECT_EQ(key.FirstBytes(fields.size() + 1), key.bytes());
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      EXPECT_EQ(key.IsInteger(i), std::holds_alternative<std::int64_t>(fields[i]));
+    }
+    EXPECT_FALSE(key.IsInteger(fields.size()));
     const auto again = Key::FromBytes(key.bytes());
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(*again, key);

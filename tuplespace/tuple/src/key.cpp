@@ -126,7 +126,7 @@ std::optional<Key> Key::FromBytes(std::string_view bytes) {
   internal::KeySplit split;
   if (!internal::SplitKey(bytes, &split)) return std::nullopt;
   Key key;
-  key.bytes_ = bytes;
+  key.bytes_ = std::string(bytes);
   return key;
 }
 
@@ -134,6 +134,7 @@ std::vector<Field> Key::Fields() const {
   std::vector<Field> fields;
   internal::KeySplit split;
   if (!internal::SplitKey(bytes_, &split)) return fields;
+  fields.reserve(split.count);
   for (std::size_t i = 0; i < split.count; ++i) {
     fields.push_back(internal::DecodeField(split.FieldOf(bytes_, i)));
   }
@@ -143,6 +144,19 @@ std::vector<Field> Key::Fields() const {
 std::size_t Key::FieldCount() const {
   internal::KeySplit split;
   return internal::SplitKey(bytes_, &split) ? split.count : 0;
+}
+
+std::string_view Key::FirstBytes(std::size_t count) const {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < count && end < bytes_.size(); ++i) {
+    end = internal::FieldEnd(bytes_, end);
+  }
+  return std::string_view(bytes_).substr(0, end);
+}
+
+bool Key::IsInteger(std::size_t index) const {
+  const std::size_t begin = FirstBytes(index).size();
+  return begin < bytes_.size() && bytes_[begin] == internal::kIntegerTag;
 }
 
 std::string Key::BytesWithout(std::size_t index) const {

@@ -114,6 +114,8 @@ tuplespace::Pattern ReportsBefore(const std::string& id, std::int64_t number);
 // The tuples of all steps: (run, step, what, ...). Keys of other tuples have a string as the second
 // field.
 tuplespace::Pattern AllOfSteps();
+// Whether it matches the key.
+bool IsOfStep(const tuplespace::Key& key);
 // The key of a step's tuple without the step: equal for all versions of one tile.
 std::string WithoutStep(const tuplespace::Key& key);
 // For a step's tuple, the key (run, step): less than all keys of that step, greater than those of

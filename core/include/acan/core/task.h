@@ -3,6 +3,7 @@
 // interprets it with a Device. Neither the handler nor the space knows what a layer is.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -110,6 +111,8 @@ struct TaskMemory {
   // All buffers, copies of results that are part of a buffer, and results that are the same whole
   // buffer as an input or another result: a handler keeps each tuple as if it had its own memory.
   std::uint64_t computing_bytes = 0;
+
+  std::uint64_t need_bytes() const { return std::max(gathering_bytes, computing_bytes); }
 };
 TaskMemory MemoryOf(const Task& task);
 // The maximum at any time. This is TaskSpec::need_bytes.

@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acan/handler/handler_events.h"
@@ -27,8 +28,38 @@
 namespace acan {
 
 class DeviceCache {
+  struct Entry {
+    std::uint64_t bytes = 0;
+    int pins = 0;
+    bool newest = false;     // the one in newest_
+    bool doomed = false;     // superseded while pinned: goes with its last pin
+    bool forgotten = false;  // doomed, and no further task may use it
+    bool owed = false;
+    bool ahead = false;     // fetched ahead and not used yet
+    bool awaiting = false;  // the space has not answered its maker's put yet
+    FlightId maker = 0;     // whose result the bytes are; 0: they came from the space
+    std::int64_t last_used_us = 0;
+
+    bool IsHeld() const { return pins > 0 || owed; }
+    bool MayBeUsed() const { return !forgotten && !awaiting; }
+  };
+  using Iterator = std::map<tuplespace::Key, Entry>::iterator;
+
  public:
   using Actions = std::vector<HandlerAction>;
+
+  // An entry that is pinned. Valid until it is unpinned or taken.
+  class Pinned {
+   public:
+    const tuplespace::Key& key() const { return at_->first; }
+    std::uint64_t bytes() const { return at_->second.bytes; }
+
+   private:
+    friend class DeviceCache;
+    explicit Pinned(Iterator at) : at_(at) {}
+
+    Iterator at_;
+  };
 
   bool Contains(const tuplespace::Key& key) const { return entries_.contains(key); }
   std::uint64_t BytesOf(const tuplespace::Key& key) const { return entries_.at(key).bytes; }
@@ -39,36 +70,34 @@ class DeviceCache {
   // Of the owed entries.
   std::uint64_t owed_bytes() const { return owed_bytes_; }
 
-  // Adds an entry that nothing uses yet. A newer version replaces the older one. False: the entry
-  // was here already. REQUIRES: then it has the same size.
-  bool Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
+  // Adds an entry that nothing uses yet. A newer version replaces the older one. Nothing changes if
+  // the entry is here already. REQUIRES: then it has the same size.
+  void Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
+  // The same, and pins it. Returns also whether it is new.
+  std::pair<Pinned, bool> AddPinned(const KeptResult& kept, std::int64_t now_us, Actions& out);
   // Adds an entry that a later step will need. It replaces an older version when it is first used.
   // REQUIRES: it is not here.
   void AddAhead(const tuplespace::Key& key, std::uint64_t bytes, std::int64_t now_us);
-  // The entry's bytes are a result of this flight; no task may use them before Accept. REQUIRES:
-  // the entry is here.
-  void AwaitAnswer(const tuplespace::Key& key, FlightId maker);
-  // The space has accepted the results of this flight. REQUIRES: the entry is here.
-  void Accept(const tuplespace::Key& key, FlightId maker);
+  // The entry's bytes are a result of this flight; no task may use them before Accept.
+  static void AwaitAnswer(const Pinned& pinned, FlightId maker);
+  // The space has accepted the results of this flight.
+  static void Accept(const Pinned& pinned, FlightId maker);
   // The space has not accepted this flight's result: forgets it, unless the entry is owed, or its
   // bytes are not those of the flight.
   void Refuse(const tuplespace::Key& key, FlightId maker, Actions& out);
-  // The same if the space has not answered, and will not. REQUIRES: the entry is here.
-  void EndAwaiting(const tuplespace::Key& key, FlightId maker, Actions& out);
+  // The same if the space has not answered, and will not.
+  void EndAwaiting(const Pinned& pinned, FlightId maker, Actions& out);
   // Whether a task may use the entry. False: it is not here, was forgotten, or awaits an answer.
   bool MayUse(const tuplespace::Key& key) const;
   // Whether no newer version is here.
   bool IsNewest(const tuplespace::Key& key) const;
-  // Pins the entry and returns its bytes; nullopt: no task may use it.
-  std::optional<std::uint64_t> PinIfUsable(const tuplespace::Key& key, std::int64_t now_us,
-                                           Actions& out);
-  // Both REQUIRE: the entry is here.
-  void Pin(const tuplespace::Key& key, std::int64_t now_us);
-  void Unpin(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
+  // Pins the entry; nullopt: no task may use it. Each pin ends with Unpin or Take.
+  std::optional<Pinned> PinIfUsable(const tuplespace::Key& key, std::int64_t now_us, Actions& out);
+  void Unpin(const Pinned& pinned, std::int64_t now_us, Actions& out);
   // The entry has no bytes, or wrong ones: it goes with its last pin. REQUIRES: it is not owed.
   void Forget(const tuplespace::Key& key, Actions& out);
   // Removes an entry that only the caller has pinned. False: it must stay.
-  bool Take(const tuplespace::Key& key);
+  bool Take(const Pinned& pinned);
   // The space does not know yet that the entry is held.
   void AnnounceHeld(const tuplespace::Key& key) { newly_held_.push_back(key); }
   // The space believes that the entry is held, but it is not.
@@ -89,8 +118,7 @@ class DeviceCache {
   void ShrinkTo(std::uint64_t most_bytes, Actions& out);
 
   // ---- what is owed
-  // REQUIRES: the entry is here and pinned.
-  void AddOwed(const tuplespace::Key& key);
+  void AddOwed(const Pinned& pinned);
   // The entry's bytes have left, or cannot. False: it was not owed.
   bool EndOwed(const tuplespace::Key& key);
   // No client needs the entry any more.
@@ -112,36 +140,26 @@ class DeviceCache {
   bool OwesWhatWasNotTried() const { return under_way_ + failed_ < owed_.size(); }
 
  private:
-  struct Entry {
-    std::uint64_t bytes = 0;
-    int pins = 0;
-    bool doomed = false;     // superseded while pinned: goes with its last pin
-    bool forgotten = false;  // doomed, and no further task may use it
-    bool owed = false;
-    bool ahead = false;     // fetched ahead and not used yet
-    bool awaiting = false;  // the space has not answered its maker's put yet
-    FlightId maker = 0;     // whose result the bytes are; 0: they came from the space
-    std::int64_t last_used_us = 0;
-
-    bool IsHeld() const { return pins > 0 || owed; }
-    bool MayBeUsed() const { return !forgotten && !awaiting; }
-  };
-
   // The supply of an entry that is owed.
   enum class Supply : std::uint8_t { kNone, kUnderWay, kFailed };
 
-  void Pin(Entry& entry, std::int64_t now_us);
-  void BecomeNewest(const tuplespace::Key& key, Actions& out);
+  Pinned Pin(Iterator at, std::int64_t now_us);
+  // Returns the entry, and whether it is new.
+  std::pair<Iterator, bool> Insert(const tuplespace::Key& key, std::uint64_t bytes,
+                                   std::int64_t now_us);
+  void BecomeNewest(Iterator at, Actions& out);
+  void Refuse(Iterator at, FlightId maker, Actions& out);
+  void Forget(Iterator at, Actions& out);
   void Change(Supply& supply, Supply next);
   // Returns whether the supply was not in progress yet; it is now.
   bool Begin(Supply& supply);
-  void Remove(const tuplespace::Key& key, Actions& out);
-  void Erase(std::map<tuplespace::Key, Entry>::iterator it);
+  void Remove(Iterator at, Actions& out);
+  void Erase(Iterator at);
 
   // No table here is hashed, as managers choose the keys: many that have the same hash would be
   // slow to find.
   std::map<tuplespace::Key, Entry> entries_;
-  std::map<std::string, tuplespace::Key> newest_;  // key without the step -> entry
+  std::map<std::string, Iterator> newest_;  // by the key without the step
   std::uint64_t bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t owed_bytes_ = 0;

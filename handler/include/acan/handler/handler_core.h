@@ -85,8 +85,7 @@ class HandlerCore {
   enum class Phase : std::uint8_t { kFetching, kQueued, kSending };
   // A cache entry that a flight uses: an input, or a result that has not left.
   struct Pinned {
-    tuplespace::Key key;
-    std::uint64_t bytes = 0;
+    DeviceCache::Pinned entry;
     std::size_t input = 0;  // for an input: its index
     bool whole = true;      // false: a piece that exists beside its copy
   };

@@ -40,6 +40,10 @@ class Key {
   bool empty() const { return bytes_.empty(); }
   std::vector<Field> Fields() const;  // decodes the fields; not for hot loops
   std::size_t FieldCount() const;
+  // The encoding of the first `count` fields, or of all if it has fewer: what all keys that begin
+  // with these fields begin with. Valid as long as the key is.
+  std::string_view FirstBytes(std::size_t count) const;
+  bool IsInteger(std::size_t index) const;  // false: that field is a string, or does not exist
   // The encoding of all fields but one. REQUIRES: index < FieldCount().
   std::string BytesWithout(std::size_t index) const;
   std::string ToString() const;  // for people, such as ("job", 3, "tile")
