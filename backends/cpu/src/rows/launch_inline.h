@@ -1,16 +1,20 @@
 // Runs the kernels of operators.inc over a region. Included once per instruction set, inside that
 // unit's own anonymous namespace, after prelude.h.
 
+// The two have the same members in the same order. Copying one member after the other takes longer
+// than a small kernel computes.
 acan_args KernelArgsOf(const LaunchArgs& args) {
+  static_assert(sizeof(acan_matrix) == sizeof(View) &&
+                __builtin_offsetof(acan_matrix, data) == __builtin_offsetof(View, data) &&
+                __builtin_offsetof(acan_matrix, rows) == __builtin_offsetof(View, rows) &&
+                __builtin_offsetof(acan_matrix, cols) == __builtin_offsetof(View, cols) &&
+                __builtin_offsetof(acan_matrix, stride) == __builtin_offsetof(View, stride));
+  static_assert(sizeof(acan_args) == sizeof(LaunchArgs) &&
+                __builtin_offsetof(acan_args, m) == __builtin_offsetof(LaunchArgs, m) &&
+                __builtin_offsetof(acan_args, f) == __builtin_offsetof(LaunchArgs, f) &&
+                __builtin_offsetof(acan_args, i) == __builtin_offsetof(LaunchArgs, i));
   acan_args out;
-  for (int i = 0; i < ACAN_KERNEL_MATRICES; ++i) {
-    out.m[i].data = args.m[i].data;
-    out.m[i].rows = args.m[i].rows;
-    out.m[i].cols = args.m[i].cols;
-    out.m[i].stride = args.m[i].stride;
-  }
-  for (int i = 0; i < ACAN_KERNEL_FLOATS; ++i) out.f[i] = args.f[i];
-  for (int i = 0; i < ACAN_KERNEL_INTEGERS; ++i) out.i[i] = args.i[i];
+  __builtin_memcpy(&out, &args, sizeof out);
   return out;
 }
 
