@@ -38,7 +38,9 @@ struct Encoder::Impl {
   flatbuffers::FlatBufferBuilder builder{4096};
   std::vector<Offset<wire::Message>> messages;
   std::vector<Offset<wire::Grant>> granted;  // of the message in progress
+  // Reused for one list of keys, or one pattern, after the other.
   std::string scratch;
+  std::vector<std::uint32_t> ends;
   std::vector<Payload> frames;
   std::uint64_t frame_bytes = 0;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // a shared payload has one frame
@@ -78,14 +80,13 @@ struct Encoder::Impl {
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
     if (keys.empty()) return 0;
-    std::string bytes;
-    std::vector<std::uint32_t> ends;
-    ends.reserve(keys.size());
+    scratch.clear();
+    ends.clear();
     for (const Key& key : keys) {
-      bytes += key.bytes();
-      ends.push_back(static_cast<std::uint32_t>(bytes.size()));
+      scratch += key.bytes();
+      ends.push_back(static_cast<std::uint32_t>(scratch.size()));
     }
-    const Bytes wire_bytes = Raw(bytes);
+    const Bytes wire_bytes = Raw(scratch);
     return wire::CreateKeys(builder, wire_bytes, builder.CreateVector(ends));
   }
 
