@@ -97,10 +97,10 @@ std::vector<DataCell> GraphTasks::InputCells(const Pass& pass) const {
     const LoweredValue& v = context.Value(value);
     for (const Box& box : BoxesOf(context.grid.RowsOf(value), pass.rows, v.rows)) {
       const Range rows = box.RowsOf(v.rows);
-      for (const Range& columns : context.grid.ColumnsWithin(value, {0, v.columns})) {
+      context.grid.ForColumnsWithin(value, {0, v.columns}, [&](const Range& columns) {
         cells.push_back({context.keys.Features(StepTuple::kActivation, value, rows, columns),
                          graph.inputs()[i].name, rows, columns});
-      }
+      });
     }
   }
   return cells;
