@@ -80,9 +80,7 @@ std::vector<PlannedTask> GraphTasks::Tasks(const Pass& pass) const {
   for (int s = 0; s < static_cast<int>(context.segments.size()); ++s) {
     AppendTasks(context, s, BoxesOfSegment(context, s), &tasks);
   }
-  if (pass.train) {
-    for (PlannedTask& task : UpdateTasks(context)) tasks.push_back(std::move(task));
-  }
+  if (pass.train) AppendTo(&tasks, UpdateTasks(context));
   for (PlannedTask& task : tasks) task.task.timed = pass.timed;
   return tasks;
 }
