@@ -188,7 +188,12 @@ FieldPattern FieldPattern::Prefix(std::string prefix) {
 
 Pattern Pattern::Of(const Key& key) {
   Pattern pattern;
-  for (Field& field : key.Fields()) pattern.fields.push_back(FieldPattern::Exact(std::move(field)));
+  internal::KeySplit split;
+  if (!internal::SplitKey(key.bytes_, &split)) return pattern;
+  pattern.fields.reserve(split.count);
+  for (std::size_t i = 0; i < split.count; ++i) {
+    pattern.fields.push_back({Op::kExact, internal::DecodeField(split.FieldOf(key.bytes_, i))});
+  }
   return pattern;
 }
 
