@@ -64,20 +64,26 @@ void AppendStringPrefix(std::string_view prefix, std::string* bytes) {
 }
 
 void AppendField(const Field& field, std::string* bytes) {
+  const FieldView view = ViewOf(field);
   const std::size_t begin = bytes->size();
-  bytes->resize(begin + FieldBytes(field));
-  WriteField(field, bytes->data() + begin);
+  bytes->resize(begin + FieldBytes(view));
+  WriteField(view, bytes->data() + begin);
 }
 
-std::size_t FieldBytes(const Field& field) {
-  const auto* text = std::get_if<std::string>(&field);
+FieldView ViewOf(const Field& field) {
+  if (const auto* text = std::get_if<std::string>(&field)) return std::string_view(*text);
+  return std::get<std::int64_t>(field);
+}
+
+std::size_t FieldBytes(const FieldView& field) {
+  const auto* text = std::get_if<std::string_view>(&field);
   if (text == nullptr) return kIntegerFieldBytes;
   const auto zeros = static_cast<std::size_t>(std::count(text->begin(), text->end(), '\0'));
   return kStringFrameBytes + text->size() + zeros;
 }
 
-char* WriteField(const Field& field, char* at) {
-  if (const auto* text = std::get_if<std::string>(&field)) {
+char* WriteField(const FieldView& field, char* at) {
+  if (const auto* text = std::get_if<std::string_view>(&field)) {
     *at++ = kStringTag;
     for (const char c : *text) {
       *at++ = c;
