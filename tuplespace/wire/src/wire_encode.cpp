@@ -182,10 +182,18 @@ struct Encoder::Impl {
   }
 
   Offset<wire::Pattern> OnePattern(const Pattern& pattern) {
-    scratch.clear();
+    const auto has_value = [](const FieldPattern& field) {
+      return field.op != FieldPattern::Op::kAny;
+    };
+    std::size_t size = pattern.fields.size();
     for (const FieldPattern& field : pattern.fields) {
-      scratch.push_back(static_cast<char>(field.op));
-      if (field.op != FieldPattern::Op::kAny) internal::AppendField(field.value, &scratch);
+      if (has_value(field)) size += internal::FieldBytes(internal::ViewOf(field.value));
+    }
+    scratch.resize(size);
+    char* at = scratch.data();
+    for (const FieldPattern& field : pattern.fields) {
+      *at++ = static_cast<char>(field.op);
+      if (has_value(field)) at = internal::WriteField(internal::ViewOf(field.value), at);
     }
     return wire::CreatePattern(builder, Raw(scratch), pattern.open);
   }
