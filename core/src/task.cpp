@@ -242,20 +242,24 @@ std::vector<std::uint32_t> Check(const Task& task, std::size_t input_count) {
 wire::View ToWire(const View& v) {
   return {v.buffer, v.row, v.col, v.rows, v.cols};
 }
+wire::BufferSpec ToWire(const BufferSpec& b) {
+  return {b.rows, b.cols};
+}
+wire::Piece ToWire(const Piece& p) {
+  return {p.input, p.buffer, p.row, p.col, p.rows, p.cols};
+}
 View FromWire(const wire::View& v) {
   return {v.buffer(), v.row(), v.col(), v.rows(), v.cols()};
 }
 
 flatbuffers::Offset<wire::Call> EncodeCall(flatbuffers::FlatBufferBuilder& builder,
                                            const Call& call) {
-  std::vector<wire::View> views;
-  for (const View& view : call.views) views.push_back(ToWire(view));
   // Trailing zeros are the default and are not sent. -0 is not such a zero.
   std::size_t floats = call.scalars.f.size();
   while (floats > 0 && std::bit_cast<std::uint32_t>(call.scalars.f[floats - 1]) == 0) --floats;
   std::size_t integers = call.scalars.i.size();
   while (integers > 0 && call.scalars.i[integers - 1] == 0) --integers;
-  const auto views_at = builder.CreateVectorOfStructs(views);
+  const auto views_at = builder.CreateVectorOfNativeStructs<wire::View, View>(call.views, ToWire);
   const auto floats_at = builder.CreateVector(call.scalars.f.data(), floats);
   const auto integers_at = builder.CreateVector(call.scalars.i.data(), integers);
   return wire::CreateCall(builder, call.gemm ? kGemmCall : static_cast<std::uint8_t>(call.kernel),
@@ -394,15 +398,11 @@ flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>> EncodeKey(
 
 tuplespace::Payload EncodeTask(const Task& task) {
   auto builder = std::make_shared<flatbuffers::FlatBufferBuilder>(1024);
-  std::vector<wire::BufferSpec> buffers;
-  for (const BufferSpec& b : task.buffers) buffers.emplace_back(b.rows, b.cols);
-  std::vector<wire::Piece> pieces;
-  for (const Piece& p : task.pieces) {
-    pieces.emplace_back(p.input, p.buffer, p.row, p.col, p.rows, p.cols);
-  }
   std::vector<flatbuffers::Offset<wire::Call>> calls;
+  calls.reserve(task.calls.size());
   for (const Call& call : task.calls) calls.push_back(EncodeCall(*builder, call));
   std::vector<flatbuffers::Offset<wire::Output>> outputs;
+  outputs.reserve(task.outputs.size());
   for (const Output& output : task.outputs) {
     const auto key_at = EncodeKey(*builder, output.key);
     const wire::View view = ToWire(output.view);
@@ -413,8 +413,10 @@ tuplespace::Payload EncodeTask(const Task& task) {
   for (const Ahead& one : task.ahead) {
     ahead.push_back(wire::CreateAhead(*builder, EncodeKey(*builder, one.key), one.bytes));
   }
-  const auto buffers_at = builder->CreateVectorOfStructs(buffers);
-  const auto pieces_at = builder->CreateVectorOfStructs(pieces);
+  const auto buffers_at =
+      builder->CreateVectorOfNativeStructs<wire::BufferSpec, BufferSpec>(task.buffers, ToWire);
+  const auto pieces_at =
+      builder->CreateVectorOfNativeStructs<wire::Piece, Piece>(task.pieces, ToWire);
   const auto calls_at = builder->CreateVector(calls);
   const auto outputs_at = builder->CreateVector(outputs);
   const auto ahead_at = ahead.empty() ? 0 : builder->CreateVector(ahead);

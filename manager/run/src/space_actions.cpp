@@ -157,46 +157,50 @@ void SpaceActions::Do(PutTasks& action) {
   tuplespace::Put put;
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     end = EndOfReport(action, begin, every);
+    Report report = ReportOf(action, begin, end);
     for (std::size_t i = begin; i < end; ++i) {
-      put.tuples.push_back(ToTuple(action.tasks[i], action.lease_us[i]));
+      put.tuples.push_back(ToTuple(std::move(action.tasks[i]), action.lease_us[i]));
     }
     if (put.tuples.size() >= kTasksOfOnePut || end == count) {
       Submit(std::exchange(put, {}));
       leadership_.Keep();
       if (end < count) context_.client.Flush();
     }
-    ReadDone(action, begin, end);
+    ReadDone(std::move(report));
   }
 }
 
-void SpaceActions::ReadDone(const PutTasks& action, std::size_t begin, std::size_t end) {
-  tuplespace::Read read;
-  read.metadata_only = true;
-  std::vector<Work> work;
-  std::vector<std::size_t> first_of;  // by task: index into the patterns
+SpaceActions::Report SpaceActions::ReportOf(const PutTasks& action, std::size_t begin,
+                                            std::size_t end) const {
+  Report report{action.unit, action.generation, action.first + begin};
+  report.read.metadata_only = true;
   for (std::size_t i = begin; i < end; ++i) {
-    first_of.push_back(read.patterns.size());
-    read.patterns.push_back(Pattern::Of(action.done_when[i]));
-    work.push_back(action.work[i]);
+    std::vector<Pattern>& patterns = report.read.patterns;
+    report.first_of.push_back(patterns.size());
+    patterns.push_back(Pattern::Of(action.done_when[i]));
+    report.work.push_back(action.work[i]);
     if (audits_.LogsAll()) {
       const std::vector<Output>& outputs = action.tasks[i].task.outputs;
       for (std::size_t o = 1; o < outputs.size(); ++o) {
-        read.patterns.push_back(Pattern::Of(outputs[o].key));
+        patterns.push_back(Pattern::Of(outputs[o].key));
       }
     } else {
       for (const Key& key : action.audited[i]) {
-        if (key != action.done_when[i]) read.patterns.push_back(Pattern::Of(key));
+        if (key != action.done_when[i]) patterns.push_back(Pattern::Of(key));
       }
     }
   }
-  reports_.Add(std::move(read), [this, unit = action.unit, generation = action.generation,
-                                 first = action.first + begin, work = std::move(work),
-                                 first_of = std::move(first_of)](tuplespace::Found&& found) {
-    ChunkDone done{unit, generation, first, work.size()};
-    for (std::size_t i = 0; i < work.size(); ++i) {
-      const tuplespace::FoundTuple& tuple = found.tuples[first_of[i]];
-      statistics_.OnTaskDone(tuple.put_by, work[i]);
-      done.done.push_back({work[i], tuple.took_us, tuple.times_taken});
+  return report;
+}
+
+void SpaceActions::ReadDone(Report report) {
+  tuplespace::Read read = std::move(report.read);
+  reports_.Add(std::move(read), [this, report = std::move(report)](tuplespace::Found&& found) {
+    ChunkDone done{report.unit, report.generation, report.first, report.work.size()};
+    for (std::size_t i = 0; i < report.work.size(); ++i) {
+      const tuplespace::FoundTuple& tuple = found.tuples[report.first_of[i]];
+      statistics_.OnTaskDone(tuple.put_by, report.work[i]);
+      done.done.push_back({report.work[i], tuple.took_us, tuple.times_taken});
     }
     OnChunk(std::move(done), std::move(found));
   });

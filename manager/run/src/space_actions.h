@@ -70,6 +70,15 @@ class SpaceActions {
   // Of a broker's 1,024 requests per client. The others are for the votes of audits, which decide
   // the results that the reports wait for.
   static constexpr std::size_t kMaxReports = 256;
+  // Of the completion of tasks that are put together.
+  struct Report {
+    UnitId unit = 0;
+    std::uint64_t generation = 0;
+    std::size_t first = 0;                   // the index of its first task in the unit
+    tuplespace::Read read = {};              // of the results that show it
+    std::vector<Work> work = {};             // by task
+    std::vector<std::size_t> first_of = {};  // by task: index into the patterns
+  };
   struct Copying {  // of a version's tiles into the space
     VersionSafe version;
     std::vector<TileCell> tiles;
@@ -81,7 +90,9 @@ class SpaceActions {
   const SampleSet& SetOf(const PutPassData& action) const {
     return action.test ? *context_.data.test : *context_.data.train;
   }
-  void ReadDone(const PutTasks& action, std::size_t begin, std::size_t end);
+  // Made before the tasks become tuples.
+  Report ReportOf(const PutTasks& action, std::size_t begin, std::size_t end) const;
+  void ReadDone(Report report);
   void OnChunk(ChunkDone event, tuplespace::Found&& found);
   void CopyNext(const std::shared_ptr<Copying>& copying, std::size_t begin);
   tuplespace::RequestId SubmitRead(tuplespace::Read read, ReadsInTurn::Then then);

@@ -8,6 +8,11 @@ namespace acan {
 namespace {
 
 constexpr std::uint32_t kNoInput = UINT32_MAX;
+// Most tasks have so few inputs that it takes less time to compare a key with all of them than to
+// use an index.
+constexpr std::size_t kFewInputs = 8;
+// Room that most tasks need, so that few of their vectors grow.
+constexpr std::size_t kUsualBuffers = 4;
 
 std::int32_t Narrow(std::int64_t value) {
   assert(value >= 0 && value <= INT32_MAX);
@@ -20,6 +25,9 @@ TaskBuilder::TaskBuilder(TaskKind kind, const Training& training) {
   task_.kind = kind;
   task_.precision = training.precision;
   task_.block = Narrow(training.block);
+  task_.buffers.reserve(kUsualBuffers);
+  task_.pieces.reserve(kUsualBuffers);
+  inputs_.reserve(kUsualBuffers);
 }
 
 int TaskBuilder::NewBuffer(std::int64_t rows, std::int64_t cols) {
@@ -134,6 +142,12 @@ PlannedTask TaskBuilder::Finish(tuplespace::Key key, std::int64_t priority, int 
 }
 
 std::uint32_t TaskBuilder::InputIndex(tuplespace::Key key) {
+  if (inputs_.size() < kFewInputs) {
+    const auto known = std::find(inputs_.begin(), inputs_.end(), key);
+    const auto index = static_cast<std::uint32_t>(known - inputs_.begin());
+    if (known == inputs_.end()) inputs_.push_back(std::move(key));
+    return index;
+  }
   if (2 * inputs_.size() >= index_.size()) GrowIndex();
   const std::size_t mask = index_.size() - 1;
   std::size_t at = std::hash<tuplespace::Key>()(key) & mask;
@@ -147,7 +161,7 @@ std::uint32_t TaskBuilder::InputIndex(tuplespace::Key key) {
 
 // Keeps at least half of the index, whose size is a power of two, free.
 void TaskBuilder::GrowIndex() {
-  constexpr std::size_t kLeast = 16;
+  constexpr std::size_t kLeast = 4 * kFewInputs;
   index_.assign(std::max(kLeast, 2 * index_.size()), kNoInput);
   const std::size_t mask = index_.size() - 1;
   for (std::uint32_t input = 0; input < inputs_.size(); ++input) {

@@ -8,12 +8,15 @@ namespace {
 TEST(BoxesTest, WholeSamplesAndPartsOfOne) {
   const std::vector<Box> whole = BoxesOf({2, 0}, 5, 96);
   ASSERT_EQ(whole.size(), 3u);
+  EXPECT_EQ(CountBoxes({2, 0}, 5, 96), 3);
   EXPECT_EQ(whole[1].RowsOf(96), (Range{192, 384}));
   EXPECT_EQ(whole[2].RowsOf(96), (Range{384, 480}));
   EXPECT_EQ(whole[2].RowsOf(1), (Range{4, 5}));
 
   const std::vector<Box> parts = BoxesOf({1, 64}, 2, 96);
   ASSERT_EQ(parts.size(), 4u);
+  EXPECT_EQ(CountBoxes({1, 64}, 2, 96), 4);
+  EXPECT_EQ(CountBoxes({1, 64}, 2, 40), 2);
   EXPECT_EQ(parts[1].RowsOf(96), (Range{64, 96}));
   EXPECT_EQ(parts[2].RowsOf(96), (Range{96, 160}));
 }

@@ -20,10 +20,12 @@ inline constexpr char kStringTag = 0x02;
 inline constexpr std::size_t kIntegerFieldBytes = 9;
 
 void AppendField(const Field& field, std::string* bytes);
+// Valid as long as `field` is.
+FieldView ViewOf(const Field& field);
 // The encoded length of a field.
-std::size_t FieldBytes(const Field& field);
+std::size_t FieldBytes(const FieldView& field);
 // Encodes `field` at `at` and returns the end of its encoding.
-char* WriteField(const Field& field, char* at);
+char* WriteField(const FieldView& field, char* at);
 // Encodes a string without its terminator: the bytes that all strings with this prefix begin with.
 void AppendStringPrefix(std::string_view prefix, std::string* bytes);
 

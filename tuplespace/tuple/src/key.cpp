@@ -13,14 +13,14 @@ namespace {
 
 using Op = FieldPattern::Op;
 
-std::string Encode(const Field* fields, std::size_t count) {
+std::string Encode(const FieldView* fields, std::size_t count) {
   if (count == 0 || count > kMaxKeyFields) {
     throw std::invalid_argument("key of " + std::to_string(count) + " fields, must be 1 to " +
                                 std::to_string(kMaxKeyFields));
   }
   std::size_t size = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto* text = std::get_if<std::string>(&fields[i]);
+    const auto* text = std::get_if<std::string_view>(&fields[i]);
     if (text != nullptr && text->size() > kMaxStringFieldBytes) {
       throw std::invalid_argument("key field " + std::to_string(i) + " is a string of " +
                                   std::to_string(text->size()) + " bytes, at most " +
@@ -33,6 +33,13 @@ std::string Encode(const Field* fields, std::size_t count) {
   char* at = bytes.data();
   for (std::size_t i = 0; i < count; ++i) at = internal::WriteField(fields[i], at);
   return bytes;
+}
+
+std::string Encode(const std::vector<Field>& fields) {
+  std::vector<FieldView> views;
+  views.reserve(fields.size());
+  for (const Field& field : fields) views.push_back(internal::ViewOf(field));
+  return Encode(views.data(), views.size());
 }
 
 std::string Quoted(std::string_view text) {
@@ -118,9 +125,9 @@ bool IsWithin(const FieldPattern& field, const FieldPattern& wider) {
 
 }  // namespace
 
-Key::Key(std::initializer_list<Field> fields) : bytes_(Encode(fields.begin(), fields.size())) {}
+Key::Key(std::initializer_list<FieldView> fields) : bytes_(Encode(fields.begin(), fields.size())) {}
 
-Key::Key(const std::vector<Field>& fields) : bytes_(Encode(fields.data(), fields.size())) {}
+Key::Key(const std::vector<Field>& fields) : bytes_(Encode(fields)) {}
 
 std::optional<Key> Key::FromBytes(std::string_view bytes) {
   internal::KeySplit split;
@@ -202,7 +209,12 @@ FieldPattern FieldPattern::Prefix(std::string prefix) {
 
 Pattern Pattern::Of(const Key& key) {
   Pattern pattern;
-  for (Field& field : key.Fields()) pattern.fields.push_back(FieldPattern::Exact(std::move(field)));
+  internal::KeySplit split;
+  if (!internal::SplitKey(key.bytes_, &split)) return pattern;
+  pattern.fields.reserve(split.count);
+  for (std::size_t i = 0; i < split.count; ++i) {
+    pattern.fields.push_back({Op::kExact, internal::DecodeField(split.FieldOf(key.bytes_, i))});
+  }
   return pattern;
 }
 

@@ -85,13 +85,19 @@ void AppendStringPrefix(std::string_view prefix, std::string* bytes) {
 }
 
 void AppendField(const Field& field, std::string* bytes) {
+  const FieldView view = ViewOf(field);
   const std::size_t begin = bytes->size();
-  bytes->resize(begin + FieldBytes(field));
-  WriteField(field, bytes->data() + begin);
+  bytes->resize(begin + FieldBytes(view));
+  WriteField(view, bytes->data() + begin);
 }
 
-std::size_t FieldBytes(const Field& field) {
-  const auto* text = std::get_if<std::string>(&field);
+FieldView ViewOf(const Field& field) {
+  if (const auto* text = std::get_if<std::string>(&field)) return std::string_view(*text);
+  return std::get<std::int64_t>(field);
+}
+
+std::size_t FieldBytes(const FieldView& field) {
+  const auto* text = std::get_if<std::string_view>(&field);
   if (text == nullptr) return kIntegerFieldBytes;
   std::size_t bytes = kStringFrameBytes + text->size();
   for (std::size_t at = FindZero(*text, 0); at < text->size(); at = FindZero(*text, at + 1)) {
@@ -100,8 +106,8 @@ std::size_t FieldBytes(const Field& field) {
   return bytes;
 }
 
-char* WriteField(const Field& field, char* at) {
-  if (const auto* text = std::get_if<std::string>(&field)) {
+char* WriteField(const FieldView& field, char* at) {
+  if (const auto* text = std::get_if<std::string_view>(&field)) {
     *at++ = kStringTag;
     for (std::size_t from = 0; from < text->size();) {
       const std::size_t zero = FindZero(*text, from);

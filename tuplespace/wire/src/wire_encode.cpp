@@ -38,7 +38,9 @@ struct Encoder::Impl {
   flatbuffers::FlatBufferBuilder builder{4096};
   std::vector<Offset<wire::Message>> messages;
   std::vector<Offset<wire::Grant>> granted;  // of the message in progress
+  // Reused for one list of keys, or one pattern, after the other.
   std::string scratch;
+  std::vector<std::uint32_t> ends;
   std::vector<Payload> frames;
   std::uint64_t frame_bytes = 0;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // a shared payload has one frame
@@ -78,14 +80,13 @@ struct Encoder::Impl {
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
     if (keys.empty()) return 0;
-    std::string bytes;
-    std::vector<std::uint32_t> ends;
-    ends.reserve(keys.size());
+    scratch.clear();
+    ends.clear();
     for (const Key& key : keys) {
-      bytes += key.bytes();
-      ends.push_back(static_cast<std::uint32_t>(bytes.size()));
+      scratch += key.bytes();
+      ends.push_back(static_cast<std::uint32_t>(scratch.size()));
     }
-    const Bytes wire_bytes = Raw(bytes);
+    const Bytes wire_bytes = Raw(scratch);
     return wire::CreateKeys(builder, wire_bytes, builder.CreateVector(ends));
   }
 
@@ -181,10 +182,18 @@ struct Encoder::Impl {
   }
 
   Offset<wire::Pattern> OnePattern(const Pattern& pattern) {
-    scratch.clear();
+    const auto has_value = [](const FieldPattern& field) {
+      return field.op != FieldPattern::Op::kAny;
+    };
+    std::size_t size = pattern.fields.size();
     for (const FieldPattern& field : pattern.fields) {
-      scratch.push_back(static_cast<char>(field.op));
-      if (field.op != FieldPattern::Op::kAny) internal::AppendField(field.value, &scratch);
+      if (has_value(field)) size += internal::FieldBytes(internal::ViewOf(field.value));
+    }
+    scratch.resize(size);
+    char* at = scratch.data();
+    for (const FieldPattern& field : pattern.fields) {
+      *at++ = static_cast<char>(field.op);
+      if (has_value(field)) at = internal::WriteField(internal::ViewOf(field.value), at);
     }
     return wire::CreatePattern(builder, Raw(scratch), pattern.open);
   }

@@ -1,6 +1,8 @@
 // ValueGrid: the cells in which values lie in the space between the segments of a graph.
 #pragma once
 
+#include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -34,8 +36,19 @@ class ValueGrid {
   // Whether different segments make and read the value, which is its own root.
   bool Crosses(int root) const;
   const RowCut& RowsOf(int root) const { return entry(root).rows; }
-  // The cells of a range of its columns. REQUIRES: a segment makes or reads exactly this range.
-  std::vector<Range> ColumnsWithin(int root, const Range& range) const;
+  // Calls visit(columns) for each cell of a range of its columns. REQUIRES: a segment makes or
+  // reads exactly this range.
+  template <typename Visit>
+  void ForColumnsWithin(int root, const Range& range, const Visit& visit) const {
+    const std::vector<std::int64_t>& points = entry(root).points;
+    auto at = std::lower_bound(points.begin(), points.end(), range.begin);
+    assert(at != points.end() && *at == range.begin);
+    while (*at != range.end) {
+      visit(Range{*at, *(at + 1)});
+      ++at;
+      assert(at != points.end());
+    }
+  }
   // The number of these cells.
   std::int64_t CellsWithin(int root, const Range& range) const;
   // The segment that computes the node; the number of segments if none does.

@@ -15,24 +15,18 @@ Range Box::RowsOf(std::int64_t value_positions) const {
 
 std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions) {
   std::vector<Box> boxes;
-  const bool within = cut.IsWithinSamples() && cut.positions < positions;
-  const std::int64_t samples = cut.IsWithinSamples() ? 1 : cut.samples;
-  for (std::int64_t s = box.samples.begin; s < box.samples.end; s += samples) {
-    const Range of{s, std::min(s + samples, box.samples.end)};
-    if (!within) {
-      boxes.push_back({of, box.positions});
-      continue;
-    }
-    const Range all = box.HasWholeSamples() ? Range{0, positions} : box.positions;
-    for (std::int64_t p = all.begin; p < all.end; p += cut.positions) {
-      boxes.push_back({of, {p, std::min(p + cut.positions, all.end)}});
-    }
-  }
+  ForBoxesWithin(box, cut, positions, [&](const Box& one) { boxes.push_back(one); });
   return boxes;
 }
 
 std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions) {
   return BoxesWithin({{0, batch_samples}, {}}, cut, positions);
+}
+
+std::int64_t CountBoxes(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions) {
+  const auto pieces = [](std::int64_t axis, std::int64_t span) { return (axis + span - 1) / span; };
+  if (!cut.IsWithinSamples()) return pieces(batch_samples, cut.samples);
+  return batch_samples * pieces(positions, cut.positions);
 }
 
 RowCut FinerOf(const RowCut& a, const RowCut& b) {

@@ -5,6 +5,20 @@
 #include <vector>
 
 namespace acan {
+namespace {
+
+// Calls visit(rows, columns) for each cell of `columns` of a root value that lies in the box.
+template <typename Visit>
+void ForCells(const PassContext& context, int root, const Box& box, const Range& columns,
+              const Visit& visit) {
+  const std::int64_t positions = context.Value(root).rows;
+  ForBoxesWithin(box, context.grid.RowsOf(root), positions, [&](const Box& cell) {
+    const Range rows = cell.RowsOf(positions);
+    context.grid.ForColumnsWithin(root, columns, [&](const Range& c) { visit(rows, c); });
+  });
+}
+
+}  // namespace
 
 int GatherCells(const PassContext& context, TaskBuilder& task, int root, const Box& box,
                 const Range& columns) {
@@ -12,13 +26,10 @@ int GatherCells(const PassContext& context, TaskBuilder& task, int root, const B
   const std::int64_t positions = context.Value(root).rows;
   const Range rows = box.RowsOf(positions);
   const int buffer = task.NewBuffer(rows.size(), columns.size());
-  for (const Box& cell : BoxesWithin(box, context.grid.RowsOf(root), positions)) {
-    const Range r = cell.RowsOf(positions);
-    for (const Range& c : context.grid.ColumnsWithin(root, columns)) {
-      task.AddPiece(buffer, context.keys.Features(StepTuple::kActivation, root, r, c),
-                    r.begin - rows.begin, c.begin - columns.begin, r.size(), c.size());
-    }
-  }
+  ForCells(context, root, box, columns, [&](const Range& r, const Range& c) {
+    task.AddPiece(buffer, context.keys.Features(StepTuple::kActivation, root, r, c),
+                  r.begin - rows.begin, c.begin - columns.begin, r.size(), c.size());
+  });
   return buffer;
 }
 
@@ -26,13 +37,10 @@ void PutCells(const PassContext& context, TaskBuilder& task, int root, const Box
               const Range& columns, int buffer, std::int64_t first_column) {
   const std::int64_t positions = context.Value(root).rows;
   const Range rows = box.RowsOf(positions);
-  for (const Box& cell : BoxesWithin(box, context.grid.RowsOf(root), positions)) {
-    const Range r = cell.RowsOf(positions);
-    for (const Range& c : context.grid.ColumnsWithin(root, columns)) {
-      task.Put(context.keys.Features(StepTuple::kActivation, root, r, c),
-               task.Part(buffer, r.begin - rows.begin, c.begin - first_column, r.size(), c.size()));
-    }
-  }
+  ForCells(context, root, box, columns, [&](const Range& r, const Range& c) {
+    task.Put(context.keys.Features(StepTuple::kActivation, root, r, c),
+             task.Part(buffer, r.begin - rows.begin, c.begin - first_column, r.size(), c.size()));
+  });
 }
 
 View GatherTiles(const PassContext& context, TaskBuilder& task, std::int32_t parameter,

@@ -41,6 +41,8 @@ int SumOfParts(TaskBuilder& task, const std::vector<SumPart>& parts, std::int64_
                std::int64_t columns) {
   std::vector<int> buffers;
   std::vector<Range> ranges;
+  buffers.reserve(parts.size());
+  ranges.reserve(parts.size());
   for (const SumPart& part : parts) {
     buffers.push_back(part.is_hidden ? -1 : task.Input(part.key, rows, columns));
     ranges.push_back(part.range);
@@ -59,17 +61,14 @@ std::uint64_t MatricesBesideSums(const Training& training) {
 
 namespace {
 
-// The maximum number of parts, of this many bytes, that one task adds for each of `names.sums`
-// sums.
-std::uint64_t MostParts(const PassContext& context, std::uint64_t bytes, const SumNames& names) {
+// Whether one task can add this many parts, of this many bytes, for each of `names.sums` sums.
+bool FitInOneTask(const PassContext& context, std::uint64_t parts, std::uint64_t bytes,
+                  const SumNames& names) {
+  if (parts <= 2) return true;
   const std::uint64_t room = context.cuts.task_bytes / bytes;
   const std::uint64_t most_of_sums =
       std::min(kMaxPartsOfSum, 2 * kMaxPartsOfSum / std::max<std::uint64_t>(1, names.sums));
-  std::uint64_t most = 2;
-  while (most < most_of_sums && names.beside + names.sums * MatricesOfSum(most + 1) <= room) {
-    ++most;
-  }
-  return most;
+  return parts <= most_of_sums && names.beside + names.sums * MatricesOfSum(parts) <= room;
 }
 
 std::uint64_t Visible(const std::vector<SumPart>& parts) {
@@ -83,8 +82,7 @@ std::vector<SumPart> ReduceParts(const PassContext& context, std::vector<SumPart
                                  std::int64_t rows, std::int64_t columns, const SumNames& names,
                                  std::vector<PlannedTask>* tasks) {
   const auto bytes = static_cast<std::uint64_t>(4 * rows * columns);
-  const std::uint64_t most = MostParts(context, bytes, names);
-  if (Visible(parts) <= most) return parts;
+  if (FitInOneTask(context, Visible(parts), bytes, names)) return parts;
   Range both{parts.front().range.begin, parts.back().range.end};
   auto split = parts.end();
   while (split == parts.end()) {

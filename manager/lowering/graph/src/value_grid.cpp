@@ -204,17 +204,4 @@ std::int64_t ValueGrid::CellsWithin(int root, const Range& range) const {
   return std::lower_bound(begin, points.end(), range.end) - begin;
 }
 
-std::vector<Range> ValueGrid::ColumnsWithin(int root, const Range& range) const {
-  const std::vector<std::int64_t>& points = entry(root).points;
-  std::vector<Range> cells;
-  auto at = std::lower_bound(points.begin(), points.end(), range.begin);
-  assert(at != points.end() && *at == range.begin);
-  while (*at != range.end) {
-    cells.push_back({*at, *(at + 1)});
-    ++at;
-    assert(at != points.end());
-  }
-  return cells;
-}
-
 }  // namespace acan

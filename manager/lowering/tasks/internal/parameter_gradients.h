@@ -1,6 +1,8 @@
 // The gradients of parameters, tile by tile, as update tasks read them.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -30,8 +32,16 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
 // Whether only the tasks that read a sum's tiles compute it.
 bool IsComputedByUpdates(const PassContext& context, int value);
 // The operands of such a sum, and the columns of them that a tile needs.
-std::vector<std::pair<int, Range>> OperandsOfSum(const LoweredNode& node,
-                                                 const ParameterTile& tile);
+class OperandsOfSum {
+ public:
+  OperandsOfSum(const LoweredNode& node, const ParameterTile& tile);
+  const std::pair<int, Range>* begin() const { return operands_.data(); }
+  const std::pair<int, Range>* end() const { return operands_.data() + count_; }
+
+ private:
+  std::array<std::pair<int, Range>, 2> operands_;  // the first count_ are set
+  std::size_t count_;
+};
 // The number of cells of the whole batch that contain these columns of a value of samples.
 std::int64_t CellsOfBatch(const PassContext& context, int value, const Range& columns);
 

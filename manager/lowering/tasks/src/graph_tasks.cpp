@@ -80,9 +80,7 @@ std::vector<PlannedTask> GraphTasks::Tasks(const Pass& pass) const {
   for (int s = 0; s < static_cast<int>(context.segments.size()); ++s) {
     AppendTasks(context, s, BoxesOfSegment(context, s), &tasks);
   }
-  if (pass.train) {
-    for (PlannedTask& task : UpdateTasks(context)) tasks.push_back(std::move(task));
-  }
+  if (pass.train) AppendTo(&tasks, UpdateTasks(context));
   for (PlannedTask& task : tasks) task.task.timed = pass.timed;
   return tasks;
 }
@@ -97,10 +95,10 @@ std::vector<DataCell> GraphTasks::InputCells(const Pass& pass) const {
     const LoweredValue& v = context.Value(value);
     for (const Box& box : BoxesOf(context.grid.RowsOf(value), pass.rows, v.rows)) {
       const Range rows = box.RowsOf(v.rows);
-      for (const Range& columns : context.grid.ColumnsWithin(value, {0, v.columns})) {
+      context.grid.ForColumnsWithin(value, {0, v.columns}, [&](const Range& columns) {
         cells.push_back({context.keys.Features(StepTuple::kActivation, value, rows, columns),
                          graph.inputs()[i].name, rows, columns});
-      }
+      });
     }
   }
   return cells;

@@ -13,7 +13,7 @@ namespace acan {
 
 namespace {
 
-// The three functions below are of SumForUpdate, and give 0 if there is none, or no batch.
+// The two functions below are of SumForUpdate, and give 0 if there is none, or no batch.
 
 // How many matrices of a tile's size a gradient or another sum takes while its parts are added.
 std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
@@ -30,40 +30,34 @@ std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
   return matrices;
 }
 
-// The maximum number of inputs from which a task makes a tile of it.
-std::uint64_t InputsOfGradient(const PassContext& context, int value, const TileOf& of) {
-  if (value < 0 || context.pass.rows == 0) return 0;
+// What a task reads to make a tile of it.
+struct Reads {
+  std::uint64_t inputs = 0;  // the maximum number
+  std::uint64_t bytes = 0;   // of values of samples that it gathers
+};
+Reads ReadsOfGradient(const PassContext& context, int value, const TileOf& of) {
+  Reads reads;
+  if (value < 0 || context.pass.rows == 0) return reads;
   const LoweredValue& v = context.Value(value);
   const LoweredNode& node = context.graph.node(v.producer);
-  std::uint64_t inputs = 0;
   if (v.kind == ValueKind::kShared) {
-    for (const int operand : node.operands) inputs += InputsOfGradient(context, operand, of);
+    for (const int operand : node.operands) {
+      const Reads more = ReadsOfGradient(context, operand, of);
+      reads.inputs += more.inputs;
+      reads.bytes += more.bytes;
+    }
   } else if (IsComputedByUpdates(context, value)) {
     for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
-      inputs += static_cast<std::uint64_t>(CellsOfBatch(context, operand, columns));
+      const std::int64_t cells = CellsOfBatch(context, operand, columns);
+      const std::int64_t rows = context.pass.rows * context.Value(operand).rows;
+      const bool in_pieces = cells > 1;  // that are put together
+      reads.inputs += static_cast<std::uint64_t>(cells);
+      reads.bytes += (in_pieces ? 8 : 4) * static_cast<std::uint64_t>(rows * columns.size());
     }
   } else {
-    inputs = std::min<std::uint64_t>(PartBoxesOf(context, v.producer).size(), kMaxPartsOfSum);
+    reads.inputs = std::min<std::uint64_t>(PartBoxesOf(context, v.producer).size(), kMaxPartsOfSum);
   }
-  return inputs;
-}
-
-// The bytes of values of samples that a task gathers to compute a tile of it.
-std::uint64_t GatheredBytes(const PassContext& context, int value, const TileOf& of) {
-  if (value < 0 || context.pass.rows == 0) return 0;
-  const LoweredValue& v = context.Value(value);
-  const LoweredNode& node = context.graph.node(v.producer);
-  std::uint64_t bytes = 0;
-  if (v.kind == ValueKind::kShared) {
-    for (const int operand : node.operands) bytes += GatheredBytes(context, operand, of);
-  } else if (IsComputedByUpdates(context, value)) {
-    for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
-      const std::int64_t rows = context.pass.rows * context.Value(operand).rows;
-      const bool in_pieces = CellsOfBatch(context, operand, columns) > 1;  // that are put together
-      bytes += (in_pieces ? 8 : 4) * static_cast<std::uint64_t>(rows * columns.size());
-    }
-  }
-  return bytes;
+  return reads;
 }
 
 }  // namespace
@@ -82,9 +76,9 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
         MatricesBesideSums(context.training) + MatricesOfGradient(context, sum);
     for (const ParameterTile& tile : context.Tiles(p)) {
       const TileOf of{p, tile};
-      const std::uint64_t more = of.bytes() * matrices + GatheredBytes(context, sum, of);
-      const std::uint64_t more_inputs =
-          MatricesBesideSums(context.training) + InputsOfGradient(context, sum, of);
+      const Reads reads = ReadsOfGradient(context, sum, of);
+      const std::uint64_t more = of.bytes() * matrices + reads.bytes;
+      const std::uint64_t more_inputs = MatricesBesideSums(context.training) + reads.inputs;
       // A bundle may exceed its share slightly: a separate task for a bias would cost more than the
       // bias's arithmetic.
       const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
@@ -111,20 +105,20 @@ bool IsComputedByUpdates(const PassContext& context, int value) {
   return context.segments[static_cast<std::size_t>(segment)].in_updates;
 }
 
-std::vector<std::pair<int, Range>> OperandsOfSum(const LoweredNode& node,
-                                                 const ParameterTile& tile) {
+OperandsOfSum::OperandsOfSum(const LoweredNode& node, const ParameterTile& tile) {
   if (std::holds_alternative<model::LinearWeightGradient>(node.node->op)) {
-    return {{node.operands[0], tile.rows}, {node.operands[1], tile.columns}};
+    operands_ = {{{node.operands[0], tile.rows}, {node.operands[1], tile.columns}}};
+    count_ = 2;
+    return;
   }
   assert(std::holds_alternative<model::ColumnSums>(node.node->op));
-  return {{node.operands[0], tile.columns}};
+  operands_[0] = {node.operands[0], tile.columns};
+  count_ = 1;
 }
 
 std::int64_t CellsOfBatch(const PassContext& context, int value, const Range& columns) {
   const LoweredValue& v = context.Value(value);
-  const std::vector<Box> boxes =
-      BoxesOf(context.grid.RowsOf(v.root), context.pass.rows, context.Value(v.root).rows);
-  return static_cast<std::int64_t>(boxes.size()) *
+  return CountBoxes(context.grid.RowsOf(v.root), context.pass.rows, context.Value(v.root).rows) *
          context.grid.CellsWithin(v.root,
                                   {v.first_column + columns.begin, v.first_column + columns.end});
 }
@@ -134,6 +128,7 @@ int TileSums::Compute(TaskBuilder& task, int value, const TileOf& of) const {
   const LoweredNode& node = context_.graph.node(context_.Value(value).producer);
   const Box all{{0, context_.pass.rows}, {}};
   std::vector<View> views;
+  views.reserve(2);
   for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
     const LoweredValue& v = context_.Value(operand);
     views.push_back(

@@ -150,15 +150,11 @@ void AppendTasks(const PassContext& context, int segment, const std::vector<Box>
   if (!Computes(context, segment)) return;
   if (SegmentAt(context, segment).in_phases) {
     const bool attends = IsAttentionInPhases(context, segment);
-    for (PlannedTask& task : attends ? PhasedAttentionTasks(context, segment, boxes)
-                                     : PhasedTasks(context, segment, boxes)) {
-      tasks->push_back(std::move(task));
-    }
-    return;
+    return AppendTo(tasks, attends ? PhasedAttentionTasks(context, segment, boxes)
+                                   : PhasedTasks(context, segment, boxes));
   }
   if (SegmentAt(context, segment).by_tiles) {
-    for (PlannedTask& task : TiledTasks(context, segment, boxes)) tasks->push_back(std::move(task));
-    return;
+    return AppendTo(tasks, TiledTasks(context, segment, boxes));
   }
   for (const Box& box : boxes) {
     for (int part = 0; part < SegmentAt(context, segment).column_parts; ++part) {

@@ -36,6 +36,7 @@ class TiledSegment {
   }
 
   std::vector<PlannedTask> Build(const std::vector<Box>& boxes) && {
+    tasks_.reserve(boxes.size() * TasksOfBox());
     for (const Box& box : boxes) {
       box_ = box;
       if (IsProduct()) {
@@ -82,6 +83,11 @@ class TiledSegment {
   int Bias() const { return IsForward() && node_.operands.size() > 2 ? node_.operands[2] : -1; }
   bool IsProduct() const {
     return IsForward() || std::holds_alternative<model::LinearInputGradient>(node_.node->op);
+  }
+  // Besides those that add parts of sums.
+  std::size_t TasksOfBox() const {
+    if (!IsProduct()) return rows_.size() * columns_.size();
+    return Made().size() * (Read().size() > 1 ? Read().size() + 1 : 1);
   }
   // Made: the ranges of the product's result columns. Read: the ranges over which a task sums.
   const std::vector<Range>& Made() const { return IsForward() ? rows_ : columns_; }

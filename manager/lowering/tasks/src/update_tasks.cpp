@@ -21,6 +21,7 @@ class UpdateBuilder {
   std::vector<PlannedTask> Build() && {
     if (Clips()) tasks_ = GradientNormTasks(context_);
     const std::vector<std::vector<TileOf>> bundles = NotFrozen();
+    tasks_.reserve(tasks_.size() + bundles.size());
     for (std::size_t i = 0; i < bundles.size(); ++i) BuildBundle(bundles[i], i);
     return std::move(tasks_);
   }
@@ -173,6 +174,8 @@ class UpdateBuilder {
                 : sums_.Buffer(task, context_.graph.GradientOf(of.parameter), of, priority_);
     std::vector<int> before;
     std::vector<int> after;
+    before.reserve(States().size());
+    after.reserve(States().size());
     for (const ParameterState state : States()) {
       before.push_back(
           task.Input(context_.TileKeyOf(of.parameter, of.tile, context_.pass.step, state),
@@ -187,6 +190,7 @@ class UpdateBuilder {
       task.SetAffinity(before.front());
     }
     std::vector<View> views;
+    views.reserve(after.size() + before.size() + 1);
     for (const int buffer : after) views.push_back(task.All(buffer));
     for (const int buffer : before) views.push_back(task.All(buffer));
     views.push_back(task.All(gradient));

@@ -144,6 +144,7 @@ void ManagerCore::PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out) 
   put.first = unit.next;
   // Tasks whose results are removed one by one are large and few.
   put.report_every = unit.spent ? 1 : static_cast<std::size_t>(policy_->report_every());
+  put.Reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.to_put[unit.next++];
     task.priority -= units_.front().step / kStepsInOrder * kStepsInOrder * kPrioritiesOfStep;

@@ -161,7 +161,7 @@ void ManagerCore::OpenEvaluate(Unit& unit, ManagerActions& out) {
     out.push_back(WithCounted({pass, next, true, 0}, &pass));
     std::vector<PlannedTask> of_pass = tasks.Tasks(pass);
     cut_.named().NameForEvaluation(&of_pass);
-    for (PlannedTask& task : of_pass) unit.to_put.push_back(std::move(task));
+    AppendTo(&unit.to_put, std::move(of_pass));
     for (const LossCell& loss : tasks.Losses(pass)) read.keys.push_back(loss.key);
     unit.passes.push_back(pass);
     next += pass.rows;

@@ -25,12 +25,14 @@ inline constexpr std::size_t kMaxKeyFields = 16;
 inline constexpr std::size_t kMaxStringFieldBytes = 256;
 
 using Field = std::variant<std::int64_t, std::string>;
+// A field whose string lies elsewhere.
+using FieldView = std::variant<std::int64_t, std::string_view>;
 
 class Key {
  public:
   Key() = default;  // the empty key names nothing, matches nothing, and is refused by the space
   // REQUIRES: 1..16 fields, strings of at most kMaxStringFieldBytes. Throws std::invalid_argument.
-  Key(std::initializer_list<Field> fields);
+  Key(std::initializer_list<FieldView> fields);
   explicit Key(const std::vector<Field>& fields);
 
   // nullopt if `bytes` is not a canonical encoding of 1..16 fields.

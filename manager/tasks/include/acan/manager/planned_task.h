@@ -79,6 +79,12 @@ struct TileCell {
   bool IsOfValue() const { return matrix.state == ParameterState::kValue; }
 };
 
-tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us);
+// Appends tasks to a plan.
+void AppendTo(std::vector<PlannedTask>* tasks, std::vector<PlannedTask> more);
+
+tuplespace::Tuple ToTuple(PlannedTask&& planned, std::int64_t lease_us);
+inline tuplespace::Tuple ToTuple(const PlannedTask& planned, std::int64_t lease_us) {
+  return ToTuple(PlannedTask(planned), lease_us);
+}
 
 }  // namespace acan

@@ -50,7 +50,8 @@ class TaskBuilder {
   Task task_;
   std::vector<tuplespace::Key> inputs_;
   // An index into inputs_ by the hashes of keys, with open addressing: planning looks up millions
-  // of inputs, and a map would allocate a node and a copy of the key for each.
+  // of inputs, and a map would allocate a node and a copy of the key for each. Empty while there
+  // are few inputs.
   std::vector<std::uint32_t> index_;
   std::vector<bool> is_input_;
   std::int32_t affinity_ = -1;

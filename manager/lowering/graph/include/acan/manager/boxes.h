@@ -12,6 +12,7 @@
 // Pure values and functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -38,8 +39,13 @@ struct Box {
 
 // The boxes of a batch, ascending. `positions` is that of the values cut within samples.
 std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
+// How many they are.
+std::int64_t CountBoxes(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
 // The boxes of `cut` inside `box`, which belongs to an equal or coarser cut.
 std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions);
+// Calls visit(box) for each of them. Planning does so for every value that a task reads or makes.
+template <typename Visit>
+void ForBoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions, const Visit& visit);
 // A cut whose boxes lie inside boxes of both.
 RowCut FinerOf(const RowCut& a, const RowCut& b);
 
@@ -72,5 +78,24 @@ class RowOrder {
   std::int64_t group_samples_ = 1;
   std::int64_t padded_rows_ = 0;  // rows of a padded group: block x a power of two
 };
+
+// ---- implementation ----------------------------------------------------------------------------
+
+template <typename Visit>
+void ForBoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions, const Visit& visit) {
+  const bool within = cut.IsWithinSamples() && cut.positions < positions;
+  const std::int64_t samples = cut.IsWithinSamples() ? 1 : cut.samples;
+  for (std::int64_t s = box.samples.begin; s < box.samples.end; s += samples) {
+    const Range of{s, std::min(s + samples, box.samples.end)};
+    if (!within) {
+      visit(Box{of, box.positions});
+      continue;
+    }
+    const Range all = box.HasWholeSamples() ? Range{0, positions} : box.positions;
+    for (std::int64_t p = all.begin; p < all.end; p += cut.positions) {
+      visit(Box{of, {p, std::min(p + cut.positions, all.end)}});
+    }
+  }
+}
 
 }  // namespace acan

@@ -103,6 +103,14 @@ struct PutTasks {
   std::vector<std::int64_t> lease_us;                 // by task
   // How many tasks, in this order, share a ChunkDone; an audited task has its own.
   std::size_t report_every = 1;
+
+  void Reserve(std::size_t count) {
+    tasks.reserve(count);
+    done_when.reserve(count);
+    audited.reserve(count);
+    work.reserve(count);
+    lease_us.reserve(count);
+  }
 };
 // A task of an audit. VoteDone follows when all its results exist.
 struct PutVote {
