@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,15 +78,22 @@ struct Encoder::Impl {
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
     if (keys.empty()) return 0;
-    std::string bytes;
-    std::vector<std::uint32_t> ends;
-    ends.reserve(keys.size());
+    std::size_t size = 0;
+    for (const Key& key : keys) size += key.bytes().size();
+    std::uint8_t* at = nullptr;
+    const Bytes bytes = size == 0 ? Bytes() : builder.CreateUninitializedVector(size, &at);
     for (const Key& key : keys) {
-      bytes += key.bytes();
-      ends.push_back(static_cast<std::uint32_t>(bytes.size()));
+      std::memcpy(at, key.bytes().data(), key.bytes().size());
+      at += key.bytes().size();
     }
-    const Bytes wire_bytes = Raw(bytes);
-    return wire::CreateKeys(builder, wire_bytes, builder.CreateVector(ends));
+    std::uint32_t* next = nullptr;
+    const auto ends = builder.CreateUninitializedVector(keys.size(), &next);
+    std::uint32_t end = 0;
+    for (const Key& key : keys) {
+      end += static_cast<std::uint32_t>(key.bytes().size());
+      flatbuffers::WriteScalar(next++, end);
+    }
+    return wire::CreateKeys(builder, bytes, ends);
   }
 
   // Whether the payload may be compressed as part of the control frame, within the frame's limit.
