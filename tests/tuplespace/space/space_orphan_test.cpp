@@ -79,6 +79,22 @@ TEST_F(OrphanTest, RetiringInputsDoesNotHarmALease) {
   EXPECT_FALSE(CanTake("b"));
 }
 
+TEST_F(OrphanTest, AnInputIsRetiredHoweverManyTasksStillHaveIt) {
+  d.PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
+  d.Ask<RetireReply>("m", Retire{UpTo("x", 0)});
+  EXPECT_EQ(d.PutOne("m", Plain(Key{"x", 1})), PutStatus::kStored) << "the task waits for it";
+  Take("a");
+  d.Ask<RetireReply>("m", Retire{UpTo("x", 1)});
+  EXPECT_EQ(d.PutOne("m", Plain(Key{"x", 1})), PutStatus::kRetired) << "the task holds a lease";
+  EXPECT_TRUE(d.notices.empty());
+  d.PutOne("m", Task(Key{"t", 2}, {Key{"x", 1}}));
+  EXPECT_EQ(d.notices["m"].size(), 1u);
+  d.PutOne("m", Task(Key{"t", 3}, {Key{"x", 2}}));
+  d.Ask<RetireReply>("m", Retire{UpTo("x", 2)});
+  EXPECT_EQ(d.notices["m"].size(), 2u);
+  EXPECT_EQ(d.PutOne("m", Plain(Key{"x", 2})), PutStatus::kRetired) << "no task waits any more";
+}
+
 TEST_F(OrphanTest, ALeasedTaskCanBeRetired) {
   d.PutOne("m", Making(Task(Key{"t", 1}), {Key{"r", 1}}));
   const LeaseRef lease = Take("a");

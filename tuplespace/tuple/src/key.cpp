@@ -236,12 +236,18 @@ bool Pattern::IsWithin(const Pattern& wider) const {
 }
 
 std::optional<Key> Pattern::AsExactKey() const {
-  if (open || fields.empty() || Problem()) return std::nullopt;
-  const bool exact = std::all_of(fields.begin(), fields.end(),
-                                 [](const FieldPattern& field) { return field.op == Op::kExact; });
-  if (!exact) return std::nullopt;
+  if (open || fields.empty() || fields.size() > kMaxKeyFields) return std::nullopt;
+  std::size_t size = 0;
+  for (const FieldPattern& field : fields) {
+    if (field.op != Op::kExact) return std::nullopt;
+    const auto* text = std::get_if<std::string>(&field.value);
+    if (text != nullptr && text->size() > kMaxStringFieldBytes) return std::nullopt;
+    size += internal::FieldBytes(field.value);
+  }
   Key key;
-  for (const FieldPattern& field : fields) internal::AppendField(field.value, &key.bytes_);
+  key.bytes_.resize(size);
+  char* at = key.bytes_.data();
+  for (const FieldPattern& field : fields) at = internal::WriteField(field.value, at);
   return key;
 }
 

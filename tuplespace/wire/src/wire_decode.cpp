@@ -131,7 +131,7 @@ void DecodeGrant(FrameReader& in, const wire::Grant& wire, Grant& grant) {
   grant.payload = in.CheckedContent(wire, &grant.damaged);
   grant.fence = wire.fence();
   grant.lease_us = in.NotNegative(wire.lease_us(), "lease_us");
-  grant.task = in.Task(wire.task());
+  in.Task(wire.task(), &grant.task);
   grant.inputs = in.FoundTuples(wire.inputs());
   for (const char sent : in.View(wire.input_sent())) grant.input_sent.push_back(sent != 0);
   if (grant.input_sent.size() != grant.inputs.size()) {

@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,7 +40,6 @@ struct Encoder::Impl {
   std::vector<Offset<wire::Grant>> granted;  // of the message in progress
   // Reused for one list of keys, or one pattern, after the other.
   std::string scratch;
-  std::vector<std::uint32_t> ends;
   std::vector<Payload> frames;
   std::uint64_t frame_bytes = 0;
   std::unordered_map<const std::byte*, std::uint32_t> frame_of;  // a shared payload has one frame
@@ -80,14 +79,22 @@ struct Encoder::Impl {
 
   Offset<wire::Keys> Keys(const std::vector<Key>& keys) {
     if (keys.empty()) return 0;
-    scratch.clear();
-    ends.clear();
+    std::size_t size = 0;
+    for (const Key& key : keys) size += key.bytes().size();
+    std::uint8_t* at = nullptr;
+    const Bytes bytes = size == 0 ? Bytes() : builder.CreateUninitializedVector(size, &at);
     for (const Key& key : keys) {
-      scratch += key.bytes();
-      ends.push_back(static_cast<std::uint32_t>(scratch.size()));
+      std::memcpy(at, key.bytes().data(), key.bytes().size());
+      at += key.bytes().size();
     }
-    const Bytes wire_bytes = Raw(scratch);
-    return wire::CreateKeys(builder, wire_bytes, builder.CreateVector(ends));
+    std::uint32_t* next = nullptr;
+    const auto ends = builder.CreateUninitializedVector(keys.size(), &next);
+    std::uint32_t end = 0;
+    for (const Key& key : keys) {
+      end += static_cast<std::uint32_t>(key.bytes().size());
+      flatbuffers::WriteScalar(next++, end);
+    }
+    return wire::CreateKeys(builder, bytes, ends);
   }
 
   // Whether the payload may be compressed as part of the control frame, within the frame's limit.

@@ -202,9 +202,9 @@ class FrameReader {
     return clients;
   }
 
-  std::optional<TaskSpec> Task(const wire::TaskSpec* wire) {
-    if (wire == nullptr) return std::nullopt;
-    TaskSpec task;
+  void Task(const wire::TaskSpec* wire, std::optional<TaskSpec>* read) {
+    if (wire == nullptr) return;
+    TaskSpec& task = read->emplace();
     task.inputs = Keys(wire->inputs(), "task inputs");
     task.need_bytes = wire->need_bytes();
     task.priority = wire->priority();
@@ -223,7 +223,6 @@ class FrameReader {
     task.prefers = Text(wire->prefers(), kMaxClientIdBytes, "prefers");
     task.prefer_us = NotNegative(wire->prefer_us(), "prefer_us");
     task.most_result_bytes = wire->most_result_bytes();
-    return task;
   }
 
   using WireTuples = flatbuffers::Vector<flatbuffers::Offset<wire::Tuple>>;
@@ -264,7 +263,7 @@ class FrameReader {
                                  tuple.key.ToString(), tuple.payload.size()),
                      ErrorCode::kDamaged};
     }
-    tuple.task = Task(wire.task());
+    Task(wire.task(), &tuple.task);
     tuple.ephemeral = wire.ephemeral();
     tuple.held = wire.held();
     tuple.resident_bytes = wire.stays_bytes();

@@ -47,6 +47,7 @@ class Puts {
   static bool SameBytes(const Record& record, const Tuple& tuple);
 
  private:
+  bool IsRetired(const Record& record) const;  // REQUIRES: the record is not stored
   void AttachTask(const ClientState& client, Record* record, TaskSpec&& spec);
   void CountForDependents(Record* record);
   PutStatus SupplyOne(ClientState& client, Tuple&& tuple);

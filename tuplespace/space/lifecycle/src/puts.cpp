@@ -52,7 +52,7 @@ PutStatus Puts::PutOne(ClientState& client, Tuple&& tuple, const Origin& origin)
     ++state_.counters.duplicates;
     return PutStatus::kDuplicate;
   }
-  if (watermarks_.IsRetired(tuple.key)) {
+  if (record != nullptr ? IsRetired(*record) : watermarks_.IsRetired(tuple.key)) {
     ++state_.counters.retired_puts;
     return PutStatus::kRetired;
   }
@@ -134,6 +134,17 @@ PutStatus Puts::PutAgain(ClientState& client, Record* record, const Tuple& tuple
   return PutStatus::kConflict;
 }
 
+// A task that waits for the tuple shows that no watermark retires it: otherwise the task would have
+// been orphaned. Most results are needed by such tasks, which saves looking at all watermarks.
+bool Puts::IsRetired(const Record& record) const {
+  assert(!record.stored());
+  const auto is_awaited = [](const IntrusiveList<InputLink>& links) {
+    return !links.empty() && links.first()->task->state == RecordState::kWaiting;
+  };
+  return !is_awaited(record.dependents) && !is_awaited(record.affine) &&
+         watermarks_.IsRetired(record.key);
+}
+
 void Puts::AttachTask(const ClientState& client, Record* record, TaskSpec&& spec) {
   assert(!record->task);
   record->task = std::make_unique<TaskState>(record);
@@ -156,8 +167,7 @@ void Puts::AttachTask(const ClientState& client, Record* record, TaskSpec&& spec
     (link.affine ? input->affine : input->dependents).PushBack(&link);
     if (input->stored()) continue;
     ++task.missing;
-    if (never == nullptr &&
-        (input->state == RecordState::kDone || watermarks_.IsRetired(input->key))) {
+    if (never == nullptr && (input->state == RecordState::kDone || IsRetired(*input))) {
       never = &task.spec.inputs[i];
     }
   }

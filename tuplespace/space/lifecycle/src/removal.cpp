@@ -61,7 +61,10 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
       std::stable_partition(matched.begin(), matched.begin() + static_cast<std::ptrdiff_t>(stored),
                             [](const Record* record) { return record->task != nullptr; });
   static_cast<void>(middle);
-  for (std::size_t i = 0; i < stored; ++i) Remove(matched[i], false);
+  for (std::size_t i = 0; i < stored; ++i) {
+    --matched[i]->pins;  // the record may go with its tuple: nothing looks at it again
+    Remove(matched[i], false);
+  }
 
   for (std::size_t i = stored; i < matched.size(); ++i) {
     Record* record = matched[i];
@@ -81,9 +84,9 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
       if (task->state == RecordState::kWaiting) Orphan(task, record->key);
     }
   }
-  for (Record* record : matched) {
-    --record->pins;
-    state_.store.EraseIfUnused(record);
+  for (std::size_t i = stored; i < matched.size(); ++i) {
+    --matched[i]->pins;
+    state_.store.EraseIfUnused(matched[i]);
   }
   return stored;
 }

@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kMaxPreferredHolders = 8;
 constexpr std::size_t kMaxExaminedHolders = 64;
 
+constexpr std::uint64_t kUsualGrants = 16;  // of one Get that asks for many
+
 // Everything except which clients may get it and what it makes.
 void ShowToTaker(const TaskSpec& spec, TaskSpec* shown) {
   shown->inputs = spec.inputs;
@@ -208,6 +210,7 @@ void Matcher::Fill(Taker& taker) {
   for (const std::uint64_t most = PartOf(taker); taker.got.grants.size() < most;) {
     Record* record = groups_.NextFor(taker);
     if (record == nullptr || !HasRoomFor(taker, *record)) return;
+    taker.got.grants.reserve(std::min(most, kUsualGrants));
     Take(taker, record);
     if (trust_.IsOnProbation(*taker.client, NameOf(record->judge()))) return;
   }
@@ -290,12 +293,14 @@ void Matcher::FillGrant(const Taker& taker, Record* record, Grant* filled) {
         !held && !placed && !link.input->residence && link.input->payload.size() <= room;
     if (sent) room -= link.input->payload.size();
     if (!held && !placed && link.input->residence) residency_.Want(link.input);
+    FoundTuple& input = grant.inputs.emplace_back();
     if (placed) {
-      grant.inputs.push_back(state_.CopyPlaced(*link.input));
-      record->lease->placed_bytes += grant.inputs.back().payload_bytes;
+      state_.CopyPlaced(*link.input, &input);
+      record->lease->placed_bytes += input.payload_bytes;
+    } else if (sent) {
+      state_.Copy(*link.input, /*metadata_only=*/false, &input);
     } else {
-      grant.inputs.push_back(sent ? state_.Copy(*link.input, /*metadata_only=*/false)
-                                  : state_.Mention(*link.input));
+      SpaceState::Mention(*link.input, &input);
     }
     grant.input_sent.push_back(sent);
     // Clients declare themselves which tiles they hold, as the placement of tasks depends on tiles.

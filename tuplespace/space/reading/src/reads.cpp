@@ -222,10 +222,13 @@ Found Reads::Collect(const ReadWaiter& waiter) {
   Found found;
   std::uint64_t budget = 2 * state_.limits.examined_by_read;  // finds again what was found before
   for (const WantedPattern& wanted : waiter.wanted) {
-    if (const Record* record = FindFirst(wanted, waiter, &budget)) {
-      found.tuples.push_back(IsPlaced(*record, waiter)
-                                 ? state_.CopyPlaced(*record)
-                                 : state_.Copy(*record, waiter.metadata_only));
+    const Record* record = FindFirst(wanted, waiter, &budget);
+    if (record == nullptr) continue;
+    FoundTuple& tuple = found.tuples.emplace_back();
+    if (IsPlaced(*record, waiter)) {
+      state_.CopyPlaced(*record, &tuple);
+    } else {
+      state_.Copy(*record, waiter.metadata_only, &tuple);
     }
   }
   return found;

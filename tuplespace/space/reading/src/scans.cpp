@@ -78,8 +78,8 @@ bool Scans::Slice(Scan& scan, std::uint64_t* budget) {
       return false;
     }
     scan.bytes += more;
-    const FoundTuple& copy =
-        scan.found.tuples.emplace_back(state_.Copy(*record, scan.metadata_only));
+    FoundTuple& copy = scan.found.tuples.emplace_back();
+    state_.Copy(*record, scan.metadata_only, &copy);
     scan.string_bytes += copy.key.bytes().size() + copy.put_by.size() + kOfTwoStrings;
     return true;
   });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <compare>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "key_encoding.h"
+#include "space_key_fields.h"
 #include "space_key_hash.h"
 #include "tuplespace/key.h"
 
@@ -75,17 +77,15 @@ class PatternIndex {
   template <typename F>
   void ForEachMatch(std::string_view key_bytes, F f) const {
     if (shapes_.empty()) return;
-    KeySplit split;
-    const bool canonical = SplitKey(key_bytes, &split);
-    assert(canonical);
-    if (!canonical) return;
+    KeyFields fields(key_bytes);
     std::string joined;
     for (const auto& [shape, buckets] : shapes_) {
-      if (shape.open ? shape.fields > split.count : shape.fields != split.count) continue;
-      const auto bucket = buckets.find(ExactBytes(shape, key_bytes, split, &joined));
+      if (shape.open ? !fields.HasAtLeast(shape.fields) : !fields.HasExactly(shape.fields))
+        continue;
+      const auto bucket = buckets.find(ExactBytes(shape, fields, &joined));
       if (bucket == buckets.end()) continue;
       for (const auto& item : bucket->second) {
-        if (OtherFieldsMatch(item->pattern, key_bytes, split) && !f(item.get())) return;
+        if (OtherFieldsMatch(item->pattern, fields) && !f(item.get())) return;
       }
     }
   }
@@ -107,12 +107,11 @@ class PatternIndex {
       std::unordered_map<std::string, std::vector<std::unique_ptr<T>>, Hash, std::equal_to<>>;
 
   // Compares the fields that the shape and the bucket leave open: those that are not exact.
-  static bool OtherFieldsMatch(const Pattern& pattern, std::string_view key_bytes,
-                               const KeySplit& split) {
+  static bool OtherFieldsMatch(const Pattern& pattern, const KeyFields& fields) {
     for (std::size_t i = 0; i < pattern.fields.size(); ++i) {
       const FieldPattern& field = pattern.fields[i];
       if (field.op == FieldPattern::Op::kExact || field.op == FieldPattern::Op::kAny) continue;
-      if (!FieldMatches(field, split.FieldOf(key_bytes, i))) return false;
+      if (!FieldMatches(field, fields.At(i))) return false;
     }
     return true;
   }
@@ -134,17 +133,18 @@ class PatternIndex {
     }
     return bytes;
   }
-  static std::string_view ExactBytes(const Shape& shape, std::string_view key_bytes,
-                                     const KeySplit& split, std::string* joined) {
+  static std::string_view ExactBytes(const Shape& shape, const KeyFields& fields,
+                                     std::string* joined) {
     const unsigned exact = shape.exact;
-    if ((exact & (exact + 1)) == 0) {  // only the first fields: no need to join them
-      std::size_t count = 0;
-      while (exact >> count != 0) ++count;
-      return key_bytes.substr(0, split.begin[count]);
+    if (exact == 0) return {};
+    const auto first = static_cast<std::size_t>(std::countr_zero(exact));
+    const unsigned from_first = exact >> first;
+    if ((from_first & (from_first + 1)) == 0) {  // neighbours: no need to join them
+      return fields.Between(first, static_cast<std::size_t>(std::bit_width(exact)));
     }
     joined->clear();
     for (std::size_t i = 0; i < shape.fields; ++i) {
-      if ((exact >> i & 1u) != 0) joined->append(split.FieldOf(key_bytes, i));
+      if ((exact >> i & 1u) != 0) joined->append(fields.At(i));
     }
     return *joined;
   }

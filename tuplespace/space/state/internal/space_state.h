@@ -99,13 +99,14 @@ struct SpaceState {
   void SetState(Record* record, RecordState state);    // and updates the counts
   // Updates what the record's keys count as payload bytes, after its task or state has changed.
   void CountKeys(Record* record);
-  FoundTuple Copy(const Record& record, bool metadata_only);
+  // These three fill a new FoundTuple where it belongs, as moving one takes long.
+  void Copy(const Record& record, bool metadata_only, FoundTuple* found);
   // Without payload and without what belongs to it, for a taker that has the payload or gets it
   // elsewhere.
-  FoundTuple Mention(const Record& record) const;
+  static void Mention(const Record& record, FoundTuple* found);
   // For a payload that its maker has and serves. The place stays empty, as only the broker knows
   // it.
-  FoundTuple CopyPlaced(const Record& record);
+  void CopyPlaced(const Record& record, FoundTuple* found);
   std::uint64_t MostOfRequest(const ClientState& client) const {
     return std::min(limits.tuples_per_request, client.limits.per_request);
   }

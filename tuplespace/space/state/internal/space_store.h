@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "key_encoding.h"
 #include "space_key_hash.h"
 #include "space_key_order.h"
 #include "space_records.h"
@@ -59,7 +58,6 @@ class Store {
   bool ScanSome(const Pattern& pattern, std::uint64_t* most, std::string* next, F f) const {
     const Range range = RangeOf(pattern);
     bool all = true;
-    KeySplit split;
     stored_.ScanFrom(std::max(range.first, *next), [&](const KeyPlace& place) {
       if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
       if (*most == 0) {
@@ -68,8 +66,7 @@ class Store {
         return false;
       }
       --*most;
-      return !SplitKey(place.bytes, &split) || !PatternMatches(pattern, place.bytes, split) ||
-             f(place.record);
+      return !IsMatch(pattern, range, place.bytes) || f(place.record);
     });
     return all;
   }
@@ -81,23 +78,26 @@ class Store {
 
  private:
   // Keys that can match begin at `first` and end before the first key that is above every key with
-  // the prefix `last`.
+  // the prefix `last`. All of them begin with the fields that the pattern begins with, if those are
+  // exact.
   struct Range {
     std::string first;
     std::string last;
+    std::size_t exact_fields = 0;  // so many fields, which take
+    std::size_t exact_bytes = 0;   // so many bytes
   };
   static Range RangeOf(const Pattern& pattern);
+  // Whether this key in the pattern's range matches the pattern.
+  static bool IsMatch(const Pattern& pattern, const Range& range, std::string_view key_bytes);
 
   template <typename F>
   static std::uint64_t Scan(const KeyOrder& order, const Pattern& pattern, F& f) {
     const Range range = RangeOf(pattern);
-    KeySplit split;
     std::uint64_t examined = 0;
     order.ScanFrom(range.first, [&](const KeyPlace& place) {
       if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
       ++examined;
-      return !SplitKey(place.bytes, &split) || !PatternMatches(pattern, place.bytes, split) ||
-             f(place.record);
+      return !IsMatch(pattern, range, place.bytes) || f(place.record);
     });
     return examined;
   }

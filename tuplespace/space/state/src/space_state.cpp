@@ -119,36 +119,32 @@ void SpaceState::CountKeys(Record* record) {
   gauges.payload_bytes += record->key_bytes;
 }
 
-FoundTuple SpaceState::Mention(const Record& record) const {
+void SpaceState::Mention(const Record& record, FoundTuple* found) {
   assert(record.stored());
-  FoundTuple found;
-  found.key = record.key;
-  found.resident = record.residence != nullptr;
-  found.payload_bytes = found.resident ? record.residence->bytes : record.payload.size();
-  return found;
+  found->key = record.key;
+  found->resident = record.residence != nullptr;
+  found->payload_bytes = found->resident ? record.residence->bytes : record.payload.size();
 }
 
-FoundTuple SpaceState::Copy(const Record& record, bool metadata_only) {
-  FoundTuple found = Mention(record);
-  found.put_by = *record.put_by;
-  found.took_us = record.took_us;
-  found.times_taken = record.times_taken;
-  found.hash = record.payload.hash();
+void SpaceState::Copy(const Record& record, bool metadata_only, FoundTuple* found) {
+  Mention(record, found);
+  found->put_by = *record.put_by;
+  found->took_us = record.took_us;
+  found->times_taken = record.times_taken;
+  found->hash = record.payload.hash();
   if (!metadata_only) {
-    found.payload = record.payload;
+    found->payload = record.payload;
     counters.bytes_out += record.payload.size();
   }
-  return found;
 }
 
-FoundTuple SpaceState::CopyPlaced(const Record& record) {
+void SpaceState::CopyPlaced(const Record& record, FoundTuple* found) {
   static const auto kUnfilled = std::make_shared<const Place>();
-  FoundTuple found = Copy(record, /*metadata_only=*/true);
-  found.resident = true;  // even if the space has it, too
-  found.place = kUnfilled;
+  Copy(record, /*metadata_only=*/true, found);
+  found->resident = true;  // even if the space has it, too
+  found->place = kUnfilled;
   ++counters.placed;
-  counters.placed_bytes += found.payload_bytes;
-  return found;
+  counters.placed_bytes += found->payload_bytes;
 }
 
 }  // namespace tuplespace::internal

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "key_encoding.h"
+
 namespace tuplespace::internal {
 
 Store::~Store() {
@@ -104,7 +106,11 @@ Store::Range Store::RangeOf(const Pattern& pattern) {
   Range range;
   range.first = range.last = pattern.ExactPrefixBytes();
   for (const FieldPattern& field : pattern.fields) {
-    if (field.op == FieldPattern::Op::kExact) continue;
+    if (field.op == FieldPattern::Op::kExact) {
+      ++range.exact_fields;
+      range.exact_bytes += FieldBytes(field.value);
+      continue;
+    }
     std::string* end = field.op == FieldPattern::Op::kAtMost    ? &range.last
                        : field.op == FieldPattern::Op::kAtLeast ? &range.first
                                                                 : nullptr;
@@ -115,6 +121,17 @@ Store::Range Store::RangeOf(const Pattern& pattern) {
     break;
   }
   return range;
+}
+
+bool Store::IsMatch(const Pattern& pattern, const Range& range, std::string_view key_bytes) {
+  std::size_t begin = range.exact_bytes;
+  for (std::size_t i = range.exact_fields; i < pattern.fields.size(); ++i) {
+    const std::size_t end = FieldEnd(key_bytes, begin);
+    if (end == std::string_view::npos) return false;
+    if (!FieldMatches(pattern.fields[i], key_bytes.substr(begin, end - begin))) return false;
+    begin = end;
+  }
+  return pattern.open || begin == key_bytes.size();
 }
 
 }  // namespace tuplespace::internal
