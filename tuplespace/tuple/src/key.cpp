@@ -1,6 +1,5 @@
 #include "tuplespace/key.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cstdio>
 #include <stdexcept>
@@ -242,12 +241,13 @@ std::optional<Key> Pattern::AsExactKey() const {
     if (field.op != Op::kExact) return std::nullopt;
     const auto* text = std::get_if<std::string>(&field.value);
     if (text != nullptr && text->size() > kMaxStringFieldBytes) return std::nullopt;
-    size += internal::FieldBytes(field.value);
+    size += internal::FieldBytes(internal::ViewOf(field.value));
   }
   Key key;
   key.bytes_.resize(size);
   char* at = key.bytes_.data();
-  for (const FieldPattern& field : fields) at = internal::WriteField(field.value, at);
+  for (const FieldPattern& field : fields)
+    at = internal::WriteField(internal::ViewOf(field.value), at);
   return key;
 }
 

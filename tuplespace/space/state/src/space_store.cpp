@@ -108,7 +108,7 @@ Store::Range Store::RangeOf(const Pattern& pattern) {
   for (const FieldPattern& field : pattern.fields) {
     if (field.op == FieldPattern::Op::kExact) {
       ++range.exact_fields;
-      range.exact_bytes += FieldBytes(field.value);
+      range.exact_bytes += FieldBytes(ViewOf(field.value));
       continue;
     }
     std::string* end = field.op == FieldPattern::Op::kAtMost    ? &range.last
