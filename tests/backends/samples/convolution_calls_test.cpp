@@ -104,6 +104,29 @@ class ConvolutionCallsTest : public ::testing::TestWithParam<TestDevice> {
     }
   }
 
+  // For the outputs of HashesAreThoseOfTheBytes.
+  void ExpectHashes(const Task& task, const std::vector<bool>& hashed) {
+    for (const std::int64_t near_bytes : {kNearBytes, std::int64_t{1}}) {
+      const std::vector<OnDevice> made = Buffers(task);
+      std::vector<BufferPtr> buffers;
+      for (const OnDevice& each : made) buffers.push_back(each.buffer);
+      const auto hashes = RunCallsAndHash(*device_, task, buffers, hashed, near_bytes);
+      ASSERT_EQ(hashes.size(), task.outputs.size());
+      const bool shows = device_->HostBytes(made[kDx].matrix) != nullptr;
+      for (const std::size_t i : {0, 1, 2, 3}) {
+        const View& view = task.outputs[i].view;
+        const auto bytes = device_->Download(buffers[static_cast<std::size_t>(view.buffer)],
+                                             MatrixOf(task, buffers, view));
+        ASSERT_EQ(hashes[i].has_value(), shows) << i;
+        const tuplespace::PayloadHash hash = tuplespace::HashOf(bytes.bytes());
+        EXPECT_EQ(hashes[i].value_or(hash), hash) << i << " " << near_bytes;
+      }
+      EXPECT_FALSE(hashes[4]) << "its rows are not packed";
+      EXPECT_FALSE(hashes[5]) << "no call writes it";
+      EXPECT_FALSE(hashes[6]) << "it was not asked for";
+    }
+  }
+
   std::unique_ptr<Device> device_;
 };
 
@@ -176,25 +199,10 @@ TEST_P(ConvolutionCallsTest, HashesAreThoseOfTheBytes) {
     task.outputs.push_back({{}, view});
   }
   const std::vector<bool> hashed = {true, true, true, true, true, true, false};
-  for (const std::int64_t near_bytes : {kNearBytes, std::int64_t{1}}) {
-    const std::vector<OnDevice> made = Buffers(task);
-    std::vector<BufferPtr> buffers;
-    for (const OnDevice& each : made) buffers.push_back(each.buffer);
-    const auto hashes = RunCallsAndHash(*device_, task, buffers, hashed, near_bytes);
-    ASSERT_EQ(hashes.size(), task.outputs.size());
-    const bool shows = device_->HostBytes(made[kDx].matrix) != nullptr;
-    for (const std::size_t i : {0, 1, 2, 3}) {
-      const View& view = task.outputs[i].view;
-      const auto bytes = device_->Download(buffers[static_cast<std::size_t>(view.buffer)],
-                                           MatrixOf(task, buffers, view));
-      ASSERT_EQ(hashes[i].has_value(), shows) << i;
-      const tuplespace::PayloadHash hash = tuplespace::HashOf(bytes.bytes());
-      EXPECT_EQ(hashes[i].value_or(hash), hash) << i << " " << near_bytes;
-    }
-    EXPECT_FALSE(hashes[4]) << "its rows are not packed";
-    EXPECT_FALSE(hashes[5]) << "no call writes it";
-    EXPECT_FALSE(hashes[6]) << "it was not asked for";
-  }
+  Task longer = task;  // than one whose last writes are searched for each output
+  longer.calls.insert(longer.calls.begin(), 8, Call(longer.calls.front()));
+  ExpectHashes(task, hashed);
+  ExpectHashes(longer, hashed);
 }
 
 // Calls that read other rows of a result, read a whole result, or write what another call reads or
