@@ -318,6 +318,7 @@ DeviceJob JobOfTwoCalls() {
   DeviceJob job = JobOf(1, 1.0f);
   auto task = std::make_shared<Task>(*job.task);
   task->calls.push_back(Call(task->calls.front()));
+  job.flops = Flops(*task);
   job.task = std::move(task);
   return job;
 }

@@ -79,7 +79,7 @@ TEST_F(OrphanTest, RetiringInputsDoesNotHarmALease) {
   EXPECT_FALSE(CanTake("b"));
 }
 
-TEST_F(OrphanTest, AnInputIsRetiredHoweverManyTasksStillHaveIt) {
+TEST_F(OrphanTest, AnInputIsRetiredWhetherATaskWaitsForItOrHoldsALease) {
   d.PutOne("m", Task(Key{"t", 1}, {Key{"x", 1}}));
   d.Ask<RetireReply>("m", Retire{UpTo("x", 0)});
   EXPECT_EQ(d.PutOne("m", Plain(Key{"x", 1})), PutStatus::kStored) << "the task waits for it";

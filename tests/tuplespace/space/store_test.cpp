@@ -7,11 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "space_pattern_index.h"
 
 namespace tuplespace::internal {
 namespace {
@@ -107,6 +111,107 @@ TEST_F(StoreTest, KeepsKeysThatComeInSequenceBetweenOthers) {
   Check();
   for (std::int64_t i = 0; i < 500; ++i) Add(Key{"r", -i}, i % 2 == 0);
   Check();
+}
+
+// Few different values, so that many keys have fields in common, among them such as have a role in
+// the encoding.
+Field RandomField(std::mt19937_64& random) {
+  static const std::vector<Field> kFields = {
+      std::int64_t{INT64_MIN}, std::int64_t{-1},
+      std::int64_t{0},         std::int64_t{7},
+      std::string(),           std::string("a"),
+      std::string("a\0b", 3),  std::string("a\0", 2),
+      std::string("\xFF\x01"), std::string("longer than a word")};
+  return kFields[random() % kFields.size()];
+}
+
+Key RandomKey(std::mt19937_64& random) {
+  std::vector<Field> fields(random() % 8 == 0 ? kMaxKeyFields : 1 + random() % 4);
+  for (Field& field : fields) field = RandomField(random);
+  return Key(fields);
+}
+
+FieldPattern RandomPattern(const Field& field, std::mt19937_64& random) {
+  if (random() % 2 == 0) return FieldPattern::Exact(field);
+  if (random() % 2 == 0) return FieldPattern::Any();
+  if (const auto* text = std::get_if<std::string>(&field)) {
+    return FieldPattern::Prefix(text->substr(0, random() % (text->size() + 1)));
+  }
+  const std::int64_t bound = std::get<std::int64_t>(field);
+  return random() % 2 == 0 ? FieldPattern::AtMost(bound) : FieldPattern::AtLeast(bound);
+}
+
+// A pattern that matches this key, or would if it had more fields or fewer.
+Pattern RandomPattern(const Key& key, std::mt19937_64& random) {
+  Pattern pattern;
+  pattern.open = random() % 2 == 0;
+  std::vector<Field> fields = key.Fields();
+  if (random() % 4 == 0) fields.resize(random() % fields.size());
+  for (const Field& field : fields) pattern.fields.push_back(RandomPattern(field, random));
+  return pattern;
+}
+
+TEST_F(StoreTest, ScansFindWhatThePatternMatches) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 500; ++i) {
+    const Key key = RandomKey(random);
+    if (!expected_.contains(key.bytes())) Add(key, random() % 2 == 0);
+  }
+  std::size_t found = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    const Pattern pattern = RandomPattern(RandomKey(random), random);
+    std::vector<const Record*> matching[2];
+    for (const auto& [bytes, shown] : expected_) {
+      if (pattern.Matches(shown.record->key)) matching[shown.stored].push_back(shown.record);
+    }
+    std::vector<const Record*> stored, shadows, in_slices;
+    const auto collect = [](std::vector<const Record*>& into) {
+      return [&into](const Record* record) {
+        into.push_back(record);
+        return true;
+      };
+    };
+    store_.ScanStored(pattern, collect(stored));
+    store_.ScanShadows(pattern, collect(shadows));
+    std::string next;
+    for (std::uint64_t most = 0; most == 0;) {
+      most = 10;
+      if (store_.ScanSome(pattern, &most, &next, collect(in_slices))) break;
+    }
+    ASSERT_EQ(stored, matching[true]) << pattern.ToString();
+    ASSERT_EQ(shadows, matching[false]) << pattern.ToString();
+    ASSERT_EQ(in_slices, matching[true]) << pattern.ToString();
+    found += stored.size();
+  }
+  EXPECT_GT(found, 2'000u);
+}
+
+struct Indexed {
+  Pattern pattern;
+};
+
+TEST(PatternIndexTest, FindsThePatternsThatMatch) {
+  std::mt19937_64 random(12);
+  const KeyHash hash(1);
+  PatternIndex<Indexed> index(hash);
+  std::set<const Indexed*> all;
+  while (all.size() < 300) {
+    Indexed one{RandomPattern(RandomKey(random), random)};
+    if (index.Find(one.pattern) != nullptr) continue;
+    all.insert(index.Add(std::make_unique<Indexed>(std::move(one))));
+  }
+  std::size_t matches = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    const Key key = RandomKey(random);
+    std::set<const Indexed*> expected, found;
+    for (const Indexed* one : all) {
+      if (one->pattern.Matches(key)) expected.insert(one);
+    }
+    index.ForEachMatch(key.bytes(), [&](const Indexed* one) { return found.insert(one).second; });
+    ASSERT_EQ(found, expected) << key.ToString();
+    matches += found.size();
+  }
+  EXPECT_GT(matches, 2'000u);
 }
 
 // Makes different keys whose hashes end in the same bits. In a table with as many slots as these

@@ -73,8 +73,8 @@ TEST(KeyTest, FieldsComeBack) {
       EXPECT_EQ(key.FirstBytes(count), Key(std::vector<Field>(fields.begin(), end)).bytes());
     }
     EXPECT_EQ(key.FirstBytes(fields.size() + 1), key.bytes());
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      EXPECT_EQ(key.IsInteger(i), std::holds_alternative<std::int64_t>(fields[i]));
+    for (std::size_t at = 0; at < fields.size(); ++at) {
+      EXPECT_EQ(key.IsInteger(at), std::holds_alternative<std::int64_t>(fields[at]));
     }
     EXPECT_FALSE(key.IsInteger(fields.size()));
     const auto again = Key::FromBytes(key.bytes());

@@ -12,33 +12,35 @@ namespace {
 
 using Op = FieldPattern::Op;
 
-std::string Encode(const FieldView* fields, std::size_t count) {
+const FieldView& ViewOf(const FieldView& field) {
+  return field;
+}
+FieldView ViewOf(const Field& field) {
+  return internal::ViewOf(field);
+}
+
+template <typename AnyField>
+std::string Encode(const AnyField* fields, std::size_t count) {
   if (count == 0 || count > kMaxKeyFields) {
     throw std::invalid_argument("key of " + std::to_string(count) + " fields, must be 1 to " +
                                 std::to_string(kMaxKeyFields));
   }
   std::size_t size = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto* text = std::get_if<std::string_view>(&fields[i]);
+    const FieldView field = ViewOf(fields[i]);
+    const auto* text = std::get_if<std::string_view>(&field);
     if (text != nullptr && text->size() > kMaxStringFieldBytes) {
       throw std::invalid_argument("key field " + std::to_string(i) + " is a string of " +
                                   std::to_string(text->size()) + " bytes, at most " +
                                   std::to_string(kMaxStringFieldBytes));
     }
-    size += internal::FieldBytes(fields[i]);
+    size += internal::FieldBytes(field);
   }
   // Planning makes millions of keys, so a key takes one allocation and is not written byte by byte.
   std::string bytes(size, '\0');
   char* at = bytes.data();
-  for (std::size_t i = 0; i < count; ++i) at = internal::WriteField(fields[i], at);
+  for (std::size_t i = 0; i < count; ++i) at = internal::WriteField(ViewOf(fields[i]), at);
   return bytes;
-}
-
-std::string Encode(const std::vector<Field>& fields) {
-  std::vector<FieldView> views;
-  views.reserve(fields.size());
-  for (const Field& field : fields) views.push_back(internal::ViewOf(field));
-  return Encode(views.data(), views.size());
 }
 
 std::string Quoted(std::string_view text) {
@@ -126,7 +128,7 @@ bool IsWithin(const FieldPattern& field, const FieldPattern& wider) {
 
 Key::Key(std::initializer_list<FieldView> fields) : bytes_(Encode(fields.begin(), fields.size())) {}
 
-Key::Key(const std::vector<Field>& fields) : bytes_(Encode(fields)) {}
+Key::Key(const std::vector<Field>& fields) : bytes_(Encode(fields.data(), fields.size())) {}
 
 std::optional<Key> Key::FromBytes(std::string_view bytes) {
   internal::KeySplit split;

@@ -38,7 +38,7 @@ struct Encoder::Impl {
   flatbuffers::FlatBufferBuilder builder{4096};
   std::vector<Offset<wire::Message>> messages;
   std::vector<Offset<wire::Grant>> granted;  // of the message in progress
-  // Reused for one list of keys, or one pattern, after the other.
+  // Reused for one pattern after the other.
   std::string scratch;
   std::vector<Payload> frames;
   std::uint64_t frame_bytes = 0;
@@ -84,6 +84,7 @@ struct Encoder::Impl {
     std::uint8_t* at = nullptr;
     const Bytes bytes = size == 0 ? Bytes() : builder.CreateUninitializedVector(size, &at);
     for (const Key& key : keys) {
+      if (key.empty()) continue;
       std::memcpy(at, key.bytes().data(), key.bytes().size());
       at += key.bytes().size();
     }

@@ -64,12 +64,9 @@ std::uint64_t HostMemory::RoomBytes() const {
 
 void HostMemory::Charge(std::uint64_t bytes) {
   budget_.Charge(bytes);
-  const auto room = [this] {
-    return budget_.limit_bytes() - std::min(budget_.used_bytes(), budget_.limit_bytes());
-  };
-  if (kept_bytes_.load(std::memory_order_relaxed) > room()) {
+  {
     const std::lock_guard lock(mutex_);
-    KeepAtMost(room());
+    KeepAtMost(budget_.limit_bytes() - std::min(budget_.used_bytes(), budget_.limit_bytes()));
   }
   if (pool_) pool_->TrimFree(RoomBytes());
 }

@@ -61,6 +61,10 @@ class DeviceCache {
     Iterator at_;
   };
 
+  DeviceCache() = default;
+  DeviceCache(const DeviceCache&) = delete;
+  DeviceCache& operator=(const DeviceCache&) = delete;
+
   bool Contains(const tuplespace::Key& key) const { return entries_.contains(key); }
   std::uint64_t BytesOf(const tuplespace::Key& key) const { return entries_.at(key).bytes; }
   // Of all entries.
@@ -70,8 +74,9 @@ class DeviceCache {
   // Of the owed entries.
   std::uint64_t owed_bytes() const { return owed_bytes_; }
 
-  // Adds an entry that nothing uses yet. A newer version replaces the older one. Nothing changes if
-  // the entry is here already. REQUIRES: then it has the same size.
+  // Adds an entry that nothing uses yet. It replaces the version that was the newest one. If the
+  // entry is here already, it only becomes the newest one, and counts as used now. REQUIRES: then
+  // it has the same size.
   void Add(const KeptResult& kept, std::int64_t now_us, Actions& out);
   // The same, and pins it. Returns also whether it is new.
   std::pair<Pinned, bool> AddPinned(const KeptResult& kept, std::int64_t now_us, Actions& out);

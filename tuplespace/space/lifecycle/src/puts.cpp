@@ -141,8 +141,9 @@ bool Puts::IsRetired(const Record& record) const {
   const auto is_awaited = [](const IntrusiveList<InputLink>& links) {
     return !links.empty() && links.first()->task->state == RecordState::kWaiting;
   };
-  return !is_awaited(record.dependents) && !is_awaited(record.affine) &&
-         watermarks_.IsRetired(record.key);
+  const bool awaited = is_awaited(record.dependents) || is_awaited(record.affine);
+  assert(!awaited || !watermarks_.IsRetired(record.key));
+  return !awaited && watermarks_.IsRetired(record.key);
 }
 
 void Puts::AttachTask(const ClientState& client, Record* record, TaskSpec&& spec) {

@@ -46,14 +46,16 @@ void Removal::Handle(ClientState& client, RequestId id, Retire&& retire) {
 
 std::uint64_t Removal::RemoveMatching(const Retire& retire) {
   std::vector<Record*> matched;
-  const auto collect = [&matched](Record* record) {
-    ++record->pins;
+  examined_ += state_.store.ScanStored(retire.pattern, [&](Record* record) {
     matched.push_back(record);
     return true;
-  };
-  examined_ += state_.store.ScanStored(retire.pattern, collect);
+  });
   const std::size_t stored = matched.size();
-  examined_ += state_.store.ScanShadows(retire.pattern, collect);
+  examined_ += state_.store.ScanShadows(retire.pattern, [&](Record* record) {
+    ++record->pins;  // the tuples that go first may be what refers to it
+    matched.push_back(record);
+    return true;
+  });
   examined_ += kRemovedAsLooks * matched.size();
 
   // Tasks first, so that no owner gets a notice about a task that the same request removes.
@@ -61,10 +63,7 @@ std::uint64_t Removal::RemoveMatching(const Retire& retire) {
       std::stable_partition(matched.begin(), matched.begin() + static_cast<std::ptrdiff_t>(stored),
                             [](const Record* record) { return record->task != nullptr; });
   static_cast<void>(middle);
-  for (std::size_t i = 0; i < stored; ++i) {
-    --matched[i]->pins;  // the record may go with its tuple: nothing looks at it again
-    Remove(matched[i], false);
-  }
+  for (std::size_t i = 0; i < stored; ++i) Remove(matched[i], false);
 
   for (std::size_t i = stored; i < matched.size(); ++i) {
     Record* record = matched[i];
