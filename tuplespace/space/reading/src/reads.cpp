@@ -271,7 +271,9 @@ void Reads::Unwatch(ReadWaiter& waiter) {
   waiter.watches.clear();
 }
 
+// A Read that begins to wait in the same event looks at what is there first.
 void Reads::NoteFresh(Record* record) {
+  if (record->watches.empty() && read_groups_.empty()) return;
   ++record->pins;
   fresh_.push_back(record);
 }
