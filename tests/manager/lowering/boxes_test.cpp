@@ -23,7 +23,8 @@ TEST(BoxesTest, WholeSamplesAndPartsOfOne) {
 
 TEST(BoxesTest, CellsOfAFinerCutLieWithinABox) {
   const Box box{{2, 4}, {}};
-  const std::vector<Box> cells = BoxesWithin(box, {1, 64}, 96);
+  std::vector<Box> cells;
+  ForBoxesWithin(box, {1, 64}, 96, [&](const Box& cell) { cells.push_back(cell); });
   ASSERT_EQ(cells.size(), 4u);
   EXPECT_EQ(cells.front().RowsOf(96), (Range{192, 256}));
   EXPECT_EQ(cells.back().RowsOf(96), (Range{352, 384}));

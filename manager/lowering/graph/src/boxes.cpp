@@ -13,14 +13,11 @@ Range Box::RowsOf(std::int64_t value_positions) const {
   return {first + positions.begin, first + positions.end};
 }
 
-std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions) {
-  std::vector<Box> boxes;
-  ForBoxesWithin(box, cut, positions, [&](const Box& one) { boxes.push_back(one); });
-  return boxes;
-}
-
 std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions) {
-  return BoxesWithin({{0, batch_samples}, {}}, cut, positions);
+  std::vector<Box> boxes;
+  ForBoxesWithin({{0, batch_samples}, {}}, cut, positions,
+                 [&](const Box& box) { boxes.push_back(box); });
+  return boxes;
 }
 
 std::int64_t CountBoxes(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions) {

@@ -41,9 +41,8 @@ struct Box {
 std::vector<Box> BoxesOf(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
 // How many they are.
 std::int64_t CountBoxes(const RowCut& cut, std::int64_t batch_samples, std::int64_t positions);
-// The boxes of `cut` inside `box`, which belongs to an equal or coarser cut.
-std::vector<Box> BoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions);
-// Calls visit(box) for each of them. Planning does so for every value that a task reads or makes.
+// Calls visit(box) for each box of `cut` inside `box`, which belongs to an equal or coarser cut.
+// Planning does so for every value that a task reads or makes.
 template <typename Visit>
 void ForBoxesWithin(const Box& box, const RowCut& cut, std::int64_t positions, const Visit& visit);
 // A cut whose boxes lie inside boxes of both.
