@@ -113,6 +113,34 @@ TEST_F(StoreTest, KeepsKeysThatComeInSequenceBetweenOthers) {
   Check();
 }
 
+// Otherwise done tasks and keys that are only wanted would make scans of their neighbours slow.
+TEST_F(StoreTest, ScansPassOverRunsWithoutWhatTheySeek) {
+  constexpr std::int64_t kShadows = 64 * KeyRun::kMost;
+  for (std::int64_t i = 0; i < kShadows; ++i) Add(Key{"r", i}, false);
+  Add(Key{"r", kShadows}, true);
+  Check();
+  const Pattern every{{}, true};
+  std::size_t found = 0;
+  const auto count = [&found](const Record*) {
+    ++found;
+    return true;
+  };
+  EXPECT_LE(store_.ScanStored(every, count), 64u + 1);
+  EXPECT_EQ(found, 1u);
+  // Each of them counts, so that a request that passes over many of them ends its slice.
+  std::uint64_t most = 40;
+  std::string next;
+  EXPECT_FALSE(store_.ScanSome(every, &most, &next, count));
+  EXPECT_EQ(most, 0u);
+  EXPECT_EQ(found, 1u);
+  most = 40;
+  EXPECT_TRUE(store_.ScanSome(every, &most, &next, count));
+  EXPECT_EQ(found, 2u);
+  found = 0;
+  store_.ScanShadows(every, count);
+  EXPECT_EQ(found, static_cast<std::size_t>(kShadows));
+}
+
 // Few different values, so that many keys have fields in common, among them such as have a role in
 // the encoding.
 Field RandomField(std::mt19937_64& random) {

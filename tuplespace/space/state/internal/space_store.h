@@ -24,7 +24,7 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   std::size_t size() const { return size_; }  // the number of records in any state
-  std::size_t stored() const { return stored_.size(); }
+  std::size_t stored() const { return order_.stored(); }
 
   Record* Find(std::string_view key_bytes) const;
   // As Find, with a hash that the caller has computed already.
@@ -43,37 +43,38 @@ class Store {
   // Destroys the record if it is neither stored nor remembered nor referenced.
   void EraseIfUnused(Record* record);
 
-  bool IsConsistent() const { return stored_.IsConsistent() && shadows_.IsConsistent(); }
+  bool IsConsistent() const { return order_.IsConsistent() && order_.size() == size_; }
 
   // Calls f(Record*) for each stored record that matches, in key order, until it returns false.
-  // Returns how many records were examined. `f` must not add, show, hide or erase.
+  // Returns how many records were examined, and runs passed over (KeyOrder::ScanFrom). `f` must not
+  // add, show, hide or erase.
   template <typename F>
   std::uint64_t ScanStored(const Pattern& pattern, F f) const {
-    return Scan(stored_, pattern, f);
+    return Scan(pattern, true, f);
   }
-  // As ScanStored, but examines at most `*most` records, matching or not, beginning with the key
-  // `*next` (empty: the first). Subtracts 1 from `*most` for each. False: there are more, from
+  // As ScanStored, but examines at most `*most` records or runs, beginning with the key `*next`
+  // (empty: the first). Subtracts 1 from `*most` for each. False: there are more, from
   // `*next` on.
   template <typename F>
   bool ScanSome(const Pattern& pattern, std::uint64_t* most, std::string* next, F f) const {
     const Range range = RangeOf(pattern);
     bool all = true;
-    stored_.ScanFrom(std::max(range.first, *next), [&](const KeyPlace& place) {
-      if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
+    order_.ScanFrom(std::max(range.first, *next), true, [&](const KeyPlace& place) {
+      if (range.IsBefore(place.bytes())) return false;
       if (*most == 0) {
         all = false;
-        *next = place.bytes;
+        *next = place.bytes();
         return false;
       }
       --*most;
-      return !IsMatch(pattern, range, place.bytes) || f(place.record);
+      return !place.stored || !IsMatch(pattern, range, place.bytes()) || f(place.record);
     });
     return all;
   }
   // As ScanStored, for records in the states kWanted and kDone.
   template <typename F>
   std::uint64_t ScanShadows(const Pattern& pattern, F f) const {
-    return Scan(shadows_, pattern, f);
+    return Scan(pattern, false, f);
   }
 
  private:
@@ -81,6 +82,11 @@ class Store {
   // the prefix `last`. All of them begin with the fields that the pattern begins with, if those are
   // exact.
   struct Range {
+    // Whether the range ends before this key, which is not below `first`.
+    bool IsBefore(std::string_view key_bytes) const {
+      return key_bytes.compare(0, last.size(), last) > 0;
+    }
+
     std::string first;
     std::string last;
     std::size_t exact_fields = 0;  // so many fields, which take
@@ -91,13 +97,13 @@ class Store {
   static bool IsMatch(const Pattern& pattern, const Range& range, std::string_view key_bytes);
 
   template <typename F>
-  static std::uint64_t Scan(const KeyOrder& order, const Pattern& pattern, F& f) {
+  std::uint64_t Scan(const Pattern& pattern, bool stored, F& f) const {
     const Range range = RangeOf(pattern);
     std::uint64_t examined = 0;
-    order.ScanFrom(range.first, [&](const KeyPlace& place) {
-      if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
+    order_.ScanFrom(range.first, stored, [&](const KeyPlace& place) {
+      if (range.IsBefore(place.bytes())) return false;
       ++examined;
-      return !IsMatch(pattern, range, place.bytes) || f(place.record);
+      return place.stored != stored || !IsMatch(pattern, range, place.bytes()) || f(place.record);
     });
     return examined;
   }
@@ -110,9 +116,9 @@ class Store {
     Record* record = nullptr;  // null: free
   };
 
-  Record* Add(Key key, std::size_t hash, KeyOrder* order);
+  Record* Add(Key key, std::size_t hash, bool stored);
   static bool IsUsed(const Record& record);
-  void Destroy(Record* record);  // REQUIRES: it is in neither order
+  void Destroy(Record* record);
   std::size_t Home(std::size_t hash) const { return hash & (slots_.size() - 1); }
   std::size_t Next(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
   void Place(const Slot& slot);
@@ -122,8 +128,7 @@ class Store {
   const KeyHash& hash_;
   std::vector<Slot> slots_;  // open addressing, linear probing, at most three quarters full
   std::size_t size_ = 0;
-  KeyOrder stored_;
-  KeyOrder shadows_;
+  KeyOrder order_;
 };
 
 }  // namespace tuplespace::internal

@@ -23,36 +23,34 @@ Record* Store::Find(std::string_view key_bytes, std::size_t hash) const {
   return nullptr;
 }
 
-Record* Store::Add(Key key, std::size_t hash, KeyOrder* order) {
+Record* Store::Add(Key key, std::size_t hash, bool stored) {
   assert(!key.empty());
   if (4 * (size_ + 1) > 3 * slots_.size()) Grow();
   auto* record = new Record(std::move(key));
   record->hash = hash;
   Place({record->hash, record});
   ++size_;
-  order->Insert(record);
+  order_.Insert(record, stored);
   return record;
 }
 
 Record* Store::FindOrAdd(const Key& key) {
   const std::size_t hash = HashOf(key.bytes());
   Record* record = Find(key.bytes(), hash);
-  return record != nullptr ? record : Add(key, hash, &shadows_);
+  return record != nullptr ? record : Add(key, hash, /*stored=*/false);
 }
 
 Record* Store::AddShown(Key key, std::size_t hash) {
-  return Add(std::move(key), hash, &stored_);
+  return Add(std::move(key), hash, /*stored=*/true);
 }
 
 void Store::Show(Record* record) {
-  shadows_.Erase(record);
-  stored_.Insert(record);
+  order_.SetStored(record, true);
 }
 
 void Store::Hide(Record* record) {
-  stored_.Erase(record);
   if (IsUsed(*record)) {
-    shadows_.Insert(record);
+    order_.SetStored(record, false);
   } else {
     Destroy(record);
   }
@@ -63,13 +61,12 @@ bool Store::IsUsed(const Record& record) {
 }
 
 void Store::EraseIfUnused(Record* record) {
-  if (IsUsed(*record)) return;
-  shadows_.Erase(record);
-  Destroy(record);
+  if (!IsUsed(*record)) Destroy(record);
 }
 
 void Store::Destroy(Record* record) {
   assert(record->entries.empty() && record->holders.empty() && !record->lease);
+  order_.Erase(record);
   std::size_t at = Home(record->hash);
   while (slots_[at].record != record) at = Next(at);
   Free(at);
