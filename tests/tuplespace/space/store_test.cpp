@@ -89,6 +89,7 @@ TEST_F(StoreTest, KeepsEveryKeyInOrderThroughRandomChanges) {
       } else {
         Toggle(&at->second);
       }
+      ASSERT_TRUE(store_.IsConsistent());
       if (grow && random() % 4 != 0) continue;
       for (int gone = 0; gone < (grow ? 1 : 3) && !expected_.empty(); ++gone) {
         auto victim = expected_.lower_bound(KeyOf(random() % 20'000).bytes());
@@ -113,32 +114,71 @@ TEST_F(StoreTest, KeepsKeysThatComeInSequenceBetweenOthers) {
   Check();
 }
 
-// Otherwise done tasks and keys that are only wanted would make scans of their neighbours slow.
-TEST_F(StoreTest, ScansPassOverRunsWithoutWhatTheySeek) {
-  constexpr std::int64_t kShadows = 64 * KeyRun::kMost;
-  for (std::int64_t i = 0; i < kShadows; ++i) Add(Key{"r", i}, false);
-  Add(Key{"r", kShadows}, true);
-  Check();
+// Otherwise done tasks, and keys that are only wanted, would make scans of their neighbours slow.
+TEST_F(StoreTest, ScansExamineOnlyWhatTheySeek) {
+  constexpr std::int64_t kMany = 64 * KeyRun::kMost;
   const Pattern every{{}, true};
   std::size_t found = 0;
   const auto count = [&found](const Record*) {
     ++found;
     return true;
   };
-  EXPECT_LE(store_.ScanStored(every, count), 64u + 1);
+  for (std::int64_t i = 0; i < kMany; ++i) Add(Key{"r", i}, i == kMany / 2);
+  EXPECT_EQ(store_.ScanStored(every, count), 1u);
   EXPECT_EQ(found, 1u);
-  // Each of them counts, so that a request that passes over many of them ends its slice.
-  std::uint64_t most = 40;
+  EXPECT_EQ(store_.ScanShadows(every, count), static_cast<std::uint64_t>(kMany - 1));
+  std::uint64_t most = 1;
   std::string next;
-  EXPECT_FALSE(store_.ScanSome(every, &most, &next, count));
-  EXPECT_EQ(most, 0u);
-  EXPECT_EQ(found, 1u);
-  most = 40;
   EXPECT_TRUE(store_.ScanSome(every, &most, &next, count));
-  EXPECT_EQ(found, 2u);
-  found = 0;
-  store_.ScanShadows(every, count);
-  EXPECT_EQ(found, static_cast<std::size_t>(kShadows));
+
+  for (auto& [bytes, shown] : expected_) Toggle(&shown);
+  Check();
+  EXPECT_EQ(store_.ScanStored(every, count), static_cast<std::uint64_t>(kMany - 1));
+  EXPECT_EQ(store_.ScanShadows(every, count), 1u);
+}
+
+class KeyOrderTest : public ::testing::Test {
+ protected:
+  void Insert(std::int64_t n, bool stored) {
+    order_.Insert(&records_.try_emplace(n, Key{"r", n}).first->second, stored);
+    ASSERT_TRUE(order_.IsConsistent()) << "after inserting " << n;
+  }
+  void Erase(std::int64_t n) {
+    order_.Erase(&records_.at(n));
+    records_.erase(n);
+    ASSERT_TRUE(order_.IsConsistent()) << "after erasing " << n;
+  }
+
+  std::map<std::int64_t, Record> records_;  // outlives `order_`
+  KeyOrder order_;
+};
+
+// The place of the last stored record moves to the upper half of its run.
+TEST_F(KeyOrderTest, RemembersPlacesWhileARunIsHalved) {
+  for (const std::int64_t last : {15, 16, 17, 31}) {
+    for (std::int64_t n = 0; n < 32; ++n) {
+      if (n != last) Insert(10 * n, true);
+    }
+    Insert(10 * last, true);
+    Insert(45, false);
+    Insert(10 * last + 1, true);
+    while (!records_.empty()) Erase(records_.begin()->first);
+  }
+}
+
+TEST_F(KeyOrderTest, JoinsRunsWhicheverWayTheyGetEmpty) {
+  constexpr std::int64_t kMany = 64 * KeyRun::kMost;
+  for (const bool ascending : {true, false}) {
+    for (std::int64_t n = 0; n < kMany; ++n) Insert(n, n % 2 == 0);
+    EXPECT_GE(order_.runs(), 64u);
+    for (std::int64_t i = 0; i < kMany; ++i) {
+      const std::int64_t n = ascending ? i : kMany - 1 - i;
+      if (n % KeyRun::kMost != 0) Erase(n);
+    }
+    EXPECT_EQ(order_.size(), 64u);
+    EXPECT_LE(order_.runs(), 64u / 8 + 1);
+    while (!records_.empty()) Erase(records_.begin()->first);
+  }
 }
 
 // Few different values, so that many keys have fields in common, among them such as have a role in

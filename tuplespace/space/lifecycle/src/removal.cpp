@@ -98,15 +98,10 @@ void Removal::RemoveTasksOf(const std::string& judge) {
       record->task->goes_with_lease = true;
       return true;
     }
-    ++record->pins;
     found.push_back(record);
     return true;
   });
   for (Record* record : found) Remove(record, false);
-  for (Record* record : found) {
-    --record->pins;
-    state_.store.EraseIfUnused(record);
-  }
 }
 
 // Removes the tuple. With `remember`, its key stays known as that of a done task.

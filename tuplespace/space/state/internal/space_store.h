@@ -46,28 +46,27 @@ class Store {
   bool IsConsistent() const { return order_.IsConsistent() && order_.size() == size_; }
 
   // Calls f(Record*) for each stored record that matches, in key order, until it returns false.
-  // Returns how many records were examined, and runs passed over (KeyOrder::ScanFrom). `f` must not
-  // add, show, hide or erase.
+  // Returns how many records were examined. `f` must not add, show, hide or erase.
   template <typename F>
   std::uint64_t ScanStored(const Pattern& pattern, F f) const {
     return Scan(pattern, true, f);
   }
-  // As ScanStored, but examines at most `*most` records or runs, beginning with the key `*next`
-  // (empty: the first). Subtracts 1 from `*most` for each. False: there are more, from
+  // As ScanStored, but examines at most `*most` records, matching or not, beginning with the key
+  // `*next` (empty: the first). Subtracts 1 from `*most` for each. False: there are more, from
   // `*next` on.
   template <typename F>
   bool ScanSome(const Pattern& pattern, std::uint64_t* most, std::string* next, F f) const {
     const Range range = RangeOf(pattern);
     bool all = true;
     order_.ScanFrom(std::max(range.first, *next), true, [&](const KeyPlace& place) {
-      if (range.IsBefore(place.bytes())) return false;
+      if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
       if (*most == 0) {
         all = false;
-        *next = place.bytes();
+        *next = place.bytes;
         return false;
       }
       --*most;
-      return !place.stored || !IsMatch(pattern, range, place.bytes()) || f(place.record);
+      return !IsMatch(pattern, range, place.bytes) || f(place.record);
     });
     return all;
   }
@@ -82,11 +81,6 @@ class Store {
   // the prefix `last`. All of them begin with the fields that the pattern begins with, if those are
   // exact.
   struct Range {
-    // Whether the range ends before this key, which is not below `first`.
-    bool IsBefore(std::string_view key_bytes) const {
-      return key_bytes.compare(0, last.size(), last) > 0;
-    }
-
     std::string first;
     std::string last;
     std::size_t exact_fields = 0;  // so many fields, which take
@@ -101,9 +95,9 @@ class Store {
     const Range range = RangeOf(pattern);
     std::uint64_t examined = 0;
     order_.ScanFrom(range.first, stored, [&](const KeyPlace& place) {
-      if (range.IsBefore(place.bytes())) return false;
+      if (place.bytes.compare(0, range.last.size(), range.last) > 0) return false;
       ++examined;
-      return place.stored != stored || !IsMatch(pattern, range, place.bytes()) || f(place.record);
+      return !IsMatch(pattern, range, place.bytes) || f(place.record);
     });
     return examined;
   }
