@@ -13,11 +13,16 @@
 namespace acan::model {
 namespace {
 
-// Which values serve an output, a loss, an assignment or a gradient, by ValueId.
-std::vector<bool> Serving(const Graph& graph) {
+bool HasAny(const Node& node, const std::vector<bool>& values) {
+  return std::any_of(node.results.begin(), node.results.end(),
+                     [&](ValueId id) { return values[static_cast<std::size_t>(id)]; });
+}
+
+// Which values serve an output (of `outputs`), a loss, an assignment or a gradient, by ValueId.
+std::vector<bool> Serving(const Graph& graph, const std::vector<GraphOutput>& outputs) {
   std::vector<bool> serves(graph.values().size());
   const auto mark = [&](ValueId id) { serves[static_cast<std::size_t>(id)] = true; };
-  for (const GraphOutput& output : graph.outputs()) mark(output.value);
+  for (const GraphOutput& output : outputs) mark(output.value);
   for (const ValueId loss : graph.losses()) mark(loss);
   for (const Assignment& assignment : graph.assignments()) {
     mark(assignment.value);
@@ -25,9 +30,7 @@ std::vector<bool> Serving(const Graph& graph) {
   }
   for (const Gradient& gradient : graph.gradients()) mark(gradient.value);
   for (auto node = graph.nodes().rbegin(); node != graph.nodes().rend(); ++node) {
-    const bool any = std::any_of(node->results.begin(), node->results.end(),
-                                 [&](ValueId id) { return serves[static_cast<std::size_t>(id)]; });
-    if (!any) continue;
+    if (!HasAny(*node, serves)) continue;
     for (const ValueId operand : node->operands) {
       if (operand != kNoValue) mark(operand);
     }
@@ -141,7 +144,7 @@ void Validate(const Graph& graph) {
   if (graph.outputs().empty() && graph.losses().empty()) {
     throw UsageError("graph: it has neither an output nor a loss; add one");
   }
-  const std::vector<bool> serves = Serving(graph);
+  const std::vector<bool> serves = Serving(graph, graph.outputs());
   for (const Value& value : graph.values()) {
     // A node may leave some of its results unread.
     if (value.source == Source::kNode) continue;
@@ -152,9 +155,7 @@ void Validate(const Graph& graph) {
     }
   }
   for (const Node& node : graph.nodes()) {
-    const bool any = std::any_of(node.results.begin(), node.results.end(),
-                                 [&](ValueId id) { return serves[static_cast<std::size_t>(id)]; });
-    if (!any) {
+    if (!HasAny(node, serves)) {
       throw UsageError(
           fmt::format("node '{}' ({}): none of its results serves an output or a loss; remove it "
                       "or use it",
@@ -162,6 +163,54 @@ void Validate(const Graph& graph) {
     }
   }
   CheckNamesInFiles(graph);
+}
+
+Graph WithoutOutputs(const Graph& graph) {
+  const std::vector<bool> serves = Serving(graph, {});
+  Graph kept;
+  std::vector<ValueId> values(graph.values().size(), kNoValue);
+  std::vector<NodeId> nodes(graph.nodes().size(), kNoNode);
+  const auto kept_value = [&](ValueId id) {
+    return id == kNoValue ? kNoValue : values[static_cast<std::size_t>(id)];
+  };
+  const auto add_node = [&](NodeId id) {
+    const Node& node = graph.node(id);
+    if (!HasAny(node, serves)) return;
+    std::vector<ValueId> operands;
+    for (const ValueId operand : node.operands) operands.push_back(kept_value(operand));
+    const NodeId forward =
+        node.gradient_of == kNoNode ? kNoNode : nodes[static_cast<std::size_t>(node.gradient_of)];
+    const NodeId added = kept.AddNode(node.name, node.op, std::move(operands), forward);
+    nodes[static_cast<std::size_t>(id)] = added;
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      values[static_cast<std::size_t>(node.results[i])] = kept.node(added).results[i];
+    }
+  };
+  for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
+    const Value& value = graph.value(id);
+    ValueId& added = values[static_cast<std::size_t>(id)];
+    if (value.source == Source::kInput) {
+      const Input& input = graph.inputs()[static_cast<std::size_t>(value.index)];
+      added = kept.AddInput(input.name, input.role, value.shape.rows, value.shape.features,
+                            input.bound);
+    } else if (value.source == Source::kParameter) {
+      added = kept.AddParameter(graph.parameter(value.index));
+    } else if (value.result == 0) {
+      add_node(value.index);
+    }
+  }
+  for (const ValueId loss : graph.losses()) kept.AddLoss(kept_value(loss));
+  for (const Assignment& of : graph.assignments()) {
+    kept.AddAssignment(of.parameter, kept_value(of.value));
+  }
+  for (const Gradient& gradient : graph.gradients()) {
+    kept.AddGradient(kept_value(gradient.of), kept_value(gradient.value));
+  }
+  for (const std::string& counter : graph.step_counters()) kept.AddStepCounter(counter);
+  for (const TiedName& tied : graph.tied_names()) {
+    kept.AddTiedName(tied.name, kept.ValueOf(tied.parameter));
+  }
+  return kept;
 }
 
 std::vector<std::vector<Use>> UsesOf(const Graph& graph) {

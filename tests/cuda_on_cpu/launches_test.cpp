@@ -243,8 +243,7 @@ using MakeModel = std::function<model::Graph(model::Mode)>;
 std::uint64_t LaunchesOfAStep(const MakeModel& make, std::int64_t samples) {
   const auto graph =
       std::make_shared<const model::Graph>(model::WithGradients(make(model::Mode::kTraining)));
-  const acan::LoweredModel lowered = acan::LowerGraphs(
-      graph, std::make_shared<const model::Graph>(make(model::Mode::kEvaluation)));
+  const acan::LoweredModel lowered = acan::LowerGraphs(*graph, make(model::Mode::kEvaluation));
   acan::Training training;
   training.batch = samples;
   training.seed = 7;

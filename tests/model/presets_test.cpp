@@ -156,6 +156,24 @@ TEST_P(Preset, IsTheSameEveryTime) {
             Dump(WithGradients(GetParam().make(Mode::kTraining))));
 }
 
+// Training and evaluation do without outputs, and presets have no node that serves only these.
+TEST_P(Preset, KeepsAllNodesWithoutItsOutputs) {
+  for (const Graph& graph :
+       {WithGradients(GetParam().make(Mode::kTraining)), GetParam().make(Mode::kEvaluation)}) {
+    const Graph kept = WithoutOutputs(graph);
+    EXPECT_TRUE(kept.outputs().empty());
+    ASSERT_EQ(kept.values().size(), graph.values().size());
+    for (std::size_t id = 0; id < kept.values().size(); ++id) {
+      EXPECT_EQ(kept.values()[id].name, graph.values()[id].name);
+    }
+    std::string dump = Dump(graph);
+    for (std::size_t at; (at = dump.find("\noutput ")) != std::string::npos;) {
+      dump.erase(at, dump.find('\n', at + 1) - at);
+    }
+    EXPECT_EQ(Dump(kept), dump);
+  }
+}
+
 // Two dropouts with the same stream would drop the same elements.
 TEST_P(Preset, DrawsEveryDropoutFromAStreamOfItsOwn) {
   std::set<std::int64_t> streams;

@@ -3,9 +3,7 @@
 namespace acan {
 
 PlannedModel LowerModel(const std::shared_ptr<const TrainedModel>& model) {
-  using SharedGraph = std::shared_ptr<const model::Graph>;
-  return std::make_shared<const LoweredModel>(
-      LowerGraphs(SharedGraph(model, &model->training), SharedGraph(model, &model->evaluation)));
+  return std::make_shared<const LoweredModel>(LowerGraphs(model->training, model->evaluation));
 }
 
 std::vector<PlannedTask> PassTasks::Initialize(const std::string& job) const {

@@ -26,17 +26,18 @@ std::string NodeText(const std::string& name, const std::string& op, const std::
          R"(], "attributes": {)" + attributes + "}}";
 }
 // The last node but one computes the logits, and the last one the loss.
+// `outputs`: further ones.
 std::string FileText(const std::vector<std::string>& inputs,
                      const std::vector<std::string>& parameters,
-                     const std::vector<std::string>& nodes) {
+                     const std::vector<std::string>& nodes, const std::string& outputs = "") {
   const auto list = [](const std::vector<std::string>& entries) {
     std::string text;
     for (const std::string& entry : entries) text += (text.empty() ? "[" : ", ") + entry;
     return text + "]";
   };
   return R"({"format": "acan-graph-1", "inputs": )" + list(inputs) + R"(, "parameters": )" +
-         list(parameters) + R"(, "nodes": )" + list(nodes) +
-         R"(, "outputs": {"logits": "logits"}, "loss": "loss"})";
+         list(parameters) + R"(, "nodes": )" + list(nodes) + R"(, "outputs": {"logits": "logits")" +
+         outputs + R"(}, "loss": "loss"})";
 }
 std::string TokensText(int rows) {
   return R"({"name": "tokens", "role": "tokens", "bound": 40, "rows": )" + std::to_string(rows) +
@@ -129,6 +130,33 @@ const std::vector<GraphFile> kFiles = {
                NodeText("d", "concat", R"("c", "x")", R"("axis": "features")"),
                NodeText("e", "concat", R"("d")", R"("axis": "features")"),
                NodeText("logits", "linear", R"("e", "head")"), kLoss})},
+    // Nodes that only `acan predict` computes, between the others.
+    {"nodes_that_serve_only_outputs",
+     FileText({TokensText(70), LabelsText(70, 40), NumbersText("more", 1, 30)},
+              {MatrixText("table", 40, 48), MatrixText("w", 48, 48), VectorText("s", "scale", 48),
+               MatrixText("head", 40, 48)},
+              {NodeText("x", "embedding", R"("tokens", "table")"),
+               NodeText("only_a", "linear", R"("x", "w")"),
+               NodeText("only_b", "rms_norm", R"("only_a", "s")"),
+               NodeText("only_c", "slice", R"("only_b")", FeaturesText(3, 30)),
+               NodeText("a", "linear", R"("x", "w")"), NodeText("b", "rms_norm", R"("a", "s")"),
+               NodeText("only_d", "attention", R"("a", "b", "only_b")",
+                        R"("heads": 2, "key_value_heads": 2, "scale": 0.2)"),
+               NodeText("only_e", "activation", R"("more")", R"("kind": "tanh")"),
+               NodeText("only_f", "concat", R"("a", "only_a")", R"("axis": "features")"),
+               NodeText("logits", "linear", R"("b", "head")"), kLoss},
+              R"(, "c": "only_c", "d": "only_d", "e": "only_e", "f": "only_f", "x": "x")")},
+    // Of the gradient of the first attention only that of the values is needed, and of the second
+    // one only that of the queries.
+    {"attention_with_unneeded_gradients",
+     FileText({NumbersText("x", 150, 32), LabelsText(150, 20)},
+              {MatrixText("w", 32, 32), MatrixText("head", 20, 32)},
+              {NodeText("v", "linear", R"("x", "w")"),
+               NodeText("a", "attention", R"("x", "x", "v")",
+                        R"("heads": 2, "key_value_heads": 2, "scale": 0.2)"),
+               NodeText("b", "attention", R"("a", "x", "x")",
+                        R"("heads": 2, "key_value_heads": 2, "scale": 0.2)"),
+               NodeText("logits", "linear", R"("b", "head")"), kLoss})},
 };
 
 class GraphFileTest : public testing::TestWithParam<GraphFile> {};

@@ -191,7 +191,7 @@ class LoweringTest : public testing::TestWithParam<SmallModel> {
             model::WithGradients(GetParam().make(model::Mode::kTraining)))),
         evaluation_graph_(
             std::make_shared<const model::Graph>(GetParam().make(model::Mode::kEvaluation))),
-        model_(LowerGraphs(training_graph_, evaluation_graph_)) {
+        model_(LowerGraphs(*training_graph_, *evaluation_graph_)) {
     training_.batch = kSamples;
     training_.seed = 7;
     training_.optimizer = Optimizer::kMomentum;

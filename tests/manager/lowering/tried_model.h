@@ -50,8 +50,7 @@ class TriedModel {
     const auto read = [&](model::Mode mode) { return model::ReadGraph(text, path, mode); };
     training_graph_ =
         std::make_shared<const model::Graph>(model::WithGradients(read(model::Mode::kTraining)));
-    model_.emplace(LowerGraphs(
-        training_graph_, std::make_shared<const model::Graph>(read(model::Mode::kEvaluation))));
+    model_.emplace(LowerGraphs(*training_graph_, read(model::Mode::kEvaluation)));
     const auto draw = [&](std::uint64_t bound) { return static_cast<int>(random_() % bound); };
     samples_ = 1 + draw(12);
     training_.batch = samples_;

@@ -35,11 +35,13 @@ bool IsInPhases(const PassContext& context, int node) {
 
 }  // namespace
 
-LoweredModel LowerGraphs(const std::shared_ptr<const model::Graph>& training,
-                         const std::shared_ptr<const model::Graph>& evaluation) {
-  LoweredModel lowered{LoweredGraph(training), LoweredGraph(evaluation)};
+LoweredModel LowerGraphs(const model::Graph& training, const model::Graph& evaluation) {
+  const auto of_training = std::make_shared<const model::Graph>(model::WithoutOutputs(training));
+  LoweredModel lowered{
+      LoweredGraph(of_training),
+      LoweredGraph(std::make_shared<const model::Graph>(model::WithoutOutputs(evaluation)))};
   for (const Recompute recompute : {Recompute::kElements, Recompute::kBranches}) {
-    lowered.computing_again.emplace_back(training, recompute);
+    lowered.computing_again.emplace_back(of_training, recompute);
   }
   return lowered;
 }

@@ -119,11 +119,15 @@ class PhasedAttention : public Phases {
     if (node_.operands.size() <= kPort || node_.operands[kPort] < 0) return {};
     return task.All(Gather(task, kPort, {sample_, {}}, {0, 1}));
   }
+  // Whether anybody reads the result. Of a gradient, some results may not be needed.
+  bool IsRead(std::size_t port) const {
+    return context_.grid.Crosses(context_.Value(node_.results[port]).root);
+  }
   // Puts the part's columns of a result, which begin at `column` of the buffer.
   void PutPart(TaskBuilder& task, std::size_t port, const Range& positions, int buffer,
                std::int64_t column) const {
+    if (!IsRead(port)) return;
     const LoweredValue& v = context_.Value(node_.results[port]);
-    if (!context_.grid.Crosses(v.root)) return;
     const Range columns = ResultColumns(port);
     PutCells(context_, task, v.root, BoxOf(positions),
              {v.first_column + columns.begin, v.first_column + columns.end}, buffer,
@@ -260,23 +264,26 @@ class PhasedAttention : public Phases {
         ScalarsOf(queries, keys));
     if (IsWhole(queries)) {
       PutPart(task, 0, queries, dq, 0);
-    } else {
+    } else if (NeedsQueries()) {
       task.Put(PartKeyOf(Kind::kOfQueries, queries, PlaceOf(keys)), task.All(dq));
     }
     if (IsWholeOfKeys(keys)) {
       PutKeys(task, keys, of_keys);
-    } else {
+    } else if (NeedsKeys()) {
       task.Put(PartKeyOf(Kind::kOfKeys, keys, PlaceOf(queries)), task.All(of_keys));
     }
     AddSquare(std::move(task), queries, keys);
   }
 
+  bool NeedsQueries() const { return IsRead(0); }
+  bool NeedsKeys() const { return IsRead(1) || IsRead(2); }
   void PutKeys(TaskBuilder& task, const Range& keys, int of_keys) const {
     PutPart(task, 1, keys, of_keys, 0);
     PutPart(task, 2, keys, of_keys, ResultColumns(1).size());
   }
 
   void SumQueries(const Range& queries) {
+    if (!NeedsQueries()) return;
     std::vector<SumPart> parts;
     for (const Range& keys : KeysOf(queries)) {
       parts.push_back({PlaceOf(keys), PartKeyOf(Kind::kOfQueries, queries, PlaceOf(keys))});
@@ -289,6 +296,7 @@ class PhasedAttention : public Phases {
   }
 
   void SumKeys(const Range& keys) {
+    if (!NeedsKeys()) return;
     std::vector<SumPart> parts;
     for (const Range& queries : queries_) {
       const Range place = PlaceOf(queries);

@@ -178,6 +178,10 @@ class Graph {
 // or the duplicate name.
 void Validate(const Graph& graph);
 
+// The graph without its outputs and without the nodes that serve only these. It has the same inputs
+// and parameters, also where nothing reads them any more, and the other nodes in the same order.
+Graph WithoutOutputs(const Graph& graph);
+
 // The uses of each value, ascending, indexed by ValueId.
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
 

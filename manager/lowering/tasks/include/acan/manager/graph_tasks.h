@@ -28,9 +28,9 @@ struct LoweredModel {
     return computing_again[static_cast<std::size_t>(recompute) - 1];
   }
 };
-// Lowers a model's two graphs.
-LoweredModel LowerGraphs(const std::shared_ptr<const model::Graph>& training,
-                         const std::shared_ptr<const model::Graph>& evaluation);
+// Lowers a model's two graphs, without nodes that serve only outputs: neither training nor
+// evaluation reads outputs.
+LoweredModel LowerGraphs(const model::Graph& training, const model::Graph& evaluation);
 
 // The cells of a model's values under its cuts. Immutable; holds no references.
 struct GraphGrids;
