@@ -3,6 +3,9 @@
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <array>
 #include <cstdio>
@@ -17,8 +20,26 @@ constexpr std::size_t kGuardBytes = 16 << 10;
 struct Continuation {
   ucontext_t context{};
   jmp_buf jump{};
-  bool jumps = false;  // otherwise `context` applies
+  bool jumps = false;     // otherwise `context` applies
+  void* known = nullptr;  // to the thread sanitizer, as a thread of its own
 };
+
+#if defined(__SANITIZE_THREAD__)
+void BeginStack(Continuation& stack) {
+  if (stack.known != nullptr) __tsan_destroy_fiber(stack.known);
+  stack.known = __tsan_create_fiber(0);
+}
+void NoteThisStack(Continuation& stack) {
+  stack.known = __tsan_get_current_fiber();
+}
+void AnnounceSwitch(const Continuation& to) {
+  __tsan_switch_to_fiber(to.known, 0);
+}
+#else
+void BeginStack(Continuation&) {}
+void NoteThisStack(Continuation&) {}
+void AnnounceSwitch(const Continuation&) {}
+#endif
 
 // Switching contexts also sets the signal mask, a system call each time, so this uses contexts only
 // to enter a stack for the first time. Sanitizers understand nothing but contexts.
@@ -28,6 +49,7 @@ void Switch(Continuation& from, Continuation& to) {
   if (::_setjmp(from.jump) != 0) return;
   if (to.jumps) ::_longjmp(to.jump, 1);
 #endif
+  AnnounceSwitch(to);
   ::swapcontext(&from.context, &to.context);
 }
 
@@ -78,6 +100,7 @@ void RunFiber(unsigned index, void (*entry)(unsigned)) {
     fiber.begun = true;
     fiber.index = index;
     fiber.at.jumps = false;
+    BeginStack(fiber.at);
     ucontext_t& context = fiber.at.context;
     ::getcontext(&context);
     context.uc_stack.ss_sp = Stacks() + index * kStackBytes;
@@ -85,6 +108,7 @@ void RunFiber(unsigned index, void (*entry)(unsigned)) {
     context.uc_link = nullptr;
     ::makecontext(&context, &Main, 0);
   }
+  NoteThisStack(caller);
   Switch(caller, fiber.at);
 }
 

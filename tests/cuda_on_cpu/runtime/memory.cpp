@@ -16,7 +16,11 @@
 namespace cuda_on_cpu {
 namespace {
 
+#if defined(__SANITIZE_THREAD__)  // leaves fewer addresses to the program
+constexpr std::uint64_t kArenaBytes = std::uint64_t{1} << 35;
+#else
 constexpr std::uint64_t kArenaBytes = std::uint64_t{1} << 40;
+#endif
 const auto kPage = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 constexpr std::uint64_t kAlignment = 256;  // all that CUDA promises
 // The driver takes whole chunks, and splits a chunk for small pieces.
