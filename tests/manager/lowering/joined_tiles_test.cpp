@@ -41,10 +41,10 @@ class JoinedTilesTest : public ::testing::Test {
     return std::make_shared<const model::Graph>(model::WithGradients(graph));
   }
 
-  std::optional<ChosenCuts> Choose(std::uint64_t capacity) const {
+  std::optional<ChosenCuts> Choose(std::uint64_t capacity, int workers = 4) const {
     CutRequest request{.model = model_, .training = training_, .size_bytes = {}, .batch_rows = {}};
     request.capacity_bytes = capacity;
-    request.speed.workers = 4;
+    request.speed.workers = workers;
     request.tuple_bytes = 1ull << 30;
     request.task_inputs = 4096;
     return ChooseCuts(request, nullptr);
@@ -102,6 +102,29 @@ TEST_F(JoinedTilesTest, AnyNumberOfTilesTrainsTheSameBits) {
   EXPECT_EQ(HashOf(chosen->cuts), hash);
   for (const int levels : {0, 1, 2, 3, 4}) {
     EXPECT_EQ(HashOf(WithJoined(chosen->cuts, levels)), hash) << levels;
+  }
+}
+
+// The updates compute the gradient of the first layer by tiles. Boxes of rows compute everything
+// else, and do not put the tiles together.
+TEST_F(JoinedTilesTest, BoxesOfRowsMultiplyTheTilesOfTheFirstLayer) {
+  const auto one = Choose(1 << 30, 1);
+  const auto two = Choose(1 << 30, 2);
+  ASSERT_TRUE(one && two);
+  const std::vector<Segment>& segments = two->cuts.training;
+  EXPECT_TRUE(std::any_of(segments.begin(), segments.end(),
+                          [](const Segment& segment) { return segment.in_updates; }));
+  EXPECT_FALSE(std::any_of(segments.begin(), segments.end(),
+                           [](const Segment& segment) { return segment.by_tiles; }));
+  EXPECT_EQ(two->cost.tasks, 4);  // for each worker a box of rows and an update
+  EXPECT_EQ(HashOf(two->cuts), HashOf(one->cuts));
+  Pass pass;
+  pass.job = "job";
+  pass.rows = kSamples;
+  for (const PlannedTask& planned : GraphTasks(model_, training_, two->cuts).Tasks(pass)) {
+    for (const Piece& piece : planned.task.pieces) {
+      if (piece.cols == 784 && piece.rows == 256) EXPECT_TRUE(CoversBuffer(piece, planned.task));
+    }
   }
 }
 

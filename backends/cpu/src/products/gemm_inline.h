@@ -54,6 +54,7 @@ struct GemmPlan {
   int64_t q_group;
   int slots;  // of each tile, for outer levels and the open leaf
   int near_slots;
+  LeftLayout p_layout;
 };
 
 Roles AssignRoles(const GemmProblem& g) {
@@ -178,9 +179,19 @@ bool KeepsP(const GemmProblem& g, const Roles& roles) {
   return roles.p_rows < roles.q_rows;
 }
 
+// Rows of P are read in place if they are multiplied with so few panels of Q that packing costs
+// more than it saves. Rows whose distance is a multiple of a page would be in one set of L1.
+LeftLayout LayoutOfP(const Roles& roles, const GemmPlan& plan) {
+  constexpr int64_t kPageFloats = 1024;
+  if (roles.p.k_stride != 1) return LeftLayout::kInterleaved;
+  const bool is_one_group = !plan.keep_p && roles.q_rows <= plan.q_group;
+  return is_one_group && roles.p.row_stride % kPageFloats != 0 ? LeftLayout::kInPlace
+                                                               : LeftLayout::kRows;
+}
+
+// Cuts the product into blocks that fit the scratch.
 // REQUIRES: scratch_floats >= kFixedScratchFloats.
-GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floats) {
-  GemmPlan plan{};
+void PlanBlocks(const GemmProblem& g, const Roles& roles, int64_t scratch_floats, GemmPlan& plan) {
   plan.k = g.k;
   plan.block = g.block;
   SetChunk(plan, kChunk);
@@ -192,14 +203,14 @@ GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floa
                       : plan.keep_p ? kMaxStripCols
                                     : kMaxGroupCols,
                       kTileCols);
-  if (PlanSpans(roles, plan, scratch_floats)) return plan;
+  if (PlanSpans(roles, plan, scratch_floats)) return;
   // One chunk at a time; with little scratch, shorter passes leave room for wider groups.
   if (scratch_floats < (1 << 18)) SetChunk(plan, 64);
   SetSpan(plan, 1);
   for (;;) {
     plan.kept = Group(plan);
     plan.band = Strip(plan);
-    if (PlanFloats(plan) <= scratch_floats) return plan;
+    if (PlanFloats(plan) <= scratch_floats) return;
     if (plan.p_group > kTileRows &&
         (plan.p_group >= plan.q_group || PChunkFloats(plan) > scratch_floats / 4)) {
       plan.p_group = RoundUp(plan.p_group / 2, kTileRows);
@@ -209,6 +220,13 @@ GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floa
       plan.p_group = kTileRows;
     }
   }
+}
+
+GemmPlan MakePlan(const GemmProblem& g, const Roles& roles, int64_t scratch_floats) {
+  GemmPlan plan{};
+  PlanBlocks(g, roles, scratch_floats, plan);
+  plan.p_layout = LayoutOfP(roles, plan);
+  return plan;
 }
 
 // The pass over [k0, k0 + k): a whole node of the tree, or a part of one leaf.
@@ -255,18 +273,19 @@ float* ResultAt(const Roles& roles, const Part& part, int64_t i, int64_t j) {
   return roles.c + (part.p.first + i) * roles.c_p_stride + (part.q.first + j) * roles.c_q_stride;
 }
 
-// Computes all tiles of one part over one chunk.
+// Computes all tiles of one part over one chunk. `p` is where they read P.
 void RunTiles(const Roles& roles, const GemmPlan& plan, const Chunk& chunk, const Part& part,
-              const Panels& panels) {
-  const bool by_rows = roles.p.k_stride == 1;
-  const auto& tiles = by_rows ? kTiles.by_rows : kTiles.interleaved;
+              const float* p, const Panels& panels) {
+  const TileTable& tiles = kTiles.Of(plan.p_layout);
+  const bool interleaved = plan.p_layout == LeftLayout::kInterleaved;
   const int64_t pitch = PanelPitch(plan.chunk);
-  TileOperands tile{panels.p, panels.q, nullptr, nullptr};
+  const int64_t p_pitch = plan.p_layout == LeftLayout::kInPlace ? roles.p.row_stride : kRowPitch;
+  TileOperands tile{p, p_pitch, panels.q, nullptr, nullptr};
   Slots slots = panels.slots;
   for (int64_t j = 0, cols = 0; j < part.q.count; j += cols, tile.q += pitch) {
     cols = PanelCols(part.q.count - j);
     const auto vecs = (int)(PanelWidth(cols) / Vec::kWidth);
-    tile.p = panels.p;
+    tile.p = p;
     tile.next_q = tile.q + pitch;
     int rows = 0;
     for (int64_t i = 0; i < part.p.count; i += rows) {
@@ -279,7 +298,7 @@ void RunTiles(const Roles& roles, const GemmPlan& plan, const Chunk& chunk, cons
       tiles[rows - 1][vecs - 1](tile, chunk, plan.block, slots, result);
       slots.near += plan.near_slots * kTileFloats;
       slots.far += (plan.slots - plan.near_slots) * kTileFloats;
-      tile.p += (by_rows ? rows : kTileRows) * kRowPitch;
+      tile.p += (interleaved ? kTileRows : rows) * p_pitch;
       tile.next_q += chunk.k * kAheadFloats;
     }
   }
@@ -306,9 +325,12 @@ void PackQ(const Roles& roles, const GemmPlan& plan, const Rows& rows, int64_t k
 }
 
 // Multiplies one group of the kept rows by one strip, over the span from `k0`. The first group
-// packs the strip chunk by chunk, so that it finds the strip in a near cache.
+// packs the strip chunk by chunk, so that it finds the strip in a near cache, unless tiles read the
+// strip in place.
 void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const Part& part,
              int64_t k0, const Panels& panels) {
+  const bool in_place = plan.p_layout == LeftLayout::kInPlace;
+  const float* const strip = roles.p.data + part.p.first * roles.p.row_stride;
   const int64_t group0 = (plan.keep_p ? part.p.first : part.q.first) - kept.first;
   Panels here = panels;
   if (plan.keep_p) {
@@ -319,8 +341,9 @@ void RunPart(const Roles& roles, const GemmPlan& plan, const Rows& kept, const P
   const int64_t end = Min(plan.k, k0 + plan.span * plan.chunk);
   for (int64_t at = k0; at < end; at += plan.chunk) {
     if (group0 == 0 && plan.keep_p) PackQ(roles, plan, part.q, at, 1, here.q);
-    if (group0 == 0 && !plan.keep_p) PackP(roles, plan, part.p, at, 1, here.p);
-    RunTiles(roles, plan, ChunkAt(plan, at), part, here);
+    if (group0 == 0 && !plan.keep_p && !in_place) PackP(roles, plan, part.p, at, 1, here.p);
+    const float* const p = in_place ? strip + at : here.p;
+    RunTiles(roles, plan, ChunkAt(plan, at), part, p, here);
     here.p += PChunkFloats(plan);
     here.q += QChunkFloats(plan);
   }

@@ -55,9 +55,17 @@ constexpr int64_t AheadFloats() {
 }
 constexpr int64_t kAheadFloats = AheadFloats();
 
+// Where a tile reads P.
+enum class LeftLayout {
+  kInterleaved,  // packed, all rows of a tile side by side for each k
+  kRows,         // packed row by row, kRowPitch floats apart
+  kInPlace,      // the rows of the operand itself
+};
+
 // The operands of a tile: its parts of P and of Q, and what it prefetches into L2 for later tiles.
 struct TileOperands {
   const float* p;
+  int64_t p_pitch;  // from one row of P to the next, if it is in place
   const float* q;
   const float* next_q;  // its share of the next panel
   const float* next_c;  // where the next tile goes
@@ -95,39 +103,83 @@ struct Sums {
   }
 };
 
+// The rows of P that a tile multiplies, from some k on.
+template <int kMr, LeftLayout kLayout>
+struct LeftRows {
+  static constexpr bool kInPlace = kLayout == LeftLayout::kInPlace;
+  static constexpr bool kInterleaved = kLayout == LeftLayout::kInterleaved;
+  static constexpr int64_t kStep = kInterleaved ? kTileRows : 1;         // for the next k
+  static constexpr int64_t kPackedPitch = kInterleaved ? 1 : kRowPitch;  // to the next row
+  // In place, three rows share a pointer, because a pointer for each would need too many registers.
+  static constexpr int kRowsOfPointer = kInPlace ? 3 : kMr;
+  static constexpr int kPointers = (kMr + kRowsOfPointer - 1) / kRowsOfPointer;
+
+  const float* at[kPointers];
+  int64_t pitch;
+
+  __attribute__((always_inline)) LeftRows(const TileOperands& from, int64_t k)
+      : pitch(kInPlace ? from.p_pitch : kPackedPitch) {
+    ACAN_UNROLL for (int i = 0; i < kPointers; ++i) {
+      at[i] = from.p + k * kStep + i * kRowsOfPointer * pitch;
+    }
+  }
+  __attribute__((always_inline)) const float* At(int row, int k) const {
+    return at[row / kRowsOfPointer] + row % kRowsOfPointer * pitch + k * kStep;
+  }
+  __attribute__((always_inline)) void Advance(int k) {
+    ACAN_UNROLL for (int i = 0; i < kPointers; ++i) {
+      at[i] += k * kStep;
+      // Otherwise gcc sees that the pointers differ by multiples of the pitch, keeps one for each
+      // row, and spills them.
+      if constexpr (kInPlace) asm("" : "+r"(at[i]));
+    }
+  }
+};
+
 // acc += p[., k] * q[k, .] for one k.
-template <int kMr, int kNv, bool kByRows>
-ACAN_INLINE void MultiplyOne(Sums<kMr, kNv>& acc, const float* p, const float* q) {
+template <int kMr, int kNv, LeftLayout kLayout>
+ACAN_INLINE void MultiplyOne(Sums<kMr, kNv>& acc, const LeftRows<kMr, kLayout>& p, int k,
+                             const float* q) {
   Vec right[kNv];
   ACAN_UNROLL for (int j = 0; j < kNv; ++j) right[j] = Vec::Load(q + j * Vec::kWidth);
   ACAN_UNROLL for (int i = 0; i < kMr; ++i) {
-    const Vec left = Vec::Broadcast(p + i * (kByRows ? kRowPitch : 1));
+    const Vec left = Vec::Broadcast(p.At(i, k));
     ACAN_UNROLL for (int j = 0; j < kNv; ++j) Vec::Fma(acc.v[i][j], left, right[j]);
   }
 }
 
-// The same for `count` values of k, ascending. Meanwhile it prefetches the next tile's part of P,
-// from `next_p`, into L1, and for each k kAheadFloats of the next panel of Q, from `next_q`, into
-// L2.
-template <int kMr, int kNv, bool kByRows>
-ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const float* p, const float* q, int64_t count,
-                          const float* next_p, const float* next_q) {
-  constexpr int64_t kStepP = kByRows ? 1 : kTileRows;
+// Prefetches a share of the next tile's part of P into L1, for kUnrollK values of k. In place, this
+// is a line of some rows; the other rows have their turns until the next line begins.
+template <LeftLayout kLayout>
+ACAN_INLINE void PrefetchLeft(const TileOperands& from, int64_t k) {
+  constexpr int kLines = kUnrollK * kTileRows / kLine;
+  if (kLayout != LeftLayout::kInPlace) {
+    const float* const next = from.p + kTileRows * (kRowPitch + k);
+    ACAN_UNROLL for (int i = 0; i < kLines; ++i) __builtin_prefetch(next + i * kLine);
+    return;
+  }
+  const int64_t first = kTileRows + k % kLine / kUnrollK * kLines;
+  const float* const next = from.p + first * from.p_pitch + k / kLine * kLine;
+  ACAN_UNROLL for (int i = 0; i < kLines; ++i) __builtin_prefetch(next + i * from.p_pitch);
+}
+
+// acc += p * q for the values of k in [k0, k0 + count), ascending. Meanwhile it prefetches the next
+// tile's part of P into L1, and for each k kAheadFloats of the next panel of Q into L2.
+template <int kMr, int kNv, LeftLayout kLayout>
+ACAN_INLINE void Multiply(Sums<kMr, kNv>& acc, const TileOperands& from, int64_t k0,
+                          int64_t count) {
   constexpr int64_t kStepQ = kNv * Vec::kWidth;
-  constexpr int kFetched = kUnrollK * kTileRows;
-  int64_t k = 0;
-  for (; k + kUnrollK <= count; k += kUnrollK) {
-    ACAN_UNROLL for (int i = 0; i < kFetched; i += kLine) {
-      __builtin_prefetch(next_p + k * kTileRows + i);
-    }
-    __builtin_prefetch(next_q + k * kAheadFloats, 0, 2);
-    ACAN_UNROLL for (int i = 0; i < kUnrollK; ++i) {
-      MultiplyOne<kMr, kNv, kByRows>(acc, p + i * kStepP, q + i * kStepQ);
-    }
-    p += kUnrollK * kStepP;
+  LeftRows<kMr, kLayout> p(from, k0);
+  const float* q = from.q + k0 * kStepQ;
+  int64_t k = k0;
+  for (; k + kUnrollK <= k0 + count; k += kUnrollK) {
+    PrefetchLeft<kLayout>(from, k);
+    __builtin_prefetch(from.next_q + k * kAheadFloats, 0, 2);
+    ACAN_UNROLL for (int i = 0; i < kUnrollK; ++i) MultiplyOne(acc, p, i, q + i * kStepQ);
+    p.Advance(kUnrollK);
     q += kUnrollK * kStepQ;
   }
-  for (; k < count; ++k, p += kStepP, q += kStepQ) MultiplyOne<kMr, kNv, kByRows>(acc, p, q);
+  for (; k < k0 + count; ++k, p.Advance(1), q += kStepQ) MultiplyOne(acc, p, 0, q);
 }
 
 // Copies a finished tile of `rows` rows at `pitch` to a result that is ragged or transposed.
@@ -197,7 +249,7 @@ ACAN_INLINE void PrefetchNext(const Chunk& chunk, int leaf, const float* next,
   }
 }
 
-template <int kMr, int kNv, bool kByRows>
+template <int kMr, int kNv, LeftLayout kLayout>
 void Tile(const TileOperands& from, const Chunk& chunk, int64_t block, const Slots& slots,
           const Result& result) {
   alignas(64) float levels[kInnerLevels][kTileFloats];
@@ -212,10 +264,7 @@ void Tile(const TileOperands& from, const Chunk& chunk, int64_t block, const Slo
       acc.Clear();
     }
     PrefetchNext<kMr, kNv>(chunk, (int)leaf, from.next_c, result);
-    const float* const p = from.p;
-    Multiply<kMr, kNv, kByRows>(
-        acc, p + done * (kByRows ? 1 : kTileRows), from.q + done * kNv * Vec::kWidth, count,
-        p + kTileRows * (kRowPitch + done), from.next_q + done * kAheadFloats);
+    Multiply<kMr, kNv, kLayout>(acc, from, done, count);
     done += count;
     const bool last = done == chunk.k;
     int level = 0;
@@ -243,26 +292,35 @@ void Tile(const TileOperands& from, const Chunk& chunk, int64_t block, const Slo
 using TileFunction = void (*)(const TileOperands& from, const Chunk& chunk, int64_t block,
                               const Slots& slots, const Result& result);
 
+using TileTable = TileFunction[kTileRows][kTileVecs];
+
 // Fills table[rows - 1][vectors - 1].
-template <bool kByRows, int kMr, int kNv>
-constexpr void FillTiles(TileFunction (&table)[kTileRows][kTileVecs]) {
-  table[kMr - 1][kNv - 1] = &Tile<kMr, kNv, kByRows>;
+template <LeftLayout kLayout, int kMr, int kNv>
+constexpr void FillTiles(TileTable& table) {
+  table[kMr - 1][kNv - 1] = &Tile<kMr, kNv, kLayout>;
   if constexpr (kNv > 1) {
-    FillTiles<kByRows, kMr, kNv - 1>(table);
+    FillTiles<kLayout, kMr, kNv - 1>(table);
   } else if constexpr (kMr > 1) {
-    FillTiles<kByRows, kMr - 1, kTileVecs>(table);
+    FillTiles<kLayout, kMr - 1, kTileVecs>(table);
   }
 }
 
-struct TileTable {
-  TileFunction by_rows[kTileRows][kTileVecs];
-  TileFunction interleaved[kTileRows][kTileVecs];
+struct TileTables {
+  TileTable interleaved;
+  TileTable rows;
+  TileTable in_place;
+
+  const TileTable& Of(LeftLayout layout) const {
+    if (layout == LeftLayout::kInterleaved) return interleaved;
+    return layout == LeftLayout::kRows ? rows : in_place;
+  }
 };
 
-constexpr TileTable MakeTiles() {
-  TileTable table{};
-  FillTiles<true, kTileRows, kTileVecs>(table.by_rows);
-  FillTiles<false, kTileRows, kTileVecs>(table.interleaved);
-  return table;
+constexpr TileTables MakeTiles() {
+  TileTables tables{};
+  FillTiles<LeftLayout::kInterleaved, kTileRows, kTileVecs>(tables.interleaved);
+  FillTiles<LeftLayout::kRows, kTileRows, kTileVecs>(tables.rows);
+  FillTiles<LeftLayout::kInPlace, kTileRows, kTileVecs>(tables.in_place);
+  return tables;
 }
-constexpr TileTable kTiles = MakeTiles();
+constexpr TileTables kTiles = MakeTiles();

@@ -34,6 +34,14 @@ class SegmentTask {
   TaskBuilder& builder() { return builder_; }
   bool Has(std::size_t operand) const;
   View Operand(std::size_t operand);
+  // Rows of a weight, and the outputs of its product that they make.
+  struct WeightRows {
+    Range outputs;
+    View weight;
+  };
+  // The operand of a product, in whole rows. A few tiles below each other are not copied together
+  // if no other node of the segment reads them.
+  std::vector<WeightRows> RowsOfWeight(std::size_t operand);
   View Result(std::size_t result);
   // The operand's columns that belong to this part.
   Range OperandColumns(std::size_t operand) const;
@@ -61,6 +69,7 @@ class SegmentTask {
   Box BoxOf(std::size_t operand) const;
   View GatherBeside(const Box& box, int root, const Range& columns);
   View GatherParameter(int value, const Range& columns);
+  bool IsReadOnce(int value) const;
   View WholeSum(int value);
   View ResultOf(int value, const Range& columns);
   View SumOf(int value, const Range& columns);

@@ -45,9 +45,12 @@ class Calls : public NormCalls {
 
   // ---- products and tables ----
   void operator()(const graph::Linear&) const {
-    const View y = Out(0);
-    task_.builder().Product(GemmForm::kForward, In(0), In(1), y);
-    if (task_.Has(2)) AddBias(y, In(2));
+    const View x = In(0), y = Out(0), bias = MaybeIn(2);
+    for (const auto& [outputs, weight] : task_.RowsOfWeight(1)) {
+      const View part = Columns(y, outputs);
+      task_.builder().Product(GemmForm::kForward, x, weight, part);
+      if (task_.Has(2)) AddBias(part, Columns(bias, outputs));
+    }
   }
   void operator()(const graph::LinearInputGradient&) const {
     task_.builder().Product(GemmForm::kBackward, In(0), In(1), Out(0));
@@ -303,6 +306,11 @@ class Calls : public NormCalls {
   }
   static graph::Window WindowOf(const graph::Patches& op) {
     return {op.input, op.patch, op.patch, {0, 0}};
+  }
+  static View Columns(View view, const Range& columns) {
+    view.col += static_cast<std::int32_t>(columns.begin);
+    view.cols = static_cast<std::int32_t>(columns.size());
+    return view;
   }
   void AddBias(const View& y, const View& bias) const {
     Launch(Kernel::kBiasActivation, {y, y, bias, View{}},

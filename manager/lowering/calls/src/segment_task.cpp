@@ -10,6 +10,9 @@
 namespace acan {
 namespace {
 
+// Each product with a part of a weight packs its other operand again.
+constexpr std::size_t kMaxWeightParts = 4;
+
 TaskKind KindOf(const PassContext& context, const Segment& segment) {
   const auto last = static_cast<int>(segment.nodes.end) - 1;
   return context.graph.node(last).is_backward ? TaskKind::kBackward : TaskKind::kForward;
@@ -177,6 +180,34 @@ View SegmentTask::Operand(std::size_t operand) {
     return GatherBeside(box, value.root, of_root);
   }
   return ViewOf(Find(id, of_root), of_root, value.rows);
+}
+
+std::vector<SegmentTask::WeightRows> SegmentTask::RowsOfWeight(std::size_t operand) {
+  const int id = node().operands[operand];
+  const LoweredValue& value = context_.Value(id);
+  const std::vector<Range> parts = value.kind == ValueKind::kParameter
+                                       ? context_.RowsOfTiles(value.index)
+                                       : std::vector<Range>{{0, value.rows}};
+  if (parts.size() == 1 || parts.size() > kMaxWeightParts || !IsReadOnce(id)) {
+    return {{{0, value.rows}, Operand(operand)}};
+  }
+  const Range columns = OperandColumns(operand);
+  std::vector<WeightRows> all;
+  all.reserve(parts.size());
+  for (const Range& rows : parts) {
+    all.push_back({rows, GatherTiles(context_, builder_, value.index, rows, columns)});
+  }
+  return all;
+}
+
+// Whether a single node of the segment reads the value.
+bool SegmentTask::IsReadOnce(int value) const {
+  std::ptrdiff_t readers = 0;
+  for (std::int64_t n = segment().nodes.begin; n < segment().nodes.end; ++n) {
+    const std::vector<int>& operands = context_.graph.node(static_cast<int>(n)).operands;
+    readers += std::count(operands.begin(), operands.end(), value);
+  }
+  return readers == 1;
 }
 
 // If the box has the positions of a sample as queries, attention reads other positions as keys, and

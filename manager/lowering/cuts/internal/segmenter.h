@@ -12,6 +12,7 @@
 #include "acan/manager/graph_planner.h"
 #include "cut_cost.h"
 #include "pass_context.h"
+#include "tilings.h"
 
 namespace acan {
 
@@ -32,10 +33,9 @@ enum class AttentionSpread : std::uint8_t {
 
 class Segmenter {
  public:
-  // The references must outlive it. `by_tiles`, by parameter: whether its products and their
-  // gradients are computed by the parameter's tiles even if they would fit into one task.
-  Segmenter(const CutRequest& request, const GraphCuts& cuts, const std::vector<bool>& by_tiles,
-            AttentionSpread spread, bool train);
+  // The references must outlive it. `by_tiles`, by parameter: what is computed by its tiles.
+  Segmenter(const CutRequest& request, const GraphCuts& cuts,
+            const std::vector<TiledWork>& by_tiles, AttentionSpread spread, bool train);
   Segmenter(const Segmenter&) = delete;
   Segmenter& operator=(const Segmenter&) = delete;
 
@@ -88,7 +88,7 @@ class Segmenter {
   const CutRequest& request_;
   const LoweredGraph& graph_;
   const GraphCuts& cuts_;
-  const std::vector<bool>& by_tiles_;
+  const std::vector<TiledWork>& by_tiles_;
   const AttentionSpread spread_;
   const bool train_;
   const Pass pass_;

@@ -3,7 +3,8 @@
 //
 // With boxes of rows, each box makes and moves a part of every gradient. If a layer has more
 // weights than its operands and results have values over the batch, tiles move less: the task that
-// updates a tile computes its gradient from the operands of the whole batch.
+// updates a tile computes its gradient from the operands of the whole batch. If the products of the
+// first layer are nevertheless computed by boxes of rows, they need no tasks of their own.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,17 @@
 
 namespace acan {
 
+// What is computed by the tiles of a parameter although it would fit into one task.
+enum class TiledWork : std::uint8_t {
+  kNothing,
+  kGradient,  // the gradient; boxes of rows multiply all tiles
+  kAll,       // products, too
+};
+
 // A way to cut the parameters.
 struct Tiling {
-  GraphCuts cuts;              // without segments
-  std::vector<bool> by_tiles;  // of each parameter
+  GraphCuts cuts;                   // without segments
+  std::vector<TiledWork> by_tiles;  // of each parameter
 };
 
 // All tilings to try. The one without wide layers comes first.

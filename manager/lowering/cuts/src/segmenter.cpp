@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxColumnParts = 1024;
 }  // namespace
 
 Segmenter::Segmenter(const CutRequest& request, const GraphCuts& cuts,
-                     const std::vector<bool>& by_tiles, AttentionSpread spread, bool train)
+                     const std::vector<TiledWork>& by_tiles, AttentionSpread spread, bool train)
     : request_(request),
       graph_(train ? request.model.TrainingOf(cuts.recompute) : request.model.evaluation),
       cuts_(cuts),
@@ -77,12 +77,13 @@ bool Segmenter::IsByTiles(std::int64_t n) const {
   const LoweredNode& node = graph_.node(id);
   if (node.is_view || node.is_shared) return false;
   if (CanBeTiled(graph_, id)) {
-    return !std::holds_alternative<model::EmbeddingGradient>(node.node->op) &&
-           by_tiles_[static_cast<std::size_t>(TiledNodeOf(graph_, id).parameter)];
+    if (std::holds_alternative<model::EmbeddingGradient>(node.node->op)) return false;
+    const TiledWork by = by_tiles_[static_cast<std::size_t>(TiledNodeOf(graph_, id).parameter)];
+    return by == TiledWork::kAll || (by == TiledWork::kGradient && ReducesRows(graph_, id));
   }
   if (!std::holds_alternative<model::ColumnSums>(node.node->op)) return false;
   const std::int32_t parameter = graph_.ParameterOfSum(node.results.front());
-  return parameter >= 0 && by_tiles_[static_cast<std::size_t>(parameter)];
+  return parameter >= 0 && by_tiles_[static_cast<std::size_t>(parameter)] != TiledWork::kNothing;
 }
 
 // The end of the elementwise nodes after a product that read its result; node + 1 if other segments

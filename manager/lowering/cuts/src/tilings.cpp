@@ -123,14 +123,19 @@ std::vector<std::int64_t> TileCounts(const CutRequest& request) {
   return counts;
 }
 
+// The bytes of a whole tile.
+std::uint64_t TileBytes(const CutRequest& request, const WideLayer& layer, const GraphCuts& cuts) {
+  const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
+  const ParameterCut& cut = cuts.parameters[static_cast<std::size_t>(layer.weight)];
+  const std::int64_t rows = std::min(p.rows, cuts.block << cut.row_level);
+  const std::int64_t columns = std::min(p.columns, cuts.block << cut.column_level);
+  return static_cast<std::uint64_t>(4 * rows * columns);
+}
+
 // Over links, each large tile is updated by a task of its own, so that it can move to its operands
 // without the next tile.
 void KeepApart(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
-  const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
-  const ParameterCut& cut = cuts->parameters[static_cast<std::size_t>(layer.weight)];
-  const std::int64_t rows = std::min(p.rows, cuts->block << cut.row_level);
-  const std::int64_t columns = std::min(p.columns, cuts->block << cut.column_level);
-  const auto tile_bytes = static_cast<std::uint64_t>(4 * rows * columns);
+  const std::uint64_t tile_bytes = TileBytes(request, layer, *cuts);
   if (tile_bytes < request.network->least_kept_tile_bytes) return;
   cuts->update_bytes = std::min(cuts->update_bytes, tile_bytes);
 }
@@ -141,16 +146,51 @@ Halving HalvingOf(Halving pattern, std::size_t layer) {
   return layer % 2 == 0 ? Halving::kOutputs : Halving::kInputs;
 }
 
-void AddLayer(const CutRequest& request, const WideLayer& layer, const TileWish& wish,
+void AddLayer(const CutRequest& request, const WideLayer& layer, const TileWish& wish, TiledWork by,
               Tiling* tiling) {
   const auto weight = static_cast<std::size_t>(layer.weight);
   const ParameterCut cut = CutLayer(request, layer, wish, tiling->cuts);
   tiling->cuts.parameters[weight] = cut;
-  tiling->by_tiles[weight] = true;
+  tiling->by_tiles[weight] = by;
   if (layer.bias < 0) return;
   const auto bias = static_cast<std::size_t>(layer.bias);
   tiling->cuts.parameters[bias].column_level = std::max(cut.row_level, LeastColumnLevel(request));
-  tiling->by_tiles[bias] = true;
+  tiling->by_tiles[bias] = by;
+}
+
+void AddIfNew(Tiling tiling, std::vector<Tiling>* all) {
+  const auto same = [&](const Tiling& other) {
+    return other.by_tiles == tiling.by_tiles && other.cuts.parameters == tiling.cuts.parameters;
+  };
+  if (std::none_of(all->begin(), all->end(), same)) all->push_back(std::move(tiling));
+}
+
+// If the other parameters are smaller than a tile, the last update takes them all, because updates
+// of tiles that compute gradients take far longer than other updates of the same size.
+void UpdateRestWithLastTile(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
+  const std::uint64_t tile_bytes = TileBytes(request, layer, *cuts);
+  std::uint64_t others = 0;
+  for (const model::Parameter& p : request.model.training.graph().parameters()) {
+    others += 4 * static_cast<std::uint64_t>(p.elements());
+  }
+  others -= 4 * static_cast<std::uint64_t>(layer.elements);
+  if (others >= tile_bytes) return;
+  cuts->update_bytes = std::max(cuts->update_bytes, tile_bytes + others);
+}
+
+// The updates compute the gradients of wide layers whose operands need none, which are the last
+// nodes of the graph. Other gradients would end the segments of boxes of rows.
+void AddGradientsByTiles(const CutRequest& request, const std::vector<WideLayer>& layers,
+                         std::vector<Tiling>* all) {
+  for (const std::int64_t tiles : TileCounts(request)) {
+    Tiling tiling = all->front();
+    for (const WideLayer& layer : layers) {
+      if (layer.has_input_gradient) continue;
+      AddLayer(request, layer, {tiles, Halving::kOutputs}, TiledWork::kGradient, &tiling);
+      UpdateRestWithLastTile(request, layer, &tiling.cuts);
+    }
+    AddIfNew(std::move(tiling), all);
+  }
 }
 
 }  // namespace
@@ -158,8 +198,10 @@ void AddLayer(const CutRequest& request, const WideLayer& layer, const TileWish&
 std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes) {
   constexpr std::size_t kMaxSizes = 3;
   const GraphCuts cuts = CutParameters(request, task_bytes);
-  std::vector<Tiling> all{{cuts, std::vector<bool>(cuts.parameters.size(), false)}};
+  std::vector<Tiling> all{{cuts, std::vector<TiledWork>(cuts.parameters.size())}};
   const std::vector<WideLayer> layers = WideLayers(request);
+  // Over a link, the operands of the whole batch would travel once more.
+  if (request.network == nullptr) AddGradientsByTiles(request, layers, &all);
   std::set<std::int64_t, std::greater<>> sizes;
   for (const WideLayer& layer : layers) sizes.insert(layer.elements);
   while (sizes.size() > kMaxSizes) sizes.erase(std::prev(sizes.end()));
@@ -170,14 +212,10 @@ std::vector<Tiling> Tilings(const CutRequest& request, std::uint64_t task_bytes)
         std::size_t wide = 0;
         for (const WideLayer& layer : layers) {
           if (layer.elements < least) continue;
-          AddLayer(request, layer, {tiles, HalvingOf(pattern, wide++)}, &tiling);
+          AddLayer(request, layer, {tiles, HalvingOf(pattern, wide++)}, TiledWork::kAll, &tiling);
           if (request.network != nullptr) KeepApart(request, layer, &tiling.cuts);
         }
-        const auto same = [&](const Tiling& other) {
-          return other.by_tiles == tiling.by_tiles &&
-                 other.cuts.parameters == tiling.cuts.parameters;
-        };
-        if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(tiling));
+        AddIfNew(std::move(tiling), &all);
       }
     }
   }

@@ -27,6 +27,8 @@ struct PassContext {
   const LoweredValue& Value(int id) const { return graph.value(id); }
   const model::Parameter& ParameterOf(std::int32_t id) const { return graph.graph().parameter(id); }
   std::vector<ParameterTile> Tiles(std::int32_t parameter) const;
+  // The rows of the tiles, each range once.
+  std::vector<Range> RowsOfTiles(std::int32_t parameter) const;
   // The tiles that have some of these columns.
   std::vector<ParameterTile> TilesWithin(std::int32_t parameter, const Range& columns) const;
   // The matrices that a run keeps for a parameter: its value and, if it is trained, its states.

@@ -20,6 +20,11 @@ std::vector<ParameterTile> PassContext::Tiles(std::int32_t parameter) const {
                  cuts.block);
 }
 
+std::vector<Range> PassContext::RowsOfTiles(std::int32_t parameter) const {
+  return NodesOfLevel(ParameterOf(parameter).rows, cuts.block,
+                      cuts.parameters[static_cast<std::size_t>(parameter)].row_level);
+}
+
 std::vector<ParameterTile> PassContext::TilesWithin(std::int32_t parameter,
                                                     const Range& columns) const {
   const model::Parameter& p = ParameterOf(parameter);
@@ -27,7 +32,7 @@ std::vector<ParameterTile> PassContext::TilesWithin(std::int32_t parameter,
   const std::int64_t span = cuts.block << cut.column_level;
   const std::int64_t first = columns.begin / span * span;
   std::vector<ParameterTile> tiles;
-  for (const Range& r : NodesOfLevel(p.rows, cuts.block, cut.row_level)) {
+  for (const Range& r : RowsOfTiles(parameter)) {
     for (std::int64_t c = first; c < columns.end; c += span) {
       tiles.push_back({r, {c, std::min(c + span, p.columns)}});
     }
