@@ -9,6 +9,10 @@ from random_graphs import RandomGraph
 
 KINDS = ["mlp", "gpt", "gpt", "llama", "llama", "bert", "bert", "vit", "resnet", "resnet", "convnext"]
 KINDS += ["graph"] * 9
+# Parameters before attention, and those of some of its operands.
+FROZEN = {"gpt": ["*wte*", "*wpe*", "*ln_1*", "*c_attn*"],
+          "llama": ["*embed_tokens*", "*input_layernorm*", "*q_proj*", "*k_proj*", "*v_proj*"],
+          "bert": ["*embeddings*", "*query*", "*key*", "*value*"]}
 LETTERS = "".join(chr(0x3b1 + i) for i in range(25)) + "abcdefghijklmnopqrstuvwxyz .,:;!?\n123"
 
 
@@ -341,10 +345,20 @@ class Job:
                 names = [each["name"] for each in self.graph.parameters if each["role"] != "statistic"]
                 patterns = [self.random.choice(names), self.random.choice(names)[:-3] + "*"]
             self.train["freeze"] = [self.random.choice(patterns)]
+        self.draw_frozen(random.Random(self.train["seed"]))
         self.draw_rates()
         if self.maybe(0.3):
             self.draw_test()
         self.has_weights = self.maybe(0.2)
+
+    def draw_frozen(self, draw):
+        """Sometimes freezes so much that parts of attention's gradient are not needed. `draw` is apart from the other
+        draws, so that each seed still draws the job that it drew before."""
+        patterns = FROZEN.get(self.kind, [])
+        if self.kind == "graph":
+            patterns = [each["name"] for each in self.graph.parameters if each["role"] == "matrix"]
+        if len(patterns) > 1 and draw.random() < 0.25:
+            self.train["freeze"] = draw.sample(patterns, draw.randint(2, len(patterns)))
 
     def draw_rates(self):
         """Settings that earlier versions of this script left at their defaults."""

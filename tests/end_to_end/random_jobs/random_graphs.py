@@ -1,5 +1,6 @@
 """Random graph files for random_jobs.py: valid models with all operators of docs/graph_files.md, in sizes that are
 rarely multiples of anything, with values that several nodes read, residual connections and shared parameters."""
+import random
 
 MOST_ELEMENTS = 60000  # of one sample's value
 MOST_WEIGHTS = 60000  # of one parameter
@@ -364,6 +365,29 @@ class RandomGraph:
         if self.maybe(0.2):
             self.outputs["more"] = self.pick(*self.values[:-1]).name
         self.prune()
+        self.add_nodes_of_outputs(random.Random(repr(self.nodes)))
+
+    def add_nodes_of_outputs(self, draw):
+        """Nodes that serve only outputs, which training leaves out. `draw` is apart from the other draws, so that each
+        seed still draws the graph that it drew before these nodes were added."""
+        left = [each for each in self.values if any(each.name == node["name"] for node in self.nodes)]
+        left = [each for each in left if each.name != self.loss]
+        if not left or draw.random() < 0.7:
+            return
+        for number in range(draw.randint(1, 4)):
+            x = draw.choice(left)
+            operator, inputs, attributes, features = draw.choice([
+                ("activation", [x.name], {"kind": draw.choice(["relu", "gelu", "tanh"])}, x.features),
+                ("multiply", [x.name, x.name], {}, x.features),
+                ("slice", [x.name], {"axis": "features", "begin": 0, "end": (x.features + 1) // 2},
+                 (x.features + 1) // 2)])
+            node = {"name": f"apart{number}", "operator": operator, "inputs": inputs}
+            if attributes:
+                node["attributes"] = attributes
+            at = next(i for i, each in enumerate(self.nodes) if each["name"] == x.name)
+            self.nodes.insert(draw.randint(at + 1, len(self.nodes)), node)
+            left.append(Value(node["name"], x.rows, features))
+            self.outputs[node["name"]] = node["name"]
 
     def prune(self):
         """Removes everything that neither the loss nor an output depends on."""
