@@ -123,7 +123,8 @@ TEST_F(JoinedTilesTest, BoxesOfRowsMultiplyTheTilesOfTheFirstLayer) {
   pass.rows = kSamples;
   for (const PlannedTask& planned : GraphTasks(model_, training_, two->cuts).Tasks(pass)) {
     for (const Piece& piece : planned.task.pieces) {
-      if (piece.cols == 784 && piece.rows == 256) EXPECT_TRUE(CoversBuffer(piece, planned.task));
+      const bool is_tile = piece.cols == 784 && piece.rows == 256;
+      EXPECT_TRUE(!is_tile || CoversBuffer(piece, planned.task));
     }
   }
 }
