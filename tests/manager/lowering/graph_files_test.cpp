@@ -130,14 +130,17 @@ const std::vector<GraphFile> kFiles = {
                NodeText("d", "concat", R"("c", "x")", R"("axis": "features")"),
                NodeText("e", "concat", R"("d")", R"("axis": "features")"),
                NodeText("logits", "linear", R"("e", "head")"), kLoss})},
-    // Nodes that only `acan predict` computes, between the others.
+    // Nodes that only `acan predict` computes, between the others. Of one of them training computes
+    // the running statistics.
     {"nodes_that_serve_only_outputs",
      FileText({TokensText(70), LabelsText(70, 40), NumbersText("more", 1, 30)},
               {MatrixText("table", 40, 48), MatrixText("w", 48, 48), VectorText("s", "scale", 48),
-               MatrixText("head", 40, 48)},
+               MatrixText("head", 40, 48), VectorText("mean", "statistic", 48),
+               VectorText("variance", "statistic", 48)},
               {NodeText("x", "embedding", R"("tokens", "table")"),
                NodeText("only_a", "linear", R"("x", "w")"),
                NodeText("only_b", "rms_norm", R"("only_a", "s")"),
+               NodeText("only_g", "batch_norm", R"("x", "s", "s", "mean", "variance")"),
                NodeText("only_c", "slice", R"("only_b")", FeaturesText(3, 30)),
                NodeText("a", "linear", R"("x", "w")"), NodeText("b", "rms_norm", R"("a", "s")"),
                NodeText("only_d", "attention", R"("a", "b", "only_b")",
@@ -145,7 +148,7 @@ const std::vector<GraphFile> kFiles = {
                NodeText("only_e", "activation", R"("more")", R"("kind": "tanh")"),
                NodeText("only_f", "concat", R"("a", "only_a")", R"("axis": "features")"),
                NodeText("logits", "linear", R"("b", "head")"), kLoss},
-              R"(, "c": "only_c", "d": "only_d", "e": "only_e", "f": "only_f", "x": "x")")},
+              R"(, "c": "only_c", "d": "only_d", "e": "only_e", "f": "only_f", "g": "only_g")")},
     // Of the gradient of the first attention only that of the values is needed, and of the second
     // one only that of the queries.
     {"attention_with_unneeded_gradients",

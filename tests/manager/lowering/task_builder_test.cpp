@@ -33,7 +33,6 @@ TEST(TaskBuilderTest, ATupleIsOneInputHoweverManyInputsThereAre) {
       cells.push_back(i < tuples ? i : static_cast<std::int64_t>(random()) % tuples);
       task.AddPiece(buffer, Cell(cells.back()), i, 0, 1, 1);
     }
-    task.Put(Cell(-2), task.All(buffer));
     const PlannedTask planned = std::move(task).Finish(Cell(-1), 0, 0);
     ASSERT_EQ(planned.inputs.size(), static_cast<std::size_t>(tuples));
     for (std::size_t i = 0; i < cells.size(); ++i) {

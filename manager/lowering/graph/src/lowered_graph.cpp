@@ -23,6 +23,15 @@ ValueKind KindOf(const model::Value& value) {
   return value.shape.rows_of == model::RowsOf::kSample ? ValueKind::kRows : ValueKind::kSum;
 }
 
+bool IsRead(const model::Graph& graph, model::ValueId id) {
+  return std::ranges::any_of(
+             graph.outputs(),
+             [id](const model::GraphOutput& output) { return output.value == id; }) ||
+         std::ranges::any_of(graph.nodes(), [id](const model::Node& node) {
+           return std::ranges::find(node.operands, id) != node.operands.end();
+         });
+}
+
 }  // namespace
 
 LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph, Recompute recompute)
@@ -108,6 +117,8 @@ void LoweredGraph::AddBatchNorm(const model::Node& node) {
   std::vector<int> operands(node.operands.begin(), node.operands.end());
   operands.insert(operands.end(), {sums, squares});
   const int id = part(NodePart::kBatchNorm, std::move(operands), {node.results[0]});
+  // If only the running statistics are wanted, there is nothing to compute for each row.
+  nodes_.back().is_shared = !IsRead(*graph_, node.results[0]);
   // Every reader of the mean and the variance computes them from the sums.
   for (const std::size_t statistic : {1, 2}) {
     LoweredValue& made = values_[static_cast<std::size_t>(node.results[statistic])];

@@ -83,7 +83,10 @@ std::vector<PlannedTask> GraphTasks::Tasks(const Pass& pass) const {
     AppendTasks(context, s, BoxesOfSegment(context, s), &tasks);
   }
   if (pass.train) AppendTo(&tasks, UpdateTasks(context));
-  for (PlannedTask& task : tasks) task.task.timed = pass.timed;
+  for (PlannedTask& task : tasks) {
+    assert(!task.task.outputs.empty());  // otherwise nobody would see that it is done
+    task.task.timed = pass.timed;
+  }
   return tasks;
 }
 

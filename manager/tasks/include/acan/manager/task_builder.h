@@ -41,7 +41,6 @@ class TaskBuilder {
   void Put(tuplespace::Key key, View view, bool keep = false);
   void SetAffinity(int input_buffer);
 
-  // REQUIRES: there is an output.
   PlannedTask Finish(tuplespace::Key key, std::int64_t priority, int segment) &&;
 
  private:
