@@ -19,6 +19,41 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
+// `after`: the node that serves only an output comes last, not first.
+Graph PerceptronWithOutput(bool apart, bool after) {
+  Graph graph;
+  const ValueId x = graph.AddInput("x", InputRole::kNumbers, 1, 4);
+  const ValueId unread = apart ? graph.AddInput("y", InputRole::kNumbers, 1, 4) : kNoValue;
+  const ValueId labels = graph.AddInput("labels", InputRole::kLabels, 1, 1, 3);
+  Parameter frozen = MatrixParameter("frozen", 2, 4, Constant{});
+  frozen.frozen = true;
+  const ValueId of_output = graph.AddParameter(frozen);
+  const ValueId weight = graph.AddParameter(MatrixParameter("weight", 3, 4, Constant{}));
+  const auto add_apart = [&] {
+    if (apart) graph.AddOutput("apart", graph.Add("apart", Linear{}, {unread, of_output}));
+  };
+  if (!after) add_apart();
+  const ValueId logits = graph.Add("logits", Linear{}, {x, weight});
+  if (apart) graph.AddOutput("logits", logits);
+  graph.AddLoss(graph.Add("loss", CrossEntropy{}, {logits, labels}));
+  if (after) add_apart();
+  graph.AddTiedName("tied", weight);
+  graph.AddStepCounter("steps");
+  return WithGradients(graph);
+}
+
+TEST(WithoutOutputs, LeavesOutTheNodesThatServeOnlyThese) {
+  for (const bool after : {false, true}) {
+    const Graph kept = WithoutOutputs(PerceptronWithOutput(true, after));
+    std::string expected = Dump(PerceptronWithOutput(false, after));
+    const std::string labels = "input labels";
+    expected.insert(expected.find(labels), "input y [samples x 1, 4]: numbers\n");
+    EXPECT_EQ(Dump(kept), expected);
+    EXPECT_EQ(kept.tied_names().size(), 1u);
+    EXPECT_EQ(kept.ValueOf(kept.tied_names().front().parameter), kept.gradients().front().of);
+  }
+}
+
 TEST(Gradients, OfAPerceptronAreTheOperatorsOfToday) {
   MlpOptions options;
   options.layers = {5, 4, 3};

@@ -353,12 +353,12 @@ class Job:
 
     def draw_frozen(self, draw):
         """Sometimes freezes so much that parts of attention's gradient are not needed. `draw` is apart from the other
-        draws, so that each seed still draws the job that it drew before."""
+        draws, so that each seed still draws the rest of the job that it drew before."""
         patterns = FROZEN.get(self.kind, [])
         if self.kind == "graph":
             patterns = [each["name"] for each in self.graph.parameters if each["role"] == "matrix"]
         if len(patterns) > 1 and draw.random() < 0.25:
-            self.train["freeze"] = draw.sample(patterns, draw.randint(2, len(patterns)))
+            self.train["freeze"] = draw.sample(patterns, draw.randint(1, len(patterns) - 1))
 
     def draw_rates(self):
         """Settings that earlier versions of this script left at their defaults."""

@@ -19,16 +19,19 @@ namespace {
 
 class JoinedTilesTest : public ::testing::Test {
  protected:
-  static constexpr std::int64_t kSamples = 70;
-
   JoinedTilesTest()
       : training_graph_(Make(model::Mode::kTraining)),
         model_{LoweredGraph(training_graph_), LoweredGraph(Make(model::Mode::kEvaluation))} {
-    training_.batch = kSamples;
     training_.optimizer = Optimizer::kMomentum;
+    UseSamples(70);
+  }
+
+  void UseSamples(std::int64_t samples) {
+    samples_ = samples;
+    training_.batch = samples;
     model::Random random(3);
     for (const model::Input& input : training_graph_->inputs()) {
-      inputs_[input.name] = model::RandomValue(*training_graph_, input.value, kSamples, &random);
+      inputs_[input.name] = model::RandomValue(*training_graph_, input.value, samples, &random);
     }
   }
 
@@ -53,21 +56,22 @@ class JoinedTilesTest : public ::testing::Test {
   std::string HashOf(const GraphCuts& cuts) const {
     LoweringRunner runner(model_, training_, cuts);
     runner.Initialize();
-    for (const std::int64_t step : {0, 1}) runner.Step(step, kSamples, inputs_, kSamples);
-    runner.Evaluate(2, kSamples, inputs_, kSamples);
+    for (const std::int64_t step : {0, 1}) runner.Step(step, samples_, inputs_, samples_);
+    runner.Evaluate(2, samples_, inputs_, samples_);
     return runner.Hash(2);
   }
 
   std::size_t TasksOf(const GraphCuts& cuts) const {
     Pass pass;
     pass.job = "job";
-    pass.rows = kSamples;
+    pass.rows = samples_;
     return GraphTasks(model_, training_, cuts).Tasks(pass).size();
   }
 
   std::shared_ptr<const model::Graph> training_graph_;
   LoweredModel model_;
   Training training_;
+  std::int64_t samples_ = 0;
   LoweringRunner::Inputs inputs_;
 };
 
@@ -87,7 +91,7 @@ TEST_F(JoinedTilesTest, SmallHandlersMultiplySeveralTilesAtOnce) {
   EXPECT_LT(TasksOf(chosen->cuts), TasksOf(WithJoined(chosen->cuts, 0)));
   LoweringRunner runner(model_, training_, chosen->cuts);
   runner.Initialize();
-  runner.Step(0, kSamples, inputs_, kSamples);
+  runner.Step(0, samples_, inputs_, samples_);
   EXPECT_LE(runner.largest_need_bytes(), chosen->cost.largest_need_bytes);
   EXPECT_LE(chosen->cost.largest_need_bytes, 512 << 10);
   EXPECT_EQ(static_cast<std::int64_t>(TasksOf(chosen->cuts)), chosen->cost.tasks);
@@ -108,6 +112,7 @@ TEST_F(JoinedTilesTest, AnyNumberOfTilesTrainsTheSameBits) {
 // The updates compute the gradient of the first layer by tiles. Boxes of rows compute everything
 // else, and do not put the tiles together.
 TEST_F(JoinedTilesTest, BoxesOfRowsMultiplyTheTilesOfTheFirstLayer) {
+  UseSamples(128);
   const auto one = Choose(1 << 30, 1);
   const auto two = Choose(1 << 30, 2);
   ASSERT_TRUE(one && two);
@@ -120,13 +125,16 @@ TEST_F(JoinedTilesTest, BoxesOfRowsMultiplyTheTilesOfTheFirstLayer) {
   EXPECT_EQ(HashOf(two->cuts), HashOf(one->cuts));
   Pass pass;
   pass.job = "job";
-  pass.rows = kSamples;
+  pass.rows = samples_;
+  int multiplied = 0;
   for (const PlannedTask& planned : GraphTasks(model_, training_, two->cuts).Tasks(pass)) {
     for (const Piece& piece : planned.task.pieces) {
-      const bool is_tile = piece.cols == 784 && piece.rows == 256;
-      EXPECT_TRUE(!is_tile || CoversBuffer(piece, planned.task));
+      if (piece.cols != 784 || piece.rows != 256) continue;
+      EXPECT_TRUE(CoversBuffer(piece, planned.task));
+      multiplied += planned.task.kind == TaskKind::kUpdate ? 0 : 1;
     }
   }
+  EXPECT_EQ(multiplied, 4);  // both tiles, in each of two boxes
 }
 
 }  // namespace

@@ -262,7 +262,8 @@ struct Rows {
   int64_t count;
 };
 
-// A part of the product: rows of P and Q, all of them packed.
+// A part of the product: rows of Q, which are packed, and rows of P, which are packed or read in
+// place.
 struct Part {
   Rows p;
   Rows q;

@@ -165,9 +165,11 @@ void AddIfNew(Tiling tiling, std::vector<Tiling>* all) {
   if (std::none_of(all->begin(), all->end(), same)) all->push_back(std::move(tiling));
 }
 
-// If the other parameters are smaller than a tile, the last update takes them all, because updates
-// of tiles that compute gradients take far longer than other updates of the same size.
+// If the other parameters are smaller than a tile, one update takes them all with a tile if they
+// fit, because updates of tiles that compute gradients take far longer than other updates of the
+// same size.
 void UpdateRestWithLastTile(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
+  if (request.size_bytes) return;  // limits what a task may touch
   const std::uint64_t tile_bytes = TileBytes(request, layer, *cuts);
   std::uint64_t others = 0;
   for (const model::Parameter& p : request.model.training.graph().parameters()) {
@@ -185,7 +187,8 @@ void AddGradientsByTiles(const CutRequest& request, const std::vector<WideLayer>
   for (const std::int64_t tiles : TileCounts(request)) {
     Tiling tiling = all->front();
     for (const WideLayer& layer : layers) {
-      if (layer.has_input_gradient) continue;
+      const bool frozen = request.model.training.graph().parameter(layer.weight).frozen;
+      if (layer.has_input_gradient || frozen) continue;
       AddLayer(request, layer, {tiles, Halving::kOutputs}, TiledWork::kGradient, &tiling);
       UpdateRestWithLastTile(request, layer, &tiling.cuts);
     }

@@ -23,15 +23,6 @@ ValueKind KindOf(const model::Value& value) {
   return value.shape.rows_of == model::RowsOf::kSample ? ValueKind::kRows : ValueKind::kSum;
 }
 
-bool IsRead(const model::Graph& graph, model::ValueId id) {
-  return std::ranges::any_of(
-             graph.outputs(),
-             [id](const model::GraphOutput& output) { return output.value == id; }) ||
-         std::ranges::any_of(graph.nodes(), [id](const model::Node& node) {
-           return std::ranges::find(node.operands, id) != node.operands.end();
-         });
-}
-
 }  // namespace
 
 LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph, Recompute recompute)
@@ -46,6 +37,7 @@ LoweredGraph::LoweredGraph(std::shared_ptr<const model::Graph> graph, Recompute 
     AddValue(std::move(lowered));
   }
   for (const model::Node& node : graph_->nodes()) AddNode(node);
+  LeaveOutUnreadNorms();
   MakeViews();
   ComputeAgain(recompute);
   FindGradients();
@@ -117,8 +109,6 @@ void LoweredGraph::AddBatchNorm(const model::Node& node) {
   std::vector<int> operands(node.operands.begin(), node.operands.end());
   operands.insert(operands.end(), {sums, squares});
   const int id = part(NodePart::kBatchNorm, std::move(operands), {node.results[0]});
-  // If only the running statistics are wanted, there is nothing to compute for each row.
-  nodes_.back().is_shared = !IsRead(*graph_, node.results[0]);
   // Every reader of the mean and the variance computes them from the sums.
   for (const std::size_t statistic : {1, 2}) {
     LoweredValue& made = values_[static_cast<std::size_t>(node.results[statistic])];
@@ -192,6 +182,20 @@ int LoweredGraph::TableOf(const RotaryTable& table) {
     if (i == 0) table_values_.push_back(id);
   }
   return table_values_.back();
+}
+
+// A batch norm of which only the running statistics are wanted has nothing to compute for each row.
+void LoweredGraph::LeaveOutUnreadNorms() {
+  std::vector<bool> is_read(values_.size());
+  const auto mark = [&](int id) {
+    if (id >= 0) is_read[static_cast<std::size_t>(id)] = true;
+  };
+  for (const model::GraphOutput& output : graph_->outputs()) mark(output.value);
+  for (const LoweredNode& node : nodes_) std::ranges::for_each(node.operands, mark);
+  for (LoweredNode& node : nodes_) {
+    if (node.part != NodePart::kBatchNorm) continue;
+    node.is_shared = !is_read[static_cast<std::size_t>(node.results.front())];
+  }
 }
 
 // ---- views -------------------------------------------------------------------------------------

@@ -40,9 +40,9 @@ struct KeyRun {
   std::array<KeyPlace, kMost> places;
 };
 
-// Does not own the records. Maintains Record::run. Remembers for each kind the
-// position of the last insertion, because keys often come in sequence: the next one belongs
-// directly behind it or a few positions further.
+// Does not own the records. Maintains Record::run. Remembers for each kind the position of the last
+// insertion, because keys often come in sequence: the next one belongs directly behind it or a few
+// positions further.
 class KeyOrder {
  public:
   KeyOrder();

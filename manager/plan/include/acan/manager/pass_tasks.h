@@ -16,8 +16,7 @@
 namespace acan {
 
 using PlannedModel = std::shared_ptr<const LoweredModel>;
-// Lowers the graphs of a model; they share the model. Throws Error (failure) for operators that
-// have no calls yet.
+// Lowers the graphs of a model.
 PlannedModel LowerModel(const std::shared_ptr<const TrainedModel>& model);
 
 class PassTasks {

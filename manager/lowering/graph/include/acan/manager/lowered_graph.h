@@ -51,7 +51,7 @@ struct LoweredNode {
   std::vector<int> operands;  // those of the graph's node (-1: left out), then hidden operands
   std::vector<int> results;   // likewise
   bool is_view = false;       // its result is a part of another value, so nothing is computed
-  bool is_shared = false;     // computed from sums, once for all rows
+  bool is_shared = false;     // computed from sums, once for all rows, by those who read it
   bool is_backward = false;
 };
 
@@ -104,6 +104,7 @@ class LoweredGraph {
   void AddHidden(LoweredNode* lowered);
   int TableOf(const RotaryTable& table);
   void ComputeAgain(Recompute recompute);
+  void LeaveOutUnreadNorms();
   void MakeViews();
   void ViewSlice(LoweredNode* node);
   void ViewConcat(LoweredNode* node);
