@@ -297,6 +297,37 @@ const std::vector<Mistake>& Mistakes() {
   return all;
 }
 
+// Of a node 'n' with the operator and the attributes.
+struct AttributeMistake {
+  const char* op;
+  const char* attributes;
+  const char* says;
+};
+
+TEST(GraphTextTest, AttributesHaveTheRangesOfTheirMessages) {
+  const std::vector<AttributeMistake> all = {
+      {"learned_positions", R"({"first": -1})", "'first' is -1, expected an integer from 0 to"},
+      {"learned_positions", R"({"rows": 0})", "'rows' is 0, expected an integer from 1 to"},
+      {"embedding", R"({"padding_id": -2})", "'padding_id' is -2, expected an integer from -1 to"},
+      {"pooling", R"({"input": 0})", "'input' is 0, expected an integer from 1 to 32768"},
+      {"pooling", R"({"input": [4, 0]})", "'input' is 0, expected an integer from 1 to 32768"},
+      {"pooling", R"({"padding": -1})", "'padding' is -1, expected an integer from 0 to 32768"},
+      {"dropout", R"({"rate": 0.999999999})",
+       "'rate' is 0.999999999, expected at least 0 and below 1, and float32 rounds it to 1"},
+      {"attention", R"({"dropout": 1.5})", "'dropout' is 1.5, expected at least 0 and below 1"},
+      {"cross_entropy", R"({"label_smoothing": -0.1})",
+       "'label_smoothing' is -0.1, expected at least 0 and below 1"}};
+  for (const auto& [op, attributes, says] : all) {
+    json file = SmallFile();
+    file["nodes"].push_back({{"name", "n"},
+                             {"operator", op},
+                             {"inputs", {"relu"}},
+                             {"attributes", ParseJson(attributes)}});
+    EXPECT_THAT(Refusal(JsonText(file)),
+                HasSubstr("net.json: node 'n' (" + std::string(op) + "): " + says));
+  }
+}
+
 TEST(GraphTextTest, EveryMistakeIsNamedByFileAndPlace) {
   for (const Mistake& mistake : Mistakes()) {
     SCOPED_TRACE(std::string(mistake.where) + " = " +
