@@ -399,6 +399,19 @@ TEST(GraphTextTest, BatchNormsTakeTheirStatistics) {
     }
     EXPECT_THAT(Refusal(JsonText(changed)), HasSubstr("node 'bn1': takes five inputs"));
   }
+  const auto with_mean = [&](const char* mean) {
+    json changed = file;
+    for (json& node : changed["nodes"]) {
+      if (node["name"] == "layer1.0.bn1") node["inputs"][3] = mean;
+    }
+    return JsonText(changed);
+  };
+  EXPECT_THAT(Refusal(with_mean("bn1.running_mean")),
+              HasSubstr("node 'layer1.0.bn1': its input 'bn1.running_mean' is a statistic of node "
+                        "'bn1' already; each needs a parameter of its own"));
+  EXPECT_THAT(Refusal(with_mean("layer1.0.bn1.running_var")),
+              HasSubstr("node 'layer1.0.bn1': its input 'layer1.0.bn1.running_var' is the running "
+                        "mean of node 'layer1.0.bn1' already"));
   for (json& parameter : file["parameters"]) {
     if (parameter["name"] == "bn1.running_var") parameter["role"] = "scale";
   }
