@@ -100,6 +100,12 @@ std::vector<ClumsyCase> DataCases() {
        "$ACAN train gpt.toml --set data.train_tokens=text --set data.tokens_type=int64",
        2,
        {"must be one of uint16, uint32"}},
+      {"tokens: damaged NPY",
+       "printf '\\223NUMPY\\1\\0' > t; sed -i /^text/d gpt.toml; "
+       "$ACAN train gpt.toml --set data.train_tokens=t >o 2>&1; code=$?; cat o; "
+       "! grep tokens_type o && exit $code",
+       2,
+       {"t: truncated inside the NPY header"}},
       {"sequences: too long",
        "$ACAN train bert.toml --set model.max_position_embeddings=3",
        2,
