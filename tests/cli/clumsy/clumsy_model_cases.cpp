@@ -354,6 +354,13 @@ std::vector<ClumsyCase> TextCases() {
        "$ACAN embed m --tokens sequences --out e.npy",
        2,
        {"m/config.json: 'is_decoder' is true, expected false"}},
+      {"embed: more layers than its config says",
+       "$ACAN train bert.toml --set model.num_hidden_layers=2 --set output.config=transformers "
+       "--out m >/dev/null 2>&1; sed -i 's/\\(num_hidden_layers\": *\\)2/\\11/' m/config.json; "
+       "$ACAN embed m --tokens sequences --out e.npy",
+       2,
+       {"m/model.safetensors: has 16 tensors, which the model lacks",
+        "(the first is 'bert.encoder.layer.1.", "num_hidden_layers of config.json"}},
       {"embed: no folder of a model",
        "$ACAN embed gpt --tokens sequences --out e.npy",
        2,
