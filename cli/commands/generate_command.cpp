@@ -97,6 +97,12 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
   const std::string path = VocabularyPath(flags);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
+    if (run.job.data.text.used()) {
+      throw UsageError(fmt::format(
+          "{}: the file is missing, which has the tokens of the text that the model was trained "
+          "on: restore it, or give --prompt-tokens",
+          path));
+    }
     throw UsageError(
         fmt::format("{} has no {}: its model was not trained on text, so give --prompt-tokens",
                     flags.folder, kVocabularyName));
@@ -126,13 +132,14 @@ int RunGenerate(const GenerateFlags& flags) try {
         fmt::format("{}: has {} tokens, but the model has {}: the file is from another run",
                     VocabularyPath(flags), vocabulary->size(), decoder.vocabulary_size()));
   }
-  if (flags.stop_token >= decoder.vocabulary_size()) {
-    throw UsageError(
-        fmt::format("--stop-token: is {}, but the model has {} tokens: expected 0 to {}",
-                    flags.stop_token, decoder.vocabulary_size(), decoder.vocabulary_size() - 1));
-  }
   // A model may have more tokens than its vocabulary; no text has those.
   if (vocabulary) sampling.tokens = vocabulary->size();
+  const std::int64_t tokens = vocabulary ? vocabulary->size() : decoder.vocabulary_size();
+  if (flags.stop_token >= tokens) {
+    throw UsageError(fmt::format("--stop-token: is {}, but {} has {} tokens: expected 0 to {}",
+                                 flags.stop_token, vocabulary ? VocabularyPath(flags) : "the model",
+                                 tokens, tokens - 1));
+  }
   // The folder may be of somebody else, whose tokens could give the terminal commands.
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   TerminalText safe;

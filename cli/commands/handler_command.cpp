@@ -25,9 +25,6 @@ struct Flags {
   RoleFlags role;
 };
 
-constexpr std::uint64_t kEnoughToProve = 64
-                                         << 10;  // see RunConformanceBattery, with packing scratch
-
 constexpr const char* kHandlerExample = R"(
 Waits for a broker that has not started yet or that went away, and up to a minute until the broker's
 host name can be resolved. When it is stopped, it finishes the task that it computes and gives the
@@ -59,14 +56,7 @@ std::unique_ptr<Handler> Prove(HandlerOptions options, const HandlerDevice& devi
     if (!shortage.empty()) {
       throw FailureError(shortage + "; the conformance battery needs more");
     }
-    // Other processes may have filled the device; then its driver's message is what helps.
-    if (memory_bytes >= kEnoughToProve) {
-      throw FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
-    }
-    throw UsageError(
-        fmt::format("{} with {} is too small for the conformance battery ({}), which needs {}; "
-                    "tasks may need more",
-                    spec.Name(), SizeText(memory_bytes), error.what(), SizeText(kEnoughToProve)));
+    throw TooSmall(spec, memory_bytes, error);
   }
 }
 

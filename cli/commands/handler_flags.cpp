@@ -4,6 +4,8 @@
 #include <stdexcept>
 
 #include "acan/core/error.h"
+#include "acan/core/text/size_text.h"
+#include "acan/handler/conformance.h"
 #include "access_file.h"
 #include "device_factory.h"
 #include "fmt/format.h"
@@ -86,6 +88,17 @@ HandlerDevice DeviceOf(const HandlerFlags& flags) {
     chosen.fast_math = ParseFastMath(flags.fast_math.value, flags.fast_math.origin);
   }
   return chosen;
+}
+
+Error TooSmall(const DeviceSpec& spec, std::uint64_t memory_bytes, const OutOfMemory& error) {
+  // Other processes may have filled the device; then its driver's message is what helps.
+  if (memory_bytes >= kConformanceBytes) {
+    return FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
+  }
+  return UsageError(fmt::format(
+      "{} with {} is too small for the conformance battery ({}), which needs {}; tasks may need "
+      "more",
+      spec.Name(), SizeText(memory_bytes), error.what(), SizeText(kConformanceBytes)));
 }
 
 void ApplyHandlerFlags(const HandlerFlags& flags, bool has_key, HandlerOptions& options) {

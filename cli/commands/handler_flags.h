@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "acan/core/error.h"
+#include "acan/core/memory_budget.h"
 #include "acan/handler/handler.h"
 #include "device_list.h"
 #include "flags.h"
@@ -31,6 +33,10 @@ struct HandlerDevice {
 };
 // The device, with defaults filled in. Throws Error (usage), which names the flag or its variable.
 HandlerDevice DeviceOf(const HandlerFlags& flags);
+
+// Why a device with `memory_bytes` cannot run the conformance battery, which every handler runs
+// first. `error` is the device's.
+Error TooSmall(const DeviceSpec& spec, std::uint64_t memory_bytes, const OutOfMemory& error);
 
 // Applies --throttle, --direct and --inject to `options`; `has_key`: the handler joins with a key.
 // Throws as DeviceOf does.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "acan/core/error.h"
 #include "acan/core/text/json_text.h"
 #include "acan/core/text/size_text.h"
 #include "acan/handler/conformance.h"
@@ -16,6 +17,7 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "handler_flags.h"
 #include "job_flags.h"
 #include "machine.h"
 #include "nlohmann/json.hpp"
@@ -52,8 +54,10 @@ Examples:
   acan plan job.toml --handlers cuda:0,4xcpu:1 --json | jq '{tasks, moved_bytes, estimated_step_ms}')";
 
 // The capacity that a handler on this device would advertise.
-Capacity CapacityOf(const DeviceSpec& spec) {
+Capacity CapacityOf(const DeviceSpec& spec) try {
   const std::unique_ptr<Device> device = MakeDevice(spec, *spec.memory_bytes);
+  // Takes seconds on an OpenCL device that compiles its kernels first, so only if it may fail.
+  if (*spec.memory_bytes < kConformanceBytes) RunConformance(*device);
   const DeviceInfo& info = device->info();
   Capacity capacity;
   capacity.name = info.name;
@@ -71,6 +75,8 @@ Capacity CapacityOf(const DeviceSpec& spec) {
   capacity.cpus = std::move(machine.cpus);
   capacity.busy_cpus = info.own_memory ? 0 : info.threads;
   return capacity;
+} catch (const OutOfMemory& error) {
+  throw FailureError(TooSmall(spec, *spec.memory_bytes, error).what());
 }
 
 // Measures handlers of one kind only once.

@@ -169,9 +169,11 @@ void GradientBuilder::FinishRest() {
     const Value value = graph_->value(id);
     if (value.source == Source::kNode || !needs_[static_cast<std::size_t>(id)]) continue;
     if (!finished_.contains(id)) {
+      const bool is_input = value.source == Source::kInput;
       throw UsageError(fmt::format(
-          "gradients: the loss does not depend on the {} '{}'; freeze it, or leave it out",
-          value.source == Source::kInput ? "input" : "parameter", value.name));
+          "{} '{}': the loss does not depend on it, so it has no gradient; {}leave it out",
+          is_input ? "input" : "parameter", value.name,
+          is_input ? "" : "freeze it (train.freeze), or "));
     }
     graph_->AddGradient(id, finished_[id]);
   }

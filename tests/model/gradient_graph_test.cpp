@@ -194,7 +194,8 @@ TEST(Gradients, SayWhatHasNone) {
   const ValueId targets = s.graph.AddInput("t", InputRole::kTargets, 6, 4);
   s.graph.AddLoss(s.graph.Add("loss", SquaredError{}, {y, targets}));
   EXPECT_EQ(ErrorOf([&] { WithGradients(s.graph); }),
-            "gradients: the loss does not depend on the parameter 'b'; freeze it, or leave it out");
+            "parameter 'b': the loss does not depend on it, so it has no gradient; freeze it "
+            "(train.freeze), or leave it out");
   s.graph.SetFrozen(1, true);
   const Graph all = WithGradients(s.graph);
   EXPECT_EQ(ErrorOf([&] { WithGradients(all); }), "gradients: the graph has its gradients already");

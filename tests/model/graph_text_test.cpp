@@ -172,6 +172,9 @@ const std::vector<Mistake>& Mistakes() {
       {"/inputs/0", "3", {"input 0", "is 3, expected an object"}},
       {"/inputs/0/name", "\"\"", {"'name' is \"\""}},
       {"/inputs/0/name", nullptr, {"input 0: 'name' is missing"}},
+      {"/parameters/0/name",
+       R"("w\u0000b")",
+       {R"(parameter 'w\x00b': 'name' is "w\u0000b", expected a name of 1 to 512 bytes without)"}},
       {"/inputs/0/role", "\"floats\"", {"input 'x'", "\"numbers\", \"targets\", \"tokens\""}},
       {"/inputs/0/bound", "3", {"input 'x'", "only integers have one"}},
       {"/inputs/0/features", "0", {"input 'x'", "'features' is 0"}},
@@ -294,6 +297,37 @@ const std::vector<Mistake>& Mistakes() {
   return all;
 }
 
+// Of a node 'n' with the operator and the attributes.
+struct AttributeMistake {
+  const char* op;
+  const char* attributes;
+  const char* says;
+};
+
+TEST(GraphTextTest, AttributesHaveTheRangesOfTheirMessages) {
+  const std::vector<AttributeMistake> all = {
+      {"learned_positions", R"({"first": -1})", "'first' is -1, expected an integer from 0 to"},
+      {"learned_positions", R"({"rows": 0})", "'rows' is 0, expected an integer from 1 to"},
+      {"embedding", R"({"padding_id": -2})", "'padding_id' is -2, expected an integer from -1 to"},
+      {"pooling", R"({"input": 0})", "'input' is 0, expected an integer from 1 to 32768"},
+      {"pooling", R"({"input": [4, 0]})", "'input' is 0, expected an integer from 1 to 32768"},
+      {"pooling", R"({"padding": -1})", "'padding' is -1, expected an integer from 0 to 32768"},
+      {"dropout", R"({"rate": 0.999999999})",
+       "'rate' is 0.999999999, expected at least 0 and below 1, and float32 rounds it to 1"},
+      {"attention", R"({"dropout": 1.5})", "'dropout' is 1.5, expected at least 0 and below 1"},
+      {"cross_entropy", R"({"label_smoothing": -0.1})",
+       "'label_smoothing' is -0.1, expected at least 0 and below 1"}};
+  for (const auto& [op, attributes, says] : all) {
+    json file = SmallFile();
+    file["nodes"].push_back({{"name", "n"},
+                             {"operator", op},
+                             {"inputs", {"relu"}},
+                             {"attributes", ParseJson(attributes)}});
+    EXPECT_THAT(Refusal(JsonText(file)),
+                HasSubstr("net.json: node 'n' (" + std::string(op) + "): " + says));
+  }
+}
+
 TEST(GraphTextTest, EveryMistakeIsNamedByFileAndPlace) {
   for (const Mistake& mistake : Mistakes()) {
     SCOPED_TRACE(std::string(mistake.where) + " = " +
@@ -365,6 +399,19 @@ TEST(GraphTextTest, BatchNormsTakeTheirStatistics) {
     }
     EXPECT_THAT(Refusal(JsonText(changed)), HasSubstr("node 'bn1': takes five inputs"));
   }
+  const auto with_mean = [&](const char* mean) {
+    json changed = file;
+    for (json& node : changed["nodes"]) {
+      if (node["name"] == "layer1.0.bn1") node["inputs"][3] = mean;
+    }
+    return JsonText(changed);
+  };
+  EXPECT_THAT(Refusal(with_mean("bn1.running_mean")),
+              HasSubstr("node 'layer1.0.bn1': its input 'bn1.running_mean' is a statistic of node "
+                        "'bn1' already; each needs a parameter of its own"));
+  EXPECT_THAT(Refusal(with_mean("layer1.0.bn1.running_var")),
+              HasSubstr("node 'layer1.0.bn1': its input 'layer1.0.bn1.running_var' is the running "
+                        "mean of node 'layer1.0.bn1' already"));
   for (json& parameter : file["parameters"]) {
     if (parameter["name"] == "bn1.running_var") parameter["role"] = "scale";
   }

@@ -12,6 +12,7 @@
 #include "acan/core/error.h"
 #include "acan/core/text/system_error_text.h"
 #include "acan/manager/dataset.h"
+#include "acan/manager/input_file.h"
 #include "acan/manager/job_vocabulary.h"
 #include "acan/manager/stored_array.h"
 #include "acan/manager/trained_model.h"
@@ -213,12 +214,22 @@ Data LoadText(const Job& job, const std::vector<WantedInput>& wanted,
   return data;
 }
 
+// Also if it is damaged. NPY is never raw tokens.
+bool IsNpy(const std::string& path) {
+  try {
+    InputFile file(path);
+    return BeginsAsNpy(file);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 StoredArray OpenArrayOfTokens(const std::string& path) {
   try {
     return OpenArray(path);
   } catch (const Error& error) {
     std::error_code ignored;
-    if (!std::filesystem::is_regular_file(path, ignored)) throw;
+    if (!std::filesystem::is_regular_file(path, ignored) || IsNpy(path)) throw;
     throw Error(error.kind(), fmt::format("{}; if it has raw tokens, set data.tokens_type = "
                                           "\"uint16\" or \"uint32\"",
                                           error.what()));

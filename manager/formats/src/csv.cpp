@@ -166,17 +166,22 @@ class CsvParser {
     ++rows_;
   }
 
+  // For a field that is not a number.
+  const char* HintOf(std::string_view field) const {
+    if (line_ != 1) return "";
+    // As pandas writes the column of its index, which has no name.
+    return field.empty() ? "; a first line of names needs a name for each column (pandas: "
+                           "to_csv(index=False, header=False))"
+                         : "; if the first line has the columns' names, each field must be a name, "
+                           "and neither a number nor empty";
+  }
+
   void Value(std::string_view field, std::int64_t column) {
     const std::optional<float> value = ParseNumber(field);
     if (!value) {
-      // As pandas writes the column of its index, which has no name.
-      const char* hint = line_ == 1 && field.empty()
-                             ? "; a first line of names needs a name for each column (pandas: "
-                               "to_csv(index=False, header=False))"
-                             : "";
       throw UsageError(fmt::format(
           "{}, line {}, column {}: '{}' is not a number; expected numbers separated by commas{}",
-          path_, line_, column, Shown(field), hint));
+          path_, line_, column, Shown(field), HintOf(field)));
     }
     if (!std::isfinite(*value)) {
       throw UsageError(fmt::format("{}, line {}, column {}: '{}' is not finite in 32 bits", path_,

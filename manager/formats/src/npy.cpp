@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -103,9 +104,16 @@ class HeaderParser {
       std::int64_t size = 0;
       const char* const end = text_.data() + text_.size();
       const auto [rest, error] = std::from_chars(text_.data() + at_, end, size);
-      if (error != std::errc() || size < 0 || shape.size() == kMaxNpyDimensions) {
-        Fail(fmt::format("is malformed at byte {}: expected at most {} sizes", at_,
-                         kMaxNpyDimensions));
+      if (error == std::errc::invalid_argument) {
+        Fail(fmt::format("is malformed at byte {}: expected a size", at_));
+      }
+      if (error != std::errc() || size < 0) {
+        Fail(fmt::format("has the size {}; expected sizes from 0 to {}",
+                         text_.substr(at_, static_cast<std::size_t>(rest - text_.data()) - at_),
+                         std::numeric_limits<std::int64_t>::max()));
+      }
+      if (shape.size() == kMaxNpyDimensions) {
+        Fail(fmt::format("has too many sizes; expected at most {} sizes", kMaxNpyDimensions));
       }
       at_ = static_cast<std::size_t>(rest - text_.data());
       shape.push_back(size);

@@ -255,6 +255,11 @@ StoredArray OpenArray(const std::string& path) {
   return {path, array.shape, array.type(), ToBytes(array)};
 }
 
+bool BeginsAsNpy(InputFile& file) {
+  constexpr std::uint8_t kNpy[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+  return std::ranges::equal(file.Peek(std::size(kNpy)), kNpy);
+}
+
 StoredArray OpenRaw(const std::string& path, NumberType type) {
   InputFile file(path, Packing::kNone);
   const std::int64_t bytes = file.most_bytes();
@@ -264,9 +269,7 @@ StoredArray OpenRaw(const std::string& path, NumberType type) {
         fmt::format("{}: has {} bytes, which is not a multiple of the {} bytes of a value", path,
                     bytes, BytesOf(type)));
   }
-  const std::span<const std::uint8_t> start = file.Peek(6);
-  constexpr std::uint8_t kNpy[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
-  if (std::ranges::equal(start, kNpy)) {
+  if (BeginsAsNpy(file)) {
     throw UsageError(fmt::format(
         "{}: is NPY, which states the type of its values: leave data.tokens_type out", path));
   }

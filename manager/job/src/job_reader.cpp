@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
+#include <system_error>
 
 #include "acan/core/error.h"
 #include "acan/core/text/size_text.h"
@@ -59,6 +61,28 @@ toml::table ParseText(const std::string& toml, const std::string& name) {
                                  error.source().begin.line, error.source().begin.column,
                                  error.description()));
   }
+}
+
+// Whether a text is an integer that 64 bits do not hold.
+bool IsHugeInteger(std::string text) {
+  std::erase(text, '_');
+  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const char* const end = text.data() + text.size();
+  std::int64_t value = 0;
+  const auto [rest, error] = std::from_chars(begin, end, value);
+  return error == std::errc::result_out_of_range && rest == end;
+}
+
+std::string RangeText(double least, double most, Ends ends) {
+  switch (ends) {
+    case Ends::kBoth:
+      break;
+    case Ends::kWithoutLeast:
+      return fmt::format("above {} and at most {}", least, most);
+    case Ends::kWithoutMost:
+      return fmt::format("at least {} and below {}", least, most);
+  }
+  return fmt::format("from {} to {}", least, most);
 }
 
 bool IsBareWord(const std::string& text) {
@@ -238,12 +262,28 @@ void Section::RefuseType(const std::string& key, const std::string& expected) co
                                DescribeValue(*text_.Find(name_, key))));
 }
 
+void Section::RefuseNumber(const std::string& key, const std::string& expected,
+                           const std::string& range) const {
+  const auto* word = text_.Find(name_, key)->as_string();
+  if (word == nullptr || !IsOverride(key) || !IsHugeInteger(word->get())) RefuseType(key, expected);
+  throw UsageError(fmt::format("{}.{} = {} ({}): must be {}", name_, key, Shortened(word->get()),
+                               Shortened(text_.Place(name_, key)), range));
+}
+
+void Section::Integer(const std::string& key, std::int64_t most, std::int64_t* value) const {
+  const toml::node* node = text_.Find(name_, key);
+  if (node == nullptr) return;
+  if (!node->is_integer()) RefuseNumber(key, "an integer", fmt::format("at most {}", most));
+  *value = node->as_integer()->get();
+}
+
 void Section::Integer(const std::string& key, std::int64_t least, std::int64_t most,
                       std::int64_t* value) const {
   const toml::node* node = text_.Find(name_, key);
   if (node == nullptr) return;
   if (!node->is_integer()) {
-    RefuseType(key, fmt::format("an integer from {} to {}", least, most));
+    const std::string range = fmt::format("from {} to {}", least, most);
+    RefuseNumber(key, "an integer " + range, range);
   }
   const std::int64_t found = node->as_integer()->get();
   if (found < least || found > most) {
@@ -253,23 +293,22 @@ void Section::Integer(const std::string& key, std::int64_t least, std::int64_t m
 }
 
 void Section::Number(const std::string& key, double least, double most, double* value,
-                     bool open_least) const {
+                     Ends ends) const {
   const toml::node* node = text_.Find(name_, key);
   if (node == nullptr) return;
-  const std::string range = open_least ? fmt::format("above {} and at most {}", least, most)
-                                       : fmt::format("from {} to {}", least, most);
+  const std::string range = RangeText(least, most, ends);
   double found = 0;
   if (const auto* integer = node->as_integer()) {
     found = static_cast<double>(integer->get());
   } else if (const auto* number = node->as_floating_point()) {
     found = number->get();
   } else {
-    RefuseType(key, "a number " + range);
+    RefuseNumber(key, "a number " + range, range);
   }
   if (!std::isfinite(found)) Refuse(key, "must be a finite number " + range);
-  if (found > most || found < least || (open_least && found == least)) {
-    Refuse(key, "must be " + range);
-  }
+  const bool is_open_end = (ends == Ends::kWithoutLeast && found == least) ||
+                           (ends == Ends::kWithoutMost && found == most);
+  if (found > most || found < least || is_open_end) Refuse(key, "must be " + range);
   *value = found;
 }
 

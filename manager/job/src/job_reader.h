@@ -46,6 +46,9 @@ class JobText {
 // Describes a value in words: `the string "three"`, `the number 2.5`, "an array".
 std::string DescribeValue(const toml::node& node);
 
+// Which ends of a range of numbers are allowed values.
+enum class Ends : std::uint8_t { kBoth, kWithoutLeast, kWithoutMost };
+
 // One section's values. The readers leave `*value` (the default) unchanged if the key is not set,
 // and throw Error (usage) if its value has another type or is out of range.
 class Section {
@@ -60,9 +63,12 @@ class Section {
   bool IsOverride(const std::string& key) const { return text_.IsOverride(name_, key); }
   void Integer(const std::string& key, std::int64_t least, std::int64_t most,
                std::int64_t* value) const;
-  // A finite number; integers are allowed. `open_least`: the value must be above `least`.
+  // An integer of which the caller checks the range. Messages about values that 64 bits do not hold
+  // name `most`.
+  void Integer(const std::string& key, std::int64_t most, std::int64_t* value) const;
+  // A finite number; integers are allowed.
   void Number(const std::string& key, double least, double most, double* value,
-              bool open_least = false) const;
+              Ends ends = Ends::kBoth) const;
   void Flag(const std::string& key, bool* value) const;
   void Text(const std::string& key, std::string* value) const;
   void Integers(const std::string& key, std::size_t fewest, std::size_t count_most,
@@ -94,6 +100,9 @@ class Section {
 
  private:
   [[noreturn]] void RefuseType(const std::string& key, const std::string& expected) const;
+  // For a value that is no integer or, in an override, one that 64 bits do not hold.
+  [[noreturn]] void RefuseNumber(const std::string& key, const std::string& expected,
+                                 const std::string& range) const;
   std::optional<std::size_t> WordIndex(const std::string& key,
                                        const std::vector<std::string>& words) const;
 

@@ -11,6 +11,7 @@
 #include "acan/manager/sha256.h"
 #include "acan/manager/text_file.h"
 #include "acan/model/graph_text.h"
+#include "acan/model/rates.h"
 #include "job_words.h"
 #include "nlohmann/json.hpp"
 
@@ -19,8 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-// The presets check which values make a model; these ranges only exclude absurd numbers.
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 31;
 constexpr double kMaxModelNumber = 1e30;
 constexpr std::size_t kMaxStages = 64;
 
@@ -38,23 +37,35 @@ const std::vector<std::string>& GraphKeys() {
 template <class Visit>
 void ForEachKey(Perceptron&, const Visit&) {}  // job.cpp reads them
 
+bool IsRateKey(std::string_view key) {
+  return key.ends_with("dropout") || key.ends_with("_prob") || key == "label_smoothing";
+}
+
 // Sets one field from its key.
 struct ReadKey {
   const Section& section;
 
   void operator()(const char* key, std::int64_t& value) const {
-    // -1 means that there is no such token.
-    const bool is_token = std::string_view(key) == "pad_token_id";
-    section.Integer(key, is_token ? -1 : 0, kMaxCount, &value);
+    section.Integer(key, model::kMaxRows, &value);  // the presets check the range
   }
+  // The number in the message is the job's, because the nearest float may be another one.
   void operator()(const char* key, float& value) const {
-    double number = static_cast<double>(value);
-    section.Number(key, 0, kMaxModelNumber, &number);
-    if (section.Has(key)) value = static_cast<float>(number);
+    if (!section.Has(key)) return;
+    double number = 0;
+    if (IsRateKey(key)) {
+      section.Number(key, 0, 1, &number, Ends::kWithoutMost);
+      value = static_cast<float>(number);
+      if (!model::IsRate(value)) section.Refuse(key, "must be " + model::RateText(number));
+      return;
+    }
+    section.Number(key, 0, kMaxModelNumber, &number, Ends::kWithoutLeast);
+    value = static_cast<float>(number);
+    if (value == 0.0f) section.Refuse(key, "must be above 0, and float32 rounds it to 0");
   }
   void operator()(const char* key, bool& value) const { section.Flag(key, &value); }
   void operator()(const char* key, std::vector<std::int64_t>& value) const {
-    section.Integers(key, 1, kMaxStages, 1, kMaxCount, &value);
+    const bool counts = std::string_view(key) == "blocks";
+    section.Integers(key, 1, kMaxStages, 1, counts ? model::kMaxLayers : model::kMaxWidth, &value);
   }
   // One number for both sides, or [height, width].
   void operator()(const char* key, model::Extent& value) const {

@@ -72,6 +72,18 @@ void CheckRowsOfBatch(const model::Graph& graph, std::int64_t batch) {
   }
 }
 
+// A graph file may have parts that cannot be trained. Which parameters are frozen is in the job, so
+// the file's reader cannot know that.
+model::Graph WithGradients(const model::Graph& forward, const Job& job) {
+  const auto* file = std::get_if<GraphFile>(&job.model);
+  if (file == nullptr) return model::WithGradients(forward);
+  try {
+    return model::WithGradients(forward);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", file->path, error.what()));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
@@ -83,7 +95,7 @@ std::shared_ptr<const TrainedModel> BuildModel(const Job& job) {
   };
   auto built = std::make_shared<TrainedModel>();
   built->kind = KindOf(job.model);
-  built->training = model::WithGradients(graph(Mode::kTraining));
+  built->training = WithGradients(graph(Mode::kTraining), job);
   if (built->training.gradients().empty()) {
     throw UsageError(job.freeze.empty() ? "the model has no parameter to train"
                                         : "train.freeze leaves no parameter to train");

@@ -50,6 +50,11 @@ std::string TrainingIdOf(nlohmann::json fields, const std::string& train_sha256,
 }
 
 std::string FirstDifference(const Job& job, const Job& expected) {
+  // The first key that differs may be one that only one of the two kinds has.
+  const std::string_view kind = KindOf(job.model), expected_kind = KindOf(expected.model);
+  if (kind != expected_kind) {
+    return fmt::format("model.kind is \"{}\", must be \"{}\"", kind, expected_kind);
+  }
   nlohmann::json fields = JobToJson(job), right = JobToJson(expected);
   KeepDeciding(fields);
   KeepDeciding(right);

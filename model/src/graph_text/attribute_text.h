@@ -13,6 +13,7 @@
 
 #include "../words.h"
 #include "acan/model/graph.h"
+#include "acan/model/rates.h"
 #include "json_fields.h"
 
 namespace acan::model {
@@ -47,29 +48,47 @@ inline bool IsDecidedByReader(std::string_view attribute) {
   return attribute == "stream" || attribute == "dropout_stream";
 }
 
+// What the sizes of other values do not decide: most integers are counts or sizes.
+inline std::int64_t LeastAttribute(std::string_view name) {
+  if (name == "ignored_label") return -kMaxAttribute;
+  if (name == "padding_id") return -1;
+  return name == "first" || name == "begin" ? 0 : 1;
+}
+
+inline bool IsRateName(std::string_view attribute) {
+  return attribute == "rate" || attribute == "dropout" || attribute == "label_smoothing";
+}
+
 struct ReadAttribute {
   const Fields& fields;  // of the node's attributes
 
   void operator()(std::string_view name, std::int64_t& value) const {
     if (const json* found = Find(name)) {
-      value = IntegerOf(fields, std::string(name), *found, -kMaxAttribute, kMaxAttribute);
+      value = IntegerOf(fields, std::string(name), *found, LeastAttribute(name), kMaxAttribute);
     }
   }
   void operator()(std::string_view name, float& value) const {
-    if (const json* found = Find(name)) value = FloatOf(fields, std::string(name), *found);
+    const json* found = Find(name);
+    if (found == nullptr) return;
+    value = FloatOf(fields, std::string(name), *found);
+    // The file's number is shown here, because the nearest float may be another one.
+    if (IsRateName(name) && !IsRate(value)) {
+      fields.Refuse(std::string(name), *found, RateText(found->get<double>()));
+    }
   }
   // One number for both sides, or [height, width].
   void operator()(std::string_view name, Extent& value) const {
     const json* found = Find(name);
     if (found == nullptr) return;
     const std::string key(name);
+    const std::int64_t least = name == "padding" ? 0 : 1;
     if (!found->is_array()) {
-      value.height = value.width = IntegerOf(fields, key, *found, 0, kMaxSide);
+      value.height = value.width = IntegerOf(fields, key, *found, least, kMaxSide);
       return;
     }
     if (found->size() != 2) fields.Refuse(key, *found, "a number or [height, width]");
-    value.height = IntegerOf(fields, key, (*found)[0], 0, kMaxSide);
-    value.width = IntegerOf(fields, key, (*found)[1], 0, kMaxSide);
+    value.height = IntegerOf(fields, key, (*found)[0], least, kMaxSide);
+    value.width = IntegerOf(fields, key, (*found)[1], least, kMaxSide);
   }
   template <class Enum>
   requires std::is_enum_v<Enum>

@@ -49,7 +49,8 @@ std::string Fields::Text(const char* key) const {
 std::string Fields::Name(const char* key) const {
   std::string text = Text(key);
   if (text.empty() || text.size() > kMaxGraphNameBytes || text.find('\0') != std::string::npos) {
-    Refuse(key, Get(key), fmt::format("a name of 1 to {} bytes", kMaxGraphNameBytes));
+    Refuse(key, Get(key),
+           fmt::format("a name of 1 to {} bytes without U+0000", kMaxGraphNameBytes));
   }
   return text;
 }

@@ -401,6 +401,22 @@ class Reader {
     }
   }
 
+  // A step assigns one new value to each running mean and variance.
+  void TakeStatistic(const Fields& fields, const std::string& node, ValueId statistic) {
+    const Value& value = graph_.value(statistic);
+    const bool is_statistic = value.source == Source::kParameter &&
+                              graph_.parameter(value.index).role == Role::kStatistic;
+    if (!is_statistic) {
+      fields.Fail(
+          fmt::format("its input '{}' must be a parameter of the role \"statistic\"", value.name));
+    }
+    const auto [owner, is_new] = statistic_owners_.emplace(statistic, node);
+    if (is_new) return;
+    fields.Fail(fmt::format(
+        "its input '{}' is {} node '{}' already; each needs a parameter of its own", value.name,
+        owner->second == node ? "the running mean of" : "a statistic of", owner->second));
+  }
+
   // Inputs: x, scale, bias, running mean, running variance.
   void AddBatchNorm(const Fields& fields, const Fields& attributes,
                     const std::vector<ValueId>& operands) {
@@ -416,16 +432,8 @@ class Reader {
     if (!has_all) {
       fields.Fail("takes five inputs: x, scale, bias, running mean, running variance");
     }
-    for (const std::size_t i : {kMean, kVariance}) {
-      const Value& value = graph_.value(operands[i]);
-      if (value.source == Source::kParameter &&
-          graph_.parameter(value.index).role == Role::kStatistic) {
-        continue;
-      }
-      fields.Fail(
-          fmt::format("its input '{}' must be a parameter of the role \"statistic\"", value.name));
-    }
     const std::string name = fields.Name("name");
+    for (const std::size_t i : {kMean, kVariance}) TakeStatistic(fields, name, operands[i]);
     At(fields, [&] {
       graph_.AddStepCounter(name + ".num_batches_tracked");
       if (mode_ == Mode::kEvaluation) {
@@ -451,6 +459,7 @@ class Reader {
   std::map<std::string, ValueId> values_;  // by the names of the file
   // For dropouts of inputs: the input that each passes on in evaluation.
   std::map<std::string, std::string> passed_inputs_;
+  std::map<ValueId, std::string> statistic_owners_;  // the batch norm of each running statistic
   std::int64_t dropout_streams_ = 0;
   std::int64_t elements_ = 0;  // of all parameters
 };

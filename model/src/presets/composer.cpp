@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "acan/core/error.h"
+#include "acan/model/rates.h"
 
 namespace acan::model {
 
@@ -17,8 +18,9 @@ void CheckCount(std::string_view name, std::int64_t value, std::int64_t least, s
 }
 
 void CheckRate(std::string_view name, float value) {
-  if (value >= 0.0f && value < 1.0f) return;
-  throw UsageError(fmt::format("model: {} = {} must be at least 0 and below 1", name, value));
+  if (IsRate(value)) return;
+  throw UsageError(
+      fmt::format("model: {} = {} must be {}", name, value, RateText(static_cast<double>(value))));
 }
 
 void CheckPositive(std::string_view name, float value) {
@@ -81,7 +83,7 @@ void CheckStages(const std::vector<std::int64_t>& widths, const std::vector<std:
   }
   CheckCount("the number of stages", static_cast<std::int64_t>(widths.size()), 1, 64);
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    CheckCount(fmt::format("widths[{}]", i), widths[i], 1, kMaxFeatures / 4);
+    CheckCount(fmt::format("widths[{}]", i), widths[i], 1, kMaxWidth);
     CheckCount(fmt::format("blocks[{}]", i), blocks[i], 1, kMaxLayers);
   }
 }

@@ -30,7 +30,6 @@ std::int64_t CheckedLength(std::int64_t length, std::string_view most_name, std:
 void CheckImage(const Extent& image_size, std::int64_t channels, std::int64_t num_classes);
 // Checks the widths and block counts of stages.
 void CheckStages(const std::vector<std::int64_t>& widths, const std::vector<std::int64_t>& blocks);
-inline constexpr std::int64_t kMaxLayers = 10'000;
 
 // Initial values of a linear operator or a convolution; it has no bias if `bias` is unset.
 struct LinearStart {

@@ -169,8 +169,10 @@ TEST(NpyTest, BrokenFilesAreNamed) {
   data.Refused(NpyWith("['descr']", ""), {"malformed at byte 0"});
   data.Refused(Npy("<f4", "()", "abcd"), {"single value"});
   data.Refused(Npy("<f4", "(0, 2)", ""), {"[0, 2]", "at least one sample"});
-  data.Refused(Npy("<f4", "(-2, 2)", ""), {"malformed"});
-  data.Refused(Npy("<f4", "(99999999999999999999, 2)", ""), {"malformed"});
+  data.Refused(Npy("<f4", "(-2, 2)", ""), {"has the size -2; expected sizes from 0 to"});
+  data.Refused(Npy("<f4", "(99999999999999999999, 2)", ""),
+               {"has the size 99999999999999999999; expected sizes from 0 to 9223372036854775807"});
+  data.Refused(Npy("<f4", "(x, 2)", ""), {"malformed at byte", "expected a size"});
   data.Refused(Npy("<f4", "(9223372036854775807, 9223372036854775807)", ""),
                {"more than the limit"});
   data.Refused(Npy("<f4", "(1, 1, 1, 1, 1, 1, 1, 1, 2)", "abcdefgh"), {"at most 8 sizes"});
@@ -221,6 +223,9 @@ TEST(CsvTest, BrokenFilesAreNamedWithLineAndColumn) {
   data.Refused(",a,b\n0,1,2\n1,3,4\n",
                {"line 1, column 1: '' is not a number", "a name for each column", "index=False"});
   data.Refused("1,b\n3,4\n", {"line 1, column 2", "'b'"});
+  data.Refused("a,4\n1,2\n3,4\n", {"line 1, column 1: 'a' is not a number",
+                                   "each field must be a "
+                                   "name, and neither a number nor empty"});
   // As a file whose index has no name at all.
   data.Refused("a\n0,1\n1,3\n", {"line 2: has 2 values, but line 1 has 1 names"});
   data.Refused("a,b,c\n0,1\n1,3\n", {"line 2: has 2 values, but line 1 has 3 names"});

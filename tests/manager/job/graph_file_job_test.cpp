@@ -92,6 +92,53 @@ TEST(GraphFileJobTest, MistakesAreNamed) {
   ExpectError([&] { ParseGraph(path); }, {"job.toml: the model has no parameter to train"});
 }
 
+// Which parameters are frozen is in the job, but the mistake is in the file.
+TEST(GraphFileJobTest, WhatCannotBeTrainedIsNamedWithItsFile) {
+  const TestFolder folder;
+  const auto path = [&](const std::string& parameters, const std::string& nodes) {
+    return folder.Write("net.json", R"({"format": "acan-graph-1",
+      "inputs": [{"name": "x", "role": "numbers", "features": 4},
+                 {"name": "labels", "role": "labels", "bound": 4}],
+      "parameters": [{"name": "w", "role": "matrix", "rows": 4, "columns": 4,
+                      "initial": {"constant": 0}}, )" +
+                                        parameters + R"(],
+      "nodes": [{"name": "y", "operator": "linear", "inputs": ["x", "w"]}, )" +
+                                        nodes + R"(,
+                {"name": "loss", "operator": "cross_entropy", "inputs": ["y", "labels"]}],
+      "outputs": {"y": "y", "n": "n"}, "loss": "loss"})");
+  };
+  const std::string unread = path(
+      R"({"name": "p", "role": "matrix", "rows": 4, "columns": 4, "initial": {"constant": 0}})",
+      R"({"name": "n", "operator": "linear", "inputs": ["x", "p"]})");
+  ExpectError([&] { ParseGraph(unread); },
+              {"job.toml: " + unread + ": parameter 'p': the loss does not depend on it",
+               "freeze it (train.freeze), or leave it out"});
+  EXPECT_NO_THROW(
+      ParseModel("kind = \"graph\"\nfile = \"" + unread + "\"\n", "[train]\nfreeze = [\"p\"]\n"));
+}
+
+TEST(GraphFileJobTest, ATrainedMeanIsNamedWithItsFile) {
+  const TestFolder folder;
+  const auto vector = [](const std::string& name, const std::string& role) {
+    return R"({"name": ")" + name + R"(", "role": ")" + role +
+           R"(", "columns": 4, "initial": {"constant": 1}})";
+  };
+  const std::string path = folder.Write("net.json", R"({"format": "acan-graph-1",
+      "inputs": [{"name": "x", "role": "numbers", "features": 4},
+                 {"name": "labels", "role": "labels", "bound": 4}],
+      "parameters": [)" + vector("s", "scale") + ", " + vector("b", "bias") +
+                                                        ", " + vector("m", "bias") + ", " +
+                                                        vector("v", "statistic") + R"(],
+      "nodes": [{"name": "n", "operator": "batch_norm_inference",
+                 "inputs": ["x", "s", "b", "m", "v"]},
+                {"name": "loss", "operator": "cross_entropy", "inputs": ["n", "labels"]}],
+      "outputs": {}, "loss": "loss"})");
+  ExpectError([&] { ParseGraph(path); },
+              {"job.toml: " + path +
+               ": node 'n' (batch_norm_inference): there is no gradient of a "
+               "mean or a variance that is trained"});
+}
+
 TEST(GraphFileJobTest, TheLossSaysWhatTheDataAre) {
   const TestFolder folder;
   Job of_values;

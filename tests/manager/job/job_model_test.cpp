@@ -159,7 +159,8 @@ TEST(JobModelTest, ValuesThatMakeNoModelAreRefused) {
                      {"line 4 of job.toml: model.sequence_length = 9 is more than block_size = 8"});
   ExpectModelRefused("kind = \"resnet\"\nwidths = [8]\n",
                      {"line 3 of job.toml: model.widths has 1 entries and blocks 4"});
-  ExpectModelRefused("kind = \"vit\"\ndropout = 1\n", {"line 3 of job.toml: model.dropout = 1"});
+  ExpectModelRefused("kind = \"vit\"\ndropout = 1\n",
+                     {"model.dropout = 1 (line 3 of job.toml): must be at least 0 and below 1"});
   ExpectError([] { ParseModel(ModelKindCases()[0].model, "", {"model.n_head=3"}); },
               {"--set model.n_head=3: model.n_head = 3 does not divide"});
 }
@@ -216,6 +217,42 @@ TEST(LlamaJobTest, PositionsHaveAngles) {
                      {"model.max_position_embeddings = 1048577 must be at most 1048576"});
   ExpectModelRefused(llama + "max_position_embeddings = 9999999\nsequence_length = 1048577\n",
                      {"model.sequence_length = 1048577 must be at most 1048576"});
+}
+
+// Two checks of one value must not name two ranges.
+TEST(JobModelTest, EachKeyHasOneRange) {
+  const std::string gpt = "kind = \"gpt\"\nn_layer = 1\nn_head = 1\n";
+  for (const char* value : {"-1", "0", "2147483649"}) {
+    ExpectModelRefused(gpt + "n_embd = " + value + "\n",
+                       {std::string("line 5 of job.toml: model.n_embd = ") + value +
+                        " must be at least 1 and at most 536870911"});
+  }
+  ExpectModelRefused(gpt + "n_embd = 1.5\n", {"expected an integer, found the number 1.5"});
+  ExpectError([&] { ParseModel(gpt, "", {"model.vocab_size=99999999999999999999"}); },
+              {"model.vocab_size = 99999999999999999999 (--set", "must be at most 2147483647"});
+  const std::string bert = "kind = \"bert\"\ntask = \"masked_language\"\nvocab_size = 9\n";
+  for (const char* value : {"-2", "9"}) {
+    ExpectModelRefused(
+        bert + "pad_token_id = " + value + "\n",
+        {std::string("model.pad_token_id = ") + value + " must be at least -1 and at most 8"});
+  }
+  for (const char* value : {"-1", "0", "1e31"}) {
+    ExpectModelRefused(bert + "layer_norm_eps = " + value + "\n",
+                       {"model.layer_norm_eps = ", "must be above 0 and at most 1e+30"});
+  }
+  const std::string resnet = "kind = \"resnet\"\n";
+  ExpectModelRefused(resnet + "widths = [8, 0]\n", {"integer from 1 to 536870911"});
+  ExpectModelRefused(resnet + "blocks = [1, 10001]\n", {"integer from 1 to 10000"});
+}
+
+TEST(JobModelTest, MessagesHaveTheNumbersOfTheJob) {
+  ExpectModelRefused(
+      "kind = \"gpt\"\nlabel_smoothing = 0.999999999\n",
+      {"model.label_smoothing = 0.999999999 (line 3 of job.toml): must be at least 0 "
+       "and below 1, and float32 rounds it to 1"});
+  ExpectModelRefused("kind = \"bert\"\ntask = \"masked_language\"\nlayer_norm_eps = 1e-50\n",
+                     {"model.layer_norm_eps = 1e-50 (line 4 of job.toml): must be above 0, and "
+                      "float32 rounds it to 0"});
 }
 
 TEST(JobModelTest, StepsTakeThePlaceOfEpochs) {

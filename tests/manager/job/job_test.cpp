@@ -210,6 +210,27 @@ TEST(JobTest, WrongTypesNameExpectedAndFound) {
   ExpectWholeRefused("model = [[1]]\n", {"expected the section [model]"});
 }
 
+TEST(JobTest, ZeroBytesDoNotEndAMessage) {
+  ExpectRefused("[output]\nconfig = \"a\\u0000b\"\n",
+                {R"(output.config = "a\x00b" (line 7 of job.toml): must be one of)"});
+  ExpectRefused("[train]\n\"a\\u0000b\" = 1\n", {R"(unknown key 'a\x00b' in [train], line 7)"});
+  ExpectWholeRefused(
+      "[model]\nlayers = [4, 3]\n[data]\ntrain_inputs = \"x\\u0000.npy\"\n",
+      {R"(data.train_inputs = "x\x00.npy" (line 4 of job.toml): must not contain a zero byte)"});
+}
+
+// TOML cannot represent them, and words need no quotes there.
+TEST(JobTest, HugeIntegersOfOverridesAreNoWords) {
+  ExpectError([] { Parse("", {"train.seed=9223372036854775808"}); },
+              {"train.seed = 9223372036854775808 (--set train.seed=9223372036854775808): must be "
+               "from 0 to 9223372036854775807"});
+  ExpectError([] { Parse("", {"train.learning_rate=-99999999999999999999"}); },
+              {"train.learning_rate = -99999999999999999999 (--set", "must be from 0 to"});
+  ExpectError([] { Parse("", {"train.seed='9'"}); }, {"expected an integer", "the string \"9\""});
+  ExpectError([] { Parse("", {"tasks.pouch=99999999999999999999"}); },
+              {"99999999999999999999", "must be \"auto\" or an integer from 1 to 1000000"});
+}
+
 TEST(JobTest, RangesAreChecked) {
   ExpectRefused("[train]\nepochs = -1\n", {"train.epochs = -1 (line 7", "from 0 to 1000000"});
   ExpectRefused("[train]\nepochs = 1000001\n", {"1000001"});

@@ -51,7 +51,7 @@ TEST(ModelConfigTest, NoPaddingTokenIsNull) {
   EXPECT_EQ(JobToJson(job).at("model").at("pad_token_id"), -1);
   EXPECT_EQ(JobToJson(JobFromJson(JobToJson(job), "receipt.json")).dump(), JobToJson(job).dump());
   ExpectError([] { JobWith("kind = \"bert\"\ntask = \"masked_language\"\npad_token_id = -2\n"); },
-              {"model.pad_token_id", "must be from -1"});
+              {"model.pad_token_id", "must be at least -1 and at most 30521"});
 }
 
 TEST(ModelConfigTest, ConfigsOfEveryActivationAreRead) {

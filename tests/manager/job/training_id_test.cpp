@@ -11,6 +11,13 @@ Job SmallJob() {
       "job.toml", "/jobs", {});
 }
 
+// An MLP and a GPT both have an activation, which would come first.
+TEST(TrainingIdTest, TheKindIsTheFirstDifference) {
+  Job gpt = SmallJob();
+  gpt.model = model::GptOptions();
+  EXPECT_EQ(FirstDifference(gpt, SmallJob()), "model.kind is \"gpt\", must be \"mlp\"");
+}
+
 // Runs that exist must keep their ids, or they cannot be resumed.
 TEST(TrainingIdTest, TheFirstRevisionOfTheNumericsHasTheIdsFromBefore) {
   EXPECT_EQ(TrainingId(SmallJob(), "a", "b", 1), "a6515fb53731be1e");

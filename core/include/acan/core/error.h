@@ -14,11 +14,26 @@ class Error : public std::runtime_error {
     kUsage,    // bad flags, job files or data: exit code 2
     kFailure,  // the system refused or failed: exit code 1
   };
-  Error(Kind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}
+  Error(Kind kind, const std::string& text)
+      : std::runtime_error(WithEscapedNuls(text)), kind_(kind) {}
   Kind kind() const { return kind_; }
   int exit_code() const { return kind_ == Kind::kUsage ? 2 : 1; }
 
  private:
+  // what() would end at the first NUL of a user's text.
+  static std::string WithEscapedNuls(const std::string& text) {
+    std::string escaped;
+    escaped.reserve(text.size());
+    for (const char c : text) {
+      if (c == '\0') {
+        escaped += "\\x00";
+      } else {
+        escaped += c;
+      }
+    }
+    return escaped;
+  }
+
   Kind kind_;
 };
 

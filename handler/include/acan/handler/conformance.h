@@ -2,12 +2,16 @@
 // must have the hashes in conformance_table.inc.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "acan/core/device.h"
 
 namespace acan {
+
+// A device of this size can run the battery. Its own scratch memory, for packing, is included.
+inline constexpr std::uint64_t kConformanceBytes = 64 << 10;
 
 struct ConformanceResult {
   bool exact = false;            // every operation returned the right bits
@@ -22,8 +26,8 @@ struct OperationHash {
 
 // Runs every operation of the battery, in the order of the table: all kernels and the three
 // products, with ragged shapes, several leaves, and values that include zeros of both signs,
-// denormals, infinities and NaN. Holds less than 48 KiB of the device at once. Takes some
-// milliseconds on a CPU. Throws what the device throws.
+// denormals, infinities and NaN. Holds less than 48 KiB of the device at once, besides the device's
+// own scratch memory. Takes some milliseconds on a CPU. Throws what the device throws.
 std::vector<OperationHash> RunConformanceBattery(Device& device);
 
 // Runs only the battery's products, which are its first operations.

@@ -148,6 +148,9 @@ void ModelReader::Impl::EraseStates(const model::Graph& graph, std::set<std::str
 std::string ModelReader::Impl::HintOf(const std::vector<std::string>& missing,
                                       const TrainedModel& model) const {
   if (std::string shards = file->ShardsHint(); !shards.empty()) return shards;
+  if (is_base && missing.empty()) {
+    return "; does num_hidden_layers of config.json count all its layers?";
+  }
   // The file of a tied model has one of them. A job that does not say so has another model.
   const bool may_be_tied = std::ranges::any_of(missing, [](const std::string& name) {
     return name == "lm_head.weight" || name == "model.embed_tokens.weight";
@@ -169,7 +172,12 @@ void ModelReader::Impl::CheckNames(const TrainedModel& model) const {
   for (const model::TiedName& tied : model.training.tied_names()) unknown.erase(tied.name);
   if (HasTransformersClass(model.kind)) std::erase_if(unknown, IsBuffer);
   if (take == Take::kWeights) EraseStates(model.training, &unknown);
-  if (is_base) unknown.clear();
+  // A head's tensors are not read, but a layer's would change the base model.
+  if (is_base) {
+    const std::string layers = InFile("encoder.layer.");
+    std::erase_if(unknown,
+                  [&layers](const std::string& name) { return !name.starts_with(layers); });
+  }
   if (missing.empty() && unknown.empty()) return;
   std::string text;
   if (!missing.empty()) text = "lacks " + FirstOf(missing, " of the model");

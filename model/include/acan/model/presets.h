@@ -15,6 +15,10 @@
 
 namespace acan::model {
 
+// Limits of ResNet's and ConvNeXt's stages.
+inline constexpr std::int64_t kMaxLayers = 10'000;  // blocks of a stage; layers of any preset
+inline constexpr std::int64_t kMaxWidth = kMaxFeatures / 4;
+
 // Training: dropout is active, and batch norm uses the batch's statistics. Evaluation: neither.
 enum class Mode : std::uint8_t { kTraining, kEvaluation };
 

@@ -66,6 +66,8 @@ class StoredArray {
 // on disk unless they are compressed with gzip; other files are read into memory. Throws Error
 // (usage) as ReadArray does.
 StoredArray OpenArray(const std::string& path);
+// Whether the file begins with NPY's magic bytes.
+bool BeginsAsNpy(InputFile& file);
 // Opens a file of raw values, as numpy.ndarray.tofile writes it: an array [values]. A file that
 // begins like gzip is not decompressed, because those bytes may be values, too.
 StoredArray OpenRaw(const std::string& path, NumberType type);
