@@ -110,8 +110,9 @@ struct LeftRows {
   static constexpr bool kInterleaved = kLayout == LeftLayout::kInterleaved;
   static constexpr int64_t kStep = kInterleaved ? kTileRows : 1;         // for the next k
   static constexpr int64_t kPackedPitch = kInterleaved ? 1 : kRowPitch;  // to the next row
-  // In place, three rows share a pointer, because a pointer for each would need too many registers.
-  static constexpr int kRowsOfPointer = kInPlace ? 3 : kMr;
+  // In place, rows share a pointer, because a pointer for each would need too many registers.
+  static constexpr int kSharingRows = 3;
+  static constexpr int kRowsOfPointer = kInPlace ? kSharingRows : kMr;
   static constexpr int kPointers = (kMr + kRowsOfPointer - 1) / kRowsOfPointer;
 
   const float* at[kPointers];
