@@ -4,8 +4,8 @@ program runs under `valgrind --tool=callgrind`, the other two without it. Instru
 on other load, so that two programs can be compared on a busy machine.
 
     apt-get install valgrind
-    python3 bench/space/task_instructions.py --acan build/release/bin/acan [--before ACAN] [--json FILE]
-    python3 bench/space/task_instructions.py --acan ACAN --role broker --profile FILE   # see callgrind_annotate
+    python3 bench/compare/task_instructions.py --acan build/release/bin/acan [--before ACAN] [--json FILE]
+    python3 bench/compare/task_instructions.py --acan ACAN --role broker --profile FILE   # see callgrind_annotate
 
 The job is that of bench/compare/tiny_tasks.py: tiles of 64 x 64 and one sample. Start-up and end
 count, too, less than a hundredth of the whole. The handler's job has precision = "fast", because
@@ -21,24 +21,16 @@ import subprocess
 import sys
 import tempfile
 
+from acan_run import write_report
+from tiny_tasks import JOB, STEPS
+
 ROLES = ("broker", "handler", "manager")
-STEPS = 90
-JOB = """[model]
-layers = [1024, 1024]
-loss = "mse"
-[data]
-generated = "regression"
-samples = {steps}
-[train]
-precision = "{precision}"
-batch = 1
-epochs = 1
-learning_rate = 0.01
-[tasks]
-size_bytes = 16384
-[snapshots]
-every_steps = 0
-"""
+FEW_STEPS = 90
+
+
+def job_text(precision):
+    return JOB.replace(f"samples = {STEPS}", f"samples = {FEW_STEPS}").replace(
+        "[train]", f'[train]\nprecision = "{precision}"')
 
 
 def instructions_per_task(role, program, others, profile):
@@ -46,7 +38,7 @@ def instructions_per_task(role, program, others, profile):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         out, job, endpoint = folder / "callgrind.out", folder / "job.toml", f"ipc://{folder}/broker"
-        job.write_text(JOB.format(steps=STEPS, precision="fast" if role == "handler" else "exact"))
+        job.write_text(job_text("fast" if role == "handler" else "exact"))
         words = dict(broker=["--listen", endpoint],
                      handler=["--connect", endpoint, "--device", "cpu:1"],
                      manager=[job, "--connect", endpoint, "--out", folder / "out", "--json"])
@@ -79,7 +71,7 @@ def main():
     parser.add_argument("--profile", metavar="FILE", help="keeps callgrind's output of the last role")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
-    report = dict(bench="task_instructions", steps=STEPS, roles={})
+    report = dict(bench="task_instructions", steps=FEW_STEPS, roles={})
     for role in arguments.role or ROLES:
         others = arguments.before or arguments.acan
         figures = dict(now=instructions_per_task(role, arguments.acan, others, arguments.profile))
@@ -87,10 +79,7 @@ def main():
             figures["before"] = instructions_per_task(role, arguments.before, others, None)
             figures["before / now"] = round(figures["before"] / figures["now"], 3)
         report["roles"][role] = figures
-    text = json.dumps(report, indent=1)
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(text + "\n")
-    print(text)
+    write_report(report, arguments.json)
 
 
 if __name__ == "__main__":
