@@ -372,7 +372,7 @@ TEST_F(ApartTest, ListsOfExcludedClientsAreLimited) {
   d.PutOne("limited/1", task(4, {}));
   const RequestError busy = d.Ask<RequestError>("limited/1", Put{{task(5, {"z"})}});
   EXPECT_EQ(busy.code, ErrorCode::kBusy);
-  EXPECT_THAT(busy.text, HasSubstr("exclusions_of_key of this client's role: 1 more"));
+  EXPECT_THAT(busy.text, HasSubstr("(different lists not_by): 1 more with 2 there"));
   EXPECT_EQ(d.PutOne("m/1", task(6, {"z"})), PutStatus::kStored) << "others have no limit";
   d.Ask<RetireReply>("limited/1", Retire{Pattern::Of(Key{"t", 2}), false});
   EXPECT_EQ(d.Ask<RequestError>("limited/1", Put{{task(5, {"z"})}}).code, ErrorCode::kBusy);

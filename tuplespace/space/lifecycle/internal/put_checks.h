@@ -33,6 +33,4 @@ class PutChecks {
   const Watermarks& watermarks_;
 };
 
-RequestError TooLarge(const char* what, std::uint64_t value, const char* limit, std::uint64_t most);
-
 }  // namespace tuplespace::internal

@@ -9,31 +9,9 @@
 #include <vector>
 
 #include "space_key_bytes.h"
+#include "space_refusals.h"
 
 namespace tuplespace::internal {
-
-namespace {
-
-RequestError Bad(std::string text) {
-  return {ErrorCode::kBadRequest, std::move(text)};
-}
-
-// kTooLarge if `wanted` exceeds the limit even alone, as it can never succeed; otherwise kBusy.
-RequestError NoRoom(const char* limit, std::uint64_t there, std::uint64_t wanted,
-                    std::uint64_t most) {
-  const bool ever = wanted <= most;
-  return {ever ? ErrorCode::kBusy : ErrorCode::kTooLarge,
-          std::string("limits.") + limit + ": " + std::to_string(wanted) + " more with " +
-              std::to_string(there) + " there, at most " + std::to_string(most)};
-}
-
-}  // namespace
-
-RequestError TooLarge(const char* what, std::uint64_t value, const char* limit,
-                      std::uint64_t most) {
-  return {ErrorCode::kTooLarge, std::string(what) + " " + std::to_string(value) + ", at most " +
-                                    std::to_string(most) + " (limits." + limit + ")"};
-}
 
 std::optional<RequestError> PutChecks::ProblemOf(const Tuple& tuple) const {
   if (tuple.key.empty()) return Bad("the key is empty, must have 1 to 16 fields");
@@ -103,8 +81,9 @@ std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
 // Every Get looks at each list, so a key that decides only about some tasks may not have many.
 std::optional<RequestError> PutChecks::ExclusionProblemOf(const ClientState& client,
                                                           std::span<const Tuple> tuples) const {
+  if (!client.judge) return std::nullopt;
   const std::uint64_t most = client.limits.exclusions_of_key;
-  if (!client.judge || most == UINT64_MAX) return std::nullopt;
+  if (most == UINT64_MAX) return std::nullopt;
   std::set<std::vector<ClientId>> more;
   for (const Tuple& tuple : tuples) {
     if (!tuple.task || tuple.task->not_by.empty()) continue;
@@ -115,10 +94,8 @@ std::optional<RequestError> PutChecks::ExclusionProblemOf(const ClientState& cli
   }
   const std::uint64_t there = state_.exclusions.CountOf(client.judge->name);
   if (more.empty() || there + more.size() <= most) return std::nullopt;
-  return RequestError{more.size() <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
-                      "exclusions_of_key of this client's role: " + std::to_string(more.size()) +
-                          " more lists not_by with " + std::to_string(there) + " there, at most " +
-                          std::to_string(most)};
+  return NoRoom("exclusions_of_key of this client's role (different lists not_by)", more.size(),
+                there, most);
 }
 
 std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
@@ -126,16 +103,15 @@ std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
   if (auto problem = ProblemOf(client, supply.tuples)) return problem;
   for (const Tuple& tuple : supply.tuples) {
     if (tuple.payload.empty() || tuple.task || tuple.ephemeral) {
-      return RequestError{ErrorCode::kBadRequest, "a Supply of " + tuple.key.ToString() +
-                                                      " must have its payload, and nothing else"};
+      return Bad("a Supply of " + tuple.key.ToString() +
+                 " must have its payload, and nothing else");
     }
     const Record* record = state_.store.Find(tuple.key.bytes());
     if (record == nullptr || !record->residence || record->residence->with != &client) continue;
     if (record->residence->bytes != tuple.payload.size()) {
-      return RequestError{ErrorCode::kBadRequest,
-                          "a Supply of " + tuple.key.ToString() + " has " +
-                              std::to_string(tuple.payload.size()) + " bytes, must have the " +
-                              std::to_string(record->residence->bytes) + " that were said to stay"};
+      return Bad("a Supply of " + tuple.key.ToString() + " has " +
+                 std::to_string(tuple.payload.size()) + " bytes, must have the " +
+                 std::to_string(record->residence->bytes) + " that were said to stay");
     }
   }
   return std::nullopt;
@@ -171,10 +147,10 @@ std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
   }
   records = absent.size();
   if (bytes > 0 && bytes_there + bytes > state_.limits.payload_bytes) {
-    return NoRoom("payload_bytes", bytes_there, bytes, state_.limits.payload_bytes);
+    return NoRoom("limits.payload_bytes", bytes, bytes_there, state_.limits.payload_bytes);
   }
   if (records > 0 && state_.store.size() + records > state_.limits.tuples) {
-    return NoRoom("tuples", state_.store.size(), records, state_.limits.tuples);
+    return NoRoom("limits.tuples", records, state_.store.size(), state_.limits.tuples);
   }
   return std::nullopt;
 }
@@ -184,9 +160,7 @@ std::optional<RequestError> PutChecks::CheckQuota(const ClientState& client,
   const auto over = [](const char* what, std::uint64_t there, std::uint64_t more,
                        std::uint64_t most) -> std::optional<RequestError> {
     if (there <= most && more <= most - there) return std::nullopt;
-    return RequestError{more <= most ? ErrorCode::kBusy : ErrorCode::kTooLarge,
-                        std::string(what) + ": " + std::to_string(more) + " more with " +
-                            std::to_string(there) + " there, at most " + std::to_string(most)};
+    return NoRoom(what, more, there, most);
   };
   const ClientLimits& own = client.limits;
   if (auto busy = over("own_tuples of this client's role", client.ephemerals.size(), tuples.size(),

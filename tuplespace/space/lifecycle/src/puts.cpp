@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "space_refusals.h"
 #include "tuplespace/planted.h"
 
 namespace tuplespace::internal {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "space_refusals.h"
 #include "tuplespace/planted.h"
 
 namespace tuplespace::internal {
@@ -19,15 +20,14 @@ constexpr std::uint64_t kRemovedAsLooks = 4;  // what removing a tuple takes
 
 std::optional<RequestError> Removal::ProblemOf(const Retire& retire) const {
   if (const auto problem = retire.pattern.Problem()) {
-    return RequestError{ErrorCode::kBadRequest, "pattern of a Retire: " + *problem};
+    return Bad("pattern of a Retire: " + *problem);
   }
   if (!retire.watermark) return std::nullopt;
   const auto bounds = std::count_if(retire.pattern.fields.begin(), retire.pattern.fields.end(),
                                     [](const auto& field) { return field.op == Op::kAtMost; });
   if (bounds != 1) {
-    return RequestError{ErrorCode::kBadRequest, "watermark " + retire.pattern.ToString() + " has " +
-                                                    std::to_string(bounds) +
-                                                    " fields with <=, must have exactly 1"};
+    return Bad("watermark " + retire.pattern.ToString() + " has " + std::to_string(bounds) +
+               " fields with <=, must have exactly 1");
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "space_key_offences.h"
+#include "space_refusals.h"
 
 namespace tuplespace::internal {
 
@@ -18,10 +19,6 @@ constexpr std::uint64_t kExaminedForPlacement = 10;  // cost of a placement, in 
 // forget that the others take such tuples.
 bool IsOnlyOf(const GetGroup& group, const std::string& principal) {
   return group.principal == principal && group.other_users == 0;
-}
-
-RequestError Busy(std::string text) {
-  return {ErrorCode::kBusy, std::move(text)};
 }
 
 }  // namespace

@@ -4,30 +4,19 @@
 #include <cassert>
 #include <utility>
 
+#include "space_refusals.h"
 #include "tuplespace/planted.h"
 
 namespace tuplespace::internal {
 
-namespace {
-
-RequestError Bad(std::string text) {
-  return {ErrorCode::kBadRequest, std::move(text)};
-}
-
-}  // namespace
-
 std::optional<RequestError> Gets::ProblemOf(const ClientState& client, const Get& get) const {
   if (get.max_count == 0) return Bad("max_count 0, must be at least 1");
   if (get.max_count > state_.MostOfRequest(client)) {
-    return RequestError{ErrorCode::kTooLarge, "max_count " + std::to_string(get.max_count) +
-                                                  ", at most " +
-                                                  std::to_string(state_.MostOfRequest(client)) +
-                                                  " (limits.tuples_per_request)"};
+    return TooLarge("max_count", get.max_count, "tuples_per_request", state_.MostOfRequest(client));
   }
   if (client.lease_count >= client.limits.leases) {
-    return RequestError{ErrorCode::kBusy, "leases of this client's role: it has " +
-                                              std::to_string(client.lease_count) +
-                                              ", the most allowed"};
+    return Busy("leases of this client's role: it has " + std::to_string(client.lease_count) +
+                ", the most allowed");
   }
   if (get.lease_us < 0 || get.lease_us > state_.limits.max_lease_us) {
     return Bad("lease_us " + std::to_string(get.lease_us) + ", must be 0 to " +
@@ -43,9 +32,8 @@ std::optional<RequestError> Gets::ProblemOf(const ClientState& client, const Get
 std::optional<RequestError> Gets::RoomProblemOf(const ClientState& client) const {
   if (auto busy = state_.CheckRoomForOpenRequest(client)) return busy;
   if (client.gets.size() < client.limits.open_gets) return std::nullopt;
-  return RequestError{ErrorCode::kBusy, "open_gets of this client's role: " +
-                                            std::to_string(client.limits.open_gets) +
-                                            " are open, the most allowed"};
+  return Busy("open_gets of this client's role: " + std::to_string(client.limits.open_gets) +
+              " are open, the most allowed");
 }
 
 // A client that only borrows plain tuples must not hold many places in the queue for one.
@@ -61,9 +49,9 @@ std::optional<RequestError> Gets::BorrowProblemOf(const ClientState& client,
   });
   if (IsPlanted(Planted::kBorrowersWaitTwice)) waits = false;
   if (!has && !waits) return std::nullopt;
-  return RequestError{ErrorCode::kBusy, "borrow_us of this client's role: it " +
-                                            std::string(has ? "has borrowed" : "waits for") +
-                                            " a tuple already, the most allowed"};
+  return Busy("borrow_us of this client's role: it " +
+              std::string(has ? "has borrowed" : "waits for") +
+              " a tuple already, the most allowed");
 }
 
 // A new offer ends the earlier one, even if the new one is refused: its client gets one answer.

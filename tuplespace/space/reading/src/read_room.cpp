@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "space_refusals.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -37,11 +39,10 @@ struct Quota {
 
 std::optional<RequestError> Check(const Quota& quota) {
   if (quota.there <= quota.most && quota.more <= quota.most - quota.there) return std::nullopt;
-  // If it exceeds the limit even alone, it can never succeed.
-  return RequestError{quota.more > quota.most ? ErrorCode::kTooLarge : ErrorCode::kBusy,
-                      "limits." + std::string(quota.limit) + ": " + std::to_string(quota.more) +
-                          " more with " + std::to_string(quota.there) + " there, at most " +
-                          std::to_string(quota.most) + ", for a Read that waits"};
+  RequestError error =
+      NoRoom(std::string("limits.") + quota.limit, quota.more, quota.there, quota.most);
+  error.text += ", for a Read that waits";
+  return error;
 }
 
 }  // namespace

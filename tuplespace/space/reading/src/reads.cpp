@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "space_refusals.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -11,24 +13,20 @@ namespace {
 std::optional<RequestError> ProblemOfPatterns(std::span<const Pattern> patterns) {
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (const auto problem = patterns[i].Problem()) {
-      return RequestError{ErrorCode::kBadRequest, "pattern " + std::to_string(i) + " of " +
-                                                      std::to_string(patterns.size()) + ": " +
-                                                      *problem};
+      return Bad("pattern " + std::to_string(i) + " of " + std::to_string(patterns.size()) + ": " +
+                 *problem);
     }
   }
   return std::nullopt;
 }
 
 std::optional<RequestError> ProblemOfRead(const Read& read, std::uint64_t most) {
-  if (read.patterns.empty()) return RequestError{ErrorCode::kBadRequest, "a Read of no patterns"};
+  if (read.patterns.empty()) return Bad("a Read of no patterns");
   if (read.patterns.size() > most) {
-    return RequestError{ErrorCode::kTooLarge,
-                        "patterns in one Read " + std::to_string(read.patterns.size()) +
-                            ", at most " + std::to_string(most) + " (limits.tuples_per_request)"};
+    return TooLarge("patterns in one Read", read.patterns.size(), "tuples_per_request", most);
   }
   if (read.wait_us < 0) {
-    return RequestError{ErrorCode::kBadRequest,
-                        "wait_us " + std::to_string(read.wait_us) + ", must not be negative"};
+    return Bad("wait_us " + std::to_string(read.wait_us) + ", must not be negative");
   }
   return ProblemOfPatterns(read.patterns);
 }

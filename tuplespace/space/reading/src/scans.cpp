@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "space_refusals.h"
+
 namespace tuplespace::internal {
 
 namespace {
@@ -102,11 +104,11 @@ std::optional<RequestError> Scans::Charge(const ClientState& client, Scan& scan)
   const auto known = charged_to_.find(client.principal);
   const std::uint64_t there = known != charged_to_.end() ? known->second : 0;
   if (there > most || more > most - there) {
-    // If it exceeds the limit even alone, it can never succeed.
-    return RequestError{bytes > most ? ErrorCode::kTooLarge : ErrorCode::kBusy,
-                        "limits.listed_bytes_of_key: " + std::to_string(more) + " more with " +
-                            std::to_string(there) + " there, at most " + std::to_string(most) +
-                            ", for a List that is not complete"};
+    RequestError error = NoRoom("limits.listed_bytes_of_key", more, there, most);
+    // What the List has found so far is charged already.
+    if (bytes > most) error.code = ErrorCode::kTooLarge;
+    error.text += ", for a List that is not complete";
+    return error;
   }
   charged_to_[client.principal] += more;
   scan.charged = bytes;

@@ -77,7 +77,7 @@ class Answers {
     reply.id = id;
     reply.body = std::forward<Body>(body);
   }
-  void Refuse(const ClientId& client, RequestId id, RequestError error);
+  [[gnu::cold]] void Refuse(const ClientId& client, RequestId id, RequestError error);
   void Notify(const OwnerId& owner, Notice notice);  // if the owner is connected
 
   void Clear() { out_.clear(); }

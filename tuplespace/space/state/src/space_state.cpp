@@ -4,6 +4,7 @@
 #include <string>
 
 #include "space_key_bytes.h"
+#include "space_refusals.h"
 
 namespace tuplespace::internal {
 namespace {
@@ -88,14 +89,12 @@ OwnTuples::Use OwnTuples::Of(const std::string& principal) const {
 std::optional<RequestError> SpaceState::CheckRoomForOpenRequest(const ClientState& client) const {
   const std::size_t open = client.reads.size() + client.gets.size() + client.scans.size();
   if (open >= limits.open_requests_per_client) {
-    return RequestError{ErrorCode::kBusy, "limits.open_requests_per_client: " +
-                                              std::to_string(limits.open_requests_per_client) +
-                                              " are open, the most allowed"};
+    return Busy("limits.open_requests_per_client: " +
+                std::to_string(limits.open_requests_per_client) + " are open, the most allowed");
   }
   if (open >= client.limits.open_requests) {
-    return RequestError{ErrorCode::kBusy, "open_requests of this client's role: " +
-                                              std::to_string(client.limits.open_requests) +
-                                              " are open, the most allowed"};
+    return Busy("open_requests of this client's role: " +
+                std::to_string(client.limits.open_requests) + " are open, the most allowed");
   }
   return std::nullopt;
 }

@@ -12,9 +12,6 @@ struct ClientLimits {
   // too (SpaceLimits::own_part_of_key).
   std::uint64_t own_tuples = UINT64_MAX;
   std::uint64_t own_payload_bytes = UINT64_MAX;
-  // Reads and Gets that wait, Lists and Counts in progress.
-  std::uint64_t open_requests = UINT64_MAX;
-  std::uint64_t open_gets = UINT64_MAX;           // Gets that wait
   std::uint64_t open_patterns = UINT64_MAX;       // of all its waiting Reads together
   std::uint64_t open_pattern_bytes = UINT64_MAX;  // the memory that these patterns take
   // The same for all clients of its key together; patterns of waiting Reads that are not whole
@@ -34,6 +31,9 @@ struct ClientLimits {
   std::uint64_t unread_bytes_of_key = UINT64_MAX;
   // The space's memory for what unfinished Lists of all clients of its key have found.
   std::uint64_t listed_bytes_of_key = UINT64_MAX;
+  // Reads and Gets that wait, Lists and Counts in progress.
+  std::uint64_t open_requests = UINT64_MAX;
+  std::uint64_t open_gets = UINT64_MAX;  // Gets that wait
   std::uint64_t leases = UINT64_MAX;
   // Not the default: this client only borrows plain tuples, for which others wait, too. A lease of
   // one ends this time after it began, however often it is extended. The client cannot complete it.
