@@ -56,9 +56,12 @@ class OutboxTest : public ::testing::Test {
       const ReceiveResult result = receiver_.Receive(dealer_, /*router=*/false, message_);
       if (result != ReceiveResult::kNothing) ++parts_;
       if (result == ReceiveResult::kMessage) read_.push_back(message_.payloads.at(0).size());
-      EXPECT_TRUE(outbox_.Retry([](const ClientId&) { return true; }).empty());
+      Retry(now_us_ += Outbox::kSocketRetryUs);
     }
     return true;
+  }
+  void Retry(std::int64_t now_us) {
+    EXPECT_TRUE(outbox_.Retry([](const ClientId&) { return true; }, now_us).empty());
   }
 
   const std::string kClient = "reader";
@@ -69,6 +72,7 @@ class OutboxTest : public ::testing::Test {
   Outbox outbox_{router_, channels_, kLimit};
   Receiver receiver_;
   ReceivedMultipart message_;
+  std::int64_t now_us_ = 0;
   int parts_ = 0;
   std::vector<std::size_t> read_;
 };
@@ -83,6 +87,18 @@ TEST_F(OutboxTest, WhoReadsGetsMoreThanMayWait) {
   EXPECT_TRUE(ReadUntil([&] { return read_.size() == 2; }));
   EXPECT_EQ(read_, (std::vector<std::size_t>{kLong, kLong}));
   EXPECT_TRUE(outbox_.empty());
+}
+
+// Each try may consume the socket's signal that a message has come, so that the broker looks again
+// instead of sleeping.
+TEST_F(OutboxTest, TheSocketRestsWhileAClientReadsSlowly) {
+  EXPECT_EQ(Send(4 * kLimit), std::nullopt);
+  Retry(0);
+  EXPECT_TRUE(outbox_.TakeUsedSocket());
+  for (int i = 0; i < 10; ++i) Retry(Outbox::kSocketRetryUs - 1);
+  EXPECT_FALSE(outbox_.TakeUsedSocket());
+  Retry(Outbox::kSocketRetryUs);
+  EXPECT_TRUE(outbox_.TakeUsedSocket());
 }
 
 TEST_F(OutboxTest, WhoDoesNotReadIsGivenUpWithTheNextMessage) {

@@ -331,6 +331,59 @@ TEST(WireRefuses, TablesThatAreNamedAgainAndAgain) {
   EXPECT_THAT(RefusedWhole(DecodeToBroker(control, {}, kControlLimit)).text, HasSubstr("damaged"));
 }
 
+std::variant<ToBroker, RequestError> DecodedEnvelope(
+    flatbuffers::FlatBufferBuilder& builder,
+    const std::vector<flatbuffers::Offset<wire::Message>>& messages) {
+  const auto list = builder.CreateVector(messages);
+  wire::FinishEnvelopeBuffer(builder, wire::CreateEnvelope(builder, kProtocolVersion, 1, list));
+  return DecodeToBroker(
+      std::as_bytes(std::span(builder.GetBufferPointer(), std::size_t{builder.GetSize()})), {},
+      kControlLimit);
+}
+
+std::vector<flatbuffers::Offset<wire::Message>> EmptyMessages(
+    flatbuffers::FlatBufferBuilder& builder, std::size_t count) {
+  std::vector<flatbuffers::Offset<wire::Message>> messages;
+  for (std::size_t i = 0; i < count; ++i) messages.push_back(wire::CreateMessage(builder));
+  return messages;
+}
+
+TEST(WireRefuses, MoreMessagesThanAnyEnvelopeNeeds) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto error =
+      RefusedWhole(DecodedEnvelope(builder, EmptyMessages(builder, kMaxMessages + 1)));
+  EXPECT_EQ(error.code, ErrorCode::kTooLarge);
+  EXPECT_THAT(error.text, HasSubstr("16385 messages in one envelope, at most 16384"));
+}
+
+// The session ends with the first one that is too many, so nothing is done for the others.
+TEST(WireRefuses, WhatFollowsTooManyMalformedMessagesIsLeftOut) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto decoded = DecodedEnvelope(builder, EmptyMessages(builder, 1000));
+  const auto& messages = std::get<ToBroker>(decoded).messages;
+  EXPECT_EQ(messages.size(), kMaxMalformed + 1);
+  EXPECT_TRUE(std::holds_alternative<Malformed>(messages.back()));
+}
+
+// Each takes 8 bytes of the frame, and would take a hundred times as much in memory.
+TEST(WireRefuses, MorePatternsThanAnyEnvelopeNeeds) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::Message>> messages;
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    std::vector<flatbuffers::Offset<wire::Pattern>> half;
+    for (std::size_t i = 0; i <= kMaxItems / 2; ++i) half.push_back(wire::CreatePattern(builder));
+    const auto read = wire::CreateRead(builder, builder.CreateVector(half));
+    messages.push_back(wire::CreateMessage(builder, id, wire::Body::Read, read.Union()));
+  }
+  const auto decoded = DecodedEnvelope(builder, messages);
+  const auto& both = std::get<ToBroker>(decoded).messages;
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(std::get<Malformed>(both.front()).code, ErrorCode::kBadRequest) << "no fields";
+  const auto& beyond = std::get<Malformed>(both.back());
+  EXPECT_EQ(beyond.code, ErrorCode::kTooLarge);
+  EXPECT_THAT(beyond.text, HasSubstr("more than 131072 tuples and patterns in one envelope"));
+}
+
 // Names each payload in shared memory as a segment, and opens every segment as one payload.
 struct OnePayload : SegmentNamer, SegmentOpener {
   std::optional<SegmentRef> Name(const Payload& given) override {

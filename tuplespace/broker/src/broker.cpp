@@ -32,8 +32,7 @@ namespace {
 
 constexpr std::uint64_t kUnreadTurns = 64;
 constexpr std::int64_t kMinSilenceUs = 10'000;
-constexpr std::size_t kMaxChannels = 64;  // further clients use sockets
-constexpr std::int64_t kOutboxRetryUs = 1'000;
+constexpr std::size_t kMaxChannels = 64;     // further clients use sockets
 constexpr std::int64_t kUnpolledUs = 1'000;  // sockets have their turn at least this often
 constexpr const char* kEnded = "its connection ended";
 
@@ -242,8 +241,9 @@ struct Broker::Impl {
 
   void RetryOutbox() {
     const auto knows = [this](const ClientId& client) { return core.Knows(client); };
-    for (const ClientId& client : outbox.Retry(knows)) Lose(client, kEnded);
-    for (const auto& [client, why] : outbox.TakeOverLimit(clock.NowUs())) Lose(client, why);
+    const std::int64_t now_us = clock.NowUs();
+    for (const ClientId& client : outbox.Retry(knows, now_us)) Lose(client, kEnded);
+    for (const auto& [client, why] : outbox.TakeOverLimit(now_us)) Lose(client, why);
   }
 
   void Wait() {
@@ -252,7 +252,8 @@ struct Broker::Impl {
     std::int64_t deadline_us = std::min(core.NextDeadlineUs(), connections.NextDeadlineUs());
     deadline_us = std::min({deadline_us, probes.NextUs(), access.NextLookUs(), sockets.NextLookUs(),
                             ending.DeadlineUs()});
-    if (!outbox.empty()) deadline_us = std::min(deadline_us, clock.NowUs() + kOutboxRetryUs);
+    if (!outbox.empty())
+      deadline_us = std::min(deadline_us, clock.NowUs() + Outbox::kSocketRetryUs);
     channels.BeginSleep();
     const bool sleeps =
         wake.BeginSleep() && !channels.HasInput() && !sockets.has_input() && !sockets.has_news();

@@ -22,12 +22,18 @@ std::string TooMuchOfKey(std::uint64_t limit_bytes) {
 
 }  // namespace
 
+Channel* Outbox::ChannelFor(const ClientId& client, std::uint64_t session,
+                            std::span<const std::byte> control, std::span<const Payload> payloads,
+                            const SendProgress& progress) {
+  // A message that has begun in the socket continues there.
+  if (progress.bytes != 0 || !Channel::Fits(control, payloads)) return nullptr;
+  return channels_.To(client, session);
+}
+
 SendResult Outbox::SendNow(const ClientId& client, std::uint64_t session,
                            std::span<const std::byte> control, std::span<const Payload> payloads,
                            SendProgress& progress) {
-  Channel* const channel = channels_.To(client, session);
-  // A message that has begun in the socket continues there.
-  if (channel != nullptr && progress.bytes == 0 && Channel::Fits(control, payloads)) {
+  if (Channel* const channel = ChannelFor(client, session, control, payloads, progress)) {
     return channel->Send(control, payloads) ? SendResult::kSent : SendResult::kFull;
   }
   used_socket_ = true;
@@ -169,18 +175,26 @@ void Outbox::Forget(const ClientId& client) {
   if (const auto it = waiting_.find(client); it != waiting_.end()) Erase(it);
 }
 
-std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& knows) {
+std::vector<ClientId> Outbox::Retry(const std::function<bool(const ClientId&)>& knows,
+                                    std::int64_t now_us) {
   std::vector<ClientId> gone;
+  const bool tries_socket = now_us >= next_socket_retry_us_;
+  if (tries_socket && !waiting_.empty()) next_socket_retry_us_ = now_us + kSocketRetryUs;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     Queue& queue = it->second;
     bool lost = !knows(it->first);
     while (!lost && !queue.messages.empty()) {
       Message& front = queue.messages.front();
-      const SendResult result = SendNow(it->first, front.session, front.multipart.control,
-                                        front.multipart.payloads, front.multipart.progress);
+      Multipart& multipart = front.multipart;
+      if (!tries_socket && ChannelFor(it->first, front.session, multipart.control,
+                                      multipart.payloads, multipart.progress) == nullptr) {
+        break;
+      }
+      const SendResult result = SendNow(it->first, front.session, multipart.control,
+                                        multipart.payloads, multipart.progress);
       if (result == SendResult::kFull) break;
       lost = result == SendResult::kUnroutable;
-      const std::uint64_t bytes = front.multipart.Bytes();
+      const std::uint64_t bytes = multipart.Bytes();
       queue.bytes -= bytes;
       Uncharge(queue, bytes);
       queue.messages.pop_front();

@@ -42,9 +42,12 @@ class Outbox {
   void Forget(const ClientId& client);
   // Whether something was passed to the socket since the last call.
   bool TakeUsedSocket() { return std::exchange(used_socket_, false); }
-  // Sends waiting messages. Returns the clients whose connection has ended, or for which `knows` is
-  // false.
-  std::vector<ClientId> Retry(const std::function<bool(const ClientId&)>& knows);
+  // Sends waiting messages: through channels at once, through the socket only if its last such try
+  // is kSocketRetryUs ago. Otherwise a broker would not rest while any client reads slowly. Returns
+  // the clients whose connection has ended, or for which `knows` is false.
+  std::vector<ClientId> Retry(const std::function<bool(const ClientId&)>& knows,
+                              std::int64_t now_us);
+  static constexpr std::int64_t kSocketRetryUs = 1'000;
 
   struct Lost {
     ClientId client;
@@ -75,6 +78,10 @@ class Outbox {
   };
   using Queues = std::unordered_map<ClientId, Queue>;
 
+  // The channel through which this message goes; null: it goes through the socket.
+  Channel* ChannelFor(const ClientId& client, std::uint64_t session,
+                      std::span<const std::byte> control, std::span<const Payload> payloads,
+                      const SendProgress& progress);
   SendResult SendNow(const ClientId& client, std::uint64_t session,
                      std::span<const std::byte> control, std::span<const Payload> payloads,
                      SendProgress& progress);
@@ -96,6 +103,7 @@ class Outbox {
   Queues waiting_;
   std::unordered_map<std::string, Account> groups_;  // groups with waiting messages
   std::int64_t next_look_us_ = INT64_MIN;            // of TakeOverLimit
+  std::int64_t next_socket_retry_us_ = INT64_MIN;
   bool used_socket_ = false;
 };
 

@@ -22,6 +22,12 @@ inline constexpr std::size_t kInlinePayloadBytes = 512;
 // are repetitive.
 inline constexpr std::size_t kMaxInlinePayloadBytes = 16 * 1024;
 inline constexpr std::size_t kMaxPayloadFrames = 131'072;  // in one message
+// Of an envelope to the broker. Many small messages, tuples or patterns take some twenty times as
+// much memory as the frame, before a role or a quota can refuse them. An envelope of an Encoder has
+// fewer messages, as each takes at least 20 bytes (kBatchControlBytes).
+inline constexpr std::size_t kMaxMessages = 16'384;
+inline constexpr std::size_t kMaxItems = 131'072;  // tuples and patterns of all its messages
+inline constexpr std::size_t kMaxMalformed = 64;   // malformed messages; more end the session
 inline constexpr std::size_t kMaxNameBytes = 256;
 inline constexpr std::size_t kMaxEndpointBytes = 128;        // in a Listening or a Place
 inline constexpr std::size_t kMaxPublicKeyBytes = 64;        // likewise
@@ -124,7 +130,8 @@ std::optional<RequestError> VersionProblem(std::span<const std::byte> bytes);
 // not compared: their makers could change them afterwards. A single bad request becomes Malformed
 // (with kBusy if a segment cannot be opened), but all its segments are opened as for a good one. A
 // bad frame fails as a whole with kBadRequest, kTooLarge, or kVersion if it is of another protocol
-// version (the text names both).
+// version (the text names both). What follows more than kMaxMalformed malformed messages is left
+// out.
 std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> control,
                                                     std::span<const Payload> frames,
                                                     std::uint64_t control_frame_bytes,

@@ -14,6 +14,8 @@ namespace tuplespace {
 namespace {
 
 constexpr flatbuffers::uoffset_t kMaxDepth = 12;  // the schema nests 8 deep
+// Of an envelope to the broker: a message has up to four, a tuple with its task up to six.
+constexpr std::size_t kMaxTables = 4 * kMaxMessages + 6 * kMaxItems;
 
 template <typename Body>
 const Body& As(const wire::Message& message) {
@@ -52,6 +54,7 @@ void DecodeRequest(FrameReader& in, const wire::Message& message, Request& reque
     const auto& body = As<wire::Read>(message);
     auto& read = request.body.emplace<Read>();
     if (body.patterns() != nullptr) {
+      in.CountItems(body.patterns()->size());
       read.patterns.reserve(body.patterns()->size());
       for (const wire::Pattern* one : *body.patterns()) {
         read.patterns.push_back(in.OnePattern(one));
@@ -283,7 +286,8 @@ RequestError OtherVersion(std::uint32_t version) {
 }
 
 std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, std::size_t frames,
-                                                       std::uint64_t limit_bytes) {
+                                                       std::uint64_t limit_bytes,
+                                                       std::size_t most_tables) {
   if (control.size() > limit_bytes) {
     return RequestError{
         ErrorCode::kTooLarge,
@@ -295,7 +299,8 @@ std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, s
   }
   // At least as many as an honest frame of this size can hold: a table with its offset takes 8
   // bytes.
-  const auto max_tables = static_cast<flatbuffers::uoffset_t>(control.size() / 8 + 16);
+  const auto max_tables =
+      static_cast<flatbuffers::uoffset_t>(std::min(control.size() / 8 + 16, most_tables));
   flatbuffers::Verifier whole(control.data(), control.size(), kMaxDepth, max_tables);
   if (wire::VerifyEnvelopeBuffer(whole)) {
     const wire::Envelope* const envelope = wire::GetEnvelope(control.data());
@@ -311,7 +316,9 @@ std::variant<const wire::Envelope*, RequestError> Open(const Aligned& control, s
   }
   if (*version != kProtocolVersion) return OtherVersion(*version);
   return RequestError{ErrorCode::kBadRequest,
-                      fmt::format("the control frame of {} bytes is damaged", control.size())};
+                      fmt::format("the control frame of {} bytes is damaged, or it has more than "
+                                  "{} tables",
+                                  control.size(), max_tables)};
 }
 
 // The lease of a Complete that cannot be decoded because a result does not have its hash.
@@ -347,32 +354,39 @@ std::variant<ToBroker, RequestError> DecodeToBroker(std::span<const std::byte> c
                                                     std::uint64_t control_frame_bytes,
                                                     SegmentOpener* opener, bool check_payloads) {
   const Aligned aligned(control);
-  const auto opened = Open(aligned, frames.size(), control_frame_bytes);
+  const auto opened = Open(aligned, frames.size(), control_frame_bytes, kMaxTables);
   if (const auto* error = std::get_if<RequestError>(&opened)) return *error;
   const wire::Envelope& envelope = *std::get<const wire::Envelope*>(opened);
   ToBroker decoded;
   decoded.session = envelope.session();
   if (envelope.messages() == nullptr) return decoded;
+  if (const std::size_t count = envelope.messages()->size(); count > kMaxMessages) {
+    return RequestError{ErrorCode::kTooLarge, fmt::format("{} messages in one envelope, at most {}",
+                                                          count, kMaxMessages)};
+  }
   FrameReader in(control.size(), frames, envelope.session(), opener, check_payloads);
   decoded.messages.reserve(envelope.messages()->size());
   try {
-    bool malformed = false;
+    std::size_t malformed = 0;
+    bool complete = true;
     for (const wire::Message* message : *envelope.messages()) {
+      if (malformed > kMaxMalformed) break;
       ClientMessage& one = decoded.messages.emplace_back();
       try {
         DecodeClientMessage(in, *message, one);
         in.CheckOpened();
       } catch (BadField& bad) {
-        malformed = true;
+        ++malformed;
+        complete = false;
         in.ForgetUnopened();
         std::optional<LeaseRef> lease = LeaseOfDamaged(in, *message, bad);
         one = Malformed{message->id(), std::move(bad.text), bad.code, std::move(lease)};
       } catch (Unopened& unopened) {
-        malformed = true;
+        complete = false;
         one = Malformed{message->id(), std::move(unopened.text), ErrorCode::kBusy};
       }
     }
-    if (!malformed) CheckFrames(in);
+    if (complete) CheckFrames(in);
   } catch (BadFrame& bad) {
     return RequestError{ErrorCode::kBadRequest, std::move(bad.text)};
   }
@@ -383,7 +397,8 @@ std::variant<ToClient, RequestError> DecodeToClient(std::span<const std::byte> c
                                                     std::span<const Payload> frames,
                                                     SegmentOpener* opener) {
   const Aligned aligned(control);
-  const auto opened = Open(aligned, frames.size(), FLATBUFFERS_MAX_BUFFER_SIZE - 1);
+  const auto opened =
+      Open(aligned, frames.size(), FLATBUFFERS_MAX_BUFFER_SIZE - 1, FLATBUFFERS_MAX_BUFFER_SIZE);
   if (const auto* error = std::get_if<RequestError>(&opened)) return *error;
   const wire::Envelope& envelope = *std::get<const wire::Envelope*>(opened);
   ToClient decoded;

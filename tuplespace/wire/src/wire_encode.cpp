@@ -470,7 +470,7 @@ bool Encoder::empty() const {
 
 bool Encoder::full() const {
   return impl_->builder.GetSize() >= kBatchControlBytes || impl_->frames.size() >= kBatchFrames ||
-         impl_->frame_bytes >= kBatchFrameBytes;
+         impl_->frame_bytes >= kBatchFrameBytes || impl_->messages.size() >= kMaxMessages;
 }
 
 std::span<const std::byte> Encoder::Finish() {

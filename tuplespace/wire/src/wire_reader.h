@@ -65,6 +65,15 @@ class FrameReader {
     bytes_left_ -= bytes;
   }
 
+  // As small parts become large objects, tuples and patterns have a limit of their own.
+  void CountItems(std::size_t items) {
+    if (items > items_left_) {
+      throw BadField{fmt::format("more than {} tuples and patterns in one envelope", kMaxItems),
+                     ErrorCode::kTooLarge};
+    }
+    items_left_ -= items;
+  }
+
   std::string_view View(const WireBytes* bytes) {
     if (bytes == nullptr) return {};
     Spend(bytes->size());
@@ -229,6 +238,7 @@ class FrameReader {
   std::vector<Tuple> Tuples(const WireTuples* wire) {
     std::vector<Tuple> tuples;
     if (wire == nullptr) return tuples;
+    CountItems(wire->size());
     tuples.resize(wire->size());
     // Opens all segments before any error is found: the sender has lent each of them, and the
     // number of times they were opened tells it that they are free.
@@ -402,6 +412,7 @@ class FrameReader {
 
  private:
   std::size_t bytes_left_;
+  std::size_t items_left_ = kMaxItems;
   std::span<const Payload> frames_;
   std::vector<bool> used_;
   std::vector<std::optional<PayloadHash>> frame_hashes_;

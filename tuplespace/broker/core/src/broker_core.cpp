@@ -32,9 +32,6 @@ bool IsEarlier(std::uint64_t nonce, std::uint64_t than) {
   return nonce != than && than - nonce < kMaxJoins;
 }
 
-// The maximum number of malformed messages of one envelope that are answered.
-constexpr int kMaxMalformed = 64;
-
 // Ids are shown to people and become parts of texts. ZeroMQ gives a client without an id one that
 // begins with a zero byte.
 bool IsPlainId(const ClientId& id) {
@@ -86,7 +83,7 @@ void BrokerCore::Receive(const ClientId& client, ToBroker&& envelope, std::int64
                          const AccessList::Entry* who) {
   bool hello_asked = false;
   bool hello_said = false, ping_said = false;
-  int malformed = 0;
+  std::size_t malformed = 0;
   auto it = peers_.Find(client);
   if (it != peers_.end()) statistics_.CountMessage();
   for (ClientMessage& message : envelope.messages) {
