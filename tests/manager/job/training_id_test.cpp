@@ -41,5 +41,38 @@ TEST(TrainingIdTest, AReceiptBelongsToItsOwnRevision) {
             TrainingId(SmallJob(), "a", "b", kNumericsRevision + 1));
 }
 
+TEST(TrainingIdTest, KnowsWhatDecidesTheBitsAndNothingElse) {
+  const std::string job =
+      "[model]\nlayers = [4, 2]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
+      "samples = 100\n";
+  const auto id = [&](const std::string& more) {
+    return TrainingId(ParseJob(job + more, "test", ".", {}), "a", "b");
+  };
+  EXPECT_EQ(id(""), id("[tasks]\nsize_bytes = 20000\n"));
+  EXPECT_EQ(id(""), id("[snapshots]\nevery_steps = 7\n"));
+  EXPECT_EQ(id(""), id("[train]\nstop_if_not_finite = false\n"));
+  // The id must never change, so that snapshots of earlier versions of acan remain usable.
+  EXPECT_EQ(id(""), "b6a17f48035145b9");
+  EXPECT_NE(id(""), id("[train]\nseed = 2\n"));
+  EXPECT_NE(id(""), id("[train]\nepochs = 2\n"));
+  EXPECT_NE(TrainingId(ParseJob(job, "test", ".", {}), "a", "c"), id(""));
+}
+
+TEST(TrainingIdTest, TheFirstDifferenceIsNamed) {
+  const auto job = [&](const std::string& layers, const std::string& more) {
+    return ParseJob("[model]\nlayers = " + layers +
+                        "\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\nsamples = 100\n" +
+                        more,
+                    "test", ".", {});
+  };
+  const Job expected = job("[4, 2]", "");
+  EXPECT_EQ(FirstDifference(job("[4, 2]", "[tasks]\naudit = 1\n"), expected), "");
+  EXPECT_EQ(FirstDifference(job("[4, 2]", "[train]\nseed = 8\n"), expected),
+            "train.seed is 8, must be 1");
+  EXPECT_EQ(FirstDifference(job("[4, 3, 2]", ""), expected), "model.layers.1 is 3, must be 2");
+  EXPECT_EQ(FirstDifference(job("[4, 2]", "[train]\nsteps = 8\n"), expected),
+            "train.epochs is absent, must be 5");
+}
+
 }  // namespace
 }  // namespace acan

@@ -18,11 +18,9 @@
 // without room answers late. While many bytes wait for its answer, the handler asks for no task.
 //
 // Results may stay on a device with memory of its own: the space knows them, and their bytes are
-// supplied on request. Until then they cannot be dropped. So they use only what two of the largest
-// tasks leave. When the handler is idle it supplies them unasked, because the task that it waits
-// for may be larger. Over a link it first waits longer than the supplies take. A failed supply is
-// tried again after a pause. When the session ends, the space forgets these results, and the
-// handler drops them.
+// supplied on request, or when the handler is idle (owed_results.h). Until then they cannot be
+// dropped. So they use only what two of the largest tasks leave. When the session ends, the space
+// forgets these results, and the handler drops them.
 //
 // Before the space has answered, another handler may have put the result first, with other bytes. A
 // task that reads the result must then use those. So a result that is kept, whether it also leaves
@@ -42,17 +40,17 @@
 #include <string>
 #include <vector>
 
+#include "acan/handler/cache_eviction.h"
 #include "acan/handler/device_cache.h"
 #include "acan/handler/handler_events.h"
 #include "acan/handler/link_pace.h"
+#include "acan/handler/owed_results.h"
+#include "acan/handler/step_actions.h"
 #include "acan/handler/task_demand.h"
 
 namespace acan {
 
 inline constexpr std::int64_t kPatienceLeases = 8;
-// Between attempts to supply what could not be supplied; doubled each time.
-inline constexpr std::int64_t kRetrySupplyUs = 1'000'000;
-inline constexpr std::int64_t kMaxRetrySupplyUs = 30'000'000;
 // While this many bytes of results wait to leave, the handler requests no task.
 inline constexpr std::uint64_t kMaxLeavingBytes = 1ull << 30;
 // At most this many tuples are fetched ahead at a time. The others are fetched when a task needs
@@ -69,9 +67,9 @@ class HandlerCore {
   std::vector<HandlerAction> Step(const HandlerEvent& event, std::int64_t now_us);
 
   std::int64_t NextDeadlineUs() const;
-  bool drained() const { return draining_ && flights_.empty() && cache_.OwesNothing(); }
+  bool drained() const { return draining_ && flights_.empty() && owed_.empty(); }
   // Something could not be supplied and waits to be tried again.
-  bool SuppliesPause() const { return supply_again_us_ != tuplespace::kForeverUs; }
+  bool SuppliesPause() const { return owed_.SuppliesPause(); }
   FlightId last_flight() const { return next_flight_ - 1; }
   // Of tasks, without the cache entries that they use.
   std::uint64_t reserved_bytes() const { return reserved_bytes_; }
@@ -109,27 +107,26 @@ class HandlerCore {
     std::vector<std::uint64_t> right_bytes;
     std::uint64_t kept_from_bytes = UINT64_MAX;
   };
-  using Actions = std::vector<HandlerAction>;
 
-  void On(const TaskGranted& event, std::int64_t now_us, Actions& out);
-  void On(const GetEnded&, std::int64_t now_us, Actions& out);
-  void On(const InputsArrived& event, std::int64_t now_us, Actions& out);
-  void On(const AheadArrived& event, std::int64_t now_us, Actions& out);
-  void On(const NotKept& event, std::int64_t now_us, Actions& out);
-  void On(const ResultRefused& event, std::int64_t now_us, Actions& out);
-  void On(const ResultsCount& event, std::int64_t now_us, Actions& out);
-  void On(const GivenUp& event, std::int64_t now_us, Actions& out);
-  void On(const TaskFinished& event, std::int64_t now_us, Actions& out);
-  void On(const TaskFailed& event, std::int64_t now_us, Actions& out);
-  void On(const Released& event, std::int64_t now_us, Actions& out);
-  void On(const ConnectionLost& event, std::int64_t now_us, Actions& out);
-  void On(const KeptWanted& event, std::int64_t now_us, Actions& out);
-  void On(const KeptSupplied& event, std::int64_t now_us, Actions& out);
-  void On(const SupplyFailed& event, std::int64_t now_us, Actions& out);
-  void On(const EarlierReleased& event, std::int64_t now_us, Actions& out);
-  void On(const KeptReleased& event, std::int64_t now_us, Actions& out);
-  void On(const Drain&, std::int64_t now_us, Actions& out);
-  void On(const TimePassed&, std::int64_t now_us, Actions& out);
+  void On(const TaskGranted& event, std::int64_t now_us, StepActions& out);
+  void On(const GetEnded&, std::int64_t now_us, StepActions& out);
+  void On(const InputsArrived& event, std::int64_t now_us, StepActions& out);
+  void On(const AheadArrived& event, std::int64_t now_us, StepActions& out);
+  void On(const NotKept& event, std::int64_t now_us, StepActions& out);
+  void On(const ResultRefused& event, std::int64_t now_us, StepActions& out);
+  void On(const ResultsCount& event, std::int64_t now_us, StepActions& out);
+  void On(const GivenUp& event, std::int64_t now_us, StepActions& out);
+  void On(const TaskFinished& event, std::int64_t now_us, StepActions& out);
+  void On(const TaskFailed& event, std::int64_t now_us, StepActions& out);
+  void On(const Released& event, std::int64_t now_us, StepActions& out);
+  void On(const ConnectionLost& event, std::int64_t now_us, StepActions& out);
+  void On(const KeptWanted& event, std::int64_t now_us, StepActions& out);
+  void On(const KeptSupplied& event, std::int64_t now_us, StepActions& out);
+  void On(const SupplyFailed& event, std::int64_t now_us, StepActions& out);
+  void On(const EarlierReleased& event, std::int64_t now_us, StepActions& out);
+  void On(const KeptReleased& event, std::int64_t now_us, StepActions& out);
+  void On(const Drain&, std::int64_t now_us, StepActions& out);
+  void On(const TimePassed&, std::int64_t now_us, StepActions& out);
 
   Flight NewFlight(const TaskGranted& event, std::int64_t now_us);
   Workload WorkloadAt(std::int64_t now_us) const;
@@ -139,33 +136,29 @@ class HandlerCore {
   // The need of the two largest tasks together (LargestNeed).
   std::uint64_t MostNeeded() const { return 2 * demand_.largest_need_bytes(); }
   static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
-  bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out);
+  bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, StepActions& out);
   void SetCharge(Flight& flight, std::uint64_t bytes);
-  void Unpin(Flight& flight, std::int64_t now_us, Actions& out);
+  void Unpin(Flight& flight, std::int64_t now_us, StepActions& out);
   bool MayBeResident(std::uint64_t bytes) const;
-  void DropSent(const TaskGranted& event);
+  void DropSent(const TaskGranted& event, StepActions& out) const;
   void KeepInputs(FlightId id, Flight& flight,
                   const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
-                  std::int64_t now_us, Actions& out);
-  void FetchSome(const std::vector<Ahead>& ahead, Actions& out);
+                  std::int64_t now_us, StepActions& out);
+  void FetchSome(const std::vector<Ahead>& ahead, StepActions& out);
   std::optional<std::string> ProblemOf(const std::vector<KeptResult>& results) const;
   // ---- work
   void EndWork(Flight& flight);
-  void ExtendLeases(std::int64_t now_us, Actions& out);
+  void ExtendLeases(std::int64_t now_us, StepActions& out);
   bool MayExtend(const Flight& flight, std::int64_t now_us) const;
   bool DeviceIsIdle() const;  // no task has all its inputs
-  void NoteIdle(std::int64_t now_us);
-  std::int64_t NextSupplyUs() const;
-  void SupplyWhenIdle(std::int64_t now_us, Actions& out);
-  void SupplyFailedAgain(std::int64_t now_us, Actions& out);
-  void EndPause();
-  void EndPauseIfAllSucceeded();
 
   const std::uint64_t limit_bytes_;
   const int depth_;
   TaskDemand demand_;
   LinkPace link_;
   DeviceCache cache_;
+  CacheEviction eviction_;
+  OwedResults owed_;  // all entries of cache_ that are owed, and no others
   std::map<FlightId, Flight> flights_;
   FlightId next_flight_ = 1;
   std::map<tuplespace::Key, std::uint64_t> coming_;  // fetched ahead; sizes in bytes
@@ -176,9 +169,6 @@ class HandlerCore {
   std::uint64_t working_flops_ = 0;
   std::int64_t progress_us_ = 0;  // when the device began or ended a task last
   std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
-  std::int64_t idle_until_us_ = tuplespace::kForeverUs;    // then what is owed is supplied
-  std::int64_t supply_again_us_ = tuplespace::kForeverUs;  // what failed
-  std::int64_t supply_pause_us_ = 0;                       // the latest
   bool draining_ = false;
 };
 

@@ -15,6 +15,11 @@ struct Way {
   std::string name;
   std::function<void()> call;
   std::function<void()> wait;
+
+  void Run() const {
+    call();
+    wait();
+  }
 };
 
 // A way in which acan's own device computes a product.

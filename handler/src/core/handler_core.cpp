@@ -12,29 +12,29 @@ namespace acan {
 using tuplespace::Key;
 
 std::vector<HandlerAction> HandlerCore::Start() {
-  Actions out;
+  std::vector<HandlerAction> out;
   demand_.Ask(WorkloadAt(0), 0, out);
   return out;
 }
 
 std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int64_t now_us) {
-  Actions out;
-  std::visit([&](const auto& e) { On(e, now_us, out); }, event);
+  StepActions step;
+  std::visit([&](const auto& e) { On(e, now_us, step); }, event);
   assert(HeldBytes() <= limit_bytes_);
-  cache_.ShrinkTo(limit_bytes_ - reserved_bytes_, out);
-  cache_.FlushHolds(out);
+  CacheEviction::ShrinkTo(limit_bytes_ - reserved_bytes_, cache_, step);
+  std::vector<HandlerAction> out = step.Take();
   if (draining_ || leaving_bytes_ >= kMaxLeavingBytes) {
     demand_.StopAsking(out);
   } else {
     demand_.Ask(WorkloadAt(now_us), now_us, out);
   }
-  NoteIdle(now_us);
+  owed_.NoteIdle(flights_.empty(), link_, now_us);
   return out;
 }
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
-  return std::min({demand_.next_us(), extend_check_us_, NextSupplyUs(), supply_again_us_,
-                   cache_.NextCheckUs()});
+  return std::min(
+      {demand_.next_us(), extend_check_us_, owed_.NextUs(), eviction_.NextCheckUs(cache_)});
 }
 
 // If there are many tasks, which are then short, the average stands for each, as this runs after
@@ -79,14 +79,14 @@ std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flig
 // If the task does not fit otherwise, pieces that only it uses leave the cache. So a task always
 // fits if it needs no more than was free before the grant: its charge and the entries that it newly
 // pins are then at most its need.
-bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight, Actions& out) {
+bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight, StepActions& out) {
   const auto fits = [&] { return ChargeOf(event, flight) <= FreeBytes(); };
   for (auto pinned = flight.pinned.begin(); pinned != flight.pinned.end() && !fits();) {
-    if (pinned->whole || !cache_.Take(pinned->entry)) {
+    if (pinned->whole || !cache_.Take(pinned->entry, out)) {
       ++pinned;
       continue;
     }
-    out.push_back(TakeCached{id, pinned->input});
+    out.Add(TakeCached{id, pinned->input});
     pinned = flight.pinned.erase(pinned);
   }
   if (!fits() && !IsPlanted(HandlerBug::kBudgetIsIgnored)) return false;
@@ -95,10 +95,10 @@ bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight,
 }
 
 // The space believes that the inputs that it sent are kept.
-void HandlerCore::DropSent(const TaskGranted& event) {
+void HandlerCore::DropSent(const TaskGranted& event, StepActions& out) const {
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     const bool counts = event.sent[i] && event.input_bytes[i] >= event.kept_from_bytes;
-    if (counts && !cache_.Contains(event.inputs[i])) cache_.AnnounceDropped(event.inputs[i]);
+    if (counts && !cache_.Contains(event.inputs[i])) out.NoteDropped(event.inputs[i]);
   }
 }
 
@@ -109,7 +109,7 @@ void HandlerCore::DropSent(const TaskGranted& event) {
 // is not kept, as a result of this handler may have the same key.
 void HandlerCore::KeepInputs(FlightId id, Flight& flight,
                              const std::vector<std::pair<std::size_t, std::uint64_t>>& arrived,
-                             std::int64_t now_us, Actions& out) {
+                             std::int64_t now_us, StepActions& out) {
   std::vector<std::size_t> kept;
   for (const auto& [i, bytes] : arrived) {
     if (bytes < flight.kept_from_bytes) continue;
@@ -120,16 +120,16 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
     const bool is_right = right_bytes == 0 || right_bytes == bytes;
     const std::uint64_t charged_bytes = whole ? std::min(flight.charge_bytes, bytes) : 0;
     if (!is_right || !cache_.IsNewest(key) || FreeBytes() < bytes - charged_bytes) {
-      cache_.AnnounceDropped(key);
+      out.NoteDropped(key);
       continue;
     }
     SetCharge(flight, flight.charge_bytes - charged_bytes);
     flight.pinned.push_back({cache_.AddPinned({key, bytes}, now_us, out).first, i, whole});
-    cache_.AnnounceHeld(key);
+    out.NoteHeld(key);
     kept.push_back(i);
   }
-  cache_.ShrinkTo(limit_bytes_ - std::min(limit_bytes_, reserved_bytes_), out);
-  for (const std::size_t i : kept) out.push_back(KeepArrived{id, i, flight.inputs[i]});
+  CacheEviction::ShrinkTo(limit_bytes_ - std::min(limit_bytes_, reserved_bytes_), cache_, out);
+  for (const std::size_t i : kept) out.Add(KeepArrived{id, i, flight.inputs[i]});
 }
 
 void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
@@ -137,7 +137,7 @@ void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
   flight.charge_bytes = bytes;
 }
 
-void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, Actions& out) {
+void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, StepActions& out) {
   for (const Pinned& pinned : flight.pinned) cache_.Unpin(pinned.entry, now_us, out);
   flight.pinned.clear();
 }
@@ -156,12 +156,12 @@ HandlerCore::Flight HandlerCore::NewFlight(const TaskGranted& event, std::int64_
   return flight;
 }
 
-void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, StepActions& out) {
   const bool is_wanted = demand_.NoteGrant(event, now_us);
   if (working_ == 0) progress_us_ = now_us;
   const FlightId id = next_flight_++;
   Flight flight = NewFlight(event, now_us);
-  if (!event.inputs.empty()) cache_.DropOlder(event.inputs.front(), out);
+  if (!event.inputs.empty()) eviction_.DropOlder(event.inputs.front(), cache_, out);
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
     if (event.sent[i]) continue;
@@ -181,8 +181,8 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
     // Granted for an older, larger offer, with the rest of a chunk, or while stopping: it goes back
     // unchanged.
     Unpin(flight, now_us, out);
-    DropSent(event);
-    out.push_back(PutBack{id, flight.lease});
+    DropSent(event, out);
+    out.Add(PutBack{id, flight.lease});
     return;
   }
   ++working_;
@@ -203,20 +203,20 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, Actions& out
   }
   KeepInputs(id, flight, arrived, now_us, out);
   if (missing.empty()) {
-    out.push_back(RunTask{id, flight.resident_bytes > 0});
+    out.Add(RunTask{id, flight.resident_bytes > 0});
   } else {
     flight.phase = Phase::kFetching;
-    out.push_back(FetchInputs{id, std::move(missing)});
+    out.Add(FetchInputs{id, std::move(missing)});
   }
   flights_.emplace(id, std::move(flight));
   FetchSome(event.ahead, out);
 }
 
-void HandlerCore::On(const GetEnded&, std::int64_t, Actions&) {
+void HandlerCore::On(const GetEnded&, std::int64_t, StepActions&) {
   demand_.NoteGetEnded();
 }
 
-void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, StepActions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   if (DeviceIsIdle()) progress_us_ = now_us;  // it begins with this task
@@ -224,24 +224,24 @@ void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, Actions& o
   // The next inputs should travel while this task is computed.
   if (!event.bytes.empty()) demand_.NoteInputs(now_us - it->second.granted_us);
   KeepInputs(event.flight, it->second, event.bytes, now_us, out);
-  out.push_back(RunTask{event.flight, it->second.resident_bytes > 0});
+  out.Add(RunTask{event.flight, it->second.resident_bytes > 0});
 }
 
 // Tuples that arrive reduce the offer, so the two largest tasks must fit beside them, as beside
 // results.
-void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, Actions& out) {
+void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, StepActions& out) {
   for (const auto& [key, bytes] : ahead) {
     if (coming_.size() >= kMaxComing) return;
     const std::uint64_t taken = std::min(limit_bytes_, HeldBytes() + MostNeeded());
     if (bytes == 0 || bytes > limit_bytes_ - taken || cache_.Contains(key)) continue;
     if (!coming_.emplace(key, bytes).second) continue;
     reserved_bytes_ += bytes;
-    out.push_back(FetchAhead{key, bytes});
+    out.Add(FetchAhead{key, bytes});
   }
 }
 
 // The tuple is kept if no other entry has to go for it, until a task needs it or its room.
-void HandlerCore::On(const AheadArrived& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const AheadArrived& event, std::int64_t now_us, StepActions& out) {
   const auto coming = coming_.find(event.key);
   assert(coming != coming_.end());
   const std::uint64_t bytes = coming->second;
@@ -250,50 +250,51 @@ void HandlerCore::On(const AheadArrived& event, std::int64_t now_us, Actions& ou
   if (event.bytes != bytes || draining_ || cache_.Contains(event.key)) return;
   if (reserved_bytes_ + cache_.bytes() + bytes > limit_bytes_) return;
   cache_.AddAhead(event.key, bytes, now_us);
-  cache_.AnnounceHeld(event.key);
-  out.push_back(KeepAhead{event.key});
+  out.NoteHeld(event.key);
+  out.Add(KeepAhead{event.key});
 }
 
-void HandlerCore::On(const NotKept& event, std::int64_t, Actions& out) {
+void HandlerCore::On(const NotKept& event, std::int64_t, StepActions& out) {
   cache_.Forget(event.key, out);
 }
 
 // What is here may be another flight's result, which counts.
-void HandlerCore::On(const ResultRefused& event, std::int64_t, Actions& out) {
+void HandlerCore::On(const ResultRefused& event, std::int64_t, StepActions& out) {
   cache_.Refuse(event.key, event.flight, out);
 }
 
 // A flight that was computed pins only its results.
-void HandlerCore::On(const ResultsCount& event, std::int64_t, Actions&) {
+void HandlerCore::On(const ResultsCount& event, std::int64_t, StepActions&) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   assert(it->second.phase == Phase::kSending);
   for (const Pinned& result : it->second.pinned) {
-    DeviceCache::Accept(result.entry, event.flight);
+    result.entry.Accept(event.flight);
   }
 }
 
-void HandlerCore::On(const GivenUp& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const GivenUp& event, std::int64_t now_us, StepActions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   EndWork(it->second);
   Unpin(it->second, now_us, out);
   SetCharge(it->second, 0);
-  out.push_back(PutBack{event.flight, it->second.lease});
+  out.Add(PutBack{event.flight, it->second.lease});
   flights_.erase(it);
 }
 
 // No honest manager lets two tasks make results of one key and different sizes.
 std::optional<std::string> HandlerCore::ProblemOf(const std::vector<KeptResult>& results) const {
   for (const KeptResult& result : results) {
-    if (!cache_.Contains(result.key) || cache_.BytesOf(result.key) == result.bytes) continue;
+    const auto here = cache_.entries().find(result.key);
+    if (here == cache_.entries().end() || here->second.bytes == result.bytes) continue;
     return fmt::format("its result {} has {} bytes, but the one that is here has {}",
-                       result.key.ToString(), result.bytes, cache_.BytesOf(result.key));
+                       result.key.ToString(), result.bytes, here->second.bytes);
   }
   return std::nullopt;
 }
 
-void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, StepActions& out) {
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end() && it->second.phase == Phase::kQueued);
   if (const auto problem = ProblemOf(event.kept)) {
@@ -316,67 +317,70 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, Actions& ou
     flight.pinned.push_back({entry});
     if (is_new) charge_bytes -= std::min(charge_bytes, kept.bytes);
     // A result that stays replaces the bytes that were here; one that leaves does not.
-    if (is_new || kept.resident) DeviceCache::AwaitAnswer(entry, event.flight);
-    if (kept.resident) cache_.AddOwed(entry);
+    if (is_new || kept.resident) entry.AwaitAnswer(event.flight);
+    if (kept.resident) {
+      entry.Owe();
+      owed_.Add(kept.key, kept.bytes);
+    }
   }
   leaving_bytes_ += flight.leaving_bytes;
   SetCharge(flight, charge_bytes);
   if (input && reserved_bytes_ + cache_.bytes() + input->bytes <= limit_bytes_ &&
       !cache_.Contains(input->key) && cache_.IsNewest(input->key)) {
-    out.push_back(KeepInput{event.flight, input->key});
+    out.Add(KeepInput{event.flight, input->key});
     cache_.Add(*input, now_us, out);
-    cache_.AnnounceHeld(input->key);
+    out.NoteHeld(input->key);
   }
-  out.push_back(ReportDone{event.flight, flight.lease});
-  if (draining_) cache_.SupplyAll(out);
+  out.Add(ReportDone{event.flight, flight.lease});
+  if (draining_) owed_.SupplyAll(out);
 }
 
-void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, StepActions& out) {
   const auto it = flights_.find(event.flight);
   assert(it != flights_.end());
   progress_us_ = now_us;
   EndWork(it->second);
   Unpin(it->second, now_us, out);
   SetCharge(it->second, 0);
-  out.push_back(ReportFailed{it->second.lease, event.cause, event.flight});
+  out.Add(ReportFailed{it->second.lease, event.cause, event.flight});
   flights_.erase(it);
 }
 
-void HandlerCore::On(const Released& event, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const Released& event, std::int64_t now_us, StepActions& out) {
   const auto it = flights_.find(event.flight);
   if (it == flights_.end()) return;
   leaving_bytes_ -= it->second.leaving_bytes;
   SetCharge(it->second, 0);
   for (const Pinned& result : it->second.pinned) {
-    cache_.EndAwaiting(result.entry, event.flight, out);
+    result.entry.EndAwaiting(event.flight, out);
   }
   Unpin(it->second, now_us, out);
   flights_.erase(it);
 }
 
-void HandlerCore::On(const ConnectionLost& event, std::int64_t, Actions& out) {
+void HandlerCore::On(const ConnectionLost& event, std::int64_t, StepActions& out) {
   link_.Begin(event.bytes_travel);
   // Nobody can have what the space lost with the session: its bytes would cross the link for
   // nothing.
-  cache_.ReleaseAllBut(event.put_again, out);
-  EndPause();
-  if (draining_) cache_.SupplyAll(out);
+  for (const Key& key : owed_.EndAllBut(event.put_again)) cache_.Release(key, out);
+  if (draining_) owed_.SupplyAll(out);
   // The space does not know what we hold: say it again. Tasks in flight run on; their results count
   // if they are the first, whatever became of the leases.
-  cache_.AnnounceAll();
+  for (const auto& [key, entry] : cache_.entries()) {
+    if (entry.IsAnnounced()) out.NoteHeld(key);
+  }
 }
 
-void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const Drain&, std::int64_t now_us, StepActions& out) {
   draining_ = true;
-  EndPause();
-  cache_.SupplyAll(out);
+  owed_.SupplyAll(out);
   for (auto it = flights_.begin(); it != flights_.end();) {
     Flight& flight = it->second;
     if (flight.phase == Phase::kFetching) {
       EndWork(flight);
       Unpin(flight, now_us, out);
       SetCharge(flight, 0);
-      out.push_back(PutBack{it->first, flight.lease});
+      out.Add(PutBack{it->first, flight.lease});
       it = flights_.erase(it);
     } else {
       ++it;
@@ -384,20 +388,19 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, Actions& out) {
   }
 }
 
-void HandlerCore::On(const TimePassed&, std::int64_t now_us, Actions& out) {
+void HandlerCore::On(const TimePassed&, std::int64_t now_us, StepActions& out) {
   if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
-  SupplyFailedAgain(now_us, out);
-  SupplyWhenIdle(now_us, out);
-  if (now_us >= cache_.NextCheckUs()) cache_.DropCold(now_us, out);
+  owed_.SupplyDue(now_us, out);
+  if (now_us >= eviction_.NextCheckUs(cache_)) eviction_.DropCold(now_us, cache_, out);
 }
 
-void HandlerCore::ExtendLeases(std::int64_t now_us, Actions& out) {
+void HandlerCore::ExtendLeases(std::int64_t now_us, StepActions& out) {
   extend_check_us_ = tuplespace::kForeverUs;
   for (auto& [id, flight] : flights_) {
     if (flight.timed || flight.phase == Phase::kSending) continue;
     if (now_us >= flight.extend_at_us) {
       flight.extend_at_us = now_us + flight.lease_us / 2;
-      if (MayExtend(flight, now_us)) out.push_back(ExtendLease{flight.lease, flight.lease_us});
+      if (MayExtend(flight, now_us)) out.Add(ExtendLease{flight.lease, flight.lease_us});
     }
     extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
   }

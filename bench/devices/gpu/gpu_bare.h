@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "acan/core/operators/operators.h"
 #include "acan/cuda/cuda_devices.h"
 #include "check.h"
 #include "cublas.h"
