@@ -16,6 +16,9 @@ typedef int64_t acan_i64;
 #define ACAN_AS_U32(x) __builtin_bit_cast(uint32_t, (float)(x))
 #define ACAN_AS_F32(x) __builtin_bit_cast(float, (uint32_t)(x))
 #define ACAN_COLUMN_LANES 256
+#if defined(__AVX512F__)
+#define ACAN_SEARCH_LANES 64  // there are 32 vector registers
+#endif
 #if defined(__clang__)
 #define ACAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define ACAN_LANE_LOOP _Pragma("clang loop vectorize(enable)")

@@ -11,12 +11,12 @@
 
 constexpr int64_t kBand = 64;               // channels
 constexpr int64_t kBandFloats = 96 * 1024;  // of packed rows, which stay in L2
-constexpr int kTilePixels = 6;
 #if defined(__AVX512F__)
-constexpr int kTileChannelVecs = 4;
+constexpr int kTilePixels = 8;
 #else
-constexpr int kTileChannelVecs = 2;
+constexpr int kTilePixels = 6;
 #endif
+constexpr int kTileChannelVecs = 2;
 static_assert(kBand % (kTileChannelVecs * Vec::kWidth) == 0);
 
 // Sums of adjacent pixels, for some vectors of channels.
@@ -32,8 +32,14 @@ struct DepthwiseTile {
 };
 
 // `kStride`: the distance between neighbouring pixels of the tile in the image. As a constant, it
-// is a part of the addresses.
-template <int kStride, int kPixels, int kVecs>
+// is a part of the addresses. `kTaps` divides the window's width. The weights of so many taps are
+// kept in registers, so that each pixel of the image is loaded once for all sums that it is in:
+//
+//   pixel of the image     0    1    2    3    4    ..        kStride = 1, kTaps = 3
+//   taps of sums[0]        0    1    2
+//   taps of sums[1]             0    1    2
+//   taps of sums[2]                  0    1    2
+template <int kStride, int kPixels, int kVecs, int kTaps>
 void SumTaps(const DepthwiseTile& t) {
   Vec sums[kPixels][kVecs];
   ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
@@ -42,17 +48,26 @@ void SumTaps(const DepthwiseTile& t) {
   const float* weight = t.weight;
   for (int64_t y = 0; y < t.window_height; ++y) {
     const float* x = t.packed + y * t.row_floats;
-    for (int64_t tap = 0; tap < t.window_width; ++tap, x += kBand, weight += kBand) {
-      // Otherwise gcc keeps what the next tap reads again in registers, and has none left for the
+    for (int64_t tap = 0; tap < t.window_width; tap += kTaps) {
+      // Otherwise gcc keeps what the next taps read again in registers, and has none left for the
       // sums.
       asm("" : "+r"(x));
-      Vec right[kVecs];
-      ACAN_UNROLL for (int j = 0; j < kVecs; ++j) right[j] = Vec::Load(weight + j * Vec::kWidth);
-      ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
+      Vec right[kTaps][kVecs];
+      ACAN_UNROLL for (int k = 0; k < kTaps; ++k, weight += kBand) {
         ACAN_UNROLL for (int j = 0; j < kVecs; ++j) {
-          Vec::Fma(sums[i][j], Vec::Load(x + i * kStride * kBand + j * Vec::kWidth), right[j]);
+          right[k][j] = Vec::Load(weight + j * Vec::kWidth);
         }
       }
+      _Pragma("GCC unroll 32") for (int at = 0; at < (kPixels - 1) * kStride + kTaps; ++at) {
+        ACAN_UNROLL for (int j = 0; j < kVecs; ++j) {
+          const Vec left = Vec::Load(x + at * kBand + j * Vec::kWidth);
+          ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
+            const int k = at - i * kStride;
+            if (k >= 0 && k < kTaps) Vec::Fma(sums[i][j], left, right[k][j]);
+          }
+        }
+      }
+      x += kTaps * kBand;
     }
   }
   ACAN_UNROLL for (int i = 0; i < kPixels; ++i) {
@@ -68,21 +83,33 @@ using DepthwiseFunction = void (*)(const DepthwiseTile&);
 struct DepthwiseTable {
   DepthwiseFunction of[kTilePixels][kTileChannelVecs];
 };
-template <int kStride, int kPixels, int kVecs>
+template <int kStride, int kTaps, int kPixels, int kVecs>
 constexpr void FillDepthwise(DepthwiseTable& table) {
-  table.of[kPixels - 1][kVecs - 1] = &SumTaps<kStride, kPixels, kVecs>;
+  table.of[kPixels - 1][kVecs - 1] = &SumTaps<kStride, kPixels, kVecs, kTaps>;
   if constexpr (kVecs > 1) {
-    FillDepthwise<kStride, kPixels, kVecs - 1>(table);
+    FillDepthwise<kStride, kTaps, kPixels, kVecs - 1>(table);
   } else if constexpr (kPixels > 1) {
-    FillDepthwise<kStride, kPixels - 1, kTileChannelVecs>(table);
+    FillDepthwise<kStride, kTaps, kPixels - 1, kTileChannelVecs>(table);
   }
 }
-template <int kStride>
+template <int kStride, int kTaps>
 constexpr DepthwiseTable kDepthwiseTable = [] {
   DepthwiseTable table{};
-  FillDepthwise<kStride, kTilePixels, kTileChannelVecs>(table);
+  FillDepthwise<kStride, kTaps, kTilePixels, kTileChannelVecs>(table);
   return table;
 }();
+
+// The functions for a width of the window. With AVX2 there are too few registers for weights of
+// several taps.
+template <int kStride>
+const DepthwiseTable& DepthwiseTableOf([[maybe_unused]] int64_t window_width) {
+#if defined(__AVX512F__)
+  if (window_width % 7 == 0) return kDepthwiseTable<kStride, 7>;
+  if (window_width % 5 == 0) return kDepthwiseTable<kStride, 5>;
+  if (window_width % 3 == 0) return kDepthwiseTable<kStride, 3>;
+#endif
+  return kDepthwiseTable<kStride, 1>;
+}
 
 // Pixels of the next tile, with `left` to go in a row. The last two tiles are halves, since a tile
 // of few pixels takes as long as a full one. With a wide stride, one pixel at a time.
@@ -147,7 +174,8 @@ void SumRow(const Depthwise& d, int64_t row, int64_t packed_y, int64_t begin, in
                                d.w.window_height,
                                d.w.window_width,
                                channels};
-      const DepthwiseTable& table = d.w.stride_x == 2 ? kDepthwiseTable<2> : kDepthwiseTable<1>;
+      const DepthwiseTable& table = d.w.stride_x == 2 ? DepthwiseTableOf<2>(d.w.window_width)
+                                                      : DepthwiseTableOf<1>(d.w.window_width);
       table.of[pixels - 1][(channels + Vec::kWidth - 1) / Vec::kWidth - 1](tile);
     }
   }

@@ -27,6 +27,10 @@ constexpr int kUnrollK = 4;
 #include "products/pack_inline.h"
 #include "products/tile_inline.h"
 
+#if defined(__AVX512F__)
+#include "rows/gelu_inline.h"
+#endif
+
 #include "rows/launch_inline.h"
 
 #include "products/gemm_inline.h"

@@ -107,6 +107,9 @@ enum KernelNumber : int {
 
 void Launch(int kernel, const LaunchArgs& launch, const Region& region) {
   const acan_args args = KernelArgsOf(launch);
+#if defined(__AVX512F__)
+  if (kernel == kActivation && args.i[0] == ACAN_GELU) return RunGelu(args, region);
+#endif
   switch (kernel) {
 #define ACAN_OPERATOR(number, enumerator, function, iteration, variants, ...) \
   case number:                                                                \

@@ -218,6 +218,12 @@ ACAN_FN void acan_max_pooling(const acan_args* a, acan_i64 r) {
  * CPU, so that each window is searched once for all of its pixels. */
 #define ACAN_STRIP_ROWS (ACAN_COLUMN_LANES > 1 ? 16 : 1)
 
+/* Channels of a window that are searched side by side. A prelude may define more, where more fit
+ * into the registers. */
+#ifndef ACAN_SEARCH_LANES
+#define ACAN_SEARCH_LANES ACAN_HALF_LANES
+#endif
+
 typedef struct {
   const acan_window* of;
   acan_i64 image;
@@ -232,13 +238,16 @@ ACAN_FN int acan_in_span(acan_span span, acan_i64 at) {
  * maximum. */
 ACAN_FN void acan_add_to_largest(const acan_args* a, const acan_strip* s, const acan_view* v,
                                  acan_i64 from, acan_i64 c, int lanes) {
-  const ACAN_GLOBAL float* dy = a->m[2].data + from * a->m[2].stride + c;
-  float best[ACAN_HALF_LANES];
-  acan_i32 where[ACAN_HALF_LANES];
+  const float infinity = ACAN_AS_F32(0x7f800000u);
+  const ACAN_GLOBAL float* from_dy = a->m[2].data + from * a->m[2].stride + c;
+  float dy[ACAN_SEARCH_LANES];
+  float best[ACAN_SEARCH_LANES]; /* infinity for a NaN, so that one comparison suffices */
+  acan_i32 where[ACAN_SEARCH_LANES];
   acan_i64 y;
   acan_i64 x;
   int l;
-  for (l = 0; l < lanes; ++l) best[l] = -ACAN_AS_F32(0x7f800000u);
+  for (l = 0; l < lanes; ++l) dy[l] = from_dy[l];
+  for (l = 0; l < lanes; ++l) best[l] = -infinity;
   /* The first pixel, also of a window in which no pixel is larger than minus infinity. */
   for (l = 0; l < lanes; ++l) {
     where[l] = (acan_i32)(v->taps_y.begin * v->of->window_width + v->taps_x.begin);
@@ -248,9 +257,9 @@ ACAN_FN void acan_add_to_largest(const acan_args* a, const acan_strip* s, const 
       const acan_i32 tap = (acan_i32)(y * v->of->window_width + x);
       const ACAN_GLOBAL float* at = a->m[1].data + acan_view_row(v, y, x) * a->m[1].stride + c;
       for (l = 0; l < lanes; ++l) {
-        const int larger = (at[l] > best[l]) | (at[l] != at[l]);
-        best[l] = larger ? at[l] : best[l];
-        where[l] = larger ? tap : where[l];
+        const float value = at[l] < infinity ? at[l] : infinity; /* also for NaN */
+        where[l] = !(at[l] <= best[l]) ? tap : where[l];         /* larger, or NaN */
+        best[l] = value > best[l] ? value : best[l];
       }
     }
   }
@@ -290,9 +299,13 @@ ACAN_FN void acan_max_gradient_strip(const acan_args* a, const acan_strip* s) {
     for (x = out_x.begin; x < out_x.end; ++x) {
       const acan_view v = acan_view_at(w, s->image, y, x);
       const acan_i64 from = (s->image * w->out_height + y) * w->out_width + x;
-      for (c = ACAN_HALF_LANES * ACAN_ROW_THREAD; c + ACAN_HALF_LANES <= channels;
-           c += ACAN_HALF_LANES * ACAN_ROW_THREADS) {
+      for (c = ACAN_SEARCH_LANES * ACAN_ROW_THREAD; c + ACAN_SEARCH_LANES <= channels;
+           c += ACAN_SEARCH_LANES * ACAN_ROW_THREADS) {
+        acan_add_to_largest(a, s, &v, from, c, ACAN_SEARCH_LANES);
+      }
+      if (ACAN_SEARCH_LANES > ACAN_HALF_LANES && c + ACAN_HALF_LANES <= channels) {
         acan_add_to_largest(a, s, &v, from, c, ACAN_HALF_LANES);
+        c += ACAN_HALF_LANES;
       }
       if (c < channels) acan_add_to_largest(a, s, &v, from, c, (int)(channels - c));
     }

@@ -17,17 +17,24 @@
  * added to this constant adds to n and changes no rounding. */
 #define ACAN_ROUNDER 12582912.0f
 
+/* Coefficients of (e^r - 1 - r) / r^2, 3.3e-9. */
+#define ACAN_EXP_4 0.00138131471f
+#define ACAN_EXP_3 0.00836941879f
+#define ACAN_EXP_2 0.041668456f
+#define ACAN_EXP_1 0.166665152f
+#define ACAN_EXP_0 0.49999994f
+
 /* e^(y + tail) / 2^n for a tiny tail (|tail| < 2^-10), which carries what y lost to rounding; n is
  * given as a float. In [0.7, 1.42] for |y| < 110. */
 ACAN_FN float acan_exp_mantissa(float y, float tail, float n) {
   /* ln 2 in two parts; the product with the first is exact for |n| < 2^9. */
   const float r0 = ACAN_FMA(n, -0.693145752f, y);
   const float r = ACAN_FMA(n, -1.42860677e-06f, r0) + tail;
-  float p = 0.00138131471f; /* (e^r - 1 - r) / r^2, 3.3e-9 */
-  p = ACAN_FMA(p, r, 0.00836941879f);
-  p = ACAN_FMA(p, r, 0.041668456f);
-  p = ACAN_FMA(p, r, 0.166665152f);
-  p = ACAN_FMA(p, r, 0.49999994f);
+  float p = ACAN_EXP_4;
+  p = ACAN_FMA(p, r, ACAN_EXP_3);
+  p = ACAN_FMA(p, r, ACAN_EXP_2);
+  p = ACAN_FMA(p, r, ACAN_EXP_1);
+  p = ACAN_FMA(p, r, ACAN_EXP_0);
   return ACAN_FMA(p * r, r, r) + 1.0f;
 }
 
@@ -148,9 +155,11 @@ ACAN_FN float acan_sigmoid(float x) {
   return x == x ? gate : ACAN_NAN;
 }
 
-/* x|, at most 14.45, from where on e^(-x^2 / 2) is 0. */
+/* From here on e^(-x^2 / 2) is 0. */
+#define ACAN_GAUSS_BOUND 14.45f
+
 ACAN_FN float acan_gauss_bound(float x) {
-  return acan_bounded_abs(x, 14.45f);
+  return acan_bounded_abs(x, ACAN_GAUSS_BOUND);
 }
 
 /* e^(-x^2 / 2) of a bounded |x|. The rounding of x^2 is carried along; without it the error would
@@ -164,11 +173,11 @@ ACAN_FN float acan_gauss(float bounded) {
   const float n = shifted - rounder;
   const float r0 = ACAN_FMA(n, 2.0f * 0.693145752f, u);
   const float r = ACAN_FMA(n, 2.0f * 1.42860677e-06f, r0) + tail;
-  float p = 0.00138131471f / -32.0f;
-  p = ACAN_FMA(p, r, 0.00836941879f / 16.0f);
-  p = ACAN_FMA(p, r, 0.041668456f / -8.0f);
-  p = ACAN_FMA(p, r, 0.166665152f / 4.0f);
-  p = ACAN_FMA(p, r, 0.49999994f / -2.0f);
+  float p = ACAN_EXP_4 / -32.0f;
+  p = ACAN_FMA(p, r, ACAN_EXP_3 / 16.0f);
+  p = ACAN_FMA(p, r, ACAN_EXP_2 / -8.0f);
+  p = ACAN_FMA(p, r, ACAN_EXP_1 / 4.0f);
+  p = ACAN_FMA(p, r, ACAN_EXP_0 / -2.0f);
   p = ACAN_FMA(p * r, r, r) - 2.0f;
   return acan_scale_by_power(p, ACAN_AS_U32(shifted)) * -2.71050543e-20f; /* -2^-65 */
 }
@@ -178,6 +187,26 @@ ACAN_FN float acan_normal_density(float x) {
   return 0.398942292f * acan_gauss(acan_gauss_bound(x));
 }
 
+/* Coefficients of (Phi(x) - 1/2) / x in x^2, |x| <= 1, 2.6e-10. */
+#define ACAN_CENTER_5 -7.66467929e-06f
+#define ACAN_CENTER_4 0.000113512659f
+#define ACAN_CENTER_3 -0.00118635304f
+#define ACAN_CENTER_2 0.00997333135f
+#define ACAN_CENTER_1 -0.0664903596f
+#define ACAN_CENTER_0 0.398942292f
+
+/* Coefficients of (1 - Phi(y)) * e^(y^2 / 2) * (y + 2) in t = (y - 2) / (y + 2), y in [1, 14.6],
+ * 1.4e-8. */
+#define ACAN_RATIO_8 0.000386414584f
+#define ACAN_RATIO_7 0.00134473492f
+#define ACAN_RATIO_6 -0.00202609715f
+#define ACAN_RATIO_5 -0.00682325847f
+#define ACAN_RATIO_4 -0.000445791869f
+#define ACAN_RATIO_3 0.0367236212f
+#define ACAN_RATIO_2 0.0287961364f
+#define ACAN_RATIO_1 -0.331404537f
+#define ACAN_RATIO_0 0.672407985f
+
 /* The normal distribution Phi(x) = (1 + erf(x / sqrt(2))) / 2, accurate in both tails; some
  * number for NaN. */
 ACAN_FN float acan_normal_cdf(float x) {
@@ -185,27 +214,26 @@ ACAN_FN float acan_normal_cdf(float x) {
   const float inverse = ACAN_DIV(1.0f, bounded + 2.0f);
   const float t = (bounded - 2.0f) * inverse;
   const float u = bounded * bounded;
-  float center = -7.66467929e-06f; /* (Phi(x) - 1/2) / x in x^2, |x| <= 1, 2.6e-10 */
-  /* (1 - Phi(y)) * e^(y^2 / 2) * (y + 2) in t = (y - 2) / (y + 2), y in [1, 14.6], 1.4e-8 */
-  float ratio = 0.000386414584f;
+  float center = ACAN_CENTER_5;
+  float ratio = ACAN_RATIO_8;
   /* 1 for x >= 0, else 0, computed without a comparison, which compilers would repeat for each
    * use. */
   const acan_i32 bits = (acan_i32)ACAN_AS_U32(x);
   const float one = ACAN_AS_F32(0x3f800000u & ~(acan_u32)(bits >> 31));
   float upper;
-  center = ACAN_FMA(center, u, 0.000113512659f);
-  center = ACAN_FMA(center, u, -0.00118635304f);
-  center = ACAN_FMA(center, u, 0.00997333135f);
-  center = ACAN_FMA(center, u, -0.0664903596f);
-  center = ACAN_FMA(center, u, 0.398942292f);
-  ratio = ACAN_FMA(ratio, t, 0.00134473492f);
-  ratio = ACAN_FMA(ratio, t, -0.00202609715f);
-  ratio = ACAN_FMA(ratio, t, -0.00682325847f);
-  ratio = ACAN_FMA(ratio, t, -0.000445791869f);
-  ratio = ACAN_FMA(ratio, t, 0.0367236212f);
-  ratio = ACAN_FMA(ratio, t, 0.0287961364f);
-  ratio = ACAN_FMA(ratio, t, -0.331404537f);
-  ratio = ACAN_FMA(ratio, t, 0.672407985f);
+  center = ACAN_FMA(center, u, ACAN_CENTER_4);
+  center = ACAN_FMA(center, u, ACAN_CENTER_3);
+  center = ACAN_FMA(center, u, ACAN_CENTER_2);
+  center = ACAN_FMA(center, u, ACAN_CENTER_1);
+  center = ACAN_FMA(center, u, ACAN_CENTER_0);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_7);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_6);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_5);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_4);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_3);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_2);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_1);
+  ratio = ACAN_FMA(ratio, t, ACAN_RATIO_0);
   upper = acan_copy_sign(ratio * inverse * acan_gauss(bounded), x);
   return bounded < 1.0f ? ACAN_FMA(center, x, 0.5f) : one - upper;
 }
