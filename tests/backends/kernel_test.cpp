@@ -1,6 +1,7 @@
 // Every kernel on every device against a plain definition, to the bit.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -163,6 +164,48 @@ TEST_P(KernelTest, UniformIsAFunctionOfThePlaceAlone) {
     });
     EXPECT_EQ(Difference(Fetch(device, out), want), "");
   });
+}
+
+TEST_P(KernelTest, Activation) {
+  ForAll([](Device& device, const Case& at) {
+    for (const ActivationRow& row : kActivations) {
+      const Host z = Values(at.rows, at.cols, 8);
+      const Host want = Make(at.rows, at.cols,
+                             [&](auto r, auto c) { return Activate(row.activation, z.at(r, c)); });
+      const OnDevice in = Put(device, z, at.pad);
+      const OnDevice out = Space(device, at.rows, at.cols, at.pad);
+      KernelArgs args;
+      args.scalars.i[0] = static_cast<std::int64_t>(row.activation);
+      args.scalars.f[0] = kBound;
+      for (const OnDevice* result : {&out, &in}) {  // the second time in place
+        args.m = {result->matrix, in.matrix};
+        device.Launch(Kernel::kActivation, args);
+        EXPECT_EQ(Difference(Fetch(device, *result), want), "") << row.word;
+      }
+    }
+  });
+}
+
+// Some instruction sets have a driver of their own for gelu.
+TEST_P(KernelTest, GeluOfAllExponents) {
+  ACAN_SKIP_WITHOUT(GetParam());
+  constexpr std::uint32_t kStep = 19'997;  // prime, so that all mantissas and exponents occur
+  constexpr std::int64_t kRows = 463, kCols = 463;
+  const Host z = [] {
+    Host host(kRows, kCols);
+    std::uint32_t bits = 0;
+    for (float& value : host.v) value = std::bit_cast<float>(bits += kStep);
+    return host;
+  }();
+  const Host want =
+      Make(kRows, kCols, [&](auto r, auto c) { return Activate(Activation::kGelu, z.at(r, c)); });
+  const auto device = GetParam().make(1, kRoomyBytes);
+  const OnDevice in = Put(*device, z);
+  KernelArgs args;
+  args.scalars.i[0] = static_cast<std::int64_t>(Activation::kGelu);
+  args.m = {in.matrix, in.matrix};
+  device->Launch(Kernel::kActivation, args);
+  EXPECT_EQ(Difference(Fetch(*device, in), want), "");
 }
 
 TEST_P(KernelTest, BiasActivation) {
