@@ -8,6 +8,7 @@
 
 #include "acan/core/access_roles.h"
 #include "acan/core/error.h"
+#include "acan/core/memory_budget.h"
 #include "acan/core/names.h"
 #include "acan/core/text/json_text.h"
 #include "acan/core/text/size_text.h"
@@ -214,7 +215,8 @@ bool CheckJoin(Attempt& attempt, const std::optional<AccessFile>& file, Findings
   if (!attempt.ended()) {
     findings.Add(
         "key", State::kFailed,
-        fmt::format("no broker has answered for {} s: whatever listens there is not a broker",
+        fmt::format("no broker has answered for {} s: what listens there is not a broker, or is "
+                    "one that is stopped or overloaded",
                     kPatience.count()));
     return false;
   }
@@ -290,8 +292,8 @@ void CheckLink(tuplespace::Client& client, const std::optional<AccessFile>& file
   }
 }
 
-// Returns the device's GFLOP/s; 0 if it gets no tasks of exact jobs.
-double CheckDevice(const HandlerDevice& chosen, Findings& findings) {
+// Returns the device's GFLOP/s; 0 if a handler would not start, or get no tasks of exact jobs.
+double CheckDevice(const HandlerDevice& chosen, Findings& findings) try {
   const std::unique_ptr<Device> device =
       MakeDevice(chosen.spec, chosen.memory_bytes, chosen.fast_math);
   const ConformanceResult conformance = RunConformance(*device);
@@ -311,6 +313,9 @@ double CheckDevice(const HandlerDevice& chosen, Findings& findings) {
                fmt::format("{} computes exactly, {:.1f} GFLOP/s, and may hold {}", name, gflops,
                            RoundedSizeText(device->budget().limit_bytes())));
   return gflops;
+} catch (const OutOfMemory& error) {
+  findings.Add("device", State::kFailed, TooSmall(chosen.spec, chosen.memory_bytes, error).what());
+  return 0;
 }
 
 // Compares the device with the handlers that have already joined.

@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -161,6 +162,18 @@ int RunChosen(const Chosen& chosen) {
   }
 }
 
+// Prints what --help or --version asks for. CLI11 would not notice if stdout cannot be written.
+int PrintAsked(const CLI::App& app, const CLI::Success& asked) {
+  std::ostringstream text;
+  const int code = app.exit(asked, text);
+  try {
+    Print(text.str());
+    return code;
+  } catch (...) {
+    return ComplainOfCurrentException();
+  }
+}
+
 // Handles exceptions that no thread catches. If the system refuses memory or threads, that is no
 // bug of the program, so the process ends with a message. Anything else leaves a core file.
 [[noreturn]] void EndByUncaught() {
@@ -203,7 +216,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version
-    return app.exit(success);
+    return PrintAsked(app, success);
   } catch (const CLI::ParseError& error) {
     ChooseFormat(app, argc, argv);
     const std::string hint = Hint(app, argc, argv);

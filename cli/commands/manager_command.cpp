@@ -89,7 +89,6 @@ int RunManager(const ManagerFlags& flags) {
   AvoidPreemption();
   ManagerOptions options;
   options.endpoint = EndpointToConnect(flags.connect);
-  options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   options.source = flags.job.path;
   options.machine = ThisMachine().id;
   options.resume = flags.resume;
@@ -105,6 +104,7 @@ int RunManager(const ManagerFlags& flags) {
     options.direct = flags.direct.value == "on";
   }
   Job job = ReadJob(flags.job);
+  options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
   std::optional<Watchdog> reading(std::in_place, OfReading(role.log()));
   const bool resumes = options.resume || options.standby;

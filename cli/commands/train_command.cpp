@@ -121,14 +121,14 @@ int RunTrain(const TrainFlags& flags) {
     throw UsageError(
         "no job was given: name a job file (see examples/), or a folder with --resume");
   }
-  const std::string out_dir = resume            ? flags.resume
-                              : flags.out.set() ? flags.out.value
-                                                : DefaultOutDir(flags.job.path);
-  if (resume && std::filesystem::exists(std::filesystem::path(out_dir) / kReceiptName)) {
+  if (resume && std::filesystem::exists(std::filesystem::path(flags.resume) / kReceiptName)) {
     return ReportDone(flags, log);
   }
   const bool is_kept = flags.job.path.empty();
   Job job = is_kept ? ReadKeptJob(flags.resume, flags.job) : ReadJob(flags.job);
+  const std::string out_dir = resume            ? flags.resume
+                              : flags.out.set() ? flags.out.value
+                                                : DefaultOutDir(flags.job.path);
   CheckFolderIsFree(out_dir);
   std::optional<Watchdog> reading(std::in_place, OfReading(log));
   if (is_kept) {

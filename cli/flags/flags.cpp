@@ -1,14 +1,29 @@
 #include "flags.h"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <limits>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 
 namespace acan::cli {
+namespace {
+
+// CLI11 adds 2^64 to negative numbers, and takes the largest number for those above it.
+std::string ProblemOfUnsigned(const std::string& text) {
+  errno = 0;
+  std::strtoull(text.c_str(), nullptr, 0);
+  if (errno != ERANGE && text.find('-') == std::string::npos) return "";
+  return fmt::format("must be an integer from 0 to {}", std::numeric_limits<std::uint64_t>::max());
+}
+
+}  // namespace
 
 Flag& Flag::TypeName(const std::string& name) {
   option_->type_name(name);
@@ -82,7 +97,9 @@ void Command::RequireCommand() {
 
 template <typename Value>
 Flag Command::AddOption(const std::string& name, Value& value, const std::string& description) {
-  return Flag(app_->add_option(name, value, description));
+  CLI::Option* const option = app_->add_option(name, value, description);
+  if constexpr (std::is_same_v<Value, std::uint64_t>) option->check(ProblemOfUnsigned);
+  return Flag(option);
 }
 
 template Flag Command::AddOption(const std::string&, std::string&, const std::string&);

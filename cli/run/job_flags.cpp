@@ -153,7 +153,14 @@ LocalClusterOptions ParseCluster(const ClusterFlags& flags) {
 }
 
 std::string DefaultOutDir(const std::string& path) {
-  return (std::filesystem::path("out") / std::filesystem::path(path).stem()).string();
+  const std::string stem = std::filesystem::path(path).stem().string();
+  // "...toml" would lead to out/.., the current folder, whose files the run would replace.
+  if (stem.empty() || stem == "." || stem == "..") {
+    throw UsageError(fmt::format(
+        "{}: its name gives the output folder no name (out/{}): name a folder with --out", path,
+        stem));
+  }
+  return (std::filesystem::path("out") / stem).string();
 }
 
 }  // namespace acan::cli

@@ -58,7 +58,8 @@ void AddClusterFlags(
 // memory, and nine tenths of each GPU's memory.
 LocalClusterOptions ParseCluster(const ClusterFlags& flags);
 
-// The default folder for the outputs of a job at `path`: "out/mnist" for "jobs/mnist.toml".
+// The default folder for the outputs of a job at `path`: "out/mnist" for "jobs/mnist.toml". Throws
+// Error (usage) if the file's name has no part that can be the folder's name.
 std::string DefaultOutDir(const std::string& path);
 
 }  // namespace acan::cli

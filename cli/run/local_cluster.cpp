@@ -98,7 +98,7 @@ milliseconds Restart::AfterLife(milliseconds life, const Exit& exit) {
 struct LocalCluster::Impl {
   LocalClusterOptions options;
   Log& log;
-  ScratchFolder folder;
+  std::optional<ScratchFolder> folder;  // of the broker's socket, which tcp does without
   std::string endpoint;
   std::string handlers_endpoint;
   std::optional<Child> broker;
@@ -129,6 +129,8 @@ struct LocalCluster::Impl {
         own_processors(ThisMachine().cpus, ThreadsOf(options.handlers)),
         coming(options.handlers) {
     for (const DeviceSpec& spec : options.handlers) slots.emplace_back().spec = spec;
+    // If this process is killed, the broker removes the folder, which it finds by its endpoint.
+    if (options.transport == Transport::kIpc) folder.emplace();
   }
 
   std::vector<std::string> LogFlags() const {
@@ -153,9 +155,7 @@ struct LocalCluster::Impl {
 
   // Starts the first broker; returns when it listens.
   void AwaitBroker() {
-    const std::string listen = options.transport == Transport::kTcp
-                                   ? "tcp://127.0.0.1:*"
-                                   : "ipc://" + folder.path() + "/space";
+    const std::string listen = folder ? "ipc://" + folder->path() + "/space" : "tcp://127.0.0.1:*";
     StartBroker(listen);
     const Clock::time_point deadline = broker_started + kBrokerPatience;
     LongWait wait(MicrosecondsOf(broker_started));
@@ -382,7 +382,7 @@ struct LocalCluster::Impl {
     for (Slot& slot : slots) slot.child.reset();
     if (broker) End({&*broker}, "the broker");
     broker.reset();
-    folder.Remove();
+    if (folder) folder->Remove();
   }
 
   // The body of the thread.
@@ -492,7 +492,7 @@ void LocalCluster::Kill() {
   impl_->stopping = true;  // so that nothing is restarted
   const std::lock_guard lock(impl_->mutex);
   for (const auto& [pid, process] : impl_->pids) ::kill(pid, SIGKILL);
-  impl_->folder.Remove();
+  if (impl_->folder) impl_->folder->Remove();
 }
 
 }  // namespace acan::cli

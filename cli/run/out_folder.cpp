@@ -1,5 +1,8 @@
 #include "out_folder.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 
 #include "acan/manager/replaced_run.h"
@@ -18,9 +21,9 @@ EmptyFolders::EmptyFolders(const std::string& out_dir) {
 }
 
 EmptyFolders::~EmptyFolders() {
-  std::error_code error;
   for (const std::string& folder : missing_) {
-    if (fs::is_directory(folder, error) && !fs::remove(folder, error)) return;
+    // fs::remove would also remove a link that somebody has put in the folder's place.
+    if (::rmdir(folder.c_str()) != 0 && errno != ENOENT) return;
   }
 }
 

@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 // A port of the loopback interface that belongs to this object and never answers.
@@ -199,6 +200,36 @@ TEST_F(Check, NamesWhatListensButIsNoBroker) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, AllOf(ContainsRegex("reach +ok"), ContainsRegex("key +FAILED"),
                                 Not(HasSubstr("version"))));
+}
+
+// It answers nothing, as what is no broker does.
+TEST_F(Check, OfABrokerThatIsStoppedDoesNotSayThatItIsNone) {
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  EndpointOf(broker);
+  broker.Signal(SIGSTOP);
+  const Result result = Run(endpoint);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out,
+              ContainsRegex("key +FAILED .* is not a broker, or is one that is stopped"));
+}
+
+TEST_F(Check, OfADeviceThatIsTooSmallSaysWhatItNeeds) {
+  const std::string endpoint = "ipc://" + (folder_ / "space");
+  Program broker({"broker", "--listen", endpoint});
+  EndpointOf(broker);
+  const Result result =
+      RunAcan({"check", "--connect", endpoint, "--device", "cpu:1", "--memory", "40KiB", "--json"});
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_THAT(result.err, IsEmpty());
+  const auto all = nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(all.is_object()) << result.out;
+  EXPECT_FALSE(all["ok"]);
+  const auto& last = all["checks"].back();
+  EXPECT_EQ(last["check"], "device");
+  EXPECT_EQ(last["state"], "FAILED");
+  EXPECT_THAT(last["text"].get<std::string>(),
+              AllOf(HasSubstr("cpu:1 with 40KiB is too small"), HasSubstr("needs 64KiB")));
 }
 
 TEST_F(Check, NamesAKeyThatIsMissingOrNotOnTheList) {

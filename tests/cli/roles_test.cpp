@@ -315,6 +315,8 @@ epochs = 1
   Program manager(ManagerWords(endpoint, job, folder / "out"));
   ASSERT_TRUE(manager.WaitForErr("the largest task needs"));
   ASSERT_TRUE(manager.WaitForErr("this handler offers 64KiB"));
+  ASSERT_TRUE(manager.WaitForErr(
+      "waiting for a handler with more memory (or begin again with train.block = "));
   Program large(HandlerWords(endpoint, "64MiB"));
   EXPECT_EQ(manager.Wait(), 0) << manager.err();
 }

@@ -189,6 +189,21 @@ TEST_F(Training, LeavesNoChildWhenItIsKilled) {
   ExpectNothingLeft();
 }
 
+// The broker could not find a folder of its parent by an endpoint of tcp.
+TEST(TrainingOverTcp, LeavesNoFolderWhenItIsKilled) {
+  const TestFolder folder;
+  const TestFolder temporary;
+  Program train({"train", folder.Write("job.toml", EndlessJob()), "--handlers", "cpu:1@16MiB",
+                 "--transport", "tcp", "--out", folder / "out"},
+                {{"TMPDIR", temporary.path()}});
+  ASSERT_TRUE(train.WaitForErr("epoch 1/"));
+  const std::set<pid_t> children = train.Descendants();
+  train.Signal(SIGKILL);
+  EXPECT_EQ(train.Wait(), -SIGKILL);
+  EXPECT_TRUE(AllGone(children));
+  EXPECT_THAT(temporary.Names(), IsEmpty());
+}
+
 // If all processes of a run are killed, it cannot clean up. The next run does, and leaves folders
 // with an owner alone, and those of other hosts, whose locks it does not see where hosts share the
 // folder.

@@ -80,7 +80,10 @@ std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const 
     throw UsageError(fmt::format("{}: is a directory, expected {}", path, what));
   }
   if (check) check(status);
-  const bool pipe = !S_ISREG(status.st_mode);
+  const bool pipe = S_ISFIFO(status.st_mode);
+  if (!pipe && !S_ISREG(status.st_mode)) {
+    throw UsageError(fmt::format("{}: is a device, expected {}", path, what));
+  }
   std::string text;
   std::array<char, 1 << 16> buffer{};
   for (;;) {

@@ -321,7 +321,11 @@ std::vector<ClumsyCase> FlagCases() {
       {"chaos: a negative seed",
        "$ACAN chaos job.toml --seed -1",
        2,
-       {"--seed: must be an integer of at least 0"}},
+       {"--seed: must be an integer from 0 to 18446744073709551615"}},
+      {"chaos: a seed of more than 64 bits",
+       "$ACAN chaos job.toml --seed 18446744073709551616",
+       2,
+       {"--seed: must be an integer from 0 to 18446744073709551615"}},
       {"chaos: into the folder of a run that is at work",
        "mkdir live; echo kept > live/metrics.jsonl; touch live/manager.lock;"
        " flock live/manager.lock $ACAN chaos job.toml --out live; code=$?;"

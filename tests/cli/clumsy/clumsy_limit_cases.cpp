@@ -125,6 +125,12 @@ std::vector<ClumsyCase> LimitCases() {
        1,
        {"cannot write to stdout: No space left"}},
       {"stdout full, version", "$ACAN version > /dev/full", 1, {"cannot write to stdout"}},
+      {"stdout full, --version", "$ACAN --version > /dev/full", 1, {"cannot write to stdout"}},
+      {"stdout full, --help", "$ACAN --help > /dev/full", 1, {"cannot write to stdout"}},
+      {"stdout full, --help of a command",
+       "$ACAN train --help > /dev/full",
+       1,
+       {"cannot write to stdout"}},
       {"stderr full", "$ACAN train job.toml 2> /dev/full", 0, {"weights_sha256"}},
       {"stdout is a pipe whose reader went",
        "($ACAN train job.toml; echo $? > code) | true; "

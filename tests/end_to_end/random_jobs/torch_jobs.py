@@ -243,13 +243,36 @@ def moved_by_rounding(graph, start, job, wanted_losses, wanted):
     return most_of_losses, most
 
 
-def has_gradients_of_rounding(graph):
-    """Whether something is divided by its own magnitude, such as one feature by a norm, or the weight of a single
-    key. Its gradient is the difference of two float32 numbers that are equal except for rounding, in any program."""
-    widths = {each["name"]: each["columns"] for each in graph["parameters"]}
-    positions = max(each.get("rows", 1) for each in graph["inputs"])
-    if positions == 1 and any(node["operator"] == "attention" for node in graph["nodes"]):
+def has_queries_of_one_key(graph, start, job):
+    """Whether all queries of an attention on which the loss depends see a single key each: there is one position, or
+    only the first position of a causal attention is read. The weight of that key is always 1, so PyTorch's gradient of
+    the queries is exactly 0."""
+    attentions = [node for node in graph["nodes"] if node["operator"] == "attention"]
+    inputs = next(Samples(job, graph).batches(), None)
+    if not attentions or inputs is None:
+        return False
+    net = Net(graph, start, torch.float64)
+    for value in net.state.values():
+        value.requires_grad_()
+    values = net.values(inputs, (job.train["seed"], 0))
+    for node in attentions:
+        result, queries = values[node["name"]], values[node["inputs"][0]]
+        if not queries.requires_grad:
+            continue  # they come from the data
+        of_result, of_queries = torch.autograd.grad(values[graph["loss"]], (result, queries), retain_graph=True,
+                                                    allow_unused=True)
+        if of_result is not None and of_result.any() and not of_queries.any():
+            return True
+    return False
+
+
+def has_gradients_of_rounding(graph, start, job):
+    """Whether a gradient that is 0 in theory is a rounding error in acan, so that parameters on which the loss does
+    not depend change by noise: that of a single feature in front of a norm, or of queries and keys if each query sees
+    a single key. There acan subtracts two numbers that are equal except for rounding."""
+    if has_queries_of_one_key(graph, start, job):
         return True
+    widths = {each["name"]: each["columns"] for each in graph["parameters"]}
     for node in graph["nodes"]:
         width = widths.get(node["inputs"][1]) if len(node["inputs"]) > 1 else None
         if node["operator"] in ("layer_norm", "rms_norm") and width == 1:
@@ -268,7 +291,7 @@ def compare(graph, start, end, losses, job):
         if ours_apart > rounding[0]:
             findings.append(f"losses {losses}, in float64 {wanted_losses}, in float32 {their_losses}, and rounding the "
                             f"initial weights moves them by {rounding[0]:.1e}")
-    if has_gradients_of_rounding(graph):
+    if has_gradients_of_rounding(graph, start, job):
         return findings, ours_apart, theirs_apart
     first = {each["name"]: matrix_of(each, start[each["name"]]).double() for each in graph["parameters"]}
     most = max((wanted[name] - first[name]).norm().item() for name in first)

@@ -30,6 +30,10 @@ constexpr std::int64_t kSayAgainUs = 30'000'000;
 // What has been so for so long is said again, although it was otherwise for a while since.
 constexpr std::int64_t kSayAnewUs = 10'000'000;
 
+// Continues the advice to have more memory.
+constexpr const char* kNothingFits =
+    ", because acan finds no smaller train.block or train.batch that is enough";
+
 std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
   switch (policy) {
     case RecomputePolicy::kAuto:
@@ -161,8 +165,9 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
   if (config_.fixed_handlers) {
     awaited = HandlersText(Awaited());
   } else {
-    if (settings_that_fit_.empty()) settings_that_fit_ = SettingsThatFit();
-    awaited = fmt::format("a handler with more memory (or begin again: {})", settings_that_fit_);
+    if (!settings_that_fit_) settings_that_fit_ = SettingsThatFit();
+    const std::string again = fmt::format(" (or begin again with {})", *settings_that_fit_);
+    awaited = "a handler with more memory" + (settings_that_fit_->empty() ? kNothingFits : again);
   }
   const Capacity& largest = Largest();
   out.push_back(Say{fmt::format(
@@ -296,14 +301,14 @@ std::string HandlerPool::SettingsThatFit() const {
   Training smaller = config_.training;
   while (smaller.block > kMinBlock) {
     smaller.block /= 2;
-    if (fits(smaller)) return fmt::format("or set train.block = {}", smaller.block);
+    if (fits(smaller)) return fmt::format("train.block = {}", smaller.block);
   }
   smaller.batch = 1;
   smaller.block = config_.training.block;
-  if (fits(smaller)) return "or set a smaller train.batch, of which 1 fits";
+  if (fits(smaller)) return "a smaller train.batch, of which 1 fits";
   smaller.block = kMinBlock;
-  if (fits(smaller)) return fmt::format("or set train.block = {} and train.batch = 1", kMinBlock);
-  return "because acan finds no smaller train.block or train.batch that is enough";
+  if (fits(smaller)) return fmt::format("train.block = {} and train.batch = 1", kMinBlock);
+  return "";
 }
 
 // The largest handlers alone may be faster than all handlers with smaller tasks, or slower. Another
@@ -340,7 +345,7 @@ std::optional<Plan> HandlerPool::FindPlan() {
   if (largest <= hopeless_bytes_) return std::nullopt;
   if (std::optional<Plan> next = BestPlan()) return next;
   hopeless_bytes_ = largest;
-  settings_that_fit_.clear();
+  settings_that_fit_.reset();
   return std::nullopt;
 }
 
@@ -364,11 +369,12 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers && Awaited().empty()) {
     const Capacity& largest = Largest();
+    const std::string settings = SettingsThatFit();
     return GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
-        "more: give the handlers more memory, {}",
+        "more: give the handlers more memory{}",
         SizeText(smallest_need_bytes_), largest.name, SizeText(largest.memory_bytes),
-        SettingsThatFit())};
+        settings.empty() ? kNothingFits : ", or set " + settings)};
   }
   NameTooSmall(smallest_need_bytes_, out);
   SayAllAreTooSmall(now_us, out);

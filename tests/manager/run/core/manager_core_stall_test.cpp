@@ -303,6 +303,9 @@ TEST_F(StallTest, HandlersThatAreTooSmallForAnyPlanAreNamedAgainAndAgain) {
   Pass(10, {});
   EXPECT_THAT(shell_.Said(), HasSubstr("all handlers are too small: the largest task needs "));
   EXPECT_THAT(shell_.Said(), HasSubstr("and handler 0 offers the most, 2KiB"));
+  EXPECT_THAT(shell_.Said(),
+              HasSubstr("; waiting for a handler with more memory, because acan finds "
+                        "no smaller train.block or train.batch that is enough"));
   shell_.said.clear();
   Pass(40, {});
   EXPECT_THAT(shell_.Said(), HasSubstr("all handlers are too small"));

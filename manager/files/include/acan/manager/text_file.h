@@ -12,8 +12,9 @@ namespace acan {
 // The content of a file of at most `max_bytes`. It may be a pipe, into which another process must
 // write within some seconds, so that this never blocks forever. `what` says what is expected, for
 // example "a job file". Throws Unreadable if the path cannot be opened or read, and Error (usage)
-// if it is a directory, is longer, or is a pipe without a writer; both name it. `check`, if set, is
-// called with the status of the opened file before anything is read, and may throw.
+// if it is a directory or a device, is longer, or is a pipe without a writer; both name it.
+// `check`, if set, is called with the status of the opened file before anything is read, and may
+// throw.
 std::string ReadTextFile(const std::string& path, std::int64_t max_bytes, const std::string& what,
                          const std::function<void(const struct stat& opened)>& check = {});
 

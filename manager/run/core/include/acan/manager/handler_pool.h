@@ -72,7 +72,7 @@ class HandlerPool {
   std::optional<Plan> PlanFor(std::uint64_t capacity_bytes);
   std::optional<Plan> BestPlan();
   PlanRequest RequestFor(const Training& training, std::uint64_t capacity_bytes) const;
-  std::string SettingsThatFit() const;  // continues "give the handlers more memory, "
+  std::string SettingsThatFit() const;  // of the job, like "train.block = 32"; empty: none known
   std::optional<Plan> FindPlan();       // for handlers_
   Plan Adopt(Plan plan, ManagerActions& out);
   std::optional<Advice> CutFor(const Handlers& handlers, const Plan& plan, ManagerActions& out);
@@ -95,14 +95,14 @@ class HandlerPool {
   int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
   std::vector<ExpectedHandler> missing_;
   SmallHandlers small_;
-  std::uint64_t hopeless_bytes_ = 0;            // no plan for so large a largest handler
-  std::uint64_t hopeless_voter_bytes_ = 0;      // no plan for so large a voter
-  std::uint64_t smallest_need_bytes_ = 0;       // of the largest task, in that attempt
-  std::string settings_that_fit_;               // after that attempt; empty: not sought yet
-  std::optional<std::int64_t> unfit_since_us_;  // nobody present can hold the largest task
-  Said nobody_;                                 // no handler is there
-  Said too_small_;                              // no handler is large enough
-  Said late_;                                   // expected ones have not joined yet
+  std::uint64_t hopeless_bytes_ = 0;              // no plan for so large a largest handler
+  std::uint64_t hopeless_voter_bytes_ = 0;        // no plan for so large a voter
+  std::uint64_t smallest_need_bytes_ = 0;         // of the largest task, in that attempt
+  std::optional<std::string> settings_that_fit_;  // after that attempt; nullopt: not sought yet
+  std::optional<std::int64_t> unfit_since_us_;    // nobody present can hold the largest task
+  Said nobody_;                                   // no handler is there
+  Said too_small_;                                // no handler is large enough
+  Said late_;                                     // expected ones have not joined yet
 };
 
 }  // namespace acan
