@@ -259,7 +259,7 @@ void TakeNamesOf(const std::string& path, json* config) {
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
     const json known =
         pretrained.contains(token) ? pretrained[token] : DefaultOf(pretrained, token);
-    if (config->contains(token) && !known.is_discarded()) (*config)[token] = known;
+    if (!known.is_discarded()) (*config)[token] = known;
   }
   // BERT's is that of the job.
   if (config->value("model_type", json()) != "bert" && pretrained.contains(kPaddingToken)) {
