@@ -187,7 +187,8 @@ Data LoadTestText(const Job& job, const Vocabulary& vocabulary,
                   const std::vector<WantedInput>& wanted) {
   RequireOfTheModel("the run's vocabulary", vocabulary.size(), TokenBound(wanted));
   Data data;
-  data.test = TestWindows(job, TokenizeTestText(job.data.text, vocabulary), wanted);
+  StoredArray tokens = TokenizeTestText(job.data.text, vocabulary, &data.warnings);
+  data.test = TestWindows(job, std::move(tokens), wanted);
   return data;
 }
 
