@@ -244,7 +244,8 @@ StoredArray OpenStream(const std::string& path, const std::string& type) {
   StoredArray tokens = OpenArrayOfTokens(path);
   if (tokens.shape().size() != 1) {
     throw UsageError(
-        fmt::format("{}: has shape {}, but a stream of tokens has one dimension; sequences need "
+        fmt::format("{}: has shape {}, but a stream of tokens has one dimension: save it as NPY of "
+                    "one dimension, or as raw values with data.tokens_type; sequences need "
                     "data.train_labels",
                     path, ShapeText(tokens.shape())));
   }
