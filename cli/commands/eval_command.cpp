@@ -278,7 +278,9 @@ Data DataForOtherText(Job job, const Job& evaluation) {
   job.initial_weights_sha256.clear();
   Data data = LoadData(job);
   const auto vocabulary = ParseVocabulary(data.vocabulary, kVocabularyName);
-  data.test = LoadTestData(evaluation, vocabulary.get()).test;
+  Data other = LoadTestData(evaluation, vocabulary.get());
+  data.test = std::move(other.test);
+  data.warnings.insert(data.warnings.end(), other.warnings.begin(), other.warnings.end());
   return data;
 }
 

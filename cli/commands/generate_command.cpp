@@ -19,6 +19,7 @@
 #include "command.h"
 #include "device_factory.h"
 #include "fmt/format.h"
+#include "log.h"
 #include "predictor_flags.h"
 #include "process_setup.h"
 #include "standard_output.h"
@@ -110,6 +111,15 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const GenerateFlags& flags, const
   return ReadVocabulary(path);
 }
 
+// `vocabulary`: that of a prompt of text.
+std::vector<std::int32_t> PromptOf(const GenerateFlags& flags, const Vocabulary* vocabulary) {
+  if (vocabulary == nullptr) return ParseTokens(*flags.prompt_tokens);
+  std::vector<std::int32_t> tokens = vocabulary->TokensOf(*flags.prompt, "--prompt");
+  const std::string unknown = vocabulary->UnknownText(tokens, "--prompt");
+  if (!unknown.empty()) Log(LogFormat::kText, "generate").Warning(unknown);
+  return tokens;
+}
+
 [[noreturn]] void DoesNotFit(const GenerateFlags& flags, const OutOfMemory& error) {
   throw FailureError(fmt::format(
       "{}: the whole model, and the keys and values of its positions, must fit into one device: "
@@ -123,9 +133,7 @@ int RunGenerate(const GenerateFlags& flags) try {
   Watchdog watchdog(OfPredictor("acan generate"));
   const FinishedRun run = ReadFinishedRun(flags.folder);
   const std::shared_ptr<const Vocabulary> vocabulary = VocabularyOf(flags, run);
-  const std::vector<std::int32_t> prompt = vocabulary
-                                               ? vocabulary->TokensOf(*flags.prompt, "--prompt")
-                                               : ParseTokens(*flags.prompt_tokens);
+  const std::vector<std::int32_t> prompt = PromptOf(flags, vocabulary.get());
   Decoder decoder(MakeOneDevice(flags.device, flags.memory), run);
   if (vocabulary && vocabulary->size() > decoder.vocabulary_size()) {
     throw UsageError(

@@ -96,8 +96,8 @@ Error TooSmall(const DeviceSpec& spec, std::uint64_t memory_bytes, const OutOfMe
     return FailureError(fmt::format("{} has no memory left: {}", spec.Name(), error.what()));
   }
   return UsageError(fmt::format(
-      "{} with {} is too small for the conformance battery ({}), which needs {}; tasks may need "
-      "more",
+      "{} with {} is too small for the conformance battery ({}); {} is enough for it, but tasks "
+      "may need more",
       spec.Name(), SizeText(memory_bytes), error.what(), SizeText(kConformanceBytes)));
 }
 

@@ -138,6 +138,21 @@ void CheckNamesInFiles(const Graph& graph) {
   }
 }
 
+// No parameter has a name that matches `pattern`.
+[[noreturn]] void NothingToFreeze(const Graph& graph, const std::string& pattern) {
+  const std::string problem =
+      fmt::format("train.freeze: no parameter's name matches '{}'; ", pattern);
+  for (const TiedName& tied : graph.tied_names()) {
+    if (!Matches(pattern, tied.name)) continue;
+    throw UsageError(fmt::format("{}'{}' is the tensor of '{}'", problem, tied.name,
+                                 graph.parameter(tied.parameter).name));
+  }
+  const std::vector<Parameter>& all = graph.parameters();
+  throw UsageError(fmt::format("{}the {} parameters are '{}' to '{}'", problem, all.size(),
+                               all.empty() ? "" : all.front().name,
+                               all.empty() ? "" : all.back().name));
+}
+
 }  // namespace
 
 void Validate(const Graph& graph) {
@@ -268,13 +283,7 @@ void Freeze(Graph* graph, const std::vector<std::string>& patterns) {
       graph->SetFrozen(id, true);
       matched = true;
     }
-    if (!matched) {
-      const std::vector<Parameter>& all = graph->parameters();
-      throw UsageError(fmt::format(
-          "train.freeze: no parameter's name matches '{}'; the {} parameters are '{}' to '{}'",
-          pattern, all.size(), all.empty() ? "" : all.front().name,
-          all.empty() ? "" : all.back().name));
-    }
+    if (!matched) NothingToFreeze(*graph, pattern);
   }
 }
 

@@ -228,6 +228,10 @@ TEST(Graph, FreezesByPatternAndDecaysByRole) {
       ErrorOf([&] { Freeze(&graph, {"layer.*"}); }),
       "train.freeze: no parameter's name matches 'layer.*'; the 6 parameters are 'layers.0.weight' "
       "to 'layers.2.bias'");
+  Graph gpt = Gpt({}, Mode::kTraining);
+  EXPECT_EQ(ErrorOf([&] { Freeze(&gpt, {"lm_head.weight"}); }),
+            "train.freeze: no parameter's name matches 'lm_head.weight'; 'lm_head.weight' is the "
+            "tensor of 'transformer.wte.weight'");
   Graph resnet = Resnet({}, Mode::kTraining);
   Freeze(&resnet, {"*"});
   for (const Parameter& parameter : resnet.parameters()) {

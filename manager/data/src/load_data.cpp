@@ -187,7 +187,8 @@ Data LoadTestText(const Job& job, const Vocabulary& vocabulary,
                   const std::vector<WantedInput>& wanted) {
   RequireOfTheModel("the run's vocabulary", vocabulary.size(), TokenBound(wanted));
   Data data;
-  data.test = TestWindows(job, TokenizeTestText(job.data.text, vocabulary), wanted);
+  StoredArray tokens = TokenizeTestText(job.data.text, vocabulary, &data.warnings);
+  data.test = TestWindows(job, std::move(tokens), wanted);
   return data;
 }
 
@@ -243,7 +244,8 @@ StoredArray OpenStream(const std::string& path, const std::string& type) {
   StoredArray tokens = OpenArrayOfTokens(path);
   if (tokens.shape().size() != 1) {
     throw UsageError(
-        fmt::format("{}: has shape {}, but a stream of tokens has one dimension; sequences need "
+        fmt::format("{}: has shape {}, but a stream of tokens has one dimension: save it as NPY of "
+                    "one dimension, or as raw values with data.tokens_type; sequences need "
                     "data.train_labels",
                     path, ShapeText(tokens.shape())));
   }

@@ -95,10 +95,24 @@ bool SameValue(const json& a, const json& b) {
   return a == b;
 }
 
-// An empty object for a file that has another JSON value, or none.
+// Why `value` is not what a file beside weights has; empty if it is.
+std::string ProblemOf(const json& value) {
+  if (value.is_discarded()) return "is not JSON";
+  if (!value.is_object()) return fmt::format("is a JSON {}, not an object", value.type_name());
+  if (!IsDeeperThan(value, kMaxJsonDepth)) return "";
+  return fmt::format("nests arrays and objects more than {} deep", kMaxJsonDepth);
+}
+
+// Throws Error (usage) for a file that has no such object, for example after an interrupted copy:
+// then nobody knows whether the weights are those of the job's model.
 json ReadObject(const std::string& path, std::int64_t max_bytes, const char* what) {
   json object = ParseJsonOrDiscard(ReadTextFile(path, max_bytes, what));
-  return object.is_object() && !IsDeeperThan(object, kMaxJsonDepth) ? object : json::object();
+  const std::string problem = ProblemOf(object);
+  if (problem.empty()) return object;
+  throw UsageError(
+      fmt::format("{}: describes the weights, but {}; restore the file, or keep the weights in a "
+                  "folder without it",
+                  path, problem));
 }
 
 // The fields of rotary positions that transformers uses: those of the first of these objects that
@@ -111,11 +125,16 @@ json RotaryFields(const json& config) {
   return json::object();
 }
 
-// An empty object for a file that is none of transformers. The fields of rotary positions are those
-// of the releases before 5: rope_theta, and rope_scaling, which is null if it has no effect.
+// The fields of rotary positions are those of the releases before 5: rope_theta, and rope_scaling,
+// which is null if it has no effect. Throws as ReadObject.
 json ReadConfig(const std::string& path) {
   constexpr std::int64_t kMaxBytes = 16 << 20;
   json config = ReadObject(path, kMaxBytes, "a config.json of transformers");
+  // GPT2Config has a second name for the heads, which counts if a file has both. (It has others for
+  // the sizes that the shapes of tensors show.)
+  if (config.value("model_type", json()) == "gpt2" && config.contains("num_attention_heads")) {
+    config["n_head"] = config["num_attention_heads"];
+  }
   const auto scaling = config.find("rope_scaling");
   const bool is_known = scaling == config.end() || scaling->is_null() || scaling->is_object();
   if (!is_known) return config;  // has an effect that acan does not know
@@ -240,7 +259,7 @@ void TakeNamesOf(const std::string& path, json* config) {
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
     const json known =
         pretrained.contains(token) ? pretrained[token] : DefaultOf(pretrained, token);
-    if (config->contains(token) && !known.is_discarded()) (*config)[token] = known;
+    if (!known.is_discarded()) (*config)[token] = known;
   }
   // BERT's is that of the job.
   if (config->value("model_type", json()) != "bert" && pretrained.contains(kPaddingToken)) {

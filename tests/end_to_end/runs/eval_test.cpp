@@ -114,6 +114,61 @@ TEST_F(EvalOfText, RefusesWeightsOfAnotherModel) {
   std::filesystem::copy(out_ + "/model.safetensors", saved);
   refused({"eval", job, "--model", saved}, "n_head = 2, but the job's model has 1");
   Refused({"n_head = 2, but the job's model has 1"}, {"--model", saved});
+  const std::string damaged = folder_.Write("saved/config.json", R"({"n_head": 2)");
+  refused({"eval", job, "--model", saved}, damaged + ": describes the weights, but is not JSON");
+  Refused({damaged + ": describes the weights, but is not JSON"}, {"--model", saved});
+}
+
+// An entry of a SentencePiece model, which is a protocol buffer. Kinds: 1 is of text, 2 is <unk>.
+std::string Piece(const std::string& text, char kind) {
+  const std::string fields =
+      "\x0a" + std::string(1, static_cast<char>(text.size())) + text + "\x18" + kind;
+  return "\x0a" + std::string(1, static_cast<char>(fields.size())) + fields;
+}
+
+TEST_F(Eval, WarnsOfCharactersThatThePiecesLack) {
+  // <unk>, the mark of a word's beginning and two letters, for a tokenizer of single characters.
+  folder_.Write("ab.model", Piece("<unk>", 2) + Piece("\xe2\x96\x81", 1) + Piece("a", 1) +
+                                Piece("b", 1) + "\x12\x02\x18\x04");
+  std::string text = "ab ba ";
+  for (int i = 0; i < 4; ++i) text += text;
+  folder_.Write("text.txt", text);
+  const std::string job = folder_.Write("job.toml", R"([model]
+kind = "gpt"
+n_layer = 1
+n_head = 1
+n_embd = 8
+block_size = 4
+vocab_size = 4
+[data]
+text = "text.txt"
+tokenizer = "ab.model"
+[train]
+batch = 4
+steps = 1
+)");
+  const Result trained = RunAcan({"train", job, "--out", out_, "--handlers", "cpu:1@64MiB"});
+  if (trained.err.find("built without SentencePiece") != std::string::npos) {
+    GTEST_SKIP() << "no SentencePiece";
+  }
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto unknown = [&](const std::string& name) {
+    return HasSubstr(name + ": 2 of 9 tokens are <unk>, because " + folder_ / "ab.model" +
+                     " lacks characters of the text");
+  };
+  const std::string other = folder_.Write("new.txt", "xab y ab");
+  const Result of_run = Run({"--inputs", other});
+  EXPECT_EQ(of_run.code, 0);
+  EXPECT_THAT(of_run.err, unknown(other));
+  const Result of_job = RunAcan({"eval", job, "--model", out_ + "/model.safetensors", "--inputs",
+                                 other, "--handlers", "cpu:1@64MiB"});
+  EXPECT_EQ(of_job.code, 0);
+  EXPECT_THAT(of_job.err, unknown(other));
+  const Result continued =
+      RunAcan({"generate", out_, "--prompt", "xab y ab", "--tokens", "1", "--device", "cpu:1"});
+  EXPECT_EQ(continued.code, 0);
+  EXPECT_THAT(continued.err, unknown("--prompt"));
+  EXPECT_EQ(RunAcan({"generate", out_, "--prompt", "ab", "--device", "cpu:1"}).err, "");
 }
 
 // As in a folder of which only the weights were kept.

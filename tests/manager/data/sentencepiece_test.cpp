@@ -69,6 +69,31 @@ TEST(SentencePieceTest, TheVocabularyOfARunMakesTextAgain) {
               {"vocabulary.json", path + " is not the SentencePiece model of the training"});
 }
 
+// As acan eval and acan generate read a text.
+TEST(SentencePieceTest, OtherTextsAreSearchedForUnknownCharacters) {
+  const TestFolder folder;
+  const std::string path = CharacterModel(folder);
+  folder.Write("train", "ab cab");
+  const std::string keys = "train_text = \"train\"\ntokenizer = \"abc.model\"";
+  const Data data = LoadFrom(folder, keys, GptInputs(1, 7));
+  const auto vocabulary = ReadVocabulary(folder.Write("vocabulary.json", data.vocabulary));
+  const auto warnings = [&](const std::string& text) {
+    folder.Write("test", text);
+    const Job job = ParseJob(
+        "[model]\nkind = \"gpt\"\nn_layer = 1\nn_head = 1\nn_embd = 4\nblock_size = 1\n"
+        "vocab_size = 7\n[data]\n" +
+            keys + "\ntest_text = \"test\"",
+        "job", folder.path(), {});
+    return LoadTestData(job, vocabulary.get()).warnings;
+  };
+  const std::string lacks = " tokens are <unk>, because " + path + " lacks characters of the text";
+  EXPECT_EQ(warnings("ccd"), std::vector{folder.Path("test") + ": 1 of 4" + lacks});
+  EXPECT_TRUE(warnings("cca").empty());
+  EXPECT_EQ(vocabulary->UnknownText(vocabulary->TokensOf("dad", "--prompt"), "--prompt"),
+            "--prompt: 2 of 4" + lacks);
+  EXPECT_EQ(vocabulary->UnknownText(vocabulary->TokensOf("a", "--prompt"), "--prompt"), "");
+}
+
 // The model of the weights' vocabulary.json may have moved.
 TEST(SentencePieceTest, TextOfAJobWithInitialWeightsNeedsTheirModel) {
   const TestFolder folder;

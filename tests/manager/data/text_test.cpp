@@ -243,6 +243,9 @@ TEST(TokenStreamTest, MistakesAreNamed) {
   refused("", u16, {"the file is empty"});
   refused(Npy("<u2", "(5,)", good), u16, {"is NPY, which states"});
   refused(Npy("<u2", "(1, 5)", good), "", {"has shape [1, 5]", "one dimension", "train_labels"});
+  // CSV always has two dimensions.
+  refused("1\n2\n3\n", "",
+          {"has shape [3, 1]", "save it as NPY", "raw values with data.tokens_type"});
   refused(Npy("<u2", "(6,)", good), "", {"truncated", "shape [6] (12 bytes", "has 10"});
   refused(Npy("<u2", "(4,)", good), "", {"is longer than its header says", "[4]"});
   refused(Npy(">u2", "(5,)", good), "", {"'>u2' are not supported", "'<u2'"});

@@ -118,6 +118,23 @@ TEST(ModelConfigTest, ConfigsKeepTheNamesOfThePretrainedModel) {
   EXPECT_EQ(config, before);
 }
 
+// BertConfig has no such tokens of its own, but keeps those that a file gives it.
+TEST(ModelConfigTest, ConfigsOfBertKeepTheTokensOfTheirFile) {
+  const TestFolder folder;
+  const Job bert = JobWith("kind = \"bert\"\ntask = \"masked_language\"\n");
+  const nlohmann::json own = TransformersConfig(bert.model);
+  const auto taken = [&](const char* text) {
+    nlohmann::json config = own;
+    TakeNamesOf(folder.Write("config.json", text), &config);
+    return config;
+  };
+  const nlohmann::json config =
+      taken(R"({"model_type": "bert", "bos_token_id": 1, "eos_token_id": [2, 3]})");
+  EXPECT_EQ(config.value("bos_token_id", nlohmann::json()), 1);
+  EXPECT_EQ(config.value("eos_token_id", nlohmann::json()).dump(), "[2,3]");
+  EXPECT_EQ(taken(R"({"model_type": "bert"})"), own);
+}
+
 // A short config.json means what transformers' class makes of it.
 TEST(ModelConfigTest, TokensThatAConfigLeavesOutAreThoseOfItsClass) {
   const TestFolder folder;
@@ -131,6 +148,12 @@ TEST(ModelConfigTest, TokensThatAConfigLeavesOutAreThoseOfItsClass) {
   EXPECT_EQ(taken(llama, R"({"model_type": "llama", "eos_token_id": [5, 6]})").dump(), "[1,[5,6]]");
   EXPECT_EQ(taken(gpt, R"({"model_type": "gpt2"})").dump(), "[50256,50256]");
   EXPECT_EQ(taken(gpt, R"({"model_type": "gpt2", "bos_token_id": null})").dump(), "[null,50256]");
+}
+
+TEST(ModelConfigTest, DamagedFilesAreRefused) {
+  const TestFolder folder;
+  const std::string path = folder.Write("config.json", R"({"vocab_size": 3)");
+  ExpectError([&] { ReadBertConfig(path); }, {path + ": is not a JSON object"});
 }
 
 // Printing such a value would need a stack frame for each level.

@@ -35,17 +35,20 @@ void RequireTokenizer(const TextData& data, const VocabularyFile& given);
 
 // Tokenizes only the test part, with the token numbers of `vocabulary`, which are those of training
 // even if the training text or the tokenizer's file has changed since. Does not read train_text.
-// REQUIRES: there is text for testing (test_text, or text with a test_fraction above 0), and
-// `vocabulary` is of data.tokenizer. Throws as TokenizeText.
-StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary);
+// Adds to `warnings` as TokenizedText has them. REQUIRES: there is text for testing (test_text, or
+// text with a test_fraction above 0), and `vocabulary` is of data.tokenizer. Throws as
+// TokenizeText.
+StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary,
+                             std::vector<std::string>* warnings);
 
 // A SentencePiece model.
 class Pieces {
  public:
   virtual ~Pieces() = default;
   virtual std::int64_t size() const = 0;
-  // The token of characters that the model lacks.
-  virtual std::int32_t unknown() const = 0;
+  // As Vocabulary::UnknownText.
+  virtual std::string UnknownText(const std::vector<std::int32_t>& tokens,
+                                  const std::string& name) const = 0;
   // Throws Error (usage) if the model cannot encode the text.
   virtual std::vector<std::int32_t> TokensOf(std::string_view text) const = 0;
   // As Vocabulary::TextOf. REQUIRES: 0 <= token < size.

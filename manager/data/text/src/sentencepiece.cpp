@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "acan/core/error.h"
 #include "acan/manager/input_file.h"
@@ -33,7 +35,14 @@ class PieceModel final : public Pieces {
   }
 
   std::int64_t size() const override { return model_.GetPieceSize(); }
-  std::int32_t unknown() const override { return model_.unk_id(); }
+
+  std::string UnknownText(const std::vector<std::int32_t>& tokens,
+                          const std::string& name) const override {
+    const auto unknown = std::ranges::count(tokens, model_.unk_id());
+    if (unknown == 0) return "";
+    return fmt::format("{}: {} of {} tokens are <unk>, because {} lacks characters of the text",
+                       name, unknown, tokens.size(), path_);
+  }
 
   std::vector<std::int32_t> TokensOf(std::string_view text) const override {
     std::vector<int> tokens;

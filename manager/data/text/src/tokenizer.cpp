@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -213,12 +212,8 @@ TokenizedText SentencePieceTokens(const TextData& data) {
     RequireSentencePieceLength(text);
     ForEachCharacter(text.path, text.bytes, [](char32_t, std::size_t) {});
     const std::vector<std::int32_t> tokens = pieces->TokensOf(text.bytes);
-    const auto unknown = std::ranges::count(tokens, pieces->unknown());
-    if (unknown > 0) {
-      warnings.push_back(
-          fmt::format("{}: {} of {} tokens are <unk>, because {} lacks characters of the text",
-                      text.path, unknown, tokens.size(), data.tokenizer));
-    }
+    std::string unknown = pieces->UnknownText(tokens, text.path);
+    if (!unknown.empty()) warnings.push_back(std::move(unknown));
     return Packed(text.path, tokens, size);
   };
   TokenizedText result{encode(train), {}, 0, ""};
@@ -264,7 +259,8 @@ TokenizedText TokenizeText(const TextData& data, const VocabularyFile* given) {
   return SentencePieceTokens(data);
 }
 
-StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary) {
+StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary,
+                             std::vector<std::string>* warnings) {
   assert(data.text.empty() ? !data.test_text.empty() : data.test_fraction > 0);
   if (data.tokenizer == kBytes) {  // the bytes stay in the file
     return data.text.empty() ? OpenRaw(data.test_text, NumberType::kUint8)
@@ -272,7 +268,10 @@ StoredArray TokenizeTestText(const TextData& data, const Vocabulary& vocabulary)
   }
   const Text text = ReadTestText(data);
   if (data.tokenizer != kCharacters) RequireSentencePieceLength(text);
-  return Packed(text.path, vocabulary.TokensOf(text.bytes, text.path), vocabulary.size());
+  const std::vector<std::int32_t> tokens = vocabulary.TokensOf(text.bytes, text.path);
+  std::string unknown = vocabulary.UnknownText(tokens, text.path);
+  if (!unknown.empty()) warnings->push_back(std::move(unknown));
+  return Packed(text.path, tokens, vocabulary.size());
 }
 
 }  // namespace acan

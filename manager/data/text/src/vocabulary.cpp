@@ -96,6 +96,10 @@ class SentencePieces final : public Vocabulary {
     ForEachCharacter(name, text, [](char32_t, std::size_t) {});
     return pieces_->TokensOf(text);
   }
+  std::string UnknownText(const std::vector<std::int32_t>& tokens,
+                          const std::string& name) const override {
+    return pieces_->UnknownText(tokens, name);
+  }
   std::string TextOf(std::int32_t token) const override {
     RequireToken(token, size());
     return pieces_->TextOf(token);

@@ -312,8 +312,11 @@ class WeightsOfAnotherModel : public InitialWeightsTest {
  protected:
   void Accepted(const nlohmann::json& file) { Refused(file, {"model.safetensors: cannot open"}); }
   void Refused(const nlohmann::json& file, const std::vector<std::string>& parts) {
-    folder_.Write(name_, file.dump());
-    SCOPED_TRACE(file.dump());
+    RefusedText(file.dump(), parts);
+  }
+  void RefusedText(const std::string& file, const std::vector<std::string>& parts) {
+    folder_.Write(name_, file);
+    SCOPED_TRACE(file.substr(0, 100));
     ExpectError([&] { HoldToInitialWeights(&job_, JobOrigin::kUser); }, parts);
   }
 
@@ -370,6 +373,39 @@ TEST_F(WeightsOfAnotherModel, AreRefusedIfAConfigLeavesOutAnotherDefault) {
   job_.model = llama;
   Refused({{"model_type", "llama"}, {"num_attention_heads", 2}, {"rope_theta", 3}},
           {"no tie_word_embeddings, which means false", "the job's model has true"});
+}
+
+// As after an interrupted download. Nobody knows what the rest of the file said.
+TEST_F(WeightsOfAnotherModel, AreRefusedIfAFileIsDamaged) {
+  job_.model = SmallLlama();
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  for (const char* name : {"config.json", "job.json"}) {
+    name_ = name;
+    const std::string about =
+        "model.initial_weights: " + folder_.Path(name) + ": describes the weights, but ";
+    const std::string advice = "restore the file, or keep the weights in a folder without it";
+    RefusedText(R"({"model_type": "llama", "num_att)", {about + "is not JSON", advice});
+    RefusedText("", {about + "is not JSON"});
+    RefusedText("[3]", {about + "is a JSON array, not an object", advice});
+    RefusedText("{\"x\": " + deep + "}", {about + "nests arrays and objects more than 16 deep"});
+    Accepted(nlohmann::json::object());
+  }
+}
+
+// GPT2Config takes the heads under both names, and prefers the second.
+TEST_F(WeightsOfAnotherModel, AreComparedByTheSecondNameOfTheHeads) {
+  job_.model = SmallGpt();
+  const std::int64_t heads = SmallGpt().n_head;
+  const auto with = [&](std::int64_t value) {
+    nlohmann::json config = TransformersConfig(job_.model);
+    config["num_attention_heads"] = value;
+    return config;
+  };
+  Accepted(with(heads));
+  Refused(with(heads + 1), {"n_head = " + std::to_string(heads + 1)});
+  nlohmann::json only_second = with(heads);
+  only_second.erase("n_head");
+  Accepted(only_second);
 }
 
 // The embedding of this token is not trained.

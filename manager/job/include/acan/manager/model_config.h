@@ -21,7 +21,7 @@ nlohmann::json TransformersConfig(const ModelOptions& options);
 // whether a Llama is tied, the sides of images of a vision transformer. These files are job.json,
 // if its model has the job's kind, and config.json. Does nothing for a file that does not exist.
 // Throws Error (usage) that names the file, the field and both values if the job's model has
-// another value.
+// another value, and for a file that has no JSON object.
 void RequireModelOfWeights(const Job& job, const std::string& weights);
 
 // Takes over what a config.json of pretrained weights knows beyond the model: the tokens that

@@ -22,6 +22,12 @@ class Vocabulary {
   // represent; the message calls the text `name` ("--prompt").
   virtual std::vector<std::int32_t> TokensOf(std::string_view text,
                                              const std::string& name) const = 0;
+  // A warning that `tokens`, those of the text `name`, do not have all of its characters, because
+  // the tokenizer lacks some; empty if they do.
+  virtual std::string UnknownText(const std::vector<std::int32_t>& /*tokens*/,
+                                  const std::string& /*name*/) const {
+    return "";
+  }
   // The bytes that a token adds to a text; control tokens add none. The bytes may be part of a
   // character. Throws Error (usage) for a token that is not in [0, size).
   virtual std::string TextOf(std::int32_t token) const = 0;
