@@ -293,7 +293,7 @@ TEST(Roles, AManagerWithoutHandlersSaysSoAndGoesOnWhenOneComes) {
 TEST(Roles, AHandlerThatIsTooSmallToProveItselfSaysWhatItNeeds) {
   const Result small = RunAcan(HandlerWords("tcp://127.0.0.1:1", "4KiB"));
   EXPECT_EQ(small.code, 2);
-  EXPECT_THAT(small.err, AllOf(HasSubstr("cpu:1 with 4KiB"), HasSubstr("needs 64KiB")));
+  EXPECT_THAT(small.err, AllOf(HasSubstr("cpu:1 with 4KiB"), HasSubstr("64KiB is enough for it")));
 }
 
 TEST(Roles, AHandlerThatCanHoldNoTaskIsNamedAndTheJobWaitsForALargerOne) {
