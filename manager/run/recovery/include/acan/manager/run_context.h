@@ -74,6 +74,7 @@ struct RunContext {
   bool HasFolder() const { return !settings.out_dir.empty(); }
   std::string OutPath(const char* name) const { return settings.out_dir + "/" + name; }
   int OptimizerStates() const;
+  std::int64_t Steps() const;  // of the whole training; 0 without samples
   // The receipt, if it is one of this job. `where` names it in the messages of errors, which are
   // thrown as by ReceiptFromJson. The graph file that it names need not be there.
   std::optional<Receipt> ReceiptOfThisJob(const nlohmann::json& json,
