@@ -11,6 +11,7 @@
 #include "acan/manager/expected_handlers.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/safetensors_file.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
@@ -229,6 +230,18 @@ void RequireItsEnd(const Receipt& receipt, const Job& job, const std::string& ou
                   "not continued: train anew without --resume, or from the weights that it kept, "
                   "with --set model.initial_weights={} and another --out",
                   out_dir, receipt.not_finite->step, kept));
+}
+
+void RequireItsWeights(const Receipt& receipt, const std::string& out_dir) try {
+  const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
+  const std::string name =
+      ended_early ? SnapshotName(*receipt.not_finite->kept_version) : kModelName;
+  const SafetensorsFile whole((std::filesystem::path(out_dir) / name).string());
+} catch (const Error& error) {
+  throw FailureError(fmt::format(
+      "the run in {} is done already, but the file of its weights is missing or damaged: "
+      "{}. Training the job again, without --resume, writes a file with the same bits",
+      out_dir, error.what()));
 }
 
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs) {
