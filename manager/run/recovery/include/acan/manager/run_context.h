@@ -42,7 +42,12 @@ struct NotFiniteFound {
   std::int64_t finite_through = 0;
   NotFinite::What what = NotFinite::What::kWeights;
   std::int64_t step = 0;
+  std::int64_t finite_losses = 0;  // of all steps before this one, earlier lives had finite losses
+  bool disputed = false;           // an earlier life did not stop being finite there
 };
+// What one life found not finite was finite in the next one: the run has not diverged. Begin
+// another life, which goes on from the space.
+struct NotDiverged : RunLost {};
 // Thrown by functions that wait, because of a StopRequest.
 struct Stopped {};
 // The job cannot be done by any manager, or nobody knows what is wrong with the run's tuples in the
