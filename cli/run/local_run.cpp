@@ -248,7 +248,7 @@ void RequireItsWeights(const Receipt& receipt, const std::string& out_dir) try {
 } catch (const Error& error) {
   throw FailureError(fmt::format(
       "the run in {} is done already, but the file of its weights is missing or damaged: "
-      "{}. Training the job again, without --resume, writes a file with the same bits",
+      "{}. To write it anew, train the job again without --resume",
       out_dir, error.what()));
 }
 

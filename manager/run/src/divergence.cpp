@@ -97,7 +97,7 @@ void Disagreements::On(std::int64_t steps, const std::vector<ResultConflict>& co
                                       conflicts.size() == 1 ? "" : "s", conflicts.back().text);
   throw FailureError(fmt::format(
       "{} lives of the run did no new step, because they disagreed about where it stops being "
-      "finite, so a handler computes wrong results{}. Continue with --resume without it, or train "
+      "finite, so a handler computes wrong results{}. Continue without it, with --resume, or train "
       "again with tasks.audit = 1, which finds the faulty one",
       LivesInVain::kMost, known));
 }
