@@ -148,7 +148,10 @@ int RunManager(const ManagerFlags& flags) {
         "another manager finished the job: the outputs are in its --out, not in {}", out_dir));
   }
   const Outputs outputs = written == earlier_receipt ? Outputs::kFound : Outputs::kWritten;
-  if (here && outputs == Outputs::kFound) RequireItsEnd(*receipt, job, out_dir);
+  if (here && outputs == Outputs::kFound) {
+    RequireItsEnd(*receipt, job, out_dir);
+    RequireItsWeights(*receipt, out_dir);
+  }
   return ReportRun(*receipt, here ? out_dir : "", flags.json, outputs);
 }
 

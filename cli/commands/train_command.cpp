@@ -67,8 +67,10 @@ int ReportDone(const TrainFlags& flags, Log& log) {
                               TrainingId(job, data.train_sha256(), data.test_sha256()));
     RequireItsEnd(ReadReceipt(path), job, flags.resume);
   }
+  const Receipt receipt = ReadReceipt(path);
+  RequireItsWeights(receipt, flags.resume);
   log.Info(fmt::format("the run in {} is done already", flags.resume));
-  return ReportRun(ReadReceipt(path), flags.resume, flags.json, Outputs::kFound);
+  return ReportRun(receipt, flags.resume, flags.json, Outputs::kFound);
 }
 
 // Loads the data of the job that a run keeps in its folder. They may be elsewhere now.

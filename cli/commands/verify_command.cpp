@@ -25,6 +25,7 @@
 #include "acan/manager/receipt.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/training_id.h"
+#include "acan/manager/unreadable.h"
 #include "command.h"
 #include "fmt/format.h"
 #include "job_flags.h"
@@ -103,9 +104,9 @@ std::string NotOfTheRun(const SafetensorsFile& file, const ModelReader& reader,
 
 void CheckModel(const std::string& path, const Receipt& receipt, const Job& job, bool snapshot,
                 Verdict& verdict) {
-  const auto file = std::make_shared<const SafetensorsFile>(path);
   std::string sha256;
   try {
+    const auto file = std::make_shared<const SafetensorsFile>(path);
     const std::shared_ptr<const TrainedModel> model = BuildModel(job);
     const ModelReader reader(
         file, *model, snapshot ? ModelReader::Take::kWithStates : ModelReader::Take::kWeights);
@@ -114,6 +115,8 @@ void CheckModel(const std::string& path, const Receipt& receipt, const Job& job,
                   extra.empty() ? fmt::format("{}", reader.Tensors().size())
                                 : fmt::format("no run writes '{}' for this job", extra));
     sha256 = reader.WeightsSha256();
+  } catch (const Unreadable&) {
+    throw;
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kUsage) throw;
     verdict.Check(false, "tensors of " + path, error.what());

@@ -11,6 +11,7 @@
 #include "acan/manager/expected_handlers.h"
 #include "acan/manager/manager.h"
 #include "acan/manager/output_names.h"
+#include "acan/manager/safetensors_file.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/trained_model.h"
 #include "acan/manager/training_id.h"
@@ -155,14 +156,40 @@ std::string AuditsText(const AuditSummary& audits) {
 
 namespace {
 
-std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
+// Only if all results were audited is it certain that those that count were confirmed.
+bool IsInDoubt(const Receipt& receipt) {
+  const bool all_audited = receipt.audits.share >= 1 && receipt.audits.skipped == 0;
+  return !receipt.conflicts.empty() && !all_audited;
+}
+
+// Continues a sentence.
+std::string ConflictsText(const Receipt& receipt) {
+  const std::vector<ResultConflict>& conflicts = receipt.conflicts;
+  return fmt::format(
+      "{} result{} had different bytes when computed again, so a handler computes wrong results: "
+      "{}. Train again with tasks.audit = 1{}, which finds the faulty one, or without it",
+      conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text,
+      receipt.audits.share < 1
+          ? ""
+          : " and at least two handlers, with different keys if they have keys");
+}
+
+std::string DivergedText(const Receipt& receipt, const std::string& out_dir) {
+  const NotFinite& found = *receipt.not_finite;
   const bool loss = found.what == NotFinite::What::kLoss;
   const std::string kept = (std::filesystem::path(out_dir) / SnapshotName(*found.kept_version));
   std::string text = fmt::format(
       "the run in {} ended at step {} (counted from 0, as in metrics.jsonl): its {} not finite, at "
-      "a "
-      "learning rate of {}",
+      "a learning rate of {}",
       out_dir, found.step, loss ? "loss was" : "weights were", found.learning_rate);
+  if (IsInDoubt(receipt)) {
+    return text +
+           fmt::format(
+               ". It may not have diverged: {}. If it ends in the same way then, try a lower "
+               "train.learning_rate. The weights after {} step{} are in {}",
+               ConflictsText(receipt), *found.kept_version, *found.kept_version == 1 ? "" : "s",
+               kept);
+  }
   if (loss && found.step == 0) {
     text += fmt::format(
         ". It was the first step: check the data, and model.initial_weights if the job sets it; "
@@ -181,33 +208,15 @@ std::string DivergedText(const NotFinite& found, const std::string& out_dir) {
          "--resume, it trains all its steps";
 }
 
-// Only if all results were audited is it certain that those that count were confirmed.
-bool IsInDoubt(const Receipt& receipt) {
-  const bool all_audited = receipt.audits.share >= 1 && receipt.audits.skipped == 0;
-  return !receipt.conflicts.empty() && !all_audited;
-}
-
-std::string ConflictsText(const Receipt& receipt) {
-  const std::vector<ResultConflict>& conflicts = receipt.conflicts;
-  return fmt::format(
-      "the job is done, but the weights are in doubt: {} result{} had different bytes when "
-      "computed again, so a handler computes wrong results: {}. Train again with tasks.audit = 1"
-      "{}, which finds the faulty one, or without it",
-      conflicts.size(), conflicts.size() == 1 ? "" : "s", conflicts.front().text,
-      receipt.audits.share < 1
-          ? ""
-          : " and at least two handlers, with different keys if they have keys");
-}
-
 }  // namespace
 
 int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json, Outputs outputs) {
   const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
   std::string problem;
   if (ended_early) {
-    problem = DivergedText(*receipt.not_finite, out_dir);
+    problem = DivergedText(receipt, out_dir);
   } else if (IsInDoubt(receipt)) {
-    problem = ConflictsText(receipt);
+    problem = "the job is done, but the weights are in doubt: " + ConflictsText(receipt);
   }
   try {
     if (!ended_early) Print(SummaryText(receipt, out_dir, outputs));
@@ -229,6 +238,18 @@ void RequireItsEnd(const Receipt& receipt, const Job& job, const std::string& ou
                   "not continued: train anew without --resume, or from the weights that it kept, "
                   "with --set model.initial_weights={} and another --out",
                   out_dir, receipt.not_finite->step, kept));
+}
+
+void RequireItsWeights(const Receipt& receipt, const std::string& out_dir) try {
+  const bool ended_early = receipt.not_finite && receipt.not_finite->kept_version;
+  const std::string name =
+      ended_early ? SnapshotName(*receipt.not_finite->kept_version) : kModelName;
+  const SafetensorsFile whole((std::filesystem::path(out_dir) / name).string());
+} catch (const Error& error) {
+  throw FailureError(fmt::format(
+      "the run in {} is done already, but the file of its weights is missing or damaged: "
+      "{}. To write it anew, train the job again without --resume",
+      out_dir, error.what()));
 }
 
 std::string SummaryText(const Receipt& receipt, const std::string& out_dir, Outputs outputs) {

@@ -56,6 +56,10 @@ int ReportRun(const Receipt& receipt, const std::string& out_dir, bool json,
 // Throws Error (usage) if the finished run in `out_dir` ended early because it diverged, but `job`
 // is to go on (train.stop_if_not_finite): nothing continues such a run.
 void RequireItsEnd(const Receipt& receipt, const Job& job, const std::string& out_dir);
+// Throws Error (failure) if the finished run in `out_dir` does not have a whole file of the weights
+// that it wrote: its snapshots are gone, so nothing can write the file again but a new training.
+// Does not compare the weights with the receipt, as `acan verify` does.
+void RequireItsWeights(const Receipt& receipt, const std::string& out_dir);
 // "test accuracy 88.12 %, test loss 0.3412".
 std::string TestText(const Receipt& receipt);
 

@@ -91,7 +91,8 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
       stop_(context_.client, options.alive),
       takeover_(context_, stop_, std::move(earlier.folder), std::move(earlier.runs)),
       beginning_(context_, takeover_.leadership(),
-                 {earlier.count, FiniteThrough(earlier.diverged), std::move(earlier.counted)}),
+                 {earlier.count, FiniteThrough(earlier.diverged), std::move(earlier.counted),
+                  context_.Steps()}),
       audits_(context_, options.audit_log, std::move(earlier.quarantined),
               [this](const AuditTrail::Handlers& handlers) { files_.KeepQuarantined(handlers); }),
       files_(context_, takeover_.folder(), ClientOf(options), [this] { audits_.SyncFlushed(); }),
@@ -321,7 +322,8 @@ void JobRun::TakeSnapshotDone() {
   }
   if (!done->finite && context_.job.stop_if_not_finite) {
     context_.Log(fmt::format("the weights after {} steps are not finite", done->version));
-    throw NotFiniteFound{done->version - 1, NotFinite::What::kWeights, done->version - 1};
+    const std::int64_t step = done->version - 1;
+    throw divergence_.ToSeek(NotFinite::What::kWeights, step, /*finite_through=*/step);
   }
   driver_.Post(SnapshotDone{done->version, done->took_us, done->problem.empty()});
 }
@@ -380,6 +382,7 @@ void JobRun::LookAtStep(const StepCommitted& step) {
 void JobRun::OnNotFinite(const NotFinite& found) {
   const bool first = !divergence_.found();
   if (first) statistics_.OnNotFinite(found.step);
+  if (const auto text = divergence_.Contradiction(found)) notices_.OnNotRepeated(found.step, *text);
   if (const auto version = divergence_.OnNotFinite(found, driver_.core().total_steps())) {
     KeepVersion(*version, found);
   }
@@ -393,14 +396,16 @@ void JobRun::OnFinite(std::int64_t step) {
   notices_.OnNotRepeated(step, *text);
   if (step + 1 == driver_.core().total_steps()) return;
   KeepState(step + 1);
-  throw RunLost{"the run has not diverged"};
+  throw NotDiverged{{"the run has not diverged"}};
 }
 
 // It may be cut in another way than the newest version.
 void JobRun::KeepVersion(std::int64_t version, const NotFinite& found) {
   auto whole =
       space_.Mover().FindWhole(context_.run, *context_.model, context_.OptimizerStates(), version);
-  if (!whole || whole->version != version) throw NotFiniteFound{version, found.what, found.step};
+  if (!whole || whole->version != version) {
+    throw divergence_.ToSeek(found.what, found.step, /*finite_through=*/version);
+  }
   divergence_.OnKept(version);
   space_.CancelReads();
   final_tiles_ = std::move(whole->tiles);

@@ -83,7 +83,7 @@ void JobRun::WriteKept() {
   const TileMover::Written written =
       space_.Mover().HashModel(*context_.model, version, *final_tiles_);
   if (!written.finite && version > 0) {
-    throw NotFiniteFound{version - 1, NotFinite::What::kWeights, version - 1};
+    throw divergence_.ToSeek(NotFinite::What::kWeights, version - 1, version - 1);
   }
   if (!written.finite) {
     const std::string where = NotFiniteInitialWeight(context_.job);

@@ -6,17 +6,11 @@
 namespace acan {
 
 void LostFiles::OnLost(const FilesLost& lost, std::int64_t steps) {
-  if (steps > most_steps_) {
-    most_steps_ = steps;
-    lives_ = 0;
-    return;
-  }
-  ++lives_;
-  if (lives_ < kMostLives) return;
+  if (!lives_.OnEnd(steps)) return;
   throw FailureError(
       fmt::format("{}; {} lives of the run ended with this and did no new step: check the disk, "
                   "and then continue with --resume",
-                  lost.why, lives_));
+                  lost.why, kMostLives));
 }
 
 }  // namespace acan

@@ -5,6 +5,7 @@
 #include <zmq.hpp>
 
 #include "acan/manager/folder_lock.h"
+#include "divergence.h"
 #include "fmt/format.h"
 #include "job_run.h"
 #include "lost_files.h"
@@ -32,6 +33,7 @@ struct Manager::Impl {
   Data data;
   EarlierLives earlier;
   LostFiles lost_files;
+  Disagreements disagreements;
   std::mutex mutex;  // protects `life` and `stop_within_us`, which Stop uses
   std::unique_ptr<JobRun> life;
   std::optional<std::int64_t> stop_within_us;
@@ -45,6 +47,10 @@ std::optional<Receipt> Manager::Impl::Run() {
       lost_files.OnLost(lost, life->committed_steps());
       if (!life->SeeksGoodWeights()) earlier.diverged.reset();
       BeginAgain({lost.why + "; the run writes the file again"});
+    } catch (const NotDiverged& lost) {
+      disagreements.On(life->committed_steps(), life->conflicts());
+      earlier.diverged.reset();
+      BeginAgain(lost);
     } catch (const RunLost& lost) {
       if (!life->SeeksGoodWeights()) earlier.diverged.reset();
       BeginAgain(lost);
@@ -52,8 +58,10 @@ std::optional<Receipt> Manager::Impl::Run() {
       earlier.quarantined.insert(wrong.handlers.begin(), wrong.handlers.end());
       BeginAgain({"the run goes back to a state before they took part"});
     } catch (const NotFiniteFound& found) {
+      if (found.disputed) disagreements.On(life->committed_steps(), life->conflicts());
       earlier.diverged = found;
-      BeginAgain({"the run goes back to keep the last good weights"});
+      BeginAgain({found.disputed ? "two lives of the run disagree: it goes back once more"
+                                 : "the run goes back to keep the last good weights"});
     }
   }
 }

@@ -222,6 +222,26 @@ TEST_F(Outputs, Verify) {
   EXPECT_THAT(changed.out, AllOf(HasSubstr("DIFFERENT"), HasSubstr("weights_sha256")));
 }
 
+TEST_F(Outputs, AModelThatIsLostIsNotDone) {
+  const std::string model = out_ + "/model.safetensors";
+  std::filesystem::resize_file(model, std::filesystem::file_size(model) - 1);
+  const Result verified = RunAcan({"verify", out_});
+  EXPECT_EQ(verified.code, 1) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("DIFFERENT  tensors of " + model));
+  const auto expect_failure = [&](const Result& result) {
+    EXPECT_EQ(result.code, 1) << result.out;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("done already, but the file of its weights is missing"),
+                                  HasSubstr(model), HasSubstr("without --resume")));
+  };
+  expect_failure(RunAcan({"train", "--resume", out_}));
+  std::filesystem::remove(model);
+  expect_failure(RunAcan({"train", "--resume", out_}));
+  const Result again = RunAcan(
+      {"train", job_, "--out", out_, "--handlers", "cpu:1@64MiB", "--set", "train.epochs=8"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(RunAcan({"verify", out_}).code, 0);
+}
+
 // Initial weights may have such a tensor, which transformers' classes recreate.
 TEST_F(Outputs, VerifySaysThatATensorWasAdded) {
   const std::string model = ReadFile(out_ + "/model.safetensors");

@@ -64,9 +64,12 @@ void LineFile::OnSize(std::int64_t bytes) {
 }
 
 // The written part of the first waiting line may be gone, so the whole line is written again.
-void LineFile::OnCut(bool torn) {
+void LineFile::OnCut(std::optional<std::int64_t> whole) {
   begun_ = 0;
-  if (torn) {
+  const bool torn = whole != bytes_;
+  if (torn && whole && ::ftruncate(descriptor_, *whole) == 0) {
+    bytes_ = *whole;
+  } else if (torn) {
     waiting_.emplace_front("\n");
     ++waiting_bytes_;
   }

@@ -228,12 +228,16 @@ void MetricsLog::LookForCut() {
   cut_ = true;
   missing_.clear();
   std::int64_t next = 0;
-  bool torn = false;
+  std::optional<std::int64_t> whole = size;
   LineReader lines(file, kMaxMetricsLineBytes);
   for (;;) {
     const LineReader::Line read = lines.Next();
     if (read == LineReader::Line::kNone) break;
-    torn = file.eof();
+    if (read != LineReader::Line::kWhole && file.eof()) whole.reset();
+    // Unless the file changes meanwhile.
+    if (read == LineReader::Line::kTorn && Size() == size) {
+      whole = *size - static_cast<std::int64_t>(lines.text().size());
+    }
     if (read != LineReader::Line::kWhole) continue;
     const std::optional<MetricsLine> line = ParseMetricsLine(lines.text());
     if (!line || !line->of_step || line->step < next) continue;
@@ -241,7 +245,7 @@ void MetricsLog::LookForCut() {
     next = line->step + 1;
   }
   if (const std::int64_t end = NextWritten(); next < end) missing_.push_back({next, end - 1});
-  lines_.OnCut(torn);
+  lines_.OnCut(whole);
 }
 
 MetricsLog::Leads MetricsLog::WhereItLeads() const {

@@ -68,11 +68,13 @@ std::string WhyBarred(const RunState& state, const BarredSnapshots& barred) {
 }  // namespace
 
 SnapshotFolder::SnapshotFolder(std::string folder, std::string training_id,
-                               std::shared_ptr<const TrainedModel> model, int states)
+                               std::shared_ptr<const TrainedModel> model, int states,
+                               std::int64_t steps)
     : folder_(std::move(folder)),
       training_id_(std::move(training_id)),
       model_(std::move(model)),
-      states_(states) {}
+      states_(states),
+      steps_(steps) {}
 
 std::string SnapshotFolder::PathOf(std::int64_t version) const {
   return folder_ + "/" + SnapshotFileName(version);
@@ -248,6 +250,10 @@ std::optional<RunState> SnapshotFolder::ReadState(const SafetensorsFile& file,
   if (!state) {
     *others = true;
     *problem = "does not have the contents that this version of acan writes";
+  } else if (state->version > steps_) {
+    *problem = fmt::format("says that it is of step {}, but the training has {} steps",
+                           state->version, steps_);
+    return std::nullopt;
   }
   return state;
 }

@@ -96,7 +96,7 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
   quarantine_log_.emplace(context_.OutPath(kQuarantineName), context_.job_id, "handler");
   RequireRoomForModel();
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
-                     context_.OptimizerStates());
+                     context_.OptimizerStates(), context_.Steps());
   tuplespace::ClientOptions writer_client = client;
   writer_client.direct = false;  // this client keeps nothing
   writer_client.name = "snapshots of " + context_.settings.source;

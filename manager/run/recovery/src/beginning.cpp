@@ -121,9 +121,9 @@ void Beginning::FindInSpace(const std::string& run) {
       [this](const std::string& line) { context_.Log(line); });
   const TrainedModel& model = *context_.model;
   const int states = context_.OptimizerStates();
-  auto whole = mover.FindWhole(run, model, states, newest);
+  auto whole = mover.FindWhole(run, model, states, std::min(newest, limits_.steps));
   if (!whole) {
-    auto ahead = mover.FindWhole(run, model, states, INT64_MAX);
+    auto ahead = mover.FindWhole(run, model, states, limits_.steps);
     if (ahead && ahead->version - kMaxStepsAhead > newest) whole.emplace(std::move(*ahead));
   }
   if (!whole || whole->version <= past_.version) return;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "acan/core/schedule.h"
 #include "acan/manager/job.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/training_id.h"
@@ -51,6 +52,10 @@ std::optional<Receipt> RunContext::ReceiptOfThisJob(const nlohmann::json& json,
   }
   if (TrainingIdOf(receipt, JobFromJson(its, where)) != job_id) return std::nullopt;
   return receipt;
+}
+
+std::int64_t RunContext::Steps() const {
+  return data.train_samples() == 0 ? 0 : TotalSteps(job.training, data.train_samples());
 }
 
 int RunContext::OptimizerStates() const {

@@ -171,6 +171,15 @@ TEST_F(BeginningTest, IsTheNewestVersionWhoseMetricsAreThere) {
   EXPECT_TRUE(past.unnamed_contributors) << "the space does not say who made the weights";
 }
 
+TEST_F(BeginningTest, IsNotAfterTheLastStep) {
+  PutMetrics(51);
+  for (const std::int64_t version : {48, 51}) PutWeights(version);
+  Beginning beginning(manager_->context, manager_->leadership,
+                      {.finite_through = std::nullopt, .steps = 50});
+  beginning.Find(nullptr, {kEarlierRun}, {});
+  EXPECT_EQ(beginning.past().version, 48);
+}
+
 // An undisturbed run would write that the last loss was no number, too.
 TEST_F(BeginningTest, TheLossOfAnEarlierStepIsNotTheLastOne) {
   folder_.Write("job.json", JsonTextReplacing(JobToJson(job_)));

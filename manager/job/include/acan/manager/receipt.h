@@ -35,7 +35,7 @@ struct AuditSummary {
 };
 
 // Two handlers gave different results for one task, so one of them computes wrongly or reports a
-// result that it did not compute. Or a step was not finite, and was when it was computed again.
+// result that it did not compute. Or a step was finite in one life of the run and not in another.
 struct ResultConflict {
   std::string key;   // of the result; or "step 3"
   std::string text;  // names both handlers, if they are known

@@ -50,6 +50,21 @@ TEST_F(SnapshotTest, TheNewestIsFoundWithWhatItsRunKnew) {
   }
 }
 
+// Nobody can continue from it, and what makes room on the disk must not keep it for the good one.
+TEST_F(SnapshotTest, OneOfALaterStepThanTheLastOneIsSkipped) {
+  Write(3);
+  Write(8);
+  const auto say = [this](const std::string& line) { said_ += line + "\n"; };
+  const SnapshotFolder folder(folder_.Path("snapshots"), "training", model_, 2, /*steps=*/7);
+  const auto found = folder.Newest(say, &others_);
+  ASSERT_TRUE(found) << said_;
+  EXPECT_EQ(found->state.version, 3);
+  EXPECT_NE(said_.find("is of step 8, but the training has 7 steps; skipping"), std::string::npos)
+      << said_;
+  EXPECT_FALSE(others_);
+  EXPECT_EQ(Newest()->state.version, 8) << "with more steps it can be used";
+}
+
 TEST_F(SnapshotTest, ConflictsAreKept) {
   conflicts_ = {{"(\"run\", 3)", "a second put by \"b\xff\" differs"}, {"(\"run\", 4)", "more"}};
   Write(3);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 namespace acan {
@@ -36,10 +37,11 @@ class LineFile {
 
   // The size of the file, as far as this object knows.
   std::int64_t bytes() const { return bytes_; }
-  // The file has another size because another process has changed it. `torn`: its last line is
-  // incomplete, and is terminated.
+  // The file has another size because another process has changed it.
   void OnSize(std::int64_t bytes);
-  void OnCut(bool torn);
+  // After OnSize: the file was cut. What follows the whole lines, which have `whole` bytes, is
+  // removed, or terminated if that is impossible or if `whole` is nullopt.
+  void OnCut(std::optional<std::int64_t> whole);
   int descriptor() const { return descriptor_; }
   [[noreturn]] void Fail(const std::string& doing, int error) const;
 

@@ -29,8 +29,10 @@ struct BarredSnapshots {
 // Touches only snapshot files. Only one thread at a time may write or remove.
 class SnapshotFolder {
  public:
+  // `steps`: of the whole training. A snapshot of a later version is not one of it.
   SnapshotFolder(std::string folder, std::string training_id,
-                 std::shared_ptr<const TrainedModel> model, int states);
+                 std::shared_ptr<const TrainedModel> model, int states,
+                 std::int64_t steps = INT64_MAX);
 
   // A writer for `state.version`. Creates the folder if needed. Throws Error (failure).
   std::unique_ptr<ModelWriter> Begin(const RunState& state) const;
@@ -93,6 +95,7 @@ class SnapshotFolder {
   const std::string training_id_;
   const std::shared_ptr<const TrainedModel> model_;
   const int states_;
+  const std::int64_t steps_;
 };
 
 // The id of the training of which the file is a snapshot. Empty if it is none that can be read.

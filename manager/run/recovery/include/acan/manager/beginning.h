@@ -25,6 +25,7 @@ class Beginning {
     std::optional<std::int64_t> finite_through;
     // What they counted, at the end of the last one.
     std::optional<RunState> counted = {};
+    std::int64_t steps = INT64_MAX;  // of the whole training: no weights are of a later version
   };
   // The references must outlive it.
   Beginning(RunContext& context, Leadership& leadership, Limits limits)

@@ -42,7 +42,12 @@ struct NotFiniteFound {
   std::int64_t finite_through = 0;
   NotFinite::What what = NotFinite::What::kWeights;
   std::int64_t step = 0;
+  std::int64_t finite_losses = 0;  // of all steps before this one, earlier lives had finite losses
+  bool disputed = false;           // an earlier life did not stop being finite there
 };
+// What one life found not finite was finite in the next one: the run has not diverged. Begin
+// another life, which goes on from the space.
+struct NotDiverged : RunLost {};
 // Thrown by functions that wait, because of a StopRequest.
 struct Stopped {};
 // The job cannot be done by any manager, or nobody knows what is wrong with the run's tuples in the
@@ -74,6 +79,7 @@ struct RunContext {
   bool HasFolder() const { return !settings.out_dir.empty(); }
   std::string OutPath(const char* name) const { return settings.out_dir + "/" + name; }
   int OptimizerStates() const;
+  std::int64_t Steps() const;  // of the whole training; 0 without samples
   // The receipt, if it is one of this job. `where` names it in the messages of errors, which are
   // thrown as by ReceiptFromJson. The graph file that it names need not be there.
   std::optional<Receipt> ReceiptOfThisJob(const nlohmann::json& json,
