@@ -34,18 +34,6 @@ constexpr std::int64_t kSayAnewUs = 10'000'000;
 constexpr const char* kNothingFits =
     ", because acan finds no smaller train.block or train.batch that is enough";
 
-std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
-  switch (policy) {
-    case RecomputePolicy::kAuto:
-      return std::nullopt;
-    case RecomputePolicy::kNever:
-      return Recompute::kNothing;
-    case RecomputePolicy::kAlways:
-      return Recompute::kBranches;
-  }
-  return std::nullopt;
-}
-
 // Why there is no plan although memory is not the problem.
 std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
   for (const model::Value& value : graph.values()) {
@@ -114,7 +102,12 @@ bool HandlerPool::IsDeserted(std::int64_t now_us) const {
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
   small_.SetTime(now_us);
-  if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
+  spares_.SetTime(now_us);
+  if (plan != nullptr) {
+    WatchSpares(*plan, out);
+    JudgeSpares(*plan, out);
+  }
+  if (plan != nullptr && IsThereFor(*plan)) {
     if (nobody_.is_said || too_small_.is_said)
       out.push_back(Say{"a handler has joined: continuing"});
     nobody_.is_said = too_small_.is_said = false;
@@ -165,15 +158,15 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
   if (config_.fixed_handlers) {
     awaited = HandlersText(Awaited());
   } else {
-    if (!settings_that_fit_) settings_that_fit_ = SettingsThatFit();
-    const std::string again = fmt::format(" (or begin again with {})", *settings_that_fit_);
-    awaited = "a handler with more memory" + (settings_that_fit_->empty() ? kNothingFits : again);
+    const std::string& settings = search_.SettingsThatFit(handlers_);
+    const std::string again = fmt::format(" (or begin again with {})", settings);
+    awaited = "a handler with more memory" + (settings.empty() ? kNothingFits : again);
   }
   const Capacity& largest = Largest();
   out.push_back(Say{fmt::format(
       "{} handlers are too small: the largest task needs {} at its smallest, and {} offers the "
       "most, {}; waiting for {}",
-      config_.fixed_handlers ? "the other" : "all", SizeText(smallest_need_bytes_), largest.name,
+      config_.fixed_handlers ? "the other" : "all", SizeText(search_.smallest_need_bytes()), largest.name,
       SizeText(largest.memory_bytes), awaited)});
 }
 
@@ -191,7 +184,7 @@ std::string HandlerPool::MissingText() const {
 std::vector<ExpectedHandler> HandlerPool::Awaited() const {
   std::vector<ExpectedHandler> awaited = missing_;
   std::erase_if(awaited, [this](const ExpectedHandler& handler) {
-    return handler.limit_bytes < smallest_need_bytes_;
+    return handler.limit_bytes < search_.smallest_need_bytes();
   });
   return awaited;
 }
@@ -200,13 +193,14 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
                                               ManagerActions& out) {
   Handlers idle, others;
   for (const auto& handler : handlers_) {
-    const bool could = handler.second.memory_bytes >= plan.largest_need_bytes;
+    const bool could = handler.second.memory_bytes >= plan.largest_need_bytes &&
+                       !spares_.ids().contains(handler.first);
     const bool waits = idle_.IsWorker(handler.first) &&
                        (!workers_too || IsPlanted(ManagerBug::kWaitsForIdleHandlers));
     const bool is_idle = could && !waits;
     (is_idle ? idle : others).insert(handler);
   }
-  if (idle.empty()) return {};
+  if (idle.empty()) return TakeBackSpares(out);
   IdleHandlers without = idle_;
   without.LeaveOut(idle);
   Handlers of_other_keys = others, all = others;
@@ -230,11 +224,21 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
   return {};
 }
 
+// Handlers that work usually are there, but take no tasks, and others may not.
+HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
+  const bool any = std::ranges::any_of(
+      handlers_, [this](const auto& handler) { return spares_.excluded().contains(handler.first); });
+  if (!any) return {};
+  spares_.Recall();
+  std::optional<Plan> plan = search_.Find(handlers_);
+  if (!plan) return {};
+  return Adopt(std::move(*plan), out);
+}
+
 HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, ManagerActions& out) {
-  if (memory_bytes <= hopeless_voter_bytes_) return {};
-  if (std::optional<Plan> plan = PlanFor(memory_bytes)) return Adopt(std::move(*plan), out);
-  hopeless_voter_bytes_ = memory_bytes;
-  return {};
+  std::optional<Plan> plan = search_.FindForVoter(handlers_, memory_bytes);
+  if (!plan) return {};
+  return Adopt(std::move(*plan), out);
 }
 
 // Makes these the handlers that count. Does nothing and returns nullopt if `plan` does not suit
@@ -243,8 +247,8 @@ std::optional<HandlerPool::Advice> HandlerPool::CutFor(const Handlers& handlers,
                                                        ManagerActions& out) {
   if (handlers.empty()) return std::nullopt;
   Handlers before = std::exchange(handlers_, handlers);
-  if (plan.largest_need_bytes <= LargestMemory()) return Advice{};
-  if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
+  if (IsThereFor(plan)) return Advice{};
+  if (std::optional<Plan> next = search_.Find(handlers_)) return Adopt(std::move(*next), out);
   handlers_ = std::move(before);
   return std::nullopt;
 }
@@ -257,102 +261,41 @@ const Capacity& HandlerPool::Largest() const {
   return largest->second;
 }
 
-std::uint64_t HandlerPool::LargestMemory() const {
-  return handlers_.empty() ? 0 : Largest().memory_bytes;
+bool HandlerPool::IsThereFor(const Plan& plan) const {
+  return std::ranges::any_of(handlers_, [&](const auto& handler) {
+    return handler.second.memory_bytes >= plan.largest_need_bytes &&
+           !spares_.excluded().contains(handler.first);
+  });
 }
 
-std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
-  const bool is_last = capacity_bytes == LargestMemory();
-  return MakePlan(RequestFor(config_.training, capacity_bytes),
-                  is_last ? &smallest_need_bytes_ : nullptr);
+HandlerPool::Handlers HandlerPool::WithTasks() const {
+  Handlers with_tasks = handlers_;
+  std::erase_if(with_tasks, [this](const auto& handler) { return spares().contains(handler.first); });
+  return with_tasks;
 }
 
-PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capacity_bytes) const {
-  PlanRequest request;
-  request.model = model_;
-  request.training = training;
-  request.training.batch = std::min(training.batch, config_.train_samples);
-  request.capacity_bytes = capacity_bytes;
-  request.size_bytes = config_.limits.size_bytes;
-  request.batch_rows = config_.limits.batch_rows;
-  request.recompute = RecomputeOf(config_.limits.recompute);
-  const Handlers with_memory = WithMemory(handlers_, capacity_bytes);
-  request.speed = SpeedOf(with_memory);
-  request.speed.overhead_us = config_.overhead_us;
-  const auto network_of = [this](const Handlers& handlers, std::size_t least_hosts) {
-    return NetworkOf(handlers, config_.LeastResidentBytes(), config_.machine, least_hosts);
-  };
-  // The estimates for all sizes of memory count links, or none does.
-  if (config_.knows_links && network_of(handlers_, 2)) request.network = network_of(with_memory, 1);
-  request.go_on = config_.go_on;
-  return request;
-}
-
-// The smallest need depends on both keys and on the model. If a tile with its optimizer state is
-// the largest part, only a smaller block helps; if one sample is, neither helps.
-std::string HandlerPool::SettingsThatFit() const {
-  // It is only advice: the search may miss settings that would fit.
-  const auto fits = [this](const Training& training) {
-    PlanRequest request = RequestFor(training, LargestMemory());
-    request.search_share = 0.125;
-    request.network.reset();  // what fits does not depend on it
-    return MakePlan(request, nullptr).has_value();
-  };
-  Training smaller = config_.training;
-  while (smaller.block > kMinBlock) {
-    smaller.block /= 2;
-    if (fits(smaller)) return fmt::format("train.block = {}", smaller.block);
+void HandlerPool::JudgeSpares(const Plan& plan, ManagerActions& out) {
+  const auto step_us = [&](const Handlers& handlers) { return search_.StepUsWith(plan, handlers); };
+  for (std::string& line : spares_.Judge(handlers_, idle_.workers(), step_us)) {
+    out.push_back(Say{std::move(line)});
   }
-  smaller.batch = 1;
-  smaller.block = config_.training.block;
-  if (fits(smaller)) return "a smaller train.batch, of which 1 fits";
-  smaller.block = kMinBlock;
-  if (fits(smaller)) return fmt::format("train.block = {} and train.batch = 1", kMinBlock);
-  return "";
 }
 
-// The largest handlers alone may be faster than all handlers with smaller tasks, or slower. Another
-// size than the usual one must be faster by more than the estimate's error.
-std::optional<Plan> HandlerPool::BestPlan() {
-  const std::vector<MemorySize> sizes = MemorySizes(handlers_);
-  const std::size_t usual = UsualSize(sizes);
-  std::optional<Plan> best = PlanFor(sizes[usual].bytes);
-  double gflops_of_best = GflopsOf(sizes[usual].speed);
-  // Returns false if there is no plan for the size.
-  const auto attempt = [&](const MemorySize& size) {
-    if (best && !BringsMore(LeastUs(size.speed, best->flops), best->step_us)) return true;
-    std::optional<Plan> plan = PlanFor(size.bytes);
-    if (!plan) return false;
-    if (best && !BringsMore(plan->step_us, best->step_us)) return true;
-    best = std::move(plan);
-    gflops_of_best = GflopsOf(size.speed);
-    return true;
-  };
-  // With less memory, a step is only shorter if handlers that are fast enough take part.
-  bool may_fit = best.has_value();
-  for (std::size_t i = usual + 1; may_fit && i < sizes.size(); ++i) {
-    if (BringsMore(1 / GflopsOf(sizes[i].speed), 1 / gflops_of_best)) may_fit = attempt(sizes[i]);
+void HandlerPool::WatchSpares(const Plan& plan, ManagerActions& out) {
+  const double steps = static_cast<double>(std::exchange(tasks_done_, 0)) /
+                       static_cast<double>(std::max<std::int64_t>(1, plan.tasks_per_step));
+  if (spares_.OnProgress(steps)) {
+    out.push_back(Say{"the run is slower than the handlers that get no tasks would be: they get "
+                      "tasks again"});
   }
-  for (std::size_t i = usual; i > 0; --i) attempt(sizes[i - 1]);
-  const std::uint64_t largest = LargestMemory();
-  if (!best && largest > sizes.front().bytes) best = PlanFor(largest);
-  return best;
-}
-
-std::optional<Plan> HandlerPool::FindPlan() {
-  // Memory that was too small for every plan remains too small, whichever handlers join.
-  const std::uint64_t largest = LargestMemory();
-  if (largest <= hopeless_bytes_) return std::nullopt;
-  if (std::optional<Plan> next = BestPlan()) return next;
-  hopeless_bytes_ = largest;
-  settings_that_fit_.reset();
-  return std::nullopt;
 }
 
 Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
   NameTooSmall(plan.largest_need_bytes, out);
   unfit_since_us_.reset();
   nobody_.is_said = too_small_.is_said = false;
+  spares_.OnNewPlan();
+  JudgeSpares(plan, out);
   return plan;
 }
 
@@ -364,19 +307,24 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
     return {};
   }
   if (plan == nullptr && MayOthersCome(now_us)) return {};
-  if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
-  if (smallest_need_bytes_ == UINT64_MAX)
+  const bool may_be_spares = plan != nullptr && !spares_.excluded().empty();
+  if (std::optional<Plan> next = search_.Find(handlers_)) {
+    // Those for whom they were spares may come back again and again.
+    if (may_be_spares) spares_.Recall();
+    return Adopt(std::move(*next), out);
+  }
+  if (search_.smallest_need_bytes() == UINT64_MAX)
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers && Awaited().empty()) {
     const Capacity& largest = Largest();
-    const std::string settings = SettingsThatFit();
+    const std::string& settings = search_.SettingsThatFit(handlers_);
     return GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
         "more: give the handlers more memory{}",
-        SizeText(smallest_need_bytes_), largest.name, SizeText(largest.memory_bytes),
+        SizeText(search_.smallest_need_bytes()), largest.name, SizeText(largest.memory_bytes),
         settings.empty() ? kNothingFits : ", or set " + settings)};
   }
-  NameTooSmall(smallest_need_bytes_, out);
+  NameTooSmall(search_.smallest_need_bytes(), out);
   SayAllAreTooSmall(now_us, out);
   return {};
 }

@@ -17,8 +17,7 @@ constexpr std::int64_t kCheckEveryUs = 250'000;
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out) {
   pool_.OnHandlers(event, now_us);
   liveness_.OnHandlers(event.handlers);
-  policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
-  trust_.OnHandlers(pool_.handlers(), event);
+  trust_.OnHandlers(pool_.present(), event);
   CheckHandlers(now_us, out);
 }
 
@@ -37,9 +36,10 @@ void ManagerCore::On(const RunTasksSeen& event, std::int64_t now_us, ManagerActi
 
 void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
-  cut_.SetHandlers(pool_.handlers(), now_us);
   const std::optional<Plan>& plan = cut_.plan();
   if (MayPlan()) Follow(pool_.Check(plan ? &*plan : nullptr, now_us, out), out);
+  cut_.SetHandlers(pool_.WithTasks(), now_us);
+  policy_->OnHandlers(static_cast<int>(cut_.handlers().size()));
 }
 
 void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {

@@ -109,6 +109,7 @@ class Shell {
   std::set<std::string> ignores_not_by;  // takes tasks that exclude it
   std::size_t kept_from_somebody = 0;    // tasks with exclusions
   std::size_t most_kept_from = 0;        // exclusions of one task
+  std::map<std::string, std::size_t> kept_from;  // number of tasks by the client they exclude
   std::int64_t greatest_priority = 0;    // of tasks that were put
   std::string must_not_vote;             // a handler that is present
   bool could_vote = false;               // a vote did not exclude it
@@ -126,6 +127,7 @@ class Shell {
   void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
     kept_from_somebody += task.not_by.empty() ? 0 : 1;
     most_kept_from = std::max(most_kept_from, task.not_by.size());
+    for (const std::string& client : task.not_by) ++kept_from[client];
     std::string by;
     do {
       by = "id" + std::to_string(turn_++ % handlers);

@@ -49,7 +49,7 @@ class ManagerCore {
   const std::optional<Plan>& plan() const { return cut_.plan(); }
   const std::optional<Audits>& audits() const { return trust_.audits(); }
   // Those that can compute tasks of the job now, by client id.
-  const std::map<std::string, Capacity>& handlers() const { return pool_.handlers(); }
+  const std::map<std::string, Capacity>& handlers() const { return pool_.present(); }
 
  private:
   enum class Phase : std::uint8_t {
