@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <set>
 
 #include "acan/manager/handler_network.h"
 #include "acan/manager/placement.h"
@@ -12,27 +14,39 @@ namespace acan {
 namespace {
 
 // A quarter is more than the error of measurements, and too little to matter where a step has few
-// tasks.
+// tasks. More if there would be too many sets.
 constexpr double kFarSlower = 4;
 
 using Handlers = std::map<std::string, Capacity>;
+
+// The slowest speed of each group of speeds that differ by at most `ratio`, the fastest group first.
+std::vector<double> Groups(const std::set<double, std::greater<>>& speeds, double ratio) {
+  std::vector<double> slowest;
+  double fastest = 0;  // of the last group
+  for (const double gflops : speeds) {
+    if (slowest.empty() || gflops * ratio < fastest) {
+      fastest = gflops;
+      slowest.push_back(gflops);
+    }
+    slowest.back() = gflops;
+  }
+  return slowest;
+}
 
 }  // namespace
 
 std::vector<Handlers> SetsBySpeed(const Handlers& handlers) {
   const std::map<std::string, double> speeds = PresentSpeeds(handlers);
-  double fastest = 0;
-  for (const auto& [id, gflops] : speeds) fastest = std::max(fastest, gflops);
+  std::set<double, std::greater<>> present;
+  for (const auto& [id, gflops] : speeds) present.insert(gflops);
+  std::vector<double> groups;
+  for (double ratio = kFarSlower; groups.empty() || groups.size() > kMaxSpeedSets; ratio *= 2) {
+    groups = Groups(present, ratio);
+  }
   std::vector<Handlers> sets;
-  double least = fastest / kFarSlower;
-  for (std::size_t i = 0; i < kMaxSpeedSets; ++i, least /= kFarSlower) {
-    const bool is_last = i + 1 == kMaxSpeedSets;
-    Handlers set;
-    for (const auto& handler : handlers) {
-      if (is_last || speeds.at(handler.first) >= least) set.insert(handler);
-    }
-    if (sets.empty() || set.size() > sets.back().size()) sets.push_back(std::move(set));
-    if (sets.back().size() == handlers.size()) break;
+  for (const double least : groups) {
+    Handlers& set = sets.emplace_back(handlers);
+    std::erase_if(set, [&](const auto& handler) { return speeds.at(handler.first) < least; });
   }
   return sets;
 }

@@ -200,7 +200,8 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
     const bool is_idle = could && !waits;
     (is_idle ? idle : others).insert(handler);
   }
-  if (idle.empty()) return TakeBackSpares(out);
+  // Those that usually work do not, and tasks may exclude others that could do them all.
+  if (idle.empty()) return CouldSparesRun(plan) ? TakeBackSpares(out) : Advice{};
   IdleHandlers without = idle_;
   without.LeaveOut(idle);
   Handlers of_other_keys = others, all = others;
@@ -224,11 +225,20 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
   return {};
 }
 
-// Handlers that work usually are there, but take no tasks, and others may not.
-HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
-  const bool any = std::ranges::any_of(
+bool HandlerPool::CouldSparesRun(const Plan& plan) const {
+  return std::ranges::any_of(handlers_, [&](const auto& handler) {
+    return handler.second.memory_bytes >= plan.largest_need_bytes &&
+           spares_.excluded().contains(handler.first);
+  });
+}
+
+bool HandlerPool::ExcludesSome() const {
+  return std::ranges::any_of(
       handlers_, [this](const auto& handler) { return spares_.excluded().contains(handler.first); });
-  if (!any) return {};
+}
+
+HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
+  if (!ExcludesSome()) return {};
   spares_.Recall();
   std::optional<Plan> plan = search_.Find(handlers_);
   if (!plan) return {};

@@ -106,6 +106,12 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
   GoBack(*cut_.plan(), out);
 }
 
+void ManagerCore::On(const SparesWanted& event, std::int64_t, ManagerActions& out) {
+  if (!cut_.plan() || !MayPlan()) return;
+  out.push_back(Say{event.why + ": handlers that were too slow get tasks again"});
+  Follow(pool_.TakeBackSpares(out), out);
+}
+
 // Starts with the first plan, or goes back to the last safe version and starts from there.
 void ManagerCore::Replan(Plan plan, ManagerActions& out) {
   cut_.BeginGeneration();

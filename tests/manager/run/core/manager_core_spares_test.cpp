@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr std::int64_t kTickUs = 250'000;
+constexpr std::int64_t kPassTickUs = 250'000;
 
 HandlersSeen WithSpeeds(std::initializer_list<double> gflops) {
   HandlersSeen seen;
@@ -35,7 +35,7 @@ class SparesTest : public ::testing::Test {
   // Lets `seconds` pass. Tasks are ready, and nobody takes them.
   void Pass(int seconds) {
     for (const std::int64_t end_us = now_us_ + seconds * 1'000'000; now_us_ < end_us;) {
-      now_us_ += kTickUs;
+      now_us_ += kPassTickUs;
       shell_.Send(RunTasksSeen{.ready = 4, .leased = 0}, now_us_);
       shell_.Send(ClockTick{}, now_us_);
     }
@@ -117,6 +117,21 @@ TEST_F(SparesTest, ASpareContinuesWhenTheOthersHang) {
   shell_.RunAll(now_us_);
   EXPECT_TRUE(shell_.done);
   EXPECT_FALSE(shell_.kept_from.contains("id1"));
+}
+
+// It has too little memory, for example, which it notices only while it computes.
+TEST_F(SparesTest, ASpareContinuesWhereTheOthersFail) {
+  shell_.handlers = 2;
+  Send(WithSpeeds({100, 0.05}));
+  shell_.RunUntil(1);
+  ASSERT_TRUE(shell_.core.MayTakeBackSpares());
+  shell_.Send(SparesWanted{"task t failed too often"}, now_us_);
+  ASSERT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_FALSE(shell_.core.MayTakeBackSpares());
+  shell_.kept_from.clear();
+  shell_.RunAll(now_us_);
+  EXPECT_TRUE(shell_.done);
+  EXPECT_THAT(shell_.kept_from, IsEmpty());
 }
 
 // It may lie about its speed.

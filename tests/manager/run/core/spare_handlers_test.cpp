@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 constexpr std::int64_t kSecond = 1'000'000;
 
-SpareHandlers::Handlers HandlersOf(std::initializer_list<double> gflops) {
+SpareHandlers::Handlers HandlersAt(std::initializer_list<double> gflops) {
   SpareHandlers::Handlers handlers;
   for (const double each : gflops) {
     const std::string number = std::to_string(handlers.size());
@@ -64,23 +64,23 @@ class SpareHandlersTest : public ::testing::Test {
 };
 
 TEST_F(SpareHandlersTest, AHandlerThatEachStepWouldWaitForIsASpare) {
-  const std::vector<std::string> lines = Judge(HandlersOf({100, 0.5, 100}));
+  const std::vector<std::string> lines = Judge(HandlersAt({100, 0.5, 100}));
   EXPECT_THAT(spares_.ids(), ElementsAre("id1"));
   ASSERT_THAT(lines, SizeIs(1));
   EXPECT_THAT(lines[0], HasSubstr("handler 1 is far slower than other handlers (0.5 GFLOP/s)"));
-  EXPECT_THAT(Judge(HandlersOf({100, 0.5, 100})), IsEmpty()) << "nothing has changed";
+  EXPECT_THAT(Judge(HandlersAt({100, 0.5, 100})), IsEmpty()) << "nothing has changed";
 }
 
 TEST_F(SpareHandlersTest, HandlersThatMakeAStepShorterAreNone) {
-  Judge(HandlersOf({100, 90, 30}));
+  Judge(HandlersAt({100, 90, 30}));
   EXPECT_THAT(spares_.ids(), IsEmpty());
-  Judge(HandlersOf({0.5, 0.5}));
+  Judge(HandlersAt({0.5, 0.5}));
   EXPECT_THAT(spares_.ids(), IsEmpty());
 }
 
 TEST_F(SpareHandlersTest, ASpareThatBecomesFastIsNoneButTasksMayExcludeIt) {
-  Judge(HandlersOf({100, 0.5}));
-  EXPECT_THAT(Judge(HandlersOf({100, 100})), IsEmpty());
+  Judge(HandlersAt({100, 0.5}));
+  EXPECT_THAT(Judge(HandlersAt({100, 100})), IsEmpty());
   EXPECT_THAT(spares_.ids(), IsEmpty());
   EXPECT_THAT(spares_.excluded(), ElementsAre("id1"));
   spares_.OnNewPlan();
@@ -89,16 +89,16 @@ TEST_F(SpareHandlersTest, ASpareThatBecomesFastIsNoneButTasksMayExcludeIt) {
 
 // Otherwise a handler that only claims to be fast would keep the tasks of all others.
 TEST_F(SpareHandlersTest, WhoHasDoneNothingMakesNoSpareOfAWorker) {
-  Judge(HandlersOf({1, 1}), {"id0", "id1"});
-  Judge(HandlersOf({1, 1, 1e9, 0.001}), {"id0", "id1"});
+  Judge(HandlersAt({1, 1}), {"id0", "id1"});
+  Judge(HandlersAt({1, 1, 1e9, 0.001}), {"id0", "id1"});
   EXPECT_THAT(spares_.ids(), ElementsAre("id3"));
-  Judge(HandlersOf({1, 1, 1e9, 0.001}), {"id0", "id1", "id2"});
+  Judge(HandlersAt({1, 1, 1e9, 0.001}), {"id0", "id1", "id2"});
   EXPECT_THAT(spares_.ids(), ElementsAre("id0", "id1", "id3"));
 }
 
 // The spare alone needs 1.1 s for a step.
 TEST_F(SpareHandlersTest, ARunThatIsSlowerThanItsSparesWouldBeTakesThemBack) {
-  const auto handlers = HandlersOf({1e9, 1});
+  const auto handlers = HandlersAt({1e9, 1});
   Judge(handlers);
   ASSERT_THAT(spares_.ids(), ElementsAre("id1"));
   EXPECT_FALSE(Run(60, 0.5));
@@ -108,7 +108,7 @@ TEST_F(SpareHandlersTest, ARunThatIsSlowerThanItsSparesWouldBeTakesThemBack) {
 }
 
 TEST_F(SpareHandlersTest, EachRecallLastsLonger) {
-  const auto handlers = HandlersOf({1e9, 1});
+  const auto handlers = HandlersAt({1e9, 1});
   std::vector<int> seconds;
   for (int i = 0; i < 3; ++i) {
     Judge(handlers);
@@ -125,7 +125,7 @@ TEST_F(SpareHandlersTest, EachRecallLastsLonger) {
 }
 
 TEST_F(SpareHandlersTest, APauseOfTheManagerIsNoSlowness) {
-  Judge(HandlersOf({1e9, 1}));
+  Judge(HandlersAt({1e9, 1}));
   for (int i = 0; i < 10; ++i) {
     now_us_ += 30 * kSecond;
     EXPECT_FALSE(Run(1, 0));
@@ -133,7 +133,7 @@ TEST_F(SpareHandlersTest, APauseOfTheManagerIsNoSlowness) {
 }
 
 TEST_F(SpareHandlersTest, SparesThatCannotRunAStepAreNotMissed) {
-  const auto handlers = HandlersOf({1e9, 1});
+  const auto handlers = HandlersAt({1e9, 1});
   spares_.Judge(handlers, {}, [](const SpareHandlers::Handlers& some) {
     return some.contains("id0") ? OneStage(some) : std::numeric_limits<double>::infinity();
   });
@@ -143,7 +143,7 @@ TEST_F(SpareHandlersTest, SparesThatCannotRunAStepAreNotMissed) {
 
 // A task can name only so many. The slowest ones would hold up a step for longest.
 TEST_F(SpareHandlersTest, TheSlowestAreNamed) {
-  SpareHandlers::Handlers handlers = HandlersOf({1e6});
+  SpareHandlers::Handlers handlers = HandlersAt({1e6});
   for (int i = 0; i < 40; ++i) {
     Capacity& capacity = handlers["slow/" + std::to_string(i)];
     capacity.name = "slow " + std::to_string(i);

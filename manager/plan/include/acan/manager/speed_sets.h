@@ -19,9 +19,9 @@ namespace acan {
 // A plan is made for each of them, which takes time.
 inline constexpr std::size_t kMaxSpeedSets = 4;
 
-// The fastest set first: the handlers with at least a quarter of the fastest one's speed. Each adds
-// slower ones to those before, and the last one has all. Only one set if no handler is far slower
-// than another. REQUIRES: `handlers` is not empty.
+// The fastest set first. Each adds slower handlers to those before, and the last one has all.
+// Handlers whose speeds differ by less than a factor of four are in the same sets.
+// REQUIRES: `handlers` is not empty.
 std::vector<std::map<std::string, Capacity>> SetsBySpeed(
     const std::map<std::string, Capacity>& handlers);
 

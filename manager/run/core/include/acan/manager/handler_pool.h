@@ -44,6 +44,11 @@ class HandlerPool {
   // are left out, and if that does not help, those that were left out before count again.
   // `workers_too`: handlers that have completed tasks may be idle, too.
   Advice LeaveOutIdle(const Plan& plan, bool workers_too, ManagerActions& out);
+  // Whether tasks of the plan may exclude handlers that are present because they are too slow.
+  bool ExcludesSome() const;
+  // Cuts anew for all handlers: no task excludes a slow one any more, for a while. Does nothing if
+  // none does.
+  Advice TakeBackSpares(ManagerActions& out);
   // The run waits for another handler's vote, and the largest one that could vote has only so much
   // memory. A plan whose tasks need no more, if there is one.
   Advice CutForVoter(std::uint64_t memory_bytes, ManagerActions& out);
@@ -77,10 +82,11 @@ class HandlerPool {
   const Capacity& Largest() const;  // REQUIRES: a handler is there
   // Whether a handler has memory for the plan's largest task and may take all of its tasks.
   bool IsThereFor(const Plan& plan) const;
+  // Whether a handler that the plan's tasks may exclude has memory for the largest of them.
+  bool CouldSparesRun(const Plan& plan) const;
   Plan Adopt(Plan plan, ManagerActions& out);
   void JudgeSpares(const Plan& plan, ManagerActions& out);
   void WatchSpares(const Plan& plan, ManagerActions& out);
-  Advice TakeBackSpares(ManagerActions& out);
   std::optional<Advice> CutFor(const Handlers& handlers, const Plan& plan, ManagerActions& out);
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);
