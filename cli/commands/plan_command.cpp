@@ -229,10 +229,10 @@ std::string ToText(const PlanForecast& forecast) {
   for (const auto& [handler, tasks, is_spare] : forecast.handlers) {
     const std::string fit = fmt::format("{} of the tasks fit into its memory",
                                         tasks == forecast.tasks ? "all" : fmt::to_string(tasks));
-    text += fmt::format(
-        "handler {}: {}, {:.1f} GFLOP/s; {}\n", handler.device,
-        RoundedSizeText(handler.memory_bytes), handler.gflops,
-        is_spare ? "far slower than others: it gets no tasks while they work" : fit);
+    text +=
+        fmt::format("handler {}: {}, {:.1f} GFLOP/s; {}\n", handler.device,
+                    RoundedSizeText(handler.memory_bytes), handler.gflops,
+                    is_spare ? "far slower than others: it gets no tasks while they work" : fit);
   }
   text += HostsText(forecast);
   text += fmt::format("\n{:>9} {:>7} {:>11} {:>10}  what\n", "ms", "tasks", "largest", "MB");

@@ -307,8 +307,7 @@ WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers) {
   std::map<std::string, KnownMachine> machines;
   for (const auto& [id, capacity] : handlers) {
     KnownMachine& machine = machines[capacity.machine.empty() ? " of " + id : capacity.machine];
-    if (!capacity.machine.empty())
-      machine.cpus.insert(capacity.cpus.begin(), capacity.cpus.end());
+    if (!capacity.machine.empty()) machine.cpus.insert(capacity.cpus.begin(), capacity.cpus.end());
     machine.handlers.push_back({speeds.at(id), BusyCores(capacity), ThreadsOf(capacity)});
   }
   std::vector<double> gflops;

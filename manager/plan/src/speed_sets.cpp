@@ -19,7 +19,8 @@ constexpr double kFarSlower = 4;
 
 using Handlers = std::map<std::string, Capacity>;
 
-// The slowest speed of each group of speeds that differ by at most `ratio`, the fastest group first.
+// The slowest speed of each group of speeds that differ by at most `ratio`, the fastest group
+// first.
 std::vector<double> Groups(const std::set<double, std::greater<>>& speeds, double ratio) {
   std::vector<double> slowest;
   double fastest = 0;  // of the last group

@@ -58,7 +58,8 @@ TEST(SpeedSetsTest, AHandlerThatHasBecomeSlowIsSlow) {
   handlers["id1"].speed = 0.1;
   EXPECT_EQ(SizesOfSets(handlers), (SetSizes{1, 2}));
   handlers["id1"].speed = 3;
-  EXPECT_EQ(SizesOfSets(handlers), SetSizes{2}) << "the other one may also be faster than it measured";
+  EXPECT_EQ(SizesOfSets(handlers), SetSizes{2})
+      << "the other one may also be faster than it measured";
 }
 
 // They measured at the same time, on the same cores.

@@ -166,8 +166,8 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
   out.push_back(Say{fmt::format(
       "{} handlers are too small: the largest task needs {} at its smallest, and {} offers the "
       "most, {}; waiting for {}",
-      config_.fixed_handlers ? "the other" : "all", SizeText(search_.smallest_need_bytes()), largest.name,
-      SizeText(largest.memory_bytes), awaited)});
+      config_.fixed_handlers ? "the other" : "all", SizeText(search_.smallest_need_bytes()),
+      largest.name, SizeText(largest.memory_bytes), awaited)});
 }
 
 void HandlerPool::SayIfLate(std::int64_t now_us, ManagerActions& out) {
@@ -233,8 +233,9 @@ bool HandlerPool::CouldSparesRun(const Plan& plan) const {
 }
 
 bool HandlerPool::ExcludesSome() const {
-  return std::ranges::any_of(
-      handlers_, [this](const auto& handler) { return spares_.excluded().contains(handler.first); });
+  return std::ranges::any_of(handlers_, [this](const auto& handler) {
+    return spares_.excluded().contains(handler.first);
+  });
 }
 
 HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
@@ -280,11 +281,13 @@ bool HandlerPool::IsThereFor(const Plan& plan) const {
 
 HandlerPool::Handlers HandlerPool::WithTasks() const {
   Handlers with_tasks = handlers_;
-  std::erase_if(with_tasks, [this](const auto& handler) { return spares().contains(handler.first); });
+  std::erase_if(with_tasks,
+                [this](const auto& handler) { return spares().contains(handler.first); });
   return with_tasks;
 }
 
 void HandlerPool::JudgeSpares(const Plan& plan, ManagerActions& out) {
+  if (!config_.limits.LeavesOutSlow()) return;
   const auto step_us = [&](const Handlers& handlers) { return search_.StepUsWith(plan, handlers); };
   for (std::string& line : spares_.Judge(handlers_, idle_.workers(), step_us)) {
     out.push_back(Say{std::move(line)});
@@ -295,8 +298,9 @@ void HandlerPool::WatchSpares(const Plan& plan, ManagerActions& out) {
   const double steps = static_cast<double>(std::exchange(tasks_done_, 0)) /
                        static_cast<double>(std::max<std::int64_t>(1, plan.tasks_per_step));
   if (spares_.OnProgress(steps)) {
-    out.push_back(Say{"the run is slower than the handlers that get no tasks would be: they get "
-                      "tasks again"});
+    out.push_back(
+        Say{"the run is slower than the handlers that get no tasks would be: they get "
+            "tasks again"});
   }
 }
 

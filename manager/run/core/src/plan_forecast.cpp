@@ -161,8 +161,8 @@ double StepUsWithOneMore(const ManagerConfig& config, const PlannedModel& model,
                          const std::vector<Capacity>& handlers) {
   const std::vector<Capacity> more = WithOneMore(handlers);
   const Planned planned = PlanFor(config, model, more);
-  const double us = Place(config, TasksOfStep(config, model, planned.plan), planned.handlers)
-                        ->placement.step_us;
+  const double us =
+      Place(config, TasksOfStep(config, model, planned.plan), planned.handlers)->placement.step_us;
   return std::isfinite(us) ? us : 0;
 }
 

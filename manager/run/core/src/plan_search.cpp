@@ -42,7 +42,8 @@ std::optional<Plan> PlanSearch::Find(const Handlers& handlers) {
   // Memory that was too small for every plan remains too small, whichever handlers join.
   const std::uint64_t largest = LargestMemory(handlers);
   if (largest <= hopeless_bytes_) return std::nullopt;
-  const std::vector<Handlers> sets = SetsBySpeed(handlers);
+  const std::vector<Handlers> sets =
+      config_.limits.LeavesOutSlow() ? SetsBySpeed(handlers) : std::vector<Handlers>{handlers};
   std::vector<std::optional<Plan>> plans(sets.size());
   const std::size_t best = BestSet(sets, [&](std::size_t i) {
     plans[i] = Best({sets[i], CrossesLinks(handlers), i + 1 == sets.size()});
@@ -54,8 +55,7 @@ std::optional<Plan> PlanSearch::Find(const Handlers& handlers) {
   return std::nullopt;
 }
 
-std::optional<Plan> PlanSearch::FindForVoter(const Handlers& handlers,
-                                             std::uint64_t memory_bytes) {
+std::optional<Plan> PlanSearch::FindForVoter(const Handlers& handlers, std::uint64_t memory_bytes) {
   if (memory_bytes <= hopeless_voter_bytes_) return std::nullopt;
   std::optional<Plan> plan = ForMemory({handlers, CrossesLinks(handlers), true}, memory_bytes);
   if (!plan) hopeless_voter_bytes_ = memory_bytes;

@@ -18,7 +18,8 @@ using tuplespace::ClientId;
 // stopped process.
 constexpr double kWatchUs = 10e6;  // at least
 constexpr std::int64_t kUnwatchedUs = 2'000'000;
-constexpr double kMissed = 2;  // the run is slower than the spares by more than the estimate's error
+constexpr double kMissed =
+    2;  // the run is slower than the spares by more than the estimate's error
 constexpr std::int64_t kShortestRecallUs = 10'000'000;
 constexpr std::int64_t kLongestRecallUs = 3'600'000'000;
 constexpr std::int64_t kForgottenUs = 1'800'000'000;  // recalls before that do not count
@@ -65,7 +66,8 @@ std::vector<std::string> SpareHandlers::Judge(const Handlers& present,
                                               const StepUs& step_us) {
   if (present.empty() || now_us_ < recalled_until_us_) return {};
   std::map<std::string, Known> known;
-  for (const auto& [id, gflops] : PresentSpeeds(present)) known[id] = {gflops, workers.contains(id)};
+  for (const auto& [id, gflops] : PresentSpeeds(present))
+    known[id] = {gflops, workers.contains(id)};
   if (known == judged_) return {};
   judged_ = std::move(known);
   std::set<ClientId> spares = Find(present, workers, step_us);

@@ -134,6 +134,20 @@ TEST_F(SparesTest, ASpareContinuesWhereTheOthersFail) {
   EXPECT_THAT(shell_.kept_from, IsEmpty());
 }
 
+TEST_F(SparesTest, AJobMayLetSlowHandlersTakePart) {
+  for (const bool by_policy : {false, true}) {
+    ManagerConfig config = SmallJob();
+    config.limits.leave_out_slow = by_policy;
+    if (by_policy) config.limits.policy = Policy::kFixed;
+    Shell shell(config);
+    shell.handlers = 2;
+    shell.Send(WithSpeeds({100, 0.05}));
+    shell.RunAll();
+    EXPECT_TRUE(shell.done);
+    EXPECT_THAT(shell.kept_from, IsEmpty());
+  }
+}
+
 // It may lie about its speed.
 TEST_F(SparesTest, WhoHasDoneNothingTakesNoTasksFromWorkers) {
   shell_.handlers = 2;

@@ -84,10 +84,9 @@ struct RunTasksSeen {
   std::uint64_t all = 0;  // including those that wait for inputs; fewer after each completion
 };
 struct ClockTick {};
-using ManagerEvent =
-    std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone, LossesRead,
-                 WeightsReady, SnapshotDone, VersionSafe, StopWanted, ResultsLost, SparesWanted,
-                 ClockTick>;
+using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone,
+                                  LossesRead, WeightsReady, SnapshotDone, VersionSafe, StopWanted,
+                                  ResultsLost, SparesWanted, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 
