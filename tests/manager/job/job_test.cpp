@@ -67,7 +67,9 @@ TEST(JobTest, SmallestJobHasTheDefaults) {
 TEST(JobTest, SlowHandlersAreLeftOutUnlessTheJobSaysOtherwise) {
   const auto leaves_out = [](const std::string& tasks) {
     return ParseJob(
-               "[model]\nlayers = [4, 2]\n[data]\ngenerated = \"regression\"\n[tasks]\n" + tasks,
+               "[model]\nlayers = [4, 2]\nloss = \"mse\"\n[data]\ngenerated = "
+               "\"regression\"\n[tasks]\n" +
+                   tasks,
                "job.toml", "/jobs", {})
         .tasks.LeavesOutSlow();
   };
