@@ -104,7 +104,7 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
   small_.SetTime(now_us);
   spares_.SetTime(now_us);
   if (plan != nullptr) {
-    WatchSpares(*plan, out);
+    if (Advice advice = WatchSpares(*plan, out); advice.index() != 0) return advice;
     JudgeSpares(*plan, out);
   }
   if (plan != nullptr && IsThereFor(*plan)) {
@@ -294,14 +294,19 @@ void HandlerPool::JudgeSpares(const Plan& plan, ManagerActions& out) {
   }
 }
 
-void HandlerPool::WatchSpares(const Plan& plan, ManagerActions& out) {
+HandlerPool::Advice HandlerPool::WatchSpares(const Plan& plan, ManagerActions& out) {
   const double steps = static_cast<double>(std::exchange(tasks_done_, 0)) /
                        static_cast<double>(std::max<std::int64_t>(1, plan.tasks_per_step));
-  if (spares_.OnProgress(steps)) {
-    out.push_back(
-        Say{"the run is slower than the handlers that get no tasks would be: they get "
-            "tasks again"});
-  }
+  const SpareHandlers::Missed missed = spares_.OnProgress(steps);
+  if (missed == SpareHandlers::Missed::kNot) return {};
+  out.push_back(
+      Say{missed == SpareHandlers::Missed::kStuck
+              ? "no handler that gets tasks does any: slower ones get them again"
+              : "the run is slower than the handlers that get no tasks would be: they get tasks "
+                "again"});
+  if (missed == SpareHandlers::Missed::kStuck) return TakeBackSpares(out);
+  spares_.Recall();
+  return {};
 }
 
 Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {

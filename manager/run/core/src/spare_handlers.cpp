@@ -16,7 +16,8 @@ using tuplespace::ClientId;
 
 // How long the run is compared with its spares, and a pause in which it was not, such as that of a
 // stopped process.
-constexpr double kWatchUs = 10e6;  // at least
+constexpr double kWatchUs = 10e6;      // at least
+constexpr double kWatchFirstUs = 2e6;  // until the others have done a task
 constexpr std::int64_t kUnwatchedUs = 2'000'000;
 constexpr double kMissed =
     2;  // the run is slower than the spares by more than the estimate's error
@@ -100,18 +101,24 @@ std::vector<std::string> SpareHandlers::Judge(const Handlers& present,
   return lines;
 }
 
-bool SpareHandlers::OnProgress(double steps) {
-  if (spares_.empty() || !std::isfinite(spares_step_us_)) return false;
+bool SpareHandlers::OthersWork() const {
+  return std::any_of(judged_.begin(), judged_.end(), [this](const auto& handler) {
+    return handler.second.works && !spares_.contains(handler.first);
+  });
+}
+
+SpareHandlers::Missed SpareHandlers::OnProgress(double steps) {
+  if (spares_.empty() || !std::isfinite(spares_step_us_)) return Missed::kNot;
   const bool paused = now_us_ - watched_us_ > kUnwatchedUs;
   watched_us_ = now_us_;
   steps_ += steps;
   const auto passed_us = static_cast<double>(now_us_ - watched_from_us_);
-  if (!paused && passed_us < std::max(kWatchUs, kMissed * spares_step_us_)) return false;
-  const bool missed = !paused && passed_us > kMissed * spares_step_us_ * steps_;
+  const double watch_us = OthersWork() ? kWatchUs : kWatchFirstUs;
+  if (!paused && passed_us < std::max(watch_us, kMissed * spares_step_us_)) return Missed::kNot;
+  const double done = std::exchange(steps_, 0);
   watched_from_us_ = now_us_;
-  steps_ = 0;
-  if (missed) Recall();
-  return missed;
+  if (paused || passed_us <= kMissed * spares_step_us_ * done) return Missed::kNot;
+  return done > 0 ? Missed::kSlow : Missed::kStuck;
 }
 
 void SpareHandlers::Recall() {

@@ -18,6 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+using Missed = SpareHandlers::Missed;
+
 constexpr std::int64_t kSecond = 1'000'000;
 
 SpareHandlers::Handlers HandlersAt(std::initializer_list<double> gflops) {
@@ -49,15 +51,15 @@ class SpareHandlersTest : public ::testing::Test {
     spares_.SetTime(now_us_);
     return spares_.Judge(present, workers, OneStage);
   }
-  // The run does so many steps a second; returns whether the spares were missed.
-  bool Run(int seconds, double steps_per_second) {
-    bool missed = false;
+  // The run does so many steps a second, until the spares are missed.
+  Missed Run(int seconds, double steps_per_second) {
     for (int i = 0; i < 4 * seconds; ++i) {
       now_us_ += kSecond / 4;
       spares_.SetTime(now_us_);
-      missed = spares_.OnProgress(steps_per_second / 4) || missed;
+      const Missed missed = spares_.OnProgress(steps_per_second / 4);
+      if (missed != Missed::kNot) return missed;
     }
-    return missed;
+    return Missed::kNot;
   }
   SpareHandlers spares_;
   std::int64_t now_us_ = 0;
@@ -97,14 +99,27 @@ TEST_F(SpareHandlersTest, WhoHasDoneNothingMakesNoSpareOfAWorker) {
 }
 
 // The spare alone needs 1.1 s for a step.
-TEST_F(SpareHandlersTest, ARunThatIsSlowerThanItsSparesWouldBeTakesThemBack) {
-  const auto handlers = HandlersAt({1e9, 1});
-  Judge(handlers);
+TEST_F(SpareHandlersTest, ARunThatIsSlowerThanItsSparesWouldBeMissesThem) {
+  Judge(HandlersAt({1e9, 1}), {"id0"});
   ASSERT_THAT(spares_.ids(), ElementsAre("id1"));
-  EXPECT_FALSE(Run(60, 0.5));
-  EXPECT_TRUE(Run(20, 0.1));
+  EXPECT_EQ(Run(60, 0.5), Missed::kNot);
+  EXPECT_EQ(Run(20, 0.1), Missed::kSlow);
+  spares_.Recall();
   EXPECT_THAT(spares_.ids(), IsEmpty());
   EXPECT_THAT(spares_.excluded(), ElementsAre("id1"));
+}
+
+TEST_F(SpareHandlersTest, ARunThatDoesNothingMissesItsSpares) {
+  Judge(HandlersAt({1e9, 1}), {"id0"});
+  EXPECT_EQ(Run(9, 0), Missed::kNot);
+  EXPECT_EQ(Run(2, 0), Missed::kStuck);
+}
+
+// It may only claim to be fast.
+TEST_F(SpareHandlersTest, WhoHasNotDoneATaskYetIsWaitedForLessLong) {
+  Judge(HandlersAt({1e9, 1}));
+  EXPECT_EQ(Run(2, 0), Missed::kNot);
+  EXPECT_EQ(Run(1, 0), Missed::kStuck);
 }
 
 TEST_F(SpareHandlersTest, EachRecallLastsLonger) {
@@ -128,7 +143,7 @@ TEST_F(SpareHandlersTest, APauseOfTheManagerIsNoSlowness) {
   Judge(HandlersAt({1e9, 1}));
   for (int i = 0; i < 10; ++i) {
     now_us_ += 30 * kSecond;
-    EXPECT_FALSE(Run(1, 0));
+    EXPECT_EQ(Run(1, 0), Missed::kNot);
   }
 }
 
@@ -138,7 +153,7 @@ TEST_F(SpareHandlersTest, SparesThatCannotRunAStepAreNotMissed) {
     return some.contains("id0") ? OneStage(some) : std::numeric_limits<double>::infinity();
   });
   ASSERT_THAT(spares_.ids(), ElementsAre("id1"));
-  EXPECT_FALSE(Run(100, 0));
+  EXPECT_EQ(Run(100, 0), Missed::kNot);
 }
 
 // A task can name only so many. The slowest ones would hold up a step for longest.

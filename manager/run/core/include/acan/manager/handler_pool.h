@@ -86,7 +86,7 @@ class HandlerPool {
   bool CouldSparesRun(const Plan& plan) const;
   Plan Adopt(Plan plan, ManagerActions& out);
   void JudgeSpares(const Plan& plan, ManagerActions& out);
-  void WatchSpares(const Plan& plan, ManagerActions& out);
+  Advice WatchSpares(const Plan& plan, ManagerActions& out);
   std::optional<Advice> CutFor(const Handlers& handlers, const Plan& plan, ManagerActions& out);
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);

@@ -40,10 +40,14 @@ class SpareHandlers {
   // the last call. `workers` have done a task. Returns lines for the user about new spares.
   std::vector<std::string> Judge(const Handlers& present, const std::set<std::string>& workers,
                                  const StepUs& step_us);
+  enum class Missed : std::uint8_t {
+    kNot,
+    kSlow,   // the spares alone would be faster
+    kStuck,  // no task has been done for long
+  };
   // To be called several times a second, with how many steps' worth of tasks have been done since
-  // the last call. Returns whether the spares have been missed: they are none from now on, for a
-  // while.
-  bool OnProgress(double steps);
+  // the last call.
+  Missed OnProgress(double steps);
   // There are no spares for a while. It is longer each time.
   void Recall();
 
@@ -59,6 +63,7 @@ class SpareHandlers {
   };
   std::set<tuplespace::ClientId> Find(const Handlers& present, const std::set<std::string>& workers,
                                       const StepUs& step_us) const;
+  bool OthersWork() const;  // one that is no spare has done a task
 
   std::int64_t now_us_ = 0;
   std::map<std::string, Known> judged_;  // by client id; empty: nobody
