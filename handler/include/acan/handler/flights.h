@@ -74,8 +74,8 @@ class Flights {
   // are 0.
   Flight& Add(FlightId id, Flight&& flight);
   void SetCharge(Flight& flight, std::uint64_t bytes);
-  // It was computed, or will not be computed here. No results of it will stay any more, except for
-  // those that are here. REQUIRES: called once, before kSending.
+  // It was computed, or will not be computed here: its results are made, or never will be, and its
+  // resident_bytes count no longer. REQUIRES: called once, before kSending.
   void EndWork(Flight& flight);
   void SetLeaving(Flight& flight, std::uint64_t bytes);
   // Returns the next one. REQUIRES: its work has ended.

@@ -1,6 +1,7 @@
 // Initial weights are refused if the files beside them say that they are those of another model.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
