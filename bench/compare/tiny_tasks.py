@@ -10,7 +10,7 @@ feeding and collecting a task.
 acan trains layers 1024-1024 with batch 1, cut into tasks of one tile. All kinds of its tasks count,
 since each has its inputs delivered and its results stored. Ray and Dask get the tile and the sample
 by reference, as their documentation advises for data that many tasks share, return 256 bytes, and
-get many tasks at once. So does StarPU (starpu_tiny.cpp, built here), whose workers are threads of
+get many tasks at once. So does StarPU (programs/starpu_tiny.cpp, built here), whose workers are threads of
 one process: no data leave that process, and no worker may die. Peers that are not installed are
 left out and named on stderr.
 """
@@ -101,7 +101,8 @@ def package_config(*words):
 
 
 def build_starpu(folder):
-    source, program = pathlib.Path(__file__).with_name("starpu_tiny.cpp"), pathlib.Path(folder) / "starpu_tiny"
+    source = pathlib.Path(__file__).parent / "programs" / "starpu_tiny.cpp"
+    program = pathlib.Path(folder) / "starpu_tiny"
     subprocess.run(["g++", "-O3", "-march=native", "-std=c++20", source, "-o", program,
                     *shlex.split(package_config("--cflags", "--libs"))], check=True)
     return program

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares training with acan with the alternatives on the same machine, side by side: one process
 of PyTorch (eager float32; bfloat16 by autocast), PyTorch's DistributedDataParallel over gloo, and,
-with --onednn, a loop written by hand with oneDNN (onednn_loop.cpp, which says how it is built).
+with --onednn, a loop written by hand with oneDNN (programs/onednn_loop.cpp, which says how it is built).
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch numpy
     /tmp/venv/bin/python bench/compare/training.py --acan build/release/bin/acan [--rounds 5] [--json FILE]

@@ -83,10 +83,8 @@ std::string StoppedText(const Manager& manager) {
   return "stopped; the space has the last steps as long as the broker runs: " + how;
 }
 
-int RunManager(const ManagerFlags& flags) {
-  RequireLimits("acan manager");
-  RoleProcess role(flags.role, "manager");
-  AvoidPreemption();
+// What the flags say; the rest is for the caller.
+ManagerOptions OptionsOf(const ManagerFlags& flags) {
   ManagerOptions options;
   options.endpoint = EndpointToConnect(flags.connect);
   options.source = flags.job.path;
@@ -103,6 +101,32 @@ int RunManager(const ManagerFlags& flags) {
     }
     options.direct = flags.direct.value == "on";
   }
+  return options;
+}
+
+// `earlier_receipt` is the text of the receipt that was in the folder before the run.
+int ReportEnd(const Receipt& receipt, const Job& job, const std::string& out_dir,
+              const std::string& earlier_receipt, const ManagerFlags& flags, Log& log) {
+  // Another manager may have finished the job, with its own folder.
+  const std::string written = ReceiptIn(out_dir);
+  const bool here = !written.empty();
+  if (!here) {
+    log.Info(fmt::format(
+        "another manager finished the job: the outputs are in its --out, not in {}", out_dir));
+  }
+  const Outputs outputs = written == earlier_receipt ? Outputs::kFound : Outputs::kWritten;
+  if (here && outputs == Outputs::kFound) {
+    RequireItsEnd(receipt, job, out_dir);
+    RequireItsWeights(receipt, out_dir);
+  }
+  return ReportRun(receipt, here ? out_dir : "", flags.json, outputs);
+}
+
+int RunManager(const ManagerFlags& flags) {
+  RequireLimits("acan manager");
+  RoleProcess role(flags.role, "manager");
+  AvoidPreemption();
+  ManagerOptions options = OptionsOf(flags);
   Job job = ReadJob(flags.job);
   options.out_dir = flags.out.set() ? flags.out.value : DefaultOutDir(flags.job.path);
   if (const int code = role.AwaitHost(options.endpoint, flags.connect.origin)) return code;
@@ -140,19 +164,7 @@ int RunManager(const ManagerFlags& flags) {
     role.log().Info(StoppedText(manager));
     return code == 0 ? 1 : code;
   }
-  // Another manager may have finished the job, with its own folder.
-  const std::string written = ReceiptIn(out_dir);
-  const bool here = !written.empty();
-  if (!here) {
-    role.log().Info(fmt::format(
-        "another manager finished the job: the outputs are in its --out, not in {}", out_dir));
-  }
-  const Outputs outputs = written == earlier_receipt ? Outputs::kFound : Outputs::kWritten;
-  if (here && outputs == Outputs::kFound) {
-    RequireItsEnd(*receipt, job, out_dir);
-    RequireItsWeights(*receipt, out_dir);
-  }
-  return ReportRun(*receipt, here ? out_dir : "", flags.json, outputs);
+  return ReportEnd(*receipt, job, out_dir, earlier_receipt, flags, role.log());
 }
 
 }  // namespace

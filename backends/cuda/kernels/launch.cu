@@ -59,7 +59,7 @@ static_assert(ACAN_ATTENTION_COLUMNS == kTileColumns);
   }
 
 // There are no launch bounds, because with them ptxas spills registers of some kernels.
-// tests/backends/cuda_code_test.py checks that blocks of MostThreads fit.
+// tests/backends/cuda/cuda_code_test.py checks that blocks of MostThreads fit.
 #define ACAN_OPERATOR(number, enumerator, function, iteration, ...)    \
   __global__ void Run_##enumerator(const __grid_constant__ Launch l) { \
     ACAN_RUN_##iteration(function, enumerator)                         \

@@ -11,6 +11,34 @@ namespace acan {
 
 using tuplespace::Key;
 
+namespace {
+
+Flight FlightOf(const TaskGranted& event, std::int64_t now_us) {
+  Flight flight;
+  flight.lease = event.lease;
+  flight.granted_us = now_us;
+  flight.lease_us = event.lease_us;
+  flight.extend_at_us = now_us + event.lease_us / 2;
+  flight.timed = event.timed;
+  flight.flops = event.flops;
+  flight.need_bytes = event.need_bytes;
+  return flight;
+}
+
+// Without the cache entries that the flight uses at the time. Whole ones stay until it ends; pieces
+// stay in addition to the buffers that it computes with.
+std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight) {
+  std::uint64_t pinned_bytes = 0, whole_bytes = 0;
+  for (const Flight::Pinned& pinned : flight.pinned) {
+    pinned_bytes += pinned.entry.bytes();
+    if (pinned.whole) whole_bytes += pinned.entry.bytes();
+  }
+  return std::max(event.gathering_bytes - std::min(event.gathering_bytes, pinned_bytes),
+                  event.computing_bytes - std::min(event.computing_bytes, whole_bytes));
+}
+
+}  // namespace
+
 std::vector<HandlerAction> HandlerCore::Start() {
   std::vector<HandlerAction> out;
   demand_.Ask(WorkloadAt(0), 0, out);
@@ -21,9 +49,9 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
   StepActions step;
   std::visit([&](const auto& e) { On(e, now_us, step); }, event);
   assert(HeldBytes() <= limit_bytes_);
-  CacheEviction::ShrinkTo(limit_bytes_ - reserved_bytes_, cache_, step);
+  ShrinkCache(step);
   std::vector<HandlerAction> out = step.Take();
-  if (draining_ || leaving_bytes_ >= kMaxLeavingBytes) {
+  if (draining_ || flights_.leaving_bytes() >= kMaxLeavingBytes) {
     demand_.StopAsking(out);
   } else {
     demand_.Ask(WorkloadAt(now_us), now_us, out);
@@ -34,24 +62,26 @@ std::vector<HandlerAction> HandlerCore::Step(const HandlerEvent& event, std::int
 
 std::int64_t HandlerCore::NextDeadlineUs() const {
   return std::min(
-      {demand_.next_us(), extend_check_us_, owed_.NextUs(), eviction_.NextCheckUs(cache_)});
+      {demand_.next_us(), leases_.NextUs(), owed_.NextUs(), eviction_.NextCheckUs(cache_)});
 }
 
 // If there are many tasks, which are then short, the average stands for each, as this runs after
 // every event.
 Workload HandlerCore::WorkloadAt(std::int64_t now_us) const {
-  Workload work{working_, 0, 0, flights_.empty(), FreeBytes(), reserved_bytes_, link_.ns_per_kib()};
+  Workload work{flights_.working(), 0, 0, flights_.empty(), FreeBytes(), reserved_bytes(),
+                link_.ns_per_kib()};
   const Pace& pace = demand_.pace();
-  if (working_ > depth_) {
-    work.all_us = pace.RunUs(working_flops_);
+  if (flights_.working() > depth_) {
+    work.all_us = pace.RunUs(flights_.working_flops());
     work.longest_us = pace.MeanUs();
     return work;
   }
   bool runs = true;  // the first one; tasks run in the order in which they came
-  for (const auto& [id, flight] : flights_) {
-    if (flight.phase == Phase::kSending) continue;
+  const std::int64_t since_progress_us = now_us - leases_.progress_us();
+  for (const auto& [id, flight] : flights_.by_id()) {
+    if (flight.phase == Flight::Phase::kSending) continue;
     const std::int64_t run_us = pace.RunUs(flight.flops);
-    work.all_us += runs ? std::max<std::int64_t>(0, run_us - (now_us - progress_us_)) : run_us;
+    work.all_us += runs ? std::max<std::int64_t>(0, run_us - since_progress_us) : run_us;
     work.longest_us = std::max(work.longest_us, run_us);
     runs = false;
   }
@@ -64,16 +94,9 @@ std::uint64_t HandlerCore::FreeBytes() const {
   return limit_bytes_ - std::min(limit_bytes_, HeldBytes());
 }
 
-// Without the cache entries that the flight uses at the time. Whole ones stay until it ends; pieces
-// stay in addition to the buffers that it computes with.
-std::uint64_t HandlerCore::ChargeOf(const TaskGranted& event, const Flight& flight) {
-  std::uint64_t pinned_bytes = 0, whole_bytes = 0;
-  for (const Pinned& pinned : flight.pinned) {
-    pinned_bytes += pinned.entry.bytes();
-    if (pinned.whole) whole_bytes += pinned.entry.bytes();
-  }
-  return std::max(event.gathering_bytes - std::min(event.gathering_bytes, pinned_bytes),
-                  event.computing_bytes - std::min(event.computing_bytes, whole_bytes));
+void HandlerCore::ShrinkCache(StepActions& out) {
+  const std::uint64_t most_bytes = limit_bytes_ - std::min(limit_bytes_, reserved_bytes());
+  CacheEviction::ShrinkTo(most_bytes, cache_, out);
 }
 
 // If the task does not fit otherwise, pieces that only it uses leave the cache. So a task always
@@ -90,7 +113,7 @@ bool HandlerCore::Reserve(const TaskGranted& event, FlightId id, Flight& flight,
     pinned = flight.pinned.erase(pinned);
   }
   if (!fits() && !IsPlanted(HandlerBug::kBudgetIsIgnored)) return false;
-  SetCharge(flight, ChargeOf(event, flight));
+  flight.charge_bytes = ChargeOf(event, flight);
   return true;
 }
 
@@ -123,44 +146,27 @@ void HandlerCore::KeepInputs(FlightId id, Flight& flight,
       out.NoteDropped(key);
       continue;
     }
-    SetCharge(flight, flight.charge_bytes - charged_bytes);
+    flights_.SetCharge(flight, flight.charge_bytes - charged_bytes);
     flight.pinned.push_back({cache_.AddPinned({key, bytes}, now_us, out).first, i, whole});
     out.NoteHeld(key);
     kept.push_back(i);
   }
-  CacheEviction::ShrinkTo(limit_bytes_ - std::min(limit_bytes_, reserved_bytes_), cache_, out);
+  ShrinkCache(out);
   for (const std::size_t i : kept) out.Add(KeepArrived{id, i, flight.inputs[i]});
 }
 
-void HandlerCore::SetCharge(Flight& flight, std::uint64_t bytes) {
-  reserved_bytes_ = reserved_bytes_ - flight.charge_bytes + bytes;
-  flight.charge_bytes = bytes;
-}
-
 void HandlerCore::Unpin(Flight& flight, std::int64_t now_us, StepActions& out) {
-  for (const Pinned& pinned : flight.pinned) cache_.Unpin(pinned.entry, now_us, out);
+  for (const Flight::Pinned& pinned : flight.pinned) cache_.Unpin(pinned.entry, now_us, out);
   flight.pinned.clear();
 }
 
 // ---- tasks -------------------------------------------------------------------------------------
 
-HandlerCore::Flight HandlerCore::NewFlight(const TaskGranted& event, std::int64_t now_us) {
-  Flight flight;
-  flight.lease = event.lease;
-  flight.granted_us = now_us;
-  flight.lease_us = event.lease_us;
-  flight.extend_at_us = now_us + event.lease_us / 2;
-  flight.timed = event.timed;
-  flight.flops = event.flops;
-  flight.need_bytes = event.need_bytes;
-  return flight;
-}
-
 void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, StepActions& out) {
   const bool is_wanted = demand_.NoteGrant(event, now_us);
-  if (working_ == 0) progress_us_ = now_us;
-  const FlightId id = next_flight_++;
-  Flight flight = NewFlight(event, now_us);
+  if (flights_.working() == 0) leases_.NoteProgress(now_us);
+  const FlightId id = flights_.NextId();
+  Flight flight = FlightOf(event, now_us);
   if (!event.inputs.empty()) eviction_.DropOlder(event.inputs.front(), cache_, out);
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < event.inputs.size(); ++i) {
@@ -185,12 +191,8 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, StepActions&
     out.Add(PutBack{id, flight.lease});
     return;
   }
-  ++working_;
-  working_flops_ += flight.flops;
-  if (!flight.timed) extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
-  if (MayBeResident(event.resident_bytes)) {
-    coming_resident_bytes_ += flight.resident_bytes = event.resident_bytes;
-  }
+  leases_.NoteGranted(flight);
+  if (MayBeResident(event.resident_bytes)) flight.resident_bytes = event.resident_bytes;
   std::vector<std::pair<std::size_t, std::uint64_t>> arrived;
   if (event.kept_from_bytes != UINT64_MAX) {
     flight.kept_from_bytes = event.kept_from_bytes;
@@ -201,14 +203,14 @@ void HandlerCore::On(const TaskGranted& event, std::int64_t now_us, StepActions&
       if (event.sent[i]) arrived.emplace_back(i, event.input_bytes[i]);
     }
   }
-  KeepInputs(id, flight, arrived, now_us, out);
+  Flight& added = flights_.Add(id, std::move(flight));
+  KeepInputs(id, added, arrived, now_us, out);
   if (missing.empty()) {
-    out.Add(RunTask{id, flight.resident_bytes > 0});
+    out.Add(RunTask{id, added.resident_bytes > 0});
   } else {
-    flight.phase = Phase::kFetching;
+    added.phase = Flight::Phase::kFetching;
     out.Add(FetchInputs{id, std::move(missing)});
   }
-  flights_.emplace(id, std::move(flight));
   FetchSome(event.ahead, out);
 }
 
@@ -217,38 +219,33 @@ void HandlerCore::On(const GetEnded&, std::int64_t, StepActions&) {
 }
 
 void HandlerCore::On(const InputsArrived& event, std::int64_t now_us, StepActions& out) {
-  const auto it = flights_.find(event.flight);
-  if (it == flights_.end()) return;
-  if (DeviceIsIdle()) progress_us_ = now_us;  // it begins with this task
-  it->second.phase = Phase::kQueued;
+  Flight* const flight = flights_.Find(event.flight);
+  if (flight == nullptr) return;
+  if (flights_.DeviceIsIdle()) leases_.NoteProgress(now_us);  // it begins with this task
+  flight->phase = Flight::Phase::kQueued;
   // The next inputs should travel while this task is computed.
-  if (!event.bytes.empty()) demand_.NoteInputs(now_us - it->second.granted_us);
-  KeepInputs(event.flight, it->second, event.bytes, now_us, out);
-  out.Add(RunTask{event.flight, it->second.resident_bytes > 0});
+  if (!event.bytes.empty()) demand_.NoteInputs(now_us - flight->granted_us);
+  KeepInputs(event.flight, *flight, event.bytes, now_us, out);
+  out.Add(RunTask{event.flight, flight->resident_bytes > 0});
 }
 
 // Tuples that arrive reduce the offer, so the two largest tasks must fit beside them, as beside
 // results.
 void HandlerCore::FetchSome(const std::vector<Ahead>& ahead, StepActions& out) {
   for (const auto& [key, bytes] : ahead) {
-    if (coming_.size() >= kMaxComing) return;
+    if (coming_.IsFull()) return;
     const std::uint64_t taken = std::min(limit_bytes_, HeldBytes() + MostNeeded());
     if (bytes == 0 || bytes > limit_bytes_ - taken || cache_.Contains(key)) continue;
-    if (!coming_.emplace(key, bytes).second) continue;
-    reserved_bytes_ += bytes;
+    if (!coming_.Add(key, bytes)) continue;
     out.Add(FetchAhead{key, bytes});
   }
 }
 
 // The tuple is kept if no other entry has to go for it, until a task needs it or its room.
 void HandlerCore::On(const AheadArrived& event, std::int64_t now_us, StepActions& out) {
-  const auto coming = coming_.find(event.key);
-  assert(coming != coming_.end());
-  const std::uint64_t bytes = coming->second;
-  coming_.erase(coming);
-  reserved_bytes_ -= bytes;
+  const std::uint64_t bytes = coming_.End(event.key);
   if (event.bytes != bytes || draining_ || cache_.Contains(event.key)) return;
-  if (reserved_bytes_ + cache_.bytes() + bytes > limit_bytes_) return;
+  if (reserved_bytes() + cache_.bytes() + bytes > limit_bytes_) return;
   cache_.AddAhead(event.key, bytes, now_us);
   out.NoteHeld(event.key);
   out.Add(KeepAhead{event.key});
@@ -265,22 +262,21 @@ void HandlerCore::On(const ResultRefused& event, std::int64_t, StepActions& out)
 
 // A flight that was computed pins only its results.
 void HandlerCore::On(const ResultsCount& event, std::int64_t, StepActions&) {
-  const auto it = flights_.find(event.flight);
-  if (it == flights_.end()) return;
-  assert(it->second.phase == Phase::kSending);
-  for (const Pinned& result : it->second.pinned) {
+  const Flight* const flight = flights_.Find(event.flight);
+  if (flight == nullptr) return;
+  assert(flight->phase == Flight::Phase::kSending);
+  for (const Flight::Pinned& result : flight->pinned) {
     result.entry.Accept(event.flight);
   }
 }
 
 void HandlerCore::On(const GivenUp& event, std::int64_t now_us, StepActions& out) {
-  const auto it = flights_.find(event.flight);
-  if (it == flights_.end()) return;
-  EndWork(it->second);
-  Unpin(it->second, now_us, out);
-  SetCharge(it->second, 0);
-  out.Add(PutBack{event.flight, it->second.lease});
-  flights_.erase(it);
+  Flight* const flight = flights_.Find(event.flight);
+  if (flight == nullptr) return;
+  EndWork(*flight);
+  Unpin(*flight, now_us, out);
+  out.Add(PutBack{event.flight, flight->lease});
+  flights_.Erase(event.flight);
 }
 
 // No honest manager lets two tasks make results of one key and different sizes.
@@ -295,23 +291,23 @@ std::optional<std::string> HandlerCore::ProblemOf(const std::vector<KeptResult>&
 }
 
 void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, StepActions& out) {
-  const auto it = flights_.find(event.flight);
-  assert(it != flights_.end() && it->second.phase == Phase::kQueued);
+  Flight* const found = flights_.Find(event.flight);
+  assert(found != nullptr && found->phase == Flight::Phase::kQueued);
   if (const auto problem = ProblemOf(event.kept)) {
     return On(TaskFailed{event.flight, *problem}, now_us, out);
   }
-  Flight& flight = it->second;
+  Flight& flight = *found;
   EndWork(flight);
   demand_.NoteRun(flight.flops, event.took_us);
-  progress_us_ = now_us;
+  leases_.NoteProgress(now_us);
   Unpin(flight, now_us, out);
   std::optional<KeptResult> input = std::move(flight.input_to_keep);
-  flight.phase = Phase::kSending;
+  flight.phase = Flight::Phase::kSending;
   // Two results may be the same buffer.
   std::uint64_t charge_bytes = std::min(event.result_bytes, flight.need_bytes);
-  flight.leaving_bytes = event.result_bytes;
+  std::uint64_t leaving_bytes = event.result_bytes;
   for (const KeptResult& kept : event.kept) {
-    if (kept.resident) flight.leaving_bytes -= std::min(flight.leaving_bytes, kept.bytes);
+    if (kept.resident) leaving_bytes -= std::min(leaving_bytes, kept.bytes);
     // Until they are released they must stay, as their bytes are those of the results.
     const auto [entry, is_new] = cache_.AddPinned(kept, now_us, out);
     flight.pinned.push_back({entry});
@@ -323,9 +319,9 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, StepActions
       owed_.Add(kept.key, kept.bytes);
     }
   }
-  leaving_bytes_ += flight.leaving_bytes;
-  SetCharge(flight, charge_bytes);
-  if (input && reserved_bytes_ + cache_.bytes() + input->bytes <= limit_bytes_ &&
+  flights_.SetLeaving(flight, leaving_bytes);
+  flights_.SetCharge(flight, charge_bytes);
+  if (input && reserved_bytes() + cache_.bytes() + input->bytes <= limit_bytes_ &&
       !cache_.Contains(input->key) && cache_.IsNewest(input->key)) {
     out.Add(KeepInput{event.flight, input->key});
     cache_.Add(*input, now_us, out);
@@ -336,26 +332,23 @@ void HandlerCore::On(const TaskFinished& event, std::int64_t now_us, StepActions
 }
 
 void HandlerCore::On(const TaskFailed& event, std::int64_t now_us, StepActions& out) {
-  const auto it = flights_.find(event.flight);
-  assert(it != flights_.end());
-  progress_us_ = now_us;
-  EndWork(it->second);
-  Unpin(it->second, now_us, out);
-  SetCharge(it->second, 0);
-  out.Add(ReportFailed{it->second.lease, event.cause, event.flight});
-  flights_.erase(it);
+  Flight* const flight = flights_.Find(event.flight);
+  assert(flight != nullptr);
+  leases_.NoteProgress(now_us);
+  EndWork(*flight);
+  Unpin(*flight, now_us, out);
+  out.Add(ReportFailed{flight->lease, event.cause, event.flight});
+  flights_.Erase(event.flight);
 }
 
 void HandlerCore::On(const Released& event, std::int64_t now_us, StepActions& out) {
-  const auto it = flights_.find(event.flight);
-  if (it == flights_.end()) return;
-  leaving_bytes_ -= it->second.leaving_bytes;
-  SetCharge(it->second, 0);
-  for (const Pinned& result : it->second.pinned) {
+  Flight* const flight = flights_.Find(event.flight);
+  if (flight == nullptr) return;
+  for (const Flight::Pinned& result : flight->pinned) {
     result.entry.EndAwaiting(event.flight, out);
   }
-  Unpin(it->second, now_us, out);
-  flights_.erase(it);
+  Unpin(*flight, now_us, out);
+  flights_.Erase(event.flight);
 }
 
 void HandlerCore::On(const ConnectionLost& event, std::int64_t, StepActions& out) {
@@ -374,14 +367,13 @@ void HandlerCore::On(const ConnectionLost& event, std::int64_t, StepActions& out
 void HandlerCore::On(const Drain&, std::int64_t now_us, StepActions& out) {
   draining_ = true;
   owed_.SupplyAll(out);
-  for (auto it = flights_.begin(); it != flights_.end();) {
+  for (auto it = flights_.by_id().begin(); it != flights_.by_id().end();) {
     Flight& flight = it->second;
-    if (flight.phase == Phase::kFetching) {
+    if (flight.phase == Flight::Phase::kFetching) {
       EndWork(flight);
       Unpin(flight, now_us, out);
-      SetCharge(flight, 0);
       out.Add(PutBack{it->first, flight.lease});
-      it = flights_.erase(it);
+      it = flights_.Erase(it);
     } else {
       ++it;
     }
@@ -389,39 +381,14 @@ void HandlerCore::On(const Drain&, std::int64_t now_us, StepActions& out) {
 }
 
 void HandlerCore::On(const TimePassed&, std::int64_t now_us, StepActions& out) {
-  if (now_us >= extend_check_us_) ExtendLeases(now_us, out);
+  leases_.ExtendDue(flights_, now_us, out);
   owed_.SupplyDue(now_us, out);
   if (now_us >= eviction_.NextCheckUs(cache_)) eviction_.DropCold(now_us, cache_, out);
 }
 
-void HandlerCore::ExtendLeases(std::int64_t now_us, StepActions& out) {
-  extend_check_us_ = tuplespace::kForeverUs;
-  for (auto& [id, flight] : flights_) {
-    if (flight.timed || flight.phase == Phase::kSending) continue;
-    if (now_us >= flight.extend_at_us) {
-      flight.extend_at_us = now_us + flight.lease_us / 2;
-      if (MayExtend(flight, now_us)) out.Add(ExtendLease{flight.lease, flight.lease_us});
-    }
-    extend_check_us_ = std::min(extend_check_us_, flight.extend_at_us);
-  }
-}
-
-bool HandlerCore::MayExtend(const Flight& flight, std::int64_t now_us) const {
-  return now_us - progress_us_ < kPatienceLeases * flight.lease_us || DeviceIsIdle();
-}
-
-bool HandlerCore::DeviceIsIdle() const {
-  return std::none_of(flights_.begin(), flights_.end(),
-                      [](const auto& entry) { return entry.second.phase == Phase::kQueued; });
-}
-
-// The flight was computed, or will not be computed here.
 void HandlerCore::EndWork(Flight& flight) {
-  assert(working_ > 0 && flight.phase != Phase::kSending);
-  --working_;
-  working_flops_ -= flight.flops;
-  coming_resident_bytes_ -= std::exchange(flight.resident_bytes, 0);
-  if (working_ == 0) extend_check_us_ = tuplespace::kForeverUs;
+  flights_.EndWork(flight);
+  if (flights_.working() == 0) leases_.NoteNoWork();
 }
 
 }  // namespace acan

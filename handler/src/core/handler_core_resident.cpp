@@ -8,7 +8,7 @@ namespace acan {
 
 bool HandlerCore::MayBeResident(std::uint64_t bytes) const {
   if (bytes == 0 || draining_) return false;
-  const std::uint64_t taken = owed_.bytes() + coming_resident_bytes_ + MostNeeded();
+  const std::uint64_t taken = owed_.bytes() + flights_.resident_bytes() + MostNeeded();
   return taken <= limit_bytes_ && bytes <= limit_bytes_ - taken;
 }
 

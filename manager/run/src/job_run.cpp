@@ -94,12 +94,14 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
                  {earlier.count, FiniteThrough(earlier.diverged), std::move(earlier.counted),
                   context_.Steps()}),
       audits_(context_, options.audit_log, std::move(earlier.quarantined),
-              [this](const AuditTrail::Handlers& handlers) { files_.KeepQuarantined(handlers); }),
+              [this](const AuditTrail::Handlers& handlers) {
+                files_.notes().KeepQuarantined(handlers);
+              }),
       files_(context_, takeover_.folder(), ClientOf(options), [this] { audits_.SyncFlushed(); }),
       notices_(
           context_, [this](ManagerEvent event) { driver_.Post(std::move(event)); },
           [this](const ResultConflict& conflict) {
-            files_.KeepConflict(conflict);
+            files_.notes().KeepConflict(conflict);
             space_.kept_state().MakeDue();
           },
           std::move(earlier.conflicts)),

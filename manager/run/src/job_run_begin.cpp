@@ -63,7 +63,7 @@ std::optional<Receipt> JobRun::Begin() {
   ChooseWhatToBegin();
   const double overhead_us = MeasureTaskOverheadUs(context_, takeover_.leadership());
   const BarredSnapshots barred = audits_.FindQuarantined(
-      files_.snapshots(), resumes_ ? files_.EarlierQuarantined() : AuditTrail::Handlers());
+      files_.snapshots(), resumes_ ? files_.notes().EarlierQuarantined() : AuditTrail::Handlers());
   if (resumes_) {
     beginning_.Find(files_.snapshots(), takeover_.earlier_runs().names(), barred);
   } else {
@@ -74,7 +74,8 @@ std::optional<Receipt> JobRun::Begin() {
     notices_.AddConflict(conflict);
   }
   if (resumes_) {
-    for (const ResultConflict& conflict : files_.EarlierConflicts()) notices_.AddConflict(conflict);
+    for (const ResultConflict& conflict : files_.notes().EarlierConflicts())
+      notices_.AddConflict(conflict);
   }
   takeover_.leadership().Confirm();
   if (leads_first && !resumes_) NoteReceiptsInSpace();

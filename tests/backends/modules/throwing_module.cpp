@@ -1,5 +1,4 @@
-// A module whose Make throws the exception that its number selects; tests/backends/module_test.cpp
-// catches it.
+// A module whose Make throws the exception that its number selects; module_test.cpp catches it.
 #include <new>
 #include <stdexcept>
 

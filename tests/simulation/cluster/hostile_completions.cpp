@@ -40,7 +40,8 @@ Complete HostileHandler::AnyCompletion(const LeaseRef& lease, const Observer& ob
 // several results only the sum of their sizes is known. Zeros are finite, and no impossible loss.
 std::optional<Complete> HostileHandler::AgreedLie(const LeaseRef& lease,
                                                   const TaskSpec& task) const {
-  if (!agrees_ || task.results.size() != 1 || task.most_result_bytes == 0) return std::nullopt;
+  if (!habits_.agrees()) return std::nullopt;
+  if (task.results.size() != 1 || task.most_result_bytes == 0) return std::nullopt;
   Complete complete{lease, {}};
   Tuple tuple;
   tuple.key = task.results.front();
@@ -83,7 +84,7 @@ Complete HostileHandler::AnyKeeping(const LeaseRef& lease, const Observer& obser
   for (const Key& key : task->results) {
     Tuple tuple;
     tuple.key = key;
-    if (lies_ && random_.OneIn(4)) {
+    if (habits_.lies() && random_.OneIn(4)) {
       tuple.payload = WrongBytes(key);
     } else {
       // With the right size, if it has overheard a similar result.

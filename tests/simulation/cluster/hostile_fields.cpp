@@ -61,7 +61,7 @@ void HostileHandler::NoteKept(const Key& result, std::uint64_t bytes) {
 
 // Wrong payloads of results that it keeps, with the sizes that it has claimed, and payloads that
 // nobody expects of it; without `fields_` only the latter. A handler that keeps results without
-// lying has no such deed (DrawKeeping).
+// lying has no such deed (HostileHabits).
 Supply HostileHandler::AnySupply() {
   Supply supply;
   for (std::uint64_t i = fields_ ? 1 + fields_->Below(kMaxSupplied) : 1; i > 0; --i) {

@@ -31,81 +31,13 @@ AccessList MakeAccess() {
 
 }  // namespace
 
-const char* HostileHandler::NameOf(Deed deed) {
-  static constexpr std::array<const char*, kDeeds> kNames = {"get",
-                                                             "complete its own",
-                                                             "complete others'",
-                                                             "complete what is not",
-                                                             "extend",
-                                                             "store",
-                                                             "fail",
-                                                             "put its capacity",
-                                                             "put reports",
-                                                             "put anything",
-                                                             "read",
-                                                             "list or count",
-                                                             "retire",
-                                                             "hold",
-                                                             "cancel",
-                                                             "supply",
-                                                             "flood",
-                                                             "join again",
-                                                             "leave",
-                                                             "lie",
-                                                             "keep results",
-                                                             "borrow"};
-  return kNames[static_cast<std::size_t>(deed)];
-}
-
 HostileHandler::HostileHandler(std::uint64_t seed, bool lies)
     : random_(seed),
-      lies_(lies),
-      agrees_(lies && Random(seed ^ 0xa94ee).OneIn(2)),  // so that the other seeds do not change
+      habits_(seed, lies, random_),
       access_(MakeAccess()),
       who_(access_.Find(std::string(40, '0'))) {
-  pause_us_ = random_.Magnitude(10'000, 4'000'000);
-  after_one_in_ = 1ull << random_.Between(2, 8);
-  // Each seed has only some of the deeds, with different frequencies.
-  while (weights_.size() < static_cast<std::size_t>(Deed::kLie)) {
-    weights_.push_back(random_.OneIn(3) ? 0 : 1ull << random_.Below(5));
-  }
-  weights_.push_back(lies_ ? 1ull << random_.Between(2, 6) : 0);
-  weights_.resize(kDeeds);
-  // A client that takes no tasks does little harm.
-  weights_[static_cast<std::size_t>(Deed::kGet)] = 1ull << random_.Between(2, 5);
-  // Some hostile handlers do only one kind of harm, to all tasks that they can get.
-  const std::uint64_t kind = random_.Below(6);
-  clings_ = kind == 0;
-  if (kind < (lies_ ? 4 : 3)) {
-    // The last two only let leases expire, besides lying.
-    const std::array kOnly = {Deed::kExtend, Deed::kFail, Deed::kGet, Deed::kGet};
-    weights_.assign(kDeeds, 0);
-    weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
-    weights_[static_cast<std::size_t>(kOnly.at(kind))] = 1;
-    weights_[static_cast<std::size_t>(Deed::kLie)] = lies_ ? 1 : 0;
-  }
-  DrawKeeping(Random(seed ^ 0x4ee9));
-  DrawBorrowing(Random(seed ^ 0xb0440));
   DrawFields(Random(seed ^ 0xf1e1d5));
   OnBroker();
-}
-
-// Uses its own random numbers, so that the other seeds do not change.
-void HostileHandler::DrawKeeping(Random random) {
-  if (!random.OneIn(3)) return;
-  if (random.OneIn(3)) {  // it does nothing else
-    weights_.assign(kDeeds, 0);
-    clings_ = false;
-    weights_[static_cast<std::size_t>(Deed::kGet)] = 1;
-  }
-  weights_[static_cast<std::size_t>(Deed::kKeep)] = 1ull << random.Below(6);
-  if (!lies_) weights_[static_cast<std::size_t>(Deed::kSupply)] = 0;
-  if (random.OneIn(2)) listens_in_.emplace();
-}
-
-// As DrawKeeping.
-void HostileHandler::DrawBorrowing(Random random) {
-  if (random.OneIn(2)) weights_[static_cast<std::size_t>(Deed::kBorrow)] = 1ull << random.Below(6);
 }
 
 bool HostileHandler::Is(const ClientId& client) {
@@ -113,21 +45,10 @@ bool HostileHandler::Is(const ClientId& client) {
 }
 
 std::string HostileHandler::Describe() const {
-  std::string deeds;
-  for (std::size_t i = 0; i < kDeeds; ++i) {
-    if (weights_[i] == 0) continue;
-    const char* between = deeds.empty() ? "" : ", ";
-    deeds += fmt::format("{}{} {}", between, NameOf(static_cast<Deed>(i)), weights_[i]);
-  }
-  return fmt::format(
-      "acts every {:.0f} ms and after one in {} messages{}{}{}, with these weights: {}",
-      static_cast<double>(pause_us_) * 1e-3, after_one_in_,
-      listens_in_ ? ", listens and sends nothing" : "", fields_ ? ", sets all fields" : "",
-      agrees_ ? ", agrees with itself" : "", deeds);
-}
-
-std::int64_t HostileHandler::NextDelayUs() {
-  return random_.Magnitude(pause_us_ / 8 + 1, pause_us_ * 2);
+  return fmt::format("{}{}{}{}, with these weights: {}", habits_.DescribeTimes(),
+                     habits_.listens() ? ", listens and sends nothing" : "",
+                     fields_ ? ", sets all fields" : "",
+                     habits_.agrees() ? ", agrees with itself" : "", habits_.DescribeDeeds());
 }
 
 void HostileHandler::OnBroker() {
@@ -151,7 +72,7 @@ void HostileHandler::Overhear(const Request& request) {
     Remember(&known_.leases, complete->lease);
     for (const Tuple& tuple : complete->results) {
       Remember(&known_.keys, tuple.key);
-      if (!lies_ && weights_[static_cast<std::size_t>(Deed::kKeep)] == 0) continue;
+      if (!habits_.lies() && !habits_.Does(HostileDeed::kKeep)) continue;
       if (tuple.payload.size() > 0) Remember(&known_.results, {tuple.key, tuple.payload});
     }
   } else if (const auto* extend = std::get_if<Extend>(&request.body)) {
@@ -185,110 +106,94 @@ HostileHandler::Said HostileHandler::Say(const Observer& observer) {
   auto at = sessions_.begin();
   std::advance(at, static_cast<std::ptrdiff_t>(random_.Below(random_.OneIn(2) ? 1 : kIds)));
   said.client = at->first;
-  said.envelope.session = !clings_ && random_.OneIn(64) ? random_.Next() : at->second;
+  said.envelope.session = !habits_.clings() && random_.OneIn(64) ? random_.Next() : at->second;
   if (at->second == 0) said.envelope.messages.emplace_back(Hello{++nonce_, said.client});
-  if (listens_in_ && at->second != 0 && said.envelope.session == at->second &&
-      listens_in_->insert(at->second).second) {
+  if (habits_.listens() && at->second != 0 && said.envelope.session == at->second &&
+      listens_in_.insert(at->second).second) {
     said.envelope.messages.emplace_back(
         Listening{kHostileEndpoint, std::string(40, '0'), std::string(kHostileSecretBytes, 's')});
     said.what = "listen";
   }
   const std::uint64_t deeds = random_.OneIn(4) ? 1 + random_.Below(6) : 1;
   for (std::uint64_t i = 0; i < deeds; ++i) {
-    const Deed deed = Draw();
+    const HostileDeed deed = habits_.Draw(random_);
     Do(deed, observer, &said);
     said.what += fmt::format("{}{}", said.what.empty() ? "" : ", ", NameOf(deed));
   }
   return said;
 }
 
-HostileHandler::Deed HostileHandler::Draw() {
-  std::uint64_t total = 0;
-  for (const std::uint64_t weight : weights_) total += weight;
-  std::uint64_t at = random_.Below(total);
-  for (std::size_t i = 0; i < kDeeds; ++i) {
-    if (at < weights_[i]) return static_cast<Deed>(i);
-    at -= weights_[i];
-  }
-  return Deed::kGet;
-}
-
-void HostileHandler::Do(Deed deed, const Observer& observer, Said* said) {
+void HostileHandler::Do(HostileDeed deed, const Observer& observer, Said* said) {
   switch (deed) {
-    case Deed::kGet:
-      last_get_ = next_request_;
+    case HostileDeed::kGet:
       return Ask(said, AnyGet());
-    case Deed::kCompleteOwn:
+    case HostileDeed::kCompleteOwn:
       return Ask(said, AnyCompletion(AnyLease(known_.own_leases), observer));
-    case Deed::kCompleteOthers:
+    case HostileDeed::kCompleteOthers:
       return Ask(said, AnyCompletion(AnyLease(known_.leases), observer));
-    case Deed::kCompleteInvented:
+    case HostileDeed::kCompleteInvented:
       return Ask(said, AnyCompletion({AnyKey(), random_.Next()}, observer));
-    case Deed::kExtend:
-      if (clings_) return Ask(said, Extend{AnyLease(known_.own_leases), kMaxLeaseUs});
+    case HostileDeed::kExtend:
+      if (habits_.clings()) return Ask(said, Extend{AnyLease(known_.own_leases), kMaxLeaseUs});
       return Ask(said, Extend{AnyLease(random_.OneIn(8) ? known_.leases : known_.own_leases),
                               AnyDuration()});
-    case Deed::kStore:
+    case HostileDeed::kStore:
       return Ask(said, Release{AnyLease(random_.OneIn(8) ? known_.leases : known_.own_leases)});
-    case Deed::kFail: {
+    case HostileDeed::kFail: {
       const LeaseRef lease = random_.OneIn(8) ? AnyLease(known_.leases) : FreshLease(said->client);
       return Ask(said, Fail{lease, std::string(random_.Below(random_.OneIn(8) ? 6000 : 20), 'x')});
     }
-    case Deed::kPutCapacity:
+    case HostileDeed::kPutCapacity:
       return Ask(said, Put{{Capacity(said->client)}, AnyUnder()});
-    case Deed::kPutReports: {
+    case HostileDeed::kPutReports: {
       Put put{{}, AnyUnder()};
       for (std::uint64_t i = random_.Below(40); i > 0; --i) {
         put.tuples.push_back(Report(said->client));
       }
       return Ask(said, std::move(put));
     }
-    case Deed::kPutAnything:
+    case HostileDeed::kPutAnything:
       return Ask(said, Put{{AnyTuple()}, AnyUnder()});
-    case Deed::kRead:
+    case HostileDeed::kRead:
       return Ask(said, AnyRead());
-    case Deed::kListOrCount:
+    case HostileDeed::kListOrCount:
       return Ask(said, AnyListOrCount());
-    case Deed::kRetire: {
+    case HostileDeed::kRetire: {
       const Pattern reports = ReportsBefore(said->client, random_.Between(-10, 200));
       return Ask(said,
                  Retire{random_.OneIn(2) ? reports : AnyPattern(), random_.OneIn(2), AnyUnder()});
     }
-    case Deed::kHold:
+    case HostileDeed::kHold:
       return Ask(said, AnyHold());
-    case Deed::kCancel:
+    case HostileDeed::kCancel:
       return Ask(said, Cancel{random_.Below(next_request_ + 2)});
-    case Deed::kSupply:
+    case HostileDeed::kSupply:
       return Ask(said, AnySupply());
-    case Deed::kFlood:
+    case HostileDeed::kFlood:
       // Sometimes more requests than the broker handles in one turn.
       for (std::uint64_t i = random_.OneIn(8) ? 1500 : 40; i > 0; --i) Ask(said, GetStats{});
       return;
-    case Deed::kJoinAgain:
+    case HostileDeed::kJoinAgain:
       said->envelope.messages.emplace_back(
           Hello{random_.OneIn(4) ? random_.Below(nonce_ + 1) : ++nonce_, std::string("evil")});
       return;
-    case Deed::kLeave:
+    case HostileDeed::kLeave:
       said->envelope.messages.emplace_back(Bye{});
       return;
-    case Deed::kLie:
+    case HostileDeed::kLie:
       return Ask(said, AnyLie(FreshLease(said->client), observer));
-    case Deed::kKeep:
+    case HostileDeed::kKeep:
       return Ask(said, AnyKeeping(FreshLease(said->client), observer));
-    case Deed::kBorrow:
+    case HostileDeed::kBorrow:
       for (std::uint64_t i = random_.Below(4); i > 0; --i) Ask(said, AnyBorrowing(said->client));
       return;
-    case Deed::kCount:
+    case HostileDeed::kCount:
       return;
   }
 }
 
 void HostileHandler::Ask(Said* said, RequestBody body) {
-  AskAgain(said, next_request_++, std::move(body));
-}
-
-void HostileHandler::AskAgain(Said* said, RequestId id, RequestBody body) {
-  said->envelope.messages.emplace_back(Request{id, std::move(body)});
+  said->envelope.messages.emplace_back(Request{next_request_++, std::move(body)});
 }
 
 RequestBody HostileHandler::AnyGet() {
@@ -350,7 +255,7 @@ Tuple HostileHandler::Capacity(const ClientId& client) {
   capacity.name = capacity.device = "evil";
   capacity.memory_bytes = random_.OneIn(2) ? random_.Below(3) : kMinMemoryBytes;
   // If nobody could check its tasks, it would never be caught, and the run would have its pace.
-  const std::uint64_t most = agrees_ ? kLargeMemoryBytes : kMostBoasted;
+  const std::uint64_t most = habits_.agrees() ? kLargeMemoryBytes : kMostBoasted;
   if (random_.OneIn(4)) capacity.memory_bytes = most;
   capacity.limit_bytes = AnyCount();
   capacity.threads = static_cast<int>(random_.Between(-1, 1) * random_.Magnitude(1, 2'000'000'000));

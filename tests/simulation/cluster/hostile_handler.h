@@ -20,6 +20,7 @@
 
 #include "access_list.h"
 #include "checkers/observer.h"
+#include "cluster/hostile_habits.h"
 #include "envelope.h"
 #include "world/random.h"
 
@@ -37,9 +38,9 @@ class HostileHandler {
   static bool Is(const tuplespace::ClientId& client);
   std::string Describe() const;  // when it acts, and how often it does each deed
 
-  // The time until it acts next, and whether it also acts after a message of another client.
-  std::int64_t NextDelayUs();
-  bool Joins() { return random_.OneIn(after_one_in_); }
+  // As HostileHabits.
+  std::int64_t NextDelayUs() { return habits_.NextDelayUs(random_); }
+  bool Joins() { return habits_.Joins(random_); }
 
   // A new broker starts, which knows none of its sessions.
   void OnBroker();
@@ -55,42 +56,10 @@ class HostileHandler {
   Said Say(const Observer& observer);
 
  private:
-  enum class Deed : std::uint8_t {
-    kGet,
-    kCompleteOwn,
-    kCompleteOthers,
-    kCompleteInvented,
-    kExtend,
-    kStore,
-    kFail,
-    kPutCapacity,
-    kPutReports,
-    kPutAnything,
-    kRead,
-    kListOrCount,
-    kRetire,
-    kHold,
-    kCancel,
-    kSupply,
-    kFlood,
-    kJoinAgain,
-    kLeave,
-    kLie,
-    kKeep,
-    kBorrow,
-    kCount,
-  };
-  static constexpr std::size_t kDeeds = static_cast<std::size_t>(Deed::kCount);
-  static const char* NameOf(Deed deed);
-
-  void DrawKeeping(Random random);
-  void DrawBorrowing(Random random);
   void DrawFields(Random random);
 
-  Deed Draw();
-  void Do(Deed deed, const Observer& observer, Said* said);
+  void Do(HostileDeed deed, const Observer& observer, Said* said);
   void Ask(Said* said, tuplespace::RequestBody body);
-  void AskAgain(Said* said, tuplespace::RequestId id, tuplespace::RequestBody body);
   // Sets the fields that only some seeds set.
   void SetFields(tuplespace::Get* get);
   void SetFields(tuplespace::Read* read);
@@ -138,21 +107,14 @@ class HostileHandler {
   };
 
   Random random_;
+  const HostileHabits habits_;
   std::optional<Random> fields_;  // draws the fields that only some seeds set, if this one does
-  const bool lies_;
-  const bool agrees_;    // with itself, under several ids
-  bool clings_ = false;  // only takes tasks and extends their leases for as long as it may
   tuplespace::AccessList access_;
   const tuplespace::AccessList::Entry* who_;
-  std::int64_t pause_us_ = 0;
-  std::uint64_t after_one_in_ = 1;
-  std::vector<std::uint64_t> weights_;  // of its deeds
-  // If it listens at kHostileEndpoint: the sessions in which it has said so.
-  std::optional<std::set<std::uint64_t>> listens_in_;
+  std::set<std::uint64_t> listens_in_;  // the sessions in which it has said that it listens
   std::map<tuplespace::ClientId, std::uint64_t> sessions_;
   std::uint64_t nonce_ = 0;
   tuplespace::RequestId next_request_ = 1;
-  tuplespace::RequestId last_get_ = 0;
   Known known_;
   std::set<std::string> lies_told_;
 };

@@ -26,23 +26,21 @@
 // task that reads the result must then use those. So a result that is kept, whether it also leaves
 // or not, is neither used nor announced until the space has answered that it counts. The answer
 // comes before any grant that depends on this put, so what is here is hardly ever fetched.
-//
-// Leases are extended while the device makes progress: a task began or ended within the last
-// kPatienceLeases times the lease. So a slow handler keeps its tasks, and one whose device hangs
-// loses them even if its thread that talks to the space works. While all tasks wait for inputs, the
-// device cannot make progress, and the leases are extended.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "acan/handler/cache_eviction.h"
+#include "acan/handler/coming_tuples.h"
 #include "acan/handler/device_cache.h"
+#include "acan/handler/flights.h"
 #include "acan/handler/handler_events.h"
+#include "acan/handler/lease_extensions.h"
 #include "acan/handler/link_pace.h"
 #include "acan/handler/owed_results.h"
 #include "acan/handler/step_actions.h"
@@ -50,12 +48,8 @@
 
 namespace acan {
 
-inline constexpr std::int64_t kPatienceLeases = 8;
 // While this many bytes of results wait to leave, the handler requests no task.
 inline constexpr std::uint64_t kMaxLeavingBytes = 1ull << 30;
-// At most this many tuples are fetched ahead at a time. The others are fetched when a task needs
-// them: the broker limits the open requests of a handler, and a tuple may never come.
-inline constexpr std::size_t kMaxComing = 128;
 
 class HandlerCore {
  public:
@@ -70,9 +64,9 @@ class HandlerCore {
   bool drained() const { return draining_ && flights_.empty() && owed_.empty(); }
   // Something could not be supplied and waits to be tried again.
   bool SuppliesPause() const { return owed_.SuppliesPause(); }
-  FlightId last_flight() const { return next_flight_ - 1; }
-  // Of tasks, without the cache entries that they use.
-  std::uint64_t reserved_bytes() const { return reserved_bytes_; }
+  FlightId last_flight() const { return flights_.last_id(); }
+  // Of tasks, without the cache entries that they use, and of tuples that are fetched ahead.
+  std::uint64_t reserved_bytes() const { return flights_.charged_bytes() + coming_.bytes(); }
   std::uint32_t ns_per_kib() const { return link_.ns_per_kib(); }  // over its link, as estimated
   std::uint64_t cached_bytes() const { return cache_.bytes(); }
   bool IsCached(const tuplespace::Key& key) const { return cache_.Contains(key); }
@@ -80,34 +74,6 @@ class HandlerCore {
   bool MayUse(const tuplespace::Key& key) const { return cache_.MayUse(key); }
 
  private:
-  enum class Phase : std::uint8_t { kFetching, kQueued, kSending };
-  // A cache entry that a flight uses: an input, or a result that has not left.
-  struct Pinned {
-    DeviceCache::Pinned entry;
-    std::size_t input = 0;  // for an input: its index
-    bool whole = true;      // false: a piece that exists beside its copy
-  };
-  struct Flight {
-    Phase phase = Phase::kQueued;
-    tuplespace::LeaseRef lease;
-    std::int64_t granted_us = 0;
-    std::int64_t lease_us = 0;
-    std::int64_t extend_at_us = 0;
-    bool timed = false;  // its lease is the job's own time limit
-    std::uint64_t flops = 0;
-    std::uint64_t need_bytes = 0;
-    std::uint64_t charge_bytes = 0;    // its part of reserved_bytes_
-    std::uint64_t resident_bytes = 0;  // its part of coming_resident_bytes_
-    std::uint64_t leaving_bytes = 0;   // its part of leaving_bytes_
-    std::vector<Pinned> pinned;
-    std::optional<KeptResult> input_to_keep;
-    // As in TaskGranted, if inputs that arrive are kept.
-    std::vector<tuplespace::Key> inputs;
-    std::vector<bool> whole;
-    std::vector<std::uint64_t> right_bytes;
-    std::uint64_t kept_from_bytes = UINT64_MAX;
-  };
-
   void On(const TaskGranted& event, std::int64_t now_us, StepActions& out);
   void On(const GetEnded&, std::int64_t now_us, StepActions& out);
   void On(const InputsArrived& event, std::int64_t now_us, StepActions& out);
@@ -128,16 +94,15 @@ class HandlerCore {
   void On(const Drain&, std::int64_t now_us, StepActions& out);
   void On(const TimePassed&, std::int64_t now_us, StepActions& out);
 
-  Flight NewFlight(const TaskGranted& event, std::int64_t now_us);
   Workload WorkloadAt(std::int64_t now_us) const;
   // ---- memory
-  std::uint64_t HeldBytes() const { return reserved_bytes_ + cache_.held_bytes(); }
+  std::uint64_t HeldBytes() const { return reserved_bytes() + cache_.held_bytes(); }
   std::uint64_t FreeBytes() const;
   // The need of the two largest tasks together (LargestNeed).
   std::uint64_t MostNeeded() const { return 2 * demand_.largest_need_bytes(); }
-  static std::uint64_t ChargeOf(const TaskGranted& event, const Flight& flight);
+  void ShrinkCache(StepActions& out);  // to what is not reserved
+  // Sets the charge of a flight that has not begun. False: there is no room.
   bool Reserve(const TaskGranted& event, FlightId id, Flight& flight, StepActions& out);
-  void SetCharge(Flight& flight, std::uint64_t bytes);
   void Unpin(Flight& flight, std::int64_t now_us, StepActions& out);
   bool MayBeResident(std::uint64_t bytes) const;
   void DropSent(const TaskGranted& event, StepActions& out) const;
@@ -148,9 +113,6 @@ class HandlerCore {
   std::optional<std::string> ProblemOf(const std::vector<KeptResult>& results) const;
   // ---- work
   void EndWork(Flight& flight);
-  void ExtendLeases(std::int64_t now_us, StepActions& out);
-  bool MayExtend(const Flight& flight, std::int64_t now_us) const;
-  bool DeviceIsIdle() const;  // no task has all its inputs
 
   const std::uint64_t limit_bytes_;
   const int depth_;
@@ -159,16 +121,9 @@ class HandlerCore {
   DeviceCache cache_;
   CacheEviction eviction_;
   OwedResults owed_;  // all entries of cache_ that are owed, and no others
-  std::map<FlightId, Flight> flights_;
-  FlightId next_flight_ = 1;
-  std::map<tuplespace::Key, std::uint64_t> coming_;  // fetched ahead; sizes in bytes
-  std::uint64_t reserved_bytes_ = 0;
-  std::uint64_t coming_resident_bytes_ = 0;  // of tasks that run
-  std::uint64_t leaving_bytes_ = 0;          // of results that leave, also of those in the cache
-  int working_ = 0;                          // flights that are not computed yet
-  std::uint64_t working_flops_ = 0;
-  std::int64_t progress_us_ = 0;  // when the device began or ended a task last
-  std::int64_t extend_check_us_ = tuplespace::kForeverUs;  // no lease is to be extended before
+  Flights flights_;
+  ComingTuples coming_;
+  LeaseExtensions leases_;
   bool draining_ = false;
 };
 

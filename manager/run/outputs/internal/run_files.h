@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,12 +16,12 @@
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/leadership.h"
 #include "acan/manager/metrics_log.h"
-#include "acan/manager/note_log.h"
 #include "acan/manager/receipt.h"
 #include "acan/manager/run_context.h"
 #include "acan/manager/snapshot.h"
 #include "acan/manager/snapshot_writer.h"
 #include "acan/manager/tuning.h"
+#include "run_notes.h"
 
 namespace acan {
 
@@ -61,14 +60,7 @@ class RunFiles {
   void Begin(Start start, Leadership& leadership,
              std::function<void(tuplespace::RequestBody)> submit);
 
-  // Conflicts that an earlier life or process found, including those after its last snapshot.
-  std::vector<ResultConflict> EarlierConflicts() const;
-  // Written at once, because a conflict does not end the run, and the manager may be killed before
-  // the next snapshot.
-  void KeepConflict(const ResultConflict& conflict) const;
-  // The same for handlers in quarantine, by client id, or by key ("name/"), with the reason.
-  std::map<std::string, std::string> EarlierQuarantined() const;
-  void KeepQuarantined(const std::map<std::string, std::string>& handlers) const;
+  const RunNotes& notes() const { return notes_; }
   void AddStep(const StepMetrics& metrics);
   void AddEvaluation(const EvaluationMetrics& metrics);
   void AddTuning(const Tuning& tuning);
@@ -109,18 +101,17 @@ class RunFiles {
   void BeginGraphFile() const;
   void BeginVocabulary() const;
   bool SnapshotMayCommit() const;
-  void Keep(const std::optional<NoteLog>& log, const Note& note, const char* otherwise) const;
 
   RunContext& context_;
   FolderClaim& folder_;
   const std::function<void()> sync_others_;
   ConfigFile config_;
+  const RunNotes notes_;
   std::optional<SnapshotFolder> snapshots_;
   std::unique_ptr<MetricsLog> metrics_;  // the snapshots' thread reads it
   std::optional<SnapshotWriter> snapshot_writer_;
   std::optional<KeptMetrics> kept_metrics_;
   std::unique_ptr<TuningLog> tuning_log_;
-  std::optional<NoteLog> conflict_log_, quarantine_log_;
   std::optional<std::string> earlier_receipt_;
   std::int64_t check_us_ = 0;           // the earliest time
   std::int64_t say_lines_wait_us_ = 0;  // the earliest time

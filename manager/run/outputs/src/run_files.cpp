@@ -81,7 +81,8 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
     : context_(context),
       folder_(folder),
       sync_others_(std::move(sync_others)),
-      config_(context.job) {
+      config_(context.job),
+      notes_(context) {
   if (!context_.HasFolder()) return;
   const std::string& out_dir = context_.settings.out_dir;
   RequireOtherInputs(context_.job, out_dir);
@@ -92,8 +93,6 @@ RunFiles::RunFiles(RunContext& context, FolderClaim& folder,
         fmt::format("cannot make the output folder {}: {}", out_dir, error.message()));
   }
   RequireWritable(context_);
-  conflict_log_.emplace(context_.OutPath(kConflictsName), context_.job_id, "key");
-  quarantine_log_.emplace(context_.OutPath(kQuarantineName), context_.job_id, "handler");
   RequireRoomForModel();
   snapshots_.emplace(context_.OutPath(kSnapshotsName), context_.job_id, context_.model,
                      context_.OptimizerStates(), context_.Steps());
@@ -153,9 +152,7 @@ std::optional<Receipt> RunFiles::NewReceipt() const {
 void RunFiles::WriteReceipt(const Receipt& receipt) const {
   if (!context_.HasFolder()) return;
   acan::WriteReceipt(context_.OutPath(kReceiptName), receipt);
-  // The receipt has what they say.
-  conflict_log_->Remove();
-  quarantine_log_->Remove();
+  notes_.Remove();
 }
 
 // Each Begin replaces this file, and that of a new run removes it before.
@@ -165,42 +162,6 @@ std::optional<std::filesystem::file_time_type> RunFiles::BegunAt() const {
   const auto time = std::filesystem::last_write_time(context_.OutPath(kJobName), none);
   if (none) return std::nullopt;
   return time;
-}
-
-// ---- conflicts and quarantines -----------------------------------------------------------------
-
-void RunFiles::Keep(const std::optional<NoteLog>& log, const Note& note,
-                    const char* otherwise) const {
-  if (!log) return;
-  try {
-    log->Add(note);
-  } catch (const Error& error) {
-    context_.Log(fmt::format("{}: {}", error.what(), otherwise));
-  }
-}
-
-std::vector<ResultConflict> RunFiles::EarlierConflicts() const {
-  std::vector<ResultConflict> conflicts;
-  if (!conflict_log_) return conflicts;
-  for (const Note& note : conflict_log_->Read()) conflicts.push_back({note.about, note.text});
-  return conflicts;
-}
-
-void RunFiles::KeepConflict(const ResultConflict& conflict) const {
-  Keep(conflict_log_, {conflict.key, conflict.text}, "only the next snapshot will record it");
-}
-
-std::map<std::string, std::string> RunFiles::EarlierQuarantined() const {
-  std::map<std::string, std::string> handlers;
-  if (!quarantine_log_) return handlers;
-  for (const Note& note : quarantine_log_->Read()) handlers.emplace(note.about, note.text);
-  return handlers;
-}
-
-void RunFiles::KeepQuarantined(const std::map<std::string, std::string>& handlers) const {
-  for (const auto& [id, why] : handlers) {
-    Keep(quarantine_log_, {id, why}, "only the broker will remember the quarantine");
-  }
 }
 
 void RunFiles::WriteConfig() const {
@@ -294,10 +255,7 @@ void RunFiles::Begin(Start start, Leadership& leadership,
                     "resumed; the receipt also records this",
                     metrics_path, RangesText(metrics_->missing())));
   }
-  if (start.is_new) {
-    conflict_log_->Remove();
-    quarantine_log_->Remove();
-  }
+  if (start.is_new) notes_.Remove();
   tuning_log_ = std::make_unique<TuningLog>(context_.OutPath(kTuningName), start.is_new);
   WriteFileAtomically(context_.OutPath(kJobName), JsonText(JobToJson(context_.job), 2) + "\n");
   kept_metrics_.emplace(std::move(submit), context_.job_id, context_.run);

@@ -19,8 +19,8 @@
 #include "handler_listing.h"
 #include "handler_speeds.h"
 #include "known_handlers.h"
+#include "space_counts.h"
 #include "time_left.h"
-#include "tuplespace/messages.h"
 
 namespace acan {
 
@@ -39,7 +39,7 @@ class RunStatistics {
   void LookIfDue();
   // Queries once more at the end. looking() says whether answers are missing.
   void Look();
-  bool looking() const { return listing_.busy() || counting_; }
+  bool looking() const { return listing_.busy() || counts_.looking(); }
 
   void OnTaskDone(const std::string& handler, const Work& work);
   // The progress after a step, of `steps`.
@@ -56,18 +56,14 @@ class RunStatistics {
   std::int64_t tasks_duplicated() const { return duplicated_; }  // in all lives
 
  private:
-  void CountTuples();
-  void CountTasksIfNoneIsDone();
   void OnHandlers(HandlersSeen&& seen);
-  void OnCounters(const tuplespace::Counters& now);
 
   RunContext& context_;
   const std::function<void(ManagerEvent)> post_;
   std::int64_t begin_us_ = 0;
-  std::int64_t next_list_us_ = 0, next_count_us_ = 0, next_tasks_us_ = 0;
+  std::int64_t next_list_us_ = 0;
   HandlerListing listing_;
-  bool counting_ = false, counting_tasks_ = false;
-  std::int64_t done_when_counted_ = 0;  // tuning_.tasks_done
+  SpaceCounts counts_;
   KnownHandlers known_;
   HandlerSpeeds speeds_;
   std::deque<std::pair<std::int64_t, std::int64_t>> recent_;  // (time, samples)
@@ -75,7 +71,6 @@ class RunStatistics {
   Progress progress_;
   Tuning tuning_;
   bool tuning_due_ = false;
-  std::optional<tuplespace::Counters> counters_;  // the last ones
   std::int64_t duplicated_ = 0;
 };
 

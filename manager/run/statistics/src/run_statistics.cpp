@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "acan/core/schedule.h"
-#include "acan/manager/tuple_names.h"
 #include "tuplespace/clock.h"
 
 namespace acan {
@@ -14,8 +12,7 @@ namespace {
 using tuplespace::MonotonicUs;
 using tuplespace::ReplyBody;
 
-constexpr std::int64_t kLookEveryUs = 250'000;
-constexpr std::int64_t kCountTasksEveryUs = 1'000'000;  // the space examines all tuples of the run
+constexpr std::int64_t kListEveryUs = 250'000;
 constexpr std::int64_t kRateWindowUs = 5'000'000;
 
 // The number of epochs that are begun; the run may end within the last one.
@@ -40,7 +37,13 @@ RunStatistics::RunStatistics(RunContext& context, std::function<void(ManagerEven
                     [this](const std::string& id, const Report& report) {
                       known_.OnReport(id, report);
                       speeds_.Note(id, report);
-                    }}) {}
+                    }}),
+      counts_(context,
+              {.event = post_, .more = [this](std::int64_t reissued, std::int64_t duplicated) {
+                 progress_.reissued += static_cast<std::uint64_t>(reissued);
+                 tuning_.reissued += reissued;
+                 duplicated_ += duplicated;
+               }}) {}
 
 void RunStatistics::GoOnFrom(const RunState& past) {
   known_.GoOnFrom(past.handlers);
@@ -55,16 +58,15 @@ double RunStatistics::SecondsSinceBegin() const {
 void RunStatistics::LookIfDue() {
   const std::int64_t now_us = MonotonicUs();
   if (now_us >= next_list_us_ && !listing_.busy()) {
-    next_list_us_ = now_us + std::max(kLookEveryUs, listing_.pause_us());
+    next_list_us_ = now_us + std::max(kListEveryUs, listing_.pause_us());
     listing_.Begin();
   }
-  if (now_us >= next_count_us_ && !counting_) CountTuples();
-  if (now_us >= next_tasks_us_ && !counting_tasks_) CountTasksIfNoneIsDone();
+  counts_.LookIfDue(now_us, tuning_.tasks_done);
 }
 
 void RunStatistics::Look() {
   listing_.Begin();
-  CountTuples();
+  counts_.Look();
 }
 
 void RunStatistics::OnHandlers(HandlersSeen&& seen) {
@@ -74,47 +76,6 @@ void RunStatistics::OnHandlers(HandlersSeen&& seen) {
   tuning_due_ = true;
   speeds_.SetSpeeds(&seen.handlers, MonotonicUs());
   post_(std::move(seen));
-}
-
-// Finds the number of tasks that the space has ready, and its counters.
-void RunStatistics::CountTuples() {
-  next_count_us_ = MonotonicUs() + kLookEveryUs;
-  counting_ = true;
-  context_.client.Submit(tuplespace::GetStats{}, [this](ReplyBody&& reply) {
-    counting_ = false;
-    const auto* stats = std::get_if<tuplespace::Stats>(&reply);
-    if (stats == nullptr) return;
-    post_(SpaceSeen{stats->tasks_ready, stats->open_gets});
-    OnCounters(stats->counters);
-  });
-}
-
-// The space's own gauges would count the tasks of other runs as well, which hide that this run has
-// none that could be done.
-void RunStatistics::CountTasksIfNoneIsDone() {
-  next_tasks_us_ = MonotonicUs() + kCountTasksEveryUs;
-  if (std::exchange(done_when_counted_, tuning_.tasks_done) != tuning_.tasks_done) return;
-  counting_tasks_ = true;
-  const tuplespace::Count count{TasksOf(context_.run, tuplespace::FieldPattern::Any())};
-  context_.client.Submit(count, [this](ReplyBody&& reply) {
-    counting_tasks_ = false;
-    const auto* counted = std::get_if<tuplespace::CountReply>(&reply);
-    if (counted == nullptr || !counted->tasks) return;
-    post_(RunTasksSeen{counted->tasks->ready, counted->tasks->leased, counted->count});
-  });
-}
-
-void RunStatistics::OnCounters(const tuplespace::Counters& now) {
-  const auto reissued = [](const tuplespace::Counters& counters) {
-    return counters.leases_expired + counters.leases_returned + counters.failed;
-  };
-  const tuplespace::Counters last = std::exchange(counters_, now).value_or(now);
-  // A restarted broker counts from zero.
-  if (now.puts < last.puts || reissued(now) < reissued(last) || now.duplicates < last.duplicates)
-    return;
-  progress_.reissued += reissued(now) - reissued(last);
-  tuning_.reissued += static_cast<std::int64_t>(reissued(now) - reissued(last));
-  duplicated_ += static_cast<std::int64_t>(now.duplicates - last.duplicates);
 }
 
 void RunStatistics::OnTaskDone(const std::string& handler, const Work& work) {

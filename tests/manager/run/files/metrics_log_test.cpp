@@ -245,18 +245,20 @@ TEST(MetricsLogTest, StepsCountUpToTheFirstThatHasNoWholeLine) {
   EXPECT_EQ(CountSteps(folder.Path("none"), {}).steps, 0);
 }
 
-// Lines in the form of this class are read without the JSON library, which must not show.
-TEST(MetricsLogTest, AcceptsTheLinesThatTheJsonLibraryAccepts) {
-  const auto step_in = [](const std::string& text) -> std::optional<std::uint64_t> {
-    const json value = json::parse(text, nullptr, false);
-    if (!value.is_object() || !value.contains("step")) return std::nullopt;
-    if (!value["step"].is_number_unsigned()) return std::nullopt;
-    if (!value.contains("loss") && !value.contains("test_loss")) return std::nullopt;
-    const json& loss = value[value.contains("loss") ? "loss" : "test_loss"];
-    if (!loss.is_number() && !loss.is_null()) return std::nullopt;
-    const auto step = value["step"].get<std::uint64_t>();
-    return step <= INT64_MAX ? std::optional(step) : std::nullopt;
-  };
+// As LinesByStep should read the line; nullopt: it has no step.
+std::optional<std::uint64_t> StepByJsonLibrary(const std::string& text) {
+  const json value = json::parse(text, nullptr, false);
+  if (!value.is_object() || !value.contains("step")) return std::nullopt;
+  if (!value["step"].is_number_unsigned()) return std::nullopt;
+  if (!value.contains("loss") && !value.contains("test_loss")) return std::nullopt;
+  const json& loss = value[value.contains("loss") ? "loss" : "test_loss"];
+  if (!loss.is_number() && !loss.is_null()) return std::nullopt;
+  const auto step = value["step"].get<std::uint64_t>();
+  return step <= INT64_MAX ? std::optional(step) : std::nullopt;
+}
+
+// Lines that are almost metrics, and metrics that are written in another way.
+std::vector<std::string> OddLines() {
   std::vector<std::string> lines = {R"({"loss":null,"step":3})",
                                     R"({ "loss":1,"step":3})",
                                     R"({"loss":1,"step":3} )",
@@ -306,9 +308,15 @@ TEST(MetricsLogTest, AcceptsTheLinesThatTheJsonLibraryAccepts) {
     lines.push_back(std::string(R"({"loss":)") + number + R"(,"step":3})");
     lines.push_back(std::string(R"({"a_b":)") + number + R"(,"loss":1,"step":3})");
   }
+  return lines;
+}
+
+// Lines in the form of this class are read without the JSON library, which must not show.
+TEST(MetricsLogTest, AcceptsTheLinesThatTheJsonLibraryAccepts) {
+  const std::vector<std::string> lines = OddLines();
   std::size_t accepted = 0;
   for (const std::string& line : lines) {
-    const std::optional<std::uint64_t> step = step_in(line);
+    const std::optional<std::uint64_t> step = StepByJsonLibrary(line);
     MetricsLines expected;
     if (step) expected[static_cast<std::int64_t>(*step)] = line + "\n";
     EXPECT_EQ(LinesByStep(line), expected) << line;

@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "peer_frames.h"
+#include "session_tickets.h"
 
 namespace tuplespace {
 
@@ -69,7 +70,7 @@ struct PeerHolderCounts {
 class PeerHolder {
  public:
   PeerHolder(std::string secret, PeerHolderLimits limits)
-      : secret_(std::move(secret)), limits_(limits) {}
+      : tickets_(std::move(secret)), limits_(limits) {}
 
   // A session has begun; `broker_us` is the broker's clock at `now_us`. Later calls with the same
   // session only set the clock.
@@ -168,10 +169,8 @@ class PeerHolder {
   void End(Transfers::iterator at);
   void EndRefused(Transfers::iterator at);
 
-  const std::string secret_;
+  SessionTickets tickets_;
   const PeerHolderLimits limits_;
-  std::uint64_t session_ = 0;  // 0: none
-  std::int64_t broker_ahead_us_ = 0;
   std::int64_t now_us_ = 0;              // the last that was given
   Transfers transfers_;                  // in the order in which they began
   std::map<Key, SomeTransfers> of_key_;  // ordered, as others choose the keys

@@ -27,13 +27,12 @@ std::shared_ptr<const void> CountQueued(const QueuedBytes& of_peer, const Queued
 }  // namespace
 
 void PeerHolder::SessionBegan(std::uint64_t session, std::int64_t broker_us, std::int64_t now_us) {
-  if (session_ != session) SessionEnded();
-  session_ = session;
-  broker_ahead_us_ = broker_us - now_us;
+  if (tickets_.session() != session) SessionEnded();
+  tickets_.Begin(session, broker_us, now_us);
 }
 
 void PeerHolder::SessionEnded() {
-  session_ = 0;
+  tickets_.End();
   while (!transfers_.empty()) EndRefused(transfers_.begin());
   for (const Key& key : asks_.due) asks_.open.erase(key);
   asks_.due.clear();
@@ -99,10 +98,8 @@ void PeerHolder::Begin(const std::string& peer, FetchFrame&& fetch) {
 std::optional<FetchRefusal> PeerHolder::RefusalOf(const std::string& peer,
                                                   std::string_view public_key,
                                                   const FetchFrame& fetch) {
-  const TicketClaims claims{session_, fetch.reader, public_key, fetch.key.bytes()};
   const TicketVerdict verdict =
-      session_ == 0 ? TicketVerdict::kForged
-                    : CheckTicket(secret_, fetch.ticket, claims, now_us_ + broker_ahead_us_);
+      tickets_.Check(fetch.ticket, fetch.reader, public_key, fetch.key.bytes(), now_us_);
   if (verdict == TicketVerdict::kExpired) {
     ++counts_.expired;
     return FetchRefusal::kExpired;

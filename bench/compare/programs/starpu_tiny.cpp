@@ -1,7 +1,8 @@
 // How many tiny tasks per second two StarPU workers finish. A task is a tile of 64 x 64 weights
 // times one sample. A peer of tiny_tasks.py, which builds it; prints one JSON object.
 //
-//   g++ -O3 -march=native -std=c++20 bench/compare/starpu_tiny.cpp -o /tmp/starpu_tiny
+//   cd bench/compare/programs
+//   g++ -O3 -march=native -std=c++20 starpu_tiny.cpp -o /tmp/starpu_tiny
 //       $(pkg-config --cflags --libs starpu-1.3)
 //   STARPU_HOME=/tmp /tmp/starpu_tiny TASKS
 //

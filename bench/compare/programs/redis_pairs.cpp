@@ -3,7 +3,8 @@
 // Then values make round trips through two lists, one value at a time. Commands that can be sent
 // together go in one write. Prints one JSON object.
 //
-//   g++ -O2 -std=c++20 bench/compare/redis_pairs.cpp -o /tmp/redis_pairs -lhiredis -pthread
+//   cd bench/compare/programs
+//   g++ -O2 -std=c++20 redis_pairs.cpp -o /tmp/redis_pairs -lhiredis -pthread
 //   redis-server --port 0 --unixsocket /tmp/redis.sock --save '' --daemonize yes
 //   /tmp/redis_pairs /tmp/redis.sock
 //

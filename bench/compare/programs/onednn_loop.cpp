@@ -4,7 +4,7 @@
 // its gradient product (weights += -rate * delta^T * inputs), so no weight gradient is ever
 // written. A peer of training.py; prints one JSON object.
 //
-//   cd bench/compare
+//   cd bench/compare/programs
 //   g++ -O3 -march=native -fopenmp -std=c++20 onednn_loop.cpp -o /tmp/onednn_loop -ldnnl
 //   OMP_NUM_THREADS=2 /tmp/onednn_loop BATCH STEPS WARM_STEPS RATE LAYER LAYER...
 //
