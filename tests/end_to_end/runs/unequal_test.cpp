@@ -18,7 +18,7 @@ class Unequal : public ::testing::Test {
         endpoint_("ipc://" + (folder_ / "space")),
         broker_({"broker", "--listen", endpoint_}),
         fast_(HandlerWords()),
-        slow_(HandlerWords({"--throttle", "0.01"})) {  // it needs a second or so for a step
+        slow_(HandlerWords({"--throttle", "0.02"})) {  // half a second or so for a step
     EXPECT_TRUE(fast_.WaitForErr("joined"));
     EXPECT_TRUE(slow_.WaitForErr("joined"));
   }
