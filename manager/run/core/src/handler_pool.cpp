@@ -1,29 +1,19 @@
 #include "acan/manager/handler_pool.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "acan/core/task_limits.h"
 #include "acan/core/text/size_text.h"
-#include "acan/manager/excluded.h"
-#include "acan/manager/handler_network.h"
 #include "acan/manager/job.h"
-#include "acan/manager/memory_sizes.h"
-#include "acan/manager/placement.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 
 namespace acan {
 namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
-constexpr std::int64_t kSettleUs = 500'000;
-// The links of some 30 handlers at one broker are measured in this time. The others count as usual
-// ones.
-constexpr std::int64_t kMeasureUs = 3'000'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // no handler is there, or none is large enough
 constexpr std::int64_t kSayLateUs = 5'000'000;   // expected handlers have not joined
 constexpr std::int64_t kSayAgainUs = 30'000'000;
@@ -59,45 +49,8 @@ bool HandlerPool::Said::IsDue(std::int64_t now_us, std::int64_t since_us) {
   return true;
 }
 
-void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
-  const bool was_empty = handlers_.empty();
-  handlers_.clear();
-  of_other_jobs_ = event.of_other_jobs;
-  missing_ = event.missing;
-  for (const auto& [id, capacity] : event.handlers) {
-    const bool usable =
-        config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
-    if (usable && !HasClient(config_.quarantined, id)) handlers_.emplace(id, capacity);
-  }
-  unusable_ = static_cast<int>(event.handlers.size() - handlers_.size());
-  idle_.SetPresent(event.handlers);
-  left_out_.clear();
-  std::erase_if(handlers_, [this](const auto& handler) {
-    const bool is_out = idle_.IsLeftOut(handler.first);
-    if (is_out) left_out_.insert(handler);
-    return is_out;
-  });
-  if (handlers_.empty()) handlers_.swap(left_out_);  // they are better than none
-  if (was_empty && !handlers_.empty()) there_since_us_ = now_us;
-  if (handlers_.size() > most_handlers_) {
-    most_handlers_ = handlers_.size();
-    grown_us_ = now_us;
-  }
-}
-
-// A plan for the first handlers alone, or for links that are not measured yet, would stay in force.
-bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
-  const std::int64_t settled_us = now_us - grown_us_;
-  const bool waits = config_.knows_links && !config_.fixed_handlers;
-  if (!waits || settled_us >= kMeasureUs) return false;
-  return std::any_of(handlers_.begin(), handlers_.end(), [&](const auto& handler) {
-    const Capacity& capacity = handler.second;
-    return capacity.bytes_travel && (settled_us < kSettleUs || capacity.link_ns_per_kib == 0);
-  });
-}
-
 bool HandlerPool::IsDeserted(std::int64_t now_us) const {
-  return handlers_.empty() && unfit_since_us_ && now_us - *unfit_since_us_ >= kSayAfterUs;
+  return present().empty() && unfit_since_us_ && now_us - *unfit_since_us_ >= kSayAfterUs;
 }
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
@@ -116,38 +69,21 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
     return {};
   }
   if (!unfit_since_us_) unfit_since_us_ = now_us;
-  if (handlers_.empty()) {
+  if (present().empty()) {
     if (now_us - *unfit_since_us_ >= kSayAfterUs) SayNobodyIsThere(now_us, out);
     return {};
   }
   // A lost handler may return soon, so this waits a moment before cutting anew. If all were lost,
   // the first one to return may be a small one.
-  const std::int64_t since_us = std::max(*unfit_since_us_, there_since_us_);
+  const std::int64_t since_us = std::max(*unfit_since_us_, present_.since_us());
   if (plan != nullptr && now_us - since_us < kSayAfterUs) return {};
   return TryToPlan(plan, now_us, out);
 }
 
 void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
   if (!nobody_.IsDue(now_us, *unfit_since_us_)) return;
-  std::vector<std::string> others;
-  if (of_other_jobs_ > 0) {
-    others.push_back(fmt::format("{} limited to other jobs by {}", of_other_jobs_,
-                                 of_other_jobs_ == 1 ? "its key" : "their keys"));
-  }
-  if (unusable_ > 0) {
-    others.push_back(fmt::format("{} not {}, or quarantined", unusable_,
-                                 config_.training.precision == Precision::kExact
-                                     ? "exact"
-                                     : "able to compute in fast precision"));
-  }
-  const bool had_some = most_handlers_ > 0;
-  std::string what = had_some ? "all handlers are gone" : "no handler has joined yet";
-  if (!others.empty()) {
-    what = fmt::format("no handler {} that can take tasks of this job (there are others: {})",
-                       had_some ? "is left" : "has joined", fmt::join(others, "; "));
-  }
   out.push_back(
-      Say{fmt::format("{}; waiting for one{}", what,
+      Say{fmt::format("{}; waiting for one{}", present_.WhyNobody(),
                       config_.fixed_handlers ? "" : " (start: acan handler --connect ...)")});
 }
 
@@ -158,7 +94,7 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
   if (config_.fixed_handlers) {
     awaited = HandlersText(Awaited());
   } else {
-    const std::string& settings = search_.SettingsThatFit(handlers_);
+    const std::string& settings = search_.SettingsThatFit(present());
     const std::string again = fmt::format(" (or begin again with {})", settings);
     awaited = "a handler with more memory" + (settings.empty() ? kNothingFits : again);
   }
@@ -171,18 +107,18 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
 }
 
 void HandlerPool::SayIfLate(std::int64_t now_us, ManagerActions& out) {
-  if (missing_.empty() || now_us - started_us_ < kSayLateUs) return;
+  if (present_.missing().empty() || now_us - started_us_ < kSayLateUs) return;
   if (!late_.IsDue(now_us, started_us_)) return;
   out.push_back(Say{fmt::format("waiting up to {} s for handlers that have not joined yet: {}",
-                                kWaitForExpectedUs / 1'000'000, HandlersText(missing_))});
+                                kWaitForExpectedUs / 1'000'000, HandlersText(present_.missing()))});
 }
 
 std::string HandlerPool::MissingText() const {
-  return missing_.empty() ? "" : "; not there: " + HandlersText(missing_);
+  return present_.missing().empty() ? "" : "; not there: " + HandlersText(present_.missing());
 }
 
 std::vector<ExpectedHandler> HandlerPool::Awaited() const {
-  std::vector<ExpectedHandler> awaited = missing_;
+  std::vector<ExpectedHandler> awaited = present_.missing();
   std::erase_if(awaited, [this](const ExpectedHandler& handler) {
     return handler.limit_bytes < search_.smallest_need_bytes();
   });
@@ -192,22 +128,22 @@ std::vector<ExpectedHandler> HandlerPool::Awaited() const {
 HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too,
                                               ManagerActions& out) {
   Handlers idle, others;
-  for (const auto& handler : handlers_) {
+  for (const auto& handler : present()) {
     const bool could = handler.second.memory_bytes >= plan.largest_need_bytes &&
                        !spares_.ids().contains(handler.first);
-    const bool waits = idle_.IsWorker(handler.first) &&
+    const bool waits = present_.idle().IsWorker(handler.first) &&
                        (!workers_too || IsPlanted(ManagerBug::kWaitsForIdleHandlers));
     const bool is_idle = could && !waits;
     (is_idle ? idle : others).insert(handler);
   }
   // Those that usually work do not, and tasks may exclude others that could do them all.
   if (idle.empty()) return CouldSparesRun(plan) ? TakeBackSpares(out) : Advice{};
-  IdleHandlers without = idle_;
+  IdleHandlers without = present_.idle();
   without.LeaveOut(idle);
   Handlers of_other_keys = others, all = others;
   std::erase_if(of_other_keys,
                 [&](const auto& handler) { return without.IsLeftOut(handler.first); });
-  all.insert(left_out_.begin(), left_out_.end());
+  all.insert(present_.left_out().begin(), present_.left_out().end());
   for (const Handlers* rest : {&of_other_keys, &others, &all}) {
     std::optional<Advice> advice = CutFor(*rest, plan, out);
     if (!advice) continue;
@@ -217,23 +153,22 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
                           "count until it has done one",
                           capacity.name, id)});
     }
-    idle_ = std::move(without);
-    if (rest != &of_other_keys) idle_.LetCount(*rest);
-    left_out_.merge(idle);
+    if (rest != &of_other_keys) without.LetCount(*rest);
+    present_.LeaveOut(std::move(idle), std::move(without));
     return std::move(*advice);
   }
   return {};
 }
 
 bool HandlerPool::CouldSparesRun(const Plan& plan) const {
-  return std::ranges::any_of(handlers_, [&](const auto& handler) {
+  return std::ranges::any_of(present(), [&](const auto& handler) {
     return handler.second.memory_bytes >= plan.largest_need_bytes &&
            spares_.excluded().contains(handler.first);
   });
 }
 
 bool HandlerPool::ExcludesSome() const {
-  return std::ranges::any_of(handlers_, [this](const auto& handler) {
+  return std::ranges::any_of(present(), [this](const auto& handler) {
     return spares_.excluded().contains(handler.first);
   });
 }
@@ -241,13 +176,13 @@ bool HandlerPool::ExcludesSome() const {
 HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
   if (!ExcludesSome()) return {};
   spares_.Recall();
-  std::optional<Plan> plan = search_.Find(handlers_);
+  std::optional<Plan> plan = search_.Find(present());
   if (!plan) return {};
   return Adopt(std::move(*plan), out);
 }
 
 HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, ManagerActions& out) {
-  std::optional<Plan> plan = search_.FindForVoter(handlers_, memory_bytes);
+  std::optional<Plan> plan = search_.FindForVoter(present(), memory_bytes);
   if (!plan) return {};
   return Adopt(std::move(*plan), out);
 }
@@ -257,30 +192,31 @@ HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, Manager
 std::optional<HandlerPool::Advice> HandlerPool::CutFor(const Handlers& handlers, const Plan& plan,
                                                        ManagerActions& out) {
   if (handlers.empty()) return std::nullopt;
-  Handlers before = std::exchange(handlers_, handlers);
+  Handlers before = present();
+  present_.LetCount(handlers);
   if (IsThereFor(plan)) return Advice{};
-  if (std::optional<Plan> next = search_.Find(handlers_)) return Adopt(std::move(*next), out);
-  handlers_ = std::move(before);
+  if (std::optional<Plan> next = search_.Find(present())) return Adopt(std::move(*next), out);
+  present_.LetCount(std::move(before));
   return std::nullopt;
 }
 
 const Capacity& HandlerPool::Largest() const {
   const auto largest =
-      std::max_element(handlers_.begin(), handlers_.end(), [](const auto& left, const auto& right) {
+      std::max_element(present().begin(), present().end(), [](const auto& left, const auto& right) {
         return left.second.memory_bytes < right.second.memory_bytes;
       });
   return largest->second;
 }
 
 bool HandlerPool::IsThereFor(const Plan& plan) const {
-  return std::ranges::any_of(handlers_, [&](const auto& handler) {
+  return std::ranges::any_of(present(), [&](const auto& handler) {
     return handler.second.memory_bytes >= plan.largest_need_bytes &&
            !spares_.excluded().contains(handler.first);
   });
 }
 
 HandlerPool::Handlers HandlerPool::WithTasks() const {
-  Handlers with_tasks = handlers_;
+  Handlers with_tasks = present();
   std::erase_if(with_tasks,
                 [this](const auto& handler) { return spares().contains(handler.first); });
   return with_tasks;
@@ -289,7 +225,7 @@ HandlerPool::Handlers HandlerPool::WithTasks() const {
 void HandlerPool::JudgeSpares(const Plan& plan, ManagerActions& out) {
   if (!config_.limits.LeavesOutSlow()) return;
   const auto step_us = [&](const Handlers& handlers) { return search_.StepUsWith(plan, handlers); };
-  for (std::string& line : spares_.Judge(handlers_, idle_.workers(), step_us)) {
+  for (std::string& line : spares_.Judge(present(), present_.idle().workers(), step_us)) {
     out.push_back(Say{std::move(line)});
   }
 }
@@ -320,14 +256,14 @@ Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
 
 HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,
                                            ManagerActions& out) {
-  const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
+  const bool more_expected = static_cast<int>(present().size()) < config_.expected_handlers;
   if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) {
     SayIfLate(now_us, out);
     return {};
   }
-  if (plan == nullptr && MayOthersCome(now_us)) return {};
+  if (plan == nullptr && present_.MayOthersCome(now_us)) return {};
   const bool may_be_spares = plan != nullptr && !spares_.excluded().empty();
-  if (std::optional<Plan> next = search_.Find(handlers_)) {
+  if (std::optional<Plan> next = search_.Find(present())) {
     // Those for whom they were spares may come back again and again.
     if (may_be_spares) spares_.Recall();
     return Adopt(std::move(*next), out);
@@ -336,7 +272,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers && Awaited().empty()) {
     const Capacity& largest = Largest();
-    const std::string& settings = search_.SettingsThatFit(handlers_);
+    const std::string& settings = search_.SettingsThatFit(present());
     return GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
         "more: give the handlers more memory{}",
@@ -349,7 +285,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
 }
 
 void HandlerPool::NameTooSmall(std::uint64_t need_bytes, ManagerActions& out) {
-  for (std::string& line : small_.Name(handlers_, need_bytes)) out.push_back(Say{std::move(line)});
+  for (std::string& line : small_.Name(present(), need_bytes)) out.push_back(Say{std::move(line)});
 }
 
 }  // namespace acan

@@ -38,6 +38,7 @@ void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
   const std::optional<Plan>& plan = cut_.plan();
   if (MayPlan()) Follow(pool_.Check(plan ? &*plan : nullptr, now_us, out), out);
+  trust_.SetSpares(pool_.spares());
   cut_.SetHandlers(pool_.WithTasks(), now_us);
   policy_->OnHandlers(static_cast<int>(cut_.handlers().size()));
 }

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "acan/manager/expected_handlers.h"
-#include "acan/manager/idle_handlers.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/manager_events.h"
 #include "acan/manager/plan.h"
 #include "acan/manager/plan_search.h"
+#include "acan/manager/present_handlers.h"
 #include "acan/manager/small_handlers.h"
 #include "acan/manager/spare_handlers.h"
 
@@ -24,14 +24,16 @@ class HandlerPool {
  public:
   // `config` must outlive it.
   HandlerPool(const ManagerConfig& config, const PlannedModel& model)
-      : config_(config), search_(config, model) {}
+      : config_(config), search_(config, model), present_(config) {}
 
   using Handlers = std::map<std::string, Capacity>;  // by client id
   // The advice about the plan: keep it, take another one, or end the job.
   using Advice = std::variant<std::monostate, Plan, GiveUp>;
 
   void Start(std::int64_t now_us) { started_us_ = now_us; }
-  void OnHandlers(const HandlersSeen& event, std::int64_t now_us);
+  void OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
+    present_.OnHandlers(event, now_us);
+  }
   // Whether `plan` (null: there is none yet) suits the handlers present. Called several times a
   // second. Adds messages to the user to `out`.
   Advice Check(const Plan* plan, std::int64_t now_us, ManagerActions& out);
@@ -53,17 +55,16 @@ class HandlerPool {
   // memory. A plan whose tasks need no more, if there is one.
   Advice CutForVoter(std::uint64_t memory_bytes, ManagerActions& out);
 
-  // The handlers that can compute in the job's precision, are not quarantined, and
-  // are not left out.
-  const Handlers& present() const { return handlers_; }
+  // Those that count, as PresentHandlers::handlers.
+  const Handlers& present() const { return present_.handlers(); }
   // Those of them that get tasks: all but the spares.
   Handlers WithTasks() const;
   // Those that get none: what TaskSpec::not_by has to name.
   const std::set<tuplespace::ClientId>& spares() const { return spares_.ids(); }
   // "; not there: ..." if HandlersSeen::missing named some, otherwise empty.
   std::string MissingText() const;
-  // The client has completed a task or a vote. If it was left out, the next listing has it.
-  void OnResultOf(const tuplespace::ClientId& client) { idle_.OnResultOf(client); }
+  // The client has completed a task or a vote.
+  void OnResultOf(const tuplespace::ClientId& client) { present_.OnResultOf(client); }
   void OnTasksDone(std::size_t tasks) { tasks_done_ += tasks; }
 
  private:
@@ -76,7 +77,6 @@ class HandlerPool {
     bool is_said = false;                 // since it was last otherwise
   };
 
-  bool MayOthersCome(std::int64_t now_us) const;
   // Those missing that may have memory for the smallest tasks. REQUIRES: the search has found none.
   std::vector<ExpectedHandler> Awaited() const;
   const Capacity& Largest() const;  // REQUIRES: a handler is there
@@ -97,17 +97,9 @@ class HandlerPool {
   const ManagerConfig& config_;
   PlanSearch search_;
   std::int64_t started_us_ = 0;
-  std::size_t most_handlers_ = 0;  // maximum number present at once
-  std::int64_t grown_us_ = 0;      // when it was reached
-  Handlers handlers_;
-  std::int64_t there_since_us_ = 0;  // since when handlers_ is not empty
-  Handlers left_out_;                // could be in handlers_, but do not count
-  IdleHandlers idle_;
-  int of_other_jobs_ = 0;  // present, but they may not get tasks of this job
-  int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
-  std::vector<ExpectedHandler> missing_;
+  PresentHandlers present_;
   SmallHandlers small_;
-  SpareHandlers spares_;                        // of handlers_
+  SpareHandlers spares_;                        // of those present
   std::size_t tasks_done_ = 0;                  // since the spares were watched last
   std::optional<std::int64_t> unfit_since_us_;  // nobody is there for the plan
   Said nobody_;                                 // no handler is there

@@ -41,6 +41,9 @@ class HandlerTrust {
   void OnVote(const VoteDone& event);
   // `handlers`: as for Audits::OnHandlers. `seen` has quarantined ones, too.
   void OnHandlers(const std::map<std::string, Capacity>& handlers, const HandlersSeen& seen);
+  void SetSpares(const std::set<tuplespace::ClientId>& spares) {  // as Audits::SetSpares
+    if (audits_) audits_->SetSpares(spares);
+  }
   void Forget();  // all tasks are withdrawn
   // As the methods of Audits.
   bool HasVotes() const { return audits_ && audits_->HasVotes(); }
