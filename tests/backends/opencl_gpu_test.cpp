@@ -248,7 +248,8 @@ INSTANTIATE_TEST_SUITE_P(OpenClDevices, GpuLikeTest,
                                            Quirks{"few_registers", 256, 32 << 10, 64}),
                          [](const auto& of) { return std::string(of.param.name); });
 
-// The sizes of groups for rows are the same on all GPUs, so one of them suffices.
+// Rows whose work-items share nothing. Their groups have the same size on all GPUs, so one of them
+// suffices.
 TEST(OpenClRows, HaveTheBitsOfTheCpu) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;
@@ -291,14 +292,45 @@ TEST(OpenClRows, AreSharedOutAmongTheWorkItemsOfAGroup) {
 TEST(OpenClRows, HaveEnoughWorkItems) {
   using Items = std::pair<std::size_t, std::size_t>;
   const auto items = [](Kernel kernel, std::int64_t rows, std::int64_t cols) {
-    return ItemsOfRows(kernel, {KernelSpace::kRow, rows, cols}, 64).global;
+    const std::size_t most = MostItems(kernel, 1024, 32 << 10);
+    return ItemsOfRows(kernel, {KernelSpace::kRow, rows, cols}, most).global;
   };
   EXPECT_EQ(items(Kernel::kUnfold, 1000, 576), Items(1000, 64));
   EXPECT_EQ(items(Kernel::kUnfold, 1000, 27), Items(1000, 1));
-  EXPECT_EQ(items(Kernel::kNorm, 1000, 576), Items(1000, 1));  // its threads would share sums
+  EXPECT_EQ(items(Kernel::kDropout, 1000, 27), Items(1000, 1));
+  EXPECT_EQ(items(Kernel::kDropout, 1000, 576), Items(1000, 64));
   EXPECT_EQ(items(Kernel::kEmbeddingGradient, 1, 768), Items(1, 12 * 64));
   EXPECT_EQ(items(Kernel::kEmbeddingGradient, 256, 768), Items(256, 8 * 64));
   EXPECT_EQ(items(Kernel::kEmbeddingGradient, 50'257, 768), Items(50'257, 64));
+  // Rows whose items add together have a group, however short they are.
+  EXPECT_EQ(items(Kernel::kNorm, 1000, 10), Items(1000, 64));
+  EXPECT_EQ(items(Kernel::kNorm, 1000, 576), Items(1000, 64));
+  EXPECT_EQ(items(Kernel::kClassSums, 1000, 50'257), Items(1000, 256));
+  EXPECT_EQ(items(Kernel::kSoftmaxCrossEntropy, 1000, 50'257), Items(1000, 64));
+}
+
+TEST(OpenClColumns, HaveEnoughWorkItems) {
+  using Items = std::pair<std::size_t, std::size_t>;
+  const auto local = [](Kernel kernel, std::int64_t rows, std::int64_t cols, std::size_t most) {
+    const KernelScalars blocks{.f = {}, .i = {64, 256}};
+    return ItemsOfColumns(kernel, {KernelSpace::kColumn, rows, cols}, blocks, most).local;
+  };
+  EXPECT_EQ(local(Kernel::kColumnSums, 64, 768, 256), Items(64, 1));
+  EXPECT_EQ(local(Kernel::kColumnSums, 512, 768, 256), Items(32, 8));
+  EXPECT_EQ(local(Kernel::kColumnSums, 4096, 768, 256), Items(8, 32));
+  EXPECT_EQ(local(Kernel::kNormScaleGradient, 4096, 768, 64), Items(8, 8));
+  EXPECT_EQ(local(Kernel::kGlobalAveragePooling, 4096, 768, 256), Items(64, 1));
+}
+
+// A group is smaller where the device has little local memory, but never below 64.
+TEST(OpenClRows, HaveGroupsForWhichThereIsMemory) {
+  const auto items = [](std::uint64_t local_bytes) {
+    return MostItems(Kernel::kNorm, 256, local_bytes);
+  };
+  EXPECT_EQ(items(LocalBytes(Kernel::kNorm, 256)), 256);
+  EXPECT_EQ(items(LocalBytes(Kernel::kNorm, 256) - 1), 128);
+  EXPECT_EQ(items(0), 64);
+  EXPECT_LT(LocalBytes(Kernel::kSoftmaxCrossEntropy, 64), 5 << 10);
 }
 
 TEST(OpenClDevices, TooSmallForAnyTileAreRefused) {
@@ -337,16 +369,17 @@ TEST(OpenClDevices, WhoseDriversRefuseEveryTileShowTheLog) {
                   AllOf(HasSubstr("CL_BUILD_PROGRAM_FAILURE"), HasSubstr("too many registers"))));
 }
 
-// A kernel over tiles needs one work-item for each of its lanes.
+// Kernels whose work-items add together, and kernels over tiles, need 64 of them.
 TEST(OpenClDevices, WithTooFewRegistersForTheKernelsAreRefused) {
   ACAN_SKIP_WITHOUT_OPENCL();
   const OwnCache own;
   DeviceOptions options = TileOptions();
   options.as_gpu = true;
   options.most_kernel_group_size = 32;
-  EXPECT_THAT([&] { MakeDevice(options); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("groups of kAttention"),
-                                         HasSubstr("32 work-items"))));
+  EXPECT_THAT(
+      [&] { MakeDevice(options); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("opencl:0"), HasSubstr("groups of kSoftmaxCrossEntropy"),
+                                 HasSubstr("32 work-items"))));
 }
 
 // The device allows larger groups, but no kernel for products can run with them.

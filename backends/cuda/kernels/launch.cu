@@ -46,7 +46,7 @@ constexpr bool kRowOfABlock = IsRowOfABlock(kernel);
 static_assert(ACAN_COLUMN_LANES == 1);
 static_assert(ACAN_MOST_COLUMN_THREADS == kMaxColumnThreads && ACAN_OPEN_COLUMNS == kLongColumns);
 template <Kernel kernel>
-constexpr bool kColumnOfABlock = IsColumnOfABlock(kernel);
+constexpr bool kColumnOfABlock = HasSharedColumns(kernel);
 
 #define ACAN_RUN_COLUMN(function, enumerator)                    \
   const acan_i64 c = Place(blockIdx.x, blockDim.x, threadIdx.x); \

@@ -31,7 +31,13 @@ typedef std::int64_t acan_i64;
 #define ACAN_MOST_ROW_THREADS 512
 #define ACAN_CHAIN_THREADS 128
 #define ACAN_ROW_THREAD (static_cast<int>(threadIdx.x))
+#define ACAN_NODE_LEAVES 8
 #define ACAN_LOCAL_VARIABLE __shared__
+#define ACAN_SHARED_ARRAY(a, type, name, count, at) \
+  (void)(a);                                        \
+  __shared__ type name[count]
+// Arrays of a thread's own that are read at variable places are in local memory.
+#define ACAN_TREE_VARIABLE __shared__
 // Blocks of GridOfWords have a piece of a row's columns, and several threads for each column.
 #define ACAN_ROW_PIECES (static_cast<int>(gridDim.y))
 #define ACAN_ROW_PIECE (static_cast<int>(blockIdx.y))
@@ -40,13 +46,15 @@ typedef std::int64_t acan_i64;
 #define ACAN_TILE_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_TILE_PLACE (static_cast<int>(threadIdx.y))
 // One column a thread, so that neighbours read neighbouring words. In the kernels that
-// IsColumnOfABlock names, columns have several threads each.
+// HasSharedColumns names, columns have several threads each.
 #define ACAN_COLUMN_LANES 1
 #define ACAN_COLUMNS (static_cast<int>(blockDim.x))
 #define ACAN_COLUMN (static_cast<int>(threadIdx.x))
 #define ACAN_COLUMN_PLACES (static_cast<int>(blockDim.y))
 #define ACAN_COLUMN_PLACE (static_cast<int>(threadIdx.y))
 #define ACAN_MOST_COLUMN_THREADS 512
+#define ACAN_OPEN_COLUMNS 8
+#define ACAN_OPEN_COLUMN ACAN_COLUMN
 
 // Whether copies into shared memory may run asynchronously.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

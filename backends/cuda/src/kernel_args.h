@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "acan/core/operators/kernels.h"
+#include "acan/kernels/shared_columns.h"
 
 namespace acan::cuda {
 
@@ -212,26 +213,12 @@ constexpr int RunThreads(std::int64_t run) {
   return threads;
 }
 
-// Column kernels whose columns have several threads, each of which sums a leaf; 768 columns with a
-// thread each would be only 24 warps. A block has kColumnThreads, or up to kMaxColumnThreads where
-// columns have more leaves. Where the leaves take several turns, it has kLongColumns columns.
+// In kernels with HasSharedColumns, each thread of a column sums a leaf; 768 columns with a thread
+// each would be only 24 warps. A block has kColumnThreads, or up to kMaxColumnThreads where columns
+// have more leaves. Where the leaves take several turns, it has kLongColumns columns.
 constexpr int kColumnThreads = 256;
 constexpr int kMaxColumnThreads = 512;
 constexpr int kLongColumns = 8;
-constexpr bool IsColumnOfABlock(Kernel kernel) {
-  switch (kernel) {
-    case Kernel::kColumnSums:
-    case Kernel::kColumnDots:
-    case Kernel::kColumnSquares:
-    case Kernel::kColumnNormSums:
-    case Kernel::kNormScaleGradient:
-    case Kernel::kGroupNormScaleGradient:
-    case Kernel::kDepthwiseWeightGradient:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // The other column kernels have a thread for each column, in small blocks, so that long sums of one
 // thread are spread over all multiprocessors.
@@ -244,7 +231,7 @@ constexpr int kMaxTilePlaces = kElementThreads / ACAN_TILE_LANES;
 // The most threads of a block.
 constexpr int MostThreads(Kernel kernel) {
   return IsRowOfABlock(kernel)      ? kMaxRowThreads
-         : IsColumnOfABlock(kernel) ? kMaxColumnThreads
+         : HasSharedColumns(kernel) ? kMaxColumnThreads
                                     : kElementThreads;
 }
 

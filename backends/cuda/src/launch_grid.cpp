@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "acan/core/operators/kernel_constants.h"
+#include "acan/kernels/shared_columns.h"
 #include "kernel_args.h"
 
 namespace acan::cuda {
@@ -29,20 +30,10 @@ std::int64_t Pieces(std::int64_t value, std::int64_t step) {
   return (value - 1) / step + 1;
 }
 
-// Leaves of the tree over the rows: as many as acan_places_of counts, or fewer by those that the
-// last group lacks.
-std::int64_t LeavesOf(Kernel kernel, std::int64_t rows, const KernelScalars& scalars) {
-  const std::size_t at = kernel == Kernel::kDepthwiseWeightGradient ? 8 : 0;
-  const std::int64_t block = scalars.i[at];
-  const std::int64_t group = kernel == Kernel::kColumnSums ? block : scalars.i[at + 1];
-  const auto of_a_group = std::bit_ceil(static_cast<std::uint64_t>(Pieces(group, block)));
-  return Pieces(rows, group) * static_cast<std::int64_t>(of_a_group);
-}
-
 // Adjacent columns read adjacent words; 8 words are a sector of 32 bytes.
 Grid GridOfColumns(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) {
   constexpr std::int64_t kMaxPlaces = kMaxColumnThreads / kLongColumns;
-  const std::int64_t leaves = LeavesOf(kernel, region.rows, scalars);
+  const std::int64_t leaves = LeavesOfColumns(kernel, region.rows, scalars);
   const std::int64_t places =
       leaves >= kMaxPlaces
           ? kMaxPlaces
@@ -102,7 +93,7 @@ Grid GridOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scal
   }
   if (kernel == Kernel::kEmbeddingGradient) return GridOfWords(region);
   if (IsRowOfABlock(kernel)) return {{Size(region.rows)}, {Size(RowThreads(kernel, region.cols))}};
-  if (IsColumnOfABlock(kernel)) return GridOfColumns(kernel, region, scalars);
+  if (HasSharedColumns(kernel)) return GridOfColumns(kernel, region, scalars);
   if (region.space == KernelSpace::kRow) return GridOfRuns(kernel, region, scalars);
   return {{Size(Pieces(region.cols, kSumThreads))}, {Size(kSumThreads)}};
 }

@@ -11,6 +11,7 @@ typedef long acan_i64;
 #define ACAN_LOCAL __local
 #define ACAN_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define ACAN_UNROLL _Pragma("unroll")
+#define ACAN_NO_UNROLL _Pragma("unroll 1")
 /* Elements are independent even where an output is an operand's own matrix. This matters on CPU
  * devices, which compute many of them in one work-item (ACAN_ELEMENT_RUN). */
 #if ACAN_ELEMENT_RUN > 1 && defined(__clang__)
@@ -20,12 +21,26 @@ typedef long acan_i64;
 #define ACAN_INDEPENDENT
 #define ACAN_LANE_LOOP
 #endif
-/* A row of a GPU has the work-items of a group along dimension 1; in most kernels, that is one
- * (work_items.h). */
+/* A row of a GPU has the work-items of a group along dimension 1: 64 or more, or one in kernels
+ * whose rows share nothing (work_items.h). A group with columns has those along dimension 0, and
+ * the places of each column along dimension 1. Functions cannot declare local memory, so the host
+ * passes it. The nodes of a tree are each work-item's own. */
 #ifdef ACAN_GPU
-#define ACAN_ROWS_SHARE_NOTHING
 #define ACAN_ROW_THREADS ((int)get_local_size(1))
 #define ACAN_ROW_THREAD ((int)get_local_id(1))
+#define ACAN_ROW_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define ACAN_NODE_LEAVES 4
+#define ACAN_COLUMNS ((int)get_local_size(0))
+#define ACAN_COLUMN ((int)get_local_id(0))
+#define ACAN_COLUMN_PLACES ((int)get_local_size(1))
+#define ACAN_COLUMN_PLACE ((int)get_local_id(1))
+#define ACAN_OPEN_COLUMNS 1
+#define ACAN_OPEN_COLUMN 0
+#define ACAN_TREE_VARIABLE
+#define ACAN_SHARED_IN_ARGS
+#define ACAN_SHARED_ARRAY(a, type, name, count, at) \
+  ACAN_LOCAL type* name = (ACAN_LOCAL type*)((ACAN_LOCAL acan_u32*)(a)->shared + (at))
+#define ACAN_WORDS_ARE_APART /* words.cl */
 #endif
 #define ACAN_FMA(a, b, c) fma((a), (b), (c))
 #define ACAN_AS_U32(x) as_uint((float)(x))

@@ -139,8 +139,8 @@ ACAN_FN void acan_embedding_gradient_of_group(const acan_args* a, acan_i64 t, ac
 }
 
 /* In place of acan_run_kEmbeddingGradient, with its arguments. Dimension 0: the words. */
-__kernel void acan_run_words(const acan_launch l, ACAN_BUFFERS) {
+__kernel void acan_run_words(const acan_launch l, ACAN_MEMORY) {
   __local acan_word_windows found;
-  const acan_args a = acan_args_of(&l, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9);
+  const acan_args a = acan_args_of(&l, ACAN_MEMORY_GIVEN);
   acan_embedding_gradient_of_group(&a, get_group_id(0), get_group_id(1), get_num_groups(1), &found);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -88,6 +88,41 @@ struct Rectangle {
   }
 };
 
+// Says of each kernel whether all work-items of a group must run it, then has all kernels.
+std::string SourceOfKernels(bool cpu) {
+  std::string text;
+  for (std::size_t i = 0; i < std::size(kKernelRows); ++i) {
+    const auto kernel = static_cast<Kernel>(i);
+    const bool whole = !cpu && (HasSharedRows(kernel) || HasSharedColumns(kernel));
+    text += fmt::format("#define ACAN_WHOLE_{} {}\n", kKernelRows[i]->name, whole ? 1 : 0);
+  }
+  for (const char* part : {kElementwiseText,
+                           kSharedWordsText,
+                           kLanesText,
+                           kReductionsText,
+                           kPlacesText,
+                           kRowGroupsText,
+                           kGlobalPoolingText,
+                           kNormsText,
+                           kGroupLanesText,
+                           kGroupNormText,
+                           kGroupNormGradientText,
+                           kTablesText,
+                           kClassesText,
+                           kDropoutText,
+                           kNormalText,
+                           kImagesText,
+                           kDepthwiseText,
+                           kAttentionText,
+                           kAttentionGradientText,
+                           kLaunchText,
+                           kOperatorsText}) {
+    text += part;
+  }
+  if (!cpu) text += kWordsText;
+  return text;
+}
+
 class OpenClDevice final : public Device {
  public:
   OpenClDevice(Candidate candidate, const DeviceOptions& options)
@@ -98,20 +133,16 @@ class OpenClDevice final : public Device {
     info_.name = session_.name();
     info_.threads = session_.compute_units();
     info_.own_memory = true;
-    std::string text = std::string(kElementwiseText) + kLanesText + kReductionsText +
-                       kRowGroupsText + kGlobalPoolingText + kNormsText + kGroupNormText +
-                       kGroupNormGradientText + kTablesText + kClassesText + kDropoutText +
-                       kNormalText + kImagesText + kDepthwiseText + kAttentionText +
-                       kAttentionGradientText + kLaunchText + kOperatorsText;
-    if (!device.cpu) text += kWordsText;
-    program_ = session_.Build(
-        text, fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}{}", ColumnLanes(),
-                          ElementRun(), device.cpu ? "" : " -DACAN_GPU"));
-    for (const OperatorRow* row : kKernelRows) {
-      const bool words = !device.cpu && row == &RowOf(Kernel::kEmbeddingGradient);
+    program_ =
+        session_.Build(SourceOfKernels(device.cpu),
+                       fmt::format(" -DACAN_COLUMN_LANES={} -DACAN_ELEMENT_RUN={}{}", ColumnLanes(),
+                                   ElementRun(), device.cpu ? "" : " -DACAN_GPU"));
+    for (std::size_t i = 0; i < std::size(kKernelRows); ++i) {
+      const auto kernel = static_cast<Kernel>(i);
+      const bool words = !device.cpu && kernel == Kernel::kEmbeddingGradient;
       kernels_.push_back(session_.KernelOf(
-          program_, words ? "acan_run_words" : fmt::format("acan_run_{}", row->name)));
-      group_sizes_.push_back(GroupSizeOf(*row, kernels_.back()));
+          program_, words ? "acan_run_words" : fmt::format("acan_run_{}", kKernelRows[i]->name)));
+      group_sizes_.push_back(GroupSizeOf(kernel, kernels_.back()));
     }
     gemm_kind_ = options.gemm.value_or(device.cpu ? GemmKind::kVector : GemmKind::kTile);
     gemm_ = MakeGemm(session_, gemm_kind_, *budget_, options.tile_shape);
@@ -244,24 +275,12 @@ class OpenClDevice final : public Device {
     session_.SetArgs(run, scalars, MemoryOf(m[0]), MemoryOf(m[1]), MemoryOf(m[2]), MemoryOf(m[3]),
                      MemoryOf(m[4]), MemoryOf(m[5]), MemoryOf(m[6]), MemoryOf(m[7]), MemoryOf(m[8]),
                      MemoryOf(m[9]));
-    const auto rows = static_cast<std::size_t>(region.rows);
-    const auto cols = static_cast<std::size_t>(region.cols);
-    const auto lanes = static_cast<std::size_t>(ColumnLanes());
-    const auto elements = static_cast<std::size_t>(ElementRun());
-    const std::size_t group = group_sizes_[static_cast<std::size_t>(kernel)];
-    switch (region.space) {
-      case KernelSpace::kElement:
-        return session_.Run(run, row.name, {(cols + elements - 1) / elements, rows}, {group, 1});
-      case KernelSpace::kRow: {
-        if (session_.candidate().cpu) return session_.Run(run, row.name, {rows, 1}, {group, 1});
-        const WorkItems items = ItemsOfRows(kernel, region, group);
-        return session_.Run(run, row.name, items.global, items.local);
-      }
-      case KernelSpace::kColumn:
-        return session_.Run(run, row.name, {(cols + lanes - 1) / lanes, 1}, {group, 1});
-      case KernelSpace::kTile:
-        return session_.Run(run, row.name, {cols * ACAN_TILE_LANES, rows}, {group, 1});
+    const WorkItems items = ItemsOf(kernel, region, args.scalars);
+    if (!session_.candidate().cpu) {
+      session_.SetLocal(run, args.m.size() + 1,
+                        LocalBytes(kernel, items.local.first * items.local.second));
     }
+    session_.Run(run, row.name, items.global, items.local);
   }
 
   void Synchronize() override { session_.Finish(); }
@@ -270,17 +289,42 @@ class OpenClDevice final : public Device {
   int ColumnLanes() const { return session_.candidate().cpu ? 16 : 1; }
   int ElementRun() const { return session_.candidate().cpu ? 512 : 1; }
 
-  // Work-items of a group for a kernel of the table.
-  std::size_t GroupSizeOf(const OperatorRow& row, const ClKernel& kernel) const {
-    if (session_.candidate().cpu) return 1;
-    constexpr std::size_t kUsual = 64;
-    const std::size_t most = session_.MostGroupSize(kernel);
-    if (row.space != KernelSpace::kTile) return std::min(kUsual, std::bit_floor(most));
-    if (most < ACAN_TILE_LANES) {
-      throw FailureError(fmt::format("{}: groups of {} may have {} work-items, not {}",
-                                     session_.name(), row.name, most, ACAN_TILE_LANES));
+  WorkItems ItemsOf(Kernel kernel, const KernelRegion& region, const KernelScalars& scalars) const {
+    const bool cpu = session_.candidate().cpu;
+    const auto rows = static_cast<std::size_t>(region.rows);
+    const auto cols = static_cast<std::size_t>(region.cols);
+    const auto lanes = static_cast<std::size_t>(ColumnLanes());
+    const auto elements = static_cast<std::size_t>(ElementRun());
+    const std::size_t group = group_sizes_[static_cast<std::size_t>(kernel)];
+    switch (region.space) {
+      case KernelSpace::kElement:
+        return {{(cols + elements - 1) / elements, rows}, {group, 1}};
+      case KernelSpace::kRow:
+        return cpu ? WorkItems{{rows, 1}, {group, 1}}
+                   : ItemsOfRows(kernel, region, group, session_.candidate().row_items);
+      case KernelSpace::kColumn:
+        return cpu ? WorkItems{{(cols + lanes - 1) / lanes, 1}, {group, 1}}
+                   : ItemsOfColumns(kernel, region, scalars, group);
+      case KernelSpace::kTile:
+        break;
     }
-    return ACAN_TILE_LANES;
+    return {{cols * ACAN_TILE_LANES, rows}, {group, 1}};
+  }
+
+  // The most work-items of a group for a kernel of the table.
+  std::size_t GroupSizeOf(Kernel kernel, const ClKernel& compiled) const {
+    static_assert(kLeastItems == ACAN_TILE_LANES);
+    const Candidate& device = session_.candidate();
+    if (device.cpu) return 1;
+    const OperatorRow& row = RowOf(kernel);
+    const bool together =
+        row.space == KernelSpace::kTile || HasSharedRows(kernel) || HasSharedColumns(kernel);
+    const std::size_t most = session_.MostGroupSize(compiled);
+    if (together && most < kLeastItems) {
+      throw FailureError(fmt::format("{}: groups of {} may have {} work-items, not {}",
+                                     session_.name(), row.name, most, kLeastItems));
+    }
+    return MostItems(kernel, most, device.local_bytes);
   }
 
   std::shared_ptr<MemoryBudget> budget_;
@@ -288,7 +332,7 @@ class OpenClDevice final : public Device {
   DeviceInfo info_;
   Program program_;
   std::vector<ClKernel> kernels_;
-  std::vector<std::size_t> group_sizes_;  // of kernels_
+  std::vector<std::size_t> group_sizes_;  // the most work-items, for each of kernels_
   GemmKind gemm_kind_ = GemmKind::kTile;
   std::unique_ptr<opencl::Gemm> gemm_;
 };
@@ -338,6 +382,7 @@ std::unique_ptr<Device> MakeDevice(const DeviceOptions& options) {
       std::min(candidate.most_group_size, options.most_group_size.value_or(SIZE_MAX));
   candidate.local_bytes =
       std::min(candidate.local_bytes, options.most_local_bytes.value_or(UINT64_MAX));
+  candidate.row_items = options.row_items;
   candidate.most_kernel_group_size = options.most_kernel_group_size.value_or(SIZE_MAX);
   candidate.most_allocation_bytes =
       std::min(candidate.most_allocation_bytes, options.most_allocation_bytes.value_or(UINT64_MAX));

@@ -1,6 +1,7 @@
 // The devices that the installed drivers offer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Candidate {
   std::size_t most_group_size = 1;
   std::size_t most_kernel_group_size = SIZE_MAX;  // for tests: see DeviceOptions
   std::uint64_t local_bytes = 0;
+  std::optional<std::size_t> row_items;  // for tests: see DeviceOptions
   // The driver itself keeps compiled kernels on disk, one kernel at a time as they run, and returns
   // the binary of a program only after it has compiled all of the program's kernels.
   bool keeps_programs = false;

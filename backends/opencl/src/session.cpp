@@ -146,7 +146,7 @@ std::size_t Session::MostGroupSize(const ClKernel& kernel) const {
   Check(clGetKernelWorkGroupInfo(kernel.get(), id_, CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most,
                                  nullptr),
         "clGetKernelWorkGroupInfo", name_);
-  return std::min(most, candidate_.most_kernel_group_size);
+  return std::min({most, candidate_.most_group_size, candidate_.most_kernel_group_size});
 }
 
 Memory Session::NewMemory(cl_mem_flags flags, std::size_t bytes) const {

@@ -52,6 +52,12 @@ class Session {
            std::pair<std::size_t, std::size_t> global, std::pair<std::size_t, std::size_t> local);
   void Finish() { commands_.Finish(); }
 
+  // Gives each group that runs `kernel` so many bytes of local memory as argument `index`.
+  void SetLocal(const ClKernel& kernel, std::size_t index, std::size_t bytes) const {
+    Check(clSetKernelArg(kernel.get(), static_cast<cl_uint>(index), bytes, nullptr),
+          "clSetKernelArg", name_);
+  }
+
   template <typename... Args>
   void SetArgs(const ClKernel& kernel, const Args&... args) const {
     cl_uint index = 0;

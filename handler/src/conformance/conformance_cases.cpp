@@ -309,6 +309,54 @@ constexpr void AddNormalCases(Few<KernelCase, 256>& all) {
   for (const KernelCase& each : cases.all()) all.Add(each);
 }
 
+// Long rows, and columns of many leaves: devices have more threads for each, and sum them in
+// several turns. The rows have a few groups of 65 leaves, which are more than a power of two.
+constexpr void AddLongCases(Few<KernelCase, 256>& all) {
+  constexpr Values kUnit = Values::kUnit, kWide = Values::kWide, kPositive = Values::kPositive;
+  constexpr Values kLabels = Values::kLabels;
+  constexpr std::int64_t kLong = 1100;
+  const auto add = [&all](Kernel kernel, const Sizes& sizes,
+                          const Few<Values, kMaxKernelMatrices>& values,
+                          const KernelScalars& scalars) {
+    all.Add({kernel, {"", "long", sizes, values, scalars}});
+  };
+  const Sizes along{{"rows", 2}, {"cols", kLong}, {"first", 1}};
+  const KernelScalars block{.f = {0.0078125f}, .i = {kBlock}}, first{.f = {}, .i = {3}};
+  const KernelScalars layer{.f = {1e-5f}, .i = {ACAN_LAYER_NORM}};
+  add(Kernel::kSoftmaxCrossEntropy, along, {kUnit, kLabels}, block);
+  add(Kernel::kSquaredError, along, {kUnit, kUnit}, block);
+  add(Kernel::kNorm, along, {kUnit, kUnit, kUnit}, layer);
+  add(Kernel::kNormGradient, along, {kUnit, kPositive, kWide, kUnit}, layer);
+  add(Kernel::kClassMaxima, along, {kUnit}, first);
+  add(Kernel::kClassSums, along, {kUnit, kPositive, kLabels}, first);
+  add(Kernel::kRowSquares, along, {kUnit}, {});
+  const Sizes heads{{"rows", 2}, {"heads", 4}, {"width", kLong / 4}};
+  add(Kernel::kAttentionJoin, heads, {kWide, kPositive, kWide, kPositive}, {.f = {}, .i = {4}});
+  const Sizes channels{
+      {"samples", 1}, {"positions", kLong / 4}, {"groups", 1}, {"width", 4}, {"group", 1}};
+  const KernelScalars norm{.f = {1e-5f}, .i = {kLong / 4, 1}};
+  add(Kernel::kGroupNorm, channels, {kUnit, kUnit, kUnit}, norm);
+  add(Kernel::kGroupNormGradient, channels, {kUnit, kPositive, kWide, kUnit}, norm);
+  const Sizes down{{"rows", kLong}, {"cols", 3}, {"group", 1}};
+  const KernelScalars groups{.f = {}, .i = {kBlock, 65 * kBlock}};
+  add(Kernel::kColumnSums, down, {kUnit}, block);
+  add(Kernel::kColumnDots, down, {kUnit, kUnit}, groups);
+  add(Kernel::kColumnSquares, down, {kUnit, kUnit}, groups);
+  add(Kernel::kColumnNormSums, down, {kUnit, kPositive, kWide}, groups);
+  add(Kernel::kNormScaleGradient, down, {kUnit, kPositive, kWide}, groups);
+  const Sizes sample{
+      {"samples", 1}, {"positions", kLong}, {"groups", 1}, {"width", 3}, {"group", 1}};
+  add(Kernel::kGroupNormScaleGradient, sample, {kUnit, kPositive, kWide},
+      {.f = {}, .i = {kBlock, 65 * kBlock, kLong, 1}});
+  const Sizes pixels{{"samples", 1},        {"height", kLong},   {"width", 1},
+                     {"window_height", 3},  {"window_width", 1}, {"stride_y", 1},
+                     {"stride_x", 1},       {"padding_y", 1},    {"padding_x", 0},
+                     {"out_height", kLong}, {"out_width", 1},    {"channels", 3},
+                     {"group", 1}};
+  add(Kernel::kDepthwiseWeightGradient, pixels, {kUnit, kWide},
+      {.f = {}, .i = {kLong, 1, 3, 1, 1, 1, 1, 0, kBlock, 65 * kBlock}});
+}
+
 // Add a new kernel's cases at the end, and their hashes at the end of conformance_table.inc.
 constexpr auto kAllKernelCases = [] {
   KernelCases cases;
@@ -324,6 +372,7 @@ constexpr auto kAllKernelCases = [] {
   AddNormalCases(all);
   AddAttentionCases(kAttentionTiles, all);
   AddAttentionCases(kTallAttentionTiles, all);
+  AddLongCases(all);
   return all;
 }();
 

@@ -56,9 +56,10 @@ SPILLS = {("AttentionKernel<8, 1>", 0): 132,
           ("RingKernel<true, false, false> of 128", 0): 8,
           ("RingKernel<true, false, false> of 128", 120): 108}
 
-# Kernels without launch bounds are launched by launch.cu; see MostThreads in kernel_args.h.
+# Kernels without launch bounds are launched by launch.cu; see MostThreads in kernel_args.h, and
+# shared_columns.h.
 LAUNCH_THREADS = re.compile(r"constexpr int (k\w+Threads) = (\d+);")
-SHARED_BY_A_BLOCK = re.compile(r"bool Is(Row|Column)OfABlock\(.*?return true;", re.DOTALL)
+SHARED_BY_A_BLOCK = re.compile(r"bool (?:Is(Row)OfABlock|HasShared(Column)s)\(.*?return true;", re.DOTALL)
 REGISTERS = 64 * 1024  # per multiprocessor, on every architecture from sm_50 on
 REGISTER_STEP = 8
 STATIC_SHARED_BYTES = 48 * 1024
@@ -97,7 +98,7 @@ def most_threads_of(header):
     most = {"": threads["kElementThreads"]}
     for match in SHARED_BY_A_BLOCK.finditer(header):
         for name in re.findall(r"case Kernel::(\w+):", match.group()):
-            most[name] = threads[f"kMax{match.group(1)}Threads"]
+            most[name] = threads[f"kMax{match.group(1) or match.group(2)}Threads"]
     return most
 
 
@@ -179,8 +180,10 @@ class Source:
         self.directory, self.ptxas, self.folder = entry["directory"], ptxas, pathlib.Path(folder)
         words = shlex.split(entry["command"])
         self.compiler = next(word for word in words if pathlib.Path(word).name.startswith("nvcc"))
-        header = self.path.parent.parent / "src" / "kernel_args.h"
-        self.most_threads = most_threads_of(header.read_text())
+        backends = self.path.parent.parent.parent
+        headers = [backends / "cuda/src/kernel_args.h",
+                   backends / "kernels/include/acan/kernels/shared_columns.h"]
+        self.most_threads = most_threads_of("".join(header.read_text() for header in headers))
         self.knows_spills = SPILLS_OF in run([self.compiler, "--version"])
         self.architectures = sorted({int(a) for a in re.findall(r"code=\[?(?:compute_\d+,)?sm_(\d+)",
                                                                 entry["command"])})

@@ -14,6 +14,9 @@ typedef struct {
   acan_matrix m[ACAN_KERNEL_MATRICES];
   float f[ACAN_KERNEL_FLOATS];
   acan_i64 i[ACAN_KERNEL_INTEGERS];
+#ifdef ACAN_SHARED_IN_ARGS
+  ACAN_LOCAL acan_i64* shared; /* the group's memory, in the order of sums/shared_words.h */
+#endif
 } acan_args;
 
 ACAN_FN float acan_load(const acan_matrix* m, acan_i64 r, acan_i64 c) {

@@ -8,7 +8,7 @@
 #define ACAN_KERNELS_CLASSES_H
 
 ACAN_FN void acan_class_maxima(const acan_args* a, acan_i64 r) {
-  const acan_largest largest = acan_find_largest(&a->m[2], r);
+  const acan_largest largest = acan_find_largest(a, 2, r);
   if (ACAN_ROW_THREAD != 0) return;
   acan_store(&a->m[0], r, 0, largest.value);
   acan_store_int(&a->m[1], r, largest.column < 0 ? -1 : a->i[0] + largest.column);
@@ -27,10 +27,11 @@ ACAN_FN void acan_combine_maxima(const acan_args* a, acan_i64 r, acan_i64 c) {
 #if ACAN_ROW_IS_SHARED
 
 /* By a row's threads: the sums of e^(x - largest) and of x - largest. */
-ACAN_FN void acan_class_totals(const acan_matrix* m, acan_i64 r, float largest, float* sum_of_e,
+ACAN_FN void acan_class_totals(const acan_args* a, acan_i64 r, float largest, float* sum_of_e,
                                float* sum_of_x) {
-  ACAN_LOCAL_VARIABLE float exponentials[ACAN_TREE_LEVELS];
-  ACAN_LOCAL_VARIABLE float differences[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float exponentials[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float differences[ACAN_TREE_LEVELS];
+  const acan_matrix* m = &a->m[1];
   const acan_i64 leaves = acan_leaves_of(m->cols);
   acan_i64 first;
   int j;
@@ -45,19 +46,20 @@ ACAN_FN void acan_class_totals(const acan_matrix* m, acan_i64 r, float largest, 
       e = e + (there ? acan_exp(d) : 0.0f);
       x = x + d;
     }
-    acan_push_lanes(e, first, leaves, exponentials);
-    acan_push_lanes(x, first, leaves, differences);
+    acan_push_lanes(a, e, first, leaves, exponentials);
+    acan_push_lanes(a, x, first, leaves, differences);
   }
-  *sum_of_e = acan_share_lanes(exponentials, leaves);
-  *sum_of_x = acan_share_lanes(differences, leaves);
+  *sum_of_e = acan_share_lanes(a, exponentials, leaves);
+  *sum_of_x = acan_share_lanes(a, differences, leaves);
 }
 
 #else
 
-ACAN_FN void acan_class_totals(const acan_matrix* m, acan_i64 r, float largest, float* sum_of_e,
+ACAN_FN void acan_class_totals(const acan_args* a, acan_i64 r, float largest, float* sum_of_e,
                                float* sum_of_x) {
   float exponentials[ACAN_TREE_LEVELS];
   float differences[ACAN_TREE_LEVELS];
+  const acan_matrix* m = &a->m[1];
   float x[ACAN_LANE_LEAF];
   float e[ACAN_LANE_LEAF];
   acan_i64 leaf = 0;
@@ -84,7 +86,7 @@ ACAN_FN void acan_class_sums(const acan_args* a, acan_i64 r) {
   const float of_label = here ? acan_load(&a->m[1], r, label) - largest : 0.0f;
   float sum_of_e;
   float sum_of_x;
-  acan_class_totals(&a->m[1], r, largest, &sum_of_e, &sum_of_x);
+  acan_class_totals(a, r, largest, &sum_of_e, &sum_of_x);
   if (ACAN_ROW_THREAD != 0) return;
   acan_store(&a->m[0], r, 0, sum_of_e);
   acan_store(&a->m[0], r, 1, of_label);
@@ -177,7 +179,7 @@ ACAN_FN void acan_cross_entropy_gradient(const acan_args* a, acan_i64 r) {
 
 /* For the norm of all gradients: the sum of the squares of a row, in lane order. */
 ACAN_FN void acan_row_squares(const acan_args* a, acan_i64 r) {
-  const float sum = acan_row_square_sum(&a->m[1], r, 0.0f);
+  const float sum = acan_row_square_sum(a, 1, r, 0.0f);
   if (ACAN_ROW_THREAD == 0) acan_store(&a->m[0], r, 0, sum);
 }
 

@@ -145,20 +145,19 @@ ACAN_FN acan_run acan_tap_run_at(acan_i64 place, acan_i64 end, acan_i64 taps, ac
 
 /* By the threads of a block, as acan_sum_places. */
 ACAN_FN void acan_depthwise_weight_gradient(const acan_args* a, acan_i64 c, int there) {
-  ACAN_LOCAL_VARIABLE float nodes[ACAN_OPEN_WORDS];
-  ACAN_LOCAL_VARIABLE acan_i32 numbers[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE float nodes[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE acan_i32 numbers[ACAN_OPEN_WORDS];
   const acan_window w = acan_window_of(a);
   const acan_places p = acan_places_of(a->m[2].rows, a->i[8], a->i[9]);
   const acan_run run = acan_tap_run_at(c, c + 1, w.window_height * w.window_width, a->m[0].cols);
   acan_open_nodes open = acan_no_nodes(nodes, numbers);
   acan_i64 first;
-  for (first = 0; first < p.places; first += ACAN_COLUMN_PLACES) {
+  for (first = 0; first < p.places; first = acan_next_turn(&p, first)) {
     const acan_leaf_rows leaf = acan_rows_at(&p, first + ACAN_COLUMN_PLACE);
     float sum;
-    if (!acan_is_place(&p, first)) continue;
     acan_depthwise_chain(a, &w, run.row, leaf.begin, there ? leaf.end : leaf.begin, run.col, &sum,
                          1);
-    acan_push_places(&open, &p, first, sum);
+    acan_push_places(a, &open, &p, first, sum);
   }
   if (ACAN_COLUMN_PLACE != 0 || !there) return;
   acan_store(&a->m[0], run.row, run.col, acan_open_total(&open));

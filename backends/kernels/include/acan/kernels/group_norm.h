@@ -147,21 +147,22 @@ ACAN_FN acan_group acan_group_of(const acan_channels* g) {
   return group;
 }
 
-ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
+ACAN_FN void acan_channels_mean(const acan_args* a, const acan_channels* g, float* means) {
   const acan_group group = acan_group_of(g);
-  means[0] = ACAN_DIV(acan_group_sum(x, &group, 0.0f, 0), (float)g->count);
+  means[0] = ACAN_DIV(acan_group_sum(a, &group, 0.0f, 0), (float)g->count);
 }
 
-ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g,
-                                    const float* means, float* variances) {
+ACAN_FN void acan_channels_variance(const acan_args* a, const acan_channels* g, const float* means,
+                                    float* variances) {
   const acan_group group = acan_group_of(g);
-  variances[0] = ACAN_DIV(acan_group_sum(x, &group, means[0], 1), (float)g->count);
+  variances[0] = ACAN_DIV(acan_group_sum(a, &group, means[0], 1), (float)g->count);
 }
 
 #else
 
 /* Computes the means of the call's groups. */
-ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, float* means) {
+ACAN_FN void acan_channels_mean(const acan_args* a, const acan_channels* g, float* means) {
+  const acan_matrix* x = &a->m[2];
   float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
   float leaf[ACAN_LANE_LEAF];
   acan_i64 chunks[ACAN_LANE_LEAF / ACAN_CHUNK];
@@ -187,8 +188,9 @@ ACAN_FN void acan_channels_mean(const acan_matrix* x, const acan_channels* g, fl
   }
 }
 
-ACAN_FN void acan_channels_variance(const acan_matrix* x, const acan_channels* g,
-                                    const float* means, float* variances) {
+ACAN_FN void acan_channels_variance(const acan_args* a, const acan_channels* g, const float* means,
+                                    float* variances) {
+  const acan_matrix* x = &a->m[2];
   float levels[ACAN_GROUPS_AT_ONCE][ACAN_TREE_LEVELS];
   float leaf[ACAN_LANE_LEAF];
   acan_i64 chunks[ACAN_LANE_LEAF / ACAN_CHUNK];
@@ -298,9 +300,11 @@ ACAN_FN void acan_group_norm(const acan_args* a, acan_i64 row) {
   float means[ACAN_GROUPS_AT_ONCE];
   float inverses[ACAN_GROUPS_AT_ONCE];
   int at;
-  if (g.groups == 0) return;
-  acan_channels_mean(&a->m[2], &g, means);
-  acan_channels_variance(&a->m[2], &g, means, inverses);
+  /* A row's threads always have a group. PoCL would run stores behind barriers twice for the first
+   * thread if a condition that it does not know were before them. */
+  if (!ACAN_ROW_IS_SHARED && g.groups == 0) return;
+  acan_channels_mean(a, &g, means);
+  acan_channels_variance(a, &g, means, inverses);
   for (at = 0; at < g.groups; ++at) {
     inverses[at] = ACAN_DIV(1.0f, ACAN_SQRT(inverses[at] + a->f[0]));
     if (ACAN_ROW_IS_SHARED && ACAN_ROW_THREAD != 0) continue;

@@ -22,8 +22,8 @@ ACAN_FN float acan_group_g(const acan_args* a, acan_i64 r, acan_i64 c, int scale
 /* By a row's threads; all of them get the means. */
 ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
                                    acan_group_means* means) {
-  ACAN_LOCAL_VARIABLE float sums[ACAN_TREE_LEVELS];
-  ACAN_LOCAL_VARIABLE float dots[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float sums[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float dots[ACAN_TREE_LEVELS];
   const acan_group group = acan_group_of(g);
   const acan_i64 leaves = acan_leaves_of(g->count);
   const int scaled = a->m[4].data != 0;
@@ -46,12 +46,12 @@ ACAN_FN void acan_find_group_means(const acan_args* a, const acan_channels* g,
       sum = sum + of_g;
       dot = ACAN_FMA(of_g, h, dot);
     }
-    acan_push_lanes(sum, first, leaves, sums);
-    acan_push_lanes(dot, first, leaves, dots);
+    acan_push_lanes(a, sum, first, leaves, sums);
+    acan_push_lanes(a, dot, first, leaves, dots);
     walk.at = acan_group_behind(&group, walk.at, walk.by_turn);
   }
-  means->mean_g[0] = ACAN_DIV(acan_share_lanes(sums, leaves), (float)g->count);
-  means->mean_gh[0] = ACAN_DIV(acan_share_lanes(dots, leaves), (float)g->count);
+  means->mean_g[0] = ACAN_DIV(acan_share_lanes(a, sums, leaves), (float)g->count);
+  means->mean_gh[0] = ACAN_DIV(acan_share_lanes(a, dots, leaves), (float)g->count);
 }
 
 /* `scaled` is a constant. */
@@ -220,7 +220,9 @@ ACAN_FN void acan_group_norm_gradient(const acan_args* a, acan_i64 row) {
   const acan_channels g = acan_channels_of(&a->m[1], a->i[0], a->i[1], row);
   acan_group_means means;
   int at;
-  if (g.groups == 0) return;
+  /* A row's threads always have a group. PoCL would run stores behind barriers twice for the first
+   * thread if a condition that it does not know were before them. */
+  if (!ACAN_ROW_IS_SHARED && g.groups == 0) return;
   for (at = 0; at < g.groups; ++at) {
     means.mean[at] = acan_load(&a->m[2], g.sample, 2 * (g.group + at));
     means.inverse[at] = acan_load(&a->m[2], g.sample, 2 * (g.group + at) + 1);

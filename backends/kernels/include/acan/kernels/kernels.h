@@ -16,6 +16,8 @@
 
 #include "acan/kernels/elementwise.h"
 
+#include "acan/kernels/sums/shared_words.h"
+
 #include "acan/kernels/sums/lanes.h"
 
 #include "acan/kernels/reductions.h"

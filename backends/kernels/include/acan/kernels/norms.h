@@ -19,10 +19,9 @@ ACAN_FN void acan_norm_row(const acan_args* a, acan_i64 r, float mean, float inv
 }
 
 ACAN_FN void acan_norm(const acan_args* a, acan_i64 r) {
-  const acan_matrix* x = &a->m[2];
-  const float count = (float)x->cols;
-  const float mean = a->i[0] == ACAN_LAYER_NORM ? ACAN_DIV(acan_row_sum(x, r), count) : 0.0f;
-  const float variance = ACAN_DIV(acan_row_square_sum(x, r, mean), count);
+  const float count = (float)a->m[2].cols;
+  const float mean = a->i[0] == ACAN_LAYER_NORM ? ACAN_DIV(acan_row_sum(a, 2, r), count) : 0.0f;
+  const float variance = ACAN_DIV(acan_row_square_sum(a, 2, r, mean), count);
   const float inverse = ACAN_DIV(1.0f, ACAN_SQRT(variance + a->f[0]));
   if (a->m[3].data && a->m[4].data) {
     acan_norm_row(a, r, mean, inverse, 1, 1);
@@ -73,20 +72,21 @@ ACAN_FN void acan_norm_lane(const acan_norm_operands* o, acan_i64 begin, int l, 
 #if ACAN_ROW_IS_SHARED
 
 /* The sums of g and of g * h over the row, by a row's threads. */
-ACAN_FN void acan_norm_sums(const acan_norm_operands* o, acan_i64 cols, int scaled, float* sum,
+ACAN_FN void acan_norm_sums(const acan_args* a, const acan_norm_operands* o, int scaled, float* sum,
                             float* dot) {
-  ACAN_LOCAL_VARIABLE float sums[ACAN_TREE_LEVELS];
-  ACAN_LOCAL_VARIABLE float dots[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float sums[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float dots[ACAN_TREE_LEVELS];
+  const acan_i64 cols = a->m[1].cols;
   const acan_i64 leaves = acan_leaves_of(cols);
   acan_i64 first;
   for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
     const acan_lane_place at = acan_place_of_thread(first, cols);
     acan_norm_lane(o, at.begin, at.lane, at.n, scaled, sum, dot);
-    acan_push_lanes(*sum, first, leaves, sums);
-    acan_push_lanes(*dot, first, leaves, dots);
+    acan_push_lanes(a, *sum, first, leaves, sums);
+    acan_push_lanes(a, *dot, first, leaves, dots);
   }
-  *sum = acan_share_lanes(sums, leaves);
-  *dot = acan_share_lanes(dots, leaves);
+  *sum = acan_share_lanes(a, sums, leaves);
+  *dot = acan_share_lanes(a, dots, leaves);
 }
 
 #else
@@ -103,10 +103,11 @@ ACAN_FN void acan_norm_leaf(const acan_norm_operands* o, acan_i64 begin, int n, 
   *dot = acan_add_lanes(dots);
 }
 
-ACAN_FN void acan_norm_sums(const acan_norm_operands* o, acan_i64 cols, int scaled, float* sum,
+ACAN_FN void acan_norm_sums(const acan_args* a, const acan_norm_operands* o, int scaled, float* sum,
                             float* dot) {
   float sums[ACAN_TREE_LEVELS];
   float dots[ACAN_TREE_LEVELS];
+  const acan_i64 cols = a->m[1].cols;
   acan_i64 leaf = 0;
   acan_i64 begin;
   for (begin = 0; begin < cols; begin += ACAN_LANE_LEAF, ++leaf) {
@@ -134,7 +135,7 @@ ACAN_FN void acan_norm_gradient_row(const acan_args* a, acan_i64 r, const acan_n
   float mean_g;
   float mean_gh;
   acan_i64 c;
-  acan_norm_sums(o, cols, scaled, &sum, &dot);
+  acan_norm_sums(a, o, scaled, &sum, &dot);
   mean_g = ACAN_DIV(sum, count);
   mean_gh = ACAN_DIV(dot, count);
   if (a->i[0] != ACAN_LAYER_NORM) mean_g = 0.0f;

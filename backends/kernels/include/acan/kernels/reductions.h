@@ -34,12 +34,17 @@ ACAN_FN float acan_row_term(const acan_args* a, int what, acan_i64 r, acan_i64 c
   }
 }
 
+/* The next terms of a leaf. The last word is unused; with it, the terms of neighbouring leaves are
+ * in different banks. */
+typedef float acan_chain_terms[ACAN_TERMS + 1];
+
 /* The sum of this thread's leaf, one of `count` leaves from column `begin` on; 0 for other threads.
  * All threads together compute ACAN_TERMS terms of every leaf, neighbours by neighbouring threads,
  * and put them in shared memory for the threads that add the chains. */
 ACAN_FN float acan_leaf_chain(const acan_args* a, int what, acan_i64 r, acan_i64 begin, int count,
                               float largest) {
-  ACAN_LOCAL_VARIABLE float terms[ACAN_CHAIN_THREADS][ACAN_TERMS + 1];
+  ACAN_SHARED_ARRAY(a, acan_chain_terms, terms, ACAN_CHAIN_THREADS,
+                    ACAN_AT_TERMS(ACAN_ROW_THREADS));
   const acan_i64 cols = a->m[1].cols;
   const acan_i64 block = a->i[0];
   const acan_i64 longest = block < cols - begin ? block : cols - begin;
@@ -68,8 +73,8 @@ ACAN_FN float acan_leaf_chain(const acan_args* a, int what, acan_i64 r, acan_i64
 }
 
 /* The first thread gets the node of the `count` leaves whose sums the first threads have. */
-ACAN_FN float acan_node_of_threads(float sum, int count) {
-  ACAN_LOCAL_VARIABLE float sums[ACAN_CHAIN_THREADS];
+ACAN_FN float acan_node_of_threads(const acan_args* a, float sum, int count) {
+  ACAN_SHARED_ARRAY(a, float, sums, ACAN_CHAIN_THREADS, ACAN_AT_CHAINS(ACAN_ROW_THREADS));
   const int at = ACAN_ROW_THREAD;
   int width;
   sums[at] = sum;
@@ -83,7 +88,7 @@ ACAN_FN float acan_node_of_threads(float sum, int count) {
 
 /* By a row's threads, each of which sums one leaf at a time: the sum of the row's terms. */
 ACAN_FN float acan_sum_terms(const acan_args* a, int what, acan_i64 r, float largest) {
-  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
+  ACAN_TREE_VARIABLE float levels[ACAN_TREE_LEVELS];
   const acan_i64 cols = a->m[1].cols;
   const acan_i64 leaves = (cols - 1) / a->i[0] + 1;
   acan_i64 first;
@@ -91,10 +96,10 @@ ACAN_FN float acan_sum_terms(const acan_args* a, int what, acan_i64 r, float lar
   for (first = 0; first < leaves; first += ACAN_ROW_THREADS, ++nodes) {
     const int count = leaves - first < ACAN_ROW_THREADS ? (int)(leaves - first) : ACAN_ROW_THREADS;
     const float sum = acan_leaf_chain(a, what, r, first * a->i[0], count, largest);
-    const float node = acan_node_of_threads(sum, count);
+    const float node = acan_node_of_threads(a, sum, count);
     if (ACAN_ROW_THREAD == 0) acan_tree_push(levels, nodes, node);
   }
-  return acan_share_total(levels, nodes);
+  return acan_share_total(a, levels, nodes);
 }
 
 ACAN_FN float acan_softmax_denominator(const acan_args* a, acan_i64 r, float largest) {
@@ -192,11 +197,11 @@ ACAN_FN float acan_square_sum(const acan_args* a, acan_i64 r) {
 
 #endif /* ACAN_ROW_IS_SHARED */
 
-/* The first column with the largest element. A NaN is the largest if it is the first element;
+/* The first column with the largest logit. A NaN is the largest if it is the first element;
  * otherwise NaNs are ignored. By a row's threads, as are both losses. */
-ACAN_FN acan_i64 acan_softmax_first(const acan_matrix* m, acan_i64 r) {
-  const float first = acan_load(m, r, 0);
-  return first == first ? acan_find_largest(m, r).column : 0;
+ACAN_FN acan_i64 acan_softmax_first(const acan_args* a, acan_i64 r) {
+  const float first = acan_load(&a->m[1], r, 0);
+  return first == first ? acan_find_largest(a, 1, r).column : 0;
 }
 
 ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
@@ -205,7 +210,7 @@ ACAN_FN void acan_softmax_cross_entropy(const acan_args* a, acan_i64 r) {
   const int valid = (label >= 0) & (label < cols);
   /* This is read before m0 is written, since m0 may be the logits' own matrix. */
   const float of_label = valid ? acan_load(&a->m[1], r, label) : ACAN_NAN;
-  const acan_i64 first = acan_softmax_first(&a->m[1], r);
+  const acan_i64 first = acan_softmax_first(a, r);
   const float largest = acan_load(&a->m[1], r, first);
   float sum;
   float of_label_term;

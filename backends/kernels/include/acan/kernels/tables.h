@@ -40,7 +40,7 @@ ACAN_FN void acan_word_push(acan_word_nodes* open, acan_i64 number, float sum) {
   open->depth = top + 1;
 }
 
-#if ACAN_ROW_IS_SHARED
+#if ACAN_ROW_IS_SHARED && !defined(ACAN_WORDS_ARE_APART)
 
 /* The gradient of a table by the threads of a GPU's block. A block has a word and a range of the
  * columns, and a thread has a column and a place. A place is a node of the tree over leaves: the
@@ -329,7 +329,7 @@ ACAN_FN void acan_embedding_gradient(const acan_args* a, acan_i64 t) {
   acan_embedding_gradient_of(a, t, &found);
 }
 
-#endif /* ACAN_ROW_IS_SHARED */
+#endif /* ACAN_ROW_IS_SHARED && !defined(ACAN_WORDS_ARE_APART) */
 
 ACAN_FN void acan_positions(const acan_args* a, acan_i64 r) {
   const acan_i64 cols = a->m[0].cols;

@@ -48,6 +48,9 @@ struct DeviceOptions {
   std::optional<std::uint64_t> most_local_bytes;  // as if the device had no more local memory
   // As if every kernel needed so many registers that its groups could not be larger than this.
   std::optional<std::size_t> most_kernel_group_size;
+  // Work-items of each row that has a group, whatever its length: a power of two from 64 on. Groups
+  // with chains have 64 anyway.
+  std::optional<std::size_t> row_items;
   std::optional<std::uint64_t> most_allocation_bytes;  // as if no buffer could be larger
   std::optional<std::int64_t> fail_launch;  // the kernel launch (from 1 on) that fails as it runs
   // From that launch on, waits fail with CL_OUT_OF_RESOURCES, as on a GPU that hangs.

@@ -73,10 +73,10 @@ ACAN_FN void acan_lane_places(const acan_group* g, const acan_group_walk* walk,
   }
 }
 
-/* By a row's threads: the sum over the group of x - minus, or of its squares; all threads get the
- * result. `squares` is a constant. */
-ACAN_FN float acan_group_sum(const acan_matrix* x, const acan_group* g, float minus, int squares) {
-  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
+/* By a row's threads: the sum over the group of x - minus, or of its squares, x being operand 2;
+ * all threads get the result. `squares` is a constant. */
+ACAN_FN float acan_group_sum(const acan_args* a, const acan_group* g, float minus, int squares) {
+  ACAN_TREE_VARIABLE float levels[ACAN_TREE_LEVELS];
   const acan_i64 leaves = acan_leaves_of(g->count);
   acan_group_walk walk = acan_begin_walk(g);
   acan_i64 first;
@@ -88,13 +88,13 @@ ACAN_FN float acan_group_sum(const acan_matrix* x, const acan_group* g, float mi
     acan_lane_places(g, &walk, places);
     ACAN_UNROLL for (t = 0; t < ACAN_LANE_ELEMENTS; ++t) {
       const int there = t * ACAN_LANES + lane.lane < lane.n;
-      const float d = there ? acan_group_load(x, g, places[t]) - minus : 0.0f;
+      const float d = there ? acan_group_load(&a->m[2], g, places[t]) - minus : 0.0f;
       sum = squares ? ACAN_FMA(d, d, sum) : sum + d;
     }
-    acan_push_lanes(sum, first, leaves, levels);
+    acan_push_lanes(a, sum, first, leaves, levels);
     walk.at = acan_group_behind(g, walk.at, walk.by_turn);
   }
-  return acan_share_lanes(levels, leaves);
+  return acan_share_lanes(a, levels, leaves);
 }
 
 #endif /* ACAN_ROW_IS_SHARED */

@@ -17,15 +17,27 @@
 #define ACAN_LANE_LEAF 64
 
 /* A GPU gives some rows to a whole block. Its prelude defines ACAN_ROW_THREADS, a power of two of
- * at least 128 and at most ACAN_MOST_ROW_THREADS, and ACAN_ROW_THREAD, the index of this thread.
- * All these threads together call the functions marked "by a row's threads". Rows of chains have
- * ACAN_CHAIN_THREADS. Other devices compute a row with one thread.
+ * at least ACAN_NODE_LEAVES * ACAN_LANES and at most ACAN_MOST_ROW_THREADS, and ACAN_ROW_THREAD,
+ * the index of this thread. All these threads together call the functions marked "by a row's
+ * threads". Rows of chains have ACAN_CHAIN_THREADS. Kernels that call no such function may have any
+ * number of threads for a row. Other devices compute a row with one thread.
  *
- * If the prelude also defines ACAN_ROWS_SHARE_NOTHING, rows have several threads only in kernels
- * whose threads need nothing of each other, and any number of them. */
-#if defined(ACAN_ROW_THREADS) && !defined(ACAN_ROWS_SHARE_NOTHING)
+ * The prelude also says where variables of a block are:
+ *   ACAN_SHARED_ARRAY(a, type, name, count, at)
+ *     declares an array for all threads. Where functions cannot declare it, it begins at word `at`
+ *     of a->shared (shared_words.h).
+ *   ACAN_TREE_VARIABLE
+ *     qualifies the nodes of a tree, which only one thread uses. They are in shared memory where an
+ *     array of a thread's own would be slow.
+ *
+ * ACAN_BARRIER orders what threads do with shared memory. ACAN_ROW_BARRIER also orders what they do
+ * with operands: after it, a thread may read what another has written, or write what another has
+ * read. The prelude defines it apart where these are two barriers. */
+#ifdef ACAN_ROW_THREADS
 #define ACAN_ROW_IS_SHARED 1
+#ifndef ACAN_ROW_BARRIER
 #define ACAN_ROW_BARRIER() ACAN_BARRIER()
+#endif
 #else
 #define ACAN_ROW_IS_SHARED 0
 #define ACAN_ROW_BARRIER() ((void)0)
@@ -180,12 +192,9 @@ ACAN_FN acan_lane_place acan_place_of_thread(acan_i64 first, acan_i64 cols) {
   return place;
 }
 
-/* The number of leaves that one thread adds in registers before it touches the tree's open
- * nodes. */
-#define ACAN_NODE_LEAVES 8
-
-/* The node of `count` leaves: ACAN_NODE_LEAVES, or fewer at the end of a row. */
-ACAN_FN float acan_node_of_leaves(const float* leaves, acan_i64 count) {
+/* The node of `count` leaves: ACAN_NODE_LEAVES, or fewer at the end of a row. So many leaves are
+ * added in registers before the tree's open nodes are touched. */
+ACAN_FN float acan_node_of_leaves(const ACAN_LOCAL float* leaves, acan_i64 count) {
   float nodes[ACAN_NODE_LEAVES];
   int width;
   int k;
@@ -198,17 +207,26 @@ ACAN_FN float acan_node_of_leaves(const float* leaves, acan_i64 count) {
   return nodes[0];
 }
 
+/* As acan_add_lanes. */
+ACAN_FN float acan_add_shared_lanes(const ACAN_LOCAL float* lanes) {
+  float own[ACAN_LANES];
+  int l;
+  ACAN_UNROLL for (l = 0; l < ACAN_LANES; ++l) own[l] = lanes[l];
+  return acan_add_lanes(own);
+}
+
 /* By a row's threads: sums their lanes to leaves first, first + 1, ... (below `leaves`). The first
- * thread pushes these, in nodes. The block has one array of levels, which only the first thread
- * uses. */
-ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float* levels) {
-  ACAN_LOCAL_VARIABLE float lanes[ACAN_MOST_ROW_THREADS];
-  ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_ROW_THREADS / ACAN_LANES];
+ * thread pushes these, in nodes; only it uses the levels. */
+ACAN_FN void acan_push_lanes(const acan_args* a, float lane, acan_i64 first, acan_i64 leaves,
+                             float* levels) {
+  ACAN_SHARED_ARRAY(a, float, lanes, ACAN_MOST_ROW_THREADS, ACAN_AT_LANES(ACAN_ROW_THREADS));
+  ACAN_SHARED_ARRAY(a, float, sums, ACAN_MOST_ROW_THREADS / ACAN_LANES,
+                    ACAN_AT_LEAVES(ACAN_ROW_THREADS));
   int k;
   lanes[ACAN_ROW_THREAD] = lane;
   ACAN_BARRIER();
   if (ACAN_ROW_THREAD < ACAN_ROW_LEAVES) {
-    sums[ACAN_ROW_THREAD] = acan_add_lanes(lanes + ACAN_ROW_THREAD * ACAN_LANES);
+    sums[ACAN_ROW_THREAD] = acan_add_shared_lanes(lanes + ACAN_ROW_THREAD * ACAN_LANES);
   }
   ACAN_BARRIER();
   if (ACAN_ROW_THREAD != 0) return;
@@ -219,54 +237,57 @@ ACAN_FN void acan_push_lanes(float lane, acan_i64 first, acan_i64 leaves, float*
 }
 
 /* By a row's threads: all of them get the total of the `nodes` that the first thread has pushed. */
-ACAN_FN float acan_share_total(const float* levels, acan_i64 nodes) {
-  ACAN_LOCAL_VARIABLE float shared;
+ACAN_FN float acan_share_total(const acan_args* a, const float* levels, acan_i64 nodes) {
+  ACAN_SHARED_ARRAY(a, float, shared, 1, ACAN_AT_TOTAL(ACAN_ROW_THREADS));
   float total;
-  if (ACAN_ROW_THREAD == 0) shared = acan_tree_total(levels, nodes);
-  ACAN_BARRIER();
-  total = shared;
+  if (ACAN_ROW_THREAD == 0) shared[0] = acan_tree_total(levels, nodes);
+  ACAN_ROW_BARRIER(); /* the row may be the result's own, and terms may have been stored */
+  total = shared[0];
   ACAN_BARRIER(); /* before the next total is written */
   return total;
 }
 
 /* The same for pushed lanes. */
-ACAN_FN float acan_share_lanes(const float* levels, acan_i64 leaves) {
-  return acan_share_total(levels, (leaves + ACAN_NODE_LEAVES - 1) / ACAN_NODE_LEAVES);
+ACAN_FN float acan_share_lanes(const acan_args* a, const float* levels, acan_i64 leaves) {
+  return acan_share_total(a, levels, (leaves + ACAN_NODE_LEAVES - 1) / ACAN_NODE_LEAVES);
 }
 
 ACAN_FN acan_i64 acan_leaves_of(acan_i64 cols) {
   return (cols + ACAN_LANE_LEAF - 1) / ACAN_LANE_LEAF;
 }
 
-ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
-  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
+/* Sums over row r of operand `operand`, by a row's threads. */
+ACAN_FN float acan_row_sum(const acan_args* a, int operand, acan_i64 r) {
+  ACAN_TREE_VARIABLE float levels[ACAN_TREE_LEVELS];
+  const acan_matrix* m = &a->m[operand];
   const acan_i64 leaves = acan_leaves_of(m->cols);
   acan_i64 first;
   for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
     const acan_lane_place at = acan_place_of_thread(first, m->cols);
     const ACAN_GLOBAL float* x = m->data + r * m->stride + at.begin;
-    acan_push_lanes(acan_sum_of_lane(x, at.lane, at.n), first, leaves, levels);
+    acan_push_lanes(a, acan_sum_of_lane(x, at.lane, at.n), first, leaves, levels);
   }
-  return acan_share_lanes(levels, leaves);
+  return acan_share_lanes(a, levels, leaves);
 }
 
-ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) {
-  ACAN_LOCAL_VARIABLE float levels[ACAN_TREE_LEVELS];
+ACAN_FN float acan_row_square_sum(const acan_args* a, int operand, acan_i64 r, float mean) {
+  ACAN_TREE_VARIABLE float levels[ACAN_TREE_LEVELS];
+  const acan_matrix* m = &a->m[operand];
   const acan_i64 leaves = acan_leaves_of(m->cols);
   acan_i64 first;
   for (first = 0; first < leaves; first += ACAN_ROW_LEAVES) {
     const acan_lane_place at = acan_place_of_thread(first, m->cols);
     const ACAN_GLOBAL float* x = m->data + r * m->stride + at.begin;
-    acan_push_lanes(acan_squares_of_lane(x, mean, at.lane, at.n), first, leaves, levels);
+    acan_push_lanes(a, acan_squares_of_lane(x, mean, at.lane, at.n), first, leaves, levels);
   }
-  return acan_share_lanes(levels, leaves);
+  return acan_share_lanes(a, levels, leaves);
 }
 
 #else
 
-/* Sums over row r of a matrix, by a row's threads. */
-ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
+ACAN_FN float acan_row_sum(const acan_args* a, int operand, acan_i64 r) {
   float levels[ACAN_TREE_LEVELS];
+  const acan_matrix* m = &a->m[operand];
   acan_i64 leaf = 0;
   acan_i64 begin;
   for (begin = 0; begin < m->cols; begin += ACAN_LANE_LEAF, ++leaf) {
@@ -279,8 +300,9 @@ ACAN_FN float acan_row_sum(const acan_matrix* m, acan_i64 r) {
   return acan_tree_total(levels, leaf);
 }
 
-ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) {
+ACAN_FN float acan_row_square_sum(const acan_args* a, int operand, acan_i64 r, float mean) {
   float levels[ACAN_TREE_LEVELS];
+  const acan_matrix* m = &a->m[operand];
   acan_i64 leaf = 0;
   acan_i64 begin;
   for (begin = 0; begin < m->cols; begin += ACAN_LANE_LEAF, ++leaf) {
@@ -295,10 +317,10 @@ ACAN_FN float acan_row_square_sum(const acan_matrix* m, acan_i64 r, float mean) 
 
 #endif /* ACAN_ROW_IS_SHARED */
 
-/* The largest element of a row that is not NaN, or -infinity if there is none, and the first column
- * that equals it, or -1 if there is none. If it is a zero, it has the sign of the first zero in the
- * order (column mod 64, column), with columns after the last full leaf last, since vector code
- * finds that one. */
+/* The largest element of an operand's row that is not NaN, or -infinity if there is none, and the
+ * first column that equals it, or -1 if there is none. If it is a zero, it has the sign of the
+ * first zero in the order (column mod 64, column), with columns after the last full leaf last,
+ * since vector code finds that one. */
 typedef struct {
   float value;
   acan_i64 column;
@@ -325,16 +347,17 @@ ACAN_FN acan_candidate acan_larger(acan_candidate a, acan_candidate b) {
 }
 
 /* By a row's threads; all of them get the result. */
-ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
-  ACAN_LOCAL_VARIABLE float values[ACAN_MOST_ROW_THREADS];
-  ACAN_LOCAL_VARIABLE acan_i64 ranks[ACAN_MOST_ROW_THREADS];
-  ACAN_LOCAL_VARIABLE acan_i64 columns[ACAN_MOST_ROW_THREADS];
+ACAN_FN acan_largest acan_find_largest(const acan_args* a, int operand, acan_i64 r) {
+  ACAN_SHARED_ARRAY(a, float, values, ACAN_MOST_ROW_THREADS, ACAN_AT_VALUES(ACAN_ROW_THREADS));
+  ACAN_SHARED_ARRAY(a, acan_i64, ranks, ACAN_MOST_ROW_THREADS, ACAN_AT_RANKS(ACAN_ROW_THREADS));
+  ACAN_SHARED_ARRAY(a, acan_i64, columns, ACAN_MOST_ROW_THREADS, ACAN_AT_COLUMNS(ACAN_ROW_THREADS));
+  const acan_matrix* m = &a->m[operand];
   const int at = ACAN_ROW_THREAD;
   const acan_i64 full = m->cols / ACAN_LANE_LEAF * ACAN_LANE_LEAF;
   acan_candidate best;
   acan_largest found;
   acan_i64 c;
-  int half;
+  int width;
   best.value = -ACAN_AS_F32(0x7f800000u);
   best.rank = 0;
   best.column = -1;
@@ -346,21 +369,22 @@ ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
     next.column = c;
     if (next.value == next.value) best = acan_larger(best, next);
   }
-  for (half = ACAN_ROW_THREADS;; half /= 2) {
-    if (at < half) {
+  values[at] = best.value;
+  ranks[at] = best.rank;
+  columns[at] = best.column;
+  ACAN_BARRIER();
+  for (width = ACAN_ROW_THREADS / 2; width > 0; width /= 2) {
+    if (at < width) {
+      acan_candidate other;
+      other.value = values[at + width];
+      other.rank = ranks[at + width];
+      other.column = columns[at + width];
+      best = acan_larger(best, other);
       values[at] = best.value;
       ranks[at] = best.rank;
       columns[at] = best.column;
     }
     ACAN_BARRIER();
-    if (half == 1) break;
-    if (at < half / 2) {
-      acan_candidate other;
-      other.value = values[at + half / 2];
-      other.rank = ranks[at + half / 2];
-      other.column = columns[at + half / 2];
-      best = acan_larger(best, other);
-    }
   }
   found.value = values[0];
   found.column = columns[0];
@@ -404,7 +428,8 @@ ACAN_FN acan_i64 acan_first_column(const acan_matrix* m, acan_i64 r, float value
   return -1;
 }
 
-ACAN_FN acan_largest acan_find_largest(const acan_matrix* m, acan_i64 r) {
+ACAN_FN acan_largest acan_find_largest(const acan_args* a, int operand, acan_i64 r) {
+  const acan_matrix* m = &a->m[operand];
   acan_largest found;
   found.value = acan_row_largest(m, r);
   found.column = acan_first_column(m, r, found.value);

@@ -60,12 +60,20 @@ ACAN_FN int acan_is_place(const acan_places* p, acan_i64 place) {
   return leaf.begin < leaf.end;
 }
 
-/* The nodes that wait for their right siblings. A block that takes more than one turn has at most
- * ACAN_OPEN_COLUMNS columns. */
-#define ACAN_OPEN_COLUMNS 8
+/* A block sums ACAN_COLUMN_PLACES places at a turn. The first place of the turn after the one at
+ * `first`, or a place after the last one. Where a turn would begin with a place that has no leaf,
+ * the group has no more leaves, and the next turn begins with the next group. */
+ACAN_FN acan_i64 acan_next_turn(const acan_places* p, acan_i64 first) {
+  const acan_i64 next = first + ACAN_COLUMN_PLACES;
+  const acan_i64 next_group = ((next >> p->group_bits) + 1) << p->group_bits;
+  return next < p->places && !acan_is_place(p, next) ? next_group : next;
+}
 
+/* The nodes that wait for their right siblings. The prelude defines ACAN_OPEN_COLUMNS, the number
+ * of columns that share an ACAN_TREE_VARIABLE, and ACAN_OPEN_COLUMN, the one of this thread. A
+ * block that takes more than one turn may have only so many columns, if they share one. */
 typedef struct {
-  float* nodes;      /* [ACAN_TREE_LEVELS][ACAN_OPEN_COLUMNS], shared by the block */
+  float* nodes;      /* [ACAN_TREE_LEVELS][ACAN_OPEN_COLUMNS] */
   acan_i32* numbers; /* the same; the turn of each node's last leaf */
   int depth;
 } acan_open_nodes;
@@ -84,8 +92,8 @@ ACAN_FN acan_open_nodes acan_no_nodes(float* nodes, acan_i32* numbers) {
  * the next turn is outside of the smallest node that has both. The highest bit in which two numbers
  * differ is the level of the node that holds both. */
 ACAN_FN void acan_open_push(acan_open_nodes* open, acan_i32 number, float node) {
-  float* nodes = open->nodes + ACAN_COLUMN;
-  acan_i32* numbers = open->numbers + ACAN_COLUMN;
+  float* nodes = open->nodes + ACAN_OPEN_COLUMN;
+  acan_i32* numbers = open->numbers + ACAN_OPEN_COLUMN;
   int top = open->depth - 1;
   for (; top > 0 && (numbers[(top - 1) * ACAN_OPEN_COLUMNS] ^ numbers[top * ACAN_OPEN_COLUMNS]) <
                         (numbers[top * ACAN_OPEN_COLUMNS] ^ number);
@@ -101,7 +109,7 @@ ACAN_FN void acan_open_push(acan_open_nodes* open, acan_i32 number, float node) 
 }
 
 ACAN_FN float acan_open_total(const acan_open_nodes* open) {
-  const float* nodes = open->nodes + ACAN_COLUMN;
+  const float* nodes = open->nodes + ACAN_OPEN_COLUMN;
   int top = open->depth - 1;
   float sum = nodes[top * ACAN_OPEN_COLUMNS];
   while (--top >= 0) sum = nodes[top * ACAN_OPEN_COLUMNS] + sum;
@@ -110,9 +118,11 @@ ACAN_FN float acan_open_total(const acan_open_nodes* open) {
 
 /* The node of the places from `first` on, whose leaves the block's threads have summed. Only the
  * threads of place 0 get it. */
-ACAN_FN float acan_node_of_places(const acan_places* p, acan_i64 first, float sum) {
-  ACAN_LOCAL_VARIABLE float sums[ACAN_MOST_COLUMN_THREADS];
-  float* own = sums + ACAN_COLUMN_PLACE * ACAN_COLUMNS + ACAN_COLUMN;
+ACAN_FN float acan_node_of_places(const acan_args* a, const acan_places* p, acan_i64 first,
+                                  float sum) {
+  ACAN_SHARED_ARRAY(a, float, sums, ACAN_MOST_COLUMN_THREADS,
+                    ACAN_AT_PLACES(ACAN_COLUMNS * ACAN_COLUMN_PLACES));
+  ACAN_LOCAL float* own = sums + ACAN_COLUMN_PLACE * ACAN_COLUMNS + ACAN_COLUMN;
   int width;
   *own = sum;
   ACAN_BARRIER();
@@ -128,9 +138,9 @@ ACAN_FN float acan_node_of_places(const acan_places* p, acan_i64 first, float su
 
 /* Pushes the sums of the places from `first` on, of which each thread has one. The turn has
  * leaves. */
-ACAN_FN void acan_push_places(acan_open_nodes* open, const acan_places* p, acan_i64 first,
-                              float sum) {
-  const float node = acan_node_of_places(p, first, sum);
+ACAN_FN void acan_push_places(const acan_args* a, acan_open_nodes* open, const acan_places* p,
+                              acan_i64 first, float sum) {
+  const float node = acan_node_of_places(a, p, first, sum);
   if (ACAN_COLUMN_PLACE != 0) return;
   acan_open_push(open, (acan_i32)(first / ACAN_COLUMN_PLACES), node);
 }

@@ -113,16 +113,15 @@ ACAN_FN float acan_shared_chain(const acan_matrix* x, const acan_matrix* y, int 
 /* By the threads of a block; `there` says whether this thread has a column. */
 ACAN_FN void acan_sum_places(const acan_args* a, int what, const acan_places* p, acan_i64 c,
                              int there) {
-  ACAN_LOCAL_VARIABLE float nodes[ACAN_OPEN_WORDS];
-  ACAN_LOCAL_VARIABLE acan_i32 numbers[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE float nodes[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE acan_i32 numbers[ACAN_OPEN_WORDS];
   acan_open_nodes open = acan_no_nodes(nodes, numbers);
   acan_i64 first;
-  for (first = 0; first < p->places; first += ACAN_COLUMN_PLACES) {
+  for (first = 0; first < p->places; first = acan_next_turn(p, first)) {
     const acan_leaf_rows leaf = acan_rows_at(p, first + ACAN_COLUMN_PLACE);
     float sum;
-    if (!acan_is_place(p, first)) continue;
     sum = acan_shared_chain(&a->m[1], &a->m[2], what, leaf.begin, there ? leaf.end : leaf.begin, c);
-    acan_push_places(&open, p, first, sum);
+    acan_push_places(a, &open, p, first, sum);
   }
   if (ACAN_COLUMN_PLACE == 0 && there) acan_store(&a->m[0], 0, c, acan_open_total(&open));
 }
@@ -335,27 +334,26 @@ ACAN_FN void acan_shared_norm_chains(const acan_args* a, int by_column, acan_i64
 }
 
 ACAN_FN void acan_norm_group_sums(const acan_args* a, int by, acan_i64 c, int there) {
-  ACAN_LOCAL_VARIABLE float dot_nodes[ACAN_OPEN_WORDS];
-  ACAN_LOCAL_VARIABLE acan_i32 dot_numbers[ACAN_OPEN_WORDS];
-  ACAN_LOCAL_VARIABLE float sum_nodes[ACAN_OPEN_WORDS];
-  ACAN_LOCAL_VARIABLE acan_i32 sum_numbers[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE float dot_nodes[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE acan_i32 dot_numbers[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE float sum_nodes[ACAN_OPEN_WORDS];
+  ACAN_TREE_VARIABLE acan_i32 sum_numbers[ACAN_OPEN_WORDS];
   const acan_places p = acan_places_of(a->m[2].rows, a->i[0], a->i[1]);
   acan_open_nodes dots = acan_no_nodes(dot_nodes, dot_numbers);
   acan_open_nodes sums = acan_no_nodes(sum_nodes, sum_numbers);
   acan_i64 first;
-  for (first = 0; first < p.places; first += ACAN_COLUMN_PLACES) {
+  for (first = 0; first < p.places; first = acan_next_turn(&p, first)) {
     const acan_leaf_rows leaf = acan_rows_at(&p, first + ACAN_COLUMN_PLACE);
     float dot;
     float sum;
-    if (!acan_is_place(&p, first)) continue;
     if (by == ACAN_BY_SAMPLE) {
       acan_norm_leaf_chains(a, by, leaf.begin, there ? leaf.end : leaf.begin, c, &dot, &sum, there);
     } else {
       acan_shared_norm_chains(a, by == ACAN_BY_COLUMN, leaf.begin, there ? leaf.end : leaf.begin, c,
                               &dot, &sum);
     }
-    acan_push_places(&dots, &p, first, there ? dot : 0.0f);
-    acan_push_places(&sums, &p, first, there ? sum : 0.0f);
+    acan_push_places(a, &dots, &p, first, there ? dot : 0.0f);
+    acan_push_places(a, &sums, &p, first, there ? sum : 0.0f);
   }
   if (ACAN_COLUMN_PLACE != 0 || !there) return;
   acan_store(&a->m[0], 0, c, acan_open_total(&dots));
