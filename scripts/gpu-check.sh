@@ -248,7 +248,7 @@ hash_of() { sed -n 's/.*"weights_sha256": *"\([0-9a-f]*\)".*/\1/p' "$logs/$1.log
 # The tiles are so large that results stay on the GPU until something requests them.
 size="--set model.layers=[32,1024,1024,4] --set tasks.size_bytes=1MiB"
 ! $dry_run || size="--set model.layers=[32,64,4] --set data.samples=512 --set tasks.size_bytes=16KiB"
-job="examples/regression.toml --set train.epochs=1 $size --json"
+job="examples/regression.toml --set train.epochs=1 --set tasks.leave_out_slow=false $size --json"
 # train NAME HANDLERS JOB...
 train() {
   trained=$1

@@ -53,6 +53,7 @@ for device in cuda:0 opencl:0; do
   if printf '%s' "$devices" | tr '}' '\n' | grep -q "\"name\":\"$device\".*\"exact\".*\"usable\":true"; then
     say "$device is one of the handlers"
     handlers=3xcpu:1@512KiB,$device@512KiB
+    set -- --set tasks.leave_out_slow=false "$@"  # all of them take part, however slow
     break
   fi
 done

@@ -116,7 +116,7 @@ Job JobOf(const PoliciesBenchOptions& options, const std::string& policy) {
   return ParseJob(
       fmt::format("[model]\nlayers = [{}]\nloss = \"mse\"\n[data]\ngenerated = \"regression\"\n"
                   "samples = {}\n[train]\nbatch = {}\nepochs = 1\nlearning_rate = 0.01\n"
-                  "[tasks]\npolicy = \"{}\"\n",
+                  "[tasks]\npolicy = \"{}\"\nleave_out_slow = false\n",
                   fmt::join(options.layers, ", "), options.batch * options.steps, options.batch,
                   policy),
       "bench policies", ".", {});

@@ -134,11 +134,12 @@ nlohmann::json ToJson(const PlanForecast& forecast) {
                              {"gflop", stage.gflop},
                              {"estimated_ms", stage.us * 1e-3}});
   }
-  for (const auto& [handler, tasks] : forecast.handlers) {
+  for (const auto& [handler, tasks, is_spare] : forecast.handlers) {
     out["handlers"].push_back({{"device", handler.device},
                                {"memory_bytes", handler.memory_bytes},
                                {"gflops", handler.gflops},
-                               {"tasks_that_fit", tasks}});
+                               {"tasks_that_fit", tasks},
+                               {"is_spare", is_spare}});
   }
   if (!forecast.unplaced.empty()) out["not_placed"] = forecast.unplaced;
   if (forecast.hosts.empty()) return out;
@@ -225,10 +226,13 @@ std::string ToText(const PlanForecast& forecast) {
       static_cast<double>(forecast.moved_bytes) / 1e6,
       static_cast<double>(forecast.least_moved_bytes) / 1e6,
       RoundedSizeText(forecast.plan.largest_need_bytes), forecast.step_us * 1e-3);
-  for (const auto& [handler, tasks] : forecast.handlers) {
-    text += fmt::format("handler {}: {}, {:.1f} GFLOP/s; {} of the tasks fit into its memory\n",
-                        handler.device, RoundedSizeText(handler.memory_bytes), handler.gflops,
-                        tasks == forecast.tasks ? "all" : fmt::format("{}", tasks));
+  for (const auto& [handler, tasks, is_spare] : forecast.handlers) {
+    const std::string fit = fmt::format("{} of the tasks fit into its memory",
+                                        tasks == forecast.tasks ? "all" : fmt::to_string(tasks));
+    text +=
+        fmt::format("handler {}: {}, {:.1f} GFLOP/s; {}\n", handler.device,
+                    RoundedSizeText(handler.memory_bytes), handler.gflops,
+                    is_spare ? "far slower than others: it gets no tasks while they work" : fit);
   }
   text += HostsText(forecast);
   text += fmt::format("\n{:>9} {:>7} {:>11} {:>10}  what\n", "ms", "tasks", "largest", "MB");

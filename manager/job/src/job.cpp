@@ -64,7 +64,7 @@ const std::vector<SectionKeys>& KnownKeys() {
          "evaluate_every", "clip_norm", "decay", "freeze"}},
        {"tasks",
         {"size_bytes", "batch_rows", "pouch", "timeout_ms", "policy", "audit", "resident_steps",
-         "recompute"}},
+         "recompute", "leave_out_slow"}},
        {"snapshots", {"every_steps"}},
        {"output", {"config"}}});
   return kKeys;
@@ -431,6 +431,7 @@ void JobParser::ReadTasksAndSnapshots() {
   tasks_.Integer("resident_steps", 1, kMaxResidentSteps, &tasks.resident_steps);
   tasks_.Word("policy", PolicyWords(), &tasks.policy);
   tasks_.Word("recompute", RecomputeWords(), &tasks.recompute);
+  tasks_.Flag("leave_out_slow", &tasks.leave_out_slow);
   snapshots_.AutoInteger("every_steps", 0, kMaxSnapshotSteps, &job_.snapshots.every_steps);
 }
 

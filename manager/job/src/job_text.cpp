@@ -167,7 +167,8 @@ json JobToJson(const Job& job) {
                 {"policy", WordOf(PolicyWords(), job.tasks.policy)},
                 {"audit", job.tasks.audit},
                 {"resident_steps", job.tasks.resident_steps},
-                {"recompute", WordOf(RecomputeWords(), job.tasks.recompute)}}},
+                {"recompute", WordOf(RecomputeWords(), job.tasks.recompute)},
+                {"leave_out_slow", job.tasks.leave_out_slow}}},
               {"snapshots", {{"every_steps", OrAuto(job.snapshots.every_steps)}}}};
   if (job.output_config != OutputConfig::kNone) {
     all["output"]["config"] = WordOf(OutputConfigWords(), job.output_config);

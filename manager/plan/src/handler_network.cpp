@@ -276,23 +276,39 @@ std::string WhyNotPlaced(std::size_t tasks, std::size_t handlers) {
       memory, tasks);
 }
 
-WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers) {
-  std::map<std::string, KnownMachine> machines;
+namespace {
+
+// As measured, by client id. As in TakeBestSpeeds, for machines that are known.
+std::map<std::string, double> MeasuredSpeeds(const std::map<std::string, Capacity>& handlers) {
   std::map<std::pair<std::string, std::string>, double> best;  // by machine and device
   for (const auto& [id, capacity] : handlers) {
-    if (capacity.machine.empty()) continue;
-    machines[capacity.machine].cpus.insert(capacity.cpus.begin(), capacity.cpus.end());
     double& gflops = best[{capacity.machine, capacity.device}];
     gflops = std::max(gflops, capacity.gflops);
   }
+  std::map<std::string, double> speeds;
   for (const auto& [id, capacity] : handlers) {
-    const bool is_known = !capacity.machine.empty();
-    double gflops = capacity.gflops;
-    if (is_known && !IsThrottled(capacity)) {
-      gflops = std::min(best[{capacity.machine, capacity.device}], gflops * kMaxShared);
-    }
-    machines[is_known ? capacity.machine : " of " + id].handlers.push_back(
-        {gflops, BusyCores(capacity), ThreadsOf(capacity)});
+    double& gflops = speeds[id] = capacity.gflops;
+    if (capacity.machine.empty() || IsThrottled(capacity)) continue;
+    gflops = std::min(best[{capacity.machine, capacity.device}], gflops * kMaxShared);
+  }
+  return speeds;
+}
+
+}  // namespace
+
+std::map<std::string, double> PresentSpeeds(const std::map<std::string, Capacity>& handlers) {
+  std::map<std::string, double> speeds = MeasuredSpeeds(handlers);
+  for (auto& [id, gflops] : speeds) gflops *= std::min(1.0, handlers.at(id).speed);
+  return speeds;
+}
+
+WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers) {
+  const std::map<std::string, double> speeds = MeasuredSpeeds(handlers);
+  std::map<std::string, KnownMachine> machines;
+  for (const auto& [id, capacity] : handlers) {
+    KnownMachine& machine = machines[capacity.machine.empty() ? " of " + id : capacity.machine];
+    if (!capacity.machine.empty()) machine.cpus.insert(capacity.cpus.begin(), capacity.cpus.end());
+    machine.handlers.push_back({speeds.at(id), BusyCores(capacity), ThreadsOf(capacity)});
   }
   std::vector<double> gflops;
   int threads = 0;

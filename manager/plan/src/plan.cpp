@@ -153,4 +153,8 @@ std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest
   return plan;
 }
 
+double StepUs(const PlanRequest& request, const GraphCuts& cuts) {
+  return CostOf(RequestOf(request, request.speed), cuts).step_us;
+}
+
 }  // namespace acan

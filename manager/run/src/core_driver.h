@@ -24,6 +24,8 @@ class CoreDriver {
 
   // Null: there is no plan yet, or the core has not begun.
   const Plan* plan() const { return core_ && core_->plan() ? &*core_->plan() : nullptr; }
+  // As ManagerCore's; false: the core has not begun.
+  bool MayTakeBackSpares() const { return core_ && core_->MayTakeBackSpares(); }
   // 0: the core has not begun.
   std::int64_t committed_steps() const { return core_ ? core_->committed_steps() : 0; }
 

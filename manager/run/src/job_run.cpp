@@ -123,7 +123,7 @@ std::optional<Receipt> JobRun::Run() {
   try {
     context_.client.OnNotice([this](tuplespace::Notice&& notice) {
       space_.OnNotice(notice);
-      notices_.On(std::move(notice), driver_.audits());
+      notices_.On(std::move(notice), driver_.audits(), driver_.MayTakeBackSpares());
     });
     takeover_.leadership().Connect();
     if (!options_.resume && beginning_.IsFirstLife()) files_.NoteReceipt(files_.ReceiptText());

@@ -16,12 +16,21 @@ namespace {
 // The prefix of handlers' messages when they refuse a task description, as from DecodeTask.
 constexpr std::string_view kOfDescription = "task: ";
 
+std::string WhyParked(const tuplespace::Notice& notice) {
+  return fmt::format("task {} failed too often; the last error, of handler {}: {}",
+                     notice.key.ToString(), notice.by, notice.text);
+}
+
 }  // namespace
 
-void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits) {
+void SpaceNotices::On(tuplespace::Notice&& notice, const Audits* audits, bool spares) {
   switch (notice.kind) {
     case tuplespace::Notice::Kind::kParked:
-      if (goes_back_) return;
+      if (goes_back_ || wants_spares_) return;
+      if (spares) {
+        wants_spares_ = true;
+        return post_(SparesWanted{WhyParked(notice)});
+      }
       parked_.push_back(std::move(notice));
       return FollowParked(audits);
     case tuplespace::Notice::Kind::kLost:
@@ -54,8 +63,7 @@ void SpaceNotices::FollowParked(const Audits* audits) const {
                       "acan made for this job: report this as a defect of acan, with the job",
                       notice.key.ToString(), notice.text, notice.by));
     }
-    throw JobFailed(fmt::format("task {} failed too often; the last error, of handler {}: {}",
-                                notice.key.ToString(), notice.by, notice.text));
+    throw JobFailed(WhyParked(notice));
   }
 }
 

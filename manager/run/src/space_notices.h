@@ -29,8 +29,8 @@ class SpaceNotices {
         conflicts_(std::move(conflicts)) {}
 
   // Throws Error (failure) for problems that no handler can solve. `audits`: null if there are
-  // none.
-  void On(tuplespace::Notice&& notice, const Audits* audits);
+  // none. `spares`: ManagerCore::MayTakeBackSpares.
+  void On(tuplespace::Notice&& notice, const Audits* audits, bool spares);
   // If an input of a task has a wrong size, the task fails on every handler. While an audit may
   // still find the cause, this does not end the run: the verdict begins a new life without the
   // wrong handler. After that it does: throws Error (failure).
@@ -41,6 +41,7 @@ class SpaceNotices {
   // the audits that could explain failures are forgotten.
   void OnGoingBack() {
     parked_.clear();
+    wants_spares_ = false;
     goes_back_ = true;
   }
   // The run went back; `lost_again`: results were lost again in the meantime.
@@ -70,6 +71,7 @@ class SpaceNotices {
   std::vector<tuplespace::Notice> parked_;  // tasks that failed while an audit may explain it
   tuplespace::LogQuota mistrusted_;         // lines about each key
   bool results_lost_ = false;               // until the run has gone back
+  bool wants_spares_ = false;               // until the run goes back
   bool goes_back_ = false;
   bool begins_anew_ = false;
 };

@@ -69,6 +69,8 @@ def draw_cluster(draw, job, least, opencl):
                         ("train.stop_if_not_finite", ["false"])):
         if draw.random() < 0.2:
             settings.append(f"{key}={draw.choice(values)}")
+    if "opencl" in handlers:
+        settings.append("tasks.leave_out_slow=false")  # PoCL may be far slower
     return handlers, settings
 
 

@@ -64,6 +64,15 @@ TEST(JobTest, SmallestJobHasTheDefaults) {
   EXPECT_FALSE(job.tasks.timeout_ms.has_value());
 }
 
+TEST(JobTest, SlowHandlersAreLeftOutUnlessTheJobSaysOtherwise) {
+  const auto leaves_out = [](const std::string& tasks) {
+    return Parse("[tasks]\n" + tasks).tasks.LeavesOutSlow();
+  };
+  EXPECT_TRUE(leaves_out(""));
+  EXPECT_FALSE(leaves_out("leave_out_slow = false\n"));
+  EXPECT_FALSE(leaves_out("policy = \"paper\"\n")) << "all handlers count in the paper";
+}
+
 TEST(JobTest, EveryKeyIsRead) {
   const Job job = ParseJob(R"(
 [model]
@@ -265,6 +274,7 @@ TEST(JobTest, RangesAreChecked) {
   ExpectRefused("[tasks]\nrecompute = \"sometimes\"\n",
                 {"tasks.recompute = \"sometimes\"", "auto", "never", "always"});
   ExpectRefused("[tasks]\nrecompute = true\n", {"tasks.recompute", "true"});
+  ExpectRefused("[tasks]\nleave_out_slow = 4\n", {"tasks.leave_out_slow", "4", "true or false"});
   ExpectRefused("[tasks]\npolicy = \"greedy\"\n",
                 {"tasks.policy = \"greedy\"", "auto", "paper", "gss"});
   ExpectWholeRefused("[model]\nlayers = [4]\n", {"from 2 to 64 entries, found 1"});

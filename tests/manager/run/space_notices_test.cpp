@@ -28,8 +28,8 @@ class SpaceNoticesTest : public ::testing::Test {
 };
 
 TEST_F(SpaceNoticesTest, ATaskThatFailsOnAllEndsTheRun) {
-  EXPECT_THROW(notices_.On(Parked(), nullptr), JobFailed);
-  EXPECT_THROW(notices_.On(Orphaned(), nullptr), JobFailed);
+  EXPECT_THROW(notices_.On(Parked(), nullptr, false), JobFailed);
+  EXPECT_THROW(notices_.On(Orphaned(), nullptr, false), JobFailed);
 }
 
 // Every handler refuses such a task, so the last one to do so is named, but not to blame.
@@ -41,7 +41,7 @@ TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
     notice.text = refused.what();
   }
   try {
-    notices_.On(std::move(notice), nullptr);
+    notices_.On(std::move(notice), nullptr, false);
     ADD_FAILURE() << "the run goes on";
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -55,20 +55,37 @@ TEST_F(SpaceNoticesTest, ARefusedDescriptionIsNoFaultOfAHandler) {
 // still arrive.
 TEST_F(SpaceNoticesTest, AfterAVerdictNoTaskEndsTheRun) {
   notices_.OnVerdict();
-  EXPECT_NO_THROW(notices_.On(Parked(), nullptr));
-  EXPECT_NO_THROW(notices_.On(Orphaned(), nullptr));
+  EXPECT_NO_THROW(notices_.On(Parked(), nullptr, false));
+  EXPECT_NO_THROW(notices_.On(Orphaned(), nullptr, false));
   EXPECT_NO_THROW(notices_.FollowParked(nullptr));
 }
 
 // A stalled link may deliver them only now, when the audits of that time are forgotten.
 TEST_F(SpaceNoticesTest, WhileTheRunGoesBackNoTaskOfBeforeEndsIt) {
   notices_.OnGoingBack();
-  EXPECT_NO_THROW(notices_.On(Parked(), nullptr));
-  EXPECT_NO_THROW(notices_.On(Orphaned(), nullptr));
+  EXPECT_NO_THROW(notices_.On(Parked(), nullptr, false));
+  EXPECT_NO_THROW(notices_.On(Orphaned(), nullptr, false));
   notices_.OnWentBack(false);
   EXPECT_NO_THROW(notices_.FollowParked(nullptr));
-  EXPECT_THROW(notices_.On(Parked(), nullptr), Error);
-  EXPECT_THROW(notices_.On(Orphaned(), nullptr), Error);
+  EXPECT_THROW(notices_.On(Parked(), nullptr, false), Error);
+  EXPECT_THROW(notices_.On(Orphaned(), nullptr, false), Error);
+}
+
+// Only far slower handlers are left that have not failed the task, and it excludes them.
+TEST_F(SpaceNoticesTest, ATaskThatFailsWhereOthersAreExcludedTakesThemBack) {
+  std::vector<std::string> wanted;
+  const auto post = [&](const ManagerEvent& event) {
+    wanted.push_back(std::get<SparesWanted>(event).why);
+  };
+  SpaceNotices notices{run_.context, post, [](const ResultConflict&) {}, {}};
+  notices.On(Parked(), nullptr, true);
+  notices.On(Parked(), nullptr, true);
+  ASSERT_EQ(wanted.size(), 1u);
+  EXPECT_NE(wanted[0].find("failed too often"), std::string::npos) << wanted[0];
+  EXPECT_NO_THROW(notices.FollowParked(nullptr));
+  notices.OnGoingBack();
+  notices.OnWentBack(false);
+  EXPECT_THROW(notices.On(Parked(), nullptr, false), JobFailed);
 }
 
 // A client may send the same wrong result as often as it likes.
@@ -83,7 +100,7 @@ TEST_F(SpaceNoticesTest, AConflictIsLoggedOnce) {
                      BuildModel(run_.job),
                      run_.data};
   SpaceNotices notices{context, [](ManagerEvent) {}, [](const ResultConflict&) {}, {}};
-  for (int i = 0; i < 3; ++i) notices.On(Notice(notice), nullptr);
+  for (int i = 0; i < 3; ++i) notices.On(Notice(notice), nullptr, false);
   EXPECT_EQ(lines.size(), 1u);
   EXPECT_EQ(notices.conflicts().size(), 1u);
 }
@@ -102,12 +119,12 @@ TEST_F(SpaceNoticesTest, TheClientsOfOneKeyDoNotFillTheLog) {
   constexpr std::size_t kNotices = 10'000;
   for (std::size_t i = 0; i < kNotices; ++i) {
     notices.On({Notice::Kind::kMistrusted, Key{"task", 1}, "evil/" + std::to_string(i), "no"},
-               nullptr);
+               nullptr, false);
   }
   EXPECT_GE(lines.size(), 1u);
   EXPECT_LT(lines.size(), kNotices / 10) << "some lines at once, and then one in a second";
   const std::size_t before = lines.size();
-  notices.On({Notice::Kind::kMistrusted, Key{"task", 1}, "other/1", "no"}, nullptr);
+  notices.On({Notice::Kind::kMistrusted, Key{"task", 1}, "other/1", "no"}, nullptr, false);
   EXPECT_EQ(lines.size(), before + 1);
 }
 

@@ -93,7 +93,8 @@ void IdleHandler::IdleBody() {
   capacity.device = "cpu:1";
   capacity.limit_bytes = capacity.memory_bytes = kClaimedBytes;
   capacity.threads = 1;
-  capacity.gflops = 1e9;
+  // The handler is no spare beside a client that is as fast.
+  capacity.gflops = tasks_ == 0 ? handler_.gflops : 1e9;
   capacity.exact = true;
   tuplespace::Tuple tuple;
   tuple.key = HandlerKey(client.id());

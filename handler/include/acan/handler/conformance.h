@@ -26,8 +26,8 @@ struct OperationHash {
 
 // Runs every operation of the battery, in the order of the table: all kernels and the three
 // products, with ragged shapes, several leaves, and values that include zeros of both signs,
-// denormals, infinities and NaN. Holds less than 48 KiB of the device at once, besides the device's
-// own scratch memory. Takes some milliseconds on a CPU. Throws what the device throws.
+// denormals, infinities and NaN. Needs at most kConformanceBytes of the device at once, with its own
+// scratch memory on a CPU. Takes some milliseconds on a CPU. Throws what the device throws.
 std::vector<OperationHash> RunConformanceBattery(Device& device);
 
 // Runs only the battery's products, which are its first operations.
@@ -35,7 +35,7 @@ std::vector<OperationHash> RunConformanceProducts(Device& device);
 
 // Compares convolutions in one call (Device::Convolve, ConvolveBack, ConvolveWeights) with the
 // calls that they replace. Empty if all have the same bits; otherwise names the first that differs.
-// Holds less than 48 KiB of the device at once. Throws what the device throws.
+// Needs at most kConformanceBytes of the device at once. Throws what the device throws.
 std::string ConformanceOfConvolutions(Device& device);
 
 // The same for gradients over groups of rows (Device::GemmGroups), with every implementation of

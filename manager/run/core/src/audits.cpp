@@ -413,6 +413,14 @@ void Audits::ExcludeSilent(std::vector<ClientId>* not_by) const {
   }
 }
 
+void Audits::ExcludeSpares(const Case& one, std::vector<ClientId>* not_by) const {
+  std::vector<ClientId> all = *not_by;
+  for (const ClientId& spare : spares_) {
+    if (all.size() < kMaxExcluded && !Contains(all, spare)) all.push_back(spare);
+  }
+  if (SomebodyCan(one, all)) *not_by = std::move(all);
+}
+
 void Audits::AskForVote(AuditId id, Case& one) {
   const std::set<ClientId> voters = VotersOf(one);
   std::optional<std::vector<ClientId>> not_by = ExcludedFromNewVote(one);
@@ -457,7 +465,10 @@ void Audits::AskForVote(AuditId id, Case& one) {
                                       one.task.key.ToString(), fmt::join(voters, " and ")));
   }
   one.vote = AuditVote{id, VoteTask(one.task, id, ++one.votes)};
-  if (!one.asks_again) ExcludeSilent(&*not_by);
+  if (!one.asks_again) {
+    ExcludeSilent(&*not_by);
+    ExcludeSpares(one, &*not_by);
+  }
   one.vote->task.not_by = std::move(*not_by);
   output_.put.push_back(*one.vote);
 }

@@ -1,29 +1,19 @@
 #include "acan/manager/handler_pool.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "acan/core/task_limits.h"
 #include "acan/core/text/size_text.h"
-#include "acan/manager/excluded.h"
-#include "acan/manager/handler_network.h"
 #include "acan/manager/job.h"
-#include "acan/manager/memory_sizes.h"
-#include "acan/manager/placement.h"
 #include "acan/manager/planted.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
 
 namespace acan {
 namespace {
 
 constexpr std::int64_t kWaitForExpectedUs = 10'000'000;
-constexpr std::int64_t kSettleUs = 500'000;
-// The links of some 30 handlers at one broker are measured in this time. The others count as usual
-// ones.
-constexpr std::int64_t kMeasureUs = 3'000'000;
 constexpr std::int64_t kSayAfterUs = 2'000'000;  // no handler is there, or none is large enough
 constexpr std::int64_t kSayLateUs = 5'000'000;   // expected handlers have not joined
 constexpr std::int64_t kSayAgainUs = 30'000'000;
@@ -33,18 +23,6 @@ constexpr std::int64_t kSayAnewUs = 10'000'000;
 // Continues the advice to have more memory.
 constexpr const char* kNothingFits =
     ", because acan finds no smaller train.block or train.batch that is enough";
-
-std::optional<Recompute> RecomputeOf(RecomputePolicy policy) {
-  switch (policy) {
-    case RecomputePolicy::kAuto:
-      return std::nullopt;
-    case RecomputePolicy::kNever:
-      return Recompute::kNothing;
-    case RecomputePolicy::kAlways:
-      return Recompute::kBranches;
-  }
-  return std::nullopt;
-}
 
 // Why there is no plan although memory is not the problem.
 std::string WhyNoMemoryIsEnough(const model::Graph& graph) {
@@ -71,50 +49,18 @@ bool HandlerPool::Said::IsDue(std::int64_t now_us, std::int64_t since_us) {
   return true;
 }
 
-void HandlerPool::OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
-  const bool was_empty = handlers_.empty();
-  handlers_.clear();
-  of_other_jobs_ = event.of_other_jobs;
-  missing_ = event.missing;
-  for (const auto& [id, capacity] : event.handlers) {
-    const bool usable =
-        config_.training.precision == Precision::kExact ? capacity.exact : capacity.fast;
-    if (usable && !HasClient(config_.quarantined, id)) handlers_.emplace(id, capacity);
-  }
-  unusable_ = static_cast<int>(event.handlers.size() - handlers_.size());
-  idle_.SetPresent(event.handlers);
-  left_out_.clear();
-  std::erase_if(handlers_, [this](const auto& handler) {
-    const bool is_out = idle_.IsLeftOut(handler.first);
-    if (is_out) left_out_.insert(handler);
-    return is_out;
-  });
-  if (handlers_.empty()) handlers_.swap(left_out_);  // they are better than none
-  if (was_empty && !handlers_.empty()) there_since_us_ = now_us;
-  if (handlers_.size() > most_handlers_) {
-    most_handlers_ = handlers_.size();
-    grown_us_ = now_us;
-  }
-}
-
-// A plan for the first handlers alone, or for links that are not measured yet, would stay in force.
-bool HandlerPool::MayOthersCome(std::int64_t now_us) const {
-  const std::int64_t settled_us = now_us - grown_us_;
-  const bool waits = config_.knows_links && !config_.fixed_handlers;
-  if (!waits || settled_us >= kMeasureUs) return false;
-  return std::any_of(handlers_.begin(), handlers_.end(), [&](const auto& handler) {
-    const Capacity& capacity = handler.second;
-    return capacity.bytes_travel && (settled_us < kSettleUs || capacity.link_ns_per_kib == 0);
-  });
-}
-
 bool HandlerPool::IsDeserted(std::int64_t now_us) const {
-  return handlers_.empty() && unfit_since_us_ && now_us - *unfit_since_us_ >= kSayAfterUs;
+  return present().empty() && unfit_since_us_ && now_us - *unfit_since_us_ >= kSayAfterUs;
 }
 
 HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, ManagerActions& out) {
   small_.SetTime(now_us);
-  if (plan != nullptr && plan->largest_need_bytes <= LargestMemory()) {
+  spares_.SetTime(now_us);
+  if (plan != nullptr) {
+    if (Advice advice = WatchSpares(*plan, out); advice.index() != 0) return advice;
+    JudgeSpares(*plan, out);
+  }
+  if (plan != nullptr && IsThereFor(*plan)) {
     if (nobody_.is_said || too_small_.is_said)
       out.push_back(Say{"a handler has joined: continuing"});
     nobody_.is_said = too_small_.is_said = false;
@@ -123,38 +69,21 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
     return {};
   }
   if (!unfit_since_us_) unfit_since_us_ = now_us;
-  if (handlers_.empty()) {
+  if (present().empty()) {
     if (now_us - *unfit_since_us_ >= kSayAfterUs) SayNobodyIsThere(now_us, out);
     return {};
   }
   // A lost handler may return soon, so this waits a moment before cutting anew. If all were lost,
   // the first one to return may be a small one.
-  const std::int64_t since_us = std::max(*unfit_since_us_, there_since_us_);
+  const std::int64_t since_us = std::max(*unfit_since_us_, present_.since_us());
   if (plan != nullptr && now_us - since_us < kSayAfterUs) return {};
   return TryToPlan(plan, now_us, out);
 }
 
 void HandlerPool::SayNobodyIsThere(std::int64_t now_us, ManagerActions& out) {
   if (!nobody_.IsDue(now_us, *unfit_since_us_)) return;
-  std::vector<std::string> others;
-  if (of_other_jobs_ > 0) {
-    others.push_back(fmt::format("{} limited to other jobs by {}", of_other_jobs_,
-                                 of_other_jobs_ == 1 ? "its key" : "their keys"));
-  }
-  if (unusable_ > 0) {
-    others.push_back(fmt::format("{} not {}, or quarantined", unusable_,
-                                 config_.training.precision == Precision::kExact
-                                     ? "exact"
-                                     : "able to compute in fast precision"));
-  }
-  const bool had_some = most_handlers_ > 0;
-  std::string what = had_some ? "all handlers are gone" : "no handler has joined yet";
-  if (!others.empty()) {
-    what = fmt::format("no handler {} that can take tasks of this job (there are others: {})",
-                       had_some ? "is left" : "has joined", fmt::join(others, "; "));
-  }
   out.push_back(
-      Say{fmt::format("{}; waiting for one{}", what,
+      Say{fmt::format("{}; waiting for one{}", present_.WhyNobody(),
                       config_.fixed_handlers ? "" : " (start: acan handler --connect ...)")});
 }
 
@@ -165,33 +94,33 @@ void HandlerPool::SayAllAreTooSmall(std::int64_t now_us, ManagerActions& out) {
   if (config_.fixed_handlers) {
     awaited = HandlersText(Awaited());
   } else {
-    if (!settings_that_fit_) settings_that_fit_ = SettingsThatFit();
-    const std::string again = fmt::format(" (or begin again with {})", *settings_that_fit_);
-    awaited = "a handler with more memory" + (settings_that_fit_->empty() ? kNothingFits : again);
+    const std::string& settings = search_.SettingsThatFit(present());
+    const std::string again = fmt::format(" (or begin again with {})", settings);
+    awaited = "a handler with more memory" + (settings.empty() ? kNothingFits : again);
   }
   const Capacity& largest = Largest();
   out.push_back(Say{fmt::format(
       "{} handlers are too small: the largest task needs {} at its smallest, and {} offers the "
       "most, {}; waiting for {}",
-      config_.fixed_handlers ? "the other" : "all", SizeText(smallest_need_bytes_), largest.name,
-      SizeText(largest.memory_bytes), awaited)});
+      config_.fixed_handlers ? "the other" : "all", SizeText(search_.smallest_need_bytes()),
+      largest.name, SizeText(largest.memory_bytes), awaited)});
 }
 
 void HandlerPool::SayIfLate(std::int64_t now_us, ManagerActions& out) {
-  if (missing_.empty() || now_us - started_us_ < kSayLateUs) return;
+  if (present_.missing().empty() || now_us - started_us_ < kSayLateUs) return;
   if (!late_.IsDue(now_us, started_us_)) return;
   out.push_back(Say{fmt::format("waiting up to {} s for handlers that have not joined yet: {}",
-                                kWaitForExpectedUs / 1'000'000, HandlersText(missing_))});
+                                kWaitForExpectedUs / 1'000'000, HandlersText(present_.missing()))});
 }
 
 std::string HandlerPool::MissingText() const {
-  return missing_.empty() ? "" : "; not there: " + HandlersText(missing_);
+  return present_.missing().empty() ? "" : "; not there: " + HandlersText(present_.missing());
 }
 
 std::vector<ExpectedHandler> HandlerPool::Awaited() const {
-  std::vector<ExpectedHandler> awaited = missing_;
+  std::vector<ExpectedHandler> awaited = present_.missing();
   std::erase_if(awaited, [this](const ExpectedHandler& handler) {
-    return handler.limit_bytes < smallest_need_bytes_;
+    return handler.limit_bytes < search_.smallest_need_bytes();
   });
   return awaited;
 }
@@ -199,20 +128,22 @@ std::vector<ExpectedHandler> HandlerPool::Awaited() const {
 HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too,
                                               ManagerActions& out) {
   Handlers idle, others;
-  for (const auto& handler : handlers_) {
-    const bool could = handler.second.memory_bytes >= plan.largest_need_bytes;
-    const bool waits = idle_.IsWorker(handler.first) &&
+  for (const auto& handler : present()) {
+    const bool could = handler.second.memory_bytes >= plan.largest_need_bytes &&
+                       !spares_.ids().contains(handler.first);
+    const bool waits = present_.idle().IsWorker(handler.first) &&
                        (!workers_too || IsPlanted(ManagerBug::kWaitsForIdleHandlers));
     const bool is_idle = could && !waits;
     (is_idle ? idle : others).insert(handler);
   }
-  if (idle.empty()) return {};
-  IdleHandlers without = idle_;
+  // Those that usually work do not, and tasks may exclude others that could do them all.
+  if (idle.empty()) return CouldSparesRun(plan) ? TakeBackSpares(out) : Advice{};
+  IdleHandlers without = present_.idle();
   without.LeaveOut(idle);
   Handlers of_other_keys = others, all = others;
   std::erase_if(of_other_keys,
                 [&](const auto& handler) { return without.IsLeftOut(handler.first); });
-  all.insert(left_out_.begin(), left_out_.end());
+  all.insert(present_.left_out().begin(), present_.left_out().end());
   for (const Handlers* rest : {&of_other_keys, &others, &all}) {
     std::optional<Advice> advice = CutFor(*rest, plan, out);
     if (!advice) continue;
@@ -222,19 +153,38 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
                           "count until it has done one",
                           capacity.name, id)});
     }
-    idle_ = std::move(without);
-    if (rest != &of_other_keys) idle_.LetCount(*rest);
-    left_out_.merge(idle);
+    if (rest != &of_other_keys) without.LetCount(*rest);
+    present_.LeaveOut(std::move(idle), std::move(without));
     return std::move(*advice);
   }
   return {};
 }
 
+bool HandlerPool::CouldSparesRun(const Plan& plan) const {
+  return std::ranges::any_of(present(), [&](const auto& handler) {
+    return handler.second.memory_bytes >= plan.largest_need_bytes &&
+           spares_.excluded().contains(handler.first);
+  });
+}
+
+bool HandlerPool::ExcludesSome() const {
+  return std::ranges::any_of(present(), [this](const auto& handler) {
+    return spares_.excluded().contains(handler.first);
+  });
+}
+
+HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
+  if (!ExcludesSome()) return {};
+  spares_.Recall();
+  std::optional<Plan> plan = search_.Find(present());
+  if (!plan) return {};
+  return Adopt(std::move(*plan), out);
+}
+
 HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, ManagerActions& out) {
-  if (memory_bytes <= hopeless_voter_bytes_) return {};
-  if (std::optional<Plan> plan = PlanFor(memory_bytes)) return Adopt(std::move(*plan), out);
-  hopeless_voter_bytes_ = memory_bytes;
-  return {};
+  std::optional<Plan> plan = search_.FindForVoter(present(), memory_bytes);
+  if (!plan) return {};
+  return Adopt(std::move(*plan), out);
 }
 
 // Makes these the handlers that count. Does nothing and returns nullopt if `plan` does not suit
@@ -242,147 +192,100 @@ HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, Manager
 std::optional<HandlerPool::Advice> HandlerPool::CutFor(const Handlers& handlers, const Plan& plan,
                                                        ManagerActions& out) {
   if (handlers.empty()) return std::nullopt;
-  Handlers before = std::exchange(handlers_, handlers);
-  if (plan.largest_need_bytes <= LargestMemory()) return Advice{};
-  if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
-  handlers_ = std::move(before);
+  Handlers before = present();
+  present_.LetCount(handlers);
+  if (IsThereFor(plan)) return Advice{};
+  if (std::optional<Plan> next = search_.Find(present())) return Adopt(std::move(*next), out);
+  present_.LetCount(std::move(before));
   return std::nullopt;
 }
 
 const Capacity& HandlerPool::Largest() const {
   const auto largest =
-      std::max_element(handlers_.begin(), handlers_.end(), [](const auto& left, const auto& right) {
+      std::max_element(present().begin(), present().end(), [](const auto& left, const auto& right) {
         return left.second.memory_bytes < right.second.memory_bytes;
       });
   return largest->second;
 }
 
-std::uint64_t HandlerPool::LargestMemory() const {
-  return handlers_.empty() ? 0 : Largest().memory_bytes;
+bool HandlerPool::IsThereFor(const Plan& plan) const {
+  return std::ranges::any_of(present(), [&](const auto& handler) {
+    return handler.second.memory_bytes >= plan.largest_need_bytes &&
+           !spares_.excluded().contains(handler.first);
+  });
 }
 
-std::optional<Plan> HandlerPool::PlanFor(std::uint64_t capacity_bytes) {
-  const bool is_last = capacity_bytes == LargestMemory();
-  return MakePlan(RequestFor(config_.training, capacity_bytes),
-                  is_last ? &smallest_need_bytes_ : nullptr);
+HandlerPool::Handlers HandlerPool::WithTasks() const {
+  Handlers with_tasks = present();
+  std::erase_if(with_tasks,
+                [this](const auto& handler) { return spares().contains(handler.first); });
+  return with_tasks;
 }
 
-PlanRequest HandlerPool::RequestFor(const Training& training, std::uint64_t capacity_bytes) const {
-  PlanRequest request;
-  request.model = model_;
-  request.training = training;
-  request.training.batch = std::min(training.batch, config_.train_samples);
-  request.capacity_bytes = capacity_bytes;
-  request.size_bytes = config_.limits.size_bytes;
-  request.batch_rows = config_.limits.batch_rows;
-  request.recompute = RecomputeOf(config_.limits.recompute);
-  const Handlers with_memory = WithMemory(handlers_, capacity_bytes);
-  request.speed = SpeedOf(with_memory);
-  request.speed.overhead_us = config_.overhead_us;
-  const auto network_of = [this](const Handlers& handlers, std::size_t least_hosts) {
-    return NetworkOf(handlers, config_.LeastResidentBytes(), config_.machine, least_hosts);
-  };
-  // The estimates for all sizes of memory count links, or none does.
-  if (config_.knows_links && network_of(handlers_, 2)) request.network = network_of(with_memory, 1);
-  request.go_on = config_.go_on;
-  return request;
-}
-
-// The smallest need depends on both keys and on the model. If a tile with its optimizer state is
-// the largest part, only a smaller block helps; if one sample is, neither helps.
-std::string HandlerPool::SettingsThatFit() const {
-  // It is only advice: the search may miss settings that would fit.
-  const auto fits = [this](const Training& training) {
-    PlanRequest request = RequestFor(training, LargestMemory());
-    request.search_share = 0.125;
-    request.network.reset();  // what fits does not depend on it
-    return MakePlan(request, nullptr).has_value();
-  };
-  Training smaller = config_.training;
-  while (smaller.block > kMinBlock) {
-    smaller.block /= 2;
-    if (fits(smaller)) return fmt::format("train.block = {}", smaller.block);
+void HandlerPool::JudgeSpares(const Plan& plan, ManagerActions& out) {
+  if (!config_.limits.LeavesOutSlow()) return;
+  const auto step_us = [&](const Handlers& handlers) { return search_.StepUsWith(plan, handlers); };
+  for (std::string& line : spares_.Judge(present(), present_.idle().workers(), step_us)) {
+    out.push_back(Say{std::move(line)});
   }
-  smaller.batch = 1;
-  smaller.block = config_.training.block;
-  if (fits(smaller)) return "a smaller train.batch, of which 1 fits";
-  smaller.block = kMinBlock;
-  if (fits(smaller)) return fmt::format("train.block = {} and train.batch = 1", kMinBlock);
-  return "";
 }
 
-// The largest handlers alone may be faster than all handlers with smaller tasks, or slower. Another
-// size than the usual one must be faster by more than the estimate's error.
-std::optional<Plan> HandlerPool::BestPlan() {
-  const std::vector<MemorySize> sizes = MemorySizes(handlers_);
-  const std::size_t usual = UsualSize(sizes);
-  std::optional<Plan> best = PlanFor(sizes[usual].bytes);
-  double gflops_of_best = GflopsOf(sizes[usual].speed);
-  // Returns false if there is no plan for the size.
-  const auto attempt = [&](const MemorySize& size) {
-    if (best && !BringsMore(LeastUs(size.speed, best->flops), best->step_us)) return true;
-    std::optional<Plan> plan = PlanFor(size.bytes);
-    if (!plan) return false;
-    if (best && !BringsMore(plan->step_us, best->step_us)) return true;
-    best = std::move(plan);
-    gflops_of_best = GflopsOf(size.speed);
-    return true;
-  };
-  // With less memory, a step is only shorter if handlers that are fast enough take part.
-  bool may_fit = best.has_value();
-  for (std::size_t i = usual + 1; may_fit && i < sizes.size(); ++i) {
-    if (BringsMore(1 / GflopsOf(sizes[i].speed), 1 / gflops_of_best)) may_fit = attempt(sizes[i]);
-  }
-  for (std::size_t i = usual; i > 0; --i) attempt(sizes[i - 1]);
-  const std::uint64_t largest = LargestMemory();
-  if (!best && largest > sizes.front().bytes) best = PlanFor(largest);
-  return best;
-}
-
-std::optional<Plan> HandlerPool::FindPlan() {
-  // Memory that was too small for every plan remains too small, whichever handlers join.
-  const std::uint64_t largest = LargestMemory();
-  if (largest <= hopeless_bytes_) return std::nullopt;
-  if (std::optional<Plan> next = BestPlan()) return next;
-  hopeless_bytes_ = largest;
-  settings_that_fit_.reset();
-  return std::nullopt;
+HandlerPool::Advice HandlerPool::WatchSpares(const Plan& plan, ManagerActions& out) {
+  const double steps = static_cast<double>(std::exchange(tasks_done_, 0)) /
+                       static_cast<double>(std::max<std::int64_t>(1, plan.tasks_per_step));
+  const SpareHandlers::Missed missed = spares_.OnProgress(steps);
+  if (missed == SpareHandlers::Missed::kNot) return {};
+  out.push_back(
+      Say{missed == SpareHandlers::Missed::kStuck
+              ? "no handler that gets tasks does any: slower ones get them again"
+              : "the run is slower than the handlers that get no tasks would be: they get tasks "
+                "again"});
+  if (missed == SpareHandlers::Missed::kStuck) return TakeBackSpares(out);
+  spares_.Recall();
+  return {};
 }
 
 Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
   NameTooSmall(plan.largest_need_bytes, out);
   unfit_since_us_.reset();
   nobody_.is_said = too_small_.is_said = false;
+  spares_.OnNewPlan();
+  JudgeSpares(plan, out);
   return plan;
 }
 
 HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us,
                                            ManagerActions& out) {
-  const bool more_expected = static_cast<int>(handlers_.size()) < config_.expected_handlers;
+  const bool more_expected = static_cast<int>(present().size()) < config_.expected_handlers;
   if (plan == nullptr && more_expected && now_us - started_us_ < kWaitForExpectedUs) {
     SayIfLate(now_us, out);
     return {};
   }
-  if (plan == nullptr && MayOthersCome(now_us)) return {};
-  if (std::optional<Plan> next = FindPlan()) return Adopt(std::move(*next), out);
-  if (smallest_need_bytes_ == UINT64_MAX)
+  if (plan == nullptr && present_.MayOthersCome(now_us)) return {};
+  const bool may_be_spares = plan != nullptr && !spares_.excluded().empty();
+  if (std::optional<Plan> next = search_.Find(present())) {
+    // Those for whom they were spares may come back again and again.
+    if (may_be_spares) spares_.Recall();
+    return Adopt(std::move(*next), out);
+  }
+  if (search_.smallest_need_bytes() == UINT64_MAX)
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers && Awaited().empty()) {
     const Capacity& largest = Largest();
-    const std::string settings = SettingsThatFit();
+    const std::string& settings = search_.SettingsThatFit(present());
     return GiveUp{fmt::format(
         "the largest task needs {} at its smallest, but handler {} offers {} and no other offers "
         "more: give the handlers more memory{}",
-        SizeText(smallest_need_bytes_), largest.name, SizeText(largest.memory_bytes),
+        SizeText(search_.smallest_need_bytes()), largest.name, SizeText(largest.memory_bytes),
         settings.empty() ? kNothingFits : ", or set " + settings)};
   }
-  NameTooSmall(smallest_need_bytes_, out);
+  NameTooSmall(search_.smallest_need_bytes(), out);
   SayAllAreTooSmall(now_us, out);
   return {};
 }
 
 void HandlerPool::NameTooSmall(std::uint64_t need_bytes, ManagerActions& out) {
-  for (std::string& line : small_.Name(handlers_, need_bytes)) out.push_back(Say{std::move(line)});
+  for (std::string& line : small_.Name(present(), need_bytes)) out.push_back(Say{std::move(line)});
 }
 
 }  // namespace acan

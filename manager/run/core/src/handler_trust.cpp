@@ -21,12 +21,17 @@ HandlerTrust::HandlerTrust(const ManagerConfig& config) : config_(config) {
   if (config_.limits.audit > 0) audits_.emplace(config_.limits.audit, config_.audit_secret);
 }
 
-std::vector<tuplespace::Key> HandlerTrust::OnPut(UnitId unit, PlannedTask& task) {
+std::vector<tuplespace::Key> HandlerTrust::OnPut(UnitId unit,
+                                                 const std::set<tuplespace::ClientId>& spares,
+                                                 PlannedTask& task) {
   std::vector<tuplespace::Key> audited;
   if (audits_ && audits_->OnPut(unit, task)) {
     for (const Output& output : task.task.outputs) audited.push_back(output.key);
   }
   task.not_by = excluded_;
+  for (const tuplespace::ClientId& spare : spares) {
+    if (task.not_by.size() < kMaxExclusions) task.not_by.push_back(spare);
+  }
   return audited;
 }
 

@@ -74,6 +74,7 @@ void ManagerCore::On(const ChunkDone& event, std::int64_t now_us, ManagerActions
   if (unit == nullptr) return;
   liveness_.OnProgress(now_us);
   for (const tuplespace::ClientId& client : event.put_by) pool_.OnResultOf(client);
+  pool_.OnTasksDone(event.tasks);
   assert(unit->in_flight >= event.tasks);
   unit->in_flight -= event.tasks;
   policy_->OnDone(static_cast<std::int64_t>(event.tasks), event.done, now_us);
@@ -148,7 +149,7 @@ void ManagerCore::PutMore(Unit& unit, std::int64_t now_us, ManagerActions& out) 
   for (std::int64_t i = 0; i < count; ++i) {
     PlannedTask& task = unit.to_put[unit.next++];
     task.priority -= units_.front().step / kStepsInOrder * kStepsInOrder * kPrioritiesOfStep;
-    put.audited.push_back(trust_.OnPut(unit.id, task));
+    put.audited.push_back(trust_.OnPut(unit.id, pool_.spares(), task));
     put.work.push_back(WorkOf(task.task));
     put.lease_us.push_back(policy_->LeaseUs(put.work.back()));
     put.done_when.push_back(task.task.outputs.front().key);

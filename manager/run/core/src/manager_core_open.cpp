@@ -108,7 +108,7 @@ PutPassData ManagerCore::WithCounted(PutPassData data, Pass* pass) const {
 // small tiles if a large tile does, because a version of which no tile stays is safe. Results that
 // the manager itself reads (`read`) do not stay, because the step would wait for their maker.
 void ManagerCore::LetBeResident(Unit& unit, const std::set<tuplespace::Key>& read) const {
-  const std::map<std::string, Capacity>& handlers = pool_.handlers();
+  const std::map<std::string, Capacity>& handlers = cut_.handlers();
   const auto any_of = [&handlers](auto&& predicate) {
     return std::any_of(handlers.begin(), handlers.end(),
                        [&](const auto& handler) { return predicate(handler.second); });

@@ -17,8 +17,7 @@ constexpr std::int64_t kCheckEveryUs = 250'000;
 void ManagerCore::On(const HandlersSeen& event, std::int64_t now_us, ManagerActions& out) {
   pool_.OnHandlers(event, now_us);
   liveness_.OnHandlers(event.handlers);
-  policy_->OnHandlers(static_cast<int>(pool_.handlers().size()));
-  trust_.OnHandlers(pool_.handlers(), event);
+  trust_.OnHandlers(pool_.present(), event);
   CheckHandlers(now_us, out);
 }
 
@@ -37,9 +36,11 @@ void ManagerCore::On(const RunTasksSeen& event, std::int64_t now_us, ManagerActi
 
 void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
-  cut_.SetHandlers(pool_.handlers(), now_us);
   const std::optional<Plan>& plan = cut_.plan();
   if (MayPlan()) Follow(pool_.Check(plan ? &*plan : nullptr, now_us, out), out);
+  trust_.SetSpares(pool_.spares());
+  cut_.SetHandlers(pool_.WithTasks(), now_us);
+  policy_->OnHandlers(static_cast<int>(cut_.handlers().size()));
 }
 
 void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {
@@ -104,6 +105,12 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
   safe_.OnLost(versions_.safe);
   cut_.BeginGeneration();
   GoBack(*cut_.plan(), out);
+}
+
+void ManagerCore::On(const SparesWanted& event, std::int64_t, ManagerActions& out) {
+  if (!cut_.plan() || !MayPlan()) return;
+  out.push_back(Say{event.why + ": handlers that were too slow get tasks again"});
+  Follow(pool_.TakeBackSpares(out), out);
 }
 
 // Starts with the first plan, or goes back to the last safe version and starts from there.

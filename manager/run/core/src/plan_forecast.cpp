@@ -29,8 +29,13 @@ HandlersSeen Seen(const std::vector<Capacity>& handlers) {
   return seen;
 }
 
-Plan PlanFor(const ManagerConfig& config, const PlannedModel& model,
-             const std::vector<Capacity>& handlers) {
+struct Planned {
+  Plan plan;
+  std::map<std::string, Capacity> handlers;  // that get tasks
+};
+
+Planned PlanFor(const ManagerConfig& config, const PlannedModel& model,
+                const std::vector<Capacity>& handlers) {
   ManagerConfig fixed = config;
   fixed.fixed_handlers = true;
   fixed.expected_handlers = 0;
@@ -38,7 +43,7 @@ Plan PlanFor(const ManagerConfig& config, const PlannedModel& model,
   pool.OnHandlers(Seen(handlers), 0);
   ManagerActions said;
   HandlerPool::Advice advice = pool.Check(nullptr, 0, said);
-  if (auto* plan = std::get_if<Plan>(&advice)) return std::move(*plan);
+  if (auto* plan = std::get_if<Plan>(&advice)) return {std::move(*plan), pool.WithTasks()};
   if (auto* end = std::get_if<GiveUp>(&advice)) throw FailureError(end->text);
   throw FailureError("no handler in the list supports the job's precision");
 }
@@ -66,8 +71,8 @@ std::string NameOf(const PlannedModel& model, const Plan& plan, int segment) {
 // The speed of the handlers with memory for a task.
 class Speeds {
  public:
-  Speeds(const ManagerConfig& config, const std::vector<Capacity>& handlers)
-      : overhead_us_(config.overhead_us), handlers_(Seen(handlers).handlers) {}
+  Speeds(const ManagerConfig& config, std::map<std::string, Capacity> handlers)
+      : overhead_us_(config.overhead_us), handlers_(std::move(handlers)) {}
 
   const WorkerSpeed& For(std::uint64_t need_bytes) {
     const auto [speed, is_new] = speeds_.try_emplace(need_bytes);
@@ -92,7 +97,7 @@ std::uint64_t LeastMoved(const ManagerConfig& config, const PlannedModel& model)
   all.memory_bytes = kPlenty;
   all.exact = all.fast = true;
   std::uint64_t bytes = 0;
-  for (const PlannedTask& task : TasksOfStep(config, model, PlanFor(config, model, {all}))) {
+  for (const PlannedTask& task : TasksOfStep(config, model, PlanFor(config, model, {all}).plan)) {
     bytes += MovedBytes(task.task);
   }
   return bytes;
@@ -147,16 +152,17 @@ std::vector<Capacity> WithOneMore(std::vector<Capacity> handlers) {
 }
 
 std::optional<PlacedStep> Place(const ManagerConfig& config, const std::vector<PlannedTask>& tasks,
-                                const std::vector<Capacity>& handlers) {
-  return PlaceStep(Seen(handlers).handlers, tasks, config.LeastResidentBytes(), config.machine,
+                                const std::map<std::string, Capacity>& handlers) {
+  return PlaceStep(handlers, tasks, config.LeastResidentBytes(), config.machine,
                    /*least_hosts=*/1);
 }
 
 double StepUsWithOneMore(const ManagerConfig& config, const PlannedModel& model,
                          const std::vector<Capacity>& handlers) {
   const std::vector<Capacity> more = WithOneMore(handlers);
-  const Plan plan = PlanFor(config, model, more);
-  const double us = Place(config, TasksOfStep(config, model, plan), more)->placement.step_us;
+  const Planned planned = PlanFor(config, model, more);
+  const double us =
+      Place(config, TasksOfStep(config, model, planned.plan), planned.handlers)->placement.step_us;
   return std::isfinite(us) ? us : 0;
 }
 
@@ -185,9 +191,9 @@ std::vector<HostForecast> HostsOf(const PlacedStep& step, const std::vector<Capa
 
 void AddHosts(const ManagerConfig& config, const PlannedModel& model,
               const std::vector<PlannedTask>& tasks, const std::vector<Capacity>& handlers,
-              PlanForecast* forecast) {
+              const std::map<std::string, Capacity>& with_tasks, PlanForecast* forecast) {
   if (std::ranges::none_of(handlers, &Capacity::bytes_travel)) return;
-  const std::optional<PlacedStep> step = Place(config, tasks, handlers);
+  const std::optional<PlacedStep> step = Place(config, tasks, with_tasks);
   const Placement& placed = step->placement;
   if (!std::isfinite(placed.step_us)) {
     forecast->unplaced = WhyNotPlaced(tasks.size(), handlers.size());
@@ -206,18 +212,19 @@ void AddHosts(const ManagerConfig& config, const PlannedModel& model,
 
 PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacity>& handlers) {
   const PlannedModel model = LowerModel(config.model);
+  Planned planned = PlanFor(config, model, handlers);
   PlanForecast forecast;
-  forecast.plan = PlanFor(config, model, handlers);
+  forecast.plan = std::move(planned.plan);
   const std::vector<PlannedTask> tasks = TasksOfStep(config, model, forecast.plan);
-  Speeds speeds(config, handlers);
+  Speeds speeds(config, planned.handlers);
   forecast.workers = speeds.For(0).workers;
   AddStages(model, tasks, &speeds, &forecast);
-  AddHosts(config, model, tasks, handlers, &forecast);
-  for (const Capacity& handler : handlers) {
+  AddHosts(config, model, tasks, handlers, planned.handlers, &forecast);
+  for (const auto& [id, handler] : Seen(handlers).handlers) {
     const auto fit = std::count_if(tasks.begin(), tasks.end(), [&](const PlannedTask& task) {
       return NeedBytes(task.task) <= handler.memory_bytes;
     });
-    forecast.handlers.emplace_back(handler, fit);
+    forecast.handlers.push_back({handler, fit, !planned.handlers.contains(id)});
   }
   forecast.least_moved_bytes = LeastMoved(config, model);
   return forecast;

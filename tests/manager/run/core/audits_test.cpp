@@ -173,6 +173,22 @@ TEST_F(AuditsTest, SomebodyNewIsAskedInPlaceOfWhoShouldRepeatItself) {
   EXPECT_THAT(audits_.TakeOutput().verdict->wrong, ElementsAre("b/1"));
 }
 
+TEST_F(AuditsTest, AFarSlowerHandlerVotesOnlyIfNobodyElseCan) {
+  Present({"a", "b", "slow"});
+  audits_.SetSpares({"slow"});
+  const PlannedTask first = TaskNumber(1), second = TaskNumber(2);
+  Put(first);
+  Compute(first, "a");
+  const PlannedTask vote = Vote();
+  EXPECT_THAT(vote.not_by, ElementsAre("a", "slow"));
+  Answer(vote, "b");
+  Put(second);
+  Compute(second, "a");
+  EXPECT_THAT(Vote().not_by, ElementsAre("a", "slow"));
+  Present({"a", "slow"});  // the vote is asked of another one
+  EXPECT_THAT(Vote().not_by, ElementsAre("a"));
+}
+
 TEST_F(AuditsTest, OfTwoThatRepeatThemselvesNobodyIsBelieved) {
   Present({"a", "b"});
   const PlannedTask task = TaskNumber(1);

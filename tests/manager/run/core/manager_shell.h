@@ -103,16 +103,17 @@ class Shell {
   std::map<std::string, std::size_t> named;         // number of tasks by TaskSpec::prefers
   std::set<tuplespace::Key> reads, told;            // by tasks that were put: inputs, Task::ahead
   std::vector<std::string> quarantined;
-  std::vector<float> losses = {2, 1};    // reported by id1: sum of losses, right answers
-  std::optional<float> norm;             // result of the final sum of squares
-  std::string liar;                      // computes everything wrongly
-  std::size_t handlers = 3;              // number that compute
-  std::set<std::string> ignores_not_by;  // takes tasks that exclude it
-  std::size_t kept_from_somebody = 0;    // tasks with exclusions
-  std::size_t most_kept_from = 0;        // exclusions of one task
-  std::int64_t greatest_priority = 0;    // of tasks that were put
-  std::string must_not_vote;             // a handler that is present
-  bool could_vote = false;               // a vote did not exclude it
+  std::vector<float> losses = {2, 1};            // reported by id1: sum of losses, right answers
+  std::optional<float> norm;                     // result of the final sum of squares
+  std::string liar;                              // computes everything wrongly
+  std::size_t handlers = 3;                      // number that compute
+  std::set<std::string> ignores_not_by;          // takes tasks that exclude it
+  std::size_t kept_from_somebody = 0;            // tasks with exclusions
+  std::size_t most_kept_from = 0;                // exclusions of one task
+  std::map<std::string, std::size_t> kept_from;  // number of tasks by the client they exclude
+  std::int64_t greatest_priority = 0;            // of tasks that were put
+  std::string must_not_vote;                     // a handler that is present
+  bool could_vote = false;                       // a vote did not exclude it
 
  private:
   bool CanVote(const PutVote& put) const {
@@ -127,6 +128,7 @@ class Shell {
   void Compute(const PlannedTask& task, std::vector<SeenResult>* results) {
     kept_from_somebody += task.not_by.empty() ? 0 : 1;
     most_kept_from = std::max(most_kept_from, task.not_by.size());
+    for (const std::string& client : task.not_by) ++kept_from[client];
     std::string by;
     do {
       by = "id" + std::to_string(turn_++ % handlers);

@@ -60,7 +60,7 @@ TEST(NamedHandlersTest, TheBestOfManyHandlersAreNamed) {
     const std::string host = "host " + std::to_string(i);
     seen.handlers.emplace("id" + std::to_string(i), OnHosts({host.c_str()}).handlers.at("id0"));
   }
-  seen.handlers.at("id3").gflops = 1;
+  seen.handlers.at("id3").gflops = 50;
   Shell shell(JobOnHosts());
   shell.Send(seen);
   shell.RunAll();

@@ -64,6 +64,22 @@ TEST(PlanForecastTest, SmallHandlersDoNotMakeAPlanWorse) {
   }
 }
 
+// Each step would wait for it.
+TEST(PlanForecastTest, AFarSlowerHandlerIsASpare) {
+  const ManagerConfig job = ForecastJob({256, 1024, 1024, 10});
+  std::vector<Capacity> handlers = EqualHandlers(3, 1024 * kMebibyte);
+  const PlanForecast alone = ForecastPlan(job, {handlers[0], handlers[2]});
+  handlers[1].gflops = 0.05;
+  const PlanForecast forecast = ForecastPlan(job, handlers);
+  EXPECT_EQ(forecast.plan.summary, alone.plan.summary);
+  EXPECT_DOUBLE_EQ(forecast.step_us, alone.step_us);
+  EXPECT_EQ(forecast.workers, 2);
+  ASSERT_EQ(forecast.handlers.size(), 3u);
+  EXPECT_FALSE(forecast.handlers[0].is_spare);
+  EXPECT_TRUE(forecast.handlers[1].is_spare);
+  EXPECT_FALSE(forecast.handlers[2].is_spare);
+}
+
 // Many small handlers are faster than few large ones.
 TEST(PlanForecastTest, ManySmallHandlersArePreferredToFewLargeOnes) {
   const ManagerConfig job = ForecastJob({256, 1024, 1024, 10});
@@ -93,7 +109,7 @@ TEST(PlanForecastTest, AStageTakesTheTimeOfTheHandlersWithMemoryForIt) {
   double gflop = 0;
   for (const StageForecast& stage : forecast.stages) gflop += stage.gflop;
   EXPECT_GE(forecast.step_us, 0.99e6 * gflop);
-  EXPECT_EQ(forecast.handlers.back().second, 0) << "tasks that fit";
+  EXPECT_EQ(forecast.handlers.back().tasks_that_fit, 0);
 }
 
 TEST(PlanForecastTest, OneHandlerMoreThanCanBePlacedDoesNotHideTheLinks) {

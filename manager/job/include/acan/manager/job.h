@@ -114,6 +114,11 @@ struct TaskLimits {
   // results may stay on devices with their own memory. Losing one costs at most this many steps. 1:
   // no result stays on a device.
   std::int64_t resident_steps = 16;
+  // Handlers that are so slow that steps are shorter without them get no tasks while the others
+  // work. Only with Policy::kAuto.
+  bool leave_out_slow = true;
+
+  bool LeavesOutSlow() const { return leave_out_slow && policy == Policy::kAuto; }
 };
 
 struct SnapshotSchedule {

@@ -62,4 +62,9 @@ std::string WhyNotPlaced(std::size_t tasks, std::size_t handlers);
 // processors suffice for: one more would take its time from the others.
 WorkerSpeed SpeedOf(const std::map<std::string, Capacity>& handlers);
 
+// The speed of each handler now, in GFLOP/s, by client id. Handlers of one kind on one machine may
+// have measured at the same time; then the highest measurement counts for all. A handler that
+// reports that it has become slower is slower.
+std::map<std::string, double> PresentSpeeds(const std::map<std::string, Capacity>& handlers);
+
 }  // namespace acan

@@ -64,4 +64,7 @@ struct PlanRequest {
 // tried everything.
 std::optional<Plan> MakePlan(const PlanRequest& request, std::uint64_t* smallest_need_bytes);
 
+// The estimated time of a step under these cuts with request.speed, without links.
+double StepUs(const PlanRequest& request, const GraphCuts& cuts);
+
 }  // namespace acan

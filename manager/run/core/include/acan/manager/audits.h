@@ -81,6 +81,8 @@ class Audits {
   void OnVote(AuditId audit, const std::vector<SeenResult>& results);
   // The handlers that may vote: all that are present and not quarantined.
   void OnHandlers(const std::map<std::string, Capacity>& handlers);
+  // Those of them that are so slow that they are asked only if nobody else can vote.
+  void SetSpares(const std::set<tuplespace::ClientId>& spares) { spares_ = spares; }
   // Forgets all cases, because all tasks are withdrawn. Those with different results are conflicts.
   void Forget();
   // Votes are under way, and the run makes no progress. The keys that could vote and have put no
@@ -162,6 +164,7 @@ class Audits {
   bool DecideByContradiction(AuditId id, const Case& one);
   std::vector<tuplespace::ClientId> ExcludedFromNewVote(const Case& one) const;
   void ExcludeSilent(std::vector<tuplespace::ClientId>* not_by) const;
+  void ExcludeSpares(const Case& one, std::vector<tuplespace::ClientId>* not_by) const;
   void AskForVote(AuditId id, Case& one);
   void Skip(const Case& one);
   void SayOnce(bool* said, std::string text);
@@ -179,6 +182,7 @@ class Audits {
   std::uint64_t round_ = 0;  // of the draw: handlers have seen which tasks were drawn before
   std::map<std::string, Capacity> handlers_;
   SilentKeys silent_;
+  std::set<tuplespace::ClientId> spares_;
   AuditId next_id_ = 1;
   std::map<AuditId, Case> cases_;
   std::map<tuplespace::Key, std::pair<AuditId, std::size_t>> awaited_;  // first results, for cases

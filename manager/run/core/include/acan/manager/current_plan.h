@@ -41,8 +41,10 @@ class CurrentPlan {
   }
   // Whether named() need not place the tasks first.
   bool is_placed() const { return placed_.has_value(); }
-  // Sets the handlers present, and forgets the placement if it would be another one for them. To be
-  // called repeatedly: a change may count only after a while.
+  // Those that get tasks.
+  const std::map<std::string, Capacity>& handlers() const { return handlers_; }
+  // Sets the handlers that get tasks, and forgets the placement if it would be another one for
+  // them. To be called repeatedly: a change may count only after a while.
   void SetHandlers(const std::map<std::string, Capacity>& handlers, std::int64_t now_us) {
     if (handlers_ != handlers) {
       handlers_ = handlers;

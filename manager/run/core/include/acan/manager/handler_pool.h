@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "acan/manager/expected_handlers.h"
-#include "acan/manager/idle_handlers.h"
 #include "acan/manager/manager_config.h"
 #include "acan/manager/manager_events.h"
 #include "acan/manager/plan.h"
+#include "acan/manager/plan_search.h"
+#include "acan/manager/present_handlers.h"
 #include "acan/manager/small_handlers.h"
+#include "acan/manager/spare_handlers.h"
 
 namespace acan {
 
@@ -22,14 +24,16 @@ class HandlerPool {
  public:
   // `config` must outlive it.
   HandlerPool(const ManagerConfig& config, const PlannedModel& model)
-      : config_(config), model_(model) {}
+      : config_(config), search_(config, model), present_(config) {}
 
   using Handlers = std::map<std::string, Capacity>;  // by client id
   // The advice about the plan: keep it, take another one, or end the job.
   using Advice = std::variant<std::monostate, Plan, GiveUp>;
 
   void Start(std::int64_t now_us) { started_us_ = now_us; }
-  void OnHandlers(const HandlersSeen& event, std::int64_t now_us);
+  void OnHandlers(const HandlersSeen& event, std::int64_t now_us) {
+    present_.OnHandlers(event, now_us);
+  }
   // Whether `plan` (null: there is none yet) suits the handlers present. Called several times a
   // second. Adds messages to the user to `out`.
   Advice Check(const Plan* plan, std::int64_t now_us, ManagerActions& out);
@@ -42,17 +46,26 @@ class HandlerPool {
   // are left out, and if that does not help, those that were left out before count again.
   // `workers_too`: handlers that have completed tasks may be idle, too.
   Advice LeaveOutIdle(const Plan& plan, bool workers_too, ManagerActions& out);
+  // Whether tasks of the plan may exclude handlers that are present because they are too slow.
+  bool ExcludesSome() const;
+  // Cuts anew for all handlers: no task excludes a slow one any more, for a while. Does nothing if
+  // none does.
+  Advice TakeBackSpares(ManagerActions& out);
   // The run waits for another handler's vote, and the largest one that could vote has only so much
   // memory. A plan whose tasks need no more, if there is one.
   Advice CutForVoter(std::uint64_t memory_bytes, ManagerActions& out);
 
-  // The handlers that can compute in the job's precision, are not quarantined, and
-  // are not left out.
-  const Handlers& handlers() const { return handlers_; }
+  // Those that count, as PresentHandlers::handlers.
+  const Handlers& present() const { return present_.handlers(); }
+  // Those of them that get tasks: all but the spares.
+  Handlers WithTasks() const;
+  // Those that get none: what TaskSpec::not_by has to name.
+  const std::set<tuplespace::ClientId>& spares() const { return spares_.ids(); }
   // "; not there: ..." if HandlersSeen::missing named some, otherwise empty.
   std::string MissingText() const;
-  // The client has completed a task or a vote. If it was left out, the next listing has it.
-  void OnResultOf(const tuplespace::ClientId& client) { idle_.OnResultOf(client); }
+  // The client has completed a task or a vote.
+  void OnResultOf(const tuplespace::ClientId& client) { present_.OnResultOf(client); }
+  void OnTasksDone(std::size_t tasks) { tasks_done_ += tasks; }
 
  private:
   // A message about something that may last.
@@ -64,17 +77,16 @@ class HandlerPool {
     bool is_said = false;                 // since it was last otherwise
   };
 
-  bool MayOthersCome(std::int64_t now_us) const;
-  // Those missing that may have memory for the smallest tasks. REQUIRES: FindPlan has found none.
+  // Those missing that may have memory for the smallest tasks. REQUIRES: the search has found none.
   std::vector<ExpectedHandler> Awaited() const;
-  const Capacity& Largest() const;      // REQUIRES: a handler is there
-  std::uint64_t LargestMemory() const;  // of a handler
-  std::optional<Plan> PlanFor(std::uint64_t capacity_bytes);
-  std::optional<Plan> BestPlan();
-  PlanRequest RequestFor(const Training& training, std::uint64_t capacity_bytes) const;
-  std::string SettingsThatFit() const;  // of the job, like "train.block = 32"; empty: none known
-  std::optional<Plan> FindPlan();       // for handlers_
+  const Capacity& Largest() const;  // REQUIRES: a handler is there
+  // Whether a handler has memory for the plan's largest task and may take all of its tasks.
+  bool IsThereFor(const Plan& plan) const;
+  // Whether a handler that the plan's tasks may exclude has memory for the largest of them.
+  bool CouldSparesRun(const Plan& plan) const;
   Plan Adopt(Plan plan, ManagerActions& out);
+  void JudgeSpares(const Plan& plan, ManagerActions& out);
+  Advice WatchSpares(const Plan& plan, ManagerActions& out);
   std::optional<Advice> CutFor(const Handlers& handlers, const Plan& plan, ManagerActions& out);
   Advice TryToPlan(const Plan* plan, std::int64_t now_us, ManagerActions& out);
   void SayNobodyIsThere(std::int64_t now_us, ManagerActions& out);
@@ -83,26 +95,16 @@ class HandlerPool {
   void NameTooSmall(std::uint64_t need_bytes, ManagerActions& out);
 
   const ManagerConfig& config_;
-  const PlannedModel& model_;
+  PlanSearch search_;
   std::int64_t started_us_ = 0;
-  std::size_t most_handlers_ = 0;  // maximum number present at once
-  std::int64_t grown_us_ = 0;      // when it was reached
-  Handlers handlers_;
-  std::int64_t there_since_us_ = 0;  // since when handlers_ is not empty
-  Handlers left_out_;                // could be in handlers_, but do not count
-  IdleHandlers idle_;
-  int of_other_jobs_ = 0;  // present, but they may not get tasks of this job
-  int unusable_ = 0;       // present, but not exact enough for this job, or quarantined
-  std::vector<ExpectedHandler> missing_;
+  PresentHandlers present_;
   SmallHandlers small_;
-  std::uint64_t hopeless_bytes_ = 0;              // no plan for so large a largest handler
-  std::uint64_t hopeless_voter_bytes_ = 0;        // no plan for so large a voter
-  std::uint64_t smallest_need_bytes_ = 0;         // of the largest task, in that attempt
-  std::optional<std::string> settings_that_fit_;  // after that attempt; nullopt: not sought yet
-  std::optional<std::int64_t> unfit_since_us_;    // nobody present can hold the largest task
-  Said nobody_;                                   // no handler is there
-  Said too_small_;                                // no handler is large enough
-  Said late_;                                     // expected ones have not joined yet
+  SpareHandlers spares_;                        // of those present
+  std::size_t tasks_done_ = 0;                  // since the spares were watched last
+  std::optional<std::int64_t> unfit_since_us_;  // nobody is there for the plan
+  Said nobody_;                                 // no handler is there
+  Said too_small_;                              // no handler is large enough
+  Said late_;                                   // expected ones have not joined yet
 };
 
 }  // namespace acan

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,10 @@ class HandlerTrust {
 
   const std::optional<Audits>& audits() const { return audits_; }  // unset: no task is audited
 
-  // A task of the unit is about to be put: excludes quarantined handlers from it. Returns the keys
-  // of its results if it is audited.
-  std::vector<tuplespace::Key> OnPut(UnitId unit, PlannedTask& task);
+  // A task of the unit is about to be put: excludes quarantined handlers from it, and, as far as it
+  // can name them, the spares. Returns the keys of its results if it is audited.
+  std::vector<tuplespace::Key> OnPut(UnitId unit, const std::set<tuplespace::ClientId>& spares,
+                                     PlannedTask& task);
   // If it returns an action, this is the last one of this life.
   std::optional<ManagerAction> OnResults(const std::vector<SeenResult>& results);
   // REQUIRES: `wrong.by` is set.
@@ -39,6 +41,9 @@ class HandlerTrust {
   void OnVote(const VoteDone& event);
   // `handlers`: as for Audits::OnHandlers. `seen` has quarantined ones, too.
   void OnHandlers(const std::map<std::string, Capacity>& handlers, const HandlersSeen& seen);
+  void SetSpares(const std::set<tuplespace::ClientId>& spares) {  // as Audits::SetSpares
+    if (audits_) audits_->SetSpares(spares);
+  }
   void Forget();  // all tasks are withdrawn
   // As the methods of Audits.
   bool HasVotes() const { return audits_ && audits_->HasVotes(); }

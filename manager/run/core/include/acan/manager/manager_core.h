@@ -48,8 +48,10 @@ class ManagerCore {
   std::int64_t saved_version() const { return snapshots_.saved_version(); }
   const std::optional<Plan>& plan() const { return cut_.plan(); }
   const std::optional<Audits>& audits() const { return trust_.audits(); }
+  // Whether tasks may exclude handlers that are too slow, and that could take them.
+  bool MayTakeBackSpares() const { return pool_.ExcludesSome(); }
   // Those that can compute tasks of the job now, by client id.
-  const std::map<std::string, Capacity>& handlers() const { return pool_.handlers(); }
+  const std::map<std::string, Capacity>& handlers() const { return pool_.present(); }
 
  private:
   enum class Phase : std::uint8_t {
@@ -85,6 +87,7 @@ class ManagerCore {
   void On(const VersionSafe& event, std::int64_t now_us, ManagerActions& out);
   void On(const StopWanted& event, std::int64_t now_us, ManagerActions& out);
   void On(const ResultsLost& event, std::int64_t now_us, ManagerActions& out);
+  void On(const SparesWanted& event, std::int64_t now_us, ManagerActions& out);
   void On(const ClockTick&, std::int64_t now_us, ManagerActions& out);
 
   // ---- units (manager_core.cpp, manager_core_open.cpp) -----------------------------------------

@@ -73,6 +73,10 @@ struct StopWanted {};
 struct ResultsLost {
   std::string why;
 };
+// A task failed too often on those that may take it, but ManagerCore::MayTakeBackSpares.
+struct SparesWanted {
+  std::string why;
+};
 // The tasks of this run that the space has, while none is completed.
 struct RunTasksSeen {
   std::uint64_t ready = 0;  // not taken
@@ -80,9 +84,9 @@ struct RunTasksSeen {
   std::uint64_t all = 0;  // including those that wait for inputs; fewer after each completion
 };
 struct ClockTick {};
-using ManagerEvent =
-    std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone, LossesRead,
-                 WeightsReady, SnapshotDone, VersionSafe, StopWanted, ResultsLost, ClockTick>;
+using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone,
+                                  LossesRead, WeightsReady, SnapshotDone, VersionSafe, StopWanted,
+                                  ResultsLost, SparesWanted, ClockTick>;
 
 // ---- actions -----------------------------------------------------------------------------------
 

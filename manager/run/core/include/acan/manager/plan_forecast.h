@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "acan/core/names.h"
@@ -31,6 +30,12 @@ struct HostForecast {
   LinkLoad load;           // of its link
 };
 
+struct HandlerForecast {
+  Capacity handler;
+  std::int64_t tasks_that_fit = 0;  // into its memory
+  bool is_spare = false;            // it is so slow that it gets no tasks while the others work
+};
+
 struct PlanForecast {
   Plan plan;
   int workers = 1;                    // number of parallel tasks that keep all handlers busy
@@ -50,8 +55,7 @@ struct PlanForecast {
   std::uint64_t manager_bytes = 0, broker_bytes = 0;
   // With one more host like the last one; 0 if the tasks cannot be placed without it, or with it.
   double step_us_with_one_more = 0;
-  // For each handler, how many of the tasks fit into its memory.
-  std::vector<std::pair<Capacity, std::int64_t>> handlers;
+  std::vector<HandlerForecast> handlers;
 };
 
 // The plan with which a run would begin if exactly these handlers were present. If there is none,

@@ -24,6 +24,7 @@ class IdleHandlers {
 
   // Whether it has completed a task since it joined, or since its key was left out.
   bool IsWorker(const tuplespace::ClientId& client) const { return workers_.contains(client); }
+  const std::set<tuplespace::ClientId>& workers() const { return workers_; }
   bool IsLeftOut(const tuplespace::ClientId& client) const;
 
  private:
