@@ -221,8 +221,9 @@ PlanForecast ForecastPlan(const ManagerConfig& config, const std::vector<Capacit
   AddStages(model, tasks, &speeds, &forecast);
   AddHosts(config, model, tasks, handlers, planned.handlers, &forecast);
   for (const auto& [id, handler] : Seen(handlers).handlers) {
+    const std::uint64_t memory_bytes = handler.memory_bytes;
     const auto fit = std::count_if(tasks.begin(), tasks.end(), [&](const PlannedTask& task) {
-      return NeedBytes(task.task) <= handler.memory_bytes;
+      return NeedBytes(task.task) <= memory_bytes;
     });
     forecast.handlers.push_back({handler, fit, !planned.handlers.contains(id)});
   }
