@@ -26,8 +26,8 @@ struct OperationHash {
 
 // Runs every operation of the battery, in the order of the table: all kernels and the three
 // products, with ragged shapes, several leaves, and values that include zeros of both signs,
-// denormals, infinities and NaN. Needs at most kConformanceBytes of the device at once, with its own
-// scratch memory on a CPU. Takes some milliseconds on a CPU. Throws what the device throws.
+// denormals, infinities and NaN. Needs at most kConformanceBytes of the device at once, with its
+// own scratch memory on a CPU. Takes some milliseconds on a CPU. Throws what the device throws.
 std::vector<OperationHash> RunConformanceBattery(Device& device);
 
 // Runs only the battery's products, which are its first operations.

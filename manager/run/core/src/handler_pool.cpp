@@ -137,7 +137,7 @@ HandlerPool::Advice HandlerPool::LeaveOutIdle(const Plan& plan, bool workers_too
     (is_idle ? idle : others).insert(handler);
   }
   // Those that usually work do not, and tasks may exclude others that could do them all.
-  if (idle.empty()) return CouldSparesRun(plan) ? TakeBackSpares(out) : Advice{};
+  if (idle.empty()) return CouldSparesRun(plan) ? TakeBackSpares(plan, out) : Advice{};
   IdleHandlers without = present_.idle();
   without.LeaveOut(idle);
   Handlers of_other_keys = others, all = others;
@@ -173,16 +173,26 @@ bool HandlerPool::ExcludesSome() const {
   });
 }
 
-HandlerPool::Advice HandlerPool::TakeBackSpares(ManagerActions& out) {
+HandlerPool::Advice HandlerPool::TakeBackSpares(const Plan& plan, ManagerActions& out) {
   if (!ExcludesSome()) return {};
   spares_.Recall();
-  std::optional<Plan> plan = search_.Find(present());
-  if (!plan) return {};
-  return Adopt(std::move(*plan), out);
+  std::optional<Plan> next = FindAfter(&plan);
+  if (!next) return {};
+  return Adopt(std::move(*next), out);
+}
+
+// Those that were faster may return. Tasks that need no more than those of the plan before it
+// (null: there was none) fit into their memory, too.
+std::optional<Plan> HandlerPool::FindAfter(const Plan* plan) {
+  if (plan != nullptr && CouldSparesRun(*plan)) {
+    std::optional<Plan> next = search_.FindWithin(present(), plan->largest_need_bytes);
+    if (next) return next;
+  }
+  return search_.Find(present());
 }
 
 HandlerPool::Advice HandlerPool::CutForVoter(std::uint64_t memory_bytes, ManagerActions& out) {
-  std::optional<Plan> plan = search_.FindForVoter(present(), memory_bytes);
+  std::optional<Plan> plan = search_.FindWithin(present(), memory_bytes);
   if (!plan) return {};
   return Adopt(std::move(*plan), out);
 }
@@ -240,7 +250,7 @@ HandlerPool::Advice HandlerPool::WatchSpares(const Plan& plan, ManagerActions& o
               ? "no handler that gets tasks does any: slower ones get them again"
               : "the run is slower than the handlers that get no tasks would be: they get tasks "
                 "again"});
-  if (missed == SpareHandlers::Missed::kStuck) return TakeBackSpares(out);
+  if (missed == SpareHandlers::Missed::kStuck) return TakeBackSpares(plan, out);
   spares_.Recall();
   return {};
 }
@@ -263,7 +273,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
   }
   if (plan == nullptr && present_.MayOthersCome(now_us)) return {};
   const bool may_be_spares = plan != nullptr && !spares_.excluded().empty();
-  if (std::optional<Plan> next = search_.Find(present())) {
+  if (std::optional<Plan> next = FindAfter(plan)) {
     // Those for whom they were spares may come back again and again.
     if (may_be_spares) spares_.Recall();
     return Adopt(std::move(*next), out);
@@ -285,7 +295,8 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
 }
 
 void HandlerPool::NameTooSmall(std::uint64_t need_bytes, ManagerActions& out) {
-  for (std::string& line : small_.Name(present(), need_bytes)) out.push_back(Say{std::move(line)});
+  for (std::string& line : small_.Name(WithTasks(), need_bytes))
+    out.push_back(Say{std::move(line)});
 }
 
 }  // namespace acan

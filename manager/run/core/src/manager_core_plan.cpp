@@ -37,6 +37,7 @@ void ManagerCore::On(const RunTasksSeen& event, std::int64_t now_us, ManagerActi
 void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
   deadline_us_ = now_us + kCheckEveryUs;
   const std::optional<Plan>& plan = cut_.plan();
+  if (trust_.HasVotes()) pool_.OnWaitForVotes();
   if (MayPlan()) Follow(pool_.Check(plan ? &*plan : nullptr, now_us, out), out);
   trust_.SetSpares(pool_.spares());
   cut_.SetHandlers(pool_.WithTasks(), now_us);
@@ -110,7 +111,7 @@ void ManagerCore::On(const ResultsLost& event, std::int64_t, ManagerActions& out
 void ManagerCore::On(const SparesWanted& event, std::int64_t, ManagerActions& out) {
   if (!cut_.plan() || !MayPlan()) return;
   out.push_back(Say{event.why + ": handlers that were too slow get tasks again"});
-  Follow(pool_.TakeBackSpares(out), out);
+  Follow(pool_.TakeBackSpares(*cut_.plan(), out), out);
 }
 
 // Starts with the first plan, or goes back to the last safe version and starts from there.

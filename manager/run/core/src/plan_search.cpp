@@ -55,10 +55,10 @@ std::optional<Plan> PlanSearch::Find(const Handlers& handlers) {
   return std::nullopt;
 }
 
-std::optional<Plan> PlanSearch::FindForVoter(const Handlers& handlers, std::uint64_t memory_bytes) {
-  if (memory_bytes <= hopeless_voter_bytes_) return std::nullopt;
+std::optional<Plan> PlanSearch::FindWithin(const Handlers& handlers, std::uint64_t memory_bytes) {
+  if (memory_bytes <= hopeless_within_bytes_) return std::nullopt;
   std::optional<Plan> plan = ForMemory({handlers, CrossesLinks(handlers), true}, memory_bytes);
-  if (!plan) hopeless_voter_bytes_ = memory_bytes;
+  if (!plan) hopeless_within_bytes_ = memory_bytes;
   return plan;
 }
 

@@ -96,9 +96,13 @@ std::vector<std::string> SpareHandlers::Judge(const Handlers& present,
   spares_ = std::move(spares);
   excluded_.insert(spares_.begin(), spares_.end());
   spares_step_us_ = step_us(of_spares);
+  WatchAnew();
+  return lines;
+}
+
+void SpareHandlers::WatchAnew() {
   watched_from_us_ = watched_us_ = now_us_;
   steps_ = 0;
-  return lines;
 }
 
 bool SpareHandlers::OthersWork() const {

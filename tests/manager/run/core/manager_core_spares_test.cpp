@@ -101,6 +101,22 @@ TEST_F(SparesTest, ASpareContinuesWhenTheOthersAreGone) {
   EXPECT_FALSE(shell_.kept_from.contains("id1"));
 }
 
+// Otherwise it would be too small when it returns, and the run would stay with the slow one.
+TEST_F(SparesTest, TasksStillFitIntoTheMemoryOfThoseThatAreGone) {
+  shell_.handlers = 2;
+  HandlersSeen both = WithSpeeds({100, 0.05}), left = both;
+  both.handlers.at("id0").memory_bytes = 64 << 10;
+  left.handlers.erase("id0");
+  Send(both);
+  ASSERT_TRUE(shell_.core.plan());
+  ASSERT_LE(shell_.core.plan()->largest_need_bytes, 64u << 10);
+  shell_.RunUntil(1);
+  Send(left);
+  Pass(3);
+  ASSERT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_LE(shell_.core.plan()->largest_need_bytes, 64u << 10);
+}
+
 TEST_F(SparesTest, ASpareContinuesWhenTheOthersHang) {
   shell_.handlers = 2;
   Send(WithSpeeds({100, 50}));

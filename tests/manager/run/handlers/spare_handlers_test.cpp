@@ -115,6 +115,15 @@ TEST_F(SpareHandlersTest, ARunThatDoesNothingMissesItsSpares) {
   EXPECT_EQ(Run(2, 0), Missed::kStuck);
 }
 
+// They may be asked for votes, for which the run waits.
+TEST_F(SpareHandlersTest, WhileTheRunWaitsForVotesItsSparesAreNotMissed) {
+  Judge(HandlersAt({1e9, 1}), {"id0"});
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(Run(1, 0), Missed::kNot);
+    spares_.WatchAnew();
+  }
+}
+
 // It may only claim to be fast.
 TEST_F(SpareHandlersTest, WhoHasNotDoneATaskYetIsWaitedForLessLong) {
   Judge(HandlersAt({1e9, 1}));

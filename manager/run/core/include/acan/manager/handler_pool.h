@@ -48,9 +48,9 @@ class HandlerPool {
   Advice LeaveOutIdle(const Plan& plan, bool workers_too, ManagerActions& out);
   // Whether tasks of the plan may exclude handlers that are present because they are too slow.
   bool ExcludesSome() const;
-  // Cuts anew for all handlers: no task excludes a slow one any more, for a while. Does nothing if
-  // none does.
-  Advice TakeBackSpares(ManagerActions& out);
+  // Cuts anew for all handlers, after `plan`: no task excludes a slow one any more, for a while.
+  // Does nothing if none does.
+  Advice TakeBackSpares(const Plan& plan, ManagerActions& out);
   // The run waits for another handler's vote, and the largest one that could vote has only so much
   // memory. A plan whose tasks need no more, if there is one.
   Advice CutForVoter(std::uint64_t memory_bytes, ManagerActions& out);
@@ -66,6 +66,8 @@ class HandlerPool {
   // The client has completed a task or a vote.
   void OnResultOf(const tuplespace::ClientId& client) { present_.OnResultOf(client); }
   void OnTasksDone(std::size_t tasks) { tasks_done_ += tasks; }
+  // The run waits for votes, for which handlers without tasks may be asked, too.
+  void OnWaitForVotes() { spares_.WatchAnew(); }
 
  private:
   // A message about something that may last.
@@ -84,6 +86,7 @@ class HandlerPool {
   bool IsThereFor(const Plan& plan) const;
   // Whether a handler that the plan's tasks may exclude has memory for the largest of them.
   bool CouldSparesRun(const Plan& plan) const;
+  std::optional<Plan> FindAfter(const Plan* plan);
   Plan Adopt(Plan plan, ManagerActions& out);
   void JudgeSpares(const Plan& plan, ManagerActions& out);
   Advice WatchSpares(const Plan& plan, ManagerActions& out);

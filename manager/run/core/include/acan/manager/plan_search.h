@@ -25,7 +25,7 @@ class PlanSearch {
   // nullopt: no cuts fit. REQUIRES: `handlers` is not empty.
   std::optional<Plan> Find(const Handlers& handlers);
   // A plan whose tasks need no more than this. It is not sought again if there was none before.
-  std::optional<Plan> FindForVoter(const Handlers& handlers, std::uint64_t memory_bytes);
+  std::optional<Plan> FindWithin(const Handlers& handlers, std::uint64_t memory_bytes);
   // The estimated time of a step under the plan with these handlers alone; infinite if none of them
   // has memory for all tasks.
   double StepUsWith(const Plan& plan, const Handlers& handlers) const;
@@ -51,8 +51,8 @@ class PlanSearch {
 
   const ManagerConfig& config_;
   const PlannedModel& model_;
-  std::uint64_t hopeless_bytes_ = 0;        // no plan for so large a largest handler
-  std::uint64_t hopeless_voter_bytes_ = 0;  // no plan for so large a voter
+  std::uint64_t hopeless_bytes_ = 0;         // no plan for so large a largest handler
+  std::uint64_t hopeless_within_bytes_ = 0;  // FindWithin found none
   std::uint64_t smallest_need_bytes_ = 0;
   std::optional<std::string> settings_that_fit_;  // nullopt: not sought yet
 };

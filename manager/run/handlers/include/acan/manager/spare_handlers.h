@@ -48,6 +48,8 @@ class SpareHandlers {
   // To be called several times a second, with how many steps' worth of tasks have been done since
   // the last call.
   Missed OnProgress(double steps);
+  // What has been done so far does not count for OnProgress.
+  void WatchAnew();
   // There are no spares for a while. It is longer each time.
   void Recall();
 
