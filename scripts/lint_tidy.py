@@ -34,6 +34,8 @@ CHECKED = ("tuplespace", "core", "model", "backends", "handler", "manager", "gen
            "bench")
 # Checks that find nothing in files that another one includes.
 OF_MAIN_FILES = ("misc-unused-using-decls", "misc-unused-alias-decls")
+# What clang finds where sources of a batch do not go together.
+CONFLICTS = ("[clang-diagnostic-error", "[clang-diagnostic-macro-redefined")
 ALONE = ".alone"  # the end of the file's name for a state in which a source was checked alone
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
@@ -247,7 +249,7 @@ def main():
         if time.monotonic() > end_s:
             return [(files, None)]
         result = tidy(files)
-        if len(files) == 1 or "[clang-diagnostic-error" not in result.stdout:
+        if len(files) == 1 or not any(each in result.stdout for each in CONFLICTS):
             return [(files, result)]
         half = len(files) // 2
         return check(files[:half]) + check(files[half:])
