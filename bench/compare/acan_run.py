@@ -12,13 +12,21 @@ import time
 
 
 ACAN, EAGER = "acan", "torch eager"
+# For jobs whose speed is compared with that of loops that do not evaluate.
+NO_EVALUATION = "evaluate_every = 1000000000"
+
+
+def steps_ended(metrics):
+    """The number of lines of steps in the file; those of evaluations do not count."""
+    return metrics.read_bytes().count(b'"loss":') if metrics.exists() else 0
 
 
 def steps_per_second(program, job, words, warm_steps):
     """`job`: the text of a job file whose paths are absolute; `words`: further words of `acan train`.
 
     The last step is not counted, because in it acan also brings the weights and the optimizer's
-    state from the devices to the run's folder, which a peer's loop does not do.
+    state from the devices to the run's folder, which a peer's loop does not do. The time of
+    evaluations counts, so jobs should have none before their end.
     """
     with tempfile.TemporaryDirectory() as folder:
         path, out = pathlib.Path(folder) / "job.toml", pathlib.Path(folder) / "out"
@@ -28,9 +36,9 @@ def steps_per_second(program, job, words, warm_steps):
         metrics, seen = out / "metrics.jsonl", [(0, 0.0)]  # steps ended, and when this was seen
         while process.poll() is None:
             now = time.perf_counter()
-            lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-            if lines > seen[-1][0]:
-                seen.append((lines, now))
+            steps = steps_ended(metrics)
+            if steps > seen[-1][0]:
+                seen.append((steps, now))
             time.sleep(0.002)
         if process.returncode != 0:
             sys.exit(f"acan failed: {process.stderr.read()}")

@@ -14,9 +14,9 @@ import argparse
 import json
 import pathlib
 
-from acan_run import steps_per_second, summary
+from acan_run import NO_EVALUATION, steps_per_second, summary
 
-JOB = """[model]
+JOB = f"""[model]
 layers = [784, 4096, 4096, 10]
 loss = "mse"
 [data]
@@ -26,6 +26,7 @@ samples = 4096
 batch = 512
 epochs = 12
 learning_rate = 0.01
+{NO_EVALUATION}
 """
 WARM_STEPS = 5
 

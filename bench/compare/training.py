@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from acan_run import steps_per_second, summary, write_report
+from acan_run import NO_EVALUATION, steps_per_second, summary, write_report
 
 JOBS = {
     "wide, batch 512": dict(layers=[784, 4096, 4096, 10], batch=512, steps=24),
@@ -118,6 +118,7 @@ samples = {job["batch"] * 8}
 batch = {job["batch"]}
 epochs = {-(-(WARM_STEPS + job["steps"]) // 8)}
 learning_rate = {RATE}
+{NO_EVALUATION}
 precision = "{precision}"
 [snapshots]
 every_steps = 0

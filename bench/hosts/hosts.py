@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from jobs import JOBS, job_text, least_bytes, torch_batches, torch_net
+from jobs import JOBS, job_text, least_bytes, steps_ended, torch_batches, torch_net
 from network import Network
 
 DDP = "torch ddp gloo"
@@ -105,11 +105,11 @@ def watch(process, metrics, cluster, warm_steps, seconds):
     first, last, begin, end, before, spent = 0, 0, 0.0, 0.0, None, None
     while process.poll() is None:
         now = time.perf_counter()
-        lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-        if lines > last:
-            if not first and lines >= warm_steps:
-                first, begin, before, spent = lines, now, network.counters(), cluster.processor_ms()
-            last, end = lines, now
+        ended = steps_ended(metrics)
+        if ended > last:
+            if not first and ended >= warm_steps:
+                first, begin, before, spent = ended, now, network.counters(), cluster.processor_ms()
+            last, end = ended, now
             if first and last > first and now - begin >= seconds:
                 break
         time.sleep(0.002)

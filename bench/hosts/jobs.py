@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compare"))
 import gpt  # noqa: E402
+from acan_run import NO_EVALUATION, steps_ended  # noqa: E402, F401
 from nets import make_gpt  # noqa: E402
 
 JOBS = {
@@ -35,7 +36,7 @@ def sections_of(job, steps, folder):
         "model": [f"layers = {job['layers']}", 'activation = "relu"', 'loss = "mse"'],
         "data": ['generated = "regression"', f"samples = {job['batch'] * BATCHES_OF_EPOCH}"],
         "train": [f"batch = {job['batch']}", f"learning_rate = {RATE}", f'optimizer = "{job["optimizer"]}"',
-                  f"epochs = {-(-steps // BATCHES_OF_EPOCH)}"],
+                  f"epochs = {-(-steps // BATCHES_OF_EPOCH)}", NO_EVALUATION],
     }
 
 
