@@ -273,10 +273,9 @@ std::optional<Key> StepOf(const Key& key) {
   return Key(fields);
 }
 
-Key InNextStep(const Key& key) {
-  std::vector<tuplespace::Field> fields = key.Fields();
-  ++std::get<std::int64_t>(fields.at(1));
-  return Key(fields);
+void MoveBySteps(std::int64_t steps, Key* key) {
+  const std::optional<std::int64_t> step = key->Integer(1);
+  if (step && *step != kFrozenVersion) key->SetInteger(1, *step + steps);
 }
 
 Key RunOf(const Key& step) {

@@ -180,6 +180,16 @@ void Validate(const Graph& graph) {
   CheckNamesInFiles(graph);
 }
 
+bool HasDropout(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    if (const auto* attention = std::get_if<Attention>(&node.op)) return attention->dropout > 0;
+    if (const auto* gradient = std::get_if<AttentionGradient>(&node.op)) {
+      return gradient->forward.dropout > 0;
+    }
+    return std::holds_alternative<Dropout>(node.op);
+  });
+}
+
 Graph WithoutOutputs(const Graph& graph) {
   const std::vector<bool> serves = Serving(graph, {});
   Graph kept;

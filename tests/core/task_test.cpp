@@ -8,11 +8,16 @@
 
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "acan/core/names.h"
+#include "acan/core/task_encoder.h"
 #include "acan/core/task_limits.h"
+#include "acan/core/tuple_kinds.h"
 
 namespace acan {
 namespace {
@@ -54,6 +59,52 @@ Call FillOf(const View& view) {
 
 std::vector<std::uint32_t> ZeroedOf(const Task& task, std::size_t inputs = 0) {
   return DecodeTask(EncodeTask(task), inputs).zeroed;
+}
+
+TEST(TaskTest, AnEncoderDescribesEachTaskAsItIs) {
+  TaskEncoder encoder;
+  const auto expect_same = [&encoder](const Task& task) {
+    for (int times = 0; times < 2; ++times) {
+      EXPECT_TRUE(encoder.Encode(task).text() == EncodeTask(task).text());
+    }
+  };
+  Task task = Sample();
+  expect_same(task);
+  task.ahead.clear();
+  expect_same(task);
+  const std::vector<std::function<void()>> changes = {
+      [&] {
+        task.outputs[0].key = Key{"job", std::int64_t{4}, "act"};
+      },
+      [&] { std::swap(task.outputs[0].key, task.outputs[1].key); },
+      [&] { task.outputs[1].keep = true; },
+      [&] { task.outputs[1].may_be_resident = true; },
+      [&] { task.outputs[1].view.col = 1; },
+      [&] { task.outputs.pop_back(); },
+      [&] { task.calls[1].scalars.f[1] = -0.0f; },
+      [&] { task.calls[1].scalars.f[1] = 0.0f; },
+      [&] { task.calls[1].scalars.f[0] = std::numeric_limits<float>::quiet_NaN(); },
+      [&] { task.calls[1].scalars.i[0] = 0; },
+      [&] { task.calls[0].form = GemmForm::kBackward; },
+      [&] { task.calls[0].views[1].rows = 3; },
+      [&] { task.calls[1].kernel = Kernel::kAdd; },
+      [&] { task.calls.pop_back(); },
+      [&] { task.pieces[0].col = 1; },
+      [&] { task.pieces.pop_back(); },
+      [&] { task.buffers[0].rows = 9; },
+      [&] { task.kind = TaskKind::kUpdate; },
+      [&] { task.precision = Precision::kFast; },
+      [&] { task.block = 64; },
+      [&] { task.timed = false; },
+      [&] { task.chunk = 3; },
+      [&] { task.ahead = Sample().ahead; },
+      [&] { task.ahead[0].bytes = 1; },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE(i);
+    changes[i]();
+    expect_same(task);
+  }
 }
 
 // A task must not see what its device's memory had before.
@@ -420,7 +471,20 @@ TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {
   const Key other{"job", std::int64_t{2}, "tile", std::int64_t{1}};
   EXPECT_EQ(WithoutStep(one), WithoutStep(two));
   EXPECT_NE(WithoutStep(two), WithoutStep(other));
-  EXPECT_EQ(WithoutStep(InNextStep(one)), WithoutStep(one));
+}
+
+TEST(NamesTest, KeysOfStepsMoveToOtherSteps) {
+  const auto moved = [](Key key, std::int64_t steps) {
+    MoveBySteps(steps, &key);
+    return key;
+  };
+  const Key first{"job", std::int64_t{1}, "tile", std::int64_t{0}};
+  EXPECT_EQ(moved(first, 300), (Key{"job", std::int64_t{301}, "tile", std::int64_t{0}}));
+  EXPECT_EQ(moved(moved(first, 300), -300), first);
+  for (const Key& stays : {Key{"job", kFrozenVersion, "frozen", std::int64_t{0}},
+                           Key{"handler", "id"}, Key{"job"}, Key{std::int64_t{1}}}) {
+    EXPECT_EQ(moved(stays, 1), stays);
+  }
 }
 
 TEST(NamesTest, HandlersAskOnlyForWhatTheyCanRun) {

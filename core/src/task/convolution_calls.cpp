@@ -25,7 +25,7 @@ bool IsReadLater(const Task& task, std::size_t from, const View& view) {
       if (operands[j].reads()) return true;
       // These overwrite their whole result.
       const bool writes_all = call.gemm || call.kernel == Kernel::kUnfold;
-      made_anew = made_anew || (writes_all && SameView(call.views[j], view));
+      made_anew = made_anew || (writes_all && call.views[j] == view);
     }
     if (made_anew) return false;
   }
@@ -40,7 +40,7 @@ ConvolutionPass FindConvolution(const Task& task, std::size_t first) {
   if (!call.gemm && call.kernel == Kernel::kUnfold && next.gemm &&
       next.form == GemmForm::kForward) {
     const View& unfolded = next.views[0];
-    if (!SameView(call.views[0], unfolded) || !OverlapsNoOther(next, unfolded) ||
+    if (call.views[0] != unfolded || !OverlapsNoOther(next, unfolded) ||
         Overlap(call.views[0], call.views[1]) || IsReadLater(task, first + 2, unfolded)) {
       return ConvolutionPass::kNone;
     }
@@ -48,7 +48,7 @@ ConvolutionPass FindConvolution(const Task& task, std::size_t first) {
   }
   if (call.gemm && call.form == GemmForm::kBackward && !next.gemm && next.kernel == Kernel::kFold) {
     const View& unfolded = call.views[2];
-    if (!SameView(next.views[1], unfolded) || !OverlapsNoOther(call, unfolded) ||
+    if (next.views[1] != unfolded || !OverlapsNoOther(call, unfolded) ||
         Overlap(next.views[0], unfolded) || IsReadLater(task, first + 2, unfolded)) {
       return ConvolutionPass::kNone;
     }

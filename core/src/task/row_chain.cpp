@@ -104,10 +104,9 @@ class Chain {
                        [&](const Used& before) { return Agree(before, now); })) {
         return false;
       }
-      const bool is_new = std::none_of(used_.begin(), used_.end(), [&](const Used& before) {
-        return SameView(before.view, view);
-      });
-      const bool counts = unfolded == nullptr || !SameView(view, *unfolded);
+      const bool is_new = std::none_of(used_.begin(), used_.end(),
+                                       [&](const Used& before) { return before.view == view; });
+      const bool counts = unfolded == nullptr || view != *unfolded;
       if (now.is_cut && is_new && counts) bytes_ += static_cast<std::int64_t>(view.bytes());
       used_.push_back(now);
     }

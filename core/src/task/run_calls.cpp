@@ -53,7 +53,7 @@ std::size_t RunWeightGradient(Device& device, const Task& task,
   if (unfold.gemm || unfold.kernel != Kernel::kUnfold) return 0;
   const std::optional<GroupProducts> sum = FindGroupProducts(task, i + 1, /*least_groups=*/1);
   const View& unfolded = unfold.views[0];
-  if (!sum || !SameView(sum->b, unfolded) || IsReadLater(task, i + 1 + sum->calls, unfolded)) {
+  if (!sum || sum->b != unfolded || IsReadLater(task, i + 1 + sum->calls, unfolded)) {
     return 0;
   }
   const View& image = unfold.views[1];

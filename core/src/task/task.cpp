@@ -134,7 +134,7 @@ void CheckPlace(const View& view, const Task& task) {
 
 Meeting MeetingOf(const View& x, const View& y) {
   if (x.buffer < 0 || y.buffer < 0 || !Overlap(x, y)) return Meeting::kApart;
-  return SameView(x, y) ? Meeting::kSame : Meeting::kOverlap;
+  return x == y ? Meeting::kSame : Meeting::kOverlap;
 }
 
 void CheckOperands(const Call& call, const OperatorRow& row) {

@@ -16,9 +16,4 @@ inline bool Overlap(const View& x, const View& y) {
          x.col < y.col + y.cols && y.col < x.col + x.cols;
 }
 
-inline bool SameView(const View& x, const View& y) {
-  return x.buffer == y.buffer && x.row == y.row && x.col == y.col && x.rows == y.rows &&
-         x.cols == y.cols;
-}
-
 }  // namespace acan

@@ -28,7 +28,7 @@ void WrittenParts::Write(const View& part, const BufferSpec& buffer) {
   if (known_ != Known::kNothing) return;
   if (part.rows == buffer.rows && part.cols == buffer.cols) {
     known_ = Known::kWhole;
-  } else if (parts_.empty() || !SameView(parts_.back(), part))
+  } else if (parts_.empty() || parts_.back() != part)
     parts_.push_back(part);
 }
 
@@ -46,7 +46,7 @@ bool WrittenParts::Has(const View& part, const BufferSpec& buffer) {
 // Sweeps over the rows, with the parts that the present row crosses ordered by their columns.
 bool WrittenParts::Tile(const BufferSpec& buffer) {
   std::ranges::sort(parts_, {}, PlaceOf);
-  parts_.erase(std::unique(parts_.begin(), parts_.end(), SameView), parts_.end());
+  parts_.erase(std::unique(parts_.begin(), parts_.end()), parts_.end());
   std::int64_t area = 0;
   std::map<std::int32_t, const View*> open;        // by their first columns
   std::multimap<std::int32_t, std::int32_t> ends;  // rows, and first columns

@@ -14,6 +14,10 @@ std::vector<PlannedTask> PassTasks::Tasks(const Pass& pass) const {
   return Graph().Tasks(pass);
 }
 
+bool PassTasks::RepeatsCalls() const {
+  return !model::HasDropout(model_->training.graph());
+}
+
 std::vector<DataCell> PassTasks::DataCells(const Pass& pass) const {
   return Graph().InputCells(pass);
 }

@@ -12,7 +12,8 @@ void AppendTo(std::vector<PlannedTask>* tasks, std::vector<PlannedTask> more) {
 
 tuplespace::Tuple ToTuple(PlannedTask&& planned, std::int64_t lease_us) {
   tuplespace::Tuple tuple;
-  tuple.payload = EncodeTask(planned.task);
+  tuple.payload =
+      planned.encoder ? planned.encoder->Encode(planned.task) : EncodeTask(planned.task);
   tuplespace::TaskSpec& spec = tuple.task.emplace();
   spec.need_bytes = NeedBytes(planned.task);
   spec.priority = planned.priority;

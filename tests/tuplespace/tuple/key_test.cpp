@@ -30,16 +30,20 @@ int CompareFields(const std::vector<Field>& a, const std::vector<Field>& b) {
   return a.size() < b.size() ? -1 : 1;
 }
 
-std::vector<Field> RandomFields(std::mt19937_64& random) {
+std::int64_t RandomInteger(std::mt19937_64& random) {
   static const std::vector<std::int64_t> kIntegers = {INT64_MIN, -256, -1,  0,
                                                       1,         255,  256, INT64_MAX};
+  return kIntegers[random() % kIntegers.size()];
+}
+
+std::vector<Field> RandomFields(std::mt19937_64& random) {
   // Only a few different bytes, including those with a role in the encoding, so that common
   // prefixes are frequent.
   static const std::string kBytes = "\x00\x01\x02\xFE\xFF"s + "a";
   std::vector<Field> fields(1 + random() % 4);
   for (Field& field : fields) {
     if (random() % 2 == 0) {
-      field = kIntegers[random() % kIntegers.size()];
+      field = RandomInteger(random);
     } else {
       std::string text(random() % (random() % 4 == 0 ? 24 : 4), ' ');
       for (char& c : text) c = kBytes[random() % kBytes.size()];
@@ -74,7 +78,16 @@ TEST(KeyTest, FieldsComeBack) {
     }
     EXPECT_EQ(key.FirstBytes(fields.size() + 1), key.bytes());
     for (std::size_t at = 0; at < fields.size(); ++at) {
-      EXPECT_EQ(key.IsInteger(at), std::holds_alternative<std::int64_t>(fields[at]));
+      const auto* integer = std::get_if<std::int64_t>(&fields[at]);
+      EXPECT_EQ(key.IsInteger(at), integer != nullptr);
+      EXPECT_EQ(key.Integer(at), integer ? std::optional(*integer) : std::nullopt);
+      if (integer == nullptr) continue;
+      const std::int64_t number = RandomInteger(random);
+      std::vector<Field> others = fields;
+      others[at] = number;
+      Key other = key;
+      other.SetInteger(at, number);
+      EXPECT_EQ(other, Key(others));
     }
     EXPECT_FALSE(key.IsInteger(fields.size()));
     const auto again = Key::FromBytes(key.bytes());

@@ -163,8 +163,19 @@ std::string_view Key::FirstBytes(std::size_t count) const {
 }
 
 bool Key::IsInteger(std::size_t index) const {
+  return Integer(index).has_value();
+}
+
+std::optional<std::int64_t> Key::Integer(std::size_t index) const {
   const std::size_t begin = FirstBytes(index).size();
-  return begin < bytes_.size() && bytes_[begin] == internal::kIntegerTag;
+  if (begin >= bytes_.size() || bytes_[begin] != internal::kIntegerTag) return std::nullopt;
+  const std::string_view field(bytes_.data() + begin, internal::kIntegerFieldBytes);
+  return std::get<std::int64_t>(internal::DecodeField(field));
+}
+
+void Key::SetInteger(std::size_t index, std::int64_t value) {
+  assert(IsInteger(index));
+  internal::WriteField(value, bytes_.data() + FirstBytes(index).size());
 }
 
 std::string Key::BytesWithout(std::size_t index) const {

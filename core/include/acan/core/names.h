@@ -121,8 +121,9 @@ std::string WithoutStep(const tuplespace::Key& key);
 // For a step's tuple, the key (run, step): less than all keys of that step, greater than those of
 // the run's earlier steps. nullopt for other tuples and for those of kFrozenVersion.
 std::optional<tuplespace::Key> StepOf(const tuplespace::Key& key);
-// The same tuple in the next step. REQUIRES: StepOf(key).
-tuplespace::Key InNextStep(const tuplespace::Key& key);
+// Makes the key of a step's tuple that of the same tuple `steps` steps later. Leaves other keys as
+// they are, and those of kFrozenVersion.
+void MoveBySteps(std::int64_t steps, tuplespace::Key* key);
 // Less than all keys of that run's steps.
 tuplespace::Key RunOf(const tuplespace::Key& step);
 

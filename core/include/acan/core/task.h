@@ -36,6 +36,7 @@ struct BufferSpec {
   std::uint64_t bytes() const {
     return 4ull * static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols);
   }
+  friend bool operator==(const BufferSpec&, const BufferSpec&) = default;
 };
 
 // Input tuple `input` (an index into TaskSpec::inputs) is a row-major matrix [rows, cols] at (row,
@@ -44,6 +45,7 @@ struct Piece {
   std::uint32_t input = 0;
   std::uint32_t buffer = 0;
   std::int32_t row = 0, col = 0, rows = 0, cols = 0;
+  friend bool operator==(const Piece&, const Piece&) = default;
 };
 
 // A rectangle of a buffer; buffer < 0: operand absent.
@@ -51,6 +53,7 @@ struct View {
   std::int32_t buffer = -1;
   std::int32_t row = 0, col = 0, rows = 0, cols = 0;
   std::uint64_t bytes() const { return BufferSpec{rows, cols}.bytes(); }
+  friend bool operator==(const View&, const View&) = default;
 };
 
 // One operation: a matrix product or a kernel. Its row of operators.inc defines the operands and

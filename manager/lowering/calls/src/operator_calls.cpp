@@ -354,8 +354,9 @@ KernelScalars AttentionScalars(const PassContext& context, const model::Attentio
                                std::int64_t positions, const AttentionCall& call) {
   const std::int64_t shared = op.heads / op.key_value_heads;
   const float kept = op.dropout > 0 ? graph::DropoutScale(op.dropout) : 1.0f;
-  const auto draws =
-      static_cast<std::int64_t>(graph::DropoutCounterHigh(context.pass.step, op.dropout_stream));
+  // Zero without dropout, so that the calls of all steps are alike.
+  const auto draws = static_cast<std::int64_t>(
+      op.dropout > 0 ? graph::DropoutCounterHigh(context.pass.step, op.dropout_stream) : 0);
   return Scalars({op.scale, op.dropout, kept},
                  {op.mask == graph::AttentionMask::kCausal ? 1 : 0, call.queries.size(),
                   call.keys.size(), call.heads.size() / shared, shared, call.queries.begin,

@@ -81,7 +81,7 @@ void ManagerCore::OpenTrain(Unit& unit, ManagerActions& out) {
   pass.timed = policy_->timed();
   out.push_back(WithCounted({pass, first, false, epoch}, &pass));
   const PassTasks tasks = cut_.Tasks();
-  unit.to_put = tasks.Tasks(pass);
+  unit.to_put = cut_.TasksOfStep(pass);
   cut_.named().NameForStep(&unit.to_put);
   if (auto note = cut_.TakeNote()) out.push_back(Say{std::move(*note)});
   const bool is_last = steps_.next == steps_.total;

@@ -182,6 +182,9 @@ void Validate(const Graph& graph);
 // and parameters, also where nothing reads them any more, and the other nodes in the same order.
 Graph WithoutOutputs(const Graph& graph);
 
+// Whether a node has dropout, so that it computes from the number of the step, too.
+bool HasDropout(const Graph& graph);
+
 // The uses of each value, ascending, indexed by ValueId.
 std::vector<std::vector<Use>> UsesOf(const Graph& graph);
 

@@ -46,6 +46,9 @@ class Key {
   // with these fields begin with. Valid as long as the key is.
   std::string_view FirstBytes(std::size_t count) const;
   bool IsInteger(std::size_t index) const;  // false: that field is a string, or does not exist
+  std::optional<std::int64_t> Integer(std::size_t index) const;  // nullopt: likewise
+  // Replaces an integer by another one, in place. REQUIRES: IsInteger(index).
+  void SetInteger(std::size_t index, std::int64_t value);
   // The encoding of all fields but one. REQUIRES: index < FieldCount().
   std::string BytesWithout(std::size_t index) const;
   std::string ToString() const;  // for people, such as ("job", 3, "tile")

@@ -28,6 +28,9 @@ class PassTasks {
   std::vector<PlannedTask> Initialize(const std::string& job) const;
   // The tasks, in an order in which they can run.
   std::vector<PlannedTask> Tasks(const Pass& pass) const;
+  // Whether the calls of training steps are alike but for the optimizer's scalars.
+  bool RepeatsCalls() const;
+  const Training& training() const { return training_; }
   std::vector<DataCell> DataCells(const Pass& pass) const;
   // The tables that the manager computes for a pass: tuples with their bytes.
   std::vector<tuplespace::Tuple> Tables(const Pass& pass) const;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "acan/core/parameter.h"
 #include "acan/core/range.h"
 #include "acan/core/task.h"
+#include "acan/core/task_encoder.h"
 #include "tuplespace/messages.h"
 
 namespace acan {
@@ -23,6 +25,7 @@ struct PlannedTask {
   std::vector<tuplespace::ClientId> not_by = {};  // handlers that must not get it
   tuplespace::ClientId prefers = {};              // the handler for which it is reserved
   std::int64_t prefer_us = 0;                     // for this time
+  std::shared_ptr<TaskEncoder> encoder = {};      // shared with this task of other steps; or null
 };
 
 // Each segment, and each place among the updates, has this many priorities, one per stage: a task's

@@ -16,6 +16,7 @@
 #include "acan/manager/named_handlers.h"
 #include "acan/manager/pass_tasks.h"
 #include "acan/manager/plan.h"
+#include "acan/manager/step_tasks.h"
 
 namespace acan {
 
@@ -36,6 +37,7 @@ class CurrentPlan {
   void BeginGeneration() { ++generation_; }
   void Set(Plan plan) {
     plan_ = std::move(plan);
+    step_tasks_.Forget();
     named_.Clear();
     Forget();
   }
@@ -57,8 +59,9 @@ class CurrentPlan {
     Forget();
   }
 
-  // REQUIRES for both: plan().
+  // REQUIRES for these: plan().
   PassTasks Tasks() const { return {model_, config_.training, *plan_}; }
+  std::vector<PlannedTask> TasksOfStep(const Pass& pass) { return step_tasks_.Make(Tasks(), pass); }
   std::vector<TileCell> Tiles(std::int64_t version) const {
     return Tasks().Tiles(config_.run, version);
   }
@@ -101,6 +104,7 @@ class CurrentPlan {
   const ManagerConfig& config_;
   const PlannedModel model_;
   std::optional<Plan> plan_;
+  StepTasks step_tasks_;  // of plan_
   std::map<std::string, Capacity> handlers_;
   std::optional<std::map<std::string, Capacity>> placed_;  // those of handlers_ that have tasks
   bool is_outdated_ = false;                               // it would have others by now

@@ -1,0 +1,74 @@
+#include "acan/manager/step_tasks.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "acan/core/names.h"
+#include "acan/core/optimizers.h"
+
+namespace acan {
+namespace {
+
+// The tasks of larger steps would take too much memory, and those steps take longer anyway.
+constexpr std::size_t kMostCalls = 1 << 15;
+
+void MoveTask(std::int64_t steps, PlannedTask* task) {
+  MoveBySteps(steps, &task->key);
+  for (tuplespace::Key& input : task->inputs) MoveBySteps(steps, &input);
+  for (Output& output : task->task.outputs) MoveBySteps(steps, &output.key);
+  task->priority += steps * kPrioritiesOfStep;
+}
+
+template <typename Visit>
+void ForUpdates(Kernel optimizer, std::vector<PlannedTask>& tasks, Visit visit) {
+  for (PlannedTask& planned : tasks) {
+    if (planned.task.kind != TaskKind::kUpdate) continue;
+    for (Call& call : planned.task.calls) {
+      if (!call.gemm && call.kernel == optimizer) visit(call.scalars);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<PlannedTask> StepTasks::Make(const PassTasks& tasks, const Pass& pass) {
+  if (!Fits(pass)) {
+    std::vector<PlannedTask> made = tasks.Tasks(pass);
+    Keep(tasks, pass, &made);
+    return made;
+  }
+  std::vector<PlannedTask> made = kept_;
+  for (PlannedTask& task : made) MoveTask(pass.step - pass_.step, &task);
+  ForUpdates(RowOf(tasks.training().optimizer).kernel, made, [&](KernelScalars& scalars) {
+    scalars = scalars == pass_.optimizer ? pass.optimizer : pass.optimizer_without_decay;
+  });
+  return made;
+}
+
+bool StepTasks::Fits(const Pass& pass) const {
+  const auto is_one_rule = [](const Pass& of) {
+    return of.optimizer == of.optimizer_without_decay;
+  };
+  return !kept_.empty() && pass.job == pass_.job && pass.batch_id == pass_.batch_id &&
+         pass.rows == pass_.rows && pass.train == pass_.train &&
+         pass.counted_rows == pass_.counted_rows && pass.timed == pass_.timed &&
+         is_one_rule(pass) == is_one_rule(pass_);
+}
+
+void StepTasks::Keep(const PassTasks& tasks, const Pass& pass, std::vector<PlannedTask>* made) {
+  Forget();
+  std::size_t calls = 0;
+  for (const PlannedTask& task : *made) calls += task.task.calls.size();
+  if (calls > kMostCalls || !tasks.RepeatsCalls()) return;
+  bool is_known = true;  // NaN is not even equal to itself
+  ForUpdates(RowOf(tasks.training().optimizer).kernel, *made, [&](const KernelScalars& scalars) {
+    is_known = is_known && (scalars == pass.optimizer || scalars == pass.optimizer_without_decay);
+  });
+  if (!is_known) return;
+  for (PlannedTask& task : *made) task.encoder = std::make_shared<TaskEncoder>();
+  pass_ = pass;
+  kept_ = *made;
+}
+
+}  // namespace acan
