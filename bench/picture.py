@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""acan's position relative to its goals, as one picture: for each line of the first table of
+"""acan's position relative to its goals, as one picture: for each line of a table of
 docs/performance.md a dot, its spread, and a tick at the goal.
 
     bench/picture.py bench/results/FILE.json... --svg OUT.svg
@@ -17,7 +17,8 @@ import textwrap
 
 # The kinds of reports, and a key that only this kind has at its top (or in its first object).
 KINDS = {"train": "plain_samples_per_s", "training": "jobs", "space": "transports", "redis": "pairs_per_s",
-         "footprint": "needed_bytes", "tiny tasks": "tasks_per_s", "control": "runs"}
+         "footprint": "needed_bytes", "tiny tasks": "tasks_per_s", "control": "runs", "gpt": "recipe",
+         "images": "model"}
 
 
 @dataclasses.dataclass
@@ -40,6 +41,7 @@ RINGS, SOCKETS = ([{"transport": name}, "runs"] for name in ("shared memory", "s
 TEN, THOUSAND = ({"handlers": count} for count in (10, 1000))
 LARGE, TRIP = ["put_read", "16MiB"], ["transports", IPC, "round_trip_us", "there_and_back"]
 TASK = dict(smaller=True, unit=" us", form="{:.1f}")
+EAGER_RATIO = ["ratios", "acan / torch eager"]
 BY_ITSELF = "By itself, where 1 is the aim"
 GROUPS = {
     "Training, acan's speed over that of": [
@@ -50,6 +52,13 @@ GROUPS = {
         Line("PyTorch eager, the first job", "training", ["jobs", "first job", "ratios", EAGER], 1),
         Line("PyTorch DDP over gloo", "training", [*WIDE, "acan exact / torch ddp gloo"], 1.5),
         Line("PyTorch eager, precision fast", "training", [*WIDE, "acan fast / torch eager fp32"], 2.5),
+    ],
+    "Whole models, over PyTorch eager": [
+        Line("GPT 4 x 128, 64 tokens, batch 12", "gpt", [{"recipe": "4x128/64/12"}, *EAGER_RATIO], 0.9),
+        Line("GPT 4 x 256, 128 tokens, batch 16", "gpt", [{"recipe": "4x256/128/16"}, *EAGER_RATIO], 1.2),
+        Line("GPT 6 x 384, 256 tokens, batch 16", "gpt", [{"recipe": "6x384/256/16"}, *EAGER_RATIO], 1.2),
+        Line("ViT, patches of 4 x 4, 6 x 128, batch 128", "images", [{"model": "vit"}, *EAGER_RATIO], 1.2),
+        Line("ResNet 16-32-64, 3-3-3, batch 128", "images", [{"model": "resnet"}, *EAGER_RATIO], 1),
     ],
     "Tuple space, its speed over that of": [
         Line("a memcpy: 16 MiB, copied", "space", ["transports", IPC, *LARGE, "copied_to_memcpy"], 0.8),
@@ -138,9 +147,10 @@ def draw_line(axes, y, line, values, unit_of_x):
 
 def draw(found, figure):
     groups = {group: [(line, values_of(found, line)) for line in lines] for group, lines in GROUPS.items()}
+    groups = {group: lines for group, lines in groups.items() if any(values for _, values in lines)}
     missing = "; ".join(line.label for lines in groups.values() for line, values in lines if not values)
     notes = textwrap.wrap(f"Not in these reports: {missing}", 160) if missing else []
-    groups = {group: [one for one in lines if one[1]] for group, lines in groups.items() if any(one[1] for one in lines)}
+    groups = {group: [one for one in lines if one[1]] for group, lines in groups.items()}
     if not groups:
         fail(2, "there is nothing to draw: Redis' report needs one of acan bench space beside it")
     rows, bottom = sum(1 + len(lines) for lines in groups.values()), 1.1 + 0.14 * len(notes)

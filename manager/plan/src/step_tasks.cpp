@@ -10,8 +10,9 @@
 namespace acan {
 namespace {
 
-// The tasks of larger steps would take too much memory, and those steps take longer anyway.
-constexpr std::size_t kMostCalls = 1 << 15;
+// Calls, inputs and results of the tasks of a step, each of which takes some 200 bytes. Tasks with
+// more take too much memory, and their steps take longer anyway.
+constexpr std::size_t kMostParts = 1 << 16;
 
 void MoveTask(std::int64_t steps, PlannedTask* task) {
   MoveBySteps(steps, &task->key);
@@ -58,9 +59,12 @@ bool StepTasks::Fits(const Pass& pass) const {
 
 void StepTasks::Keep(const PassTasks& tasks, const Pass& pass, std::vector<PlannedTask>* made) {
   Forget();
-  std::size_t calls = 0;
-  for (const PlannedTask& task : *made) calls += task.task.calls.size();
-  if (calls > kMostCalls || !tasks.RepeatsCalls()) return;
+  std::size_t parts = 0;
+  for (const PlannedTask& planned : *made) {
+    const Task& task = planned.task;
+    parts += task.calls.size() + planned.inputs.size() + task.outputs.size();
+  }
+  if (parts > kMostParts || !tasks.RepeatsCalls()) return;
   bool is_known = true;  // NaN is not even equal to itself
   ForUpdates(RowOf(tasks.training().optimizer).kernel, *made, [&](const KernelScalars& scalars) {
     is_known = is_known && (scalars == pass.optimizer || scalars == pass.optimizer_without_decay);
