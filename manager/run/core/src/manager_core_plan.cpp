@@ -47,6 +47,11 @@ void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
 void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {
   if (auto* plan = std::get_if<Plan>(&advice)) Replan(std::move(*plan), out);
   if (auto* give_up = std::get_if<GiveUp>(&advice)) End(std::move(*give_up), out);
+  if (!std::holds_alternative<HandlerPool::PutAgain>(advice)) return;
+  out.push_back(Say{fmt::format("the tasks are put again for the faster handlers, from step {} on",
+                                versions_.safe)});
+  cut_.BeginGeneration();
+  GoBack(*cut_.plan(), out);
 }
 
 void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
