@@ -37,7 +37,11 @@ std::vector<double> Groups(const std::set<double, std::greater<>>& speeds, doubl
 }  // namespace
 
 std::vector<Handlers> SetsBySpeed(const Handlers& handlers) {
-  const std::map<std::string, double> speeds = PresentSpeeds(handlers);
+  return SetsBySpeed(handlers, PresentSpeeds(handlers));
+}
+
+std::vector<Handlers> SetsBySpeed(const Handlers& handlers,
+                                  const std::map<std::string, double>& speeds) {
   std::set<double, std::greater<>> present;
   for (const auto& [id, gflops] : speeds) present.insert(gflops);
   std::vector<double> groups;

@@ -59,6 +59,7 @@ HandlerPool::Advice HandlerPool::Check(const Plan* plan, std::int64_t now_us, Ma
   if (plan != nullptr) {
     if (Advice advice = WatchSpares(*plan, out); advice.index() != 0) return advice;
     JudgeSpares(*plan, out);
+    if (spares_.TakesTasksBack()) return PutAgain{};
   }
   if (plan != nullptr && IsThereFor(*plan)) {
     if (nobody_.is_said || too_small_.is_said)
@@ -244,13 +245,13 @@ HandlerPool::Advice HandlerPool::WatchSpares(const Plan& plan, ManagerActions& o
   const double steps = static_cast<double>(std::exchange(tasks_done_, 0)) /
                        static_cast<double>(std::max<std::int64_t>(1, plan.tasks_per_step));
   const SpareHandlers::Missed missed = spares_.OnProgress(steps);
-  if (missed == SpareHandlers::Missed::kNot) return {};
+  const bool stuck = missed == SpareHandlers::Missed::kStuck;
+  if (missed == SpareHandlers::Missed::kNot || (stuck && !ExcludesSome())) return {};
   out.push_back(
-      Say{missed == SpareHandlers::Missed::kStuck
-              ? "no handler that gets tasks does any: slower ones get them again"
-              : "the run is slower than the handlers that get no tasks would be: they get tasks "
-                "again"});
-  if (missed == SpareHandlers::Missed::kStuck) return TakeBackSpares(plan, out);
+      Say{stuck ? "the handlers that get tasks do hardly any: slower ones get them again"
+                : "the run is slower than the handlers that get no tasks would be: they get tasks "
+                  "again"});
+  if (stuck) return TakeBackSpares(plan, out);
   spares_.Recall();
   return {};
 }
@@ -261,6 +262,7 @@ Plan HandlerPool::Adopt(Plan plan, ManagerActions& out) {
   nobody_.is_said = too_small_.is_said = false;
   spares_.OnNewPlan();
   JudgeSpares(plan, out);
+  spares_.TakesTasksBack();  // none is put yet
   return plan;
 }
 
@@ -272,12 +274,7 @@ HandlerPool::Advice HandlerPool::TryToPlan(const Plan* plan, std::int64_t now_us
     return {};
   }
   if (plan == nullptr && present_.MayOthersCome(now_us)) return {};
-  const bool may_be_spares = plan != nullptr && !spares_.excluded().empty();
-  if (std::optional<Plan> next = FindAfter(plan)) {
-    // Those for whom they were spares may come back again and again.
-    if (may_be_spares) spares_.Recall();
-    return Adopt(std::move(*next), out);
-  }
+  if (std::optional<Plan> next = FindAfter(plan)) return Adopt(std::move(*next), out);
   if (search_.smallest_need_bytes() == UINT64_MAX)
     return GiveUp{WhyNoMemoryIsEnough(config_.model->training)};
   if (config_.fixed_handlers && Awaited().empty()) {

@@ -60,21 +60,21 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   if (paused) OnProgress(now_us);
   if (needs_handler && unworked_us_ >= 0) unworked_us_ = now_us;
   if (needs_handler) undone_us_ = now_us;
+  says_ = false;
   if (now_us - progress_us_ < kStallUs) return Advice::kNone;
+  says_ = now_us >= say_us_;
+  if (says_) say_us_ = now_us + kSayStallAgainUs;
   if (counted_ && unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // gives the advice time to take effect
-    say_us_ = now_us + kSayStallAgainUs;
     if (tasks_.ready > 0) return Advice::kReplan;
+    says_ = true;
     return went_back_++ < kMaxGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }
   if (counted_ && now_us - undone_us_ >= kLongestTaskUs) {
     undone_us_ = now_us;
-    say_us_ = now_us + kSayStallAgainUs;
     return Advice::kReplan;
   }
-  if (now_us < say_us_) return Advice::kNone;
-  say_us_ = now_us + kSayStallAgainUs;
-  return Advice::kSay;
+  return says_ ? Advice::kSay : Advice::kNone;
 }
 
 bool Liveness::WaitedForWorkers(std::int64_t now_us) const {

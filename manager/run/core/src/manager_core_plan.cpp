@@ -47,6 +47,11 @@ void ManagerCore::CheckHandlers(std::int64_t now_us, ManagerActions& out) {
 void ManagerCore::Follow(HandlerPool::Advice advice, ManagerActions& out) {
   if (auto* plan = std::get_if<Plan>(&advice)) Replan(std::move(*plan), out);
   if (auto* give_up = std::get_if<GiveUp>(&advice)) End(std::move(*give_up), out);
+  if (!std::holds_alternative<HandlerPool::PutAgain>(advice)) return;
+  out.push_back(Say{fmt::format("the tasks are put again for the faster handlers, from step {} on",
+                                versions_.safe)});
+  cut_.BeginGeneration();
+  GoBack(*cut_.plan(), out);
 }
 
 void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
@@ -59,12 +64,14 @@ void ManagerCore::CheckProgress(std::int64_t now_us, ManagerActions& out) {
   const std::string* undecided = trust_.Undecided();
   const Liveness::Advice advice = liveness_.OnTick(now_us, undecided != nullptr);
   if (advice == Liveness::Advice::kNone) return;
-  if (undecided != nullptr) {
-    out.push_back(Say{*undecided + ": still waiting for one" + pool_.MissingText()});
-  }
   const Unit& unit = units_.front();
-  out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight, liveness_.tasks(),
-                        liveness_.lost()});
+  if (liveness_.IsToBeSaid()) {
+    if (undecided != nullptr) {
+      out.push_back(Say{*undecided + ": still waiting for one" + pool_.MissingText()});
+    }
+    out.push_back(Stalled{unit.step, liveness_.IdleSeconds(now_us), unit.in_flight,
+                          liveness_.tasks(), liveness_.lost()});
+  }
   if (advice == Liveness::Advice::kReplan) {
     LeaveOutIdle(now_us, out);
   } else if (advice == Liveness::Advice::kGoBack) {

@@ -164,13 +164,48 @@ TEST_F(SparesTest, AJobMayLetSlowHandlersTakePart) {
   }
 }
 
+// The slow one would otherwise be preferred for the next tasks, because it has their inputs.
+TEST_F(SparesTest, AFasterHandlerThatJoinsGetsAllNewTasksAtOnce) {
+  shell_.handlers = 1;
+  Send(WithSpeeds({0.05}));
+  shell_.RunUntil(1);
+  shell_.handlers = 2;
+  const std::size_t before = shell_.tasks;
+  Send(WithSpeeds({0.05, 100}));
+  shell_.RunAll();
+  EXPECT_TRUE(shell_.done);
+  EXPECT_EQ(shell_.kept_from["id0"], shell_.tasks - before);
+  EXPECT_THAT(shell_.moved, IsEmpty()) << "the tasks in the space are short";
+}
+
+// Those of three steps are in the space, and a step takes the slow handler minutes.
+TEST_F(SparesTest, LongTasksThatASlowHandlerWouldTakeArePutAgain) {
+  shell_.handlers = 1;
+  Send(WithSpeeds({1e-6}));
+  shell_.RunUntil(1);
+  shell_.handlers = 2;
+  const std::size_t before = shell_.tasks;
+  Send(WithSpeeds({1e-6, 100}));
+  ASSERT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_THAT(shell_.Said(), HasSubstr("the tasks are put again for the faster handlers"));
+  shell_.RunAll();
+  EXPECT_TRUE(shell_.done);
+  EXPECT_EQ(shell_.kept_from["id0"], shell_.tasks - before);
+  EXPECT_THAT(shell_.moved, SizeIs(1));
+}
+
 // It may lie about its speed.
-TEST_F(SparesTest, WhoHasDoneNothingTakesNoTasksFromWorkers) {
+TEST_F(SparesTest, WorkersGetTasksAgainSoonIfTheFastHandlerDoesNone) {
   shell_.handlers = 2;
   Send(WithSpeeds({1, 1}));
   shell_.RunUntil(1);
   Send(WithSpeeds({1, 1, 1e9}));
-  shell_.RunUntil(2);
+  Pass(3);
+  ASSERT_THAT(shell_.moved, SizeIs(1));
+  EXPECT_THAT(shell_.Said(), HasSubstr("slower ones get them again"));
+  shell_.kept_from.clear();
+  shell_.RunAll(now_us_);
+  EXPECT_TRUE(shell_.done);
   EXPECT_THAT(shell_.kept_from, IsEmpty());
 }
 

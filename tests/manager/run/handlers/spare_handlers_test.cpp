@@ -53,7 +53,10 @@ class SpareHandlersTest : public ::testing::Test {
   }
   // The run does so many steps a second, until the spares are missed.
   Missed Run(int seconds, double steps_per_second) {
-    for (int i = 0; i < 4 * seconds; ++i) {
+    return RunTicks(4 * seconds, steps_per_second);
+  }
+  Missed RunTicks(int ticks, double steps_per_second) {
+    for (int i = 0; i < ticks; ++i) {
       now_us_ += kSecond / 4;
       spares_.SetTime(now_us_);
       const Missed missed = spares_.OnProgress(steps_per_second / 4);
@@ -89,13 +92,28 @@ TEST_F(SpareHandlersTest, ASpareThatBecomesFastIsNoneButTasksMayExcludeIt) {
   EXPECT_THAT(spares_.excluded(), IsEmpty());
 }
 
-// Otherwise a handler that only claims to be fast would keep the tasks of all others.
-TEST_F(SpareHandlersTest, WhoHasDoneNothingMakesNoSpareOfAWorker) {
+// A slow handler that holds all tasks would otherwise keep it from showing that it is fast.
+TEST_F(SpareHandlersTest, WhoHasDoneNothingMakesSparesOfWorkers) {
   Judge(HandlersAt({1, 1}), {"id0", "id1"});
   Judge(HandlersAt({1, 1, 1e9, 0.001}), {"id0", "id1"});
-  EXPECT_THAT(spares_.ids(), ElementsAre("id3"));
-  Judge(HandlersAt({1, 1, 1e9, 0.001}), {"id0", "id1", "id2"});
   EXPECT_THAT(spares_.ids(), ElementsAre("id0", "id1", "id3"));
+}
+
+TEST_F(SpareHandlersTest, LongStepsAreTakenFromThoseWhoAloneHaveDoneTasks) {
+  Judge(HandlersAt({0.01, 100}), {"id0"});
+  EXPECT_TRUE(spares_.TakesTasksBack());
+  EXPECT_FALSE(spares_.TakesTasksBack());
+  Judge(HandlersAt({0.01, 100, 0.01}), {"id0", "id2"});
+  EXPECT_FALSE(spares_.TakesTasksBack()) << "once for each plan";
+}
+
+TEST_F(SpareHandlersTest, OtherTasksAreNotTakenBack) {
+  Judge(HandlersAt({10, 1000}), {"id0"});
+  EXPECT_FALSE(spares_.TakesTasksBack()) << "its steps are short";
+  Judge(HandlersAt({0.01, 100}));
+  EXPECT_FALSE(spares_.TakesTasksBack()) << "it has none";
+  Judge(HandlersAt({0.01, 100}), {"id0", "id1"});
+  EXPECT_FALSE(spares_.TakesTasksBack()) << "another handler gets some";
 }
 
 // The spare alone needs 1.1 s for a step.
@@ -113,6 +131,49 @@ TEST_F(SpareHandlersTest, ARunThatDoesNothingMissesItsSpares) {
   Judge(HandlersAt({1e9, 1}), {"id0"});
   EXPECT_EQ(Run(9, 0), Missed::kNot);
   EXPECT_EQ(Run(2, 0), Missed::kStuck);
+}
+
+// Tasks that were put before the recall still exclude them.
+TEST_F(SpareHandlersTest, ARunThatStaysSlowMissesThemOnceMoreAfterTheRecall) {
+  Judge(HandlersAt({1e9, 1}), {"id0"});
+  EXPECT_EQ(Run(20, 0.1), Missed::kSlow);
+  spares_.Recall();
+  EXPECT_EQ(Run(9, 0.1), Missed::kNot);
+  EXPECT_EQ(Run(2, 0.1), Missed::kStuck);
+  EXPECT_EQ(Run(60, 0.1), Missed::kNot);
+}
+
+// A slow spare would hold up the faster ones.
+TEST_F(SpareHandlersTest, TheRunIsComparedWithTheFastestOfItsSpares) {
+  Judge(HandlersAt({1e9, 1, 1e-6}), {"id0"});
+  EXPECT_EQ(Run(60, 0.5), Missed::kNot);
+  EXPECT_EQ(Run(20, 0.1), Missed::kSlow);
+}
+
+// A client may come under a new id again and again, claim to be fast, and do nothing, or one task.
+// The tasks that exclude the workers wait until they are put again.
+TEST_F(SpareHandlersTest, WhoComesAndGoesTakesLittleTimeFromTheWorkers) {
+  constexpr int kHour = 4 * 3600;  // quarters of a second
+  for (const bool does_a_task : {false, true}) {
+    spares_ = {};
+    now_us_ = 0;
+    int lost = 0;
+    for (int i = 0; i < kHour; ++i) {
+      SpareHandlers::Handlers present = HandlersAt({1, 1});
+      std::set<std::string> workers = {"id0", "id1"};
+      const std::string id = "new" + std::to_string(i / 12);
+      if (i % 12 < 6) present[id].gflops = 1e9;
+      if (does_a_task) workers.insert(id);
+      Judge(present, workers);
+      const bool waits = !spares_.excluded().empty();
+      lost += waits ? 1 : 0;
+      const Missed missed = RunTicks(1, waits ? 0 : 2);
+      if (missed != Missed::kNot) spares_.Recall();
+      if (missed == Missed::kStuck) spares_.OnNewPlan();
+    }
+    EXPECT_GT(lost, 0);
+    EXPECT_LT(lost, kHour / 20) << does_a_task;
+  }
 }
 
 // They may be asked for votes, for which the run waits.
@@ -134,10 +195,11 @@ TEST_F(SpareHandlersTest, WhoHasNotDoneATaskYetIsWaitedForLessLong) {
 TEST_F(SpareHandlersTest, EachRecallLastsLonger) {
   const auto handlers = HandlersAt({1e9, 1});
   std::vector<int> seconds;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 11; ++i) {
     Judge(handlers);
     ASSERT_THAT(spares_.ids(), SizeIs(1));
     spares_.Recall();
+    spares_.Recall();  // they are recalled already
     int waited = 0;
     for (; spares_.ids().empty(); ++waited) {
       now_us_ += kSecond;
@@ -145,7 +207,20 @@ TEST_F(SpareHandlersTest, EachRecallLastsLonger) {
     }
     seconds.push_back(waited);
   }
-  EXPECT_THAT(seconds, ElementsAre(10, 20, 40));
+  EXPECT_THAT(seconds, ElementsAre(10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600));
+}
+
+// Otherwise who comes and goes could have plans made again and again.
+TEST_F(SpareHandlersTest, APlanAfterOneWithSparesHasNoneForAWhile) {
+  const auto handlers = HandlersAt({1e9, 1});
+  Judge(handlers);
+  spares_.OnNewPlan();
+  now_us_ += 9 * kSecond;
+  Judge(handlers);
+  EXPECT_THAT(spares_.ids(), IsEmpty());
+  now_us_ += kSecond;
+  Judge(handlers);
+  EXPECT_THAT(spares_.ids(), SizeIs(1));
 }
 
 TEST_F(SpareHandlersTest, APauseOfTheManagerIsNoSlowness) {

@@ -24,6 +24,9 @@ inline constexpr std::size_t kMaxSpeedSets = 4;
 // REQUIRES: `handlers` is not empty.
 std::vector<std::map<std::string, Capacity>> SetsBySpeed(
     const std::map<std::string, Capacity>& handlers);
+// As above, with `speeds` = PresentSpeeds(handlers).
+std::vector<std::map<std::string, Capacity>> SetsBySpeed(
+    const std::map<std::string, Capacity>& handlers, const std::map<std::string, double>& speeds);
 
 // The index of the set with which a step is shortest. A set with slower handlers must be faster by
 // more than the estimate's error. `step_us` estimates a step's time with the set of an index;

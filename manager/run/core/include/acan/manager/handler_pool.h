@@ -27,8 +27,10 @@ class HandlerPool {
       : config_(config), search_(config, model), present_(config) {}
 
   using Handlers = std::map<std::string, Capacity>;  // by client id
+  // Keep the plan, but put all tasks again: handlers that are too slow hold those of some steps.
+  struct PutAgain {};
   // The advice about the plan: keep it, take another one, or end the job.
-  using Advice = std::variant<std::monostate, Plan, GiveUp>;
+  using Advice = std::variant<std::monostate, PutAgain, Plan, GiveUp>;
 
   void Start(std::int64_t now_us) { started_us_ = now_us; }
   void OnHandlers(const HandlersSeen& event, std::int64_t now_us) {

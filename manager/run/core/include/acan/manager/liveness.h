@@ -36,6 +36,9 @@ class Liveness {
   // count as a stall. `needs_handler`: the run has to wait for another handler, and nothing is
   // lost.
   Advice OnTick(std::int64_t now_us, bool needs_handler = false);
+  // Whether the user should be told with the last advice that there is no progress: some advice is
+  // repeated more often than that is worth a line.
+  bool IsToBeSaid() const { return says_; }
   // Without progress, while handlers were there.
   double IdleSeconds(std::int64_t now_us) const {
     return static_cast<double>(now_us - progress_us_) * 1e-6;
@@ -52,6 +55,7 @@ class Liveness {
   std::int64_t say_us_ = 0;       // the earliest time to say so
   std::int64_t unworked_us_ = 0;  // since when no task is leased; -1: some are
   std::int64_t undone_us_ = 0;    // since when the number of tasks has not changed
+  bool says_ = false;             // IsToBeSaid
   bool counted_ = false;          // OnTasks was called since the last progress
   int went_back_ = 0;             // since the last new step
   RunTasksSeen tasks_;
