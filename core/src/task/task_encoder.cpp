@@ -1,8 +1,13 @@
 #include "acan/core/task_encoder.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "task_generated.h"
 
@@ -11,7 +16,8 @@ namespace {
 
 // Two scalars may be equal and yet have other bits, as 0 and -0 have.
 bool HaveSameBits(const KernelScalars& a, const KernelScalars& b) {
-  return a.i == b.i && std::memcmp(a.f.data(), b.f.data(), sizeof(a.f)) == 0;
+  return a.i == b.i && std::ranges::equal(a.f, b.f, {}, std::bit_cast<std::uint32_t, float>,
+                                          std::bit_cast<std::uint32_t, float>);
 }
 
 bool AreAlike(const Call& a, const Call& b) {
@@ -48,9 +54,8 @@ tuplespace::Payload Renamed(const tuplespace::Payload& payload,
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::uint8_t* const name =
         described->Get(static_cast<flatbuffers::uoffset_t>(i))->key()->data();
-    const std::string& key = outputs[i].key.bytes();
-    std::memcpy(bytes.get() + (reinterpret_cast<const std::byte*>(name) - bytes.get()), key.data(),
-                key.size());
+    const std::ptrdiff_t at = reinterpret_cast<const std::byte*>(name) - bytes.get();
+    std::ranges::copy(std::as_bytes(std::span(outputs[i].key.bytes())), bytes.get() + at);
   }
   return {bytes, bytes.get(), payload.size()};
 }

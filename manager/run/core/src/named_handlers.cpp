@@ -86,8 +86,8 @@ void NamedHandlers::NameDataAhead(std::vector<PlannedTask>* tasks) const {
   for (const auto& [handler, of] : of_handlers) {
     for (const auto& [key, bytes] : of.reads) {
       if (of.tells->ahead.size() == kMaxAhead) break;  // handlers take no such task
-      tuplespace::Key& next = of.tells->ahead.emplace_back(key, bytes).key;
-      MoveBySteps(1, &next);
+      of.tells->ahead.push_back({key, bytes});
+      MoveBySteps(1, &of.tells->ahead.back().key);
     }
   }
 }
