@@ -1,9 +1,10 @@
-// How people see text that other processes send about themselves.
+// Keys of steps, and how people see text that other processes send about themselves.
 #include "acan/core/names.h"
 
 #include <gtest/gtest.h>
 
 #include "acan/core/text/one_line.h"
+#include "acan/core/tuple_kinds.h"
 
 namespace acan {
 namespace {
@@ -72,6 +73,20 @@ TEST(CapacityTest, TextsForPeopleAreLinesAndNoneIsLarge) {
   EXPECT_EQ(read->name, "a b ");
   capacity.jobs = std::string(64 << 10, 'x');
   EXPECT_FALSE(CapacityFromJson(CapacityToJson(capacity)));
+}
+
+TEST(NamesTest, KeysOfStepsMoveToOtherSteps) {
+  const auto moved = [](Key key, std::int64_t steps) {
+    MoveBySteps(steps, &key);
+    return key;
+  };
+  const Key first{"job", std::int64_t{1}, "tile", std::int64_t{0}};
+  EXPECT_EQ(moved(first, 300), (Key{"job", std::int64_t{301}, "tile", std::int64_t{0}}));
+  EXPECT_EQ(moved(moved(first, 300), -300), first);
+  for (const Key& stays : {Key{"job", kFrozenVersion, "frozen", std::int64_t{0}},
+                           Key{"handler", "id"}, Key{"job"}, Key{std::int64_t{1}}}) {
+    EXPECT_EQ(moved(stays, 1), stays);
+  }
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 #include "acan/core/names.h"
 #include "acan/core/task_encoder.h"
 #include "acan/core/task_limits.h"
-#include "acan/core/tuple_kinds.h"
 
 namespace acan {
 namespace {
@@ -471,20 +470,6 @@ TEST(NamesTest, VersionsOfATileDifferInTheirStepOnly) {
   const Key other{"job", std::int64_t{2}, "tile", std::int64_t{1}};
   EXPECT_EQ(WithoutStep(one), WithoutStep(two));
   EXPECT_NE(WithoutStep(two), WithoutStep(other));
-}
-
-TEST(NamesTest, KeysOfStepsMoveToOtherSteps) {
-  const auto moved = [](Key key, std::int64_t steps) {
-    MoveBySteps(steps, &key);
-    return key;
-  };
-  const Key first{"job", std::int64_t{1}, "tile", std::int64_t{0}};
-  EXPECT_EQ(moved(first, 300), (Key{"job", std::int64_t{301}, "tile", std::int64_t{0}}));
-  EXPECT_EQ(moved(moved(first, 300), -300), first);
-  for (const Key& stays : {Key{"job", kFrozenVersion, "frozen", std::int64_t{0}},
-                           Key{"handler", "id"}, Key{"job"}, Key{std::int64_t{1}}}) {
-    EXPECT_EQ(moved(stays, 1), stays);
-  }
 }
 
 TEST(NamesTest, HandlersAskOnlyForWhatTheyCanRun) {
