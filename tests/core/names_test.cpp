@@ -9,6 +9,8 @@
 namespace acan {
 namespace {
 
+using tuplespace::Key;
+
 TEST(OneLineTest, KeepsWhatAPersonReads) {
   for (const char* text :
        {"", "cpu:1 on host", "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80", "\xff\xC3"}) {

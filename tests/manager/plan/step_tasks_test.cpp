@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "../job/job_model_cases.h"
 #include "acan/core/schedule.h"
+#include "job/job_model_cases.h"
 
 namespace acan {
 namespace {
