@@ -10,8 +10,8 @@
 namespace acan {
 namespace {
 
-// Calls, inputs and results of the tasks of a step, each of which takes some 200 bytes. Tasks with
-// more take too much memory, and their steps take longer anyway.
+// Calls, inputs and results of the tasks of a step, each of which takes some 200 bytes. Steps with
+// more would take too much memory, and need more time anyway.
 constexpr std::size_t kMostParts = 1 << 16;
 
 void MoveTask(std::int64_t steps, PlannedTask* task) {

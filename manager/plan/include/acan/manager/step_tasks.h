@@ -1,6 +1,6 @@
 // StepTasks: the tasks of training steps under one plan. It keeps those of a step, and makes the
-// tasks of other steps from them, because making each step's tasks anew takes a quarter of the
-// manager's time for models with steps of milliseconds.
+// tasks of other steps from them, because making and describing tasks anew takes a third of the
+// manager's instructions for models with steps of milliseconds.
 //
 // Pure. Owned by CurrentPlan, for its thread.
 #pragma once
