@@ -12,7 +12,7 @@ import time
 
 
 ACAN, EAGER = "acan", "torch eager"
-# For jobs whose speed is compared with that of loops that do not evaluate.
+# For jobs that are compared with loops that do not evaluate. acan always evaluates the last version.
 NO_EVALUATION = "evaluate_every = 1000000000"
 
 

@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 
-from acan_run import write_report
+from acan_run import NO_EVALUATION, write_report
 from nets import make_gpt, make_resnet, make_vit, torch_state
 
 ALLOWED = dict(gpt=0.02, resnet=0.5, vit=0.5)  # loss; points of accuracy
@@ -65,7 +65,7 @@ weight_decay = {recipe["decay"]}
 schedule = "cosine"
 warmup_steps = {recipe["warmup"]}
 final_fraction = {FINAL_FRACTION}
-evaluate_every = 1000000
+{NO_EVALUATION}
 """
 
 

@@ -1,6 +1,6 @@
 #include "acan/manager/step_tasks.h"
 
-#include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <memory>
 
@@ -34,6 +34,7 @@ void ForUpdates(Kernel optimizer, std::vector<PlannedTask>& tasks, Visit visit) 
 }  // namespace
 
 std::vector<PlannedTask> StepTasks::Make(const PassTasks& tasks, const Pass& pass) {
+  assert(pass.train && pass.batch_id == 0);
   if (!Fits(pass)) {
     std::vector<PlannedTask> made = tasks.Tasks(pass);
     Keep(tasks, pass, &made);
@@ -51,8 +52,7 @@ bool StepTasks::Fits(const Pass& pass) const {
   const auto is_one_rule = [](const Pass& of) {
     return of.optimizer == of.optimizer_without_decay;
   };
-  return !kept_.empty() && pass.job == pass_.job && pass.batch_id == pass_.batch_id &&
-         pass.rows == pass_.rows && pass.train == pass_.train &&
+  return !kept_.empty() && pass.job == pass_.job && pass.rows == pass_.rows &&
          pass.counted_rows == pass_.counted_rows && pass.timed == pass_.timed &&
          is_one_rule(pass) == is_one_rule(pass_);
 }

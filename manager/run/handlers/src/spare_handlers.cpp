@@ -63,7 +63,7 @@ void SpareHandlers::OnNewPlan() {
   spares_.clear();
   excluded_.clear();
   spares_step_us_ = std::numeric_limits<double>::infinity();
-  takes_back_ = took_back_ = false;
+  taking_back_ = TakingBack::kNot;
 }
 
 std::set<ClientId> SpareHandlers::Find(const Handlers& present,
@@ -128,12 +128,18 @@ void SpareHandlers::Watch(const Handlers& present, const StepUs& step_us) {
   if (!was_watched) WatchAnew();
   const bool worked = std::any_of(spares_.begin(), spares_.end(),
                                   [this](const ClientId& id) { return judged_.at(id).works; });
-  takes_back_ = worked && !OthersWork() && std::isfinite(spares_step_us_) &&
-                spares_step_us_ >= kLongStepUs && spares_step_us_ >= kFarLonger * step_us(others);
+  const bool wanted = worked && !OthersWork() && std::isfinite(spares_step_us_) &&
+                      spares_step_us_ >= kLongStepUs &&
+                      spares_step_us_ >= kFarLonger * step_us(others);
+  if (taking_back_ != TakingBack::kDone) {
+    taking_back_ = wanted ? TakingBack::kWanted : TakingBack::kNot;
+  }
 }
 
 bool SpareHandlers::TakesTasksBack() {
-  return std::exchange(takes_back_, false) && !std::exchange(took_back_, true);
+  if (taking_back_ != TakingBack::kWanted) return false;
+  taking_back_ = TakingBack::kDone;
+  return true;
 }
 
 void SpareHandlers::WatchAnew() {
@@ -168,7 +174,7 @@ SpareHandlers::Missed SpareHandlers::OnProgress(double steps) {
 void SpareHandlers::Recall() {
   spares_.clear();
   judged_.clear();
-  takes_back_ = false;
+  if (taking_back_ == TakingBack::kWanted) taking_back_ = TakingBack::kNot;
   if (now_us_ < recalled_until_us_) return;
   if (recall_for_us_ == 0 || now_us_ - recalled_until_us_ > kForgottenUs) {
     recall_for_us_ = kShortestRecallUs;

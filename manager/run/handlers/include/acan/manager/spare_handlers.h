@@ -68,6 +68,8 @@ class SpareHandlers {
     bool works = false;
     friend bool operator==(const Known&, const Known&) = default;
   };
+  // Of tasks, under the present plan; see TakesTasksBack.
+  enum class TakingBack : std::uint8_t { kNot, kWanted, kDone };
   static std::set<tuplespace::ClientId> Find(const Handlers& present,
                                              const std::map<std::string, double>& speeds,
                                              const StepUs& step_us);
@@ -85,7 +87,7 @@ class SpareHandlers {
   std::int64_t watched_us_ = 0;       // when it was last
   double steps_ = 0;                  // done since then
   std::int64_t recalled_until_us_ = 0, recall_for_us_ = 0;
-  bool takes_back_ = false, took_back_ = false;                  // see TakesTasksBack
+  TakingBack taking_back_ = TakingBack::kNot;
   std::map<tuplespace::ClientId, std::int64_t> named_until_us_;  // by OwnerOf: no line before
 };
 
