@@ -9,7 +9,6 @@ namespace acan {
 
 using tuplespace::Key;
 using tuplespace::Payload;
-using tuplespace::ReplyBody;
 
 namespace {
 // After this time the task goes back: its input may be gone, or on a slow link.

@@ -9,7 +9,6 @@
 namespace acan {
 namespace {
 
-using tuplespace::Key;
 using tuplespace::MonotonicUs;
 using tuplespace::Payload;
 

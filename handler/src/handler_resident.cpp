@@ -7,7 +7,6 @@ using tuplespace::Key;
 using tuplespace::MonotonicUs;
 using tuplespace::Notice;
 using tuplespace::PutStatus;
-using tuplespace::ReplyBody;
 
 // A handler with deliberate faults supplies all its results.
 std::uint64_t Handler::Impl::ResidentBytes(const Task& task) const {

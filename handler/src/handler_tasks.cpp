@@ -17,7 +17,6 @@ using tuplespace::Key;
 using tuplespace::MonotonicUs;
 using tuplespace::Payload;
 using tuplespace::PutStatus;
-using tuplespace::ReplyBody;
 
 namespace {
 
