@@ -64,17 +64,30 @@ in_space() {  # SPACE NAME ARGUMENTS...: starts "$acan" in that namespace
   pids+=($!)
 }
 
-until_true() {  # WHAT COMMAND...: waits until the command succeeds, or fails with WHAT
+patience_s=120  # a passing test never waits that long
+# wait_for LOG PATTERN [COUNT]: waits until so many lines match (1). tail reads the lines as they come.
+wait_for() {
+  local count=${3:-1} lines tail found
+  exec {lines}< <(exec tail -n +1 -F "$1" 2>/dev/null)
+  tail=$!
+  found=$(timeout "$patience_s" grep -c -m "$count" -- "$2" <&"$lines") || true
+  kill "$tail" 2>/dev/null || true
+  exec {lines}<&-
+  [ "$found" = "$count" ] || fail "\"$2\" never came in $(basename "$1")"
+}
+matches() { grep -c -- "$2" "$1" || true; }  # LOG PATTERN: the number of lines that match
+
+# until_true WHAT COMMAND...: waits until the command succeeds, or fails with WHAT. Only for states
+# that nobody announces to a shell, such as those of units and of Slurm's jobs: it looks again and
+# again.
+until_true() {
   local otherwise=$1
   shift
-  for ((i = 0; i < 1200; ++i)); do
-    if "$@" >/dev/null 2>&1; then return; fi
+  local until=$((SECONDS + patience_s))
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$until" ] || fail "$otherwise"
     sleep 0.1
   done
-  fail "$otherwise"
-}
-wait_for() {  # LOG PATTERN: waits until a line matches
-  until_true "\"$2\" never came in $(basename "$1")" grep -q -- "$2" "$1"
 }
 # Reads the hash from a receipt, or from the output of --json.
 hash_of() { grep -o '"weights_sha256": *"[0-9a-f]*"' "$1" | tr -d ' ' || fail "no hash in $1"; }

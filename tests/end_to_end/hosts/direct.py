@@ -10,7 +10,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
+
+from processes import Program, fail
 
 JOB = """[model]
 layers = [512, 512, 512, 8]
@@ -25,15 +26,10 @@ learning_rate = 0.01
 optimizer = "momentum"
 epochs = 6
 """
-PATIENCE_S = 100
-
-
-def fail(why):
-    sys.exit(f"FAILED direct: {why}")
 
 
 class Run:
-    """The processes of one training, whose logs are in `folder`."""
+    """The processes of one training, which writes to `folder`."""
 
     def __init__(self, acan, folder, keys, handler_words):
         self.acan, self.folder, self.keys, self.handler_words = acan, folder, keys, handler_words
@@ -41,52 +37,32 @@ class Run:
         folder.mkdir()
 
     def start(self, name, role, *words):
-        log = open(self.folder / f"{name}.log", "w")
         secret = ["--keys", self.keys / f"{role}.key"] if self.keys else []
-        process = subprocess.Popen([self.acan, role, *words, *secret], stdout=log, stderr=log)
-        self.processes[name] = process
-        return process
-
-    def text(self, name):
-        return (self.folder / f"{name}.log").read_text()
-
-    def await_text(self, name, text, times=1):
-        end = time.monotonic() + PATIENCE_S
-        while self.text(name).count(text) < times:
-            if time.monotonic() > end or self.processes[name].poll() is not None:
-                fail(f"{name} never said {text!r}: {self.text(name)[-2000:]}")
-            time.sleep(0.01)
+        self.processes[name] = Program(name, [self.acan, role, *words, *secret])
+        return self.processes[name]
 
     def handler(self, name):
         self.start(name, "handler", "--connect", self.endpoint, "--device", "cpu:1", "--memory", "256MiB",
-                   *self.handler_words)
-        self.await_text(name, "joined")
+                   *self.handler_words).await_line("joined")
 
     def train(self, kill):
-        self.start("broker", "broker", "--listen", "tcp://127.0.0.1:*", "--shared-memory", "off")
-        self.await_text("broker", "tcp://127.0.0.1:")
-        self.endpoint = "tcp://127.0.0.1:" + self.text("broker").split("tcp://127.0.0.1:")[1].split()[0].rstrip(",.;")
+        broker = self.start("broker", "broker", "--listen", "tcp://127.0.0.1:*", "--shared-memory", "off")
+        line = broker.await_line("tcp://127.0.0.1:")
+        self.endpoint = "tcp://127.0.0.1:" + line.split("tcp://127.0.0.1:")[1].split()[0].rstrip(",.;")
         for name in ("one", "two"):
             self.handler(name)
         manager = self.start("manager", "manager", self.folder.parent / "job.toml", "--connect", self.endpoint,
                              "--out", self.folder / "out", "--json")
         if kill:
-            self.await_text("manager", "epoch 2/")
+            manager.await_line("epoch 2/")
             self.processes["two"].kill()
             self.handler("three")
-        try:
-            manager.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            fail(f"no end: {self.text('manager')[-2000:]}")
-        if manager.returncode != 0:
-            fail(f"the manager: {self.text('manager')[-2000:]}")
+        manager.await_success()
         return json.loads((self.folder / "out" / "receipt.json").read_text())
 
     def stop(self):
         for process in self.processes.values():
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+            process.kill()
 
 
 def main():

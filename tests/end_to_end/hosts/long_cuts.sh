@@ -32,20 +32,18 @@ in_space "$far" manager manager --connect "$endpoint" "$folder/job.toml" --out "
   --json --keys "$folder/keys/manager.key"
 manager=${pids[-1]}
 
-epochs() { grep -c "epoch .* done" "$folder/manager.log" || true; }
 wait_for "$folder/manager.log" "epoch 2/.* done"
 ip -n "$near" link set "an$tag" down
 sleep 20  # the cut
-before=$(epochs)
+before=$(matches "$folder/manager.log" "epoch .* done")
 ip -n "$near" link set "an$tag" up
-goes_on() { [ "$(epochs)" -gt "$before" ]; }
-until_true "the training did not go on after the cut" goes_on
+wait_for "$folder/manager.log" "epoch .* done" $((before + 1))
 kill -STOP "$frozen"
 sleep 60  # the frozen time
 kill -0 "$manager" 2>/dev/null || fail "the training was over before the frozen handler went on"
-before=$(epochs)
+before=$(matches "$folder/manager.log" "epoch .* done")
 kill -CONT "$frozen"
-until_true "the training did not go on" goes_on
+wait_for "$folder/manager.log" "epoch .* done" $((before + 1))
 wait "$manager" || fail "the manager"
 
 quiet=$(hash_of "$folder/quiet.out")

@@ -11,7 +11,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
+
+from processes import Program, fail
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench" / "hosts"))
 from network import Network  # noqa: E402
@@ -35,16 +36,11 @@ epochs = 1
 RATE = "200mbit"
 GFLOPS = "1"  # a step of 1 GFLOP takes one handler far longer than the transfers between two
 WEIGHTS = 4 * sum(inputs * outputs for inputs, outputs in zip(LAYERS, LAYERS[1:]))
-PATIENCE_S = 60
 
 
 def skip(why):
     print(f"SKIPPED named_handlers: {why}")
     sys.exit(77)
-
-
-def fail(why):
-    sys.exit(f"FAILED named_handlers: {why}")
 
 
 def open_network():
@@ -67,23 +63,13 @@ class Hosts:
         self.processes = []
 
     def start(self, host, name, role, *words):
-        log = open(self.folder / f"{name}.log", "w")
         secret = ["--keys", self.folder / "secrets" / f"{role}.key"]
-        process = subprocess.Popen(self.network.words(host, [self.acan, role, *words, *secret]), stdout=log, stderr=log)
-        self.processes.append(process)
-        return process
-
-    def text(self, name):
-        return (self.folder / f"{name}.log").read_text()
+        self.processes.append(Program(name, self.network.words(host, [self.acan, role, *words, *secret])))
+        return self.processes[-1]
 
     def handler(self, host):
-        process = self.start(host, host, "handler", "--connect", self.endpoint, "--device", "cpu:1", "--memory",
-                             "256MiB", "--throttle", GFLOPS)
-        end = time.monotonic() + PATIENCE_S
-        while "joined" not in self.text(host):
-            if time.monotonic() > end or process.poll() is not None:
-                fail(f"{host} never joined: {self.text(host)[-2000:]}")
-            time.sleep(0.01)
+        self.start(host, host, "handler", "--connect", self.endpoint, "--device", "cpu:1", "--memory", "256MiB",
+                   "--throttle", GFLOPS).await_line("joined")
 
     def train(self):
         subprocess.run([self.acan, "keygen", "--out", self.folder / "secrets"], check=True, capture_output=True)
@@ -98,19 +84,12 @@ class Hosts:
         out = self.folder / f"out-{job}"
         manager = self.start("manager", job, "manager", self.folder / f"{job}.toml", "--connect", self.endpoint,
                              "--out", out, "--json")
-        try:
-            manager.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            fail(f"no end: {self.text(job)[-2000:]}")
-        if manager.returncode != 0:
-            fail(f"the manager: {self.text(job)[-2000:]}")
+        manager.await_success()
         return json.loads((out / "receipt.json").read_text())
 
     def stop(self):
         for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+            process.kill()
 
 
 def check(receipt, right):

@@ -116,7 +116,6 @@ submit() {  # NAME OPTIONS...: prints the id of the job
 }
 state_of() { on ctl scontrol --oneliner show job "$1" | grep -o 'JobState=[A-Z_]*' | cut -d= -f2; }
 in_state() { [ "$(state_of "$1")" = "$2" ]; }
-has() { grep -q -- "$2" "$folder/jobs/$1.log"; }
 same_weights() {
   [ "$(hash_of "$folder/jobs/$1/receipt.json")" = "$(hash_of "$folder/quiet/receipt.json")" ] ||
     fail "$1: other weights"
@@ -134,9 +133,9 @@ mode_of() { stat --format=%a "$1/receipt.json"; }
 
 # ---- a handler is killed; the device is chosen
 id=$(ACAN_DEVICE=cpu:1 submit killed --nodes=3 --cpus-per-task=2)
-until_true "no training" has killed 'epoch 2/'
+wait_for "$folder/jobs/killed.log" 'epoch 2/'
 kill -KILL $(pgrep --ns "$$" --nslist pid -f "$acan handler --connect tcp://n1:" | head -n 1)
-until_true "a killed handler is not started again" has killed 'restarting it in'
+wait_for "$folder/jobs/killed.log" 'restarting it in'
 until_true "the run with a killed handler does not end" in_state "$id" COMPLETED
 same_weights killed
 grep -q '"device": "cpu:1"' "$folder/jobs/killed/receipt.json" || fail "not ACAN_DEVICE"
@@ -144,13 +143,13 @@ grep -q '"device": "cpu:1"' "$folder/jobs/killed/receipt.json" || fail "not ACAN
 # ---- no handler can start
 id=$(ACAN_MEMORY=1KiB submit none --nodes=2)
 until_true "a job without handlers does not end" in_state "$id" FAILED
-has none 'no handler is left' || fail "it does not say why"
+grep -q 'no handler is left' "$folder/jobs/none.log" || fail "it does not say why"
 
 # ---- the first node is lost
 id=$(submit lost --nodes=2)
-until_true "no training" has lost 'epoch 4/'
+wait_for "$folder/jobs/lost.log" 'epoch 4/'
 end_namespace "$(on ctl scontrol --oneliner show job "$id" | grep -o 'BatchHost=[a-z0-9]*' | cut -d= -f2)"
-until_true "the job was not begun again" has lost 'continuing from snapshot'
+wait_for "$folder/jobs/lost.log" 'continuing from snapshot'
 until_true "the job that was begun again does not end" in_state "$id" COMPLETED
 same_weights lost
 echo "slurm: $(hash_of "$folder/jobs/lost/receipt.json")"

@@ -23,15 +23,16 @@ group=$hierarchy/acan-systemd-$$
 mkdir "$group" 2>/dev/null || skip "no control group can be made in $hierarchy"
 
 machine=0  # the pid of its systemd, in the namespace of this script
+outside=0  # the process that waits for it
+boots=0
 switch_off() {
-  [ "$machine" -eq 0 ] || kill -KILL "$machine" 2>/dev/null || true
-  machine=0
-  # Killing the first process of a namespace ends all others. Their groups are free a little later.
-  for ((i = 0; i < 200; ++i)); do
-    find "$group" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
-    [ -n "$(find "$group" -mindepth 1 -type d)" ] || return 0
-    sleep 0.05
-  done
+  if [ "$outside" -ne 0 ]; then
+    kill -KILL "$(pgrep --parent "$outside" || echo "$outside")" 2>/dev/null || true
+    # The first process of a namespace is gone only when all others are. Then their groups are free.
+    wait "$outside" 2>/dev/null || true
+  fi
+  outside=0
+  find "$group" -mindepth 1 -depth -type d -exec rmdir {} + || true
 }
 tear_down() {
   switch_off
@@ -50,6 +51,17 @@ chmod 755 "$folder" "$folder/local" "$folder/local/bin" "$folder/var-lib"
 for target in sysinit basic network-online remote-fs multi-user shutdown; do
   printf '[Unit]\nDescription=%s\n' "$target" >"$folder/units/$target.target"
 done
+# Says that the machine is up.
+mkdir "$folder/units/multi-user.target.wants"
+cat >"$folder/units/up.service" <<'UNIT'
+[Unit]
+DefaultDependencies=no
+After=multi-user.target
+[Service]
+ExecStart=/bin/echo it is up
+StandardOutput=append:/run/log/up.log
+UNIT
+ln -s ../up.service "$folder/units/multi-user.target.wants/up.service"
 # There is no journal here, so the units append their lines to files.
 for unit in acan-broker acan-handler@ acan-manager@; do
   mkdir "$folder/etc/systemd/system/$unit.service.d"
@@ -65,6 +77,7 @@ cp -r "$deploy" "$folder/deploy"
 cat >"$folder/boot.sh" <<'BOOT'
 set -e
 folder=$1
+echo "the machine boots"
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/log
@@ -89,10 +102,11 @@ switch_on() {
     echo "$BASHPID" >"$group/cgroup.procs"
     exec unshare "${spaces[@]}" bash "$folder/boot.sh" "$folder"
   ) </dev/null >>"$folder/systemd.log" 2>&1 &
-  local parent=$!
-  until_true "the machine does not start" pgrep --parent "$parent"
-  machine=$(pgrep --parent "$parent")
-  until_true "its systemd does not answer" on systemctl is-active multi-user.target
+  outside=$!
+  boots=$((boots + 1))
+  wait_for "$folder/systemd.log" "the machine boots" "$boots"
+  machine=$(pgrep --parent "$outside")
+  wait_for "$folder/log/up.log" "it is up" "$boots"
 }
 on() { nsenter --target "$machine" --all -- "$@"; }
 
@@ -128,7 +142,7 @@ tries_s=$((($(limit StartLimitBurst) - 1) * (30 + $(limit RestartSec))))
 has_snapshot() { [ -n "$(ls -d "$out"/snapshots/* 2>/dev/null)" ]; }
 until_true "no snapshot" has_snapshot
 on systemctl kill --signal=KILL acan-manager@net
-until_true "a killed manager is not started again" grep -q 'continuing from' "$log"
+wait_for "$log" 'continuing from'
 
 # ---- all units stop at once, as in a shutdown: the manager still finds its broker ----------------
 steps() { wc -l <"$out/metrics.jsonl"; }
@@ -145,11 +159,10 @@ on systemctl start acan-broker $handlers acan-manager@net
 # ---- the processes of all units get a signal at once, as from a batch system ---------------------
 before=$(steps)
 until_true "no further steps of units that were started again" further
-lines=$(wc -l <"$log")
+saves=$(matches "$log" 'no work is lost')
 # shellcheck disable=SC2086
 on systemctl kill acan-broker $handlers acan-manager@net
-saves() { tail -n "+$((lines + 1))" "$log" | grep -q 'no work is lost'; }
-until_true "a signal to all loses the last snapshot" saves
+wait_for "$log" 'no work is lost' $((saves + 1))
 is_off() { [ "$(on systemctl is-active acan-manager@net)" != active ]; }
 until_true "the manager's unit does not end by a signal" is_off
 # shellcheck disable=SC2086
@@ -159,11 +172,10 @@ on systemctl start acan-broker $handlers acan-manager@net
 before=$(steps)
 until_true "no further steps" further
 switch_off
-lines=$(wc -l <"$log")
+continued=$(matches "$log" 'continuing from snapshot')
 [ -e "$out/receipt.json" ] && fail "the job was done before the host was switched off"
 switch_on
-went_on() { tail -n "+$((lines + 1))" "$log" | grep -q 'continuing from snapshot'; }
-until_true "the job does not go on after a boot" went_on
+wait_for "$log" 'continuing from snapshot' $((continued + 1))
 
 # ---- the job ends --------------------------------------------------------------------------------
 until_true "the job does not end" test -e "$out/receipt.json"
@@ -179,11 +191,10 @@ grep -q '"fetched_bytes"' "$out/receipt.json" && fail "the units do not share me
 
 # ---- a finished job is not trained again ---------------------------------------------------------
 switch_off
-lines=$(wc -l <"$log")
+seen=$(matches "$log" 'the job is done already')
 before=$(steps)
 switch_on
-sees_done() { tail -n "+$((lines + 1))" "$log" | grep -q 'the job is done already'; }
-until_true "the manager does not see that the job is done" sees_done
+wait_for "$log" 'the job is done already' $((seen + 1))
 until_true "the manager's unit does not end after a boot" ended
 [ "$(steps)" = "$before" ] || fail "the job was trained again"
 same_weights || fail "other weights after a boot"

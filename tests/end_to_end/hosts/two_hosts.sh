@@ -44,23 +44,22 @@ cut_at=$SECONDS
 # The near handler continues alone for some epochs and is then stopped. Each of the others is
 # stopped as soon as it is back. So the training cannot end before all are back, however fast the
 # machine is.
+stop_when_back() {  # NAME
+  wait_for "$folder/$1.log" "joined $endpoint" 2
+  kill -STOP "${far_handlers[$1]}"
+}
 wait_for "$folder/manager.log" "epoch 5/.* done"
 kill -STOP "$near_handler"
 sleep $((cut_at + cut_s > SECONDS ? cut_at + cut_s - SECONDS : 0))  # the cut
-ip -n "$near" link set "an$tag" up
-back=()
-for ((i = 0; i < 3000 && ${#back[@]} < 2; ++i)); do
-  for name in "${!far_handlers[@]}"; do
-    [ "$(grep -c "joined $endpoint" "$folder/$name.log")" -ge 2 ] || continue
-    kill -STOP "${far_handlers[$name]}"
-    back+=("${far_handlers[$name]}")
-    unset "far_handlers[$name]"
-  done
-  sleep 0.01
+waiting=()
+for name in "${!far_handlers[@]}"; do
+  (trap - EXIT; stop_when_back "$name") &
+  waiting+=($!)
 done
-[ ${#back[@]} -eq 2 ] || fail "${!far_handlers[*]} did not come back"
+ip -n "$near" link set "an$tag" up
+for pid in "${waiting[@]}"; do wait "$pid" || fail "a far handler did not come back"; done
 kill -0 "$manager" 2>/dev/null || fail "the training was over before the far handlers were back"
-kill -CONT "$near_handler" "${back[@]}"
+kill -CONT "$near_handler" "${far_handlers[@]}"
 grep -q "far/.* is lost" "$folder/broker.log" || fail "the broker did not notice the cut"
 # Only the manager ends by itself.
 wait "$manager" || fail "the manager"
