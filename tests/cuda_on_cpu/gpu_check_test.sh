@@ -107,7 +107,7 @@ trap '' TERM
 while [ "$1" != --out ]; do shift; done
 printf '{\n  "complete": false,\n  "slower": [\n    {\n' >"$2"
 printf '      "name": "forward 1 1 1 exact",\n      "sentence": "it is slow",\n    }\n  ]\n}\n' >>"$2"
-while :; do sleep 1; done
+exec sleep infinity
 END
 chmod +x "$folder"/broken/bin/*
 code=0
@@ -135,7 +135,7 @@ END
 cat >"$folder/broken/bin/backends_op_matrix_test" <<'END'
 #!/bin/sh
 echo '[ RUN      ] Suite.Hangs'
-while :; do sleep 1; done
+exec sleep infinity
 END
 ACAN_GPU_CHECK_SECONDS=10 "$check" --dry-run "$folder/broken" "$folder/results" \
   >"$folder/console" 2>&1 && fail "a check with a test that hangs passed"
