@@ -1,5 +1,4 @@
 // acan bench, as users run it. These tests make no claims about speed.
-#include <poll.h>
 #include <signal.h>
 
 #include <set>
@@ -9,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "program.h"
+#include "unannounced.h"
 
 namespace acan::testing {
 namespace {
@@ -132,7 +132,7 @@ TEST(BenchTrain, LeavesNothingWhoeverStopsIt) {
   for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
     Program bench({"bench", "train", "--layers", "64,64,8", "--batch", "8", "--steps", "20000"},
                   {{"TMPDIR", temporary.path()}});
-    while (temporary.Names().empty()) ::poll(nullptr, 0, 5);  // until the test's time limit
+    ASSERT_TRUE(bench.WaitForFiles({temporary.path()}, [&] { return !temporary.Names().empty(); }));
     bench.Signal(signal);
     EXPECT_EQ(bench.Wait(), -signal) << bench.err();  // once nobody holds its output any more
     EXPECT_THAT(temporary.Names(), IsEmpty());
@@ -144,9 +144,10 @@ TEST(BenchTrain, EndsIfOneOfItsProcessesDies) {
   const TestFolder temporary;
   Program bench({"bench", "train", "--layers", "64,64,8", "--batch", "8", "--steps", "20000"},
                 {{"TMPDIR", temporary.path()}});
-  // A process that removes the folder, the broker and a handler; until the test's time limit.
-  while (bench.Runs() && bench.Descendants().size() < 3) ::poll(nullptr, 0, 5);
-  const std::set<pid_t> processes = bench.Descendants();
+  // A process that removes the folder, the broker and a handler.
+  std::set<pid_t> processes;
+  const auto all_run = [&] { return (processes = bench.Descendants()).size() >= 3; };
+  ASSERT_TRUE(tuplespace::AwaitUnannounced([&] { return all_run() || !bench.Runs(); }));
   ASSERT_GE(processes.size(), 3u) << bench.err();
   SignalProcess(*processes.rbegin(), SIGKILL);
   EXPECT_EQ(bench.Wait(), 1);

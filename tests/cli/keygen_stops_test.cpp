@@ -1,5 +1,4 @@
 // acan keygen that is stopped or killed while it changes the key files.
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,9 +48,14 @@ TEST_F(KeygenStops, ByALaterSignalIfTheDiskDoesNotAnswer) {
   constexpr auto kSameRequest = std::chrono::seconds(2);
   Program keygen({"keygen", "--out", keys_.path()},
                  {{"LD_PRELOAD", ACAN_BLOCK_AT_SYNC}, {"BLOCK_AT_SYNC_OF", "/broker.key.new"}});
-  while (keys_.Names().empty() && keygen.Runs()) ::poll(nullptr, 0, 5);
+  ASSERT_TRUE(keygen.WaitForFiles({keys_.path()}, [&] { return !keys_.Names().empty(); }));
   const auto first = std::chrono::steady_clock::now();
-  for (; keygen.Runs(); ::poll(nullptr, 0, 5)) keygen.Signal(SIGTERM);
+  // Many signals within that time are tested, not only the first one after it.
+  constexpr auto kBetweenSignals = std::chrono::milliseconds(5);
+  while (keygen.Runs()) {
+    keygen.Signal(SIGTERM);
+    WaitForAny({&keygen}, std::chrono::steady_clock::now() + kBetweenSignals);
+  }
   EXPECT_EQ(keygen.Wait(), -SIGTERM) << keygen.err();
   EXPECT_GE(std::chrono::steady_clock::now() - first, kSameRequest);
   EXPECT_THAT(keys_.Names(), ElementsAre("broker.key.new"));

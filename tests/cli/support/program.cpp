@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "folder_watch.h"
 #include "gtest/gtest.h"
 
 namespace acan::testing {
@@ -25,7 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // Long enough for a loaded machine; a passing test never waits that long.
 constexpr std::chrono::seconds kPatience{90};
-constexpr std::chrono::milliseconds kLookAgain{5};
 
 std::array<int, 2> MakePipe() {
   std::array<int, 2> ends{};
@@ -66,6 +67,12 @@ pid_t LivingParentOf(pid_t pid) {
   pid_t parent = 0;
   rest >> state >> parent;
   return state == 'Z' || state == 'X' ? 0 : parent;
+}
+
+// How long poll() must wait until then.
+int PollMs(Clock::time_point until) {
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  return static_cast<int>(std::max<std::int64_t>(0, wait));
 }
 
 }  // namespace
@@ -140,20 +147,19 @@ Program::~Program() {
   }
 }
 
-void WaitForAny(const std::vector<const Program*>& programs, Clock::time_point until) {
-  std::vector<pollfd> fds;
+void WaitForAny(const std::vector<const Program*>& programs, Clock::time_point until, int other) {
+  std::vector<pollfd> fds = {{other, POLLIN, 0}};  // poll() ignores a negative one
   for (const Program* program : programs) {
     for (const Program::Stream* stream : {&program->out_, &program->err_}) {
       if (stream->fd >= 0) fds.push_back({stream->fd, POLLIN, 0});
     }
   }
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-  ::poll(fds.data(), fds.size(), static_cast<int>(std::max<std::int64_t>(0, wait)));
+  ::poll(fds.data(), fds.size(), PollMs(until));
 }
 
-bool Program::Pump(Clock::time_point deadline) {
+bool Program::Pump(Clock::time_point deadline, int other) {
   if (out_.fd < 0 && err_.fd < 0) return false;
-  WaitForAny({this}, deadline);
+  WaitForAny({this}, deadline, other);
   for (Stream* stream : {&out_, &err_}) {
     std::array<char, 4096> buffer{};
     ssize_t count = 0;
@@ -168,14 +174,33 @@ bool Program::Pump(Clock::time_point deadline) {
   return true;
 }
 
-bool Program::WaitFor(Stream& stream, const std::string& text) {
+void Program::FailInVain(const std::string& what) const {
+  ADD_FAILURE() << "waited in vain for " << what << "\nstdout:\n"
+                << out_.text << "\nstderr:\n"
+                << err_.text;
+}
+
+bool Program::WaitFor(Stream& stream, const std::string& text, std::size_t from) {
   const Clock::time_point deadline = Clock::now() + kPatience;
-  while (stream.text.find(text) == std::string::npos) {
+  while (stream.text.find(text, from) == std::string::npos) {
     if (Clock::now() < deadline && Pump(deadline)) continue;
-    ADD_FAILURE() << "waited in vain for \"" << text << "\"\nstdout:\n"
-                  << out_.text << "\nstderr:\n"
-                  << err_.text;
+    FailInVain("\"" + text + "\"");
     return false;
+  }
+  return true;
+}
+
+bool Program::WaitForFiles(const std::vector<std::string>& folders,
+                           const std::function<bool()>& fulfilled) {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  FolderWatch watch(folders);
+  bool goes_on = true;
+  for (; !fulfilled(); watch.Renew()) {
+    if (!goes_on) {
+      FailInVain("files in " + folders.back());
+      return false;
+    }
+    goes_on = Clock::now() < deadline && Pump(deadline, watch.fd());
   }
   return true;
 }
@@ -234,10 +259,12 @@ bool SignalProcess(pid_t pid, int signal) {
 bool AllGone(const std::set<pid_t>& pids) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   for (const pid_t pid : pids) {
-    while (LivingParentOf(pid) != 0) {
-      if (Clock::now() > deadline) return false;
-      ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));
-    }
+    const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    if (process < 0 && errno == ESRCH) continue;
+    pollfd ended{process, POLLIN, 0};
+    const bool is_gone = process >= 0 && ::poll(&ended, 1, PollMs(deadline)) == 1;
+    if (process >= 0) ::close(process);
+    if (!is_gone) return false;
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,10 +52,16 @@ class Program {
   const std::string& out() const { return out_.text; }
   const std::string& err() const { return err_.text; }
 
-  // Waits until `text` was written. If the process ends or a long time passes first, returns false
-  // and prints all output.
-  bool WaitForOut(const std::string& text) { return WaitFor(out_, text); }
-  bool WaitForErr(const std::string& text) { return WaitFor(err_, text); }
+  // Waits until `text` was written, at `from` or behind. If the process ends or a long time passes
+  // first, returns false and prints all output.
+  bool WaitForOut(const std::string& text) { return WaitFor(out_, text, 0); }
+  bool WaitForErr(const std::string& text, std::size_t from = 0) {
+    return WaitFor(err_, text, from);
+  }
+  // Waits until `fulfilled()`, which depends on the entries of these folders (see FolderWatch). If
+  // the process ends or a long time passes first, returns false and prints all output.
+  bool WaitForFiles(const std::vector<std::string>& folders,
+                    const std::function<bool()>& fulfilled);
   void Signal(int signal);
   // Reads the available output without waiting; returns false once the process has ended.
   bool Runs();
@@ -70,19 +77,21 @@ class Program {
     std::string text;
   };
   friend void WaitForAny(const std::vector<const Program*>& programs,
-                         std::chrono::steady_clock::time_point until);
-  bool WaitFor(Stream& stream, const std::string& text);
-  bool Pump(std::chrono::steady_clock::time_point deadline);  // false: both streams have ended
+                         std::chrono::steady_clock::time_point until, int other);
+  bool WaitFor(Stream& stream, const std::string& text, std::size_t from);
+  // Also returns when the descriptor `other` is readable. False: both streams have ended.
+  bool Pump(std::chrono::steady_clock::time_point deadline, int other = -1);
+  void FailInVain(const std::string& what) const;
 
   pid_t pid_ = -1;
   Stream out_, err_;
   std::optional<int> status_;
 };
 
-// Waits until one of them has output, or one ends, or the time is `until`. Programs that have ended
-// before do not count.
+// Waits until one of them has output, or one ends, or the descriptor `other` is readable, or the
+// time is `until`. Programs that have ended before do not count.
 void WaitForAny(const std::vector<const Program*>& programs,
-                std::chrono::steady_clock::time_point until);
+                std::chrono::steady_clock::time_point until, int other = -1);
 
 // The result of a finished program.
 struct Result {

@@ -2,7 +2,6 @@
 // wait must end, or the program must report what it waits for. The table names the test that covers
 // each row; this file has the cases that no other test has.
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "job_fixture.h"
 #include "program.h"
+#include "unannounced.h"
 #include "waits_table.h"
 
 namespace acan::testing {
@@ -146,9 +146,8 @@ TEST(Waits, OfAChaosForTheNextStepAreSpokenOf) {
   Program chaos({"chaos", job, "--set", "train.epochs=400", "--handlers", "2xcpu:1@16MiB", "--out",
                  folder / "out", "--every", "3600s"});
   // The first, undisturbed run writes to another folder.
-  const std::string metrics = folder / "out/metrics.jsonl";
-  while (chaos.Runs() && !std::filesystem::exists(metrics)) ::poll(nullptr, 0, 5);
-  ASSERT_TRUE(chaos.Runs()) << chaos.err();
+  const auto writes_metrics = [&] { return std::filesystem::exists(folder / "out/metrics.jsonl"); };
+  ASSERT_TRUE(chaos.WaitForFiles({folder.path(), folder / "out"}, writes_metrics));
   for (const pid_t pid : ChildrenThatRun(chaos, "handler")) SignalProcess(pid, SIGSTOP);
   EXPECT_TRUE(chaos.WaitForErr("no new line in "));
   chaos.Signal(SIGTERM);
@@ -216,12 +215,7 @@ TEST(Waits, ForADiskAfterAStopAreSpokenOfAndASecondSignalEndsThem) {
   train.Signal(SIGTERM);
   ASSERT_TRUE(train.WaitForErr("without a snapshot of it: it was not written within the time"));
   const std::size_t stopped = train.err().find("without a snapshot of it");
-  const auto is_said = [&] {
-    return train.err().find("a snapshot is still being written after", stopped) !=
-           std::string::npos;
-  };
-  while (!is_said() && train.Runs()) ::poll(nullptr, 0, 5);  // until the test's time limit
-  EXPECT_TRUE(is_said()) << train.err();
+  EXPECT_TRUE(train.WaitForErr("a snapshot is still being written after", stopped));
   train.Signal(SIGINT);
   EXPECT_THAT(train.Wait(), AnyOf(128 + SIGTERM, 128 + SIGINT)) << train.err();
   EXPECT_TRUE(AllGone(children));
@@ -284,10 +278,10 @@ class Unread {
   Unread(const Unread&) = delete;
   Unread& operator=(const Unread&) = delete;
 
-  // Waits until the process blocks in write().
-  void AwaitTheWait() const {
+  // Waits until the process blocks in write(); returns false after a long time.
+  bool AwaitTheWait() const {
     const std::string file = "/proc/" + std::to_string(pid_) + "/syscall";
-    while (!ReadFile(file).starts_with("1 ")) ::poll(nullptr, 0, 5);  // until the test's time limit
+    return tuplespace::AwaitUnannounced([&] { return ReadFile(file).starts_with("1 "); });
   }
   bool has_signal_pending() const {
     const std::string status = ReadFile("/proc/" + std::to_string(pid_) + "/status");
@@ -314,9 +308,9 @@ class Unread {
 TEST(Waits, ForAReaderOfTheOutputEndWithASecondSignal) {
   const TestFolder folder;
   Unread broker({"broker", "--listen", "ipc://" + (folder / "space")});
-  broker.AwaitTheWait();
+  ASSERT_TRUE(broker.AwaitTheWait());
   broker.Signal(SIGTERM);
-  while (broker.has_signal_pending()) ::poll(nullptr, 0, 5);  // until the test's time limit
+  ASSERT_TRUE(tuplespace::AwaitUnannounced([&] { return !broker.has_signal_pending(); }));
   broker.Signal(SIGTERM);
   EXPECT_THAT(broker.Wait(), AnyOf(128 + SIGTERM, -SIGTERM));
 }

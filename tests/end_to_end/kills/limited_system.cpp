@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -151,7 +152,13 @@ void WaitWhileHeld(int fd) {
   if (::access(held.c_str(), F_OK) != 0) return;
   if (!PathOf(fd).starts_with(std::string(folder) + "/metrics.jsonl.")) return;
   ::dprintf(STDERR_FILENO, "the disk does not respond\n");
-  while (::access(held.c_str(), F_OK) == 0) ::usleep(1000);
+  const int changes = ::inotify_init1(IN_CLOEXEC);
+  std::array<char, 4096> some{};
+  // The removal of its last name changes the attributes of a file.
+  while (::inotify_add_watch(changes, held.c_str(), IN_ATTRIB) >= 0 &&
+         ::read(changes, some.data(), some.size()) > 0) {
+  }
+  ::close(changes);
 }
 
 ssize_t WriteAt(int fd, const void* from, size_t bytes, off_t offset) {

@@ -1,6 +1,5 @@
 // In exact precision the trained weights are the same bits, however the work is cut, distributed
 // and transported, and whichever process dies.
-#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -118,16 +117,6 @@ TEST_P(HashByInstructions, IsTheSame) {
 INSTANTIATE_TEST_SUITE_P(Cpu, HashByInstructions, ::testing::Values("avx512", "avx2", "portable"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-// Waits until the run has written the metrics of `steps` steps, or has ended.
-void WaitForSteps(Program& program, const std::string& metrics, long steps) {
-  for (;;) {
-    const std::string text = ReadFile(metrics);
-    if (std::count(text.begin(), text.end(), '\n') >= steps) return;
-    if (program.Descendants().empty() && !text.empty()) return;
-    ::poll(nullptr, 0, 5);
-  }
-}
-
 class HashOfKilled : public Hash, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(HashOfKilled, IsTheSame) {
@@ -142,7 +131,10 @@ TEST_P(HashOfKilled, IsTheSame) {
   Program train(words, {{"ACAN_SHARED_MEMORY", GetParam()}});
   int killed = 0;
   for (const long step : {5, 30, 60, 90}) {
-    WaitForSteps(train, folder_ / "out/metrics.jsonl", step);
+    ASSERT_TRUE(train.WaitForFiles({folder_.path(), folder_ / "out"}, [&] {
+      const std::string metrics = ReadFile(folder_ / "out/metrics.jsonl");
+      return std::count(metrics.begin(), metrics.end(), '\n') >= step;
+    }));
     for (const pid_t pid : train.Descendants()) {
       const std::string words_of = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
       if (words_of.find("handler") == std::string::npos) continue;
