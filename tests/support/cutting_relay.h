@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ class CuttingRelay {
   // `broker`: tcp://ADDRESS:PORT.
   explicit CuttingRelay(const std::string& broker)
       : broker_port_(static_cast<std::uint16_t>(std::stoi(broker.substr(broker.rfind(':') + 1)))),
-        listen_fd_(NewSocket()) {
+        listen_fd_(NewSocket()),
+        told_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     sockaddr_in address = Loopback(0);
     socklen_t size = sizeof(address);
     if (bind(listen_fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
@@ -50,9 +52,11 @@ class CuttingRelay {
   }
   ~CuttingRelay() {
     stopping_ = true;
+    Tell();
     thread_.join();
     CloseAll();
     close(listen_fd_);
+    close(told_fd_);
   }
   CuttingRelay(const CuttingRelay&) = delete;
   CuttingRelay& operator=(const CuttingRelay&) = delete;
@@ -61,7 +65,10 @@ class CuttingRelay {
   // Number of bytes forwarded in both directions.
   std::uint64_t passed() const { return passed_; }
   // Ends all connections when `bytes` bytes have passed; later connections are not cut.
-  void CutAt(std::uint64_t bytes) { cut_at_ = bytes; }
+  void CutAt(std::uint64_t bytes) {
+    cut_at_ = bytes;
+    Tell();
+  }
   bool has_cut() const { return has_cut_; }
   // From now on, forwards at most this many bytes per second, of both directions together.
   void LimitTo(std::uint64_t bytes_per_second) { bytes_per_second_ = bytes_per_second; }
@@ -83,6 +90,15 @@ class CuttingRelay {
     Direction to_broker, to_client;
   };
 
+  // Makes the thread look at what has changed, though nothing passes.
+  void Tell() const {
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(told_fd_, &one, sizeof(one)));
+  }
+  void HearWhatChanged() const {
+    std::uint64_t count = 0;
+    static_cast<void>(!read(told_fd_, &count, sizeof(count)));
+  }
   static sockaddr_in Loopback(std::uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -166,7 +182,7 @@ class CuttingRelay {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
       }
-      std::vector<pollfd> items{{listen_fd_, POLLIN, 0}};
+      std::vector<pollfd> items{{listen_fd_, POLLIN, 0}, {told_fd_, POLLIN, 0}};
       for (const Link& link : links_) {
         const auto events = [](const Direction& in, const Direction& out) {
           return static_cast<short>((in.begin == in.end ? POLLIN : 0) |
@@ -175,7 +191,8 @@ class CuttingRelay {
         items.push_back({link.client, events(link.to_broker, link.to_client), 0});
         items.push_back({link.broker, events(link.to_client, link.to_broker), 0});
       }
-      if (poll(items.data(), items.size(), 1) < 0) continue;
+      if (poll(items.data(), items.size(), -1) < 0) continue;
+      if (items[1].revents != 0) HearWhatChanged();
       for (auto link = links_.begin(); link != links_.end();) {
         const bool open = Pass(link->client, link->broker, link->to_broker) &&
                           Pass(link->broker, link->client, link->to_client,
@@ -200,6 +217,7 @@ class CuttingRelay {
 
   const std::uint16_t broker_port_;
   const int listen_fd_;
+  const int told_fd_;
   std::string endpoint_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> has_cut_{false};

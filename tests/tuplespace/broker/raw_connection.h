@@ -4,19 +4,16 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace tuplespace {
@@ -56,15 +53,14 @@ class RawConnection {
     std::string heard(bytes, '\0');
     return recv(fd_, heard.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
   }
-  // Waits until the peer has taken all sent bytes out of the kernel, or takes no more of them.
-  // Polls, because Linux does not notify anybody when that amount changes.
-  void WaitUntilRead() const {
-    int left = -1, before = -2;
-    for (int same = 0; left != 0 && same < 20; same = left == before ? same + 1 : 0) {
-      before = left;
-      if (ioctl(fd_, SIOCOUTQ, &left) != 0) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+  // Waits until the peer's end of the connection has all sent bytes; returns false after a long
+  // time. More than its buffer holds arrives only while the peer reads.
+  bool WaitUntilSent() const {
+    // The connection is then writable only once nothing waits to be sent.
+    const int unsent_bytes = 1;
+    setsockopt(fd_, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes));
+    pollfd item{fd_, POLLOUT, 0};
+    return poll(&item, 1, 60'000) == 1;
   }
   std::uint16_t LocalPort() const {
     sockaddr_in address{};

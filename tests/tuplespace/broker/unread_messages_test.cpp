@@ -17,6 +17,7 @@
 
 #include "broker_fixture.h"
 #include "raw_connection.h"
+#include "unannounced.h"
 
 namespace tuplespace {
 namespace {
@@ -88,15 +89,9 @@ class OtherEnd {
     }
     EXPECT_FALSE(socket_.empty()) << "the broker has not accepted the connection";
   }
-  // Returns false after a long time. Polls, because Linux does not notify anybody when a descriptor
-  // is closed.
+  // Returns false after a long time.
   bool WaitUntilClosed() const {
-    const auto deadline = std::chrono::steady_clock::now() + kGenerous;
-    while (Target() == socket_) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
+    return AwaitUnannounced([this] { return Target() != socket_; });
   }
 
  private:
@@ -133,7 +128,7 @@ TEST(UnreadMessages, OfAConnectionThatEndsDoNotEndTheBroker) {
       if (i >= 1000 && i % 7 == 0) flood += std::string("\4\7\4PING\0\0", 9);
     }
     ASSERT_TRUE(raw.Say(flood));
-    raw.WaitUntilRead();
+    ASSERT_TRUE(raw.WaitUntilSent());
     const OtherEnd brokers_end(raw);
     raw.Reset();
     // ZeroMQ's thread must see the end of the connection before the broker reads on.
@@ -151,9 +146,9 @@ TEST(UnreadMessages, HaveALimit) {
   const RawConnection raw = Lullaby(broker);
   const std::string frame = zmtp::FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
   for (int i = 0; i < 512; ++i) ASSERT_TRUE(raw.Say(frame));  // 32 MiB
-  raw.WaitUntilRead();
-  // The broker checks its connections four times a second. After this sleep it does so as soon as
-  // it wakes up, before it has received everything that was sent.
+  ASSERT_TRUE(raw.WaitUntilSent());
+  // The time that passes is what is tested: the broker checks its connections four times a second.
+  // After this time it does so as soon as it wakes up, before it has received everything.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   broker.WakeUp();
   EXPECT_TRUE(raw.IsHungUp());
@@ -178,7 +173,7 @@ TEST(UnreadMessages, OfAllConnectionsHaveALimit) {
   const std::string frame = zmtp::FrameHead(0, 1 << 16) + std::string(1 << 16, 'u');
   for (int i = 0; i < 3; ++i) {
     for (int n = 0; n < 64 * (i == 1 ? 12 : 1); ++n) ASSERT_TRUE(open[i].Say(frame));
-    open[i].WaitUntilRead();
+    ASSERT_TRUE(open[i].WaitUntilSent());
   }
   // As in the test above, but the broker's clock takes the time for a pause and does not count it.
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -109,6 +110,17 @@ TEST(CourierTest, AReaderThatConfirmsWhatItDoesNotReadIsSentOnlyAWindow) {
   EXPECT_LE(courier.counts().holder.sent_bytes, kWindow + kKernels);
 }
 
+// Waits until a connection has ended; returns false after a long time.
+bool SeesAnEnd(Monitor& monitor) {
+  const std::int64_t until_us = MonotonicUs() + 60'000'000;
+  while (monitor.Drain().disconnected == 0) {
+    if (MonotonicUs() >= until_us) return false;
+    zmq_pollitem_t item{monitor.handle(), 0, ZMQ_POLLIN, 0};
+    PollUntil({&item, 1}, until_us);
+  }
+  return true;
+}
+
 // Every key may connect, so a message that anybody can send keeps no connection.
 TEST(CourierTest, WhoFetchesNothingIsHungUpOn) {
   WakeUp wake;
@@ -139,12 +151,7 @@ TEST(CourierTest, WhoFetchesNothingIsHungUpOn) {
   };
   fetches();
   idler.send(zmq::buffer(EncodePeer(StopFrame{1})), zmq::send_flags::none);
-  const std::int64_t until_us = MonotonicUs() + 60'000'000;
-  while (of_idler.Drain().disconnected == 0) {
-    ASSERT_LT(MonotonicUs(), until_us);
-    zmq_pollitem_t item{of_idler.handle(), 0, ZMQ_POLLIN, 0};
-    PollUntil({&item, 1}, until_us);
-  }
+  ASSERT_TRUE(SeesAnEnd(of_idler));
   fetches();
   EXPECT_EQ(of_reader.Drain().disconnected, 0);
 }
@@ -282,8 +289,8 @@ class LinksOfCourier : public ::testing::Test {
   // Returns how the listener tells this connection from others.
   std::string FetchFrom(FakeListener& listener) {
     BeginFetch(OneHolder::PlaceAt(listener.listening(/*keys=*/false)));
-    std::optional<FetchFrame> fetch;
-    while (!(fetch = listener.Fetched())) std::this_thread::yield();
+    const std::optional<FetchFrame> fetch = listener.AwaitFetch();
+    if (!fetch) throw std::runtime_error("no fetch came");
     const std::string tile = "tile";
     const auto bytes = std::as_bytes(std::span(tile));
     listener.Send({fetch->transfer, bytes.size(), 0, HashOf(bytes), bytes});
@@ -303,8 +310,8 @@ TEST_F(LinksOfCourier, WhoNamesThePlaceOfAnotherDoesNotMakeThatUnreachable) {
   FakeListener listener(/*keys=*/false);
   const Place place = OneHolder::PlaceAt(listener.listening(/*keys=*/false));
   courier_->Fetch(++fetches_, kCourierTile, 4, place, "attacker");
-  std::optional<FetchFrame> fetch;
-  while (!(fetch = listener.Fetched())) std::this_thread::yield();
+  const std::optional<FetchFrame> fetch = listener.AwaitFetch();
+  ASSERT_TRUE(fetch);
   const std::string longer = "longer than was said";
   const auto bytes = std::as_bytes(std::span(longer));
   listener.Send({fetch->transfer, bytes.size(), 0, HashOf(bytes), bytes});
@@ -353,14 +360,11 @@ TEST_F(LinksOfCourier, AFetchFailsIfAllAreInUse) {
 
 TEST_F(LinksOfCourier, AnIdleOneIsClosed) {
   Begin(2, /*idle_link_us=*/50'000);
-  OneHolder holder;
-  EXPECT_EQ(Fetch(holder.place()).payload.text(), "tile");
-  const auto deadline = std::chrono::steady_clock::now() + kGenerous;
-  while (links() > 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_EQ(links(), 0u);
-  EXPECT_EQ(Fetch(holder.place()).payload.text(), "tile") << "by a new one";
+  FakeListener listener(/*keys=*/false);
+  const std::unique_ptr<Monitor> monitor = listener.Observe();
+  const std::string idle = FetchFrom(listener);
+  EXPECT_TRUE(SeesAnEnd(*monitor));
+  EXPECT_NE(FetchFrom(listener), idle) << "by a new one";
 }
 
 // ---- a courier that dies
@@ -389,7 +393,7 @@ TEST(CourierTest, OneThatDiesSaysSoEndsItsFetchesAndRefusesReaders) {
   FakeListener silent(/*keys=*/false);
   const Place place = OneHolder::PlaceAt(silent.listening(/*keys=*/false));
   courier.Fetch(1, kCourierTile, 4, place);
-  while (!silent.Fetched()) std::this_thread::yield();
+  ASSERT_TRUE(silent.AwaitFetch());
   std::vector<Courier::Event> events;
   const auto await = [&](std::size_t count) {
     while (events.size() < count) {

@@ -1,6 +1,8 @@
 // A client that holds payloads and listens, made of plain sockets: it can lie, fall silent and die.
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "direct_fixture.h"
 #include "packed_messages.h"
 #include "peer_frames.h"
+#include "sockets.h"
 #include "wire.h"
 
 namespace tuplespace {
@@ -112,15 +115,18 @@ class FakeListener {
             MakeTicketSecret()};
   }
   // The next fetch; nullopt if none has arrived.
-  std::optional<FetchFrame> Fetched() {
-    zmq::message_t id, message;
-    if (!router_.recv(id, zmq::recv_flags::dontwait)) return std::nullopt;
-    static_cast<void>(router_.recv(message));
-    peer_ = id.to_string();
-    const auto frame = DecodeToHolder({message.data<const std::byte>(), message.size()});
-    if (!frame || !std::holds_alternative<FetchFrame>(*frame)) return std::nullopt;
-    return std::get<FetchFrame>(*frame);
+  std::optional<FetchFrame> Fetched() { return NextFetch(zmq::recv_flags::dontwait); }
+  // Waits for the next fetch; nullopt after a long time.
+  std::optional<FetchFrame> AwaitFetch() {
+    router_.set(zmq::sockopt::rcvtimeo, 60'000);
+    const auto until = std::chrono::steady_clock::now() + kGenerous;
+    while (std::chrono::steady_clock::now() < until) {  // other messages may come first
+      if (auto fetch = NextFetch(zmq::recv_flags::none)) return fetch;
+    }
+    return std::nullopt;
   }
+  // Observes its connections from now on. REQUIRES: this object outlives it.
+  std::unique_ptr<Monitor> Observe() { return std::make_unique<Monitor>(context_, router_); }
   void Send(const PieceFrame& piece) {
     std::vector<std::byte> message = EncodePeerHead(piece);
     message.insert(message.end(), piece.bytes.begin(), piece.bytes.end());
@@ -137,6 +143,16 @@ class FakeListener {
   void Close() { router_.close(); }
 
  private:
+  std::optional<FetchFrame> NextFetch(zmq::recv_flags flags) {
+    zmq::message_t id, message;
+    if (!router_.recv(id, flags)) return std::nullopt;
+    static_cast<void>(router_.recv(message));
+    peer_ = id.to_string();
+    const auto frame = DecodeToHolder({message.data<const std::byte>(), message.size()});
+    if (!frame || !std::holds_alternative<FetchFrame>(*frame)) return std::nullopt;
+    return std::get<FetchFrame>(*frame);
+  }
+
   const KeyPair pair_ = MakeKeyPair();
   zmq::context_t context_;
   zmq::socket_t router_;
