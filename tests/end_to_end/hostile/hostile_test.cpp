@@ -13,7 +13,6 @@
 #include <iostream>
 #include <list>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "acan/core/names.h"
@@ -22,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "program.h"
+#include "unannounced.h"
 
 namespace acan::testing {
 namespace {
@@ -33,7 +33,6 @@ using Clock = std::chrono::steady_clock;
 
 // How long a run may make no progress. An undisturbed run takes about three seconds in all.
 constexpr std::chrono::seconds kPatience{100};
-constexpr std::chrono::milliseconds kLookAgain{10};
 
 constexpr const char* kAttackedJob = R"([model]
 layers = [97, 211, 53, 10]
@@ -160,17 +159,15 @@ class Cluster {
   void ExpectNothingIsLeft() {
     const std::unique_ptr<tuplespace::Client> watch =
         Hostile("watch", 1).MakeClient(cli::ReadAccessFile(KeyFile("watch")).access);
-    const Clock::time_point deadline = Clock::now() + kPatience;
-    std::string left = "unknown";
-    while (!left.empty() && Clock::now() < deadline) {
+    std::string left;
+    const auto nothing_is_left = [&] {
       left.clear();
       for (const auto& found : watch->ListAll({{FieldPattern::Any()}, true}, true)) {
         if (!BelongsThere(found.key, found.put_by)) left += found.key.ToString() + " ";
       }
-      // The space does not notify clients about removed tuples, so this polls.
-      if (!left.empty()) std::this_thread::sleep_for(kLookAgain);
-    }
-    EXPECT_EQ(left, "");
+      return left.empty();
+    };
+    EXPECT_TRUE(tuplespace::AwaitUnannounced(nothing_is_left, kPatience)) << left;
     counters_ = watch->GetStatistics()->counters;
   }
   void End() {
