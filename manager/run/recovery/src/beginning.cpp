@@ -63,13 +63,22 @@ bool FileMetricsAreOf(const RunContext& context) {
 // the weights of its own training there.
 Error OthersSnapshots(const RunContext& context, bool in_space) {
   const std::optional<Job> theirs = JobInFolder(context);
-  std::string why = theirs ? FirstDifference(context.job, *theirs) : "";
-  if (!why.empty()) why = fmt::format(", and {} as in {}", why, context.OutPath(kJobName));
-  return UsageError(fmt::format(
-      "none of the snapshots in {} can be used (see above){}: name the job that wrote them, or {}",
-      context.OutPath(kSnapshotsName), why,
-      in_space ? "continue from the weights in the space with another --out"
-               : "start over without --resume"));
+  const std::string difference = theirs ? FirstDifference(context.job, *theirs) : "";
+  const std::string file = context.OutPath(kJobName);
+  std::string advice = ": name the job that wrote them";
+  if (!difference.empty()) {
+    advice = fmt::format(", and {} as in {}{}", difference, file, advice);
+  } else if (theirs) {
+    advice = fmt::format(
+        ", although the job is that of {}: if the training or test data have changed since, "
+        "restore them",
+        file);
+  }
+  return UsageError(fmt::format("none of the snapshots in {} can be used (see above){}, or {}",
+                                context.OutPath(kSnapshotsName), advice,
+                                in_space
+                                    ? "continue from the weights in the space with another --out"
+                                    : "start over without --resume"));
 }
 
 }  // namespace

@@ -326,6 +326,18 @@ TEST_F(BeginningTest, SnapshotsOfAnotherJobAreNotReplacedFromTheSpace) {
   ExpectError([&] { Find(&snapshots); }, {"none of the snapshots in", "another --out"});
 }
 
+// The job's file says nothing about the data.
+TEST_F(BeginningTest, SnapshotsOfOtherDataAskForTheData) {
+  folder_.Write("job.json", JsonTextReplacing(JobToJson(job_)));
+  const RunContext& context = manager_->context;
+  const SnapshotFolder others(folder_.path() + "/snapshots", "of other data", context.model,
+                              context.OptimizerStates());
+  WriteSnapshot(others, 30);
+  const SnapshotFolder snapshots = Snapshots();
+  ExpectError([&] { Find(&snapshots); },
+              {"although the job is that of", "restore them", "without --resume"});
+}
+
 // It has warned of the run, and the job must go on.
 TEST_F(BeginningTest, AStandbyTakesOverInTheFolderOfAnotherJob) {
   PutWeights(50);
