@@ -51,7 +51,10 @@ struct GraphCuts {
   std::vector<Segment> training;
   std::vector<Segment> evaluation;
   std::vector<ParameterCut> parameters;
-  std::uint64_t update_bytes = 0;             // of the values that one task updates, approximately
+  std::uint64_t update_bytes = 0;  // of the values that one task updates, approximately
+  // If not 0, so many tasks share the tiles out so that each takes about as long. If these tasks do
+  // not fit, or by default, each takes the next `update_bytes`.
+  std::size_t update_tasks = 0;
   Recompute recompute = Recompute::kNothing;  // that of the graph that `training` cuts
 };
 
