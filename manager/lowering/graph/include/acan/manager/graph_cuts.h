@@ -6,6 +6,7 @@
 // the tiles of these weights, and the tasks that update the tiles compute its gradient.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
