@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -135,6 +136,28 @@ TEST_F(JoinedTilesTest, BoxesOfRowsMultiplyTheTilesOfTheFirstLayer) {
     }
   }
   EXPECT_EQ(multiplied, 4);  // both tiles, in each of two boxes
+}
+
+// Both updates compute half of the first layer's gradient, which takes most of their time. The one
+// that also updates the second layer's weight leaves everything else to the other one.
+TEST_F(JoinedTilesTest, UpdatesShareTheOtherParametersByTheirTime) {
+  UseSamples(128);
+  const auto two = Choose(1 << 30, 2);
+  ASSERT_TRUE(two);
+  Pass pass;
+  pass.job = "job";
+  pass.rows = samples_;
+  std::vector<std::vector<std::uint64_t>> made;  // bytes, by update
+  for (const PlannedTask& planned : GraphTasks(model_, training_, two->cuts).Tasks(pass)) {
+    if (planned.task.kind != TaskKind::kUpdate) continue;
+    made.emplace_back();
+    for (const Output& output : planned.task.outputs) made.back().push_back(output.view.bytes());
+  }
+  ASSERT_EQ(made.size(), 2u);
+  std::ranges::sort(made, {}, &std::vector<std::uint64_t>::size);
+  // The values and momentums of a tile of the first layer and of the second layer's weight.
+  const std::uint64_t tile = 4 * 256 * 784, weight = 4 * 256 * 512;
+  EXPECT_EQ(made.front(), (std::vector<std::uint64_t>{tile, tile, weight, weight}));
 }
 
 }  // namespace

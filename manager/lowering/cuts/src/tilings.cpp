@@ -165,10 +165,9 @@ void AddIfNew(Tiling tiling, std::vector<Tiling>* all) {
   if (std::none_of(all->begin(), all->end(), same)) all->push_back(std::move(tiling));
 }
 
-// If the other parameters are smaller than a tile, one update takes them all with a tile if they
-// fit, because updates of tiles that compute gradients take far longer than other updates of the
-// same size.
-void UpdateRestWithLastTile(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
+// If the other parameters are smaller than a tile, the updates of the tiles share them, because
+// updates of tiles that compute gradients take far longer than other updates of the same size.
+void ShareRest(const CutRequest& request, const WideLayer& layer, GraphCuts* cuts) {
   if (request.size_bytes) return;  // limits what a task may touch
   const std::uint64_t tile_bytes = TileBytes(request, layer, *cuts);
   std::uint64_t others = 0;
@@ -177,6 +176,9 @@ void UpdateRestWithLastTile(const CutRequest& request, const WideLayer& layer, G
   }
   others -= 4 * static_cast<std::uint64_t>(layer.elements);
   if (others >= tile_bytes) return;
+  const model::Parameter& p = request.model.training.graph().parameter(layer.weight);
+  const ParameterCut& cut = cuts->parameters[static_cast<std::size_t>(layer.weight)];
+  cuts->update_tasks = TilesOf(p.rows, p.columns, cut, cuts->block).size();
   cuts->update_bytes = std::max(cuts->update_bytes, tile_bytes + others);
 }
 
@@ -190,7 +192,7 @@ void AddGradientsByTiles(const CutRequest& request, const std::vector<WideLayer>
       const bool frozen = request.model.training.graph().parameter(layer.weight).frozen;
       if (layer.has_input_gradient || frozen) continue;
       AddLayer(request, layer, {tiles, Halving::kOutputs}, TiledWork::kGradient, &tiling);
-      UpdateRestWithLastTile(request, layer, &tiling.cuts);
+      ShareRest(request, layer, &tiling.cuts);
     }
     AddIfNew(std::move(tiling), all);
   }

@@ -22,8 +22,8 @@ struct TileOf {
   std::uint64_t bytes() const { return 4 * static_cast<std::uint64_t>(rows() * columns()); }
 };
 
-// The tiles that each task makes, in the order of the parameters, for the parameters that `takes`
-// accepts. The tiles of one task together have room for all parts of their gradients, or of the
+// The tiles that each task makes, for the parameters that `takes` accepts; those of a task are in
+// the order of the parameters. Together they have room for all parts of their gradients, or of the
 // sums of running statistics, or for the values from which these are computed. Only for a task with
 // a single tile do other tasks add parts first.
 std::vector<std::vector<TileOf>> Bundles(const PassContext& context,

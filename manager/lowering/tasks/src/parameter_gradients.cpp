@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "cells.h"
@@ -34,6 +37,7 @@ std::uint64_t MatricesOfGradient(const PassContext& context, int value) {
 struct Reads {
   std::uint64_t inputs = 0;  // the maximum number
   std::uint64_t bytes = 0;   // of values of samples that it gathers
+  std::uint64_t flops = 0;   // of the products of these values
 };
 Reads ReadsOfGradient(const PassContext& context, int value, const TileOf& of) {
   Reads reads;
@@ -45,9 +49,15 @@ Reads ReadsOfGradient(const PassContext& context, int value, const TileOf& of) {
       const Reads more = ReadsOfGradient(context, operand, of);
       reads.inputs += more.inputs;
       reads.bytes += more.bytes;
+      reads.flops += more.flops;
     }
   } else if (IsComputedByUpdates(context, value)) {
-    for (const auto& [operand, columns] : OperandsOfSum(node, of.tile)) {
+    const OperandsOfSum operands(node, of.tile);
+    if (operands.end() - operands.begin() == 2) {
+      const std::int64_t rows = context.pass.rows * context.Value(operands.begin()->first).rows;
+      reads.flops += 2 * static_cast<std::uint64_t>(rows * of.rows() * of.columns());
+    }
+    for (const auto& [operand, columns] : operands) {
       const std::int64_t cells = CellsOfBatch(context, operand, columns);
       const std::int64_t rows = context.pass.rows * context.Value(operand).rows;
       const bool in_pieces = cells > 1;  // that are put together
@@ -60,14 +70,20 @@ Reads ReadsOfGradient(const PassContext& context, int value, const TileOf& of) {
   return reads;
 }
 
-}  // namespace
+using Bundle = std::vector<TileOf>;
 
-std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
-                                         const std::function<bool(std::int32_t)>& takes) {
-  constexpr std::uint64_t kPartOver = 8;
-  constexpr std::uint64_t kMaxInputs = tuplespace::SpaceLimits{}.task_inputs;
-  std::vector<std::vector<TileOf>> bundles;
-  std::uint64_t bytes = 0, over_bytes = 0, need = 0, inputs = 0;
+// What the update of a tile takes.
+struct TileUpdate {
+  TileOf of;
+  std::uint64_t need = 0;  // bytes of memory
+  std::uint64_t inputs = 0;
+  double time = 0;  // in the time in which a core reads or writes a byte
+};
+
+std::vector<TileUpdate> TileUpdates(const PassContext& context,
+                                    const std::function<bool(std::int32_t)>& takes) {
+  constexpr double kFlopsPerByte = 10;  // that a core does while it reads or writes a byte
+  std::vector<TileUpdate> updates;
   const auto parameters = static_cast<std::int32_t>(context.graph.graph().parameters().size());
   for (std::int32_t p = 0; p < parameters; ++p) {
     if (!takes(p)) continue;
@@ -75,29 +91,92 @@ std::vector<std::vector<TileOf>> Bundles(const PassContext& context,
     const std::uint64_t matrices =
         MatricesBesideSums(context.training) + MatricesOfGradient(context, sum);
     for (const ParameterTile& tile : context.Tiles(p)) {
-      const TileOf of{p, tile};
-      const Reads reads = ReadsOfGradient(context, sum, of);
-      const std::uint64_t more = of.bytes() * matrices + reads.bytes;
-      const std::uint64_t more_inputs = MatricesBesideSums(context.training) + reads.inputs;
-      // A bundle may exceed its share slightly: a separate task for a bias would cost more than the
-      // bias's arithmetic.
-      const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
-      const bool is_too_much =
-          is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;
-      if (bundles.empty() || is_too_much || need + more > context.cuts.task_bytes ||
-          inputs + more_inputs > kMaxInputs) {
-        bundles.emplace_back();
-        bytes = over_bytes = need = inputs = 0;
-      } else if (is_over) {
-        over_bytes += of.bytes();
-      }
-      bundles.back().push_back(of);
-      bytes += of.bytes();
-      need += more;
-      inputs += more_inputs;
+      TileUpdate& update = updates.emplace_back(TileUpdate{{p, tile}});
+      const Reads reads = ReadsOfGradient(context, sum, update.of);
+      update.need = update.of.bytes() * matrices + reads.bytes;
+      update.inputs = MatricesBesideSums(context.training) + reads.inputs;
+      update.time =
+          static_cast<double>(update.need) + static_cast<double>(reads.flops) / kFlopsPerByte;
     }
   }
+  return updates;
+}
+
+// Whether a task that needs these bytes and inputs is too large.
+bool IsTooLarge(const PassContext& context, std::uint64_t need, std::uint64_t inputs) {
+  return need > context.cuts.task_bytes || inputs > tuplespace::SpaceLimits{}.task_inputs;
+}
+
+// Each bundle takes the next tiles, until they have update_bytes.
+std::vector<Bundle> InOrder(const PassContext& context, const std::vector<TileUpdate>& updates) {
+  constexpr std::uint64_t kPartOver = 8;
+  std::vector<Bundle> bundles;
+  std::uint64_t bytes = 0, over_bytes = 0, need = 0, inputs = 0;
+  for (const TileUpdate& update : updates) {
+    const TileOf& of = update.of;
+    // A bundle may exceed its share slightly: a separate task for a bias would cost more than the
+    // bias's arithmetic.
+    const bool is_over = bytes + of.bytes() > context.cuts.update_bytes;
+    const bool is_too_much =
+        is_over && over_bytes + of.bytes() > context.cuts.update_bytes / kPartOver;
+    if (bundles.empty() || is_too_much ||
+        IsTooLarge(context, need + update.need, inputs + update.inputs)) {
+      bundles.emplace_back();
+      bytes = over_bytes = need = inputs = 0;
+    } else if (is_over) {
+      over_bytes += of.bytes();
+    }
+    bundles.back().push_back(of);
+    bytes += of.bytes();
+    need += update.need;
+    inputs += update.inputs;
+  }
   return bundles;
+}
+
+// The longest update first, each to the bundle that takes the least time so far. Empty if a bundle
+// would be too large, or have nothing to do.
+std::vector<Bundle> Shared(const PassContext& context, const std::vector<TileUpdate>& updates) {
+  struct Share {
+    std::vector<std::size_t> updates;
+    std::uint64_t need = 0, inputs = 0;
+  };
+  std::vector<Share> shares(context.cuts.update_tasks);
+  std::vector<std::size_t> longest(updates.size());
+  std::iota(longest.begin(), longest.end(), std::size_t{0});
+  std::ranges::stable_sort(longest, std::greater<>(),
+                           [&](std::size_t i) { return updates[i].time; });
+  std::set<std::pair<double, std::size_t>> by_time;
+  for (std::size_t i = 0; i < shares.size(); ++i) by_time.emplace(0, i);
+  for (const std::size_t i : longest) {
+    const auto [time, to] = *by_time.begin();
+    by_time.erase(by_time.begin());
+    by_time.emplace(time + updates[i].time, to);
+    Share& share = shares[to];
+    share.updates.push_back(i);
+    share.need += updates[i].need;
+    share.inputs += updates[i].inputs;
+    if (IsTooLarge(context, share.need, share.inputs)) return {};
+  }
+  std::vector<Bundle> bundles;
+  for (Share& share : shares) {
+    if (share.updates.empty()) return {};
+    std::ranges::sort(share.updates);
+    Bundle& bundle = bundles.emplace_back();
+    for (const std::size_t i : share.updates) bundle.push_back(updates[i].of);
+  }
+  return bundles;
+}
+
+}  // namespace
+
+std::vector<Bundle> Bundles(const PassContext& context,
+                            const std::function<bool(std::int32_t)>& takes) {
+  const std::vector<TileUpdate> updates = TileUpdates(context, takes);
+  if (context.cuts.update_tasks > 0) {
+    if (std::vector<Bundle> shared = Shared(context, updates); !shared.empty()) return shared;
+  }
+  return InOrder(context, updates);
 }
 
 bool IsComputedByUpdates(const PassContext& context, int value) {

@@ -94,7 +94,7 @@ TEST(ManagerCoreResidentTest, WithOneHandlerAllStays) {
 TEST(ManagerCoreResidentTest, SmallResultsStayWithTheLargeOnesOfOneHandler) {
   const auto staying = [](const HandlersSeen& handlers) {
     ManagerConfig config = ResidentJob();
-    config.least_removed_bytes = 64 << 10;  // only the first weight matrix is larger
+    config.least_removed_bytes = 32 << 10;  // only tiles of the first two weights are larger
     return StayOf(std::move(config), handlers);
   };
   const Stay one = staying(Gpus({1 << 30}));

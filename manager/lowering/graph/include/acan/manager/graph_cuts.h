@@ -6,6 +6,7 @@
 // the tiles of these weights, and the tasks that update the tiles compute its gradient.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -51,7 +52,10 @@ struct GraphCuts {
   std::vector<Segment> training;
   std::vector<Segment> evaluation;
   std::vector<ParameterCut> parameters;
-  std::uint64_t update_bytes = 0;             // of the values that one task updates, approximately
+  std::uint64_t update_bytes = 0;  // of the values that one task updates, approximately
+  // If not 0, so many tasks share the tiles out so that each takes about as long. If these tasks do
+  // not fit, or by default, each takes the next `update_bytes`.
+  std::size_t update_tasks = 0;
   Recompute recompute = Recompute::kNothing;  // that of the graph that `training` cuts
 };
 

@@ -14,7 +14,7 @@ namespace acan {
 
 class SpentResults {
  public:
-  // Considers results of `least_bytes` or more.
+  // Considers results of `least_bytes` or more; none if they have only few times as many together.
   SpentResults(const std::vector<PlannedTask>& tasks, std::uint64_t least_bytes);
 
   bool empty() const { return results_.empty(); }
