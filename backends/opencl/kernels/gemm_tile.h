@@ -88,23 +88,15 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
   }
 }
 
-/* Computes tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS
- * threads of the work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and
- * ACAN_TILE_B_WORDS.
+/* Computes the sums over [0, k) of the tile at row0 and col0. All ACAN_TILE_THREADS threads of the
+ * work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and ACAN_TILE_B_WORDS.
  * REQUIRES: k > 0; block a multiple of 16. */
-ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
-                            acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,
-                            acan_i64 tile_col, int thread, ACAN_LOCAL float* tile_a,
-                            ACAN_LOCAL float* tile_b) {
-  float sums[ACAN_TILE_SUMS];
+ACAN_FN void acan_tile_product(const acan_operand* a, const acan_operand* b, acan_i64 row0,
+                               acan_i64 col0, acan_i64 k, acan_i64 block, int thread,
+                               ACAN_LOCAL float* tile_a, ACAN_LOCAL float* tile_b, float* sums) {
   float levels[ACAN_TILE_LEVELS][ACAN_TILE_SUMS];
-  const acan_i64 row0 = tile_row * ACAN_TILE_M;
-  const acan_i64 col0 = tile_col * ACAN_TILE_N;
-  const acan_i64 row = row0 + thread / ACAN_TILE_COLS_OF_THREADS * ACAN_THREAD_M;
-  const acan_i64 col = col0 + thread % ACAN_TILE_COLS_OF_THREADS;
   acan_i64 leaf;
   int i;
-  int j;
   for (leaf = 0;; ++leaf) {
     const acan_i64 begin = leaf * block;
     const int last = k - begin <= block;
@@ -118,6 +110,21 @@ ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_G
     if (last) break;
     ACAN_UNROLL for (i = 0; i < ACAN_TILE_SUMS; ++i) levels[level][i] = sums[i];
   }
+}
+
+/* Computes tile (tile_row, tile_col) of c = a * b^T, as acan_tile_product. */
+ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
+                            acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,
+                            acan_i64 tile_col, int thread, ACAN_LOCAL float* tile_a,
+                            ACAN_LOCAL float* tile_b) {
+  float sums[ACAN_TILE_SUMS];
+  const acan_i64 row0 = tile_row * ACAN_TILE_M;
+  const acan_i64 col0 = tile_col * ACAN_TILE_N;
+  const acan_i64 row = row0 + thread / ACAN_TILE_COLS_OF_THREADS * ACAN_THREAD_M;
+  const acan_i64 col = col0 + thread % ACAN_TILE_COLS_OF_THREADS;
+  int i;
+  int j;
+  acan_tile_product(a, b, row0, col0, k, block, thread, tile_a, tile_b, sums);
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
     ACAN_UNROLL for (j = 0; j < ACAN_THREAD_N; ++j) {
       const acan_i64 at = col + j * ACAN_TILE_COLS_OF_THREADS;
