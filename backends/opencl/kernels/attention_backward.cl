@@ -7,7 +7,7 @@
  *   queries   dq, which overwrites the terms: the launch for the first block of columns is the last
  */
 #define ACAN_TERMS 3 /* words: shifted, inverse, term */
-#define ACAN_SIGN 0x80000000u
+#define ACAN_SIGN 0x80000000u /* of -0 */
 
 /* ---- the terms ---- */
 
@@ -82,38 +82,32 @@ ACAN_FN void acan_attention_bring_terms(const acan_args* a, const acan_attention
 
 /* ---- weights and slopes ---- */
 
-/* Turns products into weights before dropout, negative where dropout drops. If rows are keys, pairs
- * become the weights after dropout. first_query, first_key: of the tile and the leaf. */
+/* Turns products into weights before dropout, and pairs into weights after dropout: -0 where it
+ * drops them. In a sum, which begins at 0 and is added to 0, -0 is as good as 0. first_row,
+ * first_col: the queries or keys with which the tile and the leaf begin. */
 ACAN_FN void acan_attention_find_weights(const acan_args* a, const acan_attention_item* item,
-                                         const acan_attention_heads* of, acan_i64 first_query,
-                                         acan_i64 first_key, int rows_are_queries, float* products) {
-  const int drops = a->f[1] > 0.0f;
+                                         const acan_attention_heads* of, acan_i64 first_row,
+                                         acan_i64 first_col, int rows_are_queries,
+                                         const float* products, float* weights) {
   int i;
   int j;
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
     ACAN_UNROLL for (j = 0; j < ACAN_THREAD_N; ++j) {
-      const int row = item->row + i;
-      const int col = item->col + j * ACAN_TILE_COLS_OF_THREADS;
-      const ACAN_LOCAL float* terms = item->words + (rows_are_queries ? row : col);
+      const int query =
+          rows_are_queries ? item->row + i : item->col + j * ACAN_TILE_COLS_OF_THREADS;
       const float score = acan_attention_score(products[i * ACAN_THREAD_N + j], a->f[0]);
-      float weight = acan_attention_weight(score, terms[0]) * terms[ACAN_ATTENTION_LEAF];
-      float kept = weight;
-      if (drops) {
-        const float draw = acan_attention_drop(
-            a, &of->call, of->at.sequence, first_query + (rows_are_queries ? row : col),
-            of->at.head, first_key + (rows_are_queries ? col : row), 1.0f);
-        kept = draw == 0.0f ? 0.0f : weight * draw;
-        weight = draw == 0.0f ? ACAN_AS_F32(ACAN_AS_U32(weight) | ACAN_SIGN)
-                              : ACAN_AS_F32(ACAN_AS_U32(weight) & ~ACAN_SIGN);
-      }
-      products[i * ACAN_THREAD_N + j] = weight;
-      if (!rows_are_queries) *acan_attention_pair_at(item, i, j) = kept;
+      const float weight = acan_attention_weight(score, item->words[query]) *
+                           item->words[ACAN_ATTENTION_LEAF + query];
+      weights[i * ACAN_THREAD_N + j] = weight;
+      *acan_attention_pair_at(item, i, j) = weight;
     }
   }
+  acan_attention_drop_pairs(a, item, &of->call, &of->at, first_row, first_col, rows_are_queries,
+                            -0.0f);
 }
 
-/* Turns pairs into slopes. weights: of acan_attention_find_weights; gradients: the products of d_o
- * and v. */
+/* Turns pairs into slopes. pairs, weights: from acan_attention_find_weights; gradients: the products
+ * of d_o and v. */
 ACAN_FN void acan_attention_find_slopes(const acan_args* a, const acan_attention_item* item,
                                         int rows_are_queries, const float* weights,
                                         const float* gradients) {
@@ -125,15 +119,10 @@ ACAN_FN void acan_attention_find_slopes(const acan_args* a, const acan_attention
       const int query =
           rows_are_queries ? item->row + i : item->col + j * ACAN_TILE_COLS_OF_THREADS;
       const float term = item->words[2 * ACAN_ATTENTION_LEAF + query];
-      float weight = weights[i * ACAN_THREAD_N + j];
+      ACAN_LOCAL float* pair = acan_attention_pair_at(item, i, j);
       float gradient = gradients[i * ACAN_THREAD_N + j];
-      if (drops) {
-        const int dropped = (ACAN_AS_U32(weight) & ACAN_SIGN) != 0;
-        weight = ACAN_AS_F32(ACAN_AS_U32(weight) & ~ACAN_SIGN);
-        gradient = dropped ? 0.0f : gradient * a->f[2];
-      }
-      *acan_attention_pair_at(item, i, j) =
-          acan_attention_slope(weight, gradient, term, a->f[0]);
+      if (drops) gradient = ACAN_AS_U32(*pair) == ACAN_SIGN ? 0.0f : gradient * a->f[2];
+      *pair = acan_attention_slope(weights[i * ACAN_THREAD_N + j], gradient, term, a->f[0]);
     }
   }
 }
@@ -198,10 +187,7 @@ ACAN_FN void acan_attention_end_key_leaf(const acan_args* a, const acan_attentio
 ACAN_FN void acan_attention_query_tile(const acan_args* a, const acan_attention_heads* of,
                                        acan_i64 first) {
   const acan_attention_item item = acan_attention_item_of(a);
-  const acan_operand q = acan_attention_query_rows(a, 3, of);
-  const acan_operand d_o = acan_attention_query_rows(a, 9, of);
   const acan_operand k = acan_attention_key_rows(a, 4, of);
-  const acan_operand v = acan_attention_key_rows(a, 5, of);
   const acan_operand keys = acan_attention_summed(&k, of->call.width);
   const acan_i64 last = acan_attention_least(first + ACAN_ATTENTION_LEAF, of->call.queries) - 1;
   const int most = (int)acan_attention_visible(&of->call, of->keys, last);
@@ -209,6 +195,7 @@ ACAN_FN void acan_attention_query_tile(const acan_args* a, const acan_attention_
   float sums[ACAN_TILE_SUMS];
   int visible[ACAN_THREAD_M];
   int begin;
+  int is_slope;
   int i;
   ACAN_UNROLL for (i = 0; i < ACAN_TILE_SUMS; ++i) sums[i] = 0.0f;
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
@@ -232,10 +219,16 @@ ACAN_FN void acan_attention_query_tile(const acan_args* a, const acan_attention_
       sight.from[i] = 0;
       sight.to[i] = acan_attention_within_leaf(seen[i]);
     }
-    acan_attention_products(&item, &q, first, &k, begin, of->call.width, weights);
-    acan_attention_find_weights(a, &item, of, first, begin, 1, weights);
-    acan_attention_products(&item, &d_o, first, &v, begin, of->call.width, sums);
-    acan_attention_find_slopes(a, &item, 1, weights, sums);
+    for (is_slope = 0; is_slope < 2; ++is_slope) {
+      const acan_operand tile = acan_attention_query_rows(a, is_slope ? 9 : 3, of);
+      const acan_operand leaf = acan_attention_key_rows(a, is_slope ? 5 : 4, of);
+      acan_attention_products(&item, &tile, first, &leaf, begin, of->call.width, sums);
+      if (is_slope) {
+        acan_attention_find_slopes(a, &item, 1, weights, sums);
+      } else {
+        acan_attention_find_weights(a, &item, of, first, begin, 1, sums, weights);
+      }
+    }
     acan_attention_add_leaf(&item, &keys, of->col0, begin,
                             acan_attention_within_leaf(of->keys - begin), &sight, sums);
     acan_attention_end_key_leaf(a, &item, of, first, begin / ACAN_ATTENTION_LEAF, seen, levels,
@@ -319,24 +312,21 @@ ACAN_FN void acan_attention_store_keys(const acan_args* a, const acan_attention_
   }
 }
 
-/* Adds what one head's leaf of queries contributes. By all items of a group. */
+/* Adds what one head's leaf of queries contributes to dv, then to dk. By all items of a group. */
 ACAN_FN void acan_attention_add_queries(const acan_args* a, const acan_attention_item* item,
                                         const acan_attention_heads* of,
                                         const acan_attention_walk* walk,
-                                        acan_attention_key_sums* dk, acan_attention_key_sums* dv) {
+                                        acan_attention_key_sums* all) {
   const acan_attention_call* call = &of->call;
-  const acan_operand k = acan_attention_key_rows(a, 4, of);
-  const acan_operand v = acan_attention_key_rows(a, 5, of);
   const acan_operand q = acan_attention_query_rows(a, 3, of);
   const acan_operand d_o = acan_attention_query_rows(a, 9, of);
-  const acan_operand queries = acan_attention_summed(&q, call->width);
-  const acan_operand gradients = acan_attention_summed(&d_o, call->width);
   const acan_i64 begin = (acan_i64)walk->leaf * ACAN_ATTENTION_LEAF;
   const int count = acan_attention_within_leaf(call->queries - begin);
   const int ends = walk->leaf + 1 == walk->leaves && walk->h + 1 == call->shared;
   acan_attention_sight sight;
   float weights[ACAN_TILE_SUMS];
   float sums[ACAN_TILE_SUMS];
+  int is_dk;
   int i;
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
     const acan_i64 key = walk->first + item->row + i;
@@ -345,23 +335,26 @@ ACAN_FN void acan_attention_add_queries(const acan_args* a, const acan_attention
     sight.to[i] = key < of->keys ? count : 0;
   }
   acan_attention_bring_terms(a, item, of, begin);
-  acan_attention_products(item, &k, walk->first, &q, begin, call->width, weights);
-  acan_attention_find_weights(a, item, of, begin, walk->first, 0, weights);
-  acan_attention_add_leaf(item, &gradients, of->col0, begin, count, &sight, sums);
-  acan_attention_push_leaf(dv, walk, call->shared, sums);
-  if (ends) acan_attention_store_keys(a, item, 2, of, walk->first, sums);
-  acan_attention_products(item, &v, walk->first, &d_o, begin, call->width, sums);
-  acan_attention_find_slopes(a, item, 0, weights, sums);
-  acan_attention_add_leaf(item, &queries, of->col0, begin, count, &sight, sums);
-  acan_attention_push_leaf(dk, walk, call->shared, sums);
-  if (ends) acan_attention_store_keys(a, item, 1, of, walk->first, sums);
+  for (is_dk = 0; is_dk < 2; ++is_dk) {
+    const acan_operand tile = acan_attention_key_rows(a, is_dk ? 5 : 4, of);
+    const acan_operand leaf = is_dk ? d_o : q;
+    const acan_operand summed = acan_attention_summed(is_dk ? &q : &d_o, call->width);
+    acan_attention_products(item, &tile, walk->first, &leaf, begin, call->width, sums);
+    if (is_dk) {
+      acan_attention_find_slopes(a, item, 0, weights, sums);
+    } else {
+      acan_attention_find_weights(a, item, of, walk->first, begin, 0, sums, weights);
+    }
+    acan_attention_add_leaf(item, &summed, of->col0, begin, count, &sight, sums);
+    acan_attention_push_leaf(&all[is_dk], walk, call->shared, sums);
+    if (ends) acan_attention_store_keys(a, item, is_dk ? 1 : 2, of, walk->first, sums);
+  }
 }
 
 /* By all items of a group: dk and dv of the tile at key `first`. */
 ACAN_FN void acan_attention_key_tile(const acan_args* a, acan_attention_heads* of, acan_i64 first) {
   const acan_attention_item item = acan_attention_item_of(a);
-  acan_attention_key_sums dk;
-  acan_attention_key_sums dv;
+  acan_attention_key_sums all[2]; /* dv, dk */
   acan_attention_walk walk;
   walk.first = first;
   walk.leaves = (int)((of->call.queries + ACAN_ATTENTION_LEAF - 1) / ACAN_ATTENTION_LEAF);
@@ -376,7 +369,7 @@ ACAN_FN void acan_attention_key_tile(const acan_args* a, acan_attention_heads* o
   for (walk.leaf = walk.least; walk.leaf < walk.leaves; ++walk.leaf) {
     for (walk.h = 0; walk.h < of->call.shared; ++walk.h) {
       acan_attention_take_head(of, walk.h);
-      acan_attention_add_queries(a, &item, of, &walk, &dk, &dv);
+      acan_attention_add_queries(a, &item, of, &walk, all);
     }
   }
 }

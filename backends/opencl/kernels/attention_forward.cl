@@ -103,15 +103,7 @@ ACAN_FN void acan_attention_weigh(const acan_args* a, const acan_attention_item*
   for (j = 0; j < seen; ++j) sum = sum + own[j * ACAN_TILE_A_PITCH];
   if (item->thread < ACAN_ATTENTION_LEAF) sum_of[item->thread] = sum;
   ACAN_BARRIER();
-  if (!(a->f[1] > 0.0f)) return;
-  for (i = 0; i < ACAN_THREAD_M; ++i) {
-    for (j = 0; j < ACAN_THREAD_N; ++j) {
-      ACAN_LOCAL float* pair = acan_attention_pair_at(item, i, j);
-      const acan_i64 key = begin + item->col + j * ACAN_TILE_COLS_OF_THREADS;
-      *pair = acan_attention_drop(a, &tile->call, tile->at.sequence, tile->at.query + item->row + i,
-                                  tile->at.head, key, *pair);
-    }
-  }
+  acan_attention_drop_pairs(a, item, &tile->call, &tile->at, tile->at.query, begin, 1, 0.0f);
 }
 
 ACAN_FN void acan_attention_store_query(const acan_args* a, const acan_attention_item* item,

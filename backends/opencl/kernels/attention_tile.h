@@ -90,6 +90,27 @@ ACAN_FN ACAN_LOCAL float* acan_attention_pair_at(const acan_attention_item* item
          i;
 }
 
+/* Applies dropout to the item's pairs, which are weights; those that it drops become `dropped`.
+ * first_row, first_col: the queries or keys with which the tile and the leaf begin. It draws in a
+ * loop, because the compiler would otherwise copy the generator for each pair. */
+ACAN_FN void acan_attention_drop_pairs(const acan_args* a, const acan_attention_item* item,
+                                       const acan_attention_call* call,
+                                       const acan_attention_place* at, acan_i64 first_row,
+                                       acan_i64 first_col, int rows_are_queries, float dropped) {
+  int of;
+  if (!(a->f[1] > 0.0f)) return;
+  ACAN_NO_UNROLL for (of = 0; of < ACAN_TILE_SUMS; ++of) {
+    const int i = of / ACAN_THREAD_N;
+    const int j = of % ACAN_THREAD_N;
+    const acan_i64 row = first_row + item->row + i;
+    const acan_i64 col = first_col + item->col + j * ACAN_TILE_COLS_OF_THREADS;
+    ACAN_LOCAL float* pair = acan_attention_pair_at(item, i, j);
+    const float draw = acan_attention_drop(a, call, at->sequence, rows_are_queries ? row : col,
+                                           at->head, rows_are_queries ? col : row, 1.0f);
+    *pair = draw == 0.0f ? dropped : *pair * draw;
+  }
+}
+
 /* ---- which pairs exist ---- */
 
 /* Each row of the item sees rows [from, to) of the leaf. */
@@ -146,7 +167,7 @@ ACAN_FN void acan_attention_add_leaf(const acan_attention_item* item, const acan
                    item->thread, item->tile_b);
     ACAN_BARRIER();
     if (all) {
-      ACAN_UNROLL for (kk = 0; kk < ACAN_TILE_K; ++kk) {
+      ACAN_UNROLL_STEPS for (kk = 0; kk < ACAN_TILE_K; ++kk) {
         acan_tile_step(part + kk * ACAN_TILE_A_PITCH, mine_b + kk * ACAN_TILE_B_PITCH, sums);
       }
     } else {

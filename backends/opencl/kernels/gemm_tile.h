@@ -10,10 +10,17 @@
  *   ACAN_TILE_M, ACAN_TILE_N           c's tile of one work-group
  *   ACAN_TILE_K                        k that is in local memory at once; divides 16
  *   ACAN_THREAD_M, ACAN_THREAD_N       c's part of one thread; divide the tile
- *   ACAN_TILE_LEVELS                   levels of the tree: less than 2^ACAN_TILE_LEVELS leaves */
+ *   ACAN_TILE_LEVELS                   levels of the tree: less than 2^ACAN_TILE_LEVELS leaves
+ *   ACAN_SHORT_STEPS                   if a kernel has several products, whose unrolled steps would
+ *                                      not fit into an instruction cache */
 #ifndef ACAN_KERNELS_GEMM_TILE_H
 #define ACAN_KERNELS_GEMM_TILE_H
 
+#ifdef ACAN_SHORT_STEPS
+#define ACAN_UNROLL_STEPS _Pragma("unroll 4")
+#else
+#define ACAN_UNROLL_STEPS ACAN_UNROLL
+#endif
 #define ACAN_TILE_COLS_OF_THREADS (ACAN_TILE_N / ACAN_THREAD_N)
 #define ACAN_TILE_THREADS (ACAN_TILE_M / ACAN_THREAD_M * ACAN_TILE_COLS_OF_THREADS)
 #define ACAN_TILE_SUMS (ACAN_THREAD_M * ACAN_THREAD_N)
@@ -77,7 +84,7 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
     acan_tile_load(b, col0, k0, end, ACAN_TILE_N, ACAN_TILE_B_PITCH, thread, tile_b);
     ACAN_BARRIER();
     if (end - k0 >= ACAN_TILE_K) {
-      ACAN_UNROLL for (kk = 0; kk < ACAN_TILE_K; ++kk) {
+      ACAN_UNROLL_STEPS for (kk = 0; kk < ACAN_TILE_K; ++kk) {
         acan_tile_step(mine_a + kk * ACAN_TILE_A_PITCH, mine_b + kk * ACAN_TILE_B_PITCH, sums);
       }
     } else {

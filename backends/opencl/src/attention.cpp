@@ -72,11 +72,12 @@ AttentionTiles::AttentionTiles(Session& session) : session_(session) {
 
 void AttentionTiles::Build(int threads) {
   program_ = session_.Build(
-      Source(), fmt::format(" -DACAN_COLUMN_LANES=1 -DACAN_ELEMENT_RUN=1 -DACAN_GPU "
-                            "-DACAN_TILE_M={} -DACAN_TILE_N={} -DACAN_TILE_K={} -DACAN_THREAD_M={} "
-                            "-DACAN_THREAD_N={} -DACAN_TILE_LEVELS={} -DACAN_LOCAL_WORDS={}",
-                            kTile, kTile, kStep, kThreadRows, kTile * kTile / kThreadRows / threads,
-                            kProductLevels, kLocalWords));
+      Source(),
+      fmt::format(" -DACAN_COLUMN_LANES=1 -DACAN_ELEMENT_RUN=1 -DACAN_GPU -DACAN_SHORT_STEPS "
+                  "-DACAN_TILE_M={} -DACAN_TILE_N={} -DACAN_TILE_K={} -DACAN_THREAD_M={} "
+                  "-DACAN_THREAD_N={} -DACAN_TILE_LEVELS={} -DACAN_LOCAL_WORDS={}",
+                  kTile, kTile, kStep, kThreadRows, kTile * kTile / kThreadRows / threads,
+                  kProductLevels, kLocalWords));
   forward_ = session_.KernelOf(program_, "acan_attention_forward");
   terms_ = session_.KernelOf(program_, "acan_attention_terms");
   keys_ = session_.KernelOf(program_, "acan_attention_backward_keys");
