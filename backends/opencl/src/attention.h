@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "acan/core/device.h"
+#include "driver/session.h"
 #include "launch_args.h"
-#include "session.h"
 
 namespace acan::opencl {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "acan/core/device.h"
-#include "session.h"
+#include "driver/session.h"
 
 namespace acan::opencl {
 

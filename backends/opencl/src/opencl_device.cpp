@@ -12,10 +12,10 @@
 #include "acan/kernels/launch_check.h"
 #include "acan/opencl/opencl_devices.h"
 #include "attention.h"
+#include "driver/session.h"
 #include "fast_gemm.h"
 #include "gemm.h"
 #include "launch_args.h"
-#include "session.h"
 #include "sources.h"
 #include "work_items.h"
 
