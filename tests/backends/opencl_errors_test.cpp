@@ -12,11 +12,11 @@
 
 #include "acan/core/device.h"
 #include "acan/opencl/opencl_devices.h"
-#include "cl.h"
-#include "command_queue.h"
-#include "device_health.h"
+#include "driver/cl.h"
+#include "driver/command_queue.h"
+#include "driver/device_health.h"
+#include "driver/platform.h"
 #include "opencl_test_support.h"
-#include "platform.h"
 #include "reference.h"
 
 namespace acan::opencl {

@@ -90,6 +90,25 @@ std::vector<GroupCall> CallsDownColumns(std::int64_t rows, std::int64_t cols, st
   return calls;
 }
 
+struct AttentionSizes {
+  std::int64_t queries, keys, shared, width;
+  bool causal = true;
+  float dropout = 0;
+};
+
+// Attention and its gradient, of two sequences with two heads of keys each.
+std::vector<GroupCall> CallsOfAttention(const AttentionSizes& of) {
+  const Sizes sizes{{"sequences", 2},       {"queries", of.queries}, {"keys", of.keys},
+                    {"key_value_heads", 2}, {"shared", of.shared},   {"heads", 2 * of.shared},
+                    {"width", of.width}};
+  KernelScalars scalars{.f = {0.25f, of.dropout, 1 / (1 - of.dropout)},
+                        .i = {of.causal ? 1 : 0, of.queries, of.keys, 2, of.shared, 0, 0, 99, 7, 3,
+                              2000, 1, 2 * of.shared + 1}};
+  const GroupCall gradient{Kernel::kAttentionGradient, sizes, scalars};
+  scalars.i[13] = 1;
+  return {{Kernel::kAttention, sizes, scalars}, gradient};
+}
+
 enum class Operands : std::uint8_t { kAll, kFewest, kInPlace };
 
 // The operand that a result may share its matrix with, or the result itself.
@@ -161,9 +180,11 @@ class OpenClGroups : public ::testing::TestWithParam<Groups> {
     cpu_ = MakeCpuDevice({.threads = 1, .memory_limit_bytes = 64 << 20, .isa = {}});
   }
 
-  void Compare(const std::vector<GroupCall>& calls) {
+  void Compare(const std::vector<GroupCall>& calls,
+               const std::vector<Operands>& all = {Operands::kAll, Operands::kFewest,
+                                                   Operands::kInPlace}) {
     for (const GroupCall& call : calls) {
-      for (const Operands operands : {Operands::kAll, Operands::kFewest, Operands::kInPlace}) {
+      for (const Operands operands : all) {
         const std::vector<test::Host> got = ResultsOf(*gpu_, call, operands);
         const std::vector<test::Host> want = ResultsOf(*cpu_, call, operands);
         for (std::size_t i = 0; i < want.size(); ++i) {
@@ -211,6 +232,28 @@ TEST_P(OpenClGroups, SumColumnsAsTheCpu) {
   }
 }
 
+// Tiles at their edges: tails of queries, keys and columns; as many leaves and columns as tiles may
+// have, and one more, which kernels without tiles compute; heads that share keys; dropout.
+TEST_P(OpenClGroups, AttendAsTheCpu) {
+  for (const AttentionSizes& sizes : std::vector<AttentionSizes>{{1, 1, 1, 3},
+                                                                 {64, 64, 1, 64},
+                                                                 {65, 65, 2, 65},
+                                                                 {130, 130, 3, 20, true, 0.25f},
+                                                                 {130, 70, 1, 33, false, 0.5f},
+                                                                 {70, 700, 1, 5, false},
+                                                                 {700, 70, 2, 5, false},
+                                                                 {700, 700, 1, 4},
+                                                                 {20, 30, 1, 2},
+                                                                 {20, 30, 1, 448},
+                                                                 {20, 30, 1, 449},
+                                                                 {3, 65536, 1, 3, false},
+                                                                 {3, 65537, 1, 3, false}}) {
+    SCOPED_TRACE(::testing::Message() << sizes.queries << " x " << sizes.keys << ", "
+                                      << sizes.shared << " heads of " << sizes.width);
+    Compare(CallsOfAttention(sizes), {Operands::kAll, Operands::kFewest});
+  }
+}
+
 // On a GPU whose work-items all believe that they are the first of their group, the others' part of
 // the work is missing.
 TEST(OpenClGroupsOfOne, DoNotComputeTheWhole) {
@@ -223,7 +266,8 @@ TEST(OpenClGroupsOfOne, DoNotComputeTheWhole) {
   const auto gpu = MakeDevice(options);
   const auto cpu = MakeCpuDevice({.threads = 1, .memory_limit_bytes = 64 << 20, .isa = {}});
   std::vector<GroupCall> calls = CallsAlongRows(9, 1000);
-  for (const auto& more : {CallsOfChannels(241, 17), CallsDownColumns(1000, 33, 40)}) {
+  for (const auto& more : {CallsOfChannels(241, 17), CallsDownColumns(1000, 33, 40),
+                           CallsOfAttention({70, 70, 1, 64})}) {
     calls.insert(calls.end(), more.begin(), more.end());
   }
   for (const GroupCall& call : calls) {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "hardware.h"
-#include "platform.h"
+#include "driver/hardware.h"
+#include "driver/platform.h"
 
 namespace acan::opencl {
 namespace {

@@ -18,9 +18,9 @@
 #include "acan/core/error.h"
 #include "acan/handler/conformance.h"
 #include "acan/opencl/opencl_devices.h"
-#include "cl.h"
+#include "driver/cl.h"
+#include "driver/program_cache.h"
 #include "opencl_test_support.h"
-#include "program_cache.h"
 #include "reference.h"
 
 namespace acan::opencl {

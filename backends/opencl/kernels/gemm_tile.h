@@ -10,10 +10,17 @@
  *   ACAN_TILE_M, ACAN_TILE_N           c's tile of one work-group
  *   ACAN_TILE_K                        k that is in local memory at once; divides 16
  *   ACAN_THREAD_M, ACAN_THREAD_N       c's part of one thread; divide the tile
- *   ACAN_TILE_LEVELS                   levels of the tree: less than 2^ACAN_TILE_LEVELS leaves */
+ *   ACAN_TILE_LEVELS                   levels of the tree: less than 2^ACAN_TILE_LEVELS leaves
+ *   ACAN_SHORT_STEPS                   if a kernel has several products, whose unrolled steps would
+ *                                      not fit into an instruction cache */
 #ifndef ACAN_KERNELS_GEMM_TILE_H
 #define ACAN_KERNELS_GEMM_TILE_H
 
+#ifdef ACAN_SHORT_STEPS
+#define ACAN_UNROLL_STEPS _Pragma("unroll 4")
+#else
+#define ACAN_UNROLL_STEPS ACAN_UNROLL
+#endif
 #define ACAN_TILE_COLS_OF_THREADS (ACAN_TILE_N / ACAN_THREAD_N)
 #define ACAN_TILE_THREADS (ACAN_TILE_M / ACAN_THREAD_M * ACAN_TILE_COLS_OF_THREADS)
 #define ACAN_TILE_SUMS (ACAN_THREAD_M * ACAN_THREAD_N)
@@ -77,7 +84,7 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
     acan_tile_load(b, col0, k0, end, ACAN_TILE_N, ACAN_TILE_B_PITCH, thread, tile_b);
     ACAN_BARRIER();
     if (end - k0 >= ACAN_TILE_K) {
-      ACAN_UNROLL for (kk = 0; kk < ACAN_TILE_K; ++kk) {
+      ACAN_UNROLL_STEPS for (kk = 0; kk < ACAN_TILE_K; ++kk) {
         acan_tile_step(mine_a + kk * ACAN_TILE_A_PITCH, mine_b + kk * ACAN_TILE_B_PITCH, sums);
       }
     } else {
@@ -88,23 +95,15 @@ ACAN_FN void acan_tile_leaf(const acan_operand* a, const acan_operand* b, acan_i
   }
 }
 
-/* Computes tile (tile_row, tile_col) of c = a * b^T, summed over [0, k). All ACAN_TILE_THREADS
- * threads of the work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and
- * ACAN_TILE_B_WORDS.
+/* Computes the sums over [0, k) of the tile at row0 and col0. All ACAN_TILE_THREADS threads of the
+ * work-group call it. tile_a, tile_b: local memory of ACAN_TILE_A_WORDS and ACAN_TILE_B_WORDS.
  * REQUIRES: k > 0; block a multiple of 16. */
-ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
-                            acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,
-                            acan_i64 tile_col, int thread, ACAN_LOCAL float* tile_a,
-                            ACAN_LOCAL float* tile_b) {
-  float sums[ACAN_TILE_SUMS];
+ACAN_FN void acan_tile_product(const acan_operand* a, const acan_operand* b, acan_i64 row0,
+                               acan_i64 col0, acan_i64 k, acan_i64 block, int thread,
+                               ACAN_LOCAL float* tile_a, ACAN_LOCAL float* tile_b, float* sums) {
   float levels[ACAN_TILE_LEVELS][ACAN_TILE_SUMS];
-  const acan_i64 row0 = tile_row * ACAN_TILE_M;
-  const acan_i64 col0 = tile_col * ACAN_TILE_N;
-  const acan_i64 row = row0 + thread / ACAN_TILE_COLS_OF_THREADS * ACAN_THREAD_M;
-  const acan_i64 col = col0 + thread % ACAN_TILE_COLS_OF_THREADS;
   acan_i64 leaf;
   int i;
-  int j;
   for (leaf = 0;; ++leaf) {
     const acan_i64 begin = leaf * block;
     const int last = k - begin <= block;
@@ -118,6 +117,21 @@ ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_G
     if (last) break;
     ACAN_UNROLL for (i = 0; i < ACAN_TILE_SUMS; ++i) levels[level][i] = sums[i];
   }
+}
+
+/* Computes tile (tile_row, tile_col) of c = a * b^T, as acan_tile_product. */
+ACAN_FN void acan_gemm_tile(const acan_operand* a, const acan_operand* b, ACAN_GLOBAL float* c,
+                            acan_i64 c_stride, acan_i64 k, acan_i64 block, acan_i64 tile_row,
+                            acan_i64 tile_col, int thread, ACAN_LOCAL float* tile_a,
+                            ACAN_LOCAL float* tile_b) {
+  float sums[ACAN_TILE_SUMS];
+  const acan_i64 row0 = tile_row * ACAN_TILE_M;
+  const acan_i64 col0 = tile_col * ACAN_TILE_N;
+  const acan_i64 row = row0 + thread / ACAN_TILE_COLS_OF_THREADS * ACAN_THREAD_M;
+  const acan_i64 col = col0 + thread % ACAN_TILE_COLS_OF_THREADS;
+  int i;
+  int j;
+  acan_tile_product(a, b, row0, col0, k, block, thread, tile_a, tile_b, sums);
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
     ACAN_UNROLL for (j = 0; j < ACAN_THREAD_N; ++j) {
       const acan_i64 at = col + j * ACAN_TILE_COLS_OF_THREADS;

@@ -11,13 +11,10 @@
 
 #include "acan/core/error.h"
 #include "sources.h"
+#include "work_items.h"
 
 namespace acan::opencl {
 namespace {
-
-std::int64_t Cut(std::int64_t value, std::int64_t step) {
-  return (value + step - 1) / step;
-}
 
 // ---- CPUs -------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 
 #include "acan/core/memory_budget.h"
 #include "acan/opencl/opencl_devices.h"
-#include "session.h"
+#include "driver/session.h"
 
 namespace acan::opencl {
 

@@ -11,25 +11,16 @@
 #include "acan/core/error.h"
 #include "acan/kernels/launch_check.h"
 #include "acan/opencl/opencl_devices.h"
+#include "attention.h"
+#include "driver/session.h"
 #include "fast_gemm.h"
 #include "gemm.h"
-#include "session.h"
+#include "launch_args.h"
 #include "sources.h"
 #include "work_items.h"
 
 namespace acan::opencl {
 namespace {
-
-// The layout of acan_launch in launch.cl.
-struct LaunchScalars {
-  std::array<cl_long, kMaxKernelMatrices> offset, rows, cols, stride;
-  std::array<cl_long, ACAN_KERNEL_INTEGERS> i;
-  std::array<cl_float, ACAN_KERNEL_FLOATS> f;
-  cl_long region_rows;
-  cl_long region_cols;
-};
-static_assert(sizeof(LaunchScalars) ==
-              (4 * ACAN_KERNEL_MATRICES + ACAN_KERNEL_INTEGERS + 2) * 8 + 4 * ACAN_KERNEL_FLOATS);
 
 // Charged to the budget, which it keeps alive beyond the device.
 class ClBuffer final : public Buffer {
@@ -127,7 +118,8 @@ class OpenClDevice final : public Device {
  public:
   OpenClDevice(Candidate candidate, const DeviceOptions& options)
       : budget_(std::make_shared<MemoryBudget>(options.memory_limit_bytes)),
-        session_(std::move(candidate), options) {
+        session_(std::move(candidate), options),
+        attention_(session_) {
     const Candidate& device = session_.candidate();
     info_ = device.listing.info;
     info_.name = session_.name();
@@ -257,10 +249,12 @@ class OpenClDevice final : public Device {
   void Launch(Kernel kernel, const KernelArgs& args) override {
     const KernelRegion region = CheckLaunch(kernel, args);
     const OperatorRow& row = RowOf(kernel);
-    LaunchScalars scalars{};
+    LaunchArgs launch;
+    LaunchScalars& scalars = launch.scalars;
     for (std::size_t i = 0; i < args.m.size(); ++i) {
       const Matrix& m = args.m[i];
       if (IsWritten(kernel, i)) CheckWritable(row.name, m);
+      launch.memory[i] = MemoryOf(m);
       scalars.offset[i] = m.offset;
       scalars.rows[i] = m.rows;
       scalars.cols[i] = m.cols;
@@ -270,16 +264,10 @@ class OpenClDevice final : public Device {
     std::copy(args.scalars.f.begin(), args.scalars.f.end(), scalars.f.begin());
     scalars.region_rows = region.rows;
     scalars.region_cols = region.cols;
+    if (attention_.Run(kernel, launch, region.rows)) return;
     const ClKernel& run = kernels_[static_cast<std::size_t>(kernel)];
-    const auto& m = args.m;
-    session_.SetArgs(run, scalars, MemoryOf(m[0]), MemoryOf(m[1]), MemoryOf(m[2]), MemoryOf(m[3]),
-                     MemoryOf(m[4]), MemoryOf(m[5]), MemoryOf(m[6]), MemoryOf(m[7]), MemoryOf(m[8]),
-                     MemoryOf(m[9]));
     const WorkItems items = ItemsOf(kernel, region, args.scalars);
-    if (!session_.candidate().cpu) {
-      session_.SetLocal(run, args.m.size() + 1,
-                        LocalBytes(kernel, items.local.first * items.local.second));
-    }
+    SetArgs(session_, run, launch, LocalBytes(kernel, items.local.first * items.local.second));
     session_.Run(run, row.name, items.global, items.local);
   }
 
@@ -329,6 +317,7 @@ class OpenClDevice final : public Device {
 
   std::shared_ptr<MemoryBudget> budget_;
   Session session_;
+  AttentionTiles attention_;
   DeviceInfo info_;
   Program program_;
   std::vector<ClKernel> kernels_;

@@ -34,5 +34,8 @@ extern const char kWordsText[];
 extern const char kGemmTileHeaderText[];
 extern const char kGemmTileText[];
 extern const char kGemmVectorText[];
+extern const char kAttentionTileText[];
+extern const char kAttentionForwardText[];
+extern const char kAttentionBackwardText[];
 
 }  // namespace acan::opencl

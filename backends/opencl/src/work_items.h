@@ -20,6 +20,11 @@ struct WorkItems {
   std::pair<std::size_t, std::size_t> global, local;
 };
 
+// The number of parts of `step` that cover `value`.
+constexpr std::int64_t Cut(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step;
+}
+
 // Work-items of a group, a power of two. Kernels whose groups add together have at least
 // kLeastItems, which is also the usual number; longer rows and columns have more, if the device
 // allows it.

@@ -1,4 +1,4 @@
-#include "cl.h"
+#include "driver/cl.h"
 
 #include <fmt/format.h>
 

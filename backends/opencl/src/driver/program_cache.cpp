@@ -1,4 +1,4 @@
-#include "program_cache.h"
+#include "driver/program_cache.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "platform.h"
+#include "driver/platform.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "device_health.h"
+#include "driver/device_health.h"
 
 #include <fmt/format.h>
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "acan/opencl/opencl_devices.h"
-#include "cl.h"
-#include "command_queue.h"
-#include "device_health.h"
-#include "platform.h"
-#include "program_cache.h"
+#include "driver/cl.h"
+#include "driver/command_queue.h"
+#include "driver/device_health.h"
+#include "driver/platform.h"
+#include "driver/program_cache.h"
 
 namespace acan::opencl {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cl.h"
-#include "device_health.h"
+#include "driver/cl.h"
+#include "driver/device_health.h"
 
 namespace acan::opencl {
 

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "driver/session.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cl.h"
+#include "driver/cl.h"
 
 namespace acan::opencl {
 

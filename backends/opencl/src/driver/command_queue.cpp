@@ -1,4 +1,4 @@
-#include "command_queue.h"
+#include "driver/command_queue.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cl.h"
+#include "driver/cl.h"
 
 namespace acan::opencl {
 

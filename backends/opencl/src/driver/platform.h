@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "acan/module/module.h"
-#include "cl.h"
-#include "hardware.h"
+#include "driver/cl.h"
+#include "driver/hardware.h"
 
 namespace acan::opencl {
 

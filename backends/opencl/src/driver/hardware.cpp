@@ -1,4 +1,4 @@
-#include "hardware.h"
+#include "driver/hardware.h"
 
 #include <array>
 #include <string_view>
