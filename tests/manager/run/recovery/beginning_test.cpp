@@ -61,6 +61,8 @@ class BeginningTest : public ::testing::Test {
     broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
     thread_ = std::thread([this] { broker_->Run(); });
     job_.perceptron().layers = {2, 2};
+    job_.data.train_inputs = "inputs";
+    job_.data.train_targets = "labels";
     earlier_ = std::make_unique<tuplespace::Client>(ClientNamed("earlier manager"));
     RunSettings settings;
     settings.endpoint = kSpace;
