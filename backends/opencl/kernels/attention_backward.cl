@@ -82,6 +82,12 @@ ACAN_FN void acan_attention_bring_terms(const acan_args* a, const acan_attention
 
 /* ---- weights and slopes ---- */
 
+/* The query of pair (i, j), in the tile or in the leaf. */
+ACAN_FN int acan_attention_query_of(const acan_attention_item* item, int i, int j,
+                                    int rows_are_queries) {
+  return rows_are_queries ? item->row + i : item->col + j * ACAN_TILE_COLS_OF_THREADS;
+}
+
 /* Turns products into weights before dropout, and pairs into weights after dropout: -0 where it
  * drops them. In a sum, which begins at 0 and is added to 0, -0 is as good as 0. first_row,
  * first_col: the queries or keys with which the tile and the leaf begin. */
@@ -93,8 +99,7 @@ ACAN_FN void acan_attention_find_weights(const acan_args* a, const acan_attentio
   int j;
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
     ACAN_UNROLL for (j = 0; j < ACAN_THREAD_N; ++j) {
-      const int query =
-          rows_are_queries ? item->row + i : item->col + j * ACAN_TILE_COLS_OF_THREADS;
+      const int query = acan_attention_query_of(item, i, j, rows_are_queries);
       const float score = acan_attention_score(products[i * ACAN_THREAD_N + j], a->f[0]);
       const float weight = acan_attention_weight(score, item->words[query]) *
                            item->words[ACAN_ATTENTION_LEAF + query];
@@ -116,8 +121,7 @@ ACAN_FN void acan_attention_find_slopes(const acan_args* a, const acan_attention
   int j;
   ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
     ACAN_UNROLL for (j = 0; j < ACAN_THREAD_N; ++j) {
-      const int query =
-          rows_are_queries ? item->row + i : item->col + j * ACAN_TILE_COLS_OF_THREADS;
+      const int query = acan_attention_query_of(item, i, j, rows_are_queries);
       const float term = item->words[2 * ACAN_ATTENTION_LEAF + query];
       ACAN_LOCAL float* pair = acan_attention_pair_at(item, i, j);
       float gradient = gradients[i * ACAN_THREAD_N + j];
@@ -155,18 +159,13 @@ ACAN_FN void acan_attention_end_key_leaf(const acan_args* a, const acan_attentio
                                          const int* seen, acan_attention_tile_sums* levels,
                                          float* sums) {
   const int ending = acan_attention_ending(leaf);
-  int any_is_last = 0;
-  int any_goes_on = 0;
+  const acan_attention_ends ends = acan_attention_ends_of(seen);
   int level = 0;
   int pending;
   int i;
   int j;
   ACAN_UNROLL for (i = 0; i < ACAN_TILE_SUMS; ++i) sums[i] = 0.0f + sums[i];
-  ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
-    any_is_last = any_is_last | ((seen[i] > 0) & (seen[i] <= ACAN_ATTENTION_LEAF));
-    any_goes_on = any_goes_on | (seen[i] > ACAN_ATTENTION_LEAF);
-  }
-  for (pending = leaf; pending && (any_is_last || level < ending); pending >>= 1, ++level) {
+  for (pending = leaf; pending && (ends.any_is_last || level < ending); pending >>= 1, ++level) {
     if (!(pending & 1)) continue;
     ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
       if (seen[i] > ACAN_ATTENTION_LEAF && level >= ending) continue;
@@ -180,7 +179,7 @@ ACAN_FN void acan_attention_end_key_leaf(const acan_args* a, const acan_attentio
     acan_attention_store(item, &a->m[0], of->first_row + first + item->row + i, of->at.q_col,
                          of->col0, of->call.width, sums, i, 1.0f);
   }
-  if (any_goes_on) acan_attention_keep_sums(sums, &levels[ending]);
+  if (ends.any_goes_on) acan_attention_keep_sums(sums, &levels[ending]);
 }
 
 /* By all items of a group: dq of the tile at query `first`. */

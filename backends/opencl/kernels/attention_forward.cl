@@ -124,16 +124,11 @@ ACAN_FN void acan_attention_end_leaf(const acan_args* a, const acan_attention_it
                                      const acan_attention_queries* tile, int leaf, const int* seen,
                                      acan_attention_triples* levels, acan_attention_triples* node) {
   const int ending = acan_attention_ending(leaf);
-  int any_is_last = 0;
-  int any_goes_on = 0;
+  const acan_attention_ends ends = acan_attention_ends_of(seen);
   int level = 0;
   int pending;
   int i;
-  ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
-    any_is_last = any_is_last | ((seen[i] > 0) & (seen[i] <= ACAN_ATTENTION_LEAF));
-    any_goes_on = any_goes_on | (seen[i] > ACAN_ATTENTION_LEAF);
-  }
-  for (pending = leaf; pending && (any_is_last || level < ending); pending >>= 1, ++level) {
+  for (pending = leaf; pending && (ends.any_is_last || level < ending); pending >>= 1, ++level) {
     int wanted[ACAN_THREAD_M];
     if (!(pending & 1)) continue;
     ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
@@ -146,7 +141,7 @@ ACAN_FN void acan_attention_end_leaf(const acan_args* a, const acan_attention_it
       acan_attention_store_query(a, item, tile, node, i);
     }
   }
-  if (any_goes_on) levels[ending] = *node;
+  if (ends.any_goes_on) levels[ending] = *node;
 }
 
 /* By all items of a group. */

@@ -190,6 +190,24 @@ ACAN_FN void acan_attention_store(const acan_attention_item* item, const acan_ma
   }
 }
 
+/* Which queries of an item end with a leaf, if query i sees seen[i] keys in this leaf and later. */
+typedef struct {
+  int any_is_last;
+  int any_goes_on;
+} acan_attention_ends;
+
+ACAN_FN acan_attention_ends acan_attention_ends_of(const int* seen) {
+  acan_attention_ends ends;
+  int i;
+  ends.any_is_last = 0;
+  ends.any_goes_on = 0;
+  ACAN_UNROLL for (i = 0; i < ACAN_THREAD_M; ++i) {
+    ends.any_is_last = ends.any_is_last | ((seen[i] > 0) & (seen[i] <= ACAN_ATTENTION_LEAF));
+    ends.any_goes_on = ends.any_goes_on | (seen[i] > ACAN_ATTENTION_LEAF);
+  }
+  return ends;
+}
+
 /* The number of levels of the tree that end with a leaf: its trailing ones. */
 ACAN_FN int acan_attention_ending(int leaf) {
   int levels = 0;

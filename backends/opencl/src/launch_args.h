@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <tuple>
 
 #include "acan/core/device.h"
 #include "driver/session.h"
