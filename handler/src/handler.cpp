@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "acan/core/text/broker_flags.h"
 #include "acan/handler/conformance.h"
 #include "handler_impl.h"
 
@@ -93,7 +94,7 @@ void Handler::Impl::Begin() {
   client.OnDamage([this](const std::string& text) { Log(text); });
   client.OnDelay([this](const std::string& text) {
     say_waiting_at_us = INT64_MAX;  // this says more
-    Log(text);
+    Log(WithBrokerFlag(text));
   });
   client.OnDirectProblem([this](const std::string& text) { Log(text); });
   client.OnAsked([this](const Key& key) { return KeptBytes(key); });

@@ -27,6 +27,17 @@ TEST(FullSpace, IsNamedWithItsLimit) {
   EXPECT_EQ(train.Wait(), 130) << train.err();
 }
 
+TEST(FullSpace, ThatCanNeverHoldAResultIsNamedWithWhatIsEnough) {
+  const TestFolder folder;
+  const std::string job = folder.Write("job.toml", SmallJob());
+  const Result result = RunAcan({"train", job, "--handlers", "cpu:1@16MiB", "--out", folder / "out",
+                                 "--set", "model.layers=[16,512,4]"},
+                                {{"ACAN_PAYLOADS", "24KiB"}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("the broker refused its results: limits.payload_bytes"),
+                                HasSubstr("MiB is enough (acan broker --payloads ")));
+}
+
 TEST(FullSpace, ThatCanNeverHoldAStepIsNamedWithWhatIsEnough) {
   const TestFolder folder;
   const std::string job = folder.Write("job.toml", SmallJob());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "acan/core/text/broker_flags.h"
 #include "acan/core/text/one_line.h"
 #include "acan/core/tuple_kinds.h"
 
@@ -10,6 +11,16 @@ namespace acan {
 namespace {
 
 using tuplespace::Key;
+
+TEST(BrokerFlagsTest, ALimitIsNamedWithItsFlag) {
+  const std::string full = ": 2 more with 9 there, at most 10";
+  EXPECT_EQ(
+      WithBrokerFlag("limits.payload_bytes" + full),
+      "limits.payload_bytes" + full + " (acan broker --payloads, or ACAN_PAYLOADS, is this limit)");
+  EXPECT_EQ(WithBrokerFlag("no room: limits.tuples" + full),
+            "no room: limits.tuples" + full + " (acan broker --tuples is this limit)");
+  EXPECT_EQ(WithBrokerFlag("limits.tuples_per_request" + full), "limits.tuples_per_request" + full);
+}
 
 TEST(OneLineTest, KeepsWhatAPersonReads) {
   for (const char* text :

@@ -9,11 +9,12 @@
 #include <utility>
 
 #include "acan/core/error.h"
+#include "acan/core/long_wait.h"
 #include "acan/manager/contributors.h"
 #include "acan/manager/expected_handlers.h"
 #include "acan/manager/planted.h"
-#include "acan/manager/task_cost.h"
 #include "fmt/format.h"
+#include "payload_room.h"
 #include "tuplespace/clock.h"
 
 namespace acan {
@@ -60,19 +61,6 @@ ManagerEvent WithMissing(const ManagerOptions& options, ManagerEvent event) {
 std::optional<std::int64_t> FiniteThrough(const std::optional<NotFiniteFound>& diverged) {
   if (!diverged) return std::nullopt;
   return diverged->finite_through;
-}
-
-// Whether the current exception concerns the run itself, whichever manager leads it. Otherwise it
-// is a limit of this manager's environment, such as a full disk or too few threads.
-bool IsOfRun() {
-  try {
-    throw;
-  } catch (const NotFiniteFound&) {
-  } catch (const JobFailed&) {
-  } catch (...) {
-    return false;
-  }
-  return true;
 }
 
 // False for what a run does that has no plan.
@@ -153,44 +141,37 @@ std::optional<Receipt> JobRun::Run() {
     if (!takeover_.leadership().leads()) audits_.DropUnflushed();
     // The broker would refuse it to the next manager, too.
     takeover_.earlier_runs().SayGoodbye();
-    throw tuplespace::SpaceError(error.code(), error.what() + HintFor(error));
-  } catch (...) {
+    const bool too_large = error.code() == tuplespace::ErrorCode::kTooLarge;
+    throw tuplespace::SpaceError(error.code(),
+                                 error.what() + (too_large ? HintFor(error.what()) : ""));
+  } catch (const JobFailed& failed) {
     if (!takeover_.leadership().leads()) audits_.DropUnflushed();
-    if (IsOfRun()) {
-      takeover_.earlier_runs().SayGoodbye();
-      throw;
-    }
-    // What the next manager can continue from stays, as if this one had been killed. If the folder
-    // is gone, the next life makes it again.
+    takeover_.earlier_runs().SayGoodbye();
+    throw JobFailed(failed.what() + HintFor(failed.what()));
+  } catch (const NotFiniteFound&) {
+    if (!takeover_.leadership().leads()) audits_.DropUnflushed();
+    takeover_.earlier_runs().SayGoodbye();
+    throw;
+  } catch (...) {
+    // A limit of this manager's environment, such as a full disk or too few threads. What the next
+    // manager can continue from stays, as if this one had been killed. If the folder is gone, the
+    // next life makes it again.
+    if (!takeover_.leadership().leads()) audits_.DropUnflushed();
     files_.CheckNotRemoved();
     throw;
   }
 }
 
-// How to give the broker enough room, if it can never hold what this run has put.
-std::string JobRun::HintFor(const tuplespace::SpaceError& error) const {
-  const bool of_payloads =
-      std::string_view(error.what()).find("limits.payload_bytes") != std::string_view::npos;
-  if (error.code() != tuplespace::ErrorCode::kTooLarge || !of_payloads) return "";
-  const std::string enough = EnoughPayloads();
-  return enough.empty() ? "" : "; " + enough;
-}
-
 std::string JobRun::EnoughPayloads() const {
   const Plan* plan = driver_.plan();
-  if (!plan) return "";
-  constexpr std::uint64_t kStepsInSpace = 4;  // three that are not finished, and a safe version
-  constexpr std::uint64_t kMiB = 1 << 20;
-  Pass pass;
-  pass.rows = std::min(context_.job.training.batch, context_.data.train_samples());
-  const PassTasks tasks(context_.planned, context_.job.training, *plan);
-  std::uint64_t bytes = 0;
-  for (const PlannedTask& task : tasks.Tasks(pass)) bytes += MovedBytes(task.task);
-  const std::uint64_t enough = (kStepsInSpace * bytes + kMiB - 1) / kMiB;
-  return fmt::format(
-      "the broker may not hold enough payloads for a step of this job: {0}MiB is enough (acan "
-      "broker --payloads {0}MiB, or ACAN_PAYLOADS={0}MiB for acan train)",
-      enough);
+  return plan != nullptr ? PayloadsText(context_, *plan) : "";
+}
+
+// How to give the broker enough room, if it can never hold what this run or a handler has put.
+std::string JobRun::HintFor(std::string_view error) const {
+  if (error.find("limits.payload_bytes") == std::string_view::npos) return "";
+  const std::string enough = EnoughPayloads();
+  return enough.empty() ? "" : "; " + enough;
 }
 
 double JobRun::SecondsSoFar() const {
@@ -235,7 +216,12 @@ void JobRun::Apply(ManagerActions actions) {
 
 void JobRun::Do(const LoadWeights& action) {
   try {
-    space_.Mover().Load(*beginning_.weights(), action.tiles);
+    space_
+        .Mover([this, wait = LongWait(MonotonicUs())]() mutable {
+          statistics_.LookIfDue();
+          if (wait.Due(MonotonicUs())) MakeRoom();
+        })
+        .Load(*beginning_.weights(), action.tiles);
   } catch (const TileGone& gone) {
     throw RunLost{fmt::format("{} of an earlier run is gone", gone.key.ToString())};
   }
@@ -258,9 +244,21 @@ void JobRun::Do(const Quarantine& action) {
 }
 
 void JobRun::Do(const Stalled& action) {
-  space_.Do(action);
-  if (!takeover_.leadership().LacksRoom()) return;
-  if (const std::string enough = EnoughPayloads(); !enough.empty()) context_.Log(enough);
+  space_.SayStalled(action);
+  MakeRoom();
+}
+
+void JobRun::MakeRoom() {
+  const LackOfRoom lack = statistics_.lack_of_room();
+  if (lack.payloads) {
+    files_.KeepOnlyNewestMetrics();
+    if (const std::string enough = EnoughPayloads(); !enough.empty()) context_.Log(enough);
+  }
+  if (lack.tuples) {
+    context_.Log(
+        "the broker has no room for more tuples: its limit may be too small for this job "
+        "(acan broker --tuples)");
+  }
 }
 
 void JobRun::Do(const GiveUp& action) {

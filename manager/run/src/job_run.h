@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "acan/manager/beginning.h"
@@ -89,16 +90,26 @@ class JobRun {
   ManagerConfig MakeConfig(double overhead_us);
 
   // ---- the loop (job_run.cpp)
-  std::string HintFor(const tuplespace::SpaceError& error) const;  // continues the error's text
-  std::string EnoughPayloads() const;                              // empty without a plan
+  std::string EnoughPayloads() const;  // PayloadsText; empty without a plan
+  // Continues the text of an error that ends the run.
+  std::string HintFor(std::string_view error) const;
+  // In a full space, for a run that does not advance: removes what it can do without, and says what
+  // would be enough.
+  void MakeRoom();
   void Turn();
   void StepAll();
   void Apply(ManagerActions actions);
-  // Actions in the space.
-  template <class Action>
-  auto Do(Action& action) -> decltype(std::declval<SpaceActions&>().Do(action)) {
-    space_.Do(action);
-  }
+  // An overload for each action. A template for those of SpaceActions would be preferred to an
+  // overload here that takes its action as const.
+  void Do(PutTasks& action) { space_.Do(action); }
+  void Do(const PutVote& action) { space_.Do(action); }
+  void Do(const DropVote& action) { space_.Do(action); }
+  void Do(const ReadLosses& action) { space_.Do(action); }
+  void Do(const RemoveResults& action) { space_.Do(action); }
+  void Do(const RemoveStep& action) { space_.Do(action); }
+  void Do(const RetireThrough& action) { space_.Do(action); }
+  void Do(const MakeSafe& action) { space_.Do(action); }
+  void Do(const DropCopy& action) { space_.Do(action); }
   void Do(const PutPassData& action) { space_.PutData(action, *driver_.core().plan()); }
   void Do(const MoveTiles& action);
   void Do(const LoadWeights& action);

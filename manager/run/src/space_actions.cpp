@@ -103,8 +103,12 @@ void SpaceActions::CancelReads() {
   for (const tuplespace::RequestId id : open_reads_) Submit(tuplespace::Cancel{id});
 }
 
-TileMover SpaceActions::Mover() {
-  return {context_.client, [this] { leadership_.Keep(); },
+TileMover SpaceActions::Mover(std::function<void()> check) {
+  return {context_.client,
+          [this, check = std::move(check)] {
+            leadership_.Keep();
+            if (check) check();
+          },
           [this](const std::string& line) { context_.Log(line); }};
 }
 
@@ -320,7 +324,7 @@ void SpaceActions::GoBack(const MoveTiles& action) {
 }
 
 // Says which handlers are present, what the space has for them, and some of the unfinished tasks.
-void SpaceActions::Do(const Stalled& action) {
+void SpaceActions::SayStalled(const Stalled& action) {
   context_.Log(
       fmt::format("no task was done for {:.0f} s: step {} lacks the results of {} tasks; {} tasks "
                   "are ready, {} are leased; tasks done so far: {}{}",

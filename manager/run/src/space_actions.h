@@ -55,14 +55,15 @@ class SpaceActions {
   void Do(const RetireThrough& action);
   void Do(const MakeSafe& action);
   void Do(const DropCopy& action);
-  void Do(const Stalled& action);
+  void SayStalled(const Stalled& action);
   // The run goes back; the caller posts WeightsReady.
   void GoBack(const MoveTiles& action);
 
   // Sends a request without waiting for the answer; Poll throws if the answer is an error.
   void Submit(tuplespace::RequestBody body);
   void CancelReads();
-  TileMover Mover();
+  // Calls `check`, if set, while it waits.
+  TileMover Mover(std::function<void()> check = nullptr);
   KeptState& kept_state() { return kept_state_; }
   std::int64_t tasks_put() const { return tasks_put_; }
 

@@ -66,13 +66,14 @@ class RunningHandler {
 
 class ClusterTest : public testing::Test {
  protected:
-  ClusterTest() {
+  explicit ClusterTest(std::uint64_t payload_bytes = tuplespace::SpaceLimits().payload_bytes) {
     std::string folder = (std::filesystem::temp_directory_path() / "acan-test-XXXXXX").string();
     EXPECT_NE(::mkdtemp(folder.data()), nullptr);
     folder_ = folder;
     tuplespace::BrokerOptions options;
     options.listen = {"ipc://" + folder_ + "/space"};
     options.first_tuples = FirstTuples();
+    options.limits.payload_bytes = payload_bytes;
     broker_ = std::make_unique<tuplespace::Broker>(std::move(options));
     endpoint_ = broker_->endpoints().front();
     broker_thread_ = std::thread([this] { broker_->Run(); });

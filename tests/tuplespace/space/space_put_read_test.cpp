@@ -271,6 +271,8 @@ TEST_F(PutReadTest, AFullSpaceIsBusyButAcknowledgesWhatItHas) {
   EXPECT_EQ(d->Ask<RequestError>("a", Read{{Every("x")}, true, false, kForeverUs}).code,
             ErrorCode::kBusy);
   EXPECT_GE(d->counters().busy, 3u);
+  EXPECT_EQ(d->counters().no_payload_room, 2u);
+  EXPECT_EQ(d->counters().no_tuple_room, 1u);
   EXPECT_EQ(d->Ask<RetireReply>("a", Retire{Every("k"), false}).removed, 3u);
   EXPECT_EQ(d->PutOne("a", Plain(Key{"k", 4}, "1234567890")), PutStatus::kStored);
 }

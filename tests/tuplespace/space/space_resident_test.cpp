@@ -324,6 +324,7 @@ TEST_F(ResidentTest, ItsBytesNeedRoomWhenTheyCome) {
   d->PutOne("owner", Plain(Key{"k", 1}, "four"));
   EXPECT_EQ(d->Ask<RequestError>("gpu", Supply{{Plain(kResidentTile, "bytes")}}).code,
             ErrorCode::kBusy);
+  EXPECT_EQ(d->counters().no_payload_room, 1u);
   d->Ask<RetireReply>("owner", Retire{Every("k"), false});
   EXPECT_EQ(SupplyOne("gpu", Plain(kResidentTile, "bytes")), PutStatus::kStored);
 }

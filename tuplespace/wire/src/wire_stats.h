@@ -14,5 +14,6 @@
   GAUGE(held_keys) COUNTER(refused_connections) COUNTER(failed_connections)                       \
   COUNTER(refused_requests) COUNTER(messages) COUNTER(requests) COUNTER(stayed) COUNTER(wanted)   \
   COUNTER(lost) COUNTER(refused_results) COUNTER(false_completions) COUNTER(benched)          \
-  GAUGE(unix_us) COUNTER(placed) COUNTER(placed_bytes) GAUGE(known_keys)
+  GAUGE(unix_us) COUNTER(placed) COUNTER(placed_bytes) GAUGE(known_keys)                          \
+  COUNTER(no_payload_room) COUNTER(no_tuple_room)
 // clang-format on

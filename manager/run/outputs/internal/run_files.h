@@ -63,6 +63,8 @@ class RunFiles {
   const RunNotes& notes() const { return notes_; }
   void AddStep(const StepMetrics& metrics);
   void AddEvaluation(const EvaluationMetrics& metrics);
+  // Makes room in a full space; says so.
+  void KeepOnlyNewestMetrics();
   void AddTuning(const Tuning& tuning);
   // Called at the end. Throws Error (failure) if lines still cannot be written.
   void FinishLines();

@@ -285,6 +285,13 @@ void RunFiles::AddEvaluation(const EvaluationMetrics& metrics) {
   SayIfLinesWait();
 }
 
+void RunFiles::KeepOnlyNewestMetrics() {
+  if (!kept_metrics_ || !kept_metrics_->KeepOnlyNewest()) return;
+  context_.Log(fmt::format(
+      "there is no room in the space: it keeps only the newest lines of {} for a standby manager",
+      context_.OutPath(kMetricsName)));
+}
+
 std::vector<StepRange> RunFiles::MissingMetrics() {
   if (!metrics_) return {};
   metrics_->LookForCut();

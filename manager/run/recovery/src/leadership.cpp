@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include "acan/core/error.h"
 #include "acan/core/long_wait.h"
 #include "acan/core/names.h"
+#include "acan/core/text/broker_flags.h"
 #include "acan/manager/kept_metrics.h"
 #include "acan/manager/kept_state.h"
 #include "acan/manager/planted.h"
@@ -27,7 +29,6 @@ using tuplespace::Tuple;
 constexpr std::int64_t kLeaseUs = 10'000'000;
 constexpr std::int64_t kExtendEveryUs = 2'000'000;
 constexpr std::int64_t kSayNoBrokerUs = 2'000'000;
-constexpr std::int64_t kLacksRoomUs = 60'000'000;   // clients report a delay every 30 s
 constexpr std::int64_t kWaitForLeadUs = 1'000'000;  // per request
 constexpr auto kAnswerWait = std::chrono::seconds(2);
 
@@ -58,29 +59,24 @@ void Leadership::Connect() {
   client.OnConnection(
       [this](bool connected, const std::string& why) { OnConnection(connected, why); });
   client.OnDamage([this](const std::string& text) { context_.Log(text); });
-  client.OnDelay([this](const std::string& text) {
-    const bool of_payloads = text.find("limits.payload_bytes") != std::string::npos;
-    if (of_payloads) lacked_room_us_ = MonotonicUs();
-    context_.Log(of_payloads ? text + " (acan broker --payloads, or ACAN_PAYLOADS, is this limit)"
-                             : text);
+  // A broker that refuses this client for the moment is there, and the client reports a delay.
+  const auto said = std::make_shared<bool>(false);
+  client.OnDelay([this, said](const std::string& text) {
+    *said = true;
+    context_.Log(WithBrokerFlag(text));
   });
   const std::int64_t begin_us = MonotonicUs();
-  bool said = false;
   while (!client.connected()) {
     client.Poll(std::chrono::milliseconds(100));
     stop_.Check();
-    if (!said && MonotonicUs() > begin_us + kSayNoBrokerUs) {
-      said = true;
+    if (!*said && MonotonicUs() > begin_us + kSayNoBrokerUs) {
+      *said = true;
       context_.Log(fmt::format(
           "no broker answers at {} yet; waiting for one (start: acan broker --listen {})",
           context_.settings.endpoint, client.endpoint()));
     }
     folder_.GiveUpIfWithoutLeadSince(begin_us);
   }
-}
-
-bool Leadership::LacksRoom() const {
-  return lacked_room_us_ && MonotonicUs() - *lacked_room_us_ < kLacksRoomUs;
 }
 
 void Leadership::Take() {

@@ -40,6 +40,7 @@ class RunStatistics {
   // Queries once more at the end. looking() says whether answers are missing.
   void Look();
   bool looking() const { return listing_.busy() || counts_.looking(); }
+  LackOfRoom lack_of_room() const;
 
   void OnTaskDone(const std::string& handler, const Work& work);
   // The progress after a step, of `steps`.

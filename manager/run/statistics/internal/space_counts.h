@@ -13,6 +13,11 @@
 
 namespace acan {
 
+// What a full space lacks for the requests that wait, of whatever client.
+struct LackOfRoom {
+  bool payloads = false, tuples = false;
+};
+
 class SpaceCounts {
  public:
   struct Notify {
@@ -29,6 +34,8 @@ class SpaceCounts {
   // Queries its counters. looking() says whether the answer is missing.
   void Look();
   bool looking() const { return counting_; }
+  // As far as the last answers show.
+  LackOfRoom LackOfRoomAt(std::int64_t now_us) const;
 
  private:
   void CountTasksIfNoneIsDone(std::int64_t now_us, std::int64_t tasks_done);
@@ -40,6 +47,8 @@ class SpaceCounts {
   bool counting_ = false, counting_tasks_ = false;
   std::int64_t done_when_counted_ = 0;            // tasks
   std::optional<tuplespace::Counters> counters_;  // the last ones
+  // When the space last refused a request for want of room.
+  std::optional<std::int64_t> no_payload_room_us_, no_tuple_room_us_;
 };
 
 }  // namespace acan

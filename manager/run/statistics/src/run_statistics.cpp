@@ -69,6 +69,10 @@ void RunStatistics::Look() {
   counts_.Look();
 }
 
+LackOfRoom RunStatistics::lack_of_room() const {
+  return counts_.LackOfRoomAt(MonotonicUs());
+}
+
 void RunStatistics::OnHandlers(HandlersSeen&& seen) {
   known_.See(seen.handlers);
   progress_.handlers = static_cast<int>(seen.handlers.size());

@@ -13,6 +13,7 @@ using tuplespace::ReplyBody;
 
 constexpr std::int64_t kCountEveryUs = 250'000;
 constexpr std::int64_t kCountTasksEveryUs = 1'000'000;  // the space examines all tuples of the run
+constexpr std::int64_t kLacksRoomUs = 5'000'000;        // a client repeats its request each second
 
 }  // namespace
 
@@ -54,11 +55,21 @@ void SpaceCounts::OnCounters(const tuplespace::Counters& now) {
     return counters.leases_expired + counters.leases_returned + counters.failed;
   };
   const tuplespace::Counters last = std::exchange(counters_, now).value_or(now);
+  const std::int64_t now_us = tuplespace::MonotonicUs();
+  if (now.no_payload_room > last.no_payload_room) no_payload_room_us_ = now_us;
+  if (now.no_tuple_room > last.no_tuple_room) no_tuple_room_us_ = now_us;
   // A restarted broker counts from zero.
   if (now.puts < last.puts || reissued(now) < reissued(last) || now.duplicates < last.duplicates)
     return;
   notify_.more(static_cast<std::int64_t>(reissued(now) - reissued(last)),
                static_cast<std::int64_t>(now.duplicates - last.duplicates));
+}
+
+LackOfRoom SpaceCounts::LackOfRoomAt(std::int64_t now_us) const {
+  const auto lacks = [now_us](const std::optional<std::int64_t>& last_us) {
+    return last_us && now_us - *last_us < kLacksRoomUs;
+  };
+  return {lacks(no_payload_room_us_), lacks(no_tuple_room_us_)};
 }
 
 }  // namespace acan

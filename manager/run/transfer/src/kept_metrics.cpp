@@ -16,6 +16,7 @@ using tuplespace::Key;
 using tuplespace::Pattern;
 
 constexpr std::size_t kTuplesOfOneRead = 64;
+constexpr std::uint64_t kMostBytesOfStep = 256;
 
 }  // namespace
 
@@ -46,7 +47,8 @@ void KeptMetrics::PutPacked(Tuple tuple) {
   Put(tuple);
   packed_.emplace_back(KeyOf(tuple), tuple.lines.size());
   packed_bytes_ += tuple.lines.size();
-  while (packed_bytes_ > kMaxBytes && packed_.size() > 1) {
+  packed_end_ = tuple.first + std::max<std::int64_t>(tuple.steps, 1);
+  while (packed_bytes_ > max_bytes_ && packed_.size() > 1) {
     submit_(tuplespace::Retire{Pattern::Of(packed_.front().first), false});
     packed_bytes_ -= packed_.front().second;
     packed_.pop_front();
@@ -81,6 +83,24 @@ void KeptMetrics::AddStep(std::int64_t step, const std::string& line) {
   singles.fields.push_back(FieldPattern::AtMost(step));
   singles.fields.push_back(FieldPattern::Exact(std::int64_t{1}));
   submit_(tuplespace::Retire{std::move(singles), false});
+}
+
+bool KeptMetrics::KeepOnlyNewest() {
+  if (packed_.empty()) return false;
+  max_bytes_ = 0;
+  packed_.clear();
+  packed_bytes_ = 0;
+  Pattern old = AllOf(job_id_, run_);
+  old.fields.push_back(FieldPattern::AtMost(packed_end_ - 1));
+  // The watermark also refuses puts that wait for room.
+  submit_(tuplespace::Retire{std::move(old), true});
+  return true;
+}
+
+std::uint64_t KeptMetrics::BytesOf(std::int64_t steps) {
+  // Steps are put alone, until they are put again together.
+  const auto lines = static_cast<std::uint64_t>(steps + kStepsOfOneTuple);
+  return std::min<std::uint64_t>(lines * kMostBytesOfStep, kMaxBytes);
 }
 
 MetricsLines KeptMetrics::Read(tuplespace::Client& client, const std::string& job_id,

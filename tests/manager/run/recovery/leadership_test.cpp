@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "acan/core/names.h"
 #include "tuplespace/broker.h"
 #include "tuplespace/client.h"
+#include "tuplespace/clock.h"
 
 namespace acan {
 namespace {
@@ -26,11 +28,13 @@ RunSettings Settings() {
 
 // The objects that lead a job, without a run.
 struct Manager {
-  Manager(tuplespace::ClientOptions client, const Job& job, const Data& data)
-      : context(Settings(), std::move(client), job, BuildModel(job), data) {}
+  Manager(tuplespace::ClientOptions client, const Job& job, const Data& data,
+          RunSettings settings = Settings(), std::function<void()> alive = nullptr)
+      : context(std::move(settings), std::move(client), job, BuildModel(job), data),
+        stop(context.client, std::move(alive)) {}
 
   RunContext context;
-  StopRequest stop{context.client, nullptr};
+  StopRequest stop;
   FolderClaim folder{context, nullptr};
   Leadership leadership{context, stop, folder};
 };
@@ -146,6 +150,35 @@ TEST_F(LeadershipTest, AManagerHearsThatItsLeadEndedBeforeAllWasRemoved) {
   leadership.Take();
   EXPECT_TRUE(leadership.GiveUp());
   EXPECT_EQ(other.CountOf(AllRuns(context.job_id)), 0u);
+}
+
+TEST_F(LeadershipTest, ABrokerThatAdmitsNobodyForTheMomentIsThere) {
+  constexpr const char* kBusyEndpoint = "inproc://leadership-busy";
+  tuplespace::BrokerOptions options;
+  options.listen = {kBusyEndpoint};
+  options.context = &zmq_;
+  options.limits.clients = 1;
+  tuplespace::Broker broker(std::move(options));
+  std::thread thread([&broker] { broker.Run(); });
+  tuplespace::ClientOptions client = ClientNamed("the only client");
+  client.endpoint = kBusyEndpoint;
+  auto only = std::make_unique<tuplespace::Client>(client);
+  only->CountOf(tuplespace::Pattern::Of({"anything", 1}));  // so it is admitted
+  std::string log;
+  RunSettings settings = Settings();
+  settings.log = [&log](const std::string& line) { log += line + "\n"; };
+  const std::int64_t begin_us = tuplespace::MonotonicUs();
+  client.name = "manager";
+  {
+    Manager manager(client, job_, data_, settings, [&] {  // later than it says that nobody answers
+      if (tuplespace::MonotonicUs() - begin_us > 4'000'000) only.reset();
+    });
+    manager.leadership.Connect();
+  }
+  broker.Stop();
+  thread.join();
+  EXPECT_NE(log.find("it admits no further client for the moment"), std::string::npos) << log;
+  EXPECT_EQ(log.find("no broker answers"), std::string::npos) << log;
 }
 
 }  // namespace

@@ -107,5 +107,25 @@ TEST_F(KeptMetricsTest, TheOldestGoWhenThereIsTooMuch) {
   EXPECT_EQ(static_cast<std::int64_t>(lines.size()), steps - lines.begin()->first);
 }
 
+TEST_F(KeptMetricsTest, AFullSpaceKeepsOnlyTheNewestAndNothingOldThatArrivesLater) {
+  constexpr std::int64_t kTuple = KeptMetrics::kStepsOfOneTuple;
+  KeptMetrics kept = Keep("run");
+  EXPECT_FALSE(kept.KeepOnlyNewest()) << "there is nothing";
+  MetricsLines earlier;
+  for (std::int64_t step = 0; step < 4 * kTuple; ++step) earlier[step] = Line(step);
+  kept.AddEarlier(earlier);
+  kept.AddStep(4 * kTuple, Line(4 * kTuple));
+  EXPECT_EQ(Tuples("run"), 4u + 1u);
+  EXPECT_TRUE(kept.KeepOnlyNewest());
+  EXPECT_EQ(Read("run"), (MetricsLines{{4 * kTuple, Line(4 * kTuple)}}));
+  EXPECT_FALSE(kept.KeepOnlyNewest());
+  Keep("run").AddEarlier(earlier);  // as puts that waited for room
+  EXPECT_EQ(Tuples("run"), 1u);
+  for (std::int64_t step = 4 * kTuple + 1; step < 7 * kTuple; ++step) {
+    kept.AddStep(step, Line(step));
+  }
+  EXPECT_EQ(Tuples("run"), 1u) << "it must not grow again";
+}
+
 }  // namespace
 }  // namespace acan

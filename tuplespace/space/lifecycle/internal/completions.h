@@ -15,7 +15,7 @@ namespace tuplespace::internal {
 class Completions {
  public:
   Completions(SpaceState& state, LeaseTable& leases, Trust& trust, Removal& removal,
-              const PutChecks& checks, Puts& puts, LeaseEnds& lease_ends)
+              PutChecks& checks, Puts& puts, LeaseEnds& lease_ends)
       : state_(state),
         leases_(leases),
         trust_(trust),
@@ -43,7 +43,7 @@ class Completions {
   LeaseTable& leases_;
   Trust& trust_;
   Removal& removal_;
-  const PutChecks& checks_;
+  PutChecks& checks_;
   Puts& puts_;
   LeaseEnds& lease_ends_;
 };

@@ -11,15 +11,15 @@ namespace tuplespace::internal {
 
 class PutChecks {
  public:
-  PutChecks(const SpaceState& state, const Watermarks& watermarks)
+  PutChecks(SpaceState& state, const Watermarks& watermarks)
       : state_(state), watermarks_(watermarks) {}
 
   // nullopt: the tuples may enter.
   std::optional<RequestError> ProblemOf(const ClientState& client,
                                         std::span<const Tuple> tuples) const;
   std::optional<RequestError> ProblemOf(const ClientState& client, const Supply& supply) const;
-  std::optional<RequestError> CheckRoom(std::span<const Tuple> tuples,
-                                        std::uint64_t freed_bytes) const;
+  // nullopt: there is room. Otherwise it counts in the statistics.
+  std::optional<RequestError> CheckRoom(std::span<const Tuple> tuples);
   // For a client that leaves nothing: the tuples become its own.
   std::optional<RequestError> CheckQuota(const ClientState& client,
                                          std::span<const Tuple> tuples) const;
@@ -29,7 +29,7 @@ class PutChecks {
   std::optional<RequestError> ExclusionProblemOf(const ClientState& client,
                                                  std::span<const Tuple> tuples) const;
 
-  const SpaceState& state_;
+  SpaceState& state_;
   const Watermarks& watermarks_;
 };
 

@@ -20,9 +20,8 @@ struct Origin {
 
 class Puts {
  public:
-  Puts(SpaceState& state, LeaseTable& leases, const PutChecks& checks, Reads& reads,
-       ReadyQueue& ready, Holders& holders, Residency& residency, Watermarks& watermarks,
-       Removal& removal)
+  Puts(SpaceState& state, LeaseTable& leases, PutChecks& checks, Reads& reads, ReadyQueue& ready,
+       Holders& holders, Residency& residency, Watermarks& watermarks, Removal& removal)
       : state_(state),
         leases_(leases),
         checks_(checks),
@@ -54,7 +53,7 @@ class Puts {
 
   SpaceState& state_;
   LeaseTable& leases_;
-  const PutChecks& checks_;
+  PutChecks& checks_;
   Reads& reads_;
   ReadyQueue& ready_;
   Holders& holders_;

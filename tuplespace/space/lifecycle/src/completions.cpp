@@ -51,7 +51,7 @@ void Completions::Handle(ClientState& client, RequestId id, Complete&& complete)
          "this client's role only borrows plain tuples: it may not complete " +
              record->key.ToString() + ", but release it"});
   }
-  if (auto busy = checks_.CheckRoom(complete.results, 0))
+  if (auto busy = checks_.CheckRoom(complete.results))
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
   ++state_.counters.completed;
   removal_.Remove(record, false);
@@ -82,7 +82,7 @@ void Completions::CompleteTask(ClientState& client, RequestId id, Complete&& com
                                  {ErrorCode::kBadRequest, text + ": the task counts as failed"});
   }
   // Does not count on the room of the completed tuple, as its key stays remembered.
-  if (auto busy = checks_.CheckRoom(complete.results, 0)) {
+  if (auto busy = checks_.CheckRoom(complete.results)) {
     // Otherwise results of any size would excuse a client that keeps tasks from others.
     const bool half_full = state_.gauges.payload_bytes >= state_.limits.payload_bytes / 2 ||
                            state_.store.size() >= state_.limits.tuples / 2;

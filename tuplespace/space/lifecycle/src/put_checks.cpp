@@ -1,7 +1,6 @@
 #include "put_checks.h"
 
 #include <algorithm>
-#include <cassert>
 #include <set>
 #include <string>
 #include <string_view>
@@ -117,10 +116,8 @@ std::optional<RequestError> PutChecks::ProblemOf(const ClientState& client,
   return std::nullopt;
 }
 
-std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
-                                                 std::uint64_t freed_bytes) const {
-  assert(freed_bytes <= state_.gauges.payload_bytes);
-  const std::uint64_t bytes_there = state_.gauges.payload_bytes - freed_bytes;
+std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples) {
+  const std::uint64_t bytes_there = state_.gauges.payload_bytes;
   std::uint64_t bytes = 0;
   std::uint64_t records = 0;
   for (const Tuple& tuple : tuples) {
@@ -147,9 +144,11 @@ std::optional<RequestError> PutChecks::CheckRoom(std::span<const Tuple> tuples,
   }
   records = absent.size();
   if (bytes > 0 && bytes_there + bytes > state_.limits.payload_bytes) {
+    ++state_.counters.no_payload_room;
     return NoRoom("limits.payload_bytes", bytes, bytes_there, state_.limits.payload_bytes);
   }
   if (records > 0 && state_.store.size() + records > state_.limits.tuples) {
+    ++state_.counters.no_tuple_room;
     return NoRoom("limits.tuples", records, state_.store.size(), state_.limits.tuples);
   }
   return std::nullopt;

@@ -29,7 +29,7 @@ void Puts::Handle(ClientState& client, RequestId id, Put&& put) {
     reply.status.assign(put.tuples.size(), PutStatus::kRefused);
     return state_.answers.Answer(client, id, std::move(reply));
   }
-  if (auto busy = checks_.CheckRoom(put.tuples, 0))
+  if (auto busy = checks_.CheckRoom(put.tuples))
     return state_.answers.Refuse(*client.id, id, std::move(*busy));
   reply.status.reserve(put.tuples.size());
   for (Tuple& tuple : put.tuples) {
@@ -219,6 +219,7 @@ bool Puts::Handle(ClientState& client, RequestId id, Supply&& supply) {
   // Counts even if there is no room, which is not the client's fault.
   if (supplies) client.supplied_us = state_.now_us;
   if (bytes > 0 && state_.gauges.payload_bytes + bytes > state_.limits.payload_bytes) {
+    ++state_.counters.no_payload_room;
     const std::string there = std::to_string(state_.gauges.payload_bytes);
     state_.answers.Refuse(*client.id, id,
                           {ErrorCode::kBusy, "limits.payload_bytes: " + std::to_string(bytes) +

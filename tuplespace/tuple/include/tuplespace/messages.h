@@ -335,6 +335,8 @@ struct Counters {  // since the space was made
   // task declared, or whose results did not have their hashes; how often a client was benched
   // (PROTOCOL.md, "Leases and fences").
   std::uint64_t refused_results = 0, false_completions = 0, benched = 0;
+  // Requests that limits.payload_bytes, and limits.tuples, had no room for.
+  std::uint64_t no_payload_room = 0, no_tuple_room = 0;
 };
 struct Stats {
   Counters counters;

@@ -45,8 +45,6 @@ class Leadership {
   void WorkBeside(const std::string& what,
                   const std::function<void(const std::function<void()>& go_on)>& work);
 
-  // Whether a request has waited for room for its payloads within the last minute.
-  bool LacksRoom() const;
   // False while the broker has not confirmed the lead: after a reconnection, and during Confirm.
   bool leads() const { return state_ == State::kLeads; }
   // Whether another manager waits for the lead; it continues from this run's tuples. For the end of
@@ -69,8 +67,7 @@ class Leadership {
   std::optional<tuplespace::LeaseRef> lease_;
   std::uint64_t extends_ = 0;  // number sent; only the answer to the last one counts
   std::int64_t next_extend_us_ = 0;
-  std::int64_t disconnected_us_ = 0;            // since when, if disconnected
-  std::optional<std::int64_t> lacked_room_us_;  // when a request last waited for it
+  std::int64_t disconnected_us_ = 0;  // since when, if disconnected
 };
 
 }  // namespace acan

@@ -18,6 +18,8 @@ class KeptMetrics {
  public:
   // The maximum per run; the oldest lines are removed first.
   static constexpr std::size_t kMaxBytes = 16 << 20;
+  // What a run of this many steps needs at most. The lines of a step have about 150 bytes.
+  static std::uint64_t BytesOf(std::int64_t steps);
   static constexpr std::int64_t kStepsOfOneTuple = 256;
 
   // `submit` sends a request without waiting for the answer.
@@ -30,6 +32,9 @@ class KeptMetrics {
   // The line of an evaluation is stored with that of the next step.
   void AddEvaluation(const std::string& line) { evaluations_ += line; }
   void AddStep(std::int64_t step, const std::string& line);
+  // Removes all but the lines of the newest steps, at most kStepsOfOneTuple, and from then on keeps
+  // at most twice as many. False: there is nothing to remove.
+  bool KeepOnlyNewest();
 
   // The lines of `run` in the space. Calls `check` at least once a second while lines are on their
   // way; it may throw to stop.
@@ -54,6 +59,8 @@ class KeptMetrics {
   Tuple open_;               // steps with a tuple each, until they fill one tuple
   std::deque<std::pair<tuplespace::Key, std::size_t>> packed_;  // oldest first, with their bytes
   std::size_t packed_bytes_ = 0;
+  std::int64_t packed_end_ = 0;  // the step after the last one of `packed_`
+  std::size_t max_bytes_ = kMaxBytes;
 };
 
 }  // namespace acan
