@@ -48,16 +48,6 @@ RunSettings SettingsOf(const ManagerOptions& options) {
           .log = options.log};
 }
 
-// The event, with the handlers that are missing.
-ManagerEvent WithMissing(const ManagerOptions& options, ManagerEvent event) {
-  auto* seen = std::get_if<HandlersSeen>(&event);
-  if (seen != nullptr && options.coming_handlers) {
-    seen->missing =
-        MissingHandlers(options.coming_handlers(), options.started_handlers, seen->handlers);
-  }
-  return event;
-}
-
 std::optional<std::int64_t> FiniteThrough(const std::optional<NotFiniteFound>& diverged) {
   if (!diverged) return std::nullopt;
   return diverged->finite_through;
@@ -93,9 +83,7 @@ JobRun::JobRun(const ManagerOptions& options, const Job& job,
             space_.kept_state().MakeDue();
           },
           std::move(earlier.conflicts)),
-      statistics_(
-          context_,
-          [this](ManagerEvent event) { driver_.Post(WithMissing(options_, std::move(event))); }),
+      statistics_(context_, [this](ManagerEvent event) { PostSeen(std::move(event)); }),
       space_(context_, takeover_.leadership(), statistics_, audits_,
              [this](ManagerEvent event) { driver_.Post(std::move(event)); }),
       divergence_(context_, earlier.diverged),
@@ -196,6 +184,16 @@ void JobRun::Turn() {
   if (!final_tiles_) context_.client.Poll(std::chrono::microseconds(wait_us));
   StepAll();
   NoteTuning();
+}
+
+void JobRun::PostSeen(ManagerEvent event) {
+  if (auto* seen = std::get_if<HandlersSeen>(&event); seen != nullptr && options_.coming_handlers) {
+    seen->missing =
+        MissingHandlers(options_.coming_handlers(), options_.started_handlers, seen->handlers);
+  } else if (auto* tasks = std::get_if<RunTasksSeen>(&event)) {
+    tasks->puts_under_way = space_.puts_under_way();
+  }
+  driver_.Post(std::move(event));
 }
 
 void JobRun::StepAll() {

@@ -96,6 +96,7 @@ class JobRun {
   // In a full space, for a run that does not advance: removes what it can do without, and says what
   // would be enough.
   void MakeRoom();
+  void PostSeen(ManagerEvent event);  // by the statistics; adds what they do not know
   void Turn();
   void StepAll();
   void Apply(ManagerActions actions);

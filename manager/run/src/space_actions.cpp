@@ -144,12 +144,20 @@ void SpaceActions::PutData(const PutPassData& action, const Plan& plan) {
   const PassTasks tasks(context_.planned, context_.job.training, plan);
   kept_data_.Put(PassTuples(tasks, action.pass, SetOf(action), action.epoch, SamplesOf(action),
                             context_.client.pool()),
-                 ThrowErrors);
+                 CountPut());
 }
 
 std::int64_t SpaceActions::CountedRows(const PutPassData& pass) {
   if (!HasIgnoredLabels(SetOf(pass))) return -1;
   return CountLabels(SetOf(pass), pass.pass.rows, pass.epoch, SamplesOf(pass));
+}
+
+tuplespace::Client::ReplyHandler SpaceActions::CountPut() {
+  ++puts_under_way_;
+  return [this](ReplyBody&& reply) {
+    --puts_under_way_;
+    ThrowErrors(std::move(reply));
+  };
 }
 
 // Puts the tasks in pieces, so that handlers compute the first ones while others are prepared.
@@ -166,7 +174,7 @@ void SpaceActions::Do(PutTasks& action) {
       put.tuples.push_back(ToTuple(std::move(action.tasks[i]), action.lease_us[i]));
     }
     if (put.tuples.size() >= kTasksOfOnePut || end == count) {
-      Submit(std::exchange(put, {}));
+      context_.client.Submit(std::exchange(put, {}), CountPut());
       leadership_.Keep();
       if (end < count) context_.client.Flush();
     }
@@ -245,7 +253,7 @@ void SpaceActions::Do(const ReadLosses& action) {
 
 void SpaceActions::Do(const PutVote& action) {
   const PlannedTask& task = action.vote.task;
-  Submit(tuplespace::Put{{ToTuple(task, action.lease_us)}});
+  context_.client.Submit(tuplespace::Put{{ToTuple(task, action.lease_us)}}, CountPut());
   tuplespace::Read read;
   read.metadata_only = true;
   for (const Output& output : task.task.outputs) read.patterns.push_back(Pattern::Of(output.key));

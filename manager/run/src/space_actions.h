@@ -66,6 +66,8 @@ class SpaceActions {
   TileMover Mover(std::function<void()> check = nullptr);
   KeptState& kept_state() { return kept_state_; }
   std::int64_t tasks_put() const { return tasks_put_; }
+  // Requests that put tasks, or data for them, and are not answered.
+  std::uint64_t puts_under_way() const { return puts_under_way_; }
 
  private:
   // Of a broker's 1,024 requests per client. The others are for the votes of audits, which decide
@@ -91,6 +93,8 @@ class SpaceActions {
   const SampleSet& SetOf(const PutPassData& action) const {
     return action.test ? *context_.data.test : *context_.data.train;
   }
+  // Counts a request that puts tasks or data. Returns the handler of its reply.
+  tuplespace::Client::ReplyHandler CountPut();
   // Made before the tasks become tuples.
   Report ReportOf(const PutTasks& action, std::size_t begin, std::size_t end) const;
   void ReadDone(Report report);
@@ -107,6 +111,7 @@ class SpaceActions {
   KeptData kept_data_;
   KeptState kept_state_;
   std::int64_t tasks_put_ = 0;
+  std::uint64_t puts_under_way_ = 0;
   std::set<tuplespace::RequestId> open_reads_;
   int damaged_in_a_row_ = 0;  // payloads that were read
   ReadsInTurn reports_;       // of completed tasks

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cluster_fixture.h"
+#include "tuplespace/client.h"
 
 namespace acan {
 namespace {
@@ -28,7 +29,10 @@ class FullSpaceTest : public ClusterTest {
     options.out_dir = folder_ + "/out";
     options.resume = resume;
     options.expected_handlers = 1;
-    options.log = [this](const std::string& line) { log_ += line + "\n"; };
+    options.log = [this](const std::string& line) {
+      log_ += line + "\n";
+      if (on_line_) on_line_(line);
+    };
     options.progress = [&](const Progress& progress) { steps = progress.step; };
     options.alive = [&] {
       if (manager && !goes_on(steps)) manager->Stop(std::chrono::seconds(60));
@@ -45,6 +49,8 @@ class FullSpaceTest : public ClusterTest {
                     "test", ".", {});
   }
   bool Says(const std::string& text) const { return log_.find(text) != std::string::npos; }
+
+  std::function<void(const std::string& line)> on_line_;  // of the manager's log
 };
 
 TEST_F(FullSpaceTest, CopiesOfMetricsDoNotStopARun) {
@@ -67,6 +73,27 @@ TEST_F(FullSpaceTest, ARunWhoseHandlersWaitForRoomSaysHowMuchIsEnough) {
   EXPECT_FALSE(
       RunWhile(job, /*resume=*/false, [this](std::int64_t) { return !Says("MiB is enough"); }));
   EXPECT_FALSE(Says("broker at")) << "the manager itself lacks room: " << log_;
+}
+
+// Another run may fill the space for a while.
+TEST_F(FullSpaceTest, ARunWhoseTasksHaveNoRoomWaits) {
+  const Job job = TinyJob(4, 4);
+  tuplespace::Client other({.endpoint = endpoint_, .name = "one that fills the space", .id = {}});
+  const tuplespace::Key key{"all that there is room for"};
+  on_line_ = [&](const std::string& line) {
+    if (line.find("plan: ") == 0) {
+      const std::uint64_t used = other.GetStatistics()->payload_bytes;
+      const std::string payload(kRoom - used, 'x');
+      other.Put({{.key = key, .payload = tuplespace::Payload::Copy(payload), .task = {}}});
+    } else if (line.find("MiB is enough") != std::string::npos) {
+      other.RetireAll(tuplespace::Pattern::Of(key), /*watermark=*/false);
+    }
+  };
+  const auto receipt = RunWhile(job, /*resume=*/false, [](std::int64_t) { return true; });
+  ASSERT_TRUE(receipt.has_value()) << log_;
+  EXPECT_TRUE(Says("MiB is enough")) << log_;
+  EXPECT_FALSE(Says("going back")) << log_;
+  EXPECT_EQ(receipt->weights_sha256, PlainHash(job));
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ void Liveness::OnNobodyThere(std::int64_t now_us) {
 }
 
 void Liveness::OnTasks(const RunTasksSeen& seen, std::int64_t now_us) {
-  if (!counted_ || seen.all != tasks_.all) undone_us_ = now_us;
+  const bool all_under_way = seen.ready == 0 && seen.leased == 0 && seen.puts_under_way > 0;
+  if (!counted_ || seen.all != tasks_.all || all_under_way) undone_us_ = now_us;
   tasks_ = seen;
   counted_ = true;
   if (seen.leased > 0) {
@@ -67,6 +68,7 @@ Liveness::Advice Liveness::OnTick(std::int64_t now_us, bool needs_handler) {
   if (counted_ && unworked_us_ >= 0 && now_us - unworked_us_ >= kStallUs) {
     unworked_us_ = now_us;  // gives the advice time to take effect
     if (tasks_.ready > 0) return Advice::kReplan;
+    if (tasks_.puts_under_way > 0) return says_ ? Advice::kSay : Advice::kNone;
     says_ = true;
     return went_back_++ < kMaxGoneBack ? Advice::kGoBack : Advice::kGiveUp;
   }

@@ -84,6 +84,17 @@ TEST_F(LivenessTest, ARunThatNeedsAnotherHandlerDoesNotGoBack) {
   EXPECT_EQ(Within(2, kNothingToTake), Advice::kGoBack);
 }
 
+// The tasks may wait for room in the space, or for a slow link.
+TEST_F(LivenessTest, ARunWhoseTasksAreUnderWayDoesNotGoBack) {
+  constexpr RunTasksSeen kUnderWay{.ready = 0, .leased = 0, .puts_under_way = 1};
+  EXPECT_EQ(Within(11, kUnderWay), Advice::kSay);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Within(29, kUnderWay), Advice::kNone);
+    EXPECT_EQ(Within(2, kUnderWay), Advice::kSay);
+  }
+  EXPECT_EQ(Within(11, kNothingToTake), Advice::kGoBack);
+}
+
 TEST_F(LivenessTest, ProgressBeginsItAnew) {
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(Within(9, kNothingToTake), Advice::kNone);

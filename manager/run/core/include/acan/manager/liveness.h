@@ -18,7 +18,7 @@ class Liveness {
     // Tasks are ready and nobody takes them, or some are taken and for long none is done: they may
     // fit no handler that works.
     kReplan,
-    kGoBack,  // no task is ready or leased: something of the step is lost
+    kGoBack,  // no task is ready or leased, or still on its way: something of the step is lost
     kGiveUp,  // as kGoBack, but going back did not help
   };
 

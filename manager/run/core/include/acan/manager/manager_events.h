@@ -82,6 +82,8 @@ struct RunTasksSeen {
   std::uint64_t ready = 0;  // not taken
   std::uint64_t leased = 0;
   std::uint64_t all = 0;  // including those that wait for inputs; fewer after each completion
+  // Requests that put tasks, or data for them, and are not answered: they may wait for room.
+  std::uint64_t puts_under_way = 0;
 };
 struct ClockTick {};
 using ManagerEvent = std::variant<HandlersSeen, SpaceSeen, RunTasksSeen, ChunkDone, VoteDone,
